@@ -1,0 +1,108 @@
+# make sweep | test | all | deps | test-long | test-reference | bench | lint | format | clean
+# Settings: ARCH=native  BUILD=build  CXX=g++  SANITIZE=address,undefined|thread  CUDA=0  JOBS=...
+ARCH ?= native
+BUILD ?= build
+SANITIZE ?=
+JOBS ?= $(shell nproc)
+CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
+NVCC ?= $(shell command -v nvcc 2>/dev/null)
+CUDA ?= $(if $(NVCC),1,0)
+
+# A number recorded in every result: kernels fuse multiply-add wherever the compiler sees one, and nothing is reassociated
+# but loops marked `omp simd reduction`.
+ARITHMETIC_FLAGS := -fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp-simd
+OPTIMISE := $(if $(SANITIZE),-O1 -g -fno-omit-frame-pointer,-O3) -march=$(ARCH)
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-psabi -Werror
+CPPFLAGS += -I. -MMD -MP
+CXXFLAGS += -std=c++20 $(OPTIMISE) $(ARITHMETIC_FLAGS) $(WARNINGS) -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
+LDFLAGS += -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
+LDLIBS += -lfmt -larchive -ljpeg -lcrypto -ldl
+
+VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+BUILD_FLAGS := $(CXX) $(OPTIMISE) $(ARITHMETIC_FLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE))
+
+LIBRARY := $(filter-out experiments/main.cpp,$(shell find core autograd nn experiments -name '*.cpp' | sort))
+CUDA_SOURCES := $(sort $(wildcard cuda/*.cu))
+TESTS := $(shell find tests -name '*_test.cpp' | sort) tests/main.cpp
+OBJECTS := $(LIBRARY:%.cpp=$(BUILD)/%.o) $(CUDA_SOURCES:%.cu=$(BUILD)/%.o)
+TEST_OBJECTS := $(TESTS:%.cpp=$(BUILD)/%.o)
+BINARY := $(BUILD)/normlab
+TEST_BINARY := $(BUILD)/tests/run
+
+.PHONY: all deps build-all test test-long test-reference sweep bench lint format clean
+.DEFAULT_GOAL := all
+
+# Everything that a user calls goes through `deps` once; the build itself then runs in parallel.
+all: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) $(BINARY)
+
+build-all: $(BINARY) $(TEST_BINARY)
+
+deps:
+	@bash .ci/deps
+
+sweep: all
+	$(BINARY) run experiments/placements_shapes.json
+
+test: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) build-all
+	@bash tests/run_tests $(BUILD)
+
+test-long: test
+	@NORMLAB_LONG=1 bash tests/run_tests $(BUILD)
+
+test-reference: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) build-all
+	@REFERENCE_DIR="$(or $(REFERENCE_DIR),tests/reference/fixtures)" $(TEST_BINARY) -tc="reference:*"
+
+bench: all
+	@for shape in micro tiny small; do $(BINARY) bench step --shape $$shape; done
+
+lint:
+	@clang-format --dry-run --Werror $$(git ls-files '*.h' '*.cpp' '*.cu')
+
+format:
+	@clang-format -i $$(git ls-files '*.h' '*.cpp' '*.cu')
+
+clean:
+	rm -rf $(BUILD)
+
+$(BINARY): $(BUILD)/experiments/main.o $(OBJECTS)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+$(TEST_BINARY): $(TEST_OBJECTS) $(OBJECTS)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+$(BUILD)/%.o: %.cpp $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c $< -o $@
+
+# The version changes with every commit, so only the one file that prints it is compiled again.
+$(BUILD)/experiments/results/build_info.o: CPPFLAGS += -DNORMLAB_VERSION='"$(VERSION)"' -DNORMLAB_FLAGS='"$(BUILD_FLAGS)"'
+$(BUILD)/experiments/results/build_info.o: $(BUILD)/version
+
+ifeq ($(CUDA),1)
+$(BUILD)/%.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(NVCC) -std=c++20 -O3 -I. -MMD -MP -arch=sm_80 -Xcompiler -pthread -c $< -o $@
+else
+$(BUILD)/%.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CXX) -x c++ $(CPPFLAGS) $(CXXFLAGS) -c $< -o $@
+endif
+
+# Rewritten only when their content changes, so that other flags rebuild everything and the same flags nothing.
+define remember
+	@mkdir -p $(BUILD)
+	@echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
+endef
+$(BUILD)/flags: FORCE
+	$(call remember,$(CXX) $(CPPFLAGS) $(CXXFLAGS) CUDA=$(CUDA))
+$(BUILD)/version: FORCE
+	$(call remember,$(VERSION))
+.PHONY: FORCE
+FORCE:
+
+-include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(BUILD)/experiments/main.d

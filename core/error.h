@@ -1,0 +1,41 @@
+// Errors are for users: what happened, where, and what to do about it.
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace normlab {
+
+/// The process's exit codes. A signal that stopped a run cleanly adds 128 (130 for Ctrl-C, 143 for SIGTERM).
+enum class ExitCode : int { done = 0, trials_failed = 1, bad_input = 2, environment = 3 };
+
+/// Base of every error that a user may see; `code` is what the process exits with.
+class Error : public std::runtime_error {
+ public:
+  Error(ExitCode code, const std::string& what) : std::runtime_error(what), code_(code) {}
+  ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+/// Something that was handed in is wrong: a descriptor, a shape, a data file, a checkpoint.
+struct InputError : Error {
+  explicit InputError(const std::string& what) : Error(ExitCode::bad_input, what) {}
+};
+
+/// The machine is at fault: no disk space, a folder that cannot be written, a missing library, another CPU.
+struct EnvironmentError : Error {
+  explicit EnvironmentError(const std::string& what) : Error(ExitCode::environment, what) {}
+};
+
+/// Joins its arguments as `operator<<` prints them.
+template <class... Parts>
+std::string concat(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+}  // namespace normlab

@@ -1,0 +1,135 @@
+// Which norm sits where: norm kinds, the sites of a network, and the named rows of the papers. Data only, no code paths:
+// a new placement is a new row in placement.cpp or a few lines of JSON.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace normlab {
+
+/// none: identity. layer_norm_fixed: LayerNorm without learnable parameters. affine: only the learnable gain and bias.
+/// dyt: gamma * tanh(alpha * x) + beta ("Transformers without Normalization", section 4).
+enum class NormKind : std::uint8_t { none, layer_norm, layer_norm_fixed, affine, rms_norm, batch_norm, dyt };
+
+/// Epsilon when nothing else is said: 1e-6 for layer_norm, layer_norm_fixed and rms_norm, 1e-5 for batch_norm.
+constexpr double default_eps(NormKind kind) { return kind == NormKind::batch_norm ? 1e-5 : 1e-6; }
+
+/// What sits at one site.
+struct NormSpec {
+  NormKind kind = NormKind::none;
+  double eps = default_eps(NormKind::layer_norm);
+  double momentum = 0.1;              // batch_norm: weight of the new value in the running statistics (PyTorch)
+  std::int64_t statistics_batch = 0;  // batch_norm: images a statistic is taken over; 0 is the whole batch
+  double alpha_init = 0.5;            // dyt
+  double beta_init = 0.0;             // dyt
+  bool operator==(const NormSpec&) const = default;
+};
+
+/// A norm of this kind with every setting at its default.
+constexpr NormSpec norm_of(NormKind kind) { return {.kind = kind, .eps = default_eps(kind)}; }
+
+/// `patch_in` sees the flattened patch (row, column, channel), `patch_out` the embedding, `posembed_out` the tokens
+/// after positions were added.
+struct StemSites {
+  NormSpec patch_in{}, patch_out{}, posembed_out{};
+  bool posembed_out_includes_class = true;  // the class token passes posembed_out too
+  bool operator==(const StemSites&) const = default;
+};
+
+/// y = post(x + path(layer_scale * drop(out(after_proj(proj(inner(before_proj(heads))))))))
+/// heads = softmax(query(q) key(k)^T / sqrt(d)) value(v), with q, k, v the projections of pre(x).
+/// query and key are one head wide, their parameters shared by all heads; the others are as wide as the model.
+struct AttentionSites {
+  NormSpec pre{}, query{}, key{}, value{}, inner{}, out{}, post{};
+  bool operator==(const AttentionSites&) const = default;
+};
+
+/// y = post(residual_scale * x + path(layer_scale * drop(out(fc2(drop(inner(gelu(hidden(fc1(pre(x)))))))))))
+/// hidden and inner are as wide as the MLP.
+struct MlpSites {
+  NormSpec pre{}, hidden{}, inner{}, out{}, post{};
+  bool operator==(const MlpSites&) const = default;
+};
+
+/// A learned gain a head, before the output projection (NormFormer's paper) or on its output (a common implementation).
+enum class HeadScale : std::uint8_t { none, before_proj, after_proj };
+
+enum class LayerScaleKind : std::uint8_t { none, channel, scalar };
+
+/// A learned gain on both branches ("Going deeper with Image Transformers", section 2).
+struct LayerScale {
+  LayerScaleKind kind = LayerScaleKind::none;
+  bool auto_init = true;  // 0.1 up to depth 18, 1e-5 up to 24, 1e-6 beyond
+  double init = 0.0;      // used where auto_init is false
+  bool operator==(const LayerScale&) const = default;
+};
+
+/// Multiplies the drawn values of v, out, fc1 and fc2, whatever the initialiser.
+struct InitGain {
+  bool sub_ln = false;  // sqrt(log(2 depth)), Magneto section 2.2
+  double value = 1.0;   // used where sub_ln is false
+  bool operator==(const InitGain&) const = default;
+};
+
+/// A row of the table of sites. DESIGN section 4 draws them; merge belongs to Swin.
+struct Placement {
+  StemSites stem{};
+  AttentionSites attn{};
+  MlpSites mlp{};
+  NormSpec merge{}, final{}, pooled{};
+  HeadScale head_scale = HeadScale::none;
+  bool residual_scale = false;  // a learned gain a channel on the shortcut of the MLP
+  LayerScale layer_scale{};
+  InitGain init_gain{};
+  bool operator==(const Placement&) const = default;
+};
+
+/// A row with the paper and section it comes from.
+struct NamedPlacement {
+  std::string_view name, source;
+  Placement placement;
+};
+
+/// All named rows, in the order of the documentation.
+std::span<const NamedPlacement> named_placements();
+
+/// The row of that name, or nullptr.
+const NamedPlacement* find_placement(std::string_view name);
+
+/// "layer_norm", "batch_norm", ... as in descriptors.
+std::string_view to_string(NormKind kind);
+
+/// Start value of LayerScale in a network of `depth` residual blocks, with the depth rule resolved.
+double layer_scale_init(const LayerScale& scale, std::int64_t depth);
+
+/// The factor on v, out, fc1 and fc2 in a network of `depth` blocks.
+double init_gain(const InitGain& gain, std::int64_t depth);
+
+/// True where some site of a ViT with this placement is a batch norm, so that shards must meet in every step.
+bool uses_batch_norm(const Placement& placement);
+
+/// Calls `see(path, spec)` for every site in the order data meets them: "stem.patch_in", "attn.pre", ..., "pooled".
+template <class P, class Visitor>
+void visit_sites(P& placement, Visitor&& see) {
+  see("stem.patch_in", placement.stem.patch_in);
+  see("stem.patch_out", placement.stem.patch_out);
+  see("stem.posembed_out", placement.stem.posembed_out);
+  see("attn.pre", placement.attn.pre);
+  see("attn.query", placement.attn.query);
+  see("attn.key", placement.attn.key);
+  see("attn.value", placement.attn.value);
+  see("attn.inner", placement.attn.inner);
+  see("attn.out", placement.attn.out);
+  see("attn.post", placement.attn.post);
+  see("mlp.pre", placement.mlp.pre);
+  see("mlp.hidden", placement.mlp.hidden);
+  see("mlp.inner", placement.mlp.inner);
+  see("mlp.out", placement.mlp.out);
+  see("mlp.post", placement.mlp.post);
+  see("merge", placement.merge);
+  see("final", placement.final);
+  see("pooled", placement.pooled);
+}
+
+}  // namespace normlab
