@@ -1,5 +1,5 @@
-// Which norm sits where: norm kinds, the sites of a network, and the named rows of the papers. Data only, no code paths:
-// a new placement is a new row in placement.cpp or a few lines of JSON.
+// Which norm sits where: norm kinds, the sites of a network, and the named rows of the papers. Data only, no code
+// paths: a new placement is a new row in placement.cpp or a few lines of JSON.
 #pragma once
 
 #include <cstdint>

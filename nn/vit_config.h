@@ -43,7 +43,9 @@ struct ViTConfig {
   /// True where the class token has a position of its own.
   bool class_position() const { return pool == Pool::token && pos_embed == PosEmbed::learned && pos_embed_class; }
   /// Drop-path rate of block i.
-  double drop_path_rate(std::int64_t i) const { return depth > 1 ? drop_path * double(i) / double(depth - 1) : drop_path; }
+  double drop_path_rate(std::int64_t i) const {
+    return depth > 1 ? drop_path * double(i) / double(depth - 1) : drop_path;
+  }
   bool operator==(const ViTConfig&) const = default;
 };
 
@@ -54,8 +56,9 @@ struct ModelCost {
 };
 ModelCost model_cost(const ViTConfig& config);
 
-/// One message for each size that does not fit: heads that do not divide the width, a patch that does not divide the image,
-/// a zero or negative size, a rate outside [0, 1), sincos2d with a width that is not a multiple of four. `key` is the config key at fault.
+/// One message for each size that does not fit: heads that do not divide the width, a patch that does not divide the
+/// image, a zero or negative size, a rate outside [0, 1), sincos2d with a width that is not a multiple of four. `key`
+/// is the config key at fault.
 struct ConfigProblem {
   std::string key, message;
 };

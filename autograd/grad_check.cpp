@@ -1,0 +1,84 @@
+#include "autograd/grad_check.h"
+
+#include <cmath>
+
+namespace normlab {
+namespace {
+
+double dot(const Tensor& a, const Tensor& b) {
+  double total = 0.0;
+  for (std::int64_t i = 0; i < a.size(); ++i) total += a.data<double>()[i] * b.data<double>()[i];
+  return total;
+}
+
+}  // namespace
+
+Tensor randn(Arena& arena, const Shape& shape, DType dtype, std::uint64_t seed, double std, double mean) {
+  Tensor t = arena.empty(shape, dtype);
+  const StreamKey key = stream_key(seed, "test", "randn");
+  for (std::int64_t i = 0; i < t.size(); ++i) {
+    const double value = mean + std * normal(key, static_cast<std::uint64_t>(i));
+    if (dtype == DType::f64)
+      t.data<double>()[i] = value;
+    else if (dtype == DType::f32)
+      t.data<float>()[i] = static_cast<float>(value);
+    else
+      t.data<bf16>()[i] = bf16(value);
+  }
+  return t;
+}
+
+GradCheckReport grad_check(Backend& backend, const std::function<Var(Tape&, const std::vector<Var>&)>& f,
+                           std::vector<Tensor> inputs, std::uint64_t seed, int directions, int elements) {
+  Arena memory, tape_memory;
+  Tape tape(backend, tape_memory);
+  const auto run = [&] {
+    tape.reset();
+    std::vector<Var> leaves;
+    for (const Tensor& t : inputs) leaves.push_back(tape.input(t, true));
+    return std::pair(f(tape, leaves), leaves);
+  };
+  GradCheckReport report;
+  constexpr double kStep = 1e-5;
+  // One projection of the output, u, for all inputs; its gradient in each input is what backward() gives for the seed
+  // u.
+  const Var first = run().first;
+  const Tensor u = randn(memory, first.shape(), DType::f64, seed);
+  auto [output, leaves] = run();
+  tape.backward(output, u);
+  std::vector<Tensor> gradients;
+  for (const Var& leaf : leaves) {
+    Tensor copy = memory.empty(leaf.shape(), DType::f64);
+    for (std::int64_t i = 0; i < copy.size(); ++i)
+      copy.data<double>()[i] = leaf.grad() ? leaf.grad().data<double>()[i] : 0.0;
+    gradients.push_back(copy);
+  }
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    double* x = inputs[k].data<double>();
+    const std::int64_t n = inputs[k].size();
+    const std::vector<double> saved(x, x + n);
+    for (int j = 0; j < directions + elements; ++j) {
+      Tensor v = randn(memory, inputs[k].shape(), DType::f64, seed + 1000 * (k + 1) + static_cast<std::uint64_t>(j));
+      if (j >= directions) {
+        const auto word = draw(stream_key(seed, "test", "element"), static_cast<std::uint64_t>(j) + 100 * k)[0];
+        const auto hit = static_cast<std::int64_t>(below(word, static_cast<std::uint32_t>(n)));
+        for (std::int64_t i = 0; i < n; ++i) v.data<double>()[i] = i == hit;
+      }
+      const auto value_at = [&](double step) {
+        for (std::int64_t i = 0; i < n; ++i) x[i] = saved[static_cast<std::size_t>(i)] + step * v.data<double>()[i];
+        return dot(run().first.value(), u);
+      };
+      const double numeric = (value_at(kStep) - value_at(-kStep)) / (2 * kStep);
+      std::copy(saved.begin(), saved.end(), x);
+      const double analytic = dot(gradients[k], v);
+      const double error = std::abs(analytic - numeric) / (1 + std::abs(numeric));
+      if (!(error <= report.max_error)) {  // NaN counts
+        report.max_error = error;
+        report.worst = concat("input ", k, ", direction ", j, ": analytic ", analytic, ", numeric ", numeric);
+      }
+    }
+  }
+  return report;
+}
+
+}  // namespace normlab

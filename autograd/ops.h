@@ -1,0 +1,106 @@
+// The operations of the tape. Each takes and gives variables of one tape; shapes are checked and a wrong one is an
+// InputError that names operation, argument and both shapes. B images, N tokens, D and C widths.
+#pragma once
+
+#include "autograd/tape.h"
+
+namespace normlab {
+
+/// y [..., out] = x [..., in] weight^T + bias; weight [out, in], bias [out] or Var().
+Var linear(const Var& x, const Var& weight, const Var& bias);
+/// gelu(linear(x, weight, bias)) in one pass behind the product.
+Var linear_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form);
+
+/// x Phi(x), by erf or by the tanh approximation. Any shape, as the next three.
+Var gelu(const Var& x, GeluForm form);
+Var tanh(const Var& x);
+Var add(const Var& a, const Var& b);
+/// x [..., C] times gain [G], G dividing C: gain g multiplies the channels g C/G to (g + 1) C/G. G = C is a gain a
+/// channel, 1 a scalar, the number of heads a gain a head.
+Var scale(const Var& x, const Var& gain);
+/// Over the last axis.
+Var softmax(const Var& x);
+/// The same values under another shape of the same size; nothing is copied.
+Var reshape(const Var& x, const Shape& shape);
+
+/// Over the last axis: gamma (x - mean) / sqrt(var + eps) + beta, biased variance; gamma and beta [C], or both Var().
+Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double eps);
+/// gamma x / sqrt(mean(x^2) + eps).
+Var rms_norm(const Var& x, const Var& gamma, double eps);
+/// gamma x + beta.
+Var affine(const Var& x, const Var& gamma, const Var& beta);
+/// gamma tanh(alpha x) + beta, alpha [1].
+Var dyt(const Var& x, const Var& alpha, const Var& gamma, const Var& beta);
+
+/// The images of one batch that this tape sees: `images` of `batch`, from `first_image` on. The other shards meet in
+/// `shards`.
+struct BatchSlice {
+  std::int64_t images, first_image, batch;
+  Collective* shards;
+};
+struct BatchNormSettings {
+  double eps, momentum;
+  std::int64_t statistics_batch;  // images a statistic is taken over; 0: the whole batch
+};
+/// Training: statistics a channel over all images (and tokens) of the batch, whatever its cut into shards; x [images,
+/// ..., C]. The running tensors [C] are updated in place: PyTorch's rule, unbiased variance, by the first statistics
+/// group. InputError where a channel would have one value.
+Var batch_norm(const Var& x, const Var& gamma, const Var& beta, Tensor running_mean, Tensor running_var,
+               const BatchSlice& slice, const BatchNormSettings& settings);
+/// Evaluation: gamma (x - running_mean) / sqrt(running_var + eps) + beta.
+Var batch_norm_frozen(const Var& x, const Var& gamma, const Var& beta, Tensor running_mean, Tensor running_var,
+                      double eps);
+
+/// q, k, v [B, N, D], head h owns the channels h D/H to (h + 1) D/H: softmax(q k^T / sqrt(D/H)) v, heads joined again,
+/// [B, N, D]. keep: empty, or u8 [B, H, N, N] that multiplies the weights together with 1 / (1 - rate).
+Var attention(const Var& q, const Var& k, const Var& v, std::int64_t num_heads, Tensor keep = {}, double rate = 0.0);
+
+/// Labels i32 [B], or soft targets [B, classes] in the type of statistics.
+struct Targets {
+  Tensor labels, soft;
+  double label_smoothing = 0.0;
+  bool smooth_others =
+      false;  // false: e / C for every class (PyTorch); true: e / (C - 1) for each other class (Big Vision)
+};
+/// logits [B, classes] to a loss an image, [B]: -sum_c t_c log p_c.
+Var softmax_cross_entropy(const Var& logits, const Targets& targets);
+/// Summed over classes (Big Vision).
+Var sigmoid_cross_entropy(const Var& logits, const Targets& targets);
+
+/// [B, H, W, C] to [B, (H / ph)(W / pw), ph pw C], a patch flattened row, column, channel.
+Var patchify(const Var& images, std::int64_t patch_height, std::int64_t patch_width);
+/// x [B, N, D] + position [1, N, D].
+Var add_positions(const Var& x, const Var& position);
+/// [B, N, D] to [B, D].
+Var mean_tokens(const Var& x);
+/// token [1, 1, D] before the tokens of every image: [B, 1 + N, D].
+Var concat_token(const Var& token, const Var& x);
+/// Tokens first .. first + count of every image: [B, count, D], or [B, D] for one.
+Var select_tokens(const Var& x, std::int64_t first, std::int64_t count);
+/// [B, n, D] before [B, m, D], image by image: [B, n + m, D].
+Var concat_tokens(const Var& first, const Var& rest);
+
+/// x keep / (1 - rate), keep u8 of x's shape.
+Var dropout(const Var& x, Tensor keep, double rate);
+/// The same with one decision an image, keep u8 [B].
+Var drop_path(const Var& x, Tensor keep, double rate);
+
+/// What a mask is drawn from: element e of image i is draw first_image * (elements an image) + e of `stream` at the
+/// step in `state`.
+struct DrawKey {
+  StreamKey stream;
+  std::int64_t first_image;
+  const StepState* state;
+};
+/// A mask u8 of `shape` (images first) with P(0) = rate, for the ops above.
+Tensor draw_mask(Tape& tape, const Shape& shape, double rate, const DrawKey& key);
+
+/// `shape` with another last axis.
+inline Shape with_back(const Shape& shape, std::int64_t back) {
+  std::array<std::int64_t, Shape::kMaxRank> dims{};
+  for (int i = 0; i < shape.rank(); ++i) dims[static_cast<std::size_t>(i)] = shape[i];
+  dims[static_cast<std::size_t>(shape.rank() - 1)] = back;
+  return Shape(dims.begin(), dims.begin() + shape.rank());
+}
+
+}  // namespace normlab

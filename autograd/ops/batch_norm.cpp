@@ -1,0 +1,53 @@
+// Batch norm (Ioffe and Szegedy 2015) over a batch that may be cut into shards, and with frozen statistics.
+#include "autograd/ops.h"
+
+namespace normlab {
+namespace {
+void require_channels(const char* op, std::int64_t cols, const Var& gamma, const Var& beta, const Tensor& mean,
+                      const Tensor& var) {
+  require_shape(op, "gamma", gamma.shape(), {cols});
+  require_shape(op, "beta", beta.shape(), {cols});
+  require_shape(op, "running_mean", mean.shape(), {cols});
+  require_shape(op, "running_var", var.shape(), {cols});
+}
+}  // namespace
+
+Var batch_norm(const Var& x, const Var& gamma, const Var& beta, Tensor running_mean, Tensor running_var,
+               const BatchSlice& slice, const BatchNormSettings& settings) {
+  const std::int64_t cols = x.shape().back();
+  require_channels("batch_norm", cols, gamma, beta, running_mean, running_var);
+  if (slice.images < 1 || x.shape().rows() % slice.images != 0)
+    throw InputError(concat("batch_norm: x is ", x.shape().str(), ", which ", slice.images, " images do not divide"));
+  const BatchNormDims dims{slice.images, x.shape().rows() / slice.images, cols,         slice.first_image,
+                           slice.batch,  settings.statistics_batch,       settings.eps, settings.momentum};
+  if (dims.group_size() * dims.rows_per_image < 2 ||
+      (dims.batch % dims.group_size() && dims.batch % dims.group_size() * dims.rows_per_image < 2))
+    throw InputError(concat("batch_norm: x is ", x.shape().str(),
+                            ", one value a channel, which has no variance; use a larger batch or statistics_batch"));
+  Tape& tape = x.tape();
+  Tensor y = tape.empty_like(x.value());
+  const Shape statistics{dims.groups(), cols};
+  Tensor mean = tape.empty_acc(x.value(), statistics), rstd = tape.empty_acc(x.value(), statistics);
+  Collective* shards = slice.shards;
+  tape.backend().batch_norm(dims, *shards, x.value(), gamma.value(), beta.value(), running_mean, running_var, y, mean,
+                            rstd);
+  return tape.record("batch_norm", {x, gamma, beta}, y,
+                     [=, x = x.value(), g = gamma.value()](Backend& backend, const Tensor& dy, Grads& d) {
+                       backend.batch_norm_backward(dims, *shards, dy, x, g, mean, rstd, d[0], d[1], d[2]);
+                     });
+}
+
+Var batch_norm_frozen(const Var& x, const Var& gamma, const Var& beta, Tensor running_mean, Tensor running_var,
+                      double eps) {
+  const NormDims dims{x.shape().rows(), x.shape().back(), eps};
+  require_channels("batch_norm_frozen", dims.cols, gamma, beta, running_mean, running_var);
+  Tape& tape = x.tape();
+  Tensor y = tape.empty_like(x.value());
+  tape.backend().batch_norm_frozen(dims, x.value(), gamma.value(), beta.value(), running_mean, running_var, y);
+  return tape.record("batch_norm_frozen", {x, gamma, beta}, y,
+                     [=, x = x.value(), g = gamma.value()](Backend& backend, const Tensor& dy, Grads& d) {
+                       backend.batch_norm_frozen_backward(dims, dy, x, g, running_mean, running_var, d[0], d[1], d[2]);
+                     });
+}
+
+}  // namespace normlab

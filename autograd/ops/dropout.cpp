@@ -1,0 +1,44 @@
+// Dropout (Srivastava et al. 2014) and drop-path (Huang et al. 2016): a given mask, or one drawn by (site, step,
+// element).
+#include "autograd/ops.h"
+
+namespace normlab {
+namespace {
+
+void check_rate(const char* op, double rate) {
+  if (!(rate >= 0.0 && rate < 1.0))
+    throw InputError(concat(op, ": rate is ", rate, ", expected at least 0 and below 1"));
+}
+
+Var masked(const char* op, const Var& x, Tensor keep, double rate, std::int64_t group) {
+  Tape& tape = x.tape();
+  Tensor y = tape.empty_like(x.value());
+  tape.backend().dropout(group, rate, x.value(), keep, y);
+  return tape.record(op, {x}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
+    backend.dropout_backward(group, rate, dy, keep, d[0]);
+  });
+}
+
+}  // namespace
+
+Var dropout(const Var& x, Tensor keep, double rate) {
+  check_rate("dropout", rate);
+  require_shape("dropout", "keep", keep.shape(), x.shape());
+  return masked("dropout", x, keep, rate, 1);
+}
+
+Var drop_path(const Var& x, Tensor keep, double rate) {
+  check_rate("drop_path", rate);
+  require_shape("drop_path", "keep", keep.shape(), {x.shape()[0]});
+  return masked("drop_path", x, keep, rate, x.shape().size() / x.shape()[0]);
+}
+
+Tensor draw_mask(Tape& tape, const Shape& shape, double rate, const DrawKey& key) {
+  check_rate("draw_mask", rate);
+  const std::int64_t per_image = shape[0] ? shape.size() / shape[0] : 0;
+  Tensor keep = tape.empty(shape, DType::u8);
+  tape.backend().draw_mask({key.stream, rate, key.first_image * per_image}, key.state, keep);
+  return keep;
+}
+
+}  // namespace normlab

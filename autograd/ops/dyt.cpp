@@ -1,0 +1,21 @@
+// Dynamic Tanh, "Transformers without Normalization" section 4.
+#include "autograd/ops.h"
+
+namespace normlab {
+
+Var dyt(const Var& x, const Var& alpha, const Var& gamma, const Var& beta) {
+  const std::int64_t cols = x.shape().back();
+  require_shape("dyt", "alpha", alpha.shape(), {1});
+  require_shape("dyt", "gamma", gamma.shape(), {cols});
+  require_shape("dyt", "beta", beta.shape(), {cols});
+  Tape& tape = x.tape();
+  Tensor y = tape.empty_like(x.value()), t = tape.empty_like(x.value());
+  tape.backend().dyt(x.value(), alpha.value(), gamma.value(), beta.value(), t, y);
+  return tape.record(
+      "dyt", {x, alpha, gamma, beta}, y,
+      [=, x = x.value(), a = alpha.value(), g = gamma.value()](Backend& backend, const Tensor& dy, Grads& d) {
+        backend.dyt_backward(dy, x, a, g, t, d[0], d[1], d[2], d[3]);
+      });
+}
+
+}  // namespace normlab

@@ -1,0 +1,24 @@
+// LayerNorm (Ba et al. 2016), with and without learnable parameters.
+#include "autograd/ops.h"
+
+namespace normlab {
+
+Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double eps) {
+  const NormDims dims{x.shape().rows(), x.shape().back(), eps};
+  if (gamma) require_shape("layer_norm", "gamma", gamma.shape(), {dims.cols});
+  if (bool(gamma) != bool(beta)) throw InputError("layer_norm: gamma and beta come together or not at all");
+  if (beta) require_shape("layer_norm", "beta", beta.shape(), {dims.cols});
+  Tape& tape = x.tape();
+  Tensor y = tape.empty_like(x.value());
+  Tensor mean = tape.empty_acc(x.value(), {dims.rows}), rstd = tape.empty_acc(x.value(), {dims.rows});
+  const Tensor g = gamma ? gamma.value() : Tensor(), b = beta ? beta.value() : Tensor();
+  tape.backend().layer_norm(dims, x.value(), g, b, y, mean, rstd);
+  // Kept: mean and rstd, [rows] each. x_hat is computed again on the way back: keeping it would hold a second [rows,
+  // cols].
+  return tape.record("layer_norm", {x, gamma, beta}, y,
+                     [=, x = x.value()](Backend& backend, const Tensor& dy, Grads& d) {
+                       backend.layer_norm_backward(dims, dy, x, g, mean, rstd, d[0], d[1], d[2]);
+                     });
+}
+
+}  // namespace normlab

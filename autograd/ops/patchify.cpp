@@ -1,0 +1,21 @@
+#include "autograd/ops.h"
+
+namespace normlab {
+
+Var patchify(const Var& images, std::int64_t patch_height, std::int64_t patch_width) {
+  const Shape& s = images.shape();
+  if (s.rank() != 4)
+    throw InputError(concat("patchify: images is ", s.str(), ", expected [batch, height, width, channels]"));
+  if (patch_height < 1 || patch_width < 1 || s[1] % patch_height || s[2] % patch_width)
+    throw InputError(
+        concat("patchify: a patch of ", patch_height, "x", patch_width, " does not divide images ", s.str()));
+  const PatchDims dims{s[0], s[1], s[2], s[3], patch_height, patch_width};
+  Tape& tape = images.tape();
+  Tensor y = tape.empty({s[0], s[1] / patch_height * (s[2] / patch_width), patch_height * patch_width * s[3]},
+                        images.value().dtype());
+  tape.backend().patchify(dims, images.value(), y);
+  return tape.record("patchify", {images}, y,
+                     [=](Backend& backend, const Tensor& dy, Grads& d) { backend.patchify_backward(dims, dy, d[0]); });
+}
+
+}  // namespace normlab

@@ -1,0 +1,12 @@
+#include "autograd/ops.h"
+
+namespace normlab {
+
+Var reshape(const Var& x, const Shape& shape) {
+  // The same memory under another shape, on the way back as well.
+  return x.tape().record("reshape", {x}, x.value().reshape(shape), [=](Backend& backend, const Tensor& dy, Grads& d) {
+    if (!d.take(0)) backend.copy_gradient(dy, d[0]);
+  });
+}
+
+}  // namespace normlab

@@ -1,0 +1,124 @@
+#include "autograd/tape.h"
+
+#include <cstring>
+
+namespace normlab {
+
+const Tensor& Var::value() const { return state_->value; }
+bool Var::needs_grad() const { return state_ && state_->needs_grad; }
+Tensor Var::grad() const { return state_->grad; }
+
+Gradient Grads::operator[](int input) {
+  Var::State* state = inputs[static_cast<std::size_t>(input)];
+  if (!state || !state->needs_grad) return {};
+  if (state->is_parameter) return {state->grad, Write::add};
+  for (int earlier = 0; earlier < input; ++earlier)
+    if (inputs[static_cast<std::size_t>(earlier)] == state) {
+      // The same variable twice in one operation: kernels may interleave their writes, so the second gets its own
+      // place.
+      Tensor& t = second[static_cast<std::size_t>(input)];
+      t = tape->empty_like(state->value);
+      return {t, Write::assign};
+    }
+  if (state->grad) return {state->grad, Write::add};
+  state->grad = tape->empty_like(state->value);
+  return {state->grad, Write::assign};
+}
+
+bool Grads::take(int input) {
+  Var::State* state = inputs[static_cast<std::size_t>(input)];
+  if (!state || !state->needs_grad) return true;  // nothing to copy
+  if (state->is_parameter || state->grad || state->value.dtype() != output->grad.dtype()) return false;
+  state->grad = output->grad.reshape(state->value.shape());
+  output->grad = Tensor();
+  return true;
+}
+
+Var Tape::input(Tensor value, bool needs_grad) {
+  auto* state = new (arena_.allocate(sizeof(Var::State))) Var::State;
+  state->value = value;
+  state->needs_grad = needs_grad && recording_;
+  return Var(this, state);
+}
+
+Var Tape::parameter(Tensor value, Tensor grad) {
+  Var var = input(value, bool(grad));
+  var.state_->grad = grad;
+  var.state_->is_parameter = true;
+  return var;
+}
+
+Tape::Node* Tape::add_node(const char* op, std::initializer_list<Var> inputs, Tensor value) {
+  if (inputs.size() > kMaxInputs) throw InputError(concat(op, ": more than ", kMaxInputs, " inputs"));
+  auto* node = new (arena_.allocate(sizeof(Node))) Node{};
+  node->op = op;
+  node->site = site_;
+  node->output = new (arena_.allocate(sizeof(Var::State))) Var::State;
+  node->output->value = value;
+  for (const Var& var : inputs) {
+    node->inputs[static_cast<std::size_t>(node->count++)] = var.state_;
+    node->output->needs_grad |= recording_ && var.needs_grad();
+  }
+  node->number = ++nodes_;
+  node->previous = last_;
+  last_ = node;
+  if (node->output->needs_grad) node->call = [](void*, Backend&, const Tensor&, Grads&) {};
+  check(value, *node, false);
+  return node;
+}
+
+void Tape::backward(const Var& output, Tensor seed) {
+  require_shape("backward", "seed", seed.shape(), output.shape());
+  if (!output.needs_grad()) throw InputError("backward: nothing that the output depends on needs a gradient");
+  output.state_->grad = seed;
+  for (Node* node = last_; node; node = node->previous) {
+    if (!node->call || !node->output->grad) continue;  // nothing downstream used it
+    Grads grads;
+    grads.tape = this;
+    grads.output = node->output;
+    grads.inputs = node->inputs;
+    grads.count = node->count;
+    const Tensor dy = node->output->grad;
+    node->call(node->closure, backend_, dy, grads);
+    for (int i = 0; i < node->count; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      if (grads.second[at]) {
+        backend_.copy_gradient(grads.second[at], {node->inputs[at]->grad, Write::add});
+        arena_.release(grads.second[at].raw(), grads.second[at].bytes());
+      }
+      if (guarded_ && node->inputs[at] && node->inputs[at]->grad && !node->inputs[at]->is_parameter)
+        check(node->inputs[at]->grad, *node, true);
+    }
+    // The seed belongs to the caller; every other gradient goes back unless it was handed on.
+    if (node->output != output.state_ && node->output->grad) arena_.release(dy.raw(), dy.bytes());
+    if (node->output != output.state_) node->output->grad = Tensor();
+  }
+}
+
+void Tape::check(const Tensor& value, const Node& node, bool in_backward) {
+  if (!guarded_) return;
+  Tensor flag(&flag_value_, {1}, DType::i32);
+  backend_.check_finite(value, in_backward ? -node.number : node.number, flag);
+}
+
+void Tape::guard() {
+  guarded_ = true;
+  flag_value_ = 0;
+}
+
+NonFinite Tape::nonfinite() const {
+  const std::int32_t number = flag_value_ < 0 ? -flag_value_ : flag_value_;
+  for (const Node* node = last_; node && number; node = node->previous)
+    if (node->number == number) return {node->op, node->site, flag_value_ < 0};
+  return {};
+}
+
+void Tape::reset() {
+  last_ = nullptr;
+  nodes_ = 0;
+  flag_value_ = 0;
+  site_ = "";
+  arena_.reset();
+}
+
+}  // namespace normlab

@@ -1,0 +1,149 @@
+// The tape: operations in the order they ran, each with the closure that runs it backwards. One tape a shard;
+// everything on it, closures included, lives in the shard's arena, so a step allocates nothing.
+#pragma once
+
+#include <array>
+#include <initializer_list>
+#include <new>
+#include <type_traits>
+
+#include "core/arena.h"
+#include "core/backend.h"
+
+namespace normlab {
+
+class Tape;
+
+/// A tensor on a tape. A handle: copies mean the same variable. Valid until the tape is reset.
+class Var {
+ public:
+  Var() = default;
+  /// False for a default-constructed Var, which stands for an argument that is not there.
+  explicit operator bool() const { return state_ != nullptr; }
+  const Tensor& value() const;
+  const Shape& shape() const { return value().shape(); }
+  Tape& tape() const { return *tape_; }
+  bool needs_grad() const;
+  /// After backward(): the gradient of a leaf, or an empty tensor where nothing depended on it.
+  Tensor grad() const;
+
+ private:
+  friend class Tape;
+  friend class Grads;
+  struct State {
+    Tensor value;
+    Tensor grad;
+    bool needs_grad = false;
+    bool is_parameter = false;  // grad is a lane of the flat gradient buffer: always added to
+  };
+  Var(Tape* tape, State* state) : tape_(tape), state_(state) {}
+  Tape* tape_ = nullptr;
+  State* state_ = nullptr;
+};
+
+inline constexpr int kMaxInputs = 8;
+
+/// The gradients that a closure fills, one an input in the order of record(). An input that needs none gives an empty
+/// Gradient.
+class Grads {
+ public:
+  Gradient operator[](int input);
+  /// Hands dy itself over as the gradient of `input` where that is its first contribution, and says so; where it is
+  /// not, the caller copies. Saves the copy that a residual sum would cost. At most once a closure, as its last act.
+  bool take(int input);
+
+ private:
+  friend class Tape;
+  Tape* tape = nullptr;
+  Var::State* output = nullptr;
+  std::array<Var::State*, kMaxInputs> inputs{};
+  std::array<Tensor, kMaxInputs> second{};  // of an input that stands twice: added once the closure is done
+  int count = 0;
+};
+
+/// Where a value first stopped being finite. `site` is the model's name for the place, `op` the operation.
+struct NonFinite {
+  const char* op = nullptr;
+  const char* site = nullptr;
+  bool in_backward = false;
+  explicit operator bool() const { return op != nullptr; }
+};
+
+class Tape {
+ public:
+  Tape(Backend& backend, Arena& arena) : backend_(backend), arena_(arena) {}
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  Backend& backend() { return backend_; }
+
+  /// A leaf. Its gradient, if wanted, is kept after backward().
+  Var input(Tensor value, bool needs_grad = false);
+  /// A leaf whose gradient is added into `grad`, which belongs to somebody else.
+  Var parameter(Tensor value, Tensor grad);
+
+  /// Undefined tensors that live until reset().
+  Tensor empty(const Shape& shape, DType dtype) { return arena_.empty(shape, dtype); }
+  Tensor empty_like(const Tensor& t) { return empty(t.shape(), t.dtype()); }
+  /// In the type of statistics beside activations like `t`.
+  Tensor empty_acc(const Tensor& t, const Shape& shape) { return empty(shape, acc_of(t.dtype())); }
+
+  /// Says that `op` has made `value` from `inputs`, and how its gradient goes back: backward(backend, dy, grads).
+  /// Inputs that are not there may be passed as Var(). Without an input that needs a gradient nothing is kept.
+  template <class Backward>
+  Var record(const char* op, std::initializer_list<Var> inputs, Tensor value, Backward backward) {
+    static_assert(std::is_trivially_copyable_v<Backward> && std::is_trivially_destructible_v<Backward>,
+                  "closures live in the arena: capture tensors and numbers by value");
+    Node* node = add_node(op, inputs, value);
+    if (node->call) {  // set by add_node() when a gradient is wanted
+      node->closure = new (arena_.allocate(sizeof(Backward))) Backward(backward);
+      node->call = [](void* closure, Backend& backend, const Tensor& dy, Grads& grads) {
+        (*static_cast<Backward*>(closure))(backend, dy, grads);
+      };
+    }
+    return Var(this, node->output);
+  }
+
+  /// Runs the closures in reverse from `output`, whose gradient is `seed`, of the same shape and in the type of its
+  /// value.
+  void backward(const Var& output, Tensor seed);
+
+  /// Forgets everything and takes the arena back.
+  void reset();
+
+  /// Gradients are wanted (the default), or only values.
+  void set_recording(bool recording) { recording_ = recording; }
+  /// Name of the place in the model that the next operations belong to; the text must outlive the step.
+  void at(const char* site) { site_ = site; }
+  /// From now on every output and every gradient is searched for NaN and infinity. Slow: meant for running a step
+  /// again.
+  void guard();
+  /// What the guard found first, in the order of execution.
+  NonFinite nonfinite() const;
+
+ private:
+  friend class Grads;
+  using Call = void (*)(void*, Backend&, const Tensor&, Grads&);
+  struct Node {
+    Node* previous;
+    const char *op, *site;
+    Call call;
+    void* closure;
+    Var::State* output;
+    int count;
+    std::array<Var::State*, kMaxInputs> inputs;
+    std::int32_t number;
+  };
+  Node* add_node(const char* op, std::initializer_list<Var> inputs, Tensor value);
+  void check(const Tensor& value, const Node& node, bool in_backward);
+
+  Backend& backend_;
+  Arena& arena_;
+  Node* last_ = nullptr;
+  const char* site_ = "";
+  std::int32_t nodes_ = 0;
+  std::int32_t flag_value_ = 0;
+  bool recording_ = true, guarded_ = false;
+};
+
+}  // namespace normlab

@@ -1,0 +1,50 @@
+// Memory of one shard's step: handed out front to back, taken back all at once, never returned to the system. Fresh
+// pages cost more than a pass of arithmetic over them, so a training step after the first touches none.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace normlab {
+
+class Arena {
+ public:
+  Arena() = default;
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  /// `bytes` at an address that is a multiple of 64; the content is undefined. Throws EnvironmentError without memory.
+  void* allocate(std::size_t bytes);
+  /// Gives a block of `allocate(bytes)` back before the reset; the next request of the same size gets it.
+  void release(void* block, std::size_t bytes);
+  /// An undefined tensor that is stale after the next reset.
+  Tensor empty(const Shape& shape, DType dtype);
+  /// Takes everything back. The same requests in the same order get the same addresses again.
+  void reset();
+  /// Bytes taken from the system so far.
+  std::size_t reserved() const { return reserved_; }
+
+ private:
+  struct Chunk {
+    char* begin;
+    std::size_t bytes;
+  };
+  struct FreeList {
+    std::size_t bytes = 0;
+    void* head = nullptr;
+  };
+  FreeList* free_list(std::size_t bytes);
+  void add_chunk(std::size_t at_least);
+
+  std::vector<Chunk> chunks_;
+  std::size_t chunk_ = 0, used_ = 0, reserved_ = 0;
+  std::array<FreeList, 32> free_{};  // a network has few distinct sizes; a size that finds no list waits for the reset
+  std::uint64_t epoch_ = 1;
+};
+
+}  // namespace normlab

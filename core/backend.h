@@ -1,0 +1,190 @@
+// The kernels a device must have. Coarse on purpose: one call an op, each forward beside its backward as pure virtuals,
+// so that an op without a gradient does not compile.
+//
+// Conventions: tensors are contiguous and row-major. "rows" are all axes but the last. Activations have the storage
+// type T of the network (f32, f64, bf16), parameters and their gradients Param<T>, kept statistics Acc<T>. A `Gradient`
+// says where a gradient goes and whether it is written or added; one that is not wanted is empty and is skipped.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/collective.h"
+#include "core/random.h"
+#include "core/step_state.h"
+#include "core/tensor.h"
+
+namespace normlab {
+
+enum class Write : std::uint8_t { assign, add };
+
+struct Gradient {
+  Tensor to;
+  Write write = Write::assign;
+  explicit operator bool() const { return bool(to); }
+};
+
+enum class GeluForm : std::uint8_t { erf, tanh };
+
+struct LinearDims {
+  std::int64_t rows, in, out;
+};
+struct NormDims {
+  std::int64_t rows, cols;
+  double eps;
+};
+/// Batch norm sees [images, rows_per_image, cols]; statistics are over all images of a group of `statistics_batch`
+/// images of the whole batch (0: all of it), of which this shard has `images` from `first_image` on.
+struct BatchNormDims {
+  std::int64_t images, rows_per_image, cols, first_image, batch, statistics_batch;
+  double eps, momentum;
+  std::int64_t group_size() const {
+    return statistics_batch > 0 && statistics_batch < batch ? statistics_batch : batch;
+  }
+  std::int64_t groups() const { return (batch + group_size() - 1) / group_size(); }
+};
+struct AttentionDims {
+  std::int64_t batch, tokens, heads, head_dim;
+};
+struct PatchDims {
+  std::int64_t batch, height, width, channels, patch_height, patch_width;
+};
+struct TokenDims {
+  std::int64_t batch, tokens, cols;
+};
+struct LossDims {
+  std::int64_t batch, classes;
+  double label_smoothing;
+  bool smooth_others;  // false: e/C for every class (PyTorch); true: e/(C-1) for each other class (Big Vision)
+};
+/// Rows of a drawn mask: element i of this shard is element first + i of the whole batch.
+struct MaskDraw {
+  StreamKey key;
+  double rate;
+  std::int64_t first;
+};
+struct AdamWSettings {
+  double beta1, beta2, eps, weight_decay;
+};
+struct SgdSettings {
+  double momentum, weight_decay;
+  bool nesterov;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string name() const = 0;
+
+  // y [rows, out] = x [rows, in] w^T + b, w [out, in], b [out] or empty.
+  virtual void linear(LinearDims, Tensor x, Tensor w, Tensor b, Tensor y) = 0;
+  virtual void linear_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) = 0;
+  // h = x w^T + b is kept, y = gelu(h).
+  virtual void linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor h, Tensor y) = 0;
+  virtual void linear_gelu_backward(LinearDims, GeluForm, Tensor dy, Tensor x, Tensor w, Tensor h, Gradient dx,
+                                    Gradient dw, Gradient db) = 0;
+
+  // Element by element, any shape.
+  virtual void gelu(GeluForm, Tensor x, Tensor y) = 0;
+  virtual void gelu_backward(GeluForm, Tensor dy, Tensor x, Gradient dx) = 0;
+  virtual void tanh(Tensor x, Tensor y) = 0;
+  virtual void tanh_backward(Tensor dy, Tensor y, Gradient dx) = 0;
+  virtual void add(Tensor a, Tensor b, Tensor y) = 0;
+  virtual void copy_gradient(Tensor dy, Gradient dx) = 0;  // the backward of add for each side
+  // y [rows, cols] = x * gain[c / group], gain [cols / group]: group 1 a gain a channel, cols a scalar, a head's width
+  // a gain a head.
+  virtual void scale(std::int64_t group, Tensor x, Tensor gain, Tensor y) = 0;
+  virtual void scale_backward(std::int64_t group, Tensor dy, Tensor x, Tensor gain, Gradient dx, Gradient dgain) = 0;
+  // Over the last axis.
+  virtual void softmax(Tensor x, Tensor y) = 0;
+  virtual void softmax_backward(Tensor dy, Tensor y, Gradient dx) = 0;
+
+  // LayerNorm (Ba et al. 2016): y = gamma (x - mean) rstd + beta; gamma and beta [cols] or both empty. mean, rstd
+  // [rows].
+  virtual void layer_norm(NormDims, Tensor x, Tensor gamma, Tensor beta, Tensor y, Tensor mean, Tensor rstd) = 0;
+  virtual void layer_norm_backward(NormDims, Tensor dy, Tensor x, Tensor gamma, Tensor mean, Tensor rstd, Gradient dx,
+                                   Gradient dgamma, Gradient dbeta) = 0;
+  // RMSNorm (Zhang and Sennrich 2019): y = gamma x / sqrt(mean(x^2) + eps). rstd [rows].
+  virtual void rms_norm(NormDims, Tensor x, Tensor gamma, Tensor y, Tensor rstd) = 0;
+  virtual void rms_norm_backward(NormDims, Tensor dy, Tensor x, Tensor gamma, Tensor rstd, Gradient dx,
+                                 Gradient dgamma) = 0;
+  // y = gamma x + beta.
+  virtual void affine(Tensor x, Tensor gamma, Tensor beta, Tensor y) = 0;
+  virtual void affine_backward(Tensor dy, Tensor x, Tensor gamma, Gradient dx, Gradient dgamma, Gradient dbeta) = 0;
+  // Dynamic Tanh: y = gamma t + beta, t = tanh(alpha x) kept; alpha [1].
+  virtual void dyt(Tensor x, Tensor alpha, Tensor gamma, Tensor beta, Tensor t, Tensor y) = 0;
+  virtual void dyt_backward(Tensor dy, Tensor x, Tensor alpha, Tensor gamma, Tensor t, Gradient dx, Gradient dalpha,
+                            Gradient dgamma, Gradient dbeta) = 0;
+
+  // Batch norm over shards (Ioffe and Szegedy 2015). mean, rstd [groups, cols] of the whole batch come back in every
+  // shard. Sums are taken an image at a time and added in image order, so that the cut into shards changes no bit.
+  // running_mean and running_var [cols] take the first group's, the variance unbiased (PyTorch).
+  virtual void batch_norm(BatchNormDims, Collective&, Tensor x, Tensor gamma, Tensor beta, Tensor running_mean,
+                          Tensor running_var, Tensor y, Tensor mean, Tensor rstd) = 0;
+  virtual void batch_norm_backward(BatchNormDims, Collective&, Tensor dy, Tensor x, Tensor gamma, Tensor mean,
+                                   Tensor rstd, Gradient dx, Gradient dgamma, Gradient dbeta) = 0;
+  // With running statistics: y = gamma (x - running_mean) / sqrt(running_var + eps) + beta.
+  virtual void batch_norm_frozen(NormDims, Tensor x, Tensor gamma, Tensor beta, Tensor running_mean, Tensor running_var,
+                                 Tensor y) = 0;
+  virtual void batch_norm_frozen_backward(NormDims, Tensor dy, Tensor x, Tensor gamma, Tensor running_mean,
+                                          Tensor running_var, Gradient dx, Gradient dgamma, Gradient dbeta) = 0;
+
+  // y [B, N, H d] = softmax(q k^T / sqrt(d)) v for each image and head; lse [B, H, N] is kept, the weights are not.
+  // keep [B, H, N, N] u8 or empty: the weights are multiplied by keep / (1 - rate).
+  virtual void attention(AttentionDims, Tensor q, Tensor k, Tensor v, Tensor keep, double rate, Tensor y,
+                         Tensor lse) = 0;
+  virtual void attention_backward(AttentionDims, Tensor dy, Tensor q, Tensor k, Tensor v, Tensor keep, double rate,
+                                  Tensor y, Tensor lse, Gradient dq, Gradient dk, Gradient dv) = 0;
+
+  // losses [batch] of each image. labels i32 [batch], or targets [batch, classes] in Acc<T>; the other one is empty.
+  // softmax: -sum_c t_c log p_c. sigmoid: summed over classes (Big Vision).
+  virtual void softmax_cross_entropy(LossDims, Tensor logits, Tensor labels, Tensor targets, Tensor losses) = 0;
+  virtual void softmax_cross_entropy_backward(LossDims, Tensor dlosses, Tensor logits, Tensor labels, Tensor targets,
+                                              Gradient dlogits) = 0;
+  virtual void sigmoid_cross_entropy(LossDims, Tensor logits, Tensor labels, Tensor targets, Tensor losses) = 0;
+  virtual void sigmoid_cross_entropy_backward(LossDims, Tensor dlosses, Tensor logits, Tensor labels, Tensor targets,
+                                              Gradient dlogits) = 0;
+
+  // images [B, H, W, C] -> [B, (H/p)(W/p), p p C], a patch flattened row, column, channel.
+  virtual void patchify(PatchDims, Tensor images, Tensor y) = 0;
+  virtual void patchify_backward(PatchDims, Tensor dy, Gradient dimages) = 0;
+  // y [B, N, C] = x + position [N, C].
+  virtual void add_positions(TokenDims, Tensor x, Tensor position, Tensor y) = 0;
+  virtual void add_positions_backward(TokenDims, Tensor dy, Gradient dx, Gradient dposition) = 0;
+  // [B, C] = mean over N of [B, N, C].
+  virtual void mean_tokens(TokenDims, Tensor x, Tensor y) = 0;
+  virtual void mean_tokens_backward(TokenDims, Tensor dy, Gradient dx) = 0;
+  // [B, 1 + N, C]: the token [C] before the tokens of each image. dims.tokens is N.
+  virtual void concat_token(TokenDims, Tensor token, Tensor x, Tensor y) = 0;
+  virtual void concat_token_backward(TokenDims, Tensor dy, Gradient dtoken, Gradient dx) = 0;
+  // Tokens first .. first + count of each image; count 1 gives [B, C].
+  virtual void select_tokens(TokenDims, std::int64_t first, std::int64_t count, Tensor x, Tensor y) = 0;
+  virtual void select_tokens_backward(TokenDims, std::int64_t first, std::int64_t count, Tensor dy, Gradient dx) = 0;
+  // [B, N, C]: `first` [B, n, C] before `rest` [B, N - n, C], image by image. dims.tokens is N.
+  virtual void concat_tokens(TokenDims, std::int64_t n, Tensor first, Tensor rest, Tensor y) = 0;
+  virtual void concat_tokens_backward(TokenDims, std::int64_t n, Tensor dy, Gradient dfirst, Gradient drest) = 0;
+
+  // y = x keep / (1 - rate); keep u8, one for every `group` elements: 1 for dropout, an image's for drop-path.
+  virtual void dropout(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor y) = 0;
+  virtual void dropout_backward(std::int64_t group, double rate, Tensor dy, Tensor keep, Gradient dx) = 0;
+  // 0/1 by integer comparison of a draw keyed by (site, step, element).
+  virtual void draw_mask(MaskDraw, const StepState* state, Tensor keep) = 0;
+
+  // Writes `code` to *flag (i32 [1]) if x holds NaN or infinity and *flag is still 0.
+  virtual void check_finite(Tensor x, std::int32_t code, Tensor flag) = 0;
+
+  // Over one block of the flat parameter buffer, whose tensors are slices in Param<T>. lanes [L, n] are summed in order
+  // into lane 0; returns the sum of squares of the total, in double.
+  virtual double sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0) = 0;
+  // decay u8 [n]: 1 where weight decay applies. Gradients are multiplied by state->clip_factor; nothing is written
+  // where state->nonfinite is set. All lanes are zero afterwards.
+  virtual void adamw(AdamWSettings, const StepState* state, std::int64_t lanes, std::int64_t lane_stride, Tensor lane0,
+                     Tensor decay, Tensor p, Tensor m, Tensor v) = 0;
+  virtual void sgd(SgdSettings, const StepState* state, std::int64_t lanes, std::int64_t lane_stride, Tensor lane0,
+                   Tensor decay, Tensor p, Tensor m) = 0;
+};
+
+/// The CPU: single-threaded kernels, products by OpenBLAS. Stateless but for scratch memory of each thread.
+Backend& cpu_backend();
+
+}  // namespace normlab

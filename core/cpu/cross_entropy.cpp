@@ -1,0 +1,111 @@
+// The two classification losses, one number an image.
+#include "core/cpu/kernel.h"
+
+namespace normlab {
+using namespace cpu;
+namespace {
+
+/// The target of class c for an image: its row of `targets`, or its label with smoothing.
+template <class A>
+struct Target {
+  const A* row;
+  std::int64_t label;
+  A on, off;
+  A operator()(std::int64_t c) const { return row ? row[c] : c == label ? on : off; }
+};
+
+template <class A>
+Target<A> target_of(const LossDims& d, const Tensor& labels, const Tensor& targets, std::int64_t image) {
+  const A e = A(d.label_smoothing);
+  const A off = d.smooth_others ? e / A(d.classes - 1) : e / A(d.classes);
+  const A on = d.smooth_others ? 1 - e : 1 - e + off;
+  if (targets) return {targets.data<A>() + image * d.classes, -1, on, off};
+  return {nullptr, labels.data<std::int32_t>()[image], on, off};
+}
+
+/// log sum exp of a row, shifted by its largest value.
+template <class T>
+Acc<T> log_sum_exp(std::int64_t n, const T* z) {
+  using A = Acc<T>;
+  A top = A(z[0]);
+  for (std::int64_t c = 1; c < n; ++c) top = std::max(top, A(z[c]));
+  A total = 0;
+  for (std::int64_t c = 0; c < n; ++c) total += std::exp(A(z[c]) - top);
+  return top + std::log(total);
+}
+
+/// log(1 + exp(-|z|)) + max(z, 0) = -log sigmoid(-z), without overflow at either end.
+template <class A>
+A softplus(A z) {
+  return std::log1p(std::exp(-std::abs(z))) + std::max(z, A(0));
+}
+
+}  // namespace
+
+void CpuBackend::softmax_cross_entropy(LossDims d, Tensor logits, Tensor labels, Tensor targets, Tensor losses) {
+  for_type("softmax_cross_entropy", logits.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    using A = Acc<T>;
+    for (std::int64_t b = 0; b < d.batch; ++b) {
+      const T* z = logits.data<T>() + b * d.classes;
+      const auto target = target_of<A>(d, labels, targets, b);
+      const A lse = log_sum_exp<T>(d.classes, z);
+      A loss = 0;
+      for (std::int64_t c = 0; c < d.classes; ++c) loss += target(c) * (lse - A(z[c]));
+      losses.data<A>()[b] = loss;
+    }
+  });
+}
+
+void CpuBackend::softmax_cross_entropy_backward(LossDims d, Tensor dlosses, Tensor logits, Tensor labels,
+                                                Tensor targets, Gradient dlogits) {
+  if (!dlogits) return;
+  for_type("softmax_cross_entropy", logits.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    using A = Acc<T>;
+    for (std::int64_t b = 0; b < d.batch; ++b) {
+      const T* z = logits.data<T>() + b * d.classes;
+      const auto target = target_of<A>(d, labels, targets, b);
+      const A lse = log_sum_exp<T>(d.classes, z), up = dlosses.data<A>()[b];
+      A mass = 0;  // of the targets: 1 for labels, whatever was given otherwise
+      for (std::int64_t c = 0; c < d.classes; ++c) mass += target(c);
+      for (std::int64_t c = 0; c < d.classes; ++c)
+        put(dlogits.to.data<T>()[b * d.classes + c], up * (mass * std::exp(A(z[c]) - lse) - target(c)), adds(dlogits));
+    }
+  });
+}
+
+void CpuBackend::sigmoid_cross_entropy(LossDims d, Tensor logits, Tensor labels, Tensor targets, Tensor losses) {
+  for_type("sigmoid_cross_entropy", logits.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    using A = Acc<T>;
+    for (std::int64_t b = 0; b < d.batch; ++b) {
+      const T* z = logits.data<T>() + b * d.classes;
+      const auto target = target_of<A>(d, labels, targets, b);
+      A loss = 0;
+      for (std::int64_t c = 0; c < d.classes; ++c)
+        loss += target(c) * softplus(-A(z[c])) + (1 - target(c)) * softplus(A(z[c]));
+      losses.data<A>()[b] = loss;
+    }
+  });
+}
+
+void CpuBackend::sigmoid_cross_entropy_backward(LossDims d, Tensor dlosses, Tensor logits, Tensor labels,
+                                                Tensor targets, Gradient dlogits) {
+  if (!dlogits) return;
+  for_type("sigmoid_cross_entropy", logits.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    using A = Acc<T>;
+    for (std::int64_t b = 0; b < d.batch; ++b) {
+      const T* z = logits.data<T>() + b * d.classes;
+      const auto target = target_of<A>(d, labels, targets, b);
+      const A up = dlosses.data<A>()[b];
+      for (std::int64_t c = 0; c < d.classes; ++c) {
+        const A sigmoid = A(z[c]) >= 0 ? 1 / (1 + std::exp(-A(z[c]))) : std::exp(A(z[c])) / (1 + std::exp(A(z[c])));
+        put(dlogits.to.data<T>()[b * d.classes + c], up * (sigmoid - target(c)), adds(dlogits));
+      }
+    }
+  });
+}
+
+}  // namespace normlab

@@ -1,0 +1,96 @@
+// What the CPU kernels share: picking the type, writing or adding, scratch memory, sums over rows and columns.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "core/cpu/blas.h"
+#include "core/cpu/cpu_backend.h"
+
+namespace normlab::cpu {
+
+template <class T>
+struct Type {
+  using type = T;
+};
+
+/// Calls f(Type<T>{}) for the storage type T of an activation.
+template <class F>
+void for_type(const char* op, DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32:
+      return f(Type<float>{});
+    case DType::f64:
+      return f(Type<double>{});
+    case DType::bf16:
+      return f(Type<bf16>{});
+    default:
+      throw InputError(concat(op, ": no kernel for ", to_string(dtype)));
+  }
+}
+/// The same for parameters and gradients, which are f32 or f64.
+template <class F>
+void for_param_type(const char* op, DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32:
+      return f(Type<float>{});
+    case DType::f64:
+      return f(Type<double>{});
+    default:
+      throw InputError(concat(op, ": parameters are f32 or f64, not ", to_string(dtype)));
+  }
+}
+
+template <class T, class A>
+void put(T& to, A value, bool add) {
+  to = add ? T(Acc<T>(to) + Acc<T>(value)) : T(Acc<T>(value));
+}
+inline bool adds(const Gradient& g) { return g.write == Write::add; }
+
+/// Scratch of this thread, grown on first use and kept. One slot is one buffer at a time.
+enum class Slot : int { a, b, c, d, e, kCount };
+template <class T>
+T* scratch(Slot slot, std::int64_t count) {
+  thread_local std::vector<std::vector<std::byte>> buffers(static_cast<std::size_t>(Slot::kCount));
+  constexpr std::size_t kAlign = 64;
+  std::vector<std::byte>& buffer = buffers[static_cast<std::size_t>(slot)];
+  const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T) + kAlign;
+  if (buffer.size() < bytes) buffer.resize(bytes);
+  const auto address = reinterpret_cast<std::uintptr_t>(buffer.data());
+  return reinterpret_cast<T*>((address + kAlign - 1) / kAlign * kAlign);
+}
+
+/// n values as Acc<T>: the values themselves, or a widened copy in `slot`.
+template <class T>
+const Acc<T>* widen(Slot slot, const T* x, std::int64_t n) {
+  if constexpr (std::is_same_v<T, Acc<T>>) {
+    return x;
+  } else {
+    Acc<T>* wide = scratch<Acc<T>>(slot, n);
+    for (std::int64_t i = 0; i < n; ++i) wide[i] = Acc<T>(x[i]);
+    return wide;
+  }
+}
+
+template <class A, class F>
+A sum(std::int64_t n, F&& term) {
+  A total = 0;
+#pragma omp simd reduction(+ : total)
+  for (std::int64_t i = 0; i < n; ++i) total += term(i);
+  return total;
+}
+
+/// total[c] (+)= sum over rows of term(r, c), rows in order; the sum is complete before it meets what is there.
+template <class P, class F>
+void sum_columns(std::int64_t rows, std::int64_t cols, Slot slot, const Gradient& to, F&& term) {
+  if (!to) return;
+  P* total = scratch<P>(slot, cols);
+  std::memset(total, 0, static_cast<std::size_t>(cols) * sizeof(P));
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < cols; ++c) total[c] += term(r, c);
+  P* out = to.to.data<P>();
+  for (std::int64_t c = 0; c < cols; ++c) put(out[c], total[c], adds(to));
+}
+
+}  // namespace normlab::cpu

@@ -1,0 +1,19 @@
+// exp, tanh and erf over arrays: by glibc's libmvec (at most 4 ulp) where it has them, otherwise one by one. x and y
+// may be the same. The result of an element does not depend on where in the array it stands.
+#pragma once
+
+#include <cstdint>
+
+namespace normlab::cpu {
+
+void vector_exp(std::int64_t n, const float* x, float* y);
+void vector_exp(std::int64_t n, const double* x, double* y);
+void vector_tanh(std::int64_t n, const float* x, float* y);
+void vector_tanh(std::int64_t n, const double* x, double* y);
+void vector_erf(std::int64_t n, const float* x, float* y);
+void vector_erf(std::int64_t n, const double* x, double* y);
+
+/// "libmvec, 16 floats" or "scalar": for the log and for the test that a vector call happens.
+const char* vector_math_kind();
+
+}  // namespace normlab::cpu

@@ -1,0 +1,68 @@
+// A contiguous row-major view into memory that somebody else owns: an arena, a parameter buffer, a batch. Trivially
+// copyable, so that closures on the tape can hold it.
+#pragma once
+
+#include <type_traits>
+
+#include "core/dtype.h"
+#include "core/shape.h"
+
+namespace normlab {
+
+class Tensor {
+ public:
+  Tensor() = default;
+  /// `epoch`, where given, is the counter of the arena that owns the memory: once the arena is reset the view is stale.
+  Tensor(void* data, Shape shape, DType dtype, const std::uint64_t* epoch = nullptr)
+      : data_(data), shape_(shape), epoch_(epoch), made_at_(epoch ? *epoch : 0), dtype_(dtype) {}
+
+  /// False for a default-constructed tensor, which stands for "not there".
+  explicit operator bool() const { return data_ != nullptr; }
+  const Shape& shape() const { return shape_; }
+  DType dtype() const { return dtype_; }
+  std::int64_t size() const { return shape_.size(); }
+  std::size_t bytes() const { return static_cast<std::size_t>(size()) * size_of(dtype_); }
+  void* raw() const { return data_; }
+  bool stale() const { return epoch_ && *epoch_ != made_at_; }
+
+  /// The elements; null for a tensor that is not there. Throws on another type, and on memory that was given back.
+  template <class T>
+  T* data() const {
+    if (!data_) return nullptr;
+    if (dtype_ != Storage<std::remove_const_t<T>>::dtype)
+      throw InputError(concat("tensor ", shape_.str(), " holds ", to_string(dtype_), ", read as ",
+                              to_string(Storage<std::remove_const_t<T>>::dtype)));
+    if (stale()) throw InputError(concat("tensor ", shape_.str(), " is stale: its arena was reset since it was made"));
+    return static_cast<T*>(data_);
+  }
+  /// The same elements under another shape of the same size.
+  Tensor reshape(const Shape& shape) const {
+    if (shape.size() != size()) throw InputError(concat("reshape: ", shape_.str(), " does not fit ", shape.str()));
+    Tensor t = *this;
+    t.shape_ = shape;
+    return t;
+  }
+  /// Rows first .. first+count of the outermost axis.
+  Tensor slice(std::int64_t first, std::int64_t count) const {
+    if (shape_.rank() == 0 || first < 0 || count < 0 || first + count > shape_[0])
+      throw InputError(concat("slice: ", first, " + ", count, " of ", shape_.str()));
+    std::array<std::int64_t, Shape::kMaxRank> dims{};
+    for (int i = 0; i < shape_.rank(); ++i) dims[static_cast<std::size_t>(i)] = shape_[i];
+    dims[0] = count;
+    Tensor t = *this;
+    t.shape_ = Shape(dims.begin(), dims.begin() + shape_.rank());
+    const auto row = shape_[0] ? bytes() / static_cast<std::size_t>(shape_[0]) : 0;
+    t.data_ = static_cast<char*>(data_) + static_cast<std::size_t>(first) * row;
+    return t;
+  }
+
+ private:
+  void* data_ = nullptr;
+  Shape shape_;
+  const std::uint64_t* epoch_ = nullptr;
+  std::uint64_t made_at_ = 0;
+  DType dtype_ = DType::f32;
+};
+static_assert(std::is_trivially_copyable_v<Tensor>);
+
+}  // namespace normlab

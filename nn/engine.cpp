@@ -1,0 +1,178 @@
+#include "nn/engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "nn/init.h"
+
+namespace normlab {
+namespace {
+
+// Bytes of activations that one layer of a shard may touch. A constant and not the machine's cache: the cut decides
+// sums.
+constexpr std::int64_t kCacheBytes = std::int64_t{1} << 20;
+
+template <class F>
+void with_acc(DType dtype, F&& f) {
+  if (acc_of(dtype) == DType::f64)
+    f(double{});
+  else
+    f(float{});
+}
+
+double element(const Tensor& t, std::int64_t i) {
+  switch (t.dtype()) {
+    case DType::f64:
+      return t.data<double>()[i];
+    case DType::bf16:
+      return double(float(t.data<bf16>()[i]));
+    default:
+      return double(t.data<float>()[i]);
+  }
+}
+
+}  // namespace
+
+ShardPlan plan_shards(const ViTConfig& c, std::int64_t batch, std::int64_t parameters, std::int64_t bytes_per_value) {
+  const std::int64_t widest = c.tokens() * (2 * c.mlp_dim + c.embed_dim) * bytes_per_value;
+  const std::int64_t fitting = std::max<std::int64_t>(1, kCacheBytes / widest);
+  ShardPlan plan;
+  plan.shards = std::max<std::int64_t>(1, (batch + fitting - 1) / fitting);
+  plan.images = (batch + plan.shards - 1) / plan.shards;
+  plan.shards = (batch + plan.images - 1) / plan.images;
+  const bool eight_fit = 8 * parameters * 4 <= (std::int64_t{256} << 20);
+  plan.lanes = std::min<std::int64_t>(plan.shards, eight_fit ? 8 : 4);
+  plan.lockstep = uses_batch_norm(c.placement) && plan.shards > 1;
+  return plan;
+}
+
+Engine::Engine(Backend& backend, ShardPool& pool, const ViTConfig& config, const EngineSettings& settings)
+    : backend_(backend), pool_(pool), settings_(settings), model_(parameters_, config) {
+  parameters_.allocate(acc_of(settings.dtype), plan(settings.max_batch).lanes);
+  optimizer_ = std::make_unique<Optimizer>(backend, parameters_, settings.optimizer);
+}
+
+ShardPlan Engine::plan(std::int64_t batch) const {
+  ShardPlan p = plan_shards(model_.config(), batch, parameters_.flat_size(), std::int64_t(size_of(settings_.dtype)));
+  if (settings_.images_per_shard > 0) {
+    p.images = std::min(batch, settings_.images_per_shard);
+    p.shards = (batch + p.images - 1) / p.images;
+    p.lanes = std::min(p.lanes, p.shards);
+    p.lockstep = uses_batch_norm(model_.config().placement) && p.shards > 1;
+  }
+  if (parameters_.lanes() > 0) p.lanes = std::min(p.lanes, parameters_.lanes());
+  return p;
+}
+
+Engine::Workspace& Engine::workspace(std::size_t i) { return *workspaces_[i]; }
+
+Var Engine::loss(const Var& logits, Tensor labels) const {
+  const Targets targets{labels, Tensor(), settings_.label_smoothing, false};
+  return settings_.loss == LossKind::softmax ? softmax_cross_entropy(logits, targets)
+                                             : sigmoid_cross_entropy(logits, targets);
+}
+
+void Engine::train_shard(Collective& shards, const ShardPlan& plan, Tensor images, Tensor labels, bool guard,
+                         NonFinite* found) {
+  const std::int64_t batch = images.shape()[0], shard = shards.rank(), first = shard * plan.images;
+  const std::int64_t count = std::min(plan.images, batch - first), lane = shard % plan.lanes;
+  Workspace& w = workspace(static_cast<std::size_t>(plan.lockstep ? shard : lane));
+  w.tape.reset();
+  if (guard) w.tape.guard();
+  Context ctx{w.tape, parameters_, lane, true, {count, first, batch, &shards}, &state_, settings_.drop_seed};
+  std::map<std::string, Tensor> masks;
+  if (masks_) {
+    for (const auto& [name, mask] : *masks_) masks[name] = mask.slice(first, count);
+    ctx.masks = &masks;
+  }
+  const Var logits = model_(w.tape.input(images.slice(first, count)), ctx);
+  const Var losses = loss(logits, labels.slice(first, count));
+  Tensor seed = w.tape.empty_like(losses.value());
+  with_acc(seed.dtype(),
+           [&](auto zero) { std::fill_n(seed.data<decltype(zero)>(), count, decltype(zero)(1.0 / double(batch))); });
+  for (std::int64_t i = 0; i < count; ++i) losses_[static_cast<std::size_t>(first + i)] = element(losses.value(), i);
+  w.tape.backward(losses, seed);
+  w.addresses.assign({logits.value().raw(), losses.value().raw(), seed.raw(), w.tape.empty({1}, DType::f32).raw()});
+  if (guard) *found = w.tape.nonfinite();
+}
+
+double Engine::run_batch(Tensor images, Tensor labels, bool guard, NonFinite* found) {
+  const std::int64_t batch = images.shape()[0];
+  const ShardPlan p = plan(batch);
+  const std::int64_t spaces = p.lockstep ? p.shards : p.lanes;
+  while (static_cast<std::int64_t>(workspaces_.size()) < spaces)
+    workspaces_.push_back(std::make_unique<Workspace>(backend_));
+  losses_.resize(static_cast<std::size_t>(batch));
+  std::vector<NonFinite> findings(guard ? static_cast<std::size_t>(p.shards) : 0);
+  pool_.run(static_cast<int>(p.shards), static_cast<int>(p.lanes), p.lockstep, [&](Collective& shards) {
+    train_shard(shards, p, images, labels, guard, guard ? &findings[static_cast<std::size_t>(shards.rank())] : nullptr);
+  });
+  for (const NonFinite& f : findings)
+    if (f && !*found) *found = f;
+  double total = 0.0;
+  for (const double l : losses_) total += l;
+  return total / double(batch);
+}
+
+double Engine::forward_backward(Tensor images, Tensor labels) { return run_batch(images, labels, false, nullptr); }
+
+void Engine::sum_gradients() {
+  backend_.sum_lanes(parameters_.lanes(), parameters_.flat_size(), parameters_.flat_lane(0));
+}
+
+double Engine::train_step(Tensor images, Tensor labels) {
+  const double mean_loss = run_batch(images, labels, false, nullptr);
+  optimizer_->step(pool_, state_);
+  ++state_.step;
+  return state_.nonfinite ? std::numeric_limits<double>::quiet_NaN() : mean_loss;
+}
+
+NonFinite Engine::find_nonfinite(Tensor images, Tensor labels) {
+  NonFinite found;
+  run_batch(images, labels, true, &found);
+  return found;
+}
+
+void Engine::evaluate(Tensor images, Tensor labels, std::span<double> losses, std::span<std::int32_t> predictions,
+                      std::span<double> logits_out) {
+  const std::int64_t batch = images.shape()[0], classes = config().num_classes;
+  ShardPlan p = plan(batch);
+  p.lanes = std::min<std::int64_t>(p.shards, 8);
+  while (static_cast<std::int64_t>(workspaces_.size()) < p.lanes)
+    workspaces_.push_back(std::make_unique<Workspace>(backend_));
+  pool_.run(static_cast<int>(p.shards), static_cast<int>(p.lanes), false, [&](Collective& shards) {
+    const std::int64_t first = shards.rank() * p.images, count = std::min(p.images, batch - first);
+    Workspace& w = workspace(static_cast<std::size_t>(shards.rank() % p.lanes));
+    w.tape.reset();
+    w.tape.set_recording(false);
+    const Context ctx{w.tape, parameters_, -1, false, {count, first, batch, &shards}, &state_, settings_.drop_seed};
+    const Var logits = model_(w.tape.input(images.slice(first, count)), ctx);
+    const Var image_losses = loss(logits, labels.slice(first, count));
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::int64_t best = 0;
+      for (std::int64_t c = 0; c < classes; ++c) {
+        const double z = element(logits.value(), i * classes + c);
+        if (z > element(logits.value(), i * classes + best)) best = c;
+        if (!logits_out.empty()) logits_out[static_cast<std::size_t>((first + i) * classes + c)] = z;
+      }
+      predictions[static_cast<std::size_t>(first + i)] = static_cast<std::int32_t>(best);
+      losses[static_cast<std::size_t>(first + i)] = element(image_losses.value(), i);
+    }
+    w.tape.set_recording(true);
+  });
+}
+
+std::size_t Engine::arena_bytes() const {
+  std::size_t total = 0;
+  for (const auto& w : workspaces_) total += w->arena.reserved();
+  return total;
+}
+
+std::vector<const void*> Engine::last_addresses() const {
+  std::vector<const void*> all;
+  for (const auto& w : workspaces_) all.insert(all.end(), w->addresses.begin(), w->addresses.end());
+  return all;
+}
+
+}  // namespace normlab

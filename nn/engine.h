@@ -1,0 +1,98 @@
+// One network with everything that a step of it needs: parameters, optimiser, shards with their tapes and arenas. It
+// knows nothing of files or data sets.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "nn/optimizer.h"
+#include "nn/vit.h"
+
+namespace normlab {
+
+/// How a batch is cut. A pure function of model and batch: the same on every machine, for any number of threads.
+struct ShardPlan {
+  std::int64_t images = 1;  // a shard, the last one may have fewer
+  std::int64_t shards = 1;
+  std::int64_t lanes = 1;
+  bool lockstep = false;  // batch norm: shards meet within a step
+};
+
+/// Raised whenever the rule below, or anything else that changes the order of a sum, changes: results carry it.
+inline constexpr int kArithmetic = 1;
+
+/// Images a shard so that the widest pair of activations of one layer stays in the second-level cache;
+/// `bytes_per_value` of an activation.
+ShardPlan plan_shards(const ViTConfig& config, std::int64_t batch, std::int64_t parameters,
+                      std::int64_t bytes_per_value);
+
+enum class LossKind : std::uint8_t { softmax, sigmoid };
+
+struct EngineSettings {
+  DType dtype = DType::f32;  // of activations: f32, f64, bf16
+  OptimizerSettings optimizer{};
+  LossKind loss = LossKind::softmax;
+  double label_smoothing = 0.0;
+  std::int64_t max_batch = 1;         // the batch size of training, for which lanes are made
+  std::int64_t images_per_shard = 0;  // 0: by plan_shards
+  std::uint64_t drop_seed = 0;
+};
+
+class Engine {
+ public:
+  /// Parameters are zero until initialise() or a checkpoint fills them. `pool` and `backend` must outlive the engine.
+  Engine(Backend& backend, ShardPool& pool, const ViTConfig& config, const EngineSettings& settings);
+
+  /// Forward, backward, clip and update on one batch: images [B, H, W, C] in dtype(), labels i32 [B]. state().lr and
+  /// clip_norm are set by the caller; state().step counts up. Returns the mean loss, or NaN where the gradient was not
+  /// finite; parameters are then as before.
+  double train_step(Tensor images, Tensor labels);
+  /// Forward and backward only: gradients are left in the lanes, summed into lane 0 by sum_gradients().
+  double forward_backward(Tensor images, Tensor labels);
+  void sum_gradients();
+  /// After a step that was not finite: runs it once more, searching every value, and names the first place.
+  NonFinite find_nonfinite(Tensor images, Tensor labels);
+
+  /// Evaluation of B images: writes losses [B] and the predicted classes [B]; logits [B, num_classes] too where given.
+  void evaluate(Tensor images, Tensor labels, std::span<double> losses, std::span<std::int32_t> predictions,
+                std::span<double> logits = {});
+
+  ParameterSet& parameters() { return parameters_; }
+  Optimizer& optimizer() { return *optimizer_; }
+  StepState& state() { return state_; }
+  const ViTConfig& config() const { return model_.config(); }
+  DType dtype() const { return settings_.dtype; }
+  ShardPlan plan(std::int64_t batch) const;
+  /// Bytes of all arenas.
+  std::size_t arena_bytes() const;
+  /// Given masks by name for the whole batch, as fixtures have them; null to draw them again.
+  void use_masks(const std::map<std::string, Tensor>* masks) { masks_ = masks; }
+  /// Where each tensor of the last step lay, for the test that steps repeat their addresses.
+  std::vector<const void*> last_addresses() const;
+
+ private:
+  struct Workspace {
+    Arena arena;
+    Tape tape;
+    std::vector<const void*> addresses;
+    explicit Workspace(Backend& backend) : tape(backend, arena) {}
+  };
+  Workspace& workspace(std::size_t i);
+  Var loss(const Var& logits, Tensor labels) const;
+  void train_shard(Collective& shards, const ShardPlan& plan, Tensor images, Tensor labels, bool guard,
+                   NonFinite* found);
+  double run_batch(Tensor images, Tensor labels, bool guard, NonFinite* found);
+
+  Backend& backend_;
+  ShardPool& pool_;
+  EngineSettings settings_;
+  ParameterSet parameters_;
+  ViT model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  StepState state_;
+  std::vector<std::unique_ptr<Workspace>> workspaces_;
+  std::vector<double> losses_;
+  const std::map<std::string, Tensor>* masks_ = nullptr;
+};
+
+}  // namespace normlab

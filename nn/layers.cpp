@@ -1,0 +1,65 @@
+#include "nn/layers.h"
+
+namespace normlab {
+
+Linear::Linear(ParameterSet& parameters, std::string name, std::int64_t in, std::int64_t out, bool has_bias)
+    : name_(std::move(name)), weight_(parameters.add(name_ + ".weight", {out, in})) {
+  if (has_bias) bias_ = parameters.add(name_ + ".bias", {out});
+}
+
+Var Linear::operator()(const Var& x, const Context& ctx) const {
+  ctx.tape.at(name_.c_str());
+  return linear(x, ctx.parameter(weight_), bias_ < 0 ? Var() : ctx.parameter(bias_));
+}
+
+Var Linear::with_gelu(const Var& x, GeluForm form, const Context& ctx) const {
+  ctx.tape.at(name_.c_str());
+  return linear_gelu(x, ctx.parameter(weight_), bias_ < 0 ? Var() : ctx.parameter(bias_), form);
+}
+
+Norm::Norm(ParameterSet& parameters, std::string site, const NormSpec& spec, std::int64_t width)
+    : site_(std::move(site)), spec_(spec) {
+  const NormKind kind = spec.kind;
+  if (kind == NormKind::none || kind == NormKind::layer_norm_fixed) return;
+  if (kind == NormKind::dyt) alpha_ = parameters.add(site_ + ".alpha", {1});
+  gamma_ = parameters.add(site_ + ".gamma", {width});
+  if (kind != NormKind::rms_norm) beta_ = parameters.add(site_ + ".beta", {width});
+  if (kind == NormKind::batch_norm) {
+    running_mean_ = parameters.add_buffer(site_ + ".running_mean", width, 0.0);
+    running_var_ = parameters.add_buffer(site_ + ".running_var", width, 1.0);
+  }
+}
+
+Var Norm::operator()(const Var& x, const Context& ctx) const {
+  const auto p = [&](int id) { return ctx.parameter(id); };
+  ctx.tape.at(site_.c_str());
+  switch (spec_.kind) {
+    case NormKind::none:
+      return x;
+    case NormKind::layer_norm:
+      return layer_norm(x, p(gamma_), p(beta_), spec_.eps);
+    case NormKind::layer_norm_fixed:
+      return layer_norm(x, Var(), Var(), spec_.eps);
+    case NormKind::affine:
+      return affine(x, p(gamma_), p(beta_));
+    case NormKind::rms_norm:
+      return rms_norm(x, p(gamma_), spec_.eps);
+    case NormKind::dyt:
+      return dyt(x, p(alpha_), p(gamma_), p(beta_));
+    case NormKind::batch_norm: {
+      const Tensor mean = ctx.parameters.buffer(running_mean_), var = ctx.parameters.buffer(running_var_);
+      if (!ctx.training) return batch_norm_frozen(x, p(gamma_), p(beta_), mean, var, spec_.eps);
+      return batch_norm(x, p(gamma_), p(beta_), mean, var, ctx.slice,
+                        {spec_.eps, spec_.momentum, spec_.statistics_batch});
+    }
+  }
+  return x;
+}
+
+Var Norm::per_head(const Var& x, std::int64_t heads, const Context& ctx) const {
+  if (is_identity()) return x;
+  const Shape& s = x.shape();
+  return reshape((*this)(reshape(x, {s[0], s[1] * heads, s[2] / heads}), ctx), s);
+}
+
+}  // namespace normlab

@@ -1,0 +1,55 @@
+// The parts that a Vision Transformer is built from. Each declares its parameters when it is made and reads them by
+// number.
+#pragma once
+
+#include <string>
+
+#include "nn/context.h"
+#include "nn/placement.h"
+
+namespace normlab {
+
+/// y = x weight^T + bias, weight [out, in]. Parameters `NAME.weight`, `NAME.bias`.
+class Linear {
+ public:
+  Linear() = default;
+  Linear(ParameterSet& parameters, std::string name, std::int64_t in, std::int64_t out, bool has_bias = true);
+  Var operator()(const Var& x, const Context& ctx) const;
+  /// gelu of the same.
+  Var with_gelu(const Var& x, GeluForm form, const Context& ctx) const;
+
+ private:
+  std::string name_;
+  int weight_ = -1, bias_ = -1;
+};
+
+/// Whatever norm a site has; none is the identity. Parameters `SITE.gamma`, `SITE.beta`, `SITE.alpha` as the kind has
+/// them, buffers `SITE.running_mean`, `SITE.running_var` for batch norm.
+class Norm {
+ public:
+  Norm() = default;
+  Norm(ParameterSet& parameters, std::string site, const NormSpec& spec, std::int64_t width);
+  /// x [images, ..., width].
+  Var operator()(const Var& x, const Context& ctx) const;
+  /// x [images, N, heads * width]: every head on its own, all with the same parameters.
+  Var per_head(const Var& x, std::int64_t heads, const Context& ctx) const;
+  bool is_identity() const { return spec_.kind == NormKind::none; }
+
+ private:
+  std::string site_;
+  NormSpec spec_;
+  int gamma_ = -1, beta_ = -1, alpha_ = -1, running_mean_ = -1, running_var_ = -1;
+};
+
+/// A learned gain, `NAME` of [width] values; the identity where it is absent.
+class Gain {
+ public:
+  Gain() = default;
+  Gain(ParameterSet& parameters, const std::string& name, std::int64_t width) : id_(parameters.add(name, {width})) {}
+  Var operator()(const Var& x, const Context& ctx) const { return id_ < 0 ? x : scale(x, ctx.parameter(id_)); }
+
+ private:
+  int id_ = -1;
+};
+
+}  // namespace normlab

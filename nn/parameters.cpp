@@ -1,0 +1,77 @@
+#include "nn/parameters.h"
+
+#include <cstring>
+
+namespace normlab {
+namespace {
+// Every tensor starts on a cache line whatever its type, so that a vector load never splits one.
+constexpr std::int64_t kAlignElements = 16;
+std::int64_t padded(std::int64_t n) { return (n + kAlignElements - 1) / kAlignElements * kAlignElements; }
+
+int find_in(const std::vector<ParameterInfo>& list, std::string_view name) {
+  for (std::size_t i = 0; i < list.size(); ++i)
+    if (list[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+}  // namespace
+
+int ParameterSet::add(std::string name, const Shape& shape) {
+  const bool decays = std::string_view(name).ends_with(".weight");
+  parameters_.push_back({std::move(name), shape, decays, flat_size_});
+  flat_size_ += padded(shape.size());
+  return static_cast<int>(parameters_.size()) - 1;
+}
+
+int ParameterSet::add_buffer(std::string name, std::int64_t width, double initial) {
+  buffers_.push_back({std::move(name), {width}, false, buffer_size_});
+  buffer_initial_.push_back(initial);
+  buffer_size_ += padded(width);
+  return static_cast<int>(buffers_.size()) - 1;
+}
+
+Tensor ParameterSet::make_flat() {
+  Tensor t = memory_.empty({flat_size_}, dtype_);
+  std::memset(t.raw(), 0, t.bytes());
+  return t;
+}
+
+void ParameterSet::allocate(DType dtype, std::int64_t lanes) {
+  dtype_ = dtype;
+  lanes_ = lanes;
+  values_ = make_flat();
+  if (lanes > 0) {
+    gradients_ = memory_.empty({lanes, flat_size_}, dtype);
+    std::memset(gradients_.raw(), 0, gradients_.bytes());
+  }
+  buffer_values_ = memory_.empty({buffer_size_}, dtype);
+  std::memset(buffer_values_.raw(), 0, buffer_values_.bytes());
+  for (std::size_t b = 0; b < buffers_.size(); ++b) {
+    const Tensor t = buffer(static_cast<int>(b));
+    for (std::int64_t i = 0; i < t.size(); ++i)
+      if (dtype == DType::f64)
+        t.data<double>()[i] = buffer_initial_[b];
+      else
+        t.data<float>()[i] = static_cast<float>(buffer_initial_[b]);
+  }
+}
+
+int ParameterSet::find(std::string_view name) const { return find_in(parameters_, name); }
+int ParameterSet::find_buffer(std::string_view name) const { return find_in(buffers_, name); }
+
+std::int64_t ParameterSet::count() const {
+  std::int64_t n = 0;
+  for (const ParameterInfo& p : parameters_) n += p.shape.size();
+  return n;
+}
+
+Tensor ParameterSet::view(const Tensor& flat, const ParameterInfo& info) {
+  return flat.slice(info.offset, info.shape.size()).reshape(info.shape);
+}
+
+Tensor ParameterSet::flat_lane(std::int64_t lane) const { return gradients_.slice(lane, 1).reshape({flat_size_}); }
+
+Tensor ParameterSet::gradient(std::int64_t lane, int parameter) const {
+  return view(flat_lane(lane), parameters_[static_cast<std::size_t>(parameter)]);
+}
+
+}  // namespace normlab

@@ -1,0 +1,64 @@
+// All learnable tensors of a network in one flat buffer, with a gradient buffer a lane beside it, and the buffers that
+// are not learnt. Everything has the name that checkpoints, fixtures and random streams use.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/arena.h"
+
+namespace normlab {
+
+struct ParameterInfo {
+  std::string name;
+  Shape shape;
+  bool decays;          // weight decay applies when only matrices decay: true for `.weight`
+  std::int64_t offset;  // elements into the flat buffer
+};
+
+class ParameterSet {
+ public:
+  /// Declares a parameter and gives its number. Only before allocate().
+  int add(std::string name, const Shape& shape);
+  /// Declares a running statistic of `width` channels that starts at `initial`.
+  int add_buffer(std::string name, std::int64_t width, double initial);
+  /// Takes memory: `dtype` f32 or f64, `lanes` gradient buffers (0 for none). All zero, buffers at their start.
+  void allocate(DType dtype, std::int64_t lanes);
+
+  const std::vector<ParameterInfo>& parameters() const { return parameters_; }
+  const std::vector<ParameterInfo>& buffers() const { return buffers_; }
+  /// Number of that name, or -1.
+  int find(std::string_view name) const;
+  int find_buffer(std::string_view name) const;
+  /// Number of learnable values.
+  std::int64_t count() const;
+
+  Tensor value(int parameter) const { return view(values_, parameters_[static_cast<std::size_t>(parameter)]); }
+  Tensor buffer(int number) const { return view(buffer_values_, buffers_[static_cast<std::size_t>(number)]); }
+  /// The gradient that lane `lane` has added up. After the lanes were summed, lane 0 holds the total.
+  Tensor gradient(std::int64_t lane, int parameter) const;
+
+  /// The flat buffers, padding included (zero): [flat_size].
+  std::int64_t flat_size() const { return flat_size_; }
+  Tensor flat_values() const { return values_; }
+  Tensor flat_lane(std::int64_t lane) const;
+  std::int64_t lanes() const { return lanes_; }
+  DType dtype() const { return dtype_; }
+  /// A zeroed tensor of the same layout, for optimiser state; slices of it are found with `view_flat`.
+  Tensor make_flat();
+  Tensor view_flat(const Tensor& flat, int parameter) const {
+    return view(flat, parameters_[static_cast<std::size_t>(parameter)]);
+  }
+
+ private:
+  static Tensor view(const Tensor& flat, const ParameterInfo& info);
+  Arena memory_;
+  std::vector<ParameterInfo> parameters_, buffers_;
+  std::vector<double> buffer_initial_;
+  Tensor values_, gradients_, buffer_values_;
+  std::int64_t flat_size_ = 0, buffer_size_ = 0, lanes_ = 0;
+  DType dtype_ = DType::f32;
+};
+
+}  // namespace normlab
