@@ -139,14 +139,15 @@ std::vector<std::string> footer_of(const TableSpec& spec, const std::vector<RowS
   if (any([](const RowStatistics& row) { return row.mean && row.mean->half_width; }))
     footer.push_back(
         "± is the 95% Student-t interval of the mean over n seeds: over the randomness of training, with this test "
-        "set. "
-        "It stands for each row by itself, not for all rows at once.");
+        "set.");
   else if (any([](const RowStatistics& row) { return row.mean.has_value(); }))
     footer.push_back("One seed has no interval: no ± is shown.");
   footer.push_back(fmt::format("{} is that of the last evaluation of each run; nothing was selected.", spec.metric));
   if (any([](const RowStatistics& row) { return row.gain.has_value(); })) {
-    footer.push_back(
-        "Gains are differences to the baseline, paired by seed; their ± is not simultaneous over the rows.");
+    const bool intervals = any([](const RowStatistics& row) { return row.gain && row.gain->half_width; });
+    footer.push_back(intervals ? "Gains are differences to the baseline, paired by seed; their ± holds for each row by "
+                                 "itself, not for all rows at once."
+                               : "Gains are differences to the baseline, paired by seed.");
     if (std::string sentence = detectable(rows, spec, gain_decimals); !sentence.empty())
       footer.push_back(std::move(sentence));
   }

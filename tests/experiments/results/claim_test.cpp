@@ -76,6 +76,29 @@ TEST_CASE("claim: who is killed is taken over at once") {
   CHECK(Claim::acquire(folder.path())->attempt() == 9);
 }
 
+TEST_CASE("claim: of several that see the same dead owner, one takes its place") {
+  for (int round = 0; round < 8; ++round) {
+    const TemporaryFolder folder;
+    wait_for_child(claim_and_die(folder.path()));
+    std::vector<pid_t> children;
+    for (int i = 0; i < 4; ++i)
+      children.push_back(start_child([&] {
+        while (!std::filesystem::exists(folder / "go")) {
+        }
+        const auto claim = Claim::acquire(folder.path());
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // alive while the others try
+        return claim ? 1 : 0;
+      }));
+    std::ofstream(folder / "go") << "go";
+    int winners = 0;
+    for (const pid_t child : children) winners += wait_for_child(child);
+    CHECK(winners == 1);
+  }
+  const TemporaryFolder folder;  // while somebody decides, nobody else does
+  const FileLock deciding(folder / ".claim.lock");
+  CHECK(!Claim::acquire(folder.path()));
+}
+
 TEST_CASE("claim: a process id that came back is another process, another host is never judged") {
   const TemporaryFolder folder;
   Owner owner = this_process();

@@ -27,7 +27,8 @@ TEST_CASE("statistics: Student's t quantiles and their inverse") {
   const std::map<double, double> quantiles{{1, 12.706204736174751},  {2, 4.302652729749459},  {3, 3.182446305283703},
                                            {4, 2.77644510519778},    {5, 2.5705818356363244}, {9, 2.2621571627982195},
                                            {10, 2.2281388519862624}, {29, 2.04522964213273},  {99, 1.984216951586296}};
-  for (const auto& [freedom, expected] : quantiles) {
+  for (const auto& entry : quantiles) {
+    const double freedom = entry.first, expected = entry.second;
     CAPTURE(freedom);
     CHECK(relative_error(student_t_quantile(0.975, freedom), expected) < 1e-12);
     CHECK(relative_error(student_t_quantile(0.025, freedom), -expected) < 1e-12);

@@ -77,11 +77,10 @@ sub_ln                        0/3              1/3 failed: out of memory, 1/3
 none                          0/3              missing
 
 ± is the 95% Student-t interval of the mean over n seeds: over the randomness of
-training, with this test set. It stands for each row by itself, not for all rows
-at once.
+training, with this test set.
 eval/accuracy is that of the last evaluation of each run; nothing was selected.
-Gains are differences to the baseline, paired by seed; their ± is not
-simultaneous over the rows.
+Gains are differences to the baseline, paired by seed; their ± holds for each
+row by itself, not for all rows at once.
 The smallest true gain that 3 seeds show four times in five is 0.9 percentage
 points (paired t-test at 5%, power 80%, differences with the sd 0.29 pooled over
 the rows).
@@ -102,9 +101,9 @@ TEST_CASE("table: markdown and csv show the same digits") {
 | sub_ln |  | 0/3 |  | 1/3 failed: out of memory, 1/3 stopped at 50%, 1/3 missing |
 | none |  | 0/3 |  | missing |
 
-- ± is the 95% Student-t interval of the mean over n seeds: over the randomness of training, with this test set. It stands for each row by itself, not for all rows at once.
+- ± is the 95% Student-t interval of the mean over n seeds: over the randomness of training, with this test set.
 - eval/accuracy is that of the last evaluation of each run; nothing was selected.
-- Gains are differences to the baseline, paired by seed; their ± is not simultaneous over the rows.
+- Gains are differences to the baseline, paired by seed; their ± holds for each row by itself, not for all rows at once.
 - The smallest true gain that 3 seeds show four times in five is 0.9 percentage points (paired t-test at 5%, power 80%, differences with the sd 0.29 pooled over the rows).
 - Diverged runs count in neither mean nor gain: those speak of the runs that did not.
 )");
@@ -152,8 +151,7 @@ b    1.2000     1  -0.0340   env 2
 
 One seed has no interval: no ± is shown.
 eval/loss is that of the last evaluation of each run; nothing was selected.
-Gains are differences to the baseline, paired by seed; their ± is not
-simultaneous over the rows.
+Gains are differences to the baseline, paired by seed.
 Mixed environments (env): 1 = cpu Zen 5; 2 = gpu H200.
 )");
 }
