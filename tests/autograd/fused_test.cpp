@@ -27,7 +27,8 @@ double difference(const Build& a, const Build& b, const std::vector<Shape>& shap
     const Var y = build(leaves);
     tape.backward(y, randn(memory, y.shape(), DType::f64, 99));
     std::vector<double> all(y.value().data<double>(), y.value().data<double>() + y.value().size());
-    for (const Var& leaf : leaves) all.insert(all.end(), leaf.grad().data<double>(), leaf.grad().data<double>() + leaf.value().size());
+    for (const Var& leaf : leaves)
+      all.insert(all.end(), leaf.grad().data<double>(), leaf.grad().data<double>() + leaf.value().size());
     results.push_back(all);
   }
   REQUIRE(results[0].size() == results[1].size());

@@ -36,7 +36,8 @@ Tensor probabilities(Arena& arena, std::int64_t rows, std::int64_t classes) {
   Tensor t = randn(arena, {rows, classes}, DType::f64, 5);
   for (std::int64_t r = 0; r < rows; ++r) {
     double total = 0.0;
-    for (std::int64_t c = 0; c < classes; ++c) total += t.data<double>()[r * classes + c] = std::exp(t.data<double>()[r * classes + c]);
+    for (std::int64_t c = 0; c < classes; ++c)
+      total += t.data<double>()[r * classes + c] = std::exp(t.data<double>()[r * classes + c]);
     for (std::int64_t c = 0; c < classes; ++c) t.data<double>()[r * classes + c] /= total;
   }
   return t;
@@ -63,27 +64,43 @@ std::vector<OpCase> op_cases(Arena& arena) {
       {"linear, weight used twice",
        {{3, 4}, {4, 4}, {4}},
        [](Tape&, const Vars& v) { return linear(linear(v[0], v[1], v[2]), v[1], Var()); }},
-      {"linear_gelu erf", {{2, 3, 5}, {4, 5}, {4}}, [](Tape&, const Vars& v) { return linear_gelu(v[0], v[1], v[2], GeluForm::erf); }},
-      {"linear_gelu tanh, no bias", {{3, 5}, {300, 5}}, [](Tape&, const Vars& v) { return linear_gelu(v[0], v[1], Var(), GeluForm::tanh); }},
+      {"linear_gelu erf",
+       {{2, 3, 5}, {4, 5}, {4}},
+       [](Tape&, const Vars& v) { return linear_gelu(v[0], v[1], v[2], GeluForm::erf); }},
+      {"linear_gelu tanh, no bias",
+       {{3, 5}, {300, 5}},
+       [](Tape&, const Vars& v) { return linear_gelu(v[0], v[1], Var(), GeluForm::tanh); }},
       {"gelu erf", {{3, 17}}, [](Tape&, const Vars& v) { return gelu(v[0], GeluForm::erf); }},
       {"gelu tanh", {{3, 17}}, [](Tape&, const Vars& v) { return gelu(v[0], GeluForm::tanh); }},
       {"tanh", {{5, 3}}, [](Tape&, const Vars& v) { return tanh(v[0]); }},
       {"add", {{2, 3}, {2, 3}}, [](Tape&, const Vars& v) { return add(v[0], v[1]); }},
       {"add of a variable to itself", {{2, 3}}, [](Tape&, const Vars& v) { return add(v[0], v[0]); }},
-      {"a variable used three times", {{2, 3}}, [](Tape&, const Vars& v) { return add(add(v[0], gelu(v[0], GeluForm::erf)), tanh(v[0])); }},
+      {"a variable used three times",
+       {{2, 3}},
+       [](Tape&, const Vars& v) { return add(add(v[0], gelu(v[0], GeluForm::erf)), tanh(v[0])); }},
       {"scale by channel", {{3, 6}, {6}}, [](Tape&, const Vars& v) { return scale(v[0], v[1]); }},
       {"scale by head", {{2, 2, 6}, {3}}, [](Tape&, const Vars& v) { return scale(v[0], v[1]); }},
       {"scale by one number", {{3, 6}, {1}}, [](Tape&, const Vars& v) { return scale(v[0], v[1]); }},
       {"softmax", {{2, 3, 7}}, [](Tape&, const Vars& v) { return softmax(v[0]); }},
-      {"reshape", {{2, 6}}, [](Tape&, const Vars& v) { return tanh(reshape(v[0], {3, 4})); }},
+      {"reshape",
+       {{2, 6}},
+       [](Tape&, const Vars& v) {
+         return tanh(reshape(v[0], {3, 4}));
+       }},
       {"layer_norm", {{5, 33}, {33}, {33}}, [](Tape&, const Vars& v) { return layer_norm(v[0], v[1], v[2], 1e-6); }},
-      {"layer_norm, one row of two", {{1, 2}, {2}, {2}}, [](Tape&, const Vars& v) { return layer_norm(v[0], v[1], v[2], 1e-2); }},
-      {"layer_norm without parameters", {{4, 8}}, [](Tape&, const Vars& v) { return layer_norm(v[0], Var(), Var(), 1e-6); }},
+      {"layer_norm, one row of two",
+       {{1, 2}, {2}, {2}},
+       [](Tape&, const Vars& v) { return layer_norm(v[0], v[1], v[2], 1e-2); }},
+      {"layer_norm without parameters",
+       {{4, 8}},
+       [](Tape&, const Vars& v) { return layer_norm(v[0], Var(), Var(), 1e-6); }},
       {"rms_norm", {{5, 9}, {9}}, [](Tape&, const Vars& v) { return rms_norm(v[0], v[1], 1e-6); }},
       {"affine", {{5, 9}, {9}, {9}}, [](Tape&, const Vars& v) { return affine(v[0], v[1], v[2]); }},
       {"dyt", {{5, 9}, {1}, {9}, {9}}, [](Tape&, const Vars& v) { return dyt(v[0], v[1], v[2], v[3]); }},
       {"batch_norm", {{6, 3, 4}, {4}, {4}}, [](Tape& t, const Vars& v) { return batch_norm_of(t, v, 0); }},
-      {"batch_norm of two and a ragged group", {{5, 3, 4}, {4}, {4}}, [](Tape& t, const Vars& v) { return batch_norm_of(t, v, 2); }},
+      {"batch_norm of two and a ragged group",
+       {{5, 3, 4}, {4}, {4}},
+       [](Tape& t, const Vars& v) { return batch_norm_of(t, v, 2); }},
       {"batch_norm frozen",
        {{5, 4}, {4}, {4}},
        [](Tape& tape, const Vars& v) {
@@ -91,24 +108,52 @@ std::vector<OpCase> op_cases(Arena& arena) {
          for (int c = 0; c < 4; ++c) mean.data<double>()[c] = 0.1 * c, var.data<double>()[c] = 0.5 + c;
          return batch_norm_frozen(v[0], v[1], v[2], mean, var, 1e-5);
        }},
-      {"attention", {{2, 5, 6}, {2, 5, 6}, {2, 5, 6}}, [](Tape&, const Vars& v) { return attention(v[0], v[1], v[2], 3); }},
+      {"attention",
+       {{2, 5, 6}, {2, 5, 6}, {2, 5, 6}},
+       [](Tape&, const Vars& v) { return attention(v[0], v[1], v[2], 3); }},
       {"attention on itself", {{1, 4, 6}}, [](Tape&, const Vars& v) { return attention(v[0], v[0], v[0], 2); }},
       {"attention with dropped weights",
        {{2, 5, 6}, {2, 5, 6}, {2, 5, 6}},
        [=](Tape&, const Vars& v) { return attention(v[0], v[1], v[2], 3, keep_weights, 0.3); }},
-      {"softmax_cross_entropy", {{3, 5}}, [=](Tape&, const Vars& v) { return softmax_cross_entropy(v[0], {labels, {}}); }},
-      {"softmax_cross_entropy, smoothed over all", {{3, 5}}, [=](Tape&, const Vars& v) { return softmax_cross_entropy(v[0], {labels, {}, 0.1}); }},
-      {"softmax_cross_entropy, smoothed over others", {{3, 5}}, [=](Tape&, const Vars& v) { return softmax_cross_entropy(v[0], {labels, {}, 0.1, true}); }},
-      {"softmax_cross_entropy, soft", {{3, 5}}, [=](Tape&, const Vars& v) { return softmax_cross_entropy(v[0], {{}, soft}); }},
-      {"sigmoid_cross_entropy", {{3, 5}}, [=](Tape&, const Vars& v) { return sigmoid_cross_entropy(v[0], {labels, {}}); }},
-      {"sigmoid_cross_entropy, soft", {{3, 5}}, [=](Tape&, const Vars& v) { return sigmoid_cross_entropy(v[0], {{}, soft}); }},
+      {"softmax_cross_entropy",
+       {{3, 5}},
+       [=](Tape&, const Vars& v) {
+         return softmax_cross_entropy(v[0], {labels, {}});
+       }},
+      {"softmax_cross_entropy, smoothed over all",
+       {{3, 5}},
+       [=](Tape&, const Vars& v) {
+         return softmax_cross_entropy(v[0], {labels, {}, 0.1});
+       }},
+      {"softmax_cross_entropy, smoothed over others",
+       {{3, 5}},
+       [=](Tape&, const Vars& v) {
+         return softmax_cross_entropy(v[0], {labels, {}, 0.1, true});
+       }},
+      {"softmax_cross_entropy, soft",
+       {{3, 5}},
+       [=](Tape&, const Vars& v) {
+         return softmax_cross_entropy(v[0], {{}, soft});
+       }},
+      {"sigmoid_cross_entropy",
+       {{3, 5}},
+       [=](Tape&, const Vars& v) {
+         return sigmoid_cross_entropy(v[0], {labels, {}});
+       }},
+      {"sigmoid_cross_entropy, soft",
+       {{3, 5}},
+       [=](Tape&, const Vars& v) {
+         return sigmoid_cross_entropy(v[0], {{}, soft});
+       }},
       {"patchify", {{2, 4, 6, 3}}, [](Tape&, const Vars& v) { return patchify(v[0], 2, 3); }},
       {"add_positions", {{3, 4, 5}, {1, 4, 5}}, [](Tape&, const Vars& v) { return add_positions(v[0], v[1]); }},
       {"mean_tokens", {{3, 4, 5}}, [](Tape&, const Vars& v) { return mean_tokens(v[0]); }},
       {"concat_token", {{1, 1, 5}, {3, 4, 5}}, [](Tape&, const Vars& v) { return concat_token(v[0], v[1]); }},
       {"concat_tokens", {{3, 2, 5}, {3, 4, 5}}, [](Tape&, const Vars& v) { return concat_tokens(v[0], v[1]); }},
       {"select_tokens", {{3, 4, 5}}, [](Tape&, const Vars& v) { return select_tokens(v[0], 0, 1); }},
-      {"select_tokens, several, used twice", {{3, 4, 5}}, [](Tape&, const Vars& v) { return concat_tokens(select_tokens(v[0], 1, 2), v[0]); }},
+      {"select_tokens, several, used twice",
+       {{3, 4, 5}},
+       [](Tape&, const Vars& v) { return concat_tokens(select_tokens(v[0], 1, 2), v[0]); }},
       {"dropout", {{2, 5, 3}}, [=](Tape&, const Vars& v) { return dropout(v[0], keep_values, 0.4); }},
       {"drop_path", {{4, 5}}, [=](Tape&, const Vars& v) { return drop_path(v[0], keep_images, 0.5); }},
   };
@@ -142,12 +187,17 @@ TEST_CASE("ops: wrong shapes are refused with op, argument and both shapes") {
   Arena arena, memory;
   Tape tape(cpu_backend(), arena);
   const auto var = [&](const Shape& s) { return tape.input(randn(memory, s, DType::f32, 1)); };
-  CHECK_THROWS_WITH_AS(layer_norm(var({3, 192}), var({64}), var({192}), 1e-6), "layer_norm: gamma is [64], expected [192]", InputError);
-  CHECK_THROWS_WITH_AS(linear(var({3, 5}), var({4, 6}), Var()), "linear: weight is [4, 6], expected [4, 5]", InputError);
+  CHECK_THROWS_WITH_AS(layer_norm(var({3, 192}), var({64}), var({192}), 1e-6),
+                       "layer_norm: gamma is [64], expected [192]", InputError);
+  CHECK_THROWS_WITH_AS(linear(var({3, 5}), var({4, 6}), Var()), "linear: weight is [4, 6], expected [4, 5]",
+                       InputError);
   CHECK_THROWS_WITH_AS(add(var({3, 5}), var({3, 6})), "add: b is [3, 6], expected [3, 5]", InputError);
-  CHECK_THROWS_WITH_AS(attention(var({1, 2, 6}), var({1, 2, 6}), var({1, 2, 6}), 4), "attention: 4 heads do not divide a width of 6", InputError);
-  CHECK_THROWS_WITH_AS(patchify(var({1, 6, 6, 3}), 4, 4), "patchify: a patch of 4x4 does not divide images [1, 6, 6, 3]", InputError);
-  CHECK_THROWS_WITH_AS(scale(var({3, 6}), var({4})), "scale: gain is [4], expected one axis that divides 6", InputError);
+  CHECK_THROWS_WITH_AS(attention(var({1, 2, 6}), var({1, 2, 6}), var({1, 2, 6}), 4),
+                       "attention: 4 heads do not divide a width of 6", InputError);
+  CHECK_THROWS_WITH_AS(patchify(var({1, 6, 6, 3}), 4, 4),
+                       "patchify: a patch of 4x4 does not divide images [1, 6, 6, 3]", InputError);
+  CHECK_THROWS_WITH_AS(scale(var({3, 6}), var({4})), "scale: gain is [4], expected one axis that divides 6",
+                       InputError);
   CHECK_THROWS_AS(softmax_cross_entropy(var({3, 6}), {}), InputError);
 }
 
@@ -156,7 +206,8 @@ TEST_CASE("ops: a step in bf16 follows the one in float within its precision") {
   Tape tape(cpu_backend(), arena);
   const auto run = [&](DType dtype) {
     const Var x = tape.input(randn(memory, {2, 5, 16}, dtype, 1), true);
-    const Var w = tape.input(randn(memory, {16, 16}, DType::f32, 2, 0.25), true), b = tape.input(randn(memory, {16}, DType::f32, 3), true);
+    const Var w = tape.input(randn(memory, {16, 16}, DType::f32, 2, 0.25), true),
+              b = tape.input(randn(memory, {16}, DType::f32, 3), true);
     const Var gamma = tape.input(randn(memory, {16}, DType::f32, 4, 0.1, 1.0), true);
     const Var h = layer_norm(linear_gelu(x, w, b, GeluForm::erf), gamma, b, 1e-6);
     const Var y = mean_tokens(add(x, attention(h, h, h, 4)));
@@ -164,7 +215,8 @@ TEST_CASE("ops: a step in bf16 follows the one in float within its precision") {
     tape.backward(y, seed);
     std::vector<double> all;
     for (std::int64_t i = 0; i < y.value().size(); ++i)
-      all.push_back(dtype == DType::bf16 ? double(float(y.value().data<bf16>()[i])) : double(y.value().data<float>()[i]));
+      all.push_back(dtype == DType::bf16 ? double(float(y.value().data<bf16>()[i]))
+                                         : double(y.value().data<float>()[i]));
     for (std::int64_t i = 0; i < 256; ++i) all.push_back(double(w.grad().data<float>()[i]));
     return all;
   };
@@ -199,5 +251,6 @@ TEST_CASE("ops: hostile rows stay finite and right") {
   CHECK(p.value().data<float>()[0] == 1.0f);
   const Tensor labels = labels_of(memory, {1});
   CHECK(softmax_cross_entropy(tape.input(large), {labels, {}}).value().data<float>()[0] == doctest::Approx(2e4));
-  CHECK(sigmoid_cross_entropy(tape.input(large), {labels, {}}).value().data<float>()[0] == doctest::Approx(2e4).epsilon(1e-4));
+  CHECK(sigmoid_cross_entropy(tape.input(large), {labels, {}}).value().data<float>()[0] ==
+        doctest::Approx(2e4).epsilon(1e-4));
 }

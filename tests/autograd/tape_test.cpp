@@ -53,7 +53,8 @@ TEST_CASE("tape: nothing is recorded where no gradient is wanted") {
 TEST_CASE("tape: a branch that the output does not use costs no gradient") {
   Arena arena, memory;
   Tape tape(cpu_backend(), arena);
-  const Var a = tape.input(randn(memory, {4}, DType::f32, 1), true), b = tape.input(randn(memory, {4}, DType::f32, 2), true);
+  const Var a = tape.input(randn(memory, {4}, DType::f32, 1), true),
+            b = tape.input(randn(memory, {4}, DType::f32, 2), true);
   tanh(b);
   const Var y = tanh(a);
   tape.backward(y, randn(memory, {4}, DType::f32, 3));
@@ -64,7 +65,8 @@ TEST_CASE("tape: a branch that the output does not use costs no gradient") {
 TEST_CASE("tape: steps two and three lie at the same addresses, and a step after the first takes no memory") {
   Arena arena, memory;
   Tape tape(cpu_backend(), arena);
-  const Tensor x = randn(memory, {8, 64}, DType::f32, 1), w = randn(memory, {64, 64}, DType::f32, 2), seed = randn(memory, {8, 64}, DType::f32, 3);
+  const Tensor x = randn(memory, {8, 64}, DType::f32, 1), w = randn(memory, {64, 64}, DType::f32, 2),
+               seed = randn(memory, {8, 64}, DType::f32, 3);
   Tensor gradient = memory.empty({64, 64}, DType::f32);
   std::fill_n(gradient.data<float>(), gradient.size(), 0.0f);
   std::vector<std::vector<const void*>> addresses;

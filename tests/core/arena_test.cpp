@@ -54,8 +54,8 @@ TEST_CASE("tensor: another type, a bad reshape and a bad slice are refused by na
 
 TEST_CASE("bf16: rounds to nearest even and keeps infinities and NaN") {
   CHECK(float(bf16(1.0f)) == 1.0f);
-  CHECK(float(bf16(1.00390625f)) == 1.0f);        // halfway, even below
-  CHECK(float(bf16(1.01171875f)) == 1.015625f);   // halfway, even above
+  CHECK(float(bf16(1.00390625f)) == 1.0f);       // halfway, even below
+  CHECK(float(bf16(1.01171875f)) == 1.015625f);  // halfway, even above
   CHECK(float(bf16(3.4e38f)) == INFINITY);
   CHECK(float(bf16(-INFINITY)) == -INFINITY);
   CHECK(float(bf16(NAN)) != float(bf16(NAN)));
