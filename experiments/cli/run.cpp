@@ -30,11 +30,12 @@ struct RunCommand {
     const auto begin = std::chrono::steady_clock::now();
     const RunSummary summary = run_experiment(experiment, options);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    fmt::print(stderr, "{} of {} trials done ({} before), {} diverged, {} failed, {}\n",
+    fmt::print(stderr, "{} of {} trials done ({} before), {} diverged, {} failed, {} refused, {}\n",
                summary.done_before + summary.finished, summary.trials, summary.done_before, summary.diverged,
-               summary.failed, duration_text(seconds));
+               summary.failed, summary.refused, duration_text(seconds));
     fmt::print("{}", sweep_table(experiment, ResultStore(options.out), "eval/accuracy", TableFormat::text));
     if (summary.stopped) return stop_exit_code();
+    if (summary.refused > 0) return static_cast<int>(ExitCode::bad_input);
     return summary.failed > 0 ? static_cast<int>(ExitCode::trials_failed) : 0;
   }
 };

@@ -160,6 +160,10 @@ class Dispatcher {
         queue_.push_back(static_cast<std::size_t>(report.trial));
         asked_[static_cast<std::size_t>(report.trial)] = Clock::now();
         break;
+      case WorkerEvent::refused:
+        ++summary_.refused;
+        printer_.message(fmt::format("{}: {}", label, report.text));
+        break;
       case WorkerEvent::failed:
         ++summary_.failed;
         printer_.message(fmt::format("{}: failed: {}", label, report.text));

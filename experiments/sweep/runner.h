@@ -17,7 +17,8 @@ struct RunOptions {
 
 struct RunSummary {
   std::size_t trials = 0, done_before = 0, finished = 0, diverged = 0, failed = 0;
-  bool stopped = false;  // by a signal
+  std::size_t refused = 0;  // bad input; nothing was written for them
+  bool stopped = false;     // by a signal
 };
 
 /// Plans the experiment into OUT/experiments, loads its data, and trains every trial that has no result there; trials

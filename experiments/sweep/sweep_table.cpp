@@ -62,7 +62,8 @@ std::string sweep_table(const Experiment& experiment, const ResultStore& store, 
     spec.rows[trial.row].cells.push_back(cell);
   }
   if (!known.empty() && !found_any)
-    throw InputError(fmt::format("--metric {}: no result has it; there are {}", metric, joined({known.begin(), known.end()}, ", ")));
+    throw InputError(
+        fmt::format("--metric {}: no result has it; there are {}", metric, joined({known.begin(), known.end()}, ", ")));
   return render_table(spec, format);
 }
 

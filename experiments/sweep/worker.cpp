@@ -89,6 +89,8 @@ Report run_one(const WorkerSettings& settings, const Assignment& assignment, int
       }
     } catch (const EnvironmentError&) {
       throw;  // a full disk is no property of the trial
+    } catch (const InputError& error) {
+      return answer(WorkerEvent::refused, error.what());
     } catch (const std::exception& error) {
       publish_failure(folder, trial, error.what());
       return answer(WorkerEvent::failed, error.what());

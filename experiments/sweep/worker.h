@@ -26,6 +26,7 @@ enum class WorkerEvent : std::int32_t {
   stopped,   // by a signal, with a checkpoint
   busy,      // another process has the trial
   finished,  // another process has finished it
+  refused,   // bad input, as `text` says: a checkpoint of another model, a batch larger than the data set
   failed,    // `text` says why; the result says so too
   broken,    // the machine is at fault (disk full, no permission): nothing else would work either
 };
