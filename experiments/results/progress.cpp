@@ -10,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-#include "experiments/results/table.h"
+#include "experiments/results/text_layout.h"
 
 namespace normlab {
 namespace {
@@ -18,10 +18,6 @@ namespace {
 constexpr std::chrono::milliseconds kTerminalInterval{100}, kPlainInterval{5000};
 constexpr std::size_t kColumns = 80;
 constexpr std::size_t kShortestLabel = 12;
-
-std::size_t width(const std::string& text) {
-  return std::size_t(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
-}
 
 std::size_t terminal_columns(std::FILE* stream) {
   winsize size{};
@@ -55,26 +51,26 @@ std::string progress_line(const Progress& progress, std::size_t columns) {
   // Images, not trials: they are of different lengths, and the first of them says something before it is done.
   if (progress.images_done > 0 && progress.elapsed_seconds > 0 && progress.images_left > 0)
     left = duration_text(progress.images_left * progress.elapsed_seconds / progress.images_done) + " left";
-  const auto joined = [&] {
+  const auto line = [&] {
     std::vector<std::string> parts;
     for (std::string* part : {&counts, &label, &step, &speed, &loss, &left})
       if (!part->empty()) parts.push_back(*part);
-    return fmt::format("{}", fmt::join(parts, " | "));
+    return joined(parts, " | ");
   };
   const auto shorten_label = [&] {
-    const std::size_t all = width(joined()), own = width(label);
+    const std::size_t all = display_width(line()), own = display_width(label);
     if (all <= columns) return;
     const std::size_t room = own > all - columns ? own - (all - columns) : 0;
     label = shorten_middle(progress.label, std::max(room, std::min(own, kShortestLabel)));
   };
   shorten_label();
   for (std::string* dispensable : {&loss, &speed}) {
-    if (width(joined()) <= columns) break;
+    if (display_width(line()) <= columns) break;
     dispensable->clear();
     label = progress.label;
     shorten_label();
   }
-  return shorten_middle(joined(), columns);
+  return shorten_middle(line(), columns);
 }
 
 ProgressPrinter::ProgressPrinter(std::FILE* stream) : stream_(stream), terminal_(is_terminal(stream)) {}

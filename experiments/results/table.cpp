@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/results/table_numbers.h"
+#include "experiments/results/text_layout.h"
 
 namespace normlab {
 namespace {
@@ -14,44 +15,8 @@ namespace {
 constexpr std::size_t kColumns = 80;
 constexpr std::size_t kGap = 2;  // spaces between columns
 
-bool starts_code_point(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }
-
-std::size_t width(const std::string& text) {
-  return std::size_t(std::count_if(text.begin(), text.end(), starts_code_point));
-}
-
 std::string padded(const std::string& text, std::size_t columns) {
-  return text + std::string(columns - std::min(columns, width(text)), ' ');
-}
-
-/// The first `count` code points, or those from there on.
-std::size_t byte_of(const std::string& text, std::size_t count) {
-  std::size_t byte = 0;
-  for (; byte < text.size(); ++byte)
-    if (starts_code_point(text[byte]) && count-- == 0) break;
-  return byte;
-}
-
-/// Breaks at spaces; a word longer than a line is cut.
-std::vector<std::string> wrapped(const std::string& text, std::size_t columns) {
-  std::vector<std::string> lines{""};
-  const auto add = [&](std::string word) {
-    if (!lines.back().empty() && width(lines.back()) + 1 + width(word) > columns) lines.emplace_back();
-    while (width(word) > columns) {
-      const std::size_t cut = byte_of(word, columns);
-      lines.back() = word.substr(0, cut);
-      word.erase(0, cut);
-      lines.emplace_back();
-    }
-    lines.back() += (lines.back().empty() ? "" : " ") + word;
-  };
-  std::size_t begin = 0;
-  while (begin < text.size()) {
-    const std::size_t end = std::min(text.find_first_of(" \n\t\r", begin), text.size());
-    if (end > begin) add(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
+  return text + std::string(columns - std::min(columns, display_width(text)), ' ');
 }
 
 std::string with_interval(const std::string& value, const std::string& half_width) {
@@ -62,15 +27,16 @@ std::string gain_text(const TableLine& line) {
   return line.is_baseline && line.gain.empty() ? "baseline" : with_interval(line.gain, line.gain_half_width);
 }
 
-std::string notes_text(const TableLine& line) { return fmt::format("{}", fmt::join(line.notes, ", ")); }
+std::string notes_text(const TableLine& line) { return joined(line.notes, ", "); }
 
 /// Values to the right under each other, intervals to the left: "76.1  ±0.4 " and "  +1.2 ±0.4".
 std::vector<std::string> aligned(const std::vector<std::pair<std::string, std::string>>& cells) {
   std::size_t left = 0;
-  for (const auto& [value, half_width] : cells) left = std::max(left, width(value));
+  for (const auto& [value, half_width] : cells) left = std::max(left, display_width(value));
   std::vector<std::string> result;
   for (const auto& [value, half_width] : cells)
-    result.push_back(value.empty() ? "" : std::string(left - width(value), ' ') + with_interval(value, half_width));
+    result.push_back(value.empty() ? ""
+                                   : std::string(left - display_width(value), ' ') + with_interval(value, half_width));
   return result;
 }
 
@@ -90,11 +56,11 @@ std::string render_text(const TableNumbers& table) {
   const std::string headings[] = {"row", table.heading, "n", "gain"};
   std::vector<std::size_t> widths;
   for (std::size_t c = 0; c < columns.size(); ++c) {
-    widths.push_back(width(headings[c]));
-    for (const std::string& cell : columns[c]) widths[c] = std::max(widths[c], width(cell));
+    widths.push_back(display_width(headings[c]));
+    for (const std::string& cell : columns[c]) widths[c] = std::max(widths[c], display_width(cell));
   }
   std::size_t longest_note = 0;
-  for (const TableLine& line : table.lines) longest_note = std::max(longest_note, width(notes_text(line)));
+  for (const TableLine& line : table.lines) longest_note = std::max(longest_note, display_width(notes_text(line)));
   // Labels give way to notes down to a third of the line; longer notes go on in the next line.
   const std::size_t numbers = widths[1] + widths[2] + widths[3] + 3 * kGap;
   const std::size_t notes_wanted = longest_note == 0 ? 0 : std::clamp<std::size_t>(longest_note, 5, 20) + kGap;
@@ -216,14 +182,6 @@ std::optional<TableFormat> table_format(std::string_view name) {
   if (name == "csv") return TableFormat::csv;
   if (name == "json") return TableFormat::json;
   return std::nullopt;
-}
-
-std::string shorten_middle(const std::string& text, std::size_t columns) {
-  const std::size_t all = width(text);
-  if (all <= columns) return text;
-  if (columns == 0) return "";
-  const std::size_t head = columns / 2, tail = columns - 1 - head;
-  return text.substr(0, byte_of(text, head)) + "…" + text.substr(byte_of(text, all - tail));
 }
 
 std::string render_table(const TableSpec& spec, TableFormat format) {

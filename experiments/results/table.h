@@ -46,8 +46,4 @@ struct TableSpec {
 /// Text fits 80 columns. CSV has the rows alone; JSON also has the value of each seed in full, without the scale.
 std::string render_table(const TableSpec& spec, TableFormat format);
 
-/// `text` where it is at most `columns` wide, or with its middle replaced by one "…". Widths are counted in code
-/// points.
-std::string shorten_middle(const std::string& text, std::size_t columns);
-
 }  // namespace normlab

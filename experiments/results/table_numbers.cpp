@@ -6,6 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "experiments/results/text_layout.h"
+
 namespace normlab {
 namespace {
 
@@ -109,7 +111,9 @@ std::string environment_note(const TableRow& row, const std::vector<std::string>
   for (const TableCellInput& cell : row.cells)
     if (cell.state == TrialState::done)
       numbers.insert(std::size_t(std::find(names.begin(), names.end(), cell.environment) - names.begin()) + 1);
-  return numbers.empty() ? "" : fmt::format("env {}", fmt::join(numbers, "+"));
+  std::vector<std::string> words;
+  for (const std::size_t number : numbers) words.push_back(fmt::format("{}", number));
+  return words.empty() ? "" : "env " + joined(words, "+");
 }
 
 /// Pooled sd of the differences over all rows, each weighed by its degrees of freedom, and the most pairs that a row

@@ -63,8 +63,8 @@ std::optional<std::uint64_t> tensor_bytes(std::string_view dtype, const std::vec
 
 struct Entry {
   std::string name;
-  std::optional<std::string> dtype;
-  std::optional<std::vector<std::uint64_t>> shape, offsets;
+  std::string dtype;
+  std::vector<std::uint64_t> shape, offsets;  // offsets: two, once the header is read
 };
 
 /// Takes the header apart as it is parsed. nlohmann keeps the last of two equal keys without a word when it builds a
@@ -99,17 +99,16 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   }
   bool end_object() override {
     if (--depth_ == 1 && !in_metadata_) {
-      const Entry& entry = entries.back();
-      if (!entry.dtype) return fail("no \"dtype\"");
-      if (!entry.shape) return fail("no \"shape\"");
-      if (!entry.offsets) return fail("no \"data_offsets\"");
-      if (entry.offsets->size() != 2) return fail("\"data_offsets\" must have two numbers");
+      for (const char* field : {"dtype", "shape", "data_offsets"})
+        if (!fields_.contains(field)) return fail(concat("no \"", field, '"'));
+
+      if (entries.back().offsets.size() != 2) return fail("\"data_offsets\" must have two numbers");
     }
     return true;
   }
   bool start_array(std::size_t) override {
     if (depth_ != 2 || in_metadata_ || list_ != nullptr || field_ == "dtype") return wrong("an array");
-    list_ = &(field_ == "shape" ? entries.back().shape : entries.back().offsets).emplace();
+    list_ = &(field_ == "shape" ? entries.back().shape : entries.back().offsets);
     return true;
   }
   bool end_array() override {
@@ -194,21 +193,21 @@ SafetensorsFile SafetensorsFile::parse(std::string bytes, std::string file) {
   std::vector<Entry>& entries = reader.entries;
   for (const Entry& entry : entries) {
     std::string problem;
-    const auto expected = tensor_bytes(*entry.dtype, *entry.shape, problem);
-    const std::uint64_t begin = (*entry.offsets)[0], end = (*entry.offsets)[1];
+    const auto expected = tensor_bytes(entry.dtype, entry.shape, problem);
+    const std::uint64_t begin = entry.offsets[0], end = entry.offsets[1];
     if (!expected) fail("\"", entry.name, "\": ", problem);
     if (end < begin) fail("\"", entry.name, "\": data_offsets end at ", end, " before they begin at ", begin);
     if (end - begin != *expected)
       fail("\"", entry.name, "\": data_offsets span ", end - begin, " bytes, its shape needs ", *expected);
   }
-  const auto place = [](const Entry& entry) { return std::tie((*entry.offsets)[0], (*entry.offsets)[1]); };
+  const auto place = [](const Entry& entry) { return std::tie(entry.offsets[0], entry.offsets[1]); };
   std::stable_sort(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) { return place(a) < place(b); });
   std::uint64_t last_end = 0;
   for (const Entry& entry : entries) {
-    const std::uint64_t begin = (*entry.offsets)[0];
+    const std::uint64_t begin = entry.offsets[0];
     if (begin != last_end)
       fail("\"", entry.name, "\": begins at ", begin, " of the data but the tensor before it ends at ", last_end);
-    last_end = (*entry.offsets)[1];
+    last_end = entry.offsets[1];
   }
   const std::uint64_t data_bytes = size - kLengthBytes - header_bytes;
   if (last_end > data_bytes)
@@ -223,9 +222,9 @@ SafetensorsFile SafetensorsFile::parse(std::string bytes, std::string file) {
   result.metadata_ = std::move(reader.metadata);
   const std::byte* data = reinterpret_cast<const std::byte*>(result.bytes_->data()) + kLengthBytes + header_bytes;
   for (Entry& entry : entries) {
-    const std::uint64_t begin = (*entry.offsets)[0], end = (*entry.offsets)[1];
+    const std::uint64_t begin = entry.offsets[0], end = entry.offsets[1];
     result.index_[entry.name] = result.tensors_.size();
-    result.tensors_.push_back({std::move(entry.name), std::move(*entry.dtype), std::move(*entry.shape),
+    result.tensors_.push_back({std::move(entry.name), std::move(entry.dtype), std::move(entry.shape),
                                std::span(data + begin, std::size_t(end - begin))});
   }
   return result;

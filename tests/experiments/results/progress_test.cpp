@@ -44,9 +44,9 @@ TEST_CASE("progress: what is not known is left out") {
   progress.total = 2;
   CHECK(progress_line(progress, 80) == "0/2 done");
   progress.loss = std::nan("");
-  progress.label = "a";
+  progress.label = "trial";
   progress.images_left = 10;
-  CHECK(progress_line(progress, 80) == "0/2 done | a | loss nan");
+  CHECK(progress_line(progress, 80) == "0/2 done | trial | loss nan");
 }
 
 TEST_CASE("progress: durations") {

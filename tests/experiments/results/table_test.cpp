@@ -175,14 +175,6 @@ TEST_CASE("table: long labels and messages fit 80 columns") {
   CHECK(render_table(spec, TableFormat::csv).find("\n\"a,\"\"b\"\"\",") != text.npos);
 }
 
-TEST_CASE("table: labels are shortened in the middle, by characters") {
-  CHECK(shorten_middle("abcdef", 6) == "abcdef");
-  CHECK(shorten_middle("abcdefg", 6) == "abc…fg");
-  CHECK(shorten_middle("äöüßäöüß", 5) == "äö…üß");
-  CHECK(shorten_middle("abc", 1) == "…");
-  CHECK(shorten_middle("abc", 0) == "");
-}
-
 TEST_CASE("table: digits follow the half width") {
   CHECK(decimals_for(0.41) == 1);
   CHECK(decimals_for(0.14) == 2);
