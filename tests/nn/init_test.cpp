@@ -2,8 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <memory>
+
 #include <vector>
 
 #include "nn/vit.h"
