@@ -1,6 +1,7 @@
 // Where float loses digits that the result needs: sums that cancel, and softmax of logits far apart or far from zero.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 
 #include "autograd/grad_check.h"
