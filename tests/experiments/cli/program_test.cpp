@@ -50,6 +50,16 @@ std::map<std::string, std::string> end_states(const fs::path& out) {
 
 void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
+/// Until some process works on some trial; five seconds at most.
+void wait_for_claim(const ResultStore& store) {
+  for (int i = 0; i < 1000; ++i) {
+    if (fs::exists(store.out() / "trials"))
+      for (const std::string& id : store.trial_ids())
+        if (read_claim(store.trial(id).path())) return;
+    sleep_ms(5);
+  }
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -105,12 +115,13 @@ TEST_CASE("program: killed at a random moment and resumed, it ends with the same
 
 TEST_CASE("program: Ctrl-C and SIGTERM end it cleanly with a checkpoint, and the same command goes on") {
   const TemporaryFolder folder;
-  const std::string file = write(folder, "small.json", kSmall) + " --set train.epochs=40";
+  const std::string file = write(folder, "small.json", kSmall) + " --set train.epochs=150";
   REQUIRE(run_program(folder, "run " + file + " --out " + in(folder, "whole") + " --set seeds=1").code == 0);
   const std::string arguments = "run " + file + " --out " + in(folder, "stopped") + " --set seeds=1";
   for (const int number : {SIGINT, SIGTERM}) {
     const Program program(folder, arguments);
-    sleep_ms(400);
+    wait_for_claim(ResultStore(folder / "stopped"));
+    sleep_ms(100);
     if (number == SIGINT)
       program.signal_all(number);  // a terminal sends it to the whole group
     else
