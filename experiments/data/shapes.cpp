@@ -9,22 +9,26 @@
 namespace normlab {
 namespace {
 
-// What makes the task hard. Lengths are in eighths of a pixel, colours in levels of 255.
-constexpr int kNoise = 14;  // standard deviation of each value's noise
-constexpr int kContrastMin = 48,
-              kContrastMax = 110;                    // of a part against the background, brighter or darker, by channel
-constexpr int kClutter = 2;                          // bars that mean nothing
-constexpr int kPlaceJitter = 36;                     // of the pair's middle, either way
-constexpr int kAngleJitter = 12;                     // of the cross, across its direction
-constexpr int kDistanceMin = 72, kDistanceMax = 96;  // between ring and cross
+// What makes the task hard: raise noise, clutter or jitter, or lower contrast. Lengths are in eighths of a pixel,
+// colours in levels of 255. Measured with a pre-norm ViT (patch 4, width 48, depth 4, 3 heads, mean pooling, Big
+// Vision's initial values, AdamW 2e-3, cosine, batch 64) on 3000 pictures for 12 epochs: 81% and 82% of 1000 others; a
+// linear classifier of pixels: at most 24%. The ground is grey and one sign of contrast holds for a whole picture,
+// since learning starts far later otherwise (30% and 55% instead of 77% in a trial of each).
+constexpr int kNoise = 6;                                                 // standard deviation of each value's noise
+constexpr int kContrastMin = 70, kContrastMax = 100;                      // of a part against the ground, by channel
+constexpr int kClutter = 1;                                               // dots that mean nothing
+constexpr int kPlaceJitter = 24;                                          // of the pair's middle, either way
+constexpr int kAcrossJitter = 8;                                          // of the parts, across their direction
+constexpr int kNearMin = 60, kNearMax = 72, kFarMin = 96, kFarMax = 112;  // between the middles of the parts
+constexpr int kStrays = 10;  // one pair in so many is as far apart as chance has it: no classifier gets past 96%
 
 constexpr int kUnit = 8;  // coordinates to a pixel
 constexpr int kSide = static_cast<int>(kShapesSide);
-constexpr std::array<std::array<int, 2>, 8> kDirections{
-    // x, y (down); eighths of a unit vector in 1/64
-    {{64, 0}, {45, 45}, {0, 64}, {-45, 45}, {-64, 0}, {-45, -45}, {0, -64}, {45, -45}}};
-constexpr const char* kClassNames[] = {"right",      "below_right", "below",       "below_left", "left",
-                                       "above_left", "above",       "above_right", "inside",     "behind"};
+constexpr int kGround = 128, kDotMin = 8, kDotMax = 12, kPartMin = 36, kPartMax = 44, kLarge = 68, kCrossHalfWidth = 8;
+constexpr int kDirectionUnit = 64;
+constexpr std::array<std::array<int, 2>, 4> kDirections{{{64, 0}, {45, 45}, {0, 64}, {-45, 45}}};  // x, y (down)
+constexpr const char* kClassNames[] = {"far_beside", "near_beside", "far_falling", "near_falling",  "far_above",
+                                       "near_above", "far_rising",  "near_rising", "cross_on_disc", "disc_on_cross"};
 
 /// Words of one picture, taken one after another: the position counts them, so each picture stands alone.
 class Draws {
@@ -51,18 +55,16 @@ class Draws {
 
 using Colour = std::array<int, 3>;
 
-/// Brighter or darker than `ground` in all three channels, each by an amount of its own.
-Colour part_colour(Draws& draws, const Colour& ground) {
-  const int sign = draws.between(0, 1) * 2 - 1;
+Colour part_colour(Draws& draws, int sign) {
   Colour colour{};
-  for (std::size_t c = 0; c < 3; ++c) colour[c] = ground[c] + sign * draws.between(kContrastMin, kContrastMax);
+  for (int& channel : colour) channel = kGround + sign * draws.between(kContrastMin, kContrastMax);
   return colour;
 }
 
 class Canvas {
  public:
-  explicit Canvas(const Colour& ground) {
-    for (auto& pixel : pixels_) pixel = ground;
+  Canvas() {
+    for (Colour& pixel : pixels_) pixel.fill(kGround);
   }
 
   /// Paints where inside(x, y) holds, relative to the centre (cx, cy), by 4x4 samples a pixel; nothing lies beyond
@@ -98,26 +100,14 @@ class Canvas {
   std::array<Colour, static_cast<std::size_t>(kSide* kSide)> pixels_{};
 };
 
-void paint_ring(Canvas& canvas, int x, int y, int radius, int width, const Colour& colour) {
-  const int inner = (radius - width) * (radius - width), outer = radius * radius;
-  canvas.paint(x, y, radius, colour, [=](int dx, int dy) {
-    const int square = dx * dx + dy * dy;
-    return square >= inner && square <= outer;
-  });
+void paint_disc(Canvas& canvas, int x, int y, int radius, const Colour& colour) {
+  canvas.paint(x, y, radius, colour, [=](int dx, int dy) { return dx * dx + dy * dy <= radius * radius; });
 }
 
-void paint_cross(Canvas& canvas, int x, int y, int arm, int half_width, const Colour& colour) {
+void paint_cross(Canvas& canvas, int x, int y, int arm, const Colour& colour) {
   canvas.paint(x, y, arm, colour, [=](int dx, int dy) {
     const int across = std::min(std::abs(dx), std::abs(dy)), along = std::max(std::abs(dx), std::abs(dy));
-    return across <= half_width && along <= arm;
-  });
-}
-
-void paint_bar(Canvas& canvas, Draws& draws, const Colour& colour) {
-  const int x = draws.between(0, kSide * kUnit), y = draws.between(0, kSide * kUnit), length = draws.between(20, 40);
-  const auto [ux, uy] = kDirections[static_cast<std::size_t>(draws.between(0, 3))];
-  canvas.paint(x, y, length, colour, [=, ux = ux, uy = uy](int dx, int dy) {
-    return std::abs(dx * ux + dy * uy) <= 64 * length && std::abs(dx * uy - dy * ux) <= 64 * 8;
+    return across <= kCrossHalfWidth && along <= arm;
   });
 }
 
@@ -125,27 +115,34 @@ void paint_bar(Canvas& canvas, Draws& draws, const Colour& colour) {
 
 void draw_shapes(std::uint64_t shapes_seed, const std::string& split, std::int64_t index, std::uint8_t* rgb) {
   Draws draws(stream_key(shapes_seed, "shapes", split), index);
-  const Colour ground{draws.between(80, 175), draws.between(80, 175), draws.between(80, 175)};
-  Canvas canvas(ground);
-  for (int bar = 0; bar < kClutter; ++bar) paint_bar(canvas, draws, part_colour(draws, ground));
+  Canvas canvas;
+  const int sign = draws.between(0, 1) * 2 - 1;  // brighter or darker than the ground
+  for (int dot = 0; dot < kClutter; ++dot) {
+    const int dot_x = draws.between(0, kSide * kUnit), dot_y = draws.between(0, kSide * kUnit);
+    paint_disc(canvas, dot_x, dot_y, draws.between(kDotMin, kDotMax), part_colour(draws, sign));
+  }
 
-  const int middle = kSide * kUnit / 2;
-  const int x = middle + draws.between(-kPlaceJitter, kPlaceJitter),
-            y = middle + draws.between(-kPlaceJitter, kPlaceJitter);
-  const Colour ring = part_colour(draws, ground), cross = part_colour(draws, ground);
+  const int x = kSide * kUnit / 2 + draws.between(-kPlaceJitter, kPlaceJitter);
+  const int y = kSide * kUnit / 2 + draws.between(-kPlaceJitter, kPlaceJitter);
+  const Colour disc = part_colour(draws, sign), cross = part_colour(draws, sign);
+  const int disc_radius = draws.between(kPartMin, kPartMax), cross_arm = draws.between(kPartMin, kPartMax);
   const auto relation = static_cast<std::size_t>(index % kShapesClasses);
-  const int across = draws.between(-kAngleJitter, kAngleJitter), along = draws.between(kDistanceMin, kDistanceMax);
-  if (relation < kDirections.size()) {
-    const auto [ux, uy] = kDirections[relation];
-    const int dx = (along * ux - across * uy) / 128, dy = (along * uy + across * ux) / 128;  // half of the way
-    paint_ring(canvas, x - dx, y - dy, draws.between(30, 36), 14, ring);
-    paint_cross(canvas, x + dx, y + dy, draws.between(30, 36), 8, cross);
+  if (relation < 2 * kDirections.size()) {
+    const bool stray = draws.between(1, kStrays) == 1, far = stray ? draws.between(0, 1) == 1 : relation % 2 == 0;
+    const int along = far ? draws.between(kFarMin, kFarMax) : draws.between(kNearMin, kNearMax);
+    const int across = draws.between(-kAcrossJitter, kAcrossJitter);
+    const int side = draws.between(0, 1) * 2 - 1;  // which of the two is on which side says nothing
+    const auto [ux, uy] = kDirections[relation / 2];
+    const int dx = side * (along * ux - across * uy) / (2 * kDirectionUnit);  // from the middle to either
+    const int dy = side * (along * uy + across * ux) / (2 * kDirectionUnit);
+    paint_disc(canvas, x - dx, y - dy, disc_radius, disc);
+    paint_cross(canvas, x + dx, y + dy, cross_arm, cross);
   } else if (relation == 8) {
-    paint_ring(canvas, x, y, draws.between(66, 78), 14, ring);
-    paint_cross(canvas, x, y, draws.between(30, 36), 8, cross);
+    paint_disc(canvas, x, y, kLarge, disc);
+    paint_cross(canvas, x, y, cross_arm, cross);
   } else {
-    paint_cross(canvas, x, y, draws.between(66, 78), 8, cross);
-    paint_ring(canvas, x, y, draws.between(30, 36), 14, ring);
+    paint_cross(canvas, x, y, kLarge, cross);
+    paint_disc(canvas, x, y, disc_radius, disc);
   }
   canvas.write(draws, rgb);
 }

@@ -1,6 +1,6 @@
-// "shapes": small pictures made from a seed, always at hand. Ten classes say how a cross stands to a ring: in one of
-// eight directions from it, inside it, or behind it. Colours, contrast's sign, place, the other parts and the noise say
-// nothing about the class, and so a linear classifier of pixels has nothing to hold on to.
+// "shapes": small pictures made from a seed, always at hand. Ten classes say how a disc and a cross stand to each
+// other: in line along one of four directions, near or far, or one upon the other. Colours and brightness say nothing
+// about the class and place says little, so a linear classifier of pixels gets nowhere.
 #pragma once
 
 #include "experiments/data/image_set.h"

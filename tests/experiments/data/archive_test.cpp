@@ -1,0 +1,82 @@
+#include "experiments/data/archive.h"
+
+#include "tests/experiments/data/fixtures.h"
+
+using namespace normlab;
+using namespace normlab::test;
+
+namespace {
+
+Members contents(const std::filesystem::path& file) {
+  Members members;
+  read_tar(file, [&](ArchiveMember m) { members.push_back({m.name, {m.content.begin(), m.content.end()}}); });
+  return members;
+}
+
+}  // namespace
+
+TEST_CASE("archive: members come in order, plain and gzipped, with long names") {
+  TempFolder folder;
+  const Members members{
+      {"b.txt", "hello"}, {"a/" + std::string(180, 'x') + ".txt", std::string(5000, 'y')}, {"empty", ""}};
+  for (const std::string name : {"x.tar", "x.tar.gz"}) {
+    CAPTURE(name);
+    write_tar(folder / name, members);
+    CHECK(contents(folder / name) == members);
+  }
+}
+
+TEST_CASE("archive: folders are passed over") {
+  TempFolder folder;
+  write_tar(folder / "x.tar", {{"a/", ""}, {"a/1", "one"}, {"b/", ""}});
+  CHECK(contents(folder / "x.tar") == Members{{"a/1", "one"}});
+}
+
+TEST_CASE("archive: a tar cut anywhere is an error that names file, byte and member") {
+  TempFolder folder;
+  write_tar(folder / "x.tar", {{"1.txt", std::string(700, 'a')}, {"2.txt", std::string(600, 'b')}});
+  const std::string whole = read_file(folder / "x.tar");
+  REQUIRE(whole.size() == 512 * (3 + 3 + 2));
+  for (std::size_t bytes = 1; bytes < whole.size() - 512; bytes += 57) {
+    CAPTURE(bytes);
+    write_file(folder / "cut.tar", whole.substr(0, bytes));
+    const std::string said = input_error([&] { contents(folder / "cut.tar"); });
+    CHECK_SAYS(said, "cut.tar");
+    if (bytes > 512) CHECK_SAYS(said, bytes < 512 * 4 ? "\"1.txt\"" : ".txt\"");
+  }
+  write_file(folder / "cut.tar", whole.substr(0, 512 * 3));  // on the border, where libarchive sees nothing wrong
+  CHECK_SAYS(input_error([&] { contents(folder / "cut.tar"); }),
+             "byte 1536: the tar stops without its end mark, after member \"1.txt\"");
+  write_file(folder / "cut.tar", whole.substr(0, 512 * 4 + 100));
+  CHECK_SAYS(input_error([&] { contents(folder / "cut.tar"); }), "byte 1536, member \"2.txt\": read 100 of 600 bytes");
+}
+
+TEST_CASE("archive: a gzipped tar cut anywhere is an error") {
+  TempFolder folder;
+  std::string noise;
+  for (unsigned i = 0; i < 3000; ++i) noise += static_cast<char>(i * i * 2654435761u >> 13);
+  write_tar(folder / "x.tar.gz", {{"1.txt", noise}, {"2.txt", noise}});
+  const std::string whole = read_file(folder / "x.tar.gz");
+  for (std::size_t bytes = 20; bytes + 60 < whole.size(); bytes += 97) {
+    CAPTURE(bytes);
+    write_file(folder / "cut.tar.gz", whole.substr(0, bytes));
+    CHECK_FALSE(input_error([&] { contents(folder / "cut.tar.gz"); }).empty());
+  }
+}
+
+TEST_CASE("archive: links, other formats, damaged headers and missing files are refused") {
+  TempFolder folder;
+  write_tar(folder / "link.tar", {{"1.txt", "one"}, {"2.txt", "-> 1.txt"}});
+  CHECK_SAYS(input_error([&] { contents(folder / "link.tar"); }), "member \"2.txt\": is a link");
+  write_file(folder / "text.tar", std::string(2000, 'x'));
+  CHECK_SAYS(input_error([&] { contents(folder / "text.tar"); }), "text.tar");
+  write_file(folder / "empty.tar", "");
+  CHECK_SAYS(input_error([&] { contents(folder / "empty.tar"); }), "empty.tar");
+  CHECK_SAYS(input_error([&] { contents(folder / "absent.tar"); }), "absent.tar");
+
+  write_tar(folder / "x.tar", {{"1.txt", "one"}, {"2.txt", "two"}});
+  std::string damaged = read_file(folder / "x.tar");
+  damaged[1024 + 3] ^= 1;  // the second header's name: its checksum no longer fits
+  write_file(folder / "x.tar", damaged);
+  CHECK_SAYS(input_error([&] { contents(folder / "x.tar"); }), "after member \"1.txt\"");
+}

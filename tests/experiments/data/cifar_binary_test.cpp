@@ -1,0 +1,66 @@
+#include "experiments/data/readers.h"
+#include "tests/experiments/data/fixtures.h"
+
+using namespace normlab;
+using namespace normlab::test;
+
+namespace {
+
+/// Pixel value: 100 for red, plus the position in the plane by 7; 30 more a channel.
+std::string record(int label) {
+  std::string bytes(1, static_cast<char>(label));
+  for (int c = 0; c < 3; ++c) {
+    for (int p = 0; p < 1024; ++p) bytes += static_cast<char>(c * 30 + p % 100);
+  }
+  return bytes;
+}
+
+struct Folder : TempFolder {
+  Folder() {
+    for (int b = 1; b <= 5; ++b) write_file(*this / concat("data_batch_", b, ".bin"), record(b) + record(0));
+    write_file(*this / "test_batch.bin", record(9));
+    write_file(*this / "batches.meta.txt", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n\n");
+  }
+  ImageSet read(const std::string& slice) const { return read_cifar_binary(path(), parse_slice(slice), "cifar10"); }
+};
+
+}  // namespace
+
+TEST_CASE("cifar_binary: planes become pixels, keys name batch and record") {
+  const ImageSet images = Folder().read("train");
+  CHECK(images.size() == 10);
+  CHECK(images.labels == std::vector<std::int32_t>{1, 0, 2, 0, 3, 0, 4, 0, 5, 0});
+  CHECK(images.keys[3] == "data_batch_2/000001");
+  CHECK(images.class_names.size() == 10);
+  CHECK(images.image(4)[3 * 33 + 1] == 30 + 33);  // row 1, column 1, green
+  CHECK(Folder().read("test").labels == std::vector<std::int32_t>{9});
+  CHECK(Folder().read("train[:4]").size() == 4);
+}
+
+TEST_CASE("cifar_binary: a wrong size, a wrong label and a missing batch name file, record and byte") {
+  Folder folder;
+  write_file(folder / "data_batch_3.bin", record(1) + record(2).substr(1));
+  CHECK_SAYS(input_error([&] { folder.read("train"); }), "data_batch_3.bin: 6145 bytes");
+  write_file(folder / "data_batch_3.bin", "");
+  CHECK_SAYS(input_error([&] { folder.read("train"); }), "data_batch_3.bin: 0 bytes");
+  write_file(folder / "data_batch_3.bin", record(1) + record(10));
+  CHECK_SAYS(input_error([&] { folder.read("train"); }),
+             "data_batch_3.bin: record 1, byte 3073: label 10 is not below 10");
+  std::filesystem::remove(folder / "data_batch_3.bin");
+  CHECK_SAYS(input_error([&] { folder.read("train"); }), "data_batch_3.bin: cannot be read");
+  CHECK_SAYS(input_error([&] { folder.read("val"); }), "split \"val\"");
+  std::filesystem::remove(folder / "batches.meta.txt");
+  CHECK_SAYS(input_error([&] { folder.read("test"); }), "batches.meta.txt: cannot be read");
+}
+
+TEST_CASE("cifar_binary: class names are checked") {
+  Folder folder;
+  write_file(folder / "c.txt", "a\r\nb\r\n\r\n");
+  CHECK(read_class_names(folder / "c.txt") == std::vector<std::string>{"a", "b"});
+  write_file(folder / "c.txt", "a\n\nb\n");
+  CHECK_SAYS(input_error([&] { read_class_names(folder / "c.txt"); }), "c.txt:2: blank line");
+  write_file(folder / "c.txt", "a\nb\na\n");
+  CHECK_SAYS(input_error([&] { read_class_names(folder / "c.txt"); }), "c.txt:3: class \"a\" is listed twice");
+  write_file(folder / "c.txt", "\n");
+  CHECK_SAYS(input_error([&] { read_class_names(folder / "c.txt"); }), "lists no class");
+}

@@ -1,0 +1,131 @@
+// What the tests of data make on the fly: folders, files, tars and JPEGs.
+#pragma once
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>  // jpeglib.h wants FILE
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <jpeglib.h>
+
+#include "core/error.h"
+
+namespace normlab::test {
+
+/// A folder of its own, gone at the end of the scope.
+class TempFolder {
+ public:
+  TempFolder() {
+    static int count = 0;
+    path_ = std::filesystem::temp_directory_path() / concat("normlab-data-", getpid(), "-", count++);
+    std::filesystem::create_directories(path_);
+  }
+  ~TempFolder() { std::filesystem::remove_all(path_); }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline void write_file(const std::filesystem::path& file, const std::string& content) {
+  std::filesystem::create_directories(file.parent_path());
+  std::ofstream(file, std::ios::binary) << content;
+}
+
+inline std::string read_file(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+using Members = std::vector<std::pair<std::string, std::string>>;  // name, content
+
+/// A tar with pax records where they are needed, gzipped where the name ends in .gz. A content "-> target" makes a
+/// symbolic link, a name with a slash at its end a folder.
+inline void write_tar(const std::filesystem::path& file, const Members& members) {
+  archive* writer = archive_write_new();
+  archive_write_set_format_pax_restricted(writer);
+  if (file.extension() == ".gz") archive_write_add_filter_gzip(writer);
+  archive_write_set_bytes_in_last_block(writer, 1);  // the end mark is all that follows the last member
+  REQUIRE(archive_write_open_filename(writer, file.c_str()) == ARCHIVE_OK);
+  for (const auto& [name, content] : members) {
+    archive_entry* entry = archive_entry_new();
+    archive_entry_set_pathname(entry, name.c_str());
+    archive_entry_set_perm(entry, 0644);
+    const bool link = content.rfind("-> ", 0) == 0, folder = name.back() == '/';
+    archive_entry_set_filetype(entry, link ? AE_IFLNK : folder ? AE_IFDIR : AE_IFREG);
+    if (link) archive_entry_set_symlink(entry, content.c_str() + 3);
+    if (!link && !folder) archive_entry_set_size(entry, static_cast<la_int64_t>(content.size()));
+    REQUIRE(archive_write_header(writer, entry) == ARCHIVE_OK);
+    if (!link && !folder) archive_write_data(writer, content.data(), content.size());
+    archive_entry_free(entry);
+  }
+  archive_write_close(writer);
+  archive_write_free(writer);
+}
+
+enum class JpegKind { rgb = 3, gray = 1, cmyk = 4 };
+
+/// A JPEG of sloping levels that `seed` shifts.
+inline std::string make_jpeg(unsigned height, unsigned width, unsigned seed, JpegKind kind = JpegKind::rgb) {
+  jpeg_compress_struct jpeg{};
+  jpeg_error_mgr errors{};
+  jpeg.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&jpeg);
+  unsigned char* memory = nullptr;
+  unsigned long bytes = 0;
+  jpeg_mem_dest(&jpeg, &memory, &bytes);
+  const auto channels = static_cast<unsigned>(kind);
+  jpeg.image_height = height;
+  jpeg.image_width = width;
+  jpeg.input_components = static_cast<int>(channels);
+  jpeg.in_color_space = kind == JpegKind::rgb ? JCS_RGB : kind == JpegKind::gray ? JCS_GRAYSCALE : JCS_CMYK;
+  jpeg_set_defaults(&jpeg);
+  jpeg_set_quality(&jpeg, 95, TRUE);
+  jpeg_start_compress(&jpeg, TRUE);
+  std::vector<unsigned char> row(std::size_t{width} * channels);
+  for (unsigned y = 0; y < height; ++y) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      row[i] = static_cast<unsigned char>(seed * 37 + y * 4 + i / channels * 3 + i % channels * 20);
+    }
+    JSAMPROW pointer = row.data();
+    jpeg_write_scanlines(&jpeg, &pointer, 1);
+  }
+  jpeg_finish_compress(&jpeg);
+  jpeg_destroy_compress(&jpeg);
+  std::string text(reinterpret_cast<char*>(memory), bytes);
+  std::free(memory);
+  return text;
+}
+
+/// The message of the InputError that `work` throws; empty where it throws none.
+template <class Work>
+std::string input_error(Work&& work) {
+  try {
+    work();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+}  // namespace normlab::test
+
+/// An error's message holds the text.
+#define CHECK_SAYS(message, text)                                                                            \
+  do {                                                                                                       \
+    const std::string message_(message);                                                                     \
+    CHECK_MESSAGE(message_.find(text) != std::string::npos, "got: \"" << message_ << "\", not: " << (text)); \
+  } while (false)

@@ -1,0 +1,138 @@
+#include <algorithm>
+
+#include "experiments/data/readers.h"
+#include "tests/experiments/data/fixtures.h"
+
+using namespace normlab;
+using namespace normlab::test;
+
+namespace {
+
+std::string jpeg(unsigned seed) { return make_jpeg(8, 12, seed); }
+
+/// Three classes, two shards; the second is gzipped and its members are not in order of their keys.
+struct Folder : TempFolder {
+  Folder() {
+    write_file(*this / "classes.txt", "ant\nbee\ncat\n");
+    write_tar(*this / "train-000000.tar", {{"1.jpg", jpeg(1)}, {"1.cls", "0"}, {"2.cls", "1\n"}, {"2.jpeg", jpeg(2)}});
+    write_tar(*this / "train-000001.tar.gz", {{"sub/", ""},
+                                              {"sub/9.JPG", jpeg(3)},
+                                              {"sub/9.json", "{}"},
+                                              {"sub/9.cls", "2"},
+                                              {"__meta__/info.bin", "?"},
+                                              {"1.jpg", jpeg(4)},
+                                              {"1.cls", "2"}});
+  }
+  ImageSet read(const std::string& slice, int threads = 1) const {
+    return read_webdataset(path(), parse_slice(slice), "d", threads);
+  }
+  /// What is said of a dataset whose one shard "x-000000.tar" holds these members.
+  std::string said(const Members& members) const {
+    write_tar(*this / "x-000000.tar", members);
+    return input_error([&] { read("x"); });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("webdataset: samples are sorted by shard and key, tar.gz among them") {
+  const ImageSet images = Folder().read("train");
+  CHECK(images.keys ==
+        std::vector<std::string>{"train-000000/1", "train-000000/2", "train-000001/1", "train-000001/sub/9"});
+  CHECK(images.labels == std::vector<std::int32_t>{0, 1, 2, 2});
+  CHECK(images.height == 8);
+  CHECK(images.width == 12);
+  CHECK(images.class_names == std::vector<std::string>{"ant", "bee", "cat"});
+  for (const auto& [index, seed] : {std::pair{0, 1}, {1, 2}, {2, 4}, {3, 3}}) {  // red of the first pixel
+    CHECK(std::abs(images.image(index)[0] - 37 * seed) <= 4);
+  }
+}
+
+TEST_CASE("webdataset: the same bytes for any number of threads") {
+  Folder folder;
+  Members members;
+  for (unsigned i = 0; i < 300; ++i) {
+    members.push_back({concat(1000 + i, ".jpg"), jpeg(i)});
+    members.push_back({concat(1000 + i, ".cls"), std::to_string(i % 3)});
+  }
+  write_tar(folder / "many-000000.tar", members);
+  write_tar(folder / "many-000001.tar", members);
+  for (const char* slice : {"many", "many[:90%]"}) {
+    ImageSet one = folder.read(slice, 1), four = folder.read(slice, 4);
+    finish_image_set(one);
+    finish_image_set(four);
+    CHECK(one.pixels == four.pixels);
+    CHECK(one.keys == four.keys);
+    CHECK(one.labels == four.labels);
+    CHECK(one.hash == four.hash);
+  }
+}
+
+TEST_CASE("webdataset: only the slice is decoded, and its images are those of the whole") {
+  Folder folder;
+  const ImageSet whole = folder.read("train"), part = folder.read("train[1:3]");
+  REQUIRE(part.size() == 2);
+  for (std::int64_t i = 0; i < 2; ++i) {
+    const auto at = std::find(whole.keys.begin(), whole.keys.end(), part.key(i)) - whole.keys.begin();
+    CHECK(std::equal(part.image(i), part.image(i) + part.image_bytes(), whole.image(at)));
+  }
+}
+
+TEST_CASE("webdataset: missing, doubled and misnumbered shards are named") {
+  Folder folder;
+  CHECK_SAYS(input_error([&] { folder.read("test"); }), "holds no shard of split \"test\": expected test-000000.tar");
+  std::filesystem::rename(folder / "train-000000.tar", folder / "train-000002.tar");
+  CHECK_SAYS(input_error([&] { folder.read("train"); }),
+             "train-000000.tar: this shard is missing; the next one is train-000001.tar.gz");
+  std::filesystem::copy(folder / "train-000002.tar", folder / "train-000000.tar");
+  std::filesystem::rename(folder / "train-000002.tar", folder / "train-000003.tar");
+  CHECK_SAYS(input_error([&] { folder.read("train"); }), "train-000002.tar: this shard is missing");
+  std::filesystem::rename(folder / "train-000003.tar", folder / "train-000001.tar");
+  CHECK_SAYS(input_error([&] { folder.read("train"); }), "there twice");
+  std::filesystem::remove(folder / "classes.txt");
+  CHECK_SAYS(input_error([&] { folder.read("train"); }), "classes.txt: cannot be read");
+}
+
+TEST_CASE("webdataset: members that make no sample are refused") {
+  Folder folder;
+  const std::string j = jpeg(1);
+  CHECK_SAYS(folder.said({{"1.jpg", j}, {"1.cls", "0"}, {"2.jpg", j}, {"2.cls", "0"}, {"1.txt", "x"}}),
+             "member \"1.txt\": key \"1\" comes back");
+  CHECK_SAYS(folder.said({{"1.jpg", j}, {"1.cls", "0"}, {"1.cls", "0"}}), "sample \"1\" already has a .cls");
+  CHECK_SAYS(folder.said({{"1.jpg", j}, {"1.JPG", j}, {"1.cls", "0"}}), "sample \"1\" already has a .jpg");
+  CHECK_SAYS(folder.said({{"1.jpg", j}, {"1.jpeg", j}, {"1.cls", "0"}}), "sample \"1\" already has an image");
+  CHECK_SAYS(folder.said({{"1.jpg", j}, {"2.jpg", j}, {"2.cls", "0"}}), "sample \"1\" has no .cls");
+  CHECK_SAYS(folder.said({{"1.jpg", j}, {"1.cls", "0"}, {"2.cls", "0"}}), "sample \"2\" has no .jpg");
+  CHECK_SAYS(folder.said({{"1.png", j}, {"1.cls", "0"}}), "PNG images are not read");
+  CHECK_SAYS(folder.said({{"1.jpg", j}, {"1.seg.jpg", j}, {"1.cls", "0"}}), "unknown extension .seg.jpg");
+  CHECK_SAYS(folder.said({{"README", "x"}}), "member \"README\": the name is not key.extension");
+  CHECK_SAYS(folder.said({{"a/.jpg", j}}), "is not key.extension");
+  CHECK_SAYS(folder.said({{"1.jpg", j}, {"1.cls", "-> 2.cls"}}), "member \"1.cls\": is a link");
+  CHECK_SAYS(folder.said({{"a/", ""}}), "holds no sample");
+}
+
+TEST_CASE("webdataset: labels are decimal and below the number of classes") {
+  Folder folder;
+  CHECK_SAYS(folder.said({{"1.jpg", jpeg(1)}, {"1.cls", "3"}}), "byte 1536, member \"1.cls\": label 3 is not below 3");
+  for (const char* bad : {"", "-1", "1.0", "ant", "0x1", "1 2", "99999999999999999999"}) {
+    CAPTURE(bad);
+    CHECK_SAYS(folder.said({{"1.jpg", jpeg(1)}, {"1.cls", bad}}), concat("a label is a decimal number, got \"", bad));
+  }
+}
+
+TEST_CASE("webdataset: a bad image is named with its shard, the first one for any number of threads") {
+  Folder folder;
+  Members members;
+  for (unsigned i = 0; i < 400; ++i) {
+    const std::string good = jpeg(i);
+    members.push_back({concat(1000 + i, ".jpg"), i == 200 || i > 300 ? good.substr(0, good.size() - 60) : good});
+    members.push_back({concat(1000 + i, ".cls"), "0"});
+  }
+  write_tar(folder / "bad-000000.tar", members);
+  for (const int threads : {1, 4}) {
+    CHECK_SAYS(input_error([&] { folder.read("bad", threads); }),
+               "bad-000000.tar: member \"1200.jpg\": the JPEG is damaged");
+  }
+  CHECK_SAYS(folder.said({{"1.jpg", jpeg(1)}, {"1.cls", "0"}, {"2.jpg", make_jpeg(8, 8, 1)}, {"2.cls", "0"}}),
+             "x-000000.tar: member \"2.jpg\": is 8x8 pixels, the first image 12x8");
+}
