@@ -1,0 +1,30 @@
+#include <fstream>
+#include <set>
+
+#include "core/error.h"
+#include "experiments/data/readers.h"
+
+namespace normlab {
+
+std::vector<std::string> read_class_names(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  if (!in)
+    throw InputError(concat(file.string(), ": cannot be read; it lists the class names, one a line, label 0 first"));
+  std::vector<std::string> names;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    names.push_back(line);
+  }
+  while (!names.empty() && names.back().empty()) names.pop_back();
+  if (names.empty()) throw InputError(concat(file.string(), ": lists no class"));
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty()) throw InputError(concat(file.string(), ":", i + 1, ": blank line between class names"));
+    if (!seen.insert(names[i]).second) {
+      throw InputError(concat(file.string(), ":", i + 1, ": class \"", names[i], "\" is listed twice"));
+    }
+  }
+  return names;
+}
+
+}  // namespace normlab

@@ -1,0 +1,33 @@
+// Images in memory: all a trial sees of a dataset.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace normlab {
+
+struct ImageSet {
+  std::int64_t height = 0, width = 0, channels = 0, num_classes = 0;
+  std::vector<std::uint8_t> pixels;      // [n, height, width, channels]
+  std::vector<std::int32_t> labels;      // [n], in [0, num_classes)
+  std::vector<std::string> keys;         // [n], ascending and unique; empty: an image's key is its index in decimal
+  std::vector<std::string> class_names;  // [num_classes]
+  /// SHA-256 in hexadecimal of what was decoded: sizes, class names, keys, labels and pixels.
+  std::string hash;
+  std::string provenance;  // for people: where the images come from, and by which decoder
+  /// Of each channel over all images, in units where a pixel of 255 is 1; the deviation divides by n.
+  std::vector<double> channel_mean, channel_std;
+
+  std::int64_t size() const { return static_cast<std::int64_t>(labels.size()); }
+  std::int64_t image_bytes() const { return height * width * channels; }
+  const std::uint8_t* image(std::int64_t index) const { return pixels.data() + index * image_bytes(); }
+  std::string key(std::int64_t index) const {
+    return keys.empty() ? std::to_string(index) : keys[static_cast<std::size_t>(index)];
+  }
+};
+
+/// Fills `hash`, `channel_mean` and `channel_std`. The sums are of integers, so no order can change a bit.
+void finish_image_set(ImageSet& images);
+
+}  // namespace normlab

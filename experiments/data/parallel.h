@@ -1,0 +1,47 @@
+// A loop over independent items on a few threads, for loading.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace normlab {
+
+/// Calls work(worker, item) once for each item in [0, items), in blocks of `block` items that up to `threads` threads
+/// take in order. Throws what the first failing item threw, first by index, whatever the number of threads: blocks
+/// before the failing one were taken before it, and each is brought to its end.
+template <class Work>
+void parallel_items(std::int64_t items, std::int64_t block, int threads, Work&& work) {
+  const std::int64_t blocks = (items + block - 1) / block;
+  const auto workers =
+      static_cast<std::size_t>(std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(blocks, 1)));
+  std::vector<std::pair<std::int64_t, std::exception_ptr>> failures(workers, {items, nullptr});
+  std::atomic<std::int64_t> next{0};
+  std::atomic<bool> failed{false};
+  const auto loop = [&](std::size_t worker) {
+    std::int64_t item = 0;
+    try {
+      while (!failed) {
+        item = next++ * block;
+        if (item >= items) return;
+        for (const std::int64_t end = std::min(items, item + block); item < end; ++item) work(worker, item);
+      }
+    } catch (...) {
+      failures[worker] = {item, std::current_exception()};
+      failed = true;
+    }
+  };
+  std::vector<std::thread> pool;
+  for (std::size_t worker = 1; worker < workers; ++worker) pool.emplace_back(loop, worker);
+  loop(0);
+  for (std::thread& thread : pool) thread.join();
+  const auto first = std::min_element(failures.begin(), failures.end(),
+                                      [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (first->second) std::rethrow_exception(first->second);
+}
+
+}  // namespace normlab

@@ -1,0 +1,73 @@
+// Files that survive a kill, a full disk and a second process. Every failure of the system becomes an EnvironmentError
+// that names the path, says why and what to do.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace normlab {
+
+/// Throws EnvironmentError: "cannot <action> <path>: <text of error_number>; <advice>".
+[[noreturn]] void throw_system_error(std::string_view action, const std::filesystem::path& path, int error_number);
+
+/// The whole file. EnvironmentError where it cannot be read.
+std::string read_file(const std::filesystem::path& path);
+
+/// Creates the folder and the ones above it; one that exists is fine.
+void make_folders(const std::filesystem::path& folder);
+
+/// Replaces `path` by these bytes so that a reader, also after a crash, sees the old file or the new one and nothing
+/// between: a temporary file beside it, fsync, rename, fsync of the folder. The folder has to exist.
+void write_atomically(const std::filesystem::path& path, std::string_view bytes);
+
+/// As write_atomically, but only where `path` does not exist yet: link(2), the first of several processes wins.
+/// False, and nothing changed, if it was there.
+bool publish(const std::filesystem::path& path, std::string_view bytes);
+
+/// Removes the file; one that is not there is fine.
+void remove_file(const std::filesystem::path& path);
+
+/// Removes the temporary files that a killed writer left in `folder`. Only for a folder that nobody else writes to.
+void remove_temporaries(const std::filesystem::path& folder);
+
+/// A file that grows by whole lines, each handed over in one write.
+class LineFile {
+ public:
+  /// Opens for appending, creating it where it is missing.
+  explicit LineFile(std::filesystem::path path);
+  LineFile(const LineFile&) = delete;
+  LineFile& operator=(const LineFile&) = delete;
+  ~LineFile();
+
+  /// Appends `line` and a newline. If the disk takes only a part of it, that part is cut off again before it throws.
+  void append(std::string_view line);
+
+  /// Length in bytes; after append() the line is in it.
+  std::uint64_t bytes() const { return bytes_; }
+
+  /// Returns once everything appended is on the disk.
+  void sync();
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::uint64_t bytes_ = 0;
+};
+
+/// An exclusive lock on the file `path` (created where it is missing) that the system drops when its process dies.
+class FileLock {
+ public:
+  /// Does not wait: held() is false where somebody else has it.
+  explicit FileLock(const std::filesystem::path& path);
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+  ~FileLock();
+  bool held() const { return descriptor_ >= 0; }
+
+ private:
+  int descriptor_ = -1;
+};
+
+}  // namespace normlab

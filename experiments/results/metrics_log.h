@@ -1,0 +1,43 @@
+// metrics.jsonl: one JSON object a line, {"step": 20, "progress": 0.1, "train/loss": 1.25}. Times and speeds have no
+// place here: a resumed run writes the same bytes as one that never stopped.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/results/files.h"
+
+namespace normlab {
+
+struct MetricsLine {
+  std::int64_t step = 0;                 // steps that are done
+  double progress = 0;                   // share of the training that is done, 0 to 1
+  std::map<std::string, double> values;  // "train/loss", "eval/accuracy", ...; NaN and infinities are allowed
+  bool operator==(const MetricsLine&) const = default;
+};
+
+class MetricsLog {
+ public:
+  /// Appends to the file, creating it where it is missing.
+  explicit MetricsLog(const std::filesystem::path& path) : file_(path) {}
+  /// One write. EnvironmentError where it fails; the file then ends with the line before.
+  void append(const MetricsLine& line);
+  /// What a checkpoint stores as "normlab.metrics_bytes". Call sync() before that checkpoint is saved.
+  std::uint64_t bytes() const { return file_.bytes(); }
+  void sync() { file_.sync(); }
+
+ private:
+  LineFile file_;
+};
+
+/// All lines; a torn last one (no newline) is dropped. InputError names file, line and byte of a line that is damaged.
+std::vector<MetricsLine> read_metrics(const std::filesystem::path& path);
+
+/// The last whole line; those before it are not looked at. None where there is none yet.
+std::optional<MetricsLine> last_metrics_line(const std::filesystem::path& path);
+
+}  // namespace normlab

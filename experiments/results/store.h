@@ -1,0 +1,98 @@
+// Where results live: OUT/trials/<id>/{config.json, claim, result.json, attempt-K/{metrics.jsonl,
+// checkpoint.safetensors, log}} and OUT/experiments/<stem>/plan.json. The files are the truth: any number of processes
+// may read and write at once.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/results/claim.h"
+#include "experiments/results/trial_result.h"
+
+namespace normlab {
+
+/// Metadata key of a checkpoint: the length of its attempt's metrics.jsonl when it was saved, in decimal.
+inline constexpr const char* kMetricsBytesKey = "normlab.metrics_bytes";
+
+enum class TrialState : std::uint8_t { missing, running, failed, diverged, done };
+std::string_view to_string(TrialState state);
+
+struct TrialStatus {
+  TrialState state = TrialState::missing;
+  double progress = 0;  // 0 to 1; a missing trial with some was stopped and goes on from there
+  std::string message;  // why it failed or diverged; who runs it
+  std::optional<TrialResult> result;
+  std::optional<Owner> owner;  // of a running one
+};
+
+/// Where a trial can go on.
+struct ResumePoint {
+  std::int64_t attempt = 0;
+  std::filesystem::path checkpoint;
+  std::uint64_t metrics_bytes = 0;
+  std::map<std::string, std::string> metadata;  // of the checkpoint
+};
+
+class TrialFolder {
+ public:
+  explicit TrialFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path metrics(std::int64_t attempt) const { return attempt_folder(path_, attempt) / "metrics.jsonl"; }
+  std::filesystem::path checkpoint(std::int64_t attempt) const {
+    return attempt_folder(path_, attempt) / "checkpoint.safetensors";
+  }
+  std::filesystem::path log(std::int64_t attempt) const { return attempt_folder(path_, attempt) / "log"; }
+
+  /// Writes config.json unless it is there.
+  void write_config(std::string_view json) const;
+  std::string read_config() const;
+
+  /// None where there is none yet. InputError where the file is damaged or newer.
+  std::optional<TrialResult> load_result() const;
+  /// True where a result says done or diverged; a failed trial is to be run again.
+  bool finished() const;
+  /// Publishes by link: false where another process was first, whose result stays. A failed one is replaced.
+  bool publish_result(const TrialResult& result) const;
+
+  TrialStatus status() const;
+
+  /// See Claim::acquire; also none where the trial is finished. The new attempt has no files yet.
+  std::optional<Claim> claim() const;
+
+  /// The latest attempt whose checkpoint can be read and whose metrics reach as far. Each one that had to be passed
+  /// over adds a line to `problems`, for the log and the user.
+  std::optional<ResumePoint> latest_checkpoint(std::vector<std::string>& problems) const;
+  /// Gives `attempt` the metrics of the attempt it resumes, up to the checkpoint: none twice, none missing.
+  void copy_metrics(const ResumePoint& from, std::int64_t attempt) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+class ResultStore {
+ public:
+  /// `out` is created with the first thing that is written.
+  explicit ResultStore(std::filesystem::path out) : out_(std::move(out)) {}
+  const std::filesystem::path& out() const { return out_; }
+
+  /// InputError for an id that is no plain name.
+  TrialFolder trial(const std::string& id) const;
+  bool finished(const std::string& id) const { return trial(id).finished(); }
+  /// Ids of all trials on disk, sorted.
+  std::vector<std::string> trial_ids() const;
+
+  /// Replaces OUT/experiments/<stem>/plan.json.
+  void write_plan(const std::string& stem, std::string_view json) const;
+  /// EnvironmentError where there is none.
+  std::string read_plan(const std::string& stem) const;
+
+ private:
+  std::filesystem::path out_;
+};
+
+}  // namespace normlab

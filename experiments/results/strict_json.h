@@ -1,0 +1,53 @@
+// JSON of our own files, read without mercy: a duplicate, unknown or missing key, a wrong type and anything after the
+// end are InputErrors that name the file and the place.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace normlab {
+
+/// Parses one JSON value. `file` names it in errors, which give the byte offset.
+nlohmann::json parse_strict_json(std::string_view text, const std::string& file);
+
+/// Takes the keys of one object and knows which ones were asked for.
+class ObjectReader {
+ public:
+  /// `where` names the object in errors: "results/…/result.json".
+  ObjectReader(const nlohmann::json& object, std::string where);
+
+  std::string string(const std::string& key);
+  std::uint64_t unsigned_integer(const std::string& key);
+  std::int64_t integer(const std::string& key);
+  double number(const std::string& key);
+  bool boolean(const std::string& key);
+  std::map<std::string, std::string> strings(const std::string& key);
+  /// The value as it is, or nullptr where the key is missing.
+  const nlohmann::json* optional(const std::string& key);
+  bool has(const std::string& key) const { return object_.contains(key); }
+
+  /// InputError where a key was never asked for.
+  void finish() const;
+  [[noreturn]] void fail(const std::string& key, const std::string& what) const;
+
+ private:
+  const nlohmann::json& required(const std::string& key);
+  const nlohmann::json& object_;
+  std::string where_;
+  std::set<std::string> asked_;
+};
+
+/// Adds name -> value to `object`. JSON has no NaN and no infinities: they become null, and `"nonfinite"` then maps the
+/// name to "nan", "inf" or "-inf".
+void put_numbers(nlohmann::ordered_json& object, const std::map<std::string, double>& values,
+                 nlohmann::ordered_json& nonfinite);
+
+/// The reverse. `nonfinite` may be nullptr.
+std::map<std::string, double> take_numbers(const nlohmann::json& object, const nlohmann::json* nonfinite,
+                                           const std::string& where);
+
+}  // namespace normlab

@@ -1,0 +1,20 @@
+// Lines of text that fit. Widths are counted in code points.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace normlab {
+
+std::size_t display_width(std::string_view text);
+
+/// `text` where it is at most `columns` wide, or with its middle replaced by one "…".
+std::string shorten_middle(const std::string& text, std::size_t columns);
+
+/// Lines of at most `columns` > 0, one at least; breaks at white space, and inside a word that is longer than a line.
+std::vector<std::string> wrapped(const std::string& text, std::size_t columns);
+
+std::string joined(const std::vector<std::string>& parts, std::string_view separator);
+
+}  // namespace normlab

@@ -1,0 +1,87 @@
+#include "experiments/results/trial_result.h"
+
+#include <array>
+
+#include "core/error.h"
+#include "experiments/results/strict_json.h"
+
+namespace normlab {
+namespace {
+
+constexpr std::uint64_t kSchema = 1;
+constexpr std::array kEnds{TrialEnd::done, TrialEnd::diverged, TrialEnd::failed};
+
+TrialResult read_fields(ObjectReader& object, const std::string& file) {
+  if (const auto schema = object.unsigned_integer("schema"); schema != kSchema)
+    throw InputError(concat(file, ": written with schema ", schema, ", this program reads ", kSchema,
+                            "; use the program that wrote it, or a newer one"));
+  TrialResult result;
+  result.id = object.string("id");
+  const std::string status = object.string("status");
+  bool known = false;
+  for (const TrialEnd end : kEnds)
+    if (to_string(end) == status) result.status = end, known = true;
+  if (!known) object.fail("status", concat("unknown status \"", status, '"'));
+  result.seed = object.unsigned_integer("seed");
+  const nlohmann::json* metrics = object.optional("metrics");
+  if (metrics == nullptr) object.fail("metrics", "this key is missing");
+  result.metrics = take_numbers(*metrics, object.optional("nonfinite"), file + ": \"metrics\"");
+  if (object.has("message")) result.message = object.string("message");
+  if (object.has("diverged_step")) result.diverged_step = object.integer("diverged_step");
+  result.wall_seconds = object.number("wall_seconds");
+  result.images_per_second = object.number("images_per_second");
+  result.resumed = object.integer("resumed");
+  result.different_bits = object.boolean("different_bits");
+  result.provenance = object.strings("provenance");
+  object.finish();
+  return result;
+}
+
+}  // namespace
+
+std::string_view to_string(TrialEnd end) {
+  switch (end) {
+    case TrialEnd::done:
+      return "done";
+    case TrialEnd::diverged:
+      return "diverged";
+    case TrialEnd::failed:
+      return "failed";
+  }
+  return "?";
+}
+
+std::string write_trial_result(const TrialResult& result) {
+  using Json = nlohmann::ordered_json;
+  Json metrics = Json::object(), nonfinite = Json::object(), provenance = Json::object();
+  put_numbers(metrics, result.metrics, nonfinite);
+  for (const auto& [key, value] : result.provenance) provenance[key] = value;
+  Json object{{"schema", kSchema}, {"id", result.id}, {"status", to_string(result.status)}, {"seed", result.seed}};
+  object["metrics"] = std::move(metrics);
+  if (!nonfinite.empty()) object["nonfinite"] = std::move(nonfinite);
+  if (result.message) object["message"] = *result.message;
+  if (result.diverged_step) object["diverged_step"] = *result.diverged_step;
+  object["wall_seconds"] = result.wall_seconds;
+  object["images_per_second"] = result.images_per_second;
+  object["resumed"] = result.resumed;
+  object["different_bits"] = result.different_bits;
+  object["provenance"] = std::move(provenance);
+  // A message may quote a file name that is not UTF-8.
+  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+TrialResult parse_trial_result(std::string_view text, const std::string& file) {
+  try {
+    const nlohmann::json json = parse_strict_json(text, file);
+    ObjectReader object(json, file);
+    return read_fields(object, file);
+  } catch (const InputError& error) {
+    const std::string what = error.what();
+    if (what.find("schema") != what.npos) throw;
+    throw InputError(concat(what,
+                            "; if nobody edited it, delete this file and start the same command again: the trial "
+                            "goes on from its last checkpoint"));
+  }
+}
+
+}  // namespace normlab

@@ -1,0 +1,39 @@
+// result.json: what is left of a trial, and all that a table needs.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace normlab {
+
+/// A diverged trial is a finished one: it says something about its placement. A failed one is run again.
+enum class TrialEnd : std::uint8_t { done, diverged, failed };
+std::string_view to_string(TrialEnd end);
+
+struct TrialResult {
+  std::string id;  // SHA-256 of the canonical config
+  TrialEnd status = TrialEnd::done;
+  std::map<std::string, double> metrics;  // "eval/accuracy" in 0..1, "eval/loss", "train/loss"; NaN is allowed
+  std::optional<std::string> message;     // why it failed or diverged
+  std::optional<std::int64_t> diverged_step;
+  std::uint64_t seed = 0;
+  double wall_seconds = 0;  // of all attempts
+  double images_per_second = 0;
+  std::map<std::string, std::string> provenance;  // version, flags, blas_core, blas_config, cpu, arithmetic, data_hash,
+                                                  // threads, device, host, started
+  std::int64_t resumed = 0;                       // how often it went on from a checkpoint
+  bool different_bits = false;                    // resumed under another binary, BLAS core or instruction set
+  bool operator==(const TrialResult&) const = default;
+};
+
+/// Pretty-printed JSON with a final newline.
+std::string write_trial_result(const TrialResult& result);
+
+/// `file` names the text in errors. InputError for anything but what the writer writes, and for a newer schema.
+TrialResult parse_trial_result(std::string_view text, const std::string& file);
+
+}  // namespace normlab

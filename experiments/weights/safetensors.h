@@ -1,0 +1,88 @@
+// Checkpoints: the safetensors format, https://github.com/huggingface/safetensors, "Format". A u64 n, n bytes of JSON,
+// then the tensors. The reader believes nothing in the file; equal content gives equal bytes on the way out.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace normlab {
+
+/// A tensor that lies elsewhere. `dtype` is the format's word ("F32", "BF16", "I64"); the data are row-major, at any
+/// alignment.
+struct TensorView {
+  std::string name;
+  std::string dtype;
+  std::vector<std::uint64_t> shape;  // outermost first; empty: a scalar
+  std::span<const std::byte> data;
+};
+
+/// True where a tensor of this dtype may be read as T: uint8_t takes U8 and BOOL, uint16_t the three formats of two
+/// bytes that C++ has no type for.
+template <class T>
+bool stored_as(std::string_view dtype) {
+  if constexpr (std::is_same_v<T, float>) return dtype == "F32";
+  if constexpr (std::is_same_v<T, double>) return dtype == "F64";
+  if constexpr (std::is_same_v<T, std::int8_t>) return dtype == "I8";
+  if constexpr (std::is_same_v<T, std::int16_t>) return dtype == "I16";
+  if constexpr (std::is_same_v<T, std::int32_t>) return dtype == "I32";
+  if constexpr (std::is_same_v<T, std::int64_t>) return dtype == "I64";
+  if constexpr (std::is_same_v<T, std::uint8_t>) return dtype == "U8" || dtype == "BOOL";
+  if constexpr (std::is_same_v<T, std::uint16_t>) return dtype == "U16" || dtype == "BF16" || dtype == "F16";
+  if constexpr (std::is_same_v<T, std::uint32_t>) return dtype == "U32";
+  if constexpr (std::is_same_v<T, std::uint64_t>) return dtype == "U64";
+  return false;
+}
+
+/// A file in memory, checked. Copies share the bytes, and the views stay good as long as one copy lives.
+class SafetensorsFile {
+ public:
+  /// EnvironmentError where it cannot be read, InputError (file, then byte offset or tensor) where it breaks a rule.
+  static SafetensorsFile read(const std::filesystem::path& path);
+  /// The same for bytes at hand; `file` names them in errors.
+  static SafetensorsFile parse(std::string bytes, std::string file);
+
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  /// nullptr where there is none of that name.
+  const TensorView* find(const std::string& name) const;
+  /// In the order of the file.
+  const std::vector<TensorView>& tensors() const { return tensors_; }
+  /// The tensor of that name. InputError where there is none.
+  const TensorView& get(const std::string& name) const;
+  /// Its elements, row-major. InputError where there is none or its dtype is not T's.
+  template <class T>
+  std::vector<T> values(const std::string& name) const {
+    const TensorView& tensor = get(name);
+    if (!stored_as<T>(tensor.dtype)) refuse_dtype(tensor);
+    std::vector<T> result(tensor.data.size() / sizeof(T));
+    if (!result.empty()) std::memcpy(result.data(), tensor.data.data(), tensor.data.size());
+    return result;
+  }
+
+ private:
+  [[noreturn]] void refuse_dtype(const TensorView& tensor) const;
+  std::string file_;
+  std::shared_ptr<const std::string> bytes_;
+  std::map<std::string, std::string> metadata_;
+  std::vector<TensorView> tensors_;
+  std::map<std::string, std::size_t> index_;
+};
+
+/// The bytes of a file: widest dtypes first, then by name, the header padded to a multiple of 8. "format": "pt" is
+/// added to the metadata where it says no format, since some Python loaders refuse files without it. InputError for a
+/// tensor whose data do not fit its shape, a name twice or one that the format cannot hold.
+std::string write_safetensors_bytes(std::map<std::string, std::string> metadata, std::vector<TensorView> tensors);
+
+/// Writes it atomically. EnvironmentError where that fails; an older file is then still there.
+void save_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
+                      std::vector<TensorView> tensors);
+
+}  // namespace normlab

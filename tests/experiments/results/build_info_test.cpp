@@ -1,0 +1,16 @@
+#include "experiments/results/build_info.h"
+
+#include <doctest/doctest.h>
+
+using namespace normlab;
+
+TEST_CASE("build info: no part is empty, and the time is UTC in ISO 8601") {
+  for (const std::string& text : {build_version(), build_flags(), cpu_model(), host_name()}) {
+    CHECK(!text.empty());
+    CHECK(text.find('\n') == text.npos);
+  }
+  const std::string time = utc_time();
+  CHECK(time.size() == 20);
+  CHECK(time[10] == 'T');
+  CHECK(time.back() == 'Z');
+}

@@ -1,0 +1,184 @@
+#include "experiments/results/claim.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "core/error.h"
+#include "experiments/results/files.h"
+#include "experiments/results/store.h"
+#include "tests/experiments/results/child_process.h"
+#include "tests/experiments/results/temporary_folder.h"
+
+using namespace normlab;
+
+namespace {
+
+void write_claim(const std::filesystem::path& folder, const Owner& owner) {
+  std::ofstream(folder / "claim") << "{\"host\":\"" << owner.host << "\",\"boot_id\":\"" << owner.boot_id
+                                  << "\",\"pid\":" << owner.pid << ",\"start_time\":" << owner.start_time
+                                  << ",\"attempt\":" << owner.attempt << "}\n";
+}
+
+/// Claims the trial in a child that is then killed; its claim stays. Returns when the child is dead but not yet reaped.
+pid_t claim_and_die(const std::filesystem::path& trial) {
+  const pid_t child = start_child([&] {
+    const auto claim = Claim::acquire(trial);
+    if (!claim) return 1;
+    std::ofstream(claim->attempt_folder() / ".checkpoint.host.1.1.tmp") << "half";
+    ::raise(SIGKILL);
+    return 2;
+  });
+  siginfo_t info{};
+  ::waitid(P_PID, id_t(child), &info, WEXITED | WNOWAIT);
+  return child;
+}
+
+}  // namespace
+
+TEST_CASE("claim: one process has it until it gives it back") {
+  const TemporaryFolder folder;
+  {
+    const auto claim = Claim::acquire(folder.path());
+    REQUIRE(claim);
+    CHECK(claim->attempt() == 1);
+    CHECK(!claim->taken_over());
+    CHECK(std::filesystem::is_directory(folder / "attempt-1"));
+    CHECK(read_claim(folder.path())->pid == ::getpid());
+    CHECK(!Claim::acquire(folder.path()));
+    // Neither another process nor a forked copy of the claim can give it back.
+    CHECK(wait_for_child(start_child([&] { return Claim::acquire(folder.path()) ? 1 : 0; })) == 0);
+    CHECK(wait_for_child(start_child([&] { return const_cast<Claim&>(*claim).release(), 0; })) == 0);
+    CHECK(read_claim(folder.path()));
+  }
+  CHECK(!read_claim(folder.path()));
+  CHECK(Claim::acquire(folder.path())->attempt() == 2);
+}
+
+TEST_CASE("claim: who is killed is taken over at once") {
+  const TemporaryFolder folder;
+  for (int round = 1; round <= 3; ++round) {
+    const pid_t child = claim_and_die(folder.path());
+    const auto claim = Claim::acquire(folder.path());
+    REQUIRE(claim);
+    CHECK(claim->taken_over());
+    CHECK(claim->attempt() == 2 * round);
+    CHECK(!std::filesystem::exists(attempt_folder(folder.path(), 2 * round - 1) / ".checkpoint.host.1.1.tmp"));
+    CHECK(wait_for_child(child) == -SIGKILL);
+  }
+  // A taker that died between its folder and its claim only costs a number.
+  wait_for_child(claim_and_die(folder.path()));
+  make_folders(folder / "attempt-8");
+  CHECK(Claim::acquire(folder.path())->attempt() == 9);
+}
+
+TEST_CASE("claim: of several that see the same dead owner, one takes its place") {
+  for (int round = 0; round < 8; ++round) {
+    const TemporaryFolder folder;
+    wait_for_child(claim_and_die(folder.path()));
+    std::vector<pid_t> children;
+    for (int i = 0; i < 4; ++i)
+      children.push_back(start_child([&] {
+        while (!std::filesystem::exists(folder / "go")) {
+        }
+        const auto claim = Claim::acquire(folder.path());
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // alive while the others try
+        return claim ? 1 : 0;
+      }));
+    std::ofstream(folder / "go") << "go";
+    int winners = 0;
+    for (const pid_t child : children) winners += wait_for_child(child);
+    CHECK(winners == 1);
+  }
+  const TemporaryFolder folder;  // while somebody decides, nobody else does
+  const FileLock deciding(folder / ".claim.lock");
+  CHECK(!Claim::acquire(folder.path()));
+}
+
+TEST_CASE("claim: a process id that came back is another process, another host is never judged") {
+  const TemporaryFolder folder;
+  Owner owner = this_process();
+  owner.attempt = 1;
+  CHECK(!is_dead(owner));
+  Owner other = owner;
+  other.start_time += 1;
+  CHECK(is_dead(other));
+  other = owner;
+  other.boot_id = "before";
+  CHECK(is_dead(other));
+  other.host = "elsewhere";
+  CHECK(!is_dead(other));
+  write_claim(folder.path(), other);
+  CHECK(!Claim::acquire(folder.path()));
+  const TrialStatus status = TrialFolder(folder.path()).status();
+  CHECK(status.state == TrialState::running);
+  CHECK(status.message.find("on elsewhere; from ") != std::string::npos);
+  CHECK(status.message.find("delete " + (folder / "claim").string()) != std::string::npos);
+  other = owner;
+  other.start_time += 1;
+  write_claim(folder.path(), other);
+  CHECK(Claim::acquire(folder.path())->attempt() == 2);
+}
+
+TEST_CASE("claim: a damaged claim is an error that says what to do") {
+  const TemporaryFolder folder;
+  for (const char* text : {"", "{}", R"({"host":"h","boot_id":"b","pid":0,"start_time":1,"attempt":1})",
+                           R"({"host":"h","boot_id":"b","pid":1,"start_time":1,"attempt":9223372036854775807})"}) {
+    std::ofstream(folder / "claim") << text;
+    try {
+      Claim::acquire(folder.path());
+      FAIL("taken: " << text);
+    } catch (const InputError& error) {
+      CHECK(std::string(error.what()).find("if no process works on this trial, delete this file") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("claim: of processes that race for trials, each trial has one worker at a time and is finished once") {
+  constexpr int kProcesses = 6, kTrials = 12;
+  const TemporaryFolder folder;
+  const ResultStore store(folder.path());
+  const auto work = [&](bool dies) {
+    int made = 0;
+    for (int round = 0; round < 1000; ++round) {
+      bool all_done = true;
+      for (int i = 0; i < kTrials; ++i) {
+        const std::string id = "trial" + std::to_string(i);
+        const TrialFolder trial = store.trial(id);
+        if (trial.finished()) continue;
+        all_done = false;
+        const auto claim = trial.claim();
+        if (!claim) continue;
+        // Only one process at a time can hold this lock, and only the claim lets a process come here.
+        const FileLock alone(trial.path() / "alone");
+        if (!alone.held()) return 50;
+        if (dies && ++made == 3) ::raise(SIGKILL);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        std::ofstream(folder / "finished", std::ios::app) << id << std::endl;
+        TrialResult result;
+        result.id = id;
+        if (!trial.publish_result(result)) return 51;
+      }
+      if (all_done) return 0;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return 52;
+  };
+  std::vector<pid_t> children;
+  for (int i = 0; i < kProcesses; ++i) children.push_back(start_child([&, i] { return work(i % 3 == 0); }));
+  for (int i = 0; i < kProcesses; ++i) {
+    const int code = wait_for_child(children[std::size_t(i)]);
+    CHECK((code == 0 || (i % 3 == 0 && code == -SIGKILL)));
+  }
+  const std::string lines = read_file(folder / "finished");
+  CHECK(std::count(lines.begin(), lines.end(), '\n') == kTrials);
+  for (const std::string& id : store.trial_ids()) {
+    CHECK(store.finished(id));
+    CHECK(!read_claim(store.trial(id).path()));
+  }
+  CHECK(store.trial_ids().size() == kTrials);
+}

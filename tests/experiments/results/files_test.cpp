@@ -1,0 +1,150 @@
+#include "experiments/results/files.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <fstream>
+#include <vector>
+
+#include "core/error.h"
+#include "tests/experiments/results/child_process.h"
+#include "tests/experiments/results/temporary_folder.h"
+
+using namespace normlab;
+
+namespace {
+
+std::size_t entries(const std::filesystem::path& folder) {
+  return std::size_t(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
+/// In a child whose files may not grow beyond 1000 bytes: the system's answer is a failed write, as on a full disk.
+template <class Work>
+int with_small_files(Work&& work) {
+  return wait_for_child(start_child([&] {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{1000, 1000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    return work();
+  }));
+}
+
+}  // namespace
+
+TEST_CASE("files: an atomic write replaces the file and leaves nothing else") {
+  const TemporaryFolder folder;
+  write_atomically(folder / "a", "one");
+  write_atomically(folder / "a", std::string(100'000, 'x') + '\0');
+  CHECK(read_file(folder / "a") == std::string(100'000, 'x') + '\0');
+  CHECK(entries(folder.path()) == 1);
+  CHECK_THROWS_AS(read_file(folder / "b"), EnvironmentError);
+  CHECK_THROWS_AS(read_file(folder.path()), EnvironmentError);
+  CHECK_THROWS_AS(write_atomically(folder / "missing/a", "one"), EnvironmentError);
+}
+
+TEST_CASE("files: a full disk keeps the old file, names the path and says what to do") {
+  const TemporaryFolder folder;
+  write_atomically(folder / "a", "old");
+  const int code = with_small_files([&] {
+    try {
+      write_atomically(folder / "a", std::string(5000, 'x'));
+      return 1;
+    } catch (const EnvironmentError& error) {
+      const std::string what = error.what();
+      return what.find((folder / "a").string()) != what.npos && what.find("File too large") != what.npos &&
+                     what.find("finished results are untouched") != what.npos
+                 ? 0
+                 : 2;
+    }
+  });
+  CHECK(code == 0);
+  CHECK(read_file(folder / "a") == "old");
+  CHECK(entries(folder.path()) == 1);
+  try {
+    LineFile("/dev/full").append("line");
+    FAIL("/dev/full took a line");
+  } catch (const EnvironmentError& error) {
+    CHECK(std::string(error.what()) ==
+          "cannot append to /dev/full: No space left on device; free some space; finished results are untouched, start "
+          "the same command again");
+    CHECK(error.code() == ExitCode::environment);
+  }
+}
+
+TEST_CASE("files: a folder that may not be written to") {
+  if (::geteuid() == 0) {
+    CHECK_THROWS_WITH_AS(throw_system_error("write", "/x", EACCES),
+                         "cannot write /x: Permission denied; no permission; check the owner and the mode, or choose "
+                         "another folder",
+                         EnvironmentError);
+    MESSAGE("root may write everywhere: only the message was checked");
+    return;
+  }
+  const TemporaryFolder folder;
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  CHECK_THROWS_AS(write_atomically(folder / "a", "x"), EnvironmentError);
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::owner_all);
+}
+
+TEST_CASE("files: of many processes that publish, one wins") {
+  const TemporaryFolder folder;
+  std::vector<pid_t> children;
+  for (int i = 0; i < 8; ++i)
+    children.push_back(
+        start_child([&, i] { return publish(folder / "result", std::string(1000, char('a' + i))) ? 1 : 0; }));
+  int winners = 0, winner = -1;
+  for (int i = 0; i < 8; ++i)
+    if (wait_for_child(children[std::size_t(i)]) == 1) ++winners, winner = i;
+  CHECK(winners == 1);
+  CHECK(read_file(folder / "result") == std::string(1000, char('a' + winner)));
+  CHECK(entries(folder.path()) == 1);
+}
+
+TEST_CASE("files: lines are counted, and a line that does not fit is cut off again") {
+  const TemporaryFolder folder;
+  {
+    LineFile lines(folder / "m");
+    lines.append("one");
+    CHECK(lines.bytes() == 4);
+    lines.sync();
+  }
+  const int code = with_small_files([&] {
+    LineFile lines(folder / "m");
+    if (lines.bytes() != 4) return 1;
+    try {
+      lines.append(std::string(2000, 'x'));
+      return 2;
+    } catch (const EnvironmentError&) {
+      lines.append("two");
+      return lines.bytes() == 8 ? 0 : 3;
+    }
+  });
+  CHECK(code == 0);
+  CHECK(read_file(folder / "m") == "one\ntwo\n");
+}
+
+TEST_CASE("files: temporaries that a killed writer left are found, other files stay") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / ".a.host.1.2.tmp") << "half";
+  std::ofstream(folder / "b.tmp") << "mine";
+  remove_temporaries(folder.path());
+  CHECK(!std::filesystem::exists(folder / ".a.host.1.2.tmp"));
+  CHECK(std::filesystem::exists(folder / "b.tmp"));
+  remove_temporaries(folder / "missing");
+}
+
+TEST_CASE("files: a lock ends with its process") {
+  const TemporaryFolder folder;
+  const FileLock mine(folder / "lock");
+  CHECK(mine.held());
+  CHECK(!FileLock(folder / "lock").held());
+  const pid_t child = start_child([&] {
+    const FileLock other(folder / "other");
+    ::raise(SIGKILL);
+    return 0;
+  });
+  CHECK(wait_for_child(child) == -SIGKILL);
+  CHECK(FileLock(folder / "other").held());
+}

@@ -1,0 +1,56 @@
+#include "experiments/results/metrics_log.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+
+#include "core/error.h"
+#include "tests/experiments/results/temporary_folder.h"
+
+using namespace normlab;
+
+TEST_CASE("metrics: lines, their bytes, and values that JSON has no word for") {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  CHECK(!last_metrics_line(path));
+  {
+    MetricsLog log(path);
+    CHECK(!last_metrics_line(path));
+    log.append({.step = 1, .progress = 0.5, .values = {{"train/loss", 2.25}}});
+    CHECK(log.bytes() == std::string("{\"step\":1,\"progress\":0.5,\"train/loss\":2.25}\n").size());
+    log.append(
+        {.step = 2,
+         .progress = 1,
+         .values = {{"a", std::numeric_limits<double>::quiet_NaN()}, {"b", -std::numeric_limits<double>::infinity()}}});
+    log.sync();
+    CHECK(log.bytes() == std::filesystem::file_size(path));
+  }
+  CHECK(read_file(path) ==
+        "{\"step\":1,\"progress\":0.5,\"train/loss\":2.25}\n"
+        "{\"step\":2,\"progress\":1.0,\"a\":null,\"b\":null,\"nonfinite\":{\"a\":\"nan\",\"b\":\"-inf\"}}\n");
+  const auto lines = read_metrics(path);
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0] == MetricsLine{.step = 1, .progress = 0.5, .values = {{"train/loss", 2.25}}});
+  CHECK(std::isnan(lines[1].values.at("a")));
+  CHECK(lines[1].values.at("b") == -std::numeric_limits<double>::infinity());
+  CHECK(last_metrics_line(path)->step == 2);
+}
+
+TEST_CASE("metrics: a torn last line is dropped, a damaged one in between is not") {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  std::ofstream(path) << "{\"step\":1,\"progress\":0.5}\n{\"step\":2,\"prog";
+  CHECK(read_metrics(path).size() == 1);
+  CHECK(last_metrics_line(path)->step == 1);
+  std::ofstream(path) << "{\"step\":1,\"progress\":0.5}\n{\"step\":2,\"prog\n{\"step\":3,\"progress\":0.5}\n";
+  CHECK(last_metrics_line(path)->step == 3);
+  try {
+    read_metrics(path);
+    FAIL("the damaged line was taken");
+  } catch (const InputError& error) {
+    const std::string what = error.what();
+    CHECK_MESSAGE(what.find(path.string() + ":2: line from byte 26: byte 15: not valid JSON") == 0, what);
+  }
+}

@@ -1,0 +1,81 @@
+#include "experiments/results/statistics.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+using namespace normlab;
+
+namespace {
+
+double relative_error(double value, double expected) { return std::abs(value - expected) / std::abs(expected); }
+
+std::map<std::uint64_t, double> by_seed(const std::vector<double>& values) {
+  std::map<std::uint64_t, double> result;
+  for (const double value : values) result[result.size()] = value;
+  return result;
+}
+
+const std::vector<double> kBase{76.263, 75.829, 75.947, 76.535, 75.904};
+const std::vector<double> kOther{76.657, 76.507, 76.196, 77.073, 76.612};
+
+}  // namespace
+
+TEST_CASE("statistics: Student's t quantiles and their inverse") {
+  // SciPy 1.x, stats.t.ppf(0.975, freedom)
+  const std::map<double, double> quantiles{{1, 12.706204736174751},  {2, 4.302652729749459},  {3, 3.182446305283703},
+                                           {4, 2.77644510519778},    {5, 2.5705818356363244}, {9, 2.2621571627982195},
+                                           {10, 2.2281388519862624}, {29, 2.04522964213273},  {99, 1.984216951586296}};
+  for (const auto& entry : quantiles) {
+    const double freedom = entry.first, expected = entry.second;
+    CAPTURE(freedom);
+    CHECK(relative_error(student_t_quantile(0.975, freedom), expected) < 1e-12);
+    CHECK(relative_error(student_t_quantile(0.025, freedom), -expected) < 1e-12);
+    CHECK(relative_error(student_t_cdf(expected, freedom), 0.975) < 1e-14);
+  }
+  // One degree of freedom is Cauchy's distribution, two have a closed form.
+  for (const double t : {-30.0, -1.0, -1e-9, 0.0, 0.3, 2.0, 1e6}) {
+    CHECK(student_t_cdf(t, 1) == doctest::Approx(0.5 + std::atan(t) / M_PI).epsilon(1e-13));
+    CHECK(student_t_cdf(t, 2) == doctest::Approx(0.5 + t / (2 * std::sqrt(2 + t * t))).epsilon(1e-13));
+  }
+  CHECK(student_t_quantile(0.5, 7) == 0);
+  CHECK(relative_error(student_t_quantile(1 - 1e-6, 1), std::tan(M_PI * (0.5 - (1 - (1 - 1e-6))))) < 1e-9);
+}
+
+TEST_CASE("statistics: interval of a mean") {
+  CHECK(!mean_interval({}));
+  const auto one = mean_interval(std::vector<double>{76.053});
+  CHECK(one->mean == 76.053);
+  CHECK(one->n == 1);
+  CHECK(!one->half_width);
+  CHECK(relative_error(*mean_interval(std::vector<double>{75.909, 75.996})->half_width, 0.5527199060235323) < 1e-10);
+  CHECK(relative_error(*mean_interval(std::vector<double>{76.086, 75.545, 76.045})->half_width, 0.7482452063921853) <
+        1e-10);
+  const auto five = mean_interval(kBase);
+  CHECK(relative_error(five->mean, 76.09559999999999) < 1e-14);
+  CHECK(relative_error(*five->half_width, 0.36779420651764694) < 1e-10);
+  CHECK(*mean_interval(std::vector<double>{3, 3, 3})->half_width == 0);
+}
+
+TEST_CASE("statistics: differences are paired by seed") {
+  const auto five = paired_difference(by_seed(kBase), by_seed(kOther));
+  CHECK(relative_error(five->mean, 0.5133999999999986) < 1e-12);
+  CHECK(relative_error(*five->half_width, 0.24023166203682275) < 1e-10);
+  const auto two = paired_difference({{1, 10.0}, {2, 20.0}, {3, 30.0}}, {{3, 31.5}, {2, 20.5}, {9, 1.0}});
+  CHECK(two->n == 2);
+  CHECK(two->mean == 1.0);
+  CHECK(!paired_difference({{1, 10.0}}, {{2, 20.0}}));
+}
+
+TEST_CASE("statistics: power and the smallest gain that is seen") {
+  CHECK(relative_error(paired_t_power(0, 3), 0.05) < 1e-6);
+  CHECK(relative_error(paired_t_power(0.5 / 0.3, 3), 0.367163569831682) < 1e-6);
+  CHECK(relative_error(paired_t_power(0.2 / 0.3, 5), 0.21133448954603723) < 1e-6);
+  CHECK(relative_error(paired_t_power(0.5 / 0.3, 12), 0.9994416958654331) < 1e-6);
+  CHECK(relative_error(smallest_gain(0.2, 2), 2.3099776871764988) < 1e-6);
+  CHECK(relative_error(smallest_gain(1.0, 3), 3.2640435496996467) < 1e-6);
+  CHECK(relative_error(smallest_gain(1.0, 5, 0.9), 1.9658888236059546) < 1e-6);
+  CHECK(relative_error(smallest_gain(1.0, 10), 0.9960013714554794) < 1e-6);
+  CHECK(relative_error(smallest_gain(0.2, 30), 0.10584712302259103) < 1e-6);
+}

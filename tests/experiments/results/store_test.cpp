@@ -1,0 +1,138 @@
+#include "experiments/results/store.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <fstream>
+
+#include "core/error.h"
+#include "experiments/results/files.h"
+#include "experiments/results/metrics_log.h"
+#include "experiments/weights/safetensors.h"
+#include "tests/experiments/results/child_process.h"
+#include "tests/experiments/results/temporary_folder.h"
+
+using namespace normlab;
+
+namespace {
+
+TrialResult result_of(const std::string& id, TrialEnd status = TrialEnd::done) {
+  TrialResult result;
+  result.id = id;
+  result.status = status;
+  return result;
+}
+
+void append_steps(const std::filesystem::path& path, int first, int last) {
+  MetricsLog log(path);
+  for (int step = first; step <= last; ++step) log.append({.step = step, .progress = step / 10.0, .values = {}});
+}
+
+}  // namespace
+
+TEST_CASE("store: config and plan, and no name leads out of the folder") {
+  const TemporaryFolder folder;
+  const ResultStore store(folder / "out");
+  CHECK(store.trial_ids().empty());
+  const TrialFolder trial = store.trial("a1");
+  trial.write_config("{}");
+  trial.write_config("{\"other\":1}");
+  CHECK(trial.read_config() == "{}");
+  store.write_plan("placements", "[1]");
+  store.write_plan("placements", "[2]");
+  CHECK(store.read_plan("placements") == "[2]");
+  CHECK(store.trial_ids() == std::vector<std::string>{"a1"});
+  for (const char* name : {"", ".", "..", "../x", "/x", "a/b"}) {
+    CHECK_THROWS_AS(store.trial(name), InputError);
+    CHECK_THROWS_AS(store.write_plan(name, ""), InputError);
+  }
+}
+
+TEST_CASE("store: the first result wins, a failed one is replaced") {
+  const TemporaryFolder folder;
+  const ResultStore store(folder.path());
+  const TrialFolder trial = store.trial("a");
+  CHECK(!trial.load_result());
+  CHECK(trial.publish_result(result_of("a", TrialEnd::failed)));
+  CHECK(!store.finished("a"));
+  CHECK(trial.status().state == TrialState::failed);
+  CHECK(trial.claim());
+  CHECK(trial.publish_result(result_of("a", TrialEnd::diverged)));
+  CHECK(trial.status().state == TrialState::diverged);
+  CHECK(!trial.publish_result(result_of("a")));
+  CHECK(trial.load_result()->status == TrialEnd::diverged);
+  CHECK(store.finished("a"));
+  CHECK(!trial.claim());
+  CHECK(!std::filesystem::exists(trial.path() / "claim"));
+
+  std::filesystem::create_directories(store.trial("b").path());
+  std::filesystem::copy(trial.path() / "result.json", store.trial("b").path() / "result.json");
+  CHECK_THROWS_AS(store.finished("b"), InputError);  // it says that it is the result of another trial
+}
+
+TEST_CASE("store: states follow the files") {
+  const TemporaryFolder folder;
+  const TrialFolder trial = ResultStore(folder.path()).trial("a");
+  CHECK(trial.status().state == TrialState::missing);
+  CHECK(trial.status().progress == 0);
+  {
+    const auto claim = trial.claim();
+    append_steps(trial.metrics(1), 1, 4);
+    CHECK(trial.status().state == TrialState::running);
+    CHECK(trial.status().progress == 0.4);
+    CHECK(trial.status().owner->pid == ::getpid());
+  }
+  CHECK(trial.status().state == TrialState::missing);  // stopped
+  CHECK(trial.status().progress == 0.4);
+  trial.publish_result(result_of("a"));
+  CHECK(trial.status().state == TrialState::done);
+}
+
+TEST_CASE("store: an attempt goes on from the last checkpoint that can be read, with the metrics up to it") {
+  const TemporaryFolder folder;
+  const TrialFolder trial = ResultStore(folder.path()).trial("a");
+  std::vector<std::string> problems;
+  CHECK(!trial.latest_checkpoint(problems));
+
+  const pid_t child = start_child([&] {
+    const auto claim = trial.claim();
+    append_steps(trial.metrics(1), 1, 4);
+    const auto bytes = std::to_string(std::filesystem::file_size(trial.metrics(1)));
+    save_safetensors(trial.checkpoint(1), {{kMetricsBytesKey, bytes}, {"normlab.step", "4"}}, {});
+    append_steps(trial.metrics(1), 5, 6);
+    std::ofstream(trial.metrics(1), std::ios::app) << "{\"step\":7,";
+    ::raise(SIGKILL);
+    return 0;
+  });
+  CHECK(wait_for_child(child) == -SIGKILL);
+
+  const auto claim = trial.claim();
+  REQUIRE(claim);
+  REQUIRE(claim->attempt() == 2);
+  const auto from = trial.latest_checkpoint(problems);
+  REQUIRE(from);
+  CHECK(problems.empty());
+  CHECK(from->attempt == 1);
+  CHECK(from->metadata.at("normlab.step") == "4");
+  trial.copy_metrics(*from, claim->attempt());
+  append_steps(trial.metrics(2), 5, 10);
+  const auto lines = read_metrics(trial.metrics(2));
+  REQUIRE(lines.size() == 10);
+  for (int i = 0; i < 10; ++i) CHECK(lines[std::size_t(i)].step == i + 1);
+
+  // A damaged checkpoint, one that knows of more metrics than there are and one without a length are passed over aloud.
+  std::ofstream(trial.checkpoint(2)) << "half a header";
+  for (const char* length : {"1000000", "many"}) {
+    const auto attempt = last_attempt(trial.path()) + 1;
+    make_folders(attempt_folder(trial.path(), attempt));
+    save_safetensors(trial.checkpoint(attempt), {{kMetricsBytesKey, length}}, {});
+  }
+  make_folders(attempt_folder(trial.path(), 5));
+  save_safetensors(trial.checkpoint(5), {}, {});
+  CHECK(trial.latest_checkpoint(problems)->attempt == 1);
+  REQUIRE(problems.size() == 4);
+  CHECK(problems[0].find("no metadata \"normlab.metrics_bytes\"; going back") != std::string::npos);
+  CHECK(problems[1].find("\"many\" is no length") != std::string::npos);
+  CHECK(problems[2].find("saved with 1000000 bytes of metrics") != std::string::npos);
+  CHECK(problems[3].find("attempt-2/checkpoint.safetensors: byte 0: a header of") != std::string::npos);
+}

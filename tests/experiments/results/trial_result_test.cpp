@@ -1,0 +1,80 @@
+#include "experiments/results/trial_result.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+
+using namespace normlab;
+
+namespace {
+
+TrialResult example() {
+  TrialResult result;
+  result.id = "abc";
+  result.status = TrialEnd::diverged;
+  result.metrics = {{"eval/accuracy", 0.1}, {"train/loss", std::numeric_limits<double>::infinity()}};
+  result.message = "loss is inf: \"blocks.0.mlp\"";
+  result.diverged_step = 1200;
+  result.seed = 18446744073709551615ULL;
+  result.wall_seconds = 12.5;
+  result.images_per_second = 1.0 / 3;
+  result.provenance = {{"version", "73f18dd"}, {"cpu", "none"}};
+  result.resumed = 2;
+  result.different_bits = true;
+  return result;
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_trial_result(text, "result.json");
+    return "";
+  } catch (const InputError& error) {
+    return error.what();
+  }
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  REQUIRE(at != text.npos);
+  return text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("trial result: what is written is read") {
+  CHECK(parse_trial_result(write_trial_result(example()), "x") == example());
+  TrialResult plain;
+  plain.id = "d";
+  plain.metrics = {{"eval/accuracy", 0.7512345678901234}};
+  CHECK(parse_trial_result(write_trial_result(plain), "x") == plain);
+  plain.metrics["train/loss"] = std::numeric_limits<double>::quiet_NaN();
+  const std::string text = write_trial_result(plain);
+  CHECK(text.find("\"train/loss\": null") != text.npos);
+  CHECK(text.find("\"nonfinite\": {\n    \"train/loss\": \"nan\"\n  }") != text.npos);
+  CHECK(std::isnan(parse_trial_result(text, "x").metrics.at("train/loss")));
+}
+
+TEST_CASE("trial result: a newer schema, damage and unknown keys are refused") {
+  const std::string good = write_trial_result(example());
+  CHECK(refusal(good) == "");
+  CHECK(refusal(replaced(good, "\"schema\": 1", "\"schema\": 2")) ==
+        "result.json: written with schema 2, this program reads 1; use the program that wrote it, or a newer one");
+  const std::string torn = refusal(good.substr(0, 40));
+  CHECK_MESSAGE(torn.find("result.json: byte 40: not valid JSON") == 0, torn);
+  CHECK(torn.find("delete this file and start the same command again") != torn.npos);
+  CHECK(refusal(replaced(good, "\"resumed\": 2", "\"resumed\": 2, \"again\": 2")).find("\"again\": unknown key") !=
+        torn.npos);
+  CHECK(refusal(replaced(good, "\"resumed\": 2", "\"resumed\": 2, \"resumed\": 3")).find("duplicate key \"resumed\"") !=
+        torn.npos);
+  CHECK(refusal(replaced(good, "\"resumed\": 2,", "")).find("\"resumed\": this key is missing") != torn.npos);
+  CHECK(refusal(replaced(good, "\"diverged\"", "\"exploded\"")).find("unknown status \"exploded\"") != torn.npos);
+  CHECK(
+      refusal(replaced(good, "\"train/loss\": \"inf\"", "\"x\": \"inf\"")).find("\"train/loss\": expected a number") !=
+      torn.npos);
+  CHECK(refusal(good + std::string(8, '\0')).find("a NUL byte") != torn.npos);
+  CHECK(refusal("[]").find("expected an object, found array") != torn.npos);
+  CHECK(refusal(std::string(100'000, '[')).find("nested too deeply") != torn.npos);
+}
