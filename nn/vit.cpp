@@ -96,7 +96,7 @@ Var MlpBranch::operator()(const Var& x, const Context& ctx) const {
 ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {
   std::string problems;
   for (const ConfigProblem& problem : validate(c))
-    problems += (problems.empty() ? "" : "\n") + concat("model: ", problem.key, ": ", problem.message);
+    problems += concat(problems.empty() ? "" : "\n", "model: ", problem.key, ": ", problem.message);
   if (!problems.empty()) throw InputError(problems);
 
   const Placement& sites = c.placement;
