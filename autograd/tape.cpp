@@ -28,7 +28,7 @@ Gradient Grads::operator[](int input) {
 bool Grads::take(int input) {
   Var::State* state = inputs[static_cast<std::size_t>(input)];
   if (!state || !state->needs_grad) return true;  // nothing to copy
-  if (state->is_parameter || state->grad || state->value.dtype() != output->grad.dtype()) return false;
+  if (keeps_dy || state->is_parameter || state->grad) return false;
   state->grad = output->grad.reshape(state->value.shape());
   output->grad = Tensor();
   return true;
@@ -77,7 +77,7 @@ void Tape::backward(const Var& output, Tensor seed) {
     grads.tape = this;
     grads.output = node->output;
     grads.inputs = node->inputs;
-    grads.count = node->count;
+    grads.keeps_dy = node->output == output.state_;  // the seed belongs to the caller
     const Tensor dy = node->output->grad;
     node->call(node->closure, backend_, dy, grads);
     for (int i = 0; i < node->count; ++i) {
@@ -89,9 +89,9 @@ void Tape::backward(const Var& output, Tensor seed) {
       if (guarded_ && node->inputs[at] && node->inputs[at]->grad && !node->inputs[at]->is_parameter)
         check(node->inputs[at]->grad, *node, true);
     }
-    // The seed belongs to the caller; every other gradient goes back unless it was handed on.
-    if (node->output != output.state_ && node->output->grad) arena_.release(dy.raw(), dy.bytes());
-    if (node->output != output.state_) node->output->grad = Tensor();
+    if (grads.keeps_dy) continue;
+    if (node->output->grad) arena_.release(dy.raw(), dy.bytes());  // unless it was handed on
+    node->output->grad = Tensor();
   }
 }
 

@@ -58,7 +58,7 @@ class Grads {
   Var::State* output = nullptr;
   std::array<Var::State*, kMaxInputs> inputs{};
   std::array<Tensor, kMaxInputs> second{};  // of an input that stands twice: added once the closure is done
-  int count = 0;
+  bool keeps_dy = false;
 };
 
 /// Where a value first stopped being finite. `site` is the model's name for the place, `op` the operation.

@@ -23,15 +23,20 @@ Target<A> target_of(const LossDims& d, const Tensor& labels, const Tensor& targe
   return {nullptr, labels.data<std::int32_t>()[image], on, off};
 }
 
-/// log sum exp of a row, shifted by its largest value.
+/// The softmax of a row in two parts, exp(z - top) and their sum. log sum exp in one number would carry the rounding of
+/// the logits' size into every probability.
+template <class A>
+struct Normaliser {
+  A top, total;
+};
 template <class T>
-Acc<T> log_sum_exp(std::int64_t n, const T* z) {
+Normaliser<Acc<T>> normaliser(std::int64_t n, const T* z) {
   using A = Acc<T>;
   A top = A(z[0]);
   for (std::int64_t c = 1; c < n; ++c) top = std::max(top, A(z[c]));
   A total = 0;
   for (std::int64_t c = 0; c < n; ++c) total += std::exp(A(z[c]) - top);
-  return top + std::log(total);
+  return {top, total};
 }
 
 /// log(1 + exp(-|z|)) + max(z, 0) = -log sigmoid(-z), without overflow at either end.
@@ -49,9 +54,10 @@ void CpuBackend::softmax_cross_entropy(LossDims d, Tensor logits, Tensor labels,
     for (std::int64_t b = 0; b < d.batch; ++b) {
       const T* z = logits.data<T>() + b * d.classes;
       const auto target = target_of<A>(d, labels, targets, b);
-      const A lse = log_sum_exp<T>(d.classes, z);
+      const auto [top, total] = normaliser(d.classes, z);
+      const A log_total = std::log(total);
       A loss = 0;
-      for (std::int64_t c = 0; c < d.classes; ++c) loss += target(c) * (lse - A(z[c]));
+      for (std::int64_t c = 0; c < d.classes; ++c) loss += target(c) * (log_total - (A(z[c]) - top));
       losses.data<A>()[b] = loss;
     }
   });
@@ -66,11 +72,13 @@ void CpuBackend::softmax_cross_entropy_backward(LossDims d, Tensor dlosses, Tens
     for (std::int64_t b = 0; b < d.batch; ++b) {
       const T* z = logits.data<T>() + b * d.classes;
       const auto target = target_of<A>(d, labels, targets, b);
-      const A lse = log_sum_exp<T>(d.classes, z), up = dlosses.data<A>()[b];
+      const auto [top, total] = normaliser(d.classes, z);
+      const A up = dlosses.data<A>()[b];
       A mass = 0;  // of the targets: 1 for labels, whatever was given otherwise
       for (std::int64_t c = 0; c < d.classes; ++c) mass += target(c);
       for (std::int64_t c = 0; c < d.classes; ++c)
-        put(dlogits.to.data<T>()[b * d.classes + c], up * (mass * std::exp(A(z[c]) - lse) - target(c)), adds(dlogits));
+        put(dlogits.to.data<T>()[b * d.classes + c], up * (mass * (std::exp(A(z[c]) - top) / total) - target(c)),
+            adds(dlogits));
     }
   });
 }

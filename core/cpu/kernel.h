@@ -1,6 +1,7 @@
 // What the CPU kernels share: picking the type, writing or adding, scratch memory, sums over rows and columns.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -81,16 +82,31 @@ A sum(std::int64_t n, F&& term) {
   return total;
 }
 
-/// total[c] (+)= sum over rows of term(r, c), rows in order; the sum is complete before it meets what is there.
+/// [cols] sums over rows of term(r, c), rows in order, valid until the slot is used again. A few rows at a time are
+/// added in A and those sums in double: a gradient whose thousands of rows cancel, such as that of a bias before a
+/// batch norm, would otherwise drown in the rounding of its partial sums.
+template <class A, class F>
+const double* column_sums(std::int64_t rows, std::int64_t cols, Slot slot, F&& term) {
+  constexpr std::int64_t kRows = 8;
+  double* total = scratch<double>(slot, 2 * cols);
+  A* few = reinterpret_cast<A*>(total + cols);
+  std::fill_n(total, cols, 0.0);
+  for (std::int64_t begin = 0; begin < rows; begin += kRows) {
+    std::fill_n(few, cols, A(0));
+    for (std::int64_t r = begin; r < std::min(begin + kRows, rows); ++r)
+      for (std::int64_t c = 0; c < cols; ++c) few[c] += term(r, c);
+    for (std::int64_t c = 0; c < cols; ++c) total[c] += double(few[c]);
+  }
+  return total;
+}
+
+/// to[c] (+)= those sums.
 template <class P, class F>
 void sum_columns(std::int64_t rows, std::int64_t cols, Slot slot, const Gradient& to, F&& term) {
   if (!to) return;
-  P* total = scratch<P>(slot, cols);
-  std::memset(total, 0, static_cast<std::size_t>(cols) * sizeof(P));
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t c = 0; c < cols; ++c) total[c] += term(r, c);
+  const double* total = column_sums<P>(rows, cols, slot, term);
   P* out = to.to.data<P>();
-  for (std::int64_t c = 0; c < cols; ++c) put(out[c], total[c], adds(to));
+  for (std::int64_t c = 0; c < cols; ++c) put(out[c], P(total[c]), adds(to));
 }
 
 }  // namespace normlab::cpu

@@ -35,12 +35,15 @@ void CpuBackend::adamw(AdamWSettings s, const StepState* state, std::int64_t lan
     const std::uint8_t* decays = decay.data<std::uint8_t>();
     if (!state->nonfinite) {
       const P clip = P(state->clip_factor), b1 = P(s.beta1), b2 = P(s.beta2), eps = P(s.eps);
+      // 1 - beta is rounded once: in float, 1 - 0.999f is off by 1e-5, and the bias correction would not make up for
+      // it.
+      const P new1 = P(1 - s.beta1), new2 = P(1 - s.beta2);
       const P shrink = P(1 - state->lr * s.weight_decay), rate = P(state->lr / state->bias_correction1);
       const P inverse_root = P(1 / std::sqrt(state->bias_correction2));
       for (std::int64_t i = 0; i < n; ++i) {
         const P grad = g[i] * clip;
-        first[i] = b1 * first[i] + (1 - b1) * grad;
-        second[i] = b2 * second[i] + (1 - b2) * grad * grad;
+        first[i] = b1 * first[i] + new1 * grad;
+        second[i] = b2 * second[i] + new2 * grad * grad;
         const P kept = decays[i] ? weight[i] * shrink : weight[i];
         weight[i] = kept - rate * first[i] / (std::sqrt(second[i]) * inverse_root + eps);
       }

@@ -1,4 +1,6 @@
 // GELU (Hendrycks and Gimpel 2016), tanh, sums, gains and softmax.
+#include <algorithm>
+
 #include "core/cpu/gelu.h"
 #include "core/cpu/kernel.h"
 #include "core/cpu/vector_math.h"
@@ -120,13 +122,11 @@ void CpuBackend::scale_backward(std::int64_t group, Tensor dy, Tensor x, Tensor 
         for (std::int64_t c = 0; c < cols; ++c) put(out[r * cols + c], A(up[r * cols + c]) * g[c], adds(dx));
     }
     if (dgain) {
-      A* total = scratch<A>(Slot::b, cols);
-      std::memset(total, 0, static_cast<std::size_t>(cols) * sizeof(A));
-      for (std::int64_t r = 0; r < rows; ++r)
-        for (std::int64_t c = 0; c < cols; ++c) total[c] += A(up[r * cols + c]) * A(in[r * cols + c]);
+      const double* total = column_sums<A>(rows, cols, Slot::b,
+                                           [&](auto r, auto c) { return A(up[r * cols + c]) * A(in[r * cols + c]); });
       Param<T>* out = dgain.to.data<Param<T>>();
       for (std::int64_t g = 0; g < cols / group; ++g)
-        put(out[g], sum<A>(group, [&](auto c) { return total[g * group + c]; }), adds(dgain));
+        put(out[g], Param<T>(sum<double>(group, [&](auto c) { return total[g * group + c]; })), adds(dgain));
     }
   });
 }
@@ -146,9 +146,12 @@ void CpuBackend::softmax_backward(Tensor dy, Tensor y, Gradient dx) {
     const std::int64_t cols = y.shape().back();
     for (std::int64_t r = 0; r < y.shape().rows(); ++r) {
       const T *g = dy.data<T>() + r * cols, *p = y.data<T>() + r * cols;
-      const A inner = sum<A>(cols, [&](auto c) { return A(g[c]) * A(p[c]); });
+      // The same for every shift of dy. Shifted by that of the largest weight, the sum has no term to cancel where this
+      // weight is nearly 1 and its gradient is what the small ones leave.
+      const A top = A(g[std::max_element(p, p + cols, [](T a, T b) { return A(a) < A(b); }) - p]);
+      const A inner = sum<A>(cols, [&](auto c) { return (A(g[c]) - top) * A(p[c]); });
       T* out = dx.to.data<T>() + r * cols;
-      for (std::int64_t c = 0; c < cols; ++c) put(out[c], A(p[c]) * (A(g[c]) - inner), adds(dx));
+      for (std::int64_t c = 0; c < cols; ++c) put(out[c], A(p[c]) * ((A(g[c]) - top) - inner), adds(dx));
     }
   });
 }

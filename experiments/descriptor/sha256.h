@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace normlab {
 
@@ -20,5 +21,12 @@ class Sha256 {
  private:
   void* context_;
 };
+
+/// The digest of a text.
+inline std::string sha256_hex(std::string_view text) {
+  Sha256 hash;
+  hash.update(text.data(), text.size());
+  return hash.hex();
+}
 
 }  // namespace normlab

@@ -1,0 +1,101 @@
+#include "core/cpu/instruction_set.h"
+
+#include <unistd.h>
+
+#include <cstring>
+
+// No vector instructions in here: these functions run on the CPU that lacks them.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define NORMLAB_BASELINE \
+  __attribute__((target("no-avx,no-avx2,no-avx512f,no-fma,no-bmi,no-bmi2"), optimize("no-tree-vectorize")))
+#else
+#define NORMLAB_BASELINE
+#endif
+
+namespace normlab {
+namespace {
+
+constexpr const char* kNeeded[] = {
+#if defined(__SSE4_2__)
+    "sse4.2",
+#endif
+#if defined(__AVX__)
+    "avx",
+#endif
+#if defined(__AVX2__)
+    "avx2",
+#endif
+#if defined(__FMA__)
+    "fma",
+#endif
+#if defined(__BMI2__)
+    "bmi2",
+#endif
+#if defined(__AVX512F__)
+    "avx512f",
+#endif
+#if defined(__AVX512BW__)
+    "avx512bw",
+#endif
+#if defined(__AVX512VL__)
+    "avx512vl",
+#endif
+#if defined(__AVX512DQ__)
+    "avx512dq",
+#endif
+#if defined(__AVX512VBMI2__)
+    "avx512vbmi2",
+#endif
+#if defined(__AVX512BF16__)
+    "avx512bf16",
+#endif
+    nullptr};
+
+NORMLAB_BASELINE void say(const char* text) {
+  std::size_t n = 0;
+  while (text[n]) ++n;
+  if (write(STDERR_FILENO, text, n) < 0) return;  // nobody listens, the exit code still says it
+}
+
+/// Before every other constructor (priority 101 is the first that programs may use).
+NORMLAB_BASELINE __attribute__((constructor(101))) void check_cpu() {
+  const char* missing = missing_instruction_set(cpu_has);
+  if (!missing) return;
+  say("normlab: this binary was built for a CPU with ");
+  say(missing);
+  say(", which this one lacks; build it here: make clean && make (or make ARCH=x86-64-v3 for a binary that runs on "
+      "both)\n");
+  _exit(3);
+}
+
+}  // namespace
+
+NORMLAB_BASELINE const char* missing_instruction_set(bool (*has)(const char*)) {
+  for (int i = 0; kNeeded[i]; ++i)
+    if (!has(kNeeded[i])) return kNeeded[i];
+  return nullptr;
+}
+
+NORMLAB_BASELINE bool cpu_has(const char* name) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  // The builtin wants a literal.
+#define NORMLAB_TRY(feature) \
+  if (std::strcmp(name, feature) == 0) return __builtin_cpu_supports(feature)
+  NORMLAB_TRY("sse4.2");
+  NORMLAB_TRY("avx");
+  NORMLAB_TRY("avx2");
+  NORMLAB_TRY("fma");
+  NORMLAB_TRY("bmi2");
+  NORMLAB_TRY("avx512f");
+  NORMLAB_TRY("avx512bw");
+  NORMLAB_TRY("avx512vl");
+  NORMLAB_TRY("avx512dq");
+  NORMLAB_TRY("avx512vbmi2");
+  NORMLAB_TRY("avx512bf16");
+#undef NORMLAB_TRY
+#endif
+  return false;
+}
+
+}  // namespace normlab

@@ -1,0 +1,162 @@
+#include "experiments/descriptor/canonical.h"
+
+#include "experiments/descriptor/fields.h"
+#include "experiments/descriptor/problems.h"
+#include "experiments/descriptor/reader.h"
+#include "experiments/descriptor/sha256.h"
+
+namespace normlab {
+namespace {
+
+/// changes: what is not at its default; everything: all that applies.
+enum class Form : std::uint8_t { changes, everything };
+
+JsonNode tree(bool value, Form) { return json_bool(value); }
+JsonNode tree(std::int64_t value, Form) { return json_integer(value); }
+JsonNode tree(std::uint64_t value, Form) { return json_natural(value); }
+JsonNode tree(double value, Form) { return json_real(value); }
+JsonNode tree(const std::string& value, Form) { return json_string(value); }
+JsonNode tree(const std::array<std::int64_t, 2>& value, Form) {
+  return json_array({json_integer(value[0]), json_integer(value[1])});
+}
+JsonNode tree(const InitGain& gain, Form) { return gain.sub_ln ? json_string("sub_ln") : json_real(gain.value); }
+
+template <class T>
+requires std::is_enum_v<T> JsonNode tree(T value, Form) { return json_string(std::string(word_of(value))); }
+
+JsonNode tree(const NormSpec& spec, Form form);
+JsonNode tree(const LayerScale& scale, Form form);
+JsonNode tree(const Placement& placement, Form form);
+template <class T>
+requires std::is_class_v<T> JsonNode tree(const T& value, Form form);
+
+template <class T>
+void add_fields(JsonNode& object, const T& value, const T& defaults, Form form) {
+  for_each_field<T>([&](const auto& field) {
+    const auto& member = value.*field.member;
+    if (!applies(value, field.key)) return;
+    if (form == Form::everything || !(member == defaults.*field.member))
+      object.add(std::string(field.key), tree(member, form));
+  });
+}
+
+/// A word where the word says it all.
+JsonNode tree(const NormSpec& spec, Form form) {
+  const NormSpec defaults = norm_of(spec.kind);
+  JsonNode object = json_object();
+  add_fields(object, spec, defaults, form);
+  const bool word = spec.kind == NormKind::none || (form == Form::changes && object.members.empty());
+  if (word) return tree(spec.kind, form);
+  if (form == Form::changes) object.add("kind", tree(spec.kind, form));
+  return object;
+}
+
+JsonNode tree(const LayerScale& scale, Form form) {
+  const bool word = scale.kind == LayerScaleKind::none || (form == Form::changes && scale.auto_init);
+  if (word) return tree(scale.kind, form);
+  JsonNode object = json_object();
+  object.add("kind", tree(scale.kind, form));
+  object.add("init", scale.auto_init ? json_string("auto") : json_real(scale.init));
+  return object;
+}
+
+JsonNode tree(const Placement& placement, Form form) {
+  JsonNode object = json_object();
+  add_fields(object, placement, {}, form);
+  if (form == Form::everything) object.remove("merge");  // a ViT has none
+  return object;
+}
+
+template <class T>
+requires std::is_class_v<T> JsonNode tree(const T& value, Form form) {
+  JsonNode object = json_object();
+  add_fields(object, value, defaults_beside(value), form);
+  return object;
+}
+
+/// `implied`: the dataset's sizes, which need not be written.
+JsonNode model_tree(ViTConfig model, const KnownDataset* implied, Form form) {
+  // Has no meaning without a class token, and would tell equal models apart.
+  if (model.pool != Pool::token) model.placement.stem.posembed_out_includes_class = true;
+  JsonNode object = json_object();
+  if (form == Form::everything) object.add("kind", json_string("vit"));
+  ViTConfig defaults = defaults_beside(model);
+  defaults.image_size = implied != nullptr ? implied->image_size : std::array<std::int64_t, 2>{0, 0};
+  defaults.channels = implied != nullptr ? implied->channels : 0;
+  defaults.num_classes = implied != nullptr ? implied->num_classes : 0;
+  add_fields(object, model, defaults, form);
+  object.remove("placement");
+  object.add("placement", tree(model.placement, form));
+  return object;
+}
+
+JsonNode trial_tree(const TrialConfig& config, Form form) {
+  const TrialConfig defaults;
+  JsonNode root = json_object();
+  root.add("schema", json_integer(kConfigSchema));
+  const auto add = [&](const char* key, JsonNode node) {
+    if (form == Form::everything || !node.members.empty()) root.add(key, std::move(node));
+  };
+  add("dataset", tree(config.dataset, form));
+  // Only sizes that are a struct's default as well can be left out: a reader of this text fills in nothing else.
+  const KnownDataset* known = find_dataset(config.dataset.name);
+  const bool same = known != nullptr && known->image_size == defaults.model.image_size &&
+                    known->channels == defaults.model.channels && known->num_classes == defaults.model.num_classes;
+  add("model", model_tree(config.model, same ? known : nullptr, form));
+  add("train", tree(config.train, form));
+  if (form == Form::everything || config.seed != defaults.seed) root.add("seed", json_natural(config.seed));
+  return root;
+}
+
+/// Drops objects left empty because all they hold does not apply.
+void drop_empty(JsonNode& node) {
+  for (JsonMember& member : node.members) drop_empty(member.value);
+  std::erase_if(node.members, [](const JsonMember& member) {
+    return member.value.is_object() && member.value.members.empty() && member.key != "placement";
+  });
+}
+
+template <class T, class Read>
+T read_text(std::string_view text, const std::string& name, Read&& read) {
+  Sources sources;
+  Problems problems;
+  const JsonNode root = parse_json(text, sources.add(name), problems);
+  PlacementRows rows;
+  const T out = read(root, rows, problems);
+  problems.throw_if_any_or_unused();
+  return out;
+}
+
+}  // namespace
+
+std::string canonical_json(const TrialConfig& config) {
+  JsonNode root = trial_tree(config, Form::changes);
+  drop_empty(root);
+  return write_json(root, JsonStyle::compact);
+}
+
+std::string canonical_model_json(const ViTConfig& model) {
+  JsonNode root = model_tree(model, nullptr, Form::changes);
+  drop_empty(root);
+  return write_json(root, JsonStyle::compact);
+}
+
+std::string trial_id(const TrialConfig& config) { return sha256_hex(canonical_json(config)); }
+
+std::string full_json(const TrialConfig& config) {
+  return write_json(trial_tree(config, Form::everything), JsonStyle::indented) + "\n";
+}
+
+TrialConfig config_from_json(std::string_view text, const std::string& name) {
+  return read_text<TrialConfig>(text, name, [](const JsonNode& root, PlacementRows& rows, Problems& problems) {
+    return read_trial(root, rows, ReadMode::canonical, problems);
+  });
+}
+
+ViTConfig model_from_json(std::string_view text, const std::string& name) {
+  return read_text<ViTConfig>(text, name, [](const JsonNode& root, PlacementRows& rows, Problems& problems) {
+    return read_model(root, rows, problems);
+  });
+}
+
+}  // namespace normlab

@@ -1,0 +1,259 @@
+#include "experiments/descriptor/field_reader.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace normlab {
+namespace {
+
+std::string number_text(double value) { return value_text(json_real(value)); }
+
+/// Why a number that is no integer was refused, with the integer it may have meant.
+std::string not_an_integer(const JsonNode& node) {
+  if (node.kind != JsonKind::real) return "expected an integer, got " + describe(node);
+  if (node.text.find_first_of(".eE") == std::string::npos) return "the integer " + describe(node) + " is too large";
+  const bool whole = std::abs(node.real) < 9e15 && std::floor(node.real) == node.real;
+  return "expected an integer, got " + describe(node) + (whole ? "; write " + value_text(node) : "");
+}
+
+}  // namespace
+
+void FieldReader::value(const JsonNode& node, const JsonPath& path, bool& out, Range) {
+  if (node.kind != JsonKind::boolean) return report(node.at, path, "expected true or false, got " + describe(node));
+  out = node.boolean;
+}
+
+template <class Number>
+void FieldReader::check_range(const JsonNode& node, const JsonPath& path, Number read, Range range, Number& out) {
+  const double number = double(read);
+  const auto refuse = [&](const char* bound, double limit) {
+    report(node.at, path, concat("must be ", bound, " ", number_text(limit), ", got ", describe(node)));
+  };
+  if (range.low_open ? number <= range.low : number < range.low)
+    refuse(range.low_open ? "above" : "at least", range.low);
+  else if (range.high_open ? number >= range.high : number > range.high)
+    refuse(range.high_open ? "below" : "at most", range.high);
+  else
+    out = read;
+}
+
+void FieldReader::value(const JsonNode& node, const JsonPath& path, std::int64_t& out, Range range) {
+  constexpr auto kMax = std::uint64_t(std::numeric_limits<std::int64_t>::max());
+  if (node.kind == JsonKind::integer) return check_range(node, path, node.integer, range, out);
+  if (node.kind != JsonKind::natural) return report(node.at, path, not_an_integer(node));
+  if (node.natural > kMax) return report(node.at, path, "the integer " + describe(node) + " is too large");
+  check_range(node, path, std::int64_t(node.natural), range, out);
+}
+
+void FieldReader::value(const JsonNode& node, const JsonPath& path, std::uint64_t& out, Range range) {
+  if (node.kind == JsonKind::integer) return report(node.at, path, "must be at least 0, got " + describe(node));
+  if (node.kind != JsonKind::natural) return report(node.at, path, not_an_integer(node));
+  check_range(node, path, node.natural, range, out);
+}
+
+void FieldReader::value(const JsonNode& node, const JsonPath& path, double& out, Range range) {
+  if (!node.is_number()) return report(node.at, path, "expected a number, got " + describe(node));
+  const double read = node.kind == JsonKind::real      ? node.real
+                      : node.kind == JsonKind::integer ? double(node.integer)
+                                                       : double(node.natural);
+  if (!std::isfinite(read)) return report(node.at, path, "expected a finite number, got " + describe(node));
+  check_range(node, path, read == 0 ? 0.0 : read, range, out);  // -0.0 would be another trial
+}
+
+void FieldReader::value(const JsonNode& node, const JsonPath& path, std::string& out, Range) {
+  if (!node.is_string()) return report(node.at, path, "expected a string, got " + describe(node));
+  out = node.text;
+}
+
+void FieldReader::value(const JsonNode& node, const JsonPath& path, std::array<std::int64_t, 2>& out, Range range) {
+  if (node.kind != JsonKind::array) {
+    value(node, path, out[0], range);
+    out[1] = out[0];
+    return;
+  }
+  if (node.items.size() != 2)
+    return report(node.at, path, concat("expected a number or [height, width], got ", node.items.size(), " numbers"));
+  value(node.items[0], JsonPath{&path, "0", &node.items[0].at}, out[0], range);
+  value(node.items[1], JsonPath{&path, "1", &node.items[1].at}, out[1], range);
+}
+
+void FieldReader::value(const JsonNode& node, const JsonPath& path, NormSpec& out, Range) {
+  NormKind kind{};
+  const auto read_kind = [&](const JsonNode& word, const JsonPath& at) {
+    const std::size_t before = reported_;
+    value(word, at, kind, {});
+    if (reported_ == before) out = norm_of(kind);
+  };
+  if (node.is_string()) return read_kind(node, path);
+  if (!node.is_object())
+    return report(node.at, path, "expected a kind of norm or an object with \"kind\", got " + describe(node));
+  // Without a kind, the object changes settings of the norm that the base has here.
+  if (const JsonMember* given = node.find("kind"))
+    read_kind(given->value, JsonPath{&path, "kind", &given->value.at});
+  else if (out.kind == NormKind::none)
+    return report(node.at, path, "there is no norm here; give its \"kind\"");
+  object(node, path, out);
+}
+
+void FieldReader::value(const JsonNode& node, const JsonPath& path, LayerScale& out, Range) {
+  if (node.is_string()) {
+    out = {};
+    return value(node, path, out.kind, {});
+  }
+  if (node.is_object() && node.find("kind") != nullptr) out = {};
+  object(node, path, out, {"init"});
+  const JsonMember* init = node.find("init");
+  if (init == nullptr) return;
+  const JsonPath here{&path, "init", &init->value.at};
+  if (out.kind == LayerScaleKind::none) return report(init->key_at, here, "there is no layer_scale; give its \"kind\"");
+  out.auto_init = init->value.is_string() && init->value.text == "auto";
+  out.init = 0.0;
+  if (out.auto_init) return;
+  if (!init->value.is_number())
+    return report(init->value.at, here, "expected a number or \"auto\", got " + describe(init->value));
+  value(init->value, here, out.init, {});
+}
+
+void FieldReader::value(const JsonNode& node, const JsonPath& path, InitGain& out, Range) {
+  if (!node.is_number() && !(node.is_string() && node.text == "sub_ln"))
+    return report(node.at, path, "expected a number or \"sub_ln\", got " + describe(node));
+  out = {};
+  if (node.is_string())
+    out.sub_ln = true;
+  else
+    value(node, path, out.value, kPositive);
+}
+
+void FieldReader::value(const JsonNode& node, const JsonPath& path, Placement& out, Range) {
+  const auto row = [&](const JsonNode& name, const JsonPath& at) {
+    if (!name.is_string()) return report(name.at, at, "expected the name of a placement, got " + describe(name));
+    if (const auto user = rows_.rows_.find(name.text); user != rows_.rows_.end()) {
+      if (user->second.state == PlacementRows::State::reading)
+        return report(name.at, at, "placement \"" + name.text + "\" is based on itself");
+      rows_.read(user->second, problems_);
+      out = user->second.placement;
+    } else if (const NamedPlacement* named = find_placement(name.text)) {
+      out = named->placement;
+    } else {
+      report(name.at, at, unknown_word("placement", name.text, rows_.names()));
+    }
+  };
+  if (node.is_string()) return row(node, path);
+  if (!node.is_object())
+    return report(node.at, path, "expected a placement's name or an object of sites, got " + describe(node));
+  out = {};
+  if (const JsonMember* base = node.find("base")) row(base->value, JsonPath{&path, "base", &base->value.at});
+  object(node, path, out, {"base"});
+  if (const JsonMember* merge = node.find("merge"); merge != nullptr && out.merge.kind != NormKind::none)
+    report(merge->key_at, JsonPath{&path, "merge", &merge->key_at}, "merge is a site of Swin; a ViT has none");
+}
+
+void FieldReader::variant(const JsonNode& node, const JsonPath& path, ViTConfig& out) {
+  if (!node.is_string()) return report(node.at, path, "expected a word as \"S/16\", got " + describe(node));
+  const std::size_t slash = node.text.find('/');
+  const std::string name = node.text.substr(0, slash);
+  const auto* found =
+      std::find_if(std::begin(kVariants), std::end(kVariants), [&](const Variant& v) { return v.name == name; });
+  if (found == std::end(kVariants)) return report(node.at, path, unknown_word("variant", name, {"Ti", "S", "B", "L"}));
+  const std::string patch = slash == std::string::npos ? "" : node.text.substr(slash + 1);
+  std::int64_t size = 0;
+  const auto [end, error] = std::from_chars(patch.data(), patch.data() + patch.size(), size);
+  if (error != std::errc() || end != patch.data() + patch.size() || size < 1)
+    return report(node.at, path, concat("expected a patch size after the slash, as in \"", name, "/16\""));
+  out.embed_dim = found->embed_dim;
+  out.depth = found->depth;
+  out.num_heads = found->num_heads;
+  out.patch_size = size;
+}
+
+void FieldReader::value(const JsonNode& node, const JsonPath& path, ViTConfig& out, Range) {
+  const auto child = [&](const JsonMember& member) { return JsonPath{&path, member.key, &member.value.at}; };
+  if (const JsonMember* kind = node.find("kind");
+      kind != nullptr && !(kind->value.is_string() && kind->value.text == "vit"))
+    report(kind->value.at, child(*kind), "expected \"vit\", got " + describe(kind->value));
+  if (const JsonMember* given = node.find("variant")) variant(given->value, child(*given), out);
+  object(node, path, out, {"kind", "variant", "layer_scale"});
+  if (node.find("mlp_dim") == nullptr) out.mlp_dim = defaults_beside(out).mlp_dim;
+  if (const JsonMember* scale = node.find("layer_scale")) {
+    if (out.placement.layer_scale.kind != LayerScaleKind::none)
+      return report(scale->key_at, JsonPath{&path, scale->key, &scale->key_at},
+                    "the placement has a layer_scale already; give it in one place");
+    value(scale->value, child(*scale), out.placement.layer_scale, {});
+  }
+  // Has no meaning without a class token, and would tell equal trials apart.
+  if (out.pool != Pool::token) out.placement.stem.posembed_out_includes_class = true;
+}
+
+void FieldReader::value(const JsonNode& node, const JsonPath& path, DatasetConfig& out, Range) {
+  const JsonMember* directory = nullptr;
+  if (node.is_string()) {
+    out.name = node.text;
+  } else {
+    directory = node.find("path");
+    // A dataset given by its folder alone is labelled by it.
+    if (directory != nullptr && node.find("name") == nullptr && directory->value.is_string())
+      out.name = directory->value.text;
+    object(node, path, out);
+  }
+  if (out.path == out.name) out.path.clear();
+  if (out.name.empty()) report(node.at, path, "a dataset needs a name or a path");
+  if (out.layout != DatasetLayout::known || find_dataset(out.name) != nullptr) return;
+  std::vector<std::string_view> names;
+  for (const KnownDataset& dataset : kKnownDatasets) names.push_back(dataset.name);
+  const JsonMember* name = node.find("name");
+  const JsonMember* at = name != nullptr ? name : directory;
+  const JsonPath here{at != nullptr ? &path : path.parent, at != nullptr ? std::string_view(at->key) : path.key,
+                      at != nullptr ? &at->value.at : path.at};
+  report(at != nullptr ? at->value.at : node.at, here,
+         unknown_word("dataset", out.name, names) +
+             "; for one of your own give \"path\" and \"layout\" (webdataset, cifar)");
+}
+
+void FieldReader::refuse_both(const JsonNode& node, const JsonPath& path, std::string_view a, std::string_view b) {
+  const JsonMember* first = node.find(a);
+  const JsonMember* second = node.find(b);
+  const JsonMember* later = second;
+  if (first->key_at.source == second->key_at.source &&
+      std::tie(first->key_at.line, first->key_at.column) > std::tie(second->key_at.line, second->key_at.column))
+    later = first;
+  report(later->key_at, JsonPath{&path, later->key, &later->key_at},
+         concat(later == first ? b : a, " is given too; leave one of them out"));
+}
+
+void FieldReader::value(const JsonNode& node, const JsonPath& path, TrainConfig& out, Range) {
+  object(node, path, out);
+  if (out.steps == 0) return;
+  if (node.find("epochs") != nullptr) refuse_both(node, path, "epochs", "steps");
+  out.epochs = TrainConfig{}.epochs;
+}
+
+void FieldReader::value(const JsonNode& node, const JsonPath& path, ScheduleConfig& out, Range) {
+  object(node, path, out);
+  if (out.warmup_steps == 0) return;
+  const JsonMember* epochs = node.find("warmup_epochs");
+  if (epochs != nullptr) refuse_both(node, path, "warmup_epochs", "warmup_steps");
+  out.warmup_epochs = 0;
+}
+
+std::string FieldReader::why_meaningless(const NormSpec& spec, std::string_view key) {
+  return concat("a norm of kind ", to_string(spec.kind), " has no ", key);
+}
+std::string FieldReader::why_meaningless(const StemSites&, std::string_view) {
+  return "there is no norm at posembed_out";
+}
+std::string FieldReader::why_meaningless(const ViTConfig&, std::string_view) {
+  return "only a class token (pool token) among learned positions can have one";
+}
+std::string FieldReader::why_meaningless(const DatasetConfig& dataset, std::string_view key) {
+  return dataset.name == "shapes" ? concat("shapes is generated and has no ", key)
+                                  : concat("only shapes is generated; ", dataset.name, " has no ", key);
+}
+std::string FieldReader::why_meaningless(const OptimizerConfig& optimizer, std::string_view key) {
+  return concat(word_of(optimizer.name), " has no ", key);
+}
+std::string FieldReader::why_meaningless(const ScheduleConfig&, std::string_view key) {
+  return key == "final_lr" ? "a constant schedule has no final_lr" : "warmup_steps is given too";
+}
+
+}  // namespace normlab

@@ -1,0 +1,115 @@
+// The strict reader of one value, by its C++ type, and of an object, by its field table.
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "core/error.h"
+#include "experiments/descriptor/fields.h"
+#include "experiments/descriptor/reader.h"
+#include "experiments/descriptor/suggest.h"
+
+namespace normlab {
+
+class FieldReader {
+ public:
+  FieldReader(PlacementRows& rows, Problems& problems) : rows_(rows), problems_(problems) {}
+
+  std::size_t reported() const { return reported_; }
+  void report(const Position& at, const JsonPath& path, const std::string& what) {
+    ++reported_;
+    problems_.add(at, path.pointer(), what);
+  }
+
+  /// Reads the members of `node` into `out`; keys in `others` are the caller's.
+  template <class T>
+  void object(const JsonNode& node, const JsonPath& path, T& out, std::initializer_list<std::string_view> others = {}) {
+    if (!node.is_object()) return report(node.at, path, "expected an object, got " + describe(node));
+    for (const JsonMember& member : node.members) {
+      bool known = std::find(others.begin(), others.end(), member.key) != others.end();
+      for_each_field<T>([&](const auto& field) {
+        if (field.key != member.key) return;
+        known = true;
+        value(member.value, JsonPath{&path, member.key, &member.value.at}, out.*field.member, field.range);
+      });
+      if (!known) report_unknown_key<T>(member, path, others);
+    }
+    if constexpr (kHasConditions<T>) drop_meaningless(node, path, out);
+  }
+
+  void value(const JsonNode& node, const JsonPath& path, bool& out, Range);
+  void value(const JsonNode& node, const JsonPath& path, std::int64_t& out, Range range);
+  void value(const JsonNode& node, const JsonPath& path, std::uint64_t& out, Range range);
+  void value(const JsonNode& node, const JsonPath& path, double& out, Range range);
+  void value(const JsonNode& node, const JsonPath& path, std::string& out, Range);
+  void value(const JsonNode& node, const JsonPath& path, std::array<std::int64_t, 2>& out, Range range);
+  void value(const JsonNode& node, const JsonPath& path, NormSpec& out, Range);
+  void value(const JsonNode& node, const JsonPath& path, LayerScale& out, Range);
+  void value(const JsonNode& node, const JsonPath& path, InitGain& out, Range);
+  void value(const JsonNode& node, const JsonPath& path, Placement& out, Range);
+  void value(const JsonNode& node, const JsonPath& path, ViTConfig& out, Range);
+  void value(const JsonNode& node, const JsonPath& path, DatasetConfig& out, Range);
+  void value(const JsonNode& node, const JsonPath& path, TrainConfig& out, Range);
+  void value(const JsonNode& node, const JsonPath& path, ScheduleConfig& out, Range);
+
+  template <class T>
+  requires std::is_enum_v<T>
+  void value(const JsonNode& node, const JsonPath& path, T& out, Range) {
+    constexpr auto kWords = words_of<T>();
+    if (!node.is_string()) return report(node.at, path, "expected a word, got " + describe(node));
+    const auto found = std::find(kWords.begin(), kWords.end(), node.text);
+    if (found == kWords.end())
+      return report(node.at, path, unknown_word("word", node.text, {kWords.begin(), kWords.end()}));
+    out = T(found - kWords.begin());
+  }
+
+  template <class T>
+  requires std::is_class_v<T>
+  void value(const JsonNode& node, const JsonPath& path, T& out, Range) { object(node, path, out); }
+
+ private:
+  template <class T>
+  static constexpr bool kHasConditions =
+      std::is_same_v<T, NormSpec> || std::is_same_v<T, StemSites> || std::is_same_v<T, ViTConfig> ||
+      std::is_same_v<T, DatasetConfig> || std::is_same_v<T, OptimizerConfig> || std::is_same_v<T, ScheduleConfig>;
+
+  template <class T>
+  void report_unknown_key(const JsonMember& member, const JsonPath& path,
+                          std::initializer_list<std::string_view> others) {
+    std::vector<std::string_view> keys(others);
+    for_each_field<T>([&](const auto& field) { keys.push_back(field.key); });
+    report(member.key_at, JsonPath{&path, member.key, &member.key_at}, unknown_key(member.key, keys));
+  }
+
+  template <class T>
+  void drop_meaningless(const JsonNode& node, const JsonPath& path, T& out) {
+    const T defaults = defaults_beside(out);
+    for_each_field<T>([&](const auto& field) {
+      const bool meant = applies(out, field.key);
+      if (!meant) out.*field.member = defaults.*field.member;
+      const JsonMember* given = node.find(field.key);
+      if (given == nullptr) return;
+      if (meant) return problems_.used(given->key_at);
+      const JsonPath here{&path, given->key, &given->key_at};
+      problems_.unused(given->key_at, here.pointer(), why_meaningless(out, field.key));
+    });
+  }
+
+  static std::string why_meaningless(const NormSpec& spec, std::string_view key);
+  static std::string why_meaningless(const StemSites&, std::string_view key);
+  static std::string why_meaningless(const ViTConfig&, std::string_view key);
+  static std::string why_meaningless(const DatasetConfig& dataset, std::string_view key);
+  static std::string why_meaningless(const OptimizerConfig& optimizer, std::string_view key);
+  static std::string why_meaningless(const ScheduleConfig&, std::string_view key);
+
+  template <class Number>
+  void check_range(const JsonNode& node, const JsonPath& path, Number read, Range range, Number& out);
+  void refuse_both(const JsonNode& node, const JsonPath& path, std::string_view a, std::string_view b);
+  void variant(const JsonNode& node, const JsonPath& path, ViTConfig& out);
+
+  PlacementRows& rows_;
+  Problems& problems_;
+  std::size_t reported_ = 0;
+};
+
+}  // namespace normlab

@@ -1,0 +1,215 @@
+// The grammar, the numbers and the escapes are nlohmann's; this file adds where each token stood, and refuses what that
+// parser lets pass: duplicate keys, a byte order mark, invalid UTF-8 in comments, NUL bytes (it takes one for the end).
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+
+#include "core/error.h"
+#include "experiments/descriptor/json_tree.h"
+#include "experiments/descriptor/problems.h"
+
+namespace normlab {
+namespace {
+
+/// Walks the text once, token by token, in step with the parser's events.
+class Cursor {
+ public:
+  Cursor(std::string_view text, const Source* source) : text_(text), source_(source) {}
+
+  Position position() const { return {source_, line_, column_, nullptr}; }
+
+  void advance_to(std::size_t end) {
+    for (; offset_ < end && offset_ < text_.size(); ++offset_) {
+      const bool newline = text_[offset_] == '\n';
+      line_ += newline ? 1 : 0;
+      column_ = newline ? 1 : column_ + 1;
+    }
+  }
+
+  /// Moves to the first byte of the next token, but not beyond `limit`.
+  void skip_to_token(std::size_t limit) {
+    while (offset_ < limit && offset_ < text_.size()) {
+      const std::string_view rest = text_.substr(offset_);
+      std::size_t length = 0;
+      if (rest.substr(0, 2) == "//") length = std::min(rest.find('\n'), rest.size());
+      if (rest.substr(0, 2) == "/*") {
+        const std::size_t end = rest.find("*/", 2);
+        length = end == std::string_view::npos ? rest.size() : end + 2;
+      }
+      if (length == 0 && std::string_view(" \t\r\n,:").find(rest[0]) != std::string_view::npos) length = 1;
+      if (length == 0) return;
+      advance_to(std::min(offset_ + length, limit));
+    }
+  }
+
+  /// Moves past the token that stands here.
+  void pass_token() {
+    const std::string_view rest = text_.substr(std::min(offset_, text_.size()));
+    std::size_t length = 1;
+    if (!rest.empty() && rest[0] == '"') {
+      while (length < rest.size() && rest[length] != '"') length += rest[length] == '\\' ? 2 : 1;
+      ++length;
+    } else if (!rest.empty() && std::string_view("{}[]").find(rest[0]) == std::string_view::npos) {
+      length = rest.find_first_not_of("+-.0123456789abcdefghijklmnopqrstuvwxyzE");  // numbers, true, false, null
+      if (length == std::string_view::npos) length = rest.size();
+    }
+    advance_to(offset_ + length);
+  }
+
+ private:
+  std::string_view text_;
+  const Source* source_;
+  std::size_t offset_ = 0;
+  std::uint32_t line_ = 1, column_ = 1;
+};
+
+[[noreturn]] void fail(const Position& at, const std::string& what) { throw InputError(to_string(at) + ": " + what); }
+
+/// Receives the parser's events.
+class TreeBuilder {
+ public:
+  TreeBuilder(std::string_view text, const Source* source, Problems& problems)
+      : cursor_(text, source), problems_(problems) {}
+
+  JsonNode take() { return std::move(root_); }
+
+  bool null() { return value({}); }
+  bool boolean(bool v) { return value(json_bool(v)); }
+  bool number_integer(std::int64_t v) { return value(json_integer(v)); }
+  bool number_unsigned(std::uint64_t v) { return value(json_natural(v)); }
+  bool number_float(double v, const std::string& raw) {
+    JsonNode node = json_real(v);
+    node.text = raw;
+    return value(std::move(node));
+  }
+  bool string(std::string& v) { return value(json_string(std::move(v))); }
+  bool binary(nlohmann::json::binary_t&) { return false; }
+  bool start_object(std::size_t) { return open(json_object()); }
+  bool start_array(std::size_t) { return open(json_array()); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+
+  bool key(std::string& name) {
+    key_at_ = next();
+    Open& object = stack_.back();
+    object.duplicate = !object.keys.insert(name).second;
+    if (object.duplicate) problems_.add(key_at_, pointer() + "/" + pointer_step(name), "this key was given before");
+    key_ = std::move(name);
+    return true;
+  }
+
+  bool parse_error(std::size_t bytes_read, const std::string&, const nlohmann::json::exception& error) {
+    cursor_.skip_to_token(bytes_read > 0 ? bytes_read - 1 : 0);
+    std::string what = error.what();
+    // "[json.exception.parse_error.101] parse error at line 1, column 5: syntax error while ..."
+    if (const std::size_t end = what.find(": "); end != std::string::npos) what.erase(0, end + 2);
+    fail(cursor_.position(), what);
+  }
+
+ private:
+  struct Open {
+    JsonNode* node;
+    std::unordered_set<std::string> keys{};
+    bool duplicate = false;
+    JsonNode ignored{};  // holds the value of a duplicate key
+    std::string name{};
+  };
+
+  Position next() {
+    cursor_.skip_to_token(std::string_view::npos);
+    const Position at = cursor_.position();
+    cursor_.pass_token();
+    return at;
+  }
+
+  JsonNode* place(JsonNode node) {
+    node.at = next();
+    if (stack_.empty()) {
+      root_ = std::move(node);
+      return &root_;
+    }
+    Open& parent = stack_.back();
+    if (!parent.node->is_object()) return &parent.node->items.emplace_back(std::move(node));
+    if (parent.duplicate) return &(parent.ignored = std::move(node));
+    return &parent.node->members.emplace_back(JsonMember{key_, key_at_, std::move(node)}).value;
+  }
+
+  bool value(JsonNode node) {
+    place(std::move(node));
+    return true;
+  }
+
+  bool open(JsonNode node) {
+    std::string name;
+    if (!stack_.empty())
+      name = stack_.back().node->is_object() ? key_ : std::to_string(stack_.back().node->items.size());
+    JsonNode* placed = place(std::move(node));
+    if (stack_.size() >= kMaxJsonDepth) fail(placed->at, concat("more than ", kMaxJsonDepth, " levels"));
+    stack_.push_back({placed});
+    stack_.back().name = std::move(name);
+    return true;
+  }
+
+  bool close() {
+    next();
+    stack_.pop_back();
+    return true;
+  }
+
+  std::string pointer() const {
+    std::string out;
+    for (std::size_t i = 1; i < stack_.size(); ++i) out += "/" + pointer_step(stack_[i].name);
+    return out;
+  }
+
+  Cursor cursor_;
+  Problems& problems_;
+  JsonNode root_;
+  std::deque<Open> stack_;  // a deque: nodes of `ignored` values are pointed to
+  std::string key_;
+  Position key_at_{};
+};
+
+/// Offset of the first byte that is not valid UTF-8, or npos.
+std::size_t find_invalid_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto byte = [&](std::size_t k) {
+      return i + k < text.size() ? unsigned(static_cast<unsigned char>(text[i + k])) : 0u;
+    };
+    const auto tail = [&](std::size_t k) { return (byte(k) & 0xC0u) == 0x80u; };
+    const unsigned first = byte(0);
+    std::size_t length = 0;
+    if (first < 0x80) length = 1;
+    if (first >= 0xC2 && first <= 0xDF && tail(1)) length = 2;
+    // Not the long spellings of small numbers, not the halves of surrogate pairs, nothing beyond U+10FFFF.
+    if (first >= 0xE0 && first <= 0xEF && tail(1) && tail(2) && (first != 0xE0 || byte(1) >= 0xA0) &&
+        (first != 0xED || byte(1) < 0xA0))
+      length = 3;
+    if (first >= 0xF0 && first <= 0xF4 && tail(1) && tail(2) && tail(3) && (first != 0xF0 || byte(1) >= 0x90) &&
+        (first != 0xF4 || byte(1) < 0x90))
+      length = 4;
+    if (length == 0) return i;
+    i += length;
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace
+
+JsonNode parse_json(std::string_view text, const Source* source, Problems& problems) {
+  const auto refuse = [&](std::size_t offset, const std::string& what) {
+    if (offset == std::string_view::npos) return;
+    Cursor cursor(text, source);
+    cursor.advance_to(offset);
+    fail(cursor.position(), what);
+  };
+  if (text.size() > kMaxJsonBytes) refuse(0, concat(text.size(), " bytes; at most ", kMaxJsonBytes, " are read"));
+  if (text.substr(0, 3) == "\xEF\xBB\xBF") refuse(0, "begins with a byte order mark; save it as UTF-8 without one");
+  refuse(text.find('\0'), "a NUL byte");
+  refuse(find_invalid_utf8(text), "not valid UTF-8");
+  TreeBuilder builder(text, source, problems);
+  nlohmann::json::sax_parse(text, &builder, nlohmann::json::input_format_t::json, /*strict=*/true,
+                            /*ignore_comments=*/true);
+  return builder.take();
+}
+
+}  // namespace normlab

@@ -1,0 +1,217 @@
+#include "experiments/descriptor/json_tree.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+namespace normlab {
+
+const JsonMember* JsonNode::find(std::string_view key) const {
+  for (const JsonMember& member : members)
+    if (member.key == key) return &member;
+  return nullptr;
+}
+
+JsonMember* JsonNode::find(std::string_view key) {
+  for (JsonMember& member : members)
+    if (member.key == key) return &member;
+  return nullptr;
+}
+
+JsonNode& JsonNode::add(std::string key, JsonNode value) {
+  const Position at_value = value.at;
+  return members.emplace_back(JsonMember{std::move(key), at_value, std::move(value)}).value;
+}
+
+bool JsonNode::remove(std::string_view key) {
+  return std::erase_if(members, [&](const JsonMember& member) { return member.key == key; }) > 0;
+}
+
+namespace {
+
+JsonNode node_of(JsonKind kind) {
+  JsonNode node;
+  node.kind = kind;
+  return node;
+}
+
+}  // namespace
+
+JsonNode json_bool(bool value) {
+  JsonNode node = node_of(JsonKind::boolean);
+  node.boolean = value;
+  return node;
+}
+
+JsonNode json_integer(std::int64_t value) {
+  if (value >= 0) return json_natural(std::uint64_t(value));
+  JsonNode node = node_of(JsonKind::integer);
+  node.integer = value;
+  return node;
+}
+
+JsonNode json_natural(std::uint64_t value) {
+  JsonNode node = node_of(JsonKind::natural);
+  node.natural = value;
+  return node;
+}
+
+JsonNode json_real(double value) {
+  JsonNode node = node_of(JsonKind::real);
+  node.real = value;
+  return node;
+}
+
+JsonNode json_string(std::string value) {
+  JsonNode node = node_of(JsonKind::string);
+  node.text = std::move(value);
+  return node;
+}
+
+JsonNode json_array(std::vector<JsonNode> items) {
+  JsonNode node = node_of(JsonKind::array);
+  node.items = std::move(items);
+  return node;
+}
+
+JsonNode json_object() { return node_of(JsonKind::object); }
+
+std::string shortest_real(double value) {
+  char buffer[32];
+  std::string text(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+namespace {
+
+void write_string(std::string& out, const std::string& text) {
+  // Trees hold valid UTF-8: the parser checked it, or the program made it. A path from a command line may not.
+  out += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+template <class Real>
+void write_scalar(std::string& out, const JsonNode& node, Real&& real) {
+  switch (node.kind) {
+    case JsonKind::null:
+      out += "null";
+      return;
+    case JsonKind::boolean:
+      out += node.boolean ? "true" : "false";
+      return;
+    case JsonKind::integer:
+      out += std::to_string(node.integer);
+      return;
+    case JsonKind::natural:
+      out += std::to_string(node.natural);
+      return;
+    case JsonKind::real:
+      out += real(node.real);
+      return;
+    case JsonKind::string:
+      write_string(out, node.text);
+      return;
+    case JsonKind::array:
+    case JsonKind::object:
+      return;
+  }
+}
+
+template <class Real>
+void write_compact(std::string& out, const JsonNode& node, Real&& real) {
+  if (node.kind == JsonKind::array) {
+    out += '[';
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      if (i > 0) out += ',';
+      write_compact(out, node.items[i], real);
+    }
+    out += ']';
+  } else if (node.kind == JsonKind::object) {
+    // Bytes of UTF-8 sort as their code points do.
+    std::vector<const JsonMember*> sorted;
+    for (const JsonMember& member : node.members) sorted.push_back(&member);
+    std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) { return a->key < b->key; });
+    out += '{';
+    for (std::size_t i = 0; i < sorted.size(); ++i) {
+      if (i > 0) out += ',';
+      write_string(out, sorted[i]->key);
+      out += ':';
+      write_compact(out, sorted[i]->value, real);
+    }
+    out += '}';
+  } else {
+    write_scalar(out, node, real);
+  }
+}
+
+void write_indented(std::string& out, const JsonNode& node, std::size_t depth) {
+  const bool object = node.is_object();
+  const std::size_t count = object ? node.members.size() : node.items.size();
+  const bool leaves = std::none_of(node.items.begin(), node.items.end(), [](const JsonNode& item) {
+    return item.kind == JsonKind::array || item.is_object();
+  });
+  if (!object && node.kind != JsonKind::array) return write_scalar(out, node, shortest_real);
+  if (count == 0 || (!object && leaves)) return write_compact(out, node, shortest_real);
+  out += object ? '{' : '[';
+  for (std::size_t i = 0; i < count; ++i) {
+    out += i > 0 ? ",\n" : "\n";
+    out.append(2 * depth + 2, ' ');
+    if (object) {
+      write_string(out, node.members[i].key);
+      out += ": ";
+    }
+    write_indented(out, object ? node.members[i].value : node.items[i], depth + 1);
+  }
+  out += '\n';
+  out.append(2 * depth, ' ');
+  out += object ? '}' : ']';
+}
+
+}  // namespace
+
+std::string write_json(const JsonNode& node, JsonStyle style) {
+  std::string out;
+  if (style == JsonStyle::compact)
+    write_compact(out, node, shortest_real);
+  else
+    write_indented(out, node, 0);
+  return out;
+}
+
+std::string value_text(const JsonNode& node) {
+  std::string out;
+  write_compact(out, node, [](double value) {
+    std::string text = shortest_real(value);
+    if (value == double(std::int64_t(value < 9e15 && value > -9e15 ? value : 0.5))) {
+      text = std::to_string(std::int64_t(value));  // a whole number reads the same with and without a point
+    }
+    return text;
+  });
+  return out;
+}
+
+std::string describe(const JsonNode& node) {
+  constexpr std::size_t kLongest = 40;
+  if (node.is_object()) return "an object";
+  if (node.kind == JsonKind::array) return "a list";
+  std::string text = node.kind == JsonKind::real && !node.text.empty() ? node.text : value_text(node);
+  if (text.size() <= kLongest) return text;
+  std::size_t cut = kLongest;
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;  // not inside a character
+  return text.substr(0, cut) + "...";
+}
+
+std::string pointer_step(std::string_view key) {
+  std::string out;
+  for (const char c : key) {
+    if (c == '~')
+      out += "~0";
+    else if (c == '/')
+      out += "~1";
+    else
+      out += c;
+  }
+  return out;
+}
+
+}  // namespace normlab

@@ -1,0 +1,111 @@
+// A JSON document in which every key and every value knows where it was written. Comments are allowed; everything else
+// that strict JSON forbids is an error.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace normlab {
+
+class Problems;
+
+/// Where text came from: a file, or `--set path=value`, which has no lines.
+struct Source {
+  std::string name;
+  std::size_t order = 0;  // problems are listed in this order
+  bool has_lines = true;
+};
+
+/// Line and column are 1-based and count bytes; they point at the token's first byte.
+struct Position {
+  const Source* source = nullptr;
+  std::uint32_t line = 1, column = 1;
+  const std::string* pointer = nullptr;  // the JSON pointer there, where it is not the value's place in the tree
+};
+
+/// Owns what positions point to; outlives every tree made with it.
+class Sources {
+ public:
+  const Source* add(std::string name, bool has_lines = true) {
+    sources_.push_back({std::move(name), sources_.size(), has_lines});
+    return &sources_.back();
+  }
+  const std::string* keep(std::string pointer) { return &pointers_.emplace_back(std::move(pointer)); }
+  const std::deque<Source>& all() const { return sources_; }
+
+ private:
+  std::deque<Source> sources_;
+  std::deque<std::string> pointers_;
+};
+
+/// integer: negative; natural: zero and above, up to 2^64 - 1; real: anything with a point or an exponent, or beyond
+/// those ranges.
+enum class JsonKind : std::uint8_t { null, boolean, integer, natural, real, string, array, object };
+
+struct JsonMember;
+
+struct JsonNode {
+  JsonKind kind = JsonKind::null;
+  bool boolean = false;
+  std::int64_t integer = 0;
+  std::uint64_t natural = 0;
+  double real = 0;
+  std::string text;                 // a string's value, or a real number as it was written
+  std::vector<JsonNode> items;      // array
+  std::vector<JsonMember> members;  // object, in file order
+  Position at{};
+
+  bool is_object() const { return kind == JsonKind::object; }
+  bool is_string() const { return kind == JsonKind::string; }
+  bool is_number() const { return kind == JsonKind::integer || kind == JsonKind::natural || kind == JsonKind::real; }
+  /// The member of that key, or nullptr.
+  const JsonMember* find(std::string_view key) const;
+  JsonMember* find(std::string_view key);
+  /// Adds a member at the end; `key` must be new.
+  JsonNode& add(std::string key, JsonNode value);
+  bool remove(std::string_view key);
+};
+
+struct JsonMember {
+  std::string key;
+  Position key_at{};
+  JsonNode value;
+};
+
+JsonNode json_bool(bool value);
+JsonNode json_integer(std::int64_t value);
+JsonNode json_natural(std::uint64_t value);
+JsonNode json_real(double value);
+JsonNode json_string(std::string value);
+JsonNode json_array(std::vector<JsonNode> items = {});
+JsonNode json_object();
+
+inline constexpr std::size_t kMaxJsonBytes = std::size_t(1) << 20;
+inline constexpr std::size_t kMaxJsonDepth = 64;
+
+/// Reads one document. A syntax error, a byte order mark, invalid UTF-8, a NUL byte, more than kMaxJsonDepth levels or
+/// kMaxJsonBytes bytes: InputError "name:line:column: ...". Duplicate keys go to `problems`, and the first one stays.
+JsonNode parse_json(std::string_view text, const Source* source, Problems& problems);
+
+/// `compact`: keys sorted by code point, no spaces; otherwise two spaces a level, keys in the tree's order.
+enum class JsonStyle : std::uint8_t { compact, indented };
+std::string write_json(const JsonNode& node, JsonStyle style);
+
+/// The shortest decimal that reads back as the same double; always with a point or an exponent.
+std::string shortest_real(double value);
+
+/// Compact text that is equal for equal values, however a number is spelt: 500, 5e2 and 500.0 give one text.
+std::string value_text(const JsonNode& node);
+
+/// "object", "string", ... for messages, with the value where it is short.
+std::string describe(const JsonNode& node);
+
+/// A key as one step of a JSON pointer: "~" and "/" escaped.
+std::string pointer_step(std::string_view key);
+
+}  // namespace normlab

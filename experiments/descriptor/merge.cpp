@@ -1,0 +1,187 @@
+#include "experiments/descriptor/merge.h"
+
+#include <cstring>
+#include <fstream>
+
+#include "core/error.h"
+#include "experiments/descriptor/fields.h"
+
+namespace normlab {
+namespace {
+
+std::string join(std::string_view path, std::string_view key) {
+  return path.empty() ? std::string(key) : concat(path, ".", key);
+}
+
+/// Objects that are one value.
+bool replaced_whole(std::string_view path) {
+  return path == "model.placement" || path == "model.layer_scale" || path == "sweep" || path == "baseline" ||
+         path.substr(0, 11) == "placements.";
+}
+
+/// The key that a bare word at this path is short for, or "".
+std::string_view key_of_word(std::string_view path) {
+  if (path == "dataset") return "name";
+  if (path == "model.placement") return "base";
+  if (path == "model.layer_scale" || is_within(path, "model.placement")) return "kind";
+  return {};
+}
+
+void open_word(JsonNode& node, std::string_view path) {
+  const std::string_view key = key_of_word(path);
+  if (!node.is_string() || key.empty()) return;
+  JsonNode object = json_object();
+  object.at = node.at;
+  object.add(std::string(key), std::move(node));
+  node = std::move(object);
+}
+
+bool is_zero(const JsonNode& node) { return node.kind == JsonKind::natural && node.natural == 0; }
+
+/// `key` is about to be set to `value` in the object at `path`.
+void remove_rival(JsonNode& object, std::string_view path, std::string_view key, const JsonNode& value) {
+  if (is_zero(value)) return;
+  for (const Exclusive& pair : kExclusive) {
+    if (pair.object != path) continue;
+    if (pair.a == key) object.remove(pair.b);
+    if (pair.b == key) object.remove(pair.a);
+  }
+}
+
+void merge_over(JsonNode& base, const JsonNode& child, std::string_view path) {
+  for (const JsonMember& member : child.members) remove_rival(base, path, member.key, member.value);
+  for (const JsonMember& member : child.members) {
+    JsonMember* existing = base.find(member.key);
+    if (existing == nullptr) {
+      base.members.push_back(member);
+      continue;
+    }
+    const std::string inner = join(path, member.key);
+    if (member.value.is_object()) open_word(existing->value, inner);
+    if (member.value.is_object() && existing->value.is_object() && !replaced_whole(inner))
+      merge_over(existing->value, member.value, inner);
+    else
+      *existing = member;
+  }
+}
+
+/// A member on the way of a path: an object is made where nothing is.
+JsonNode& step_into(JsonNode& node, const std::string& path, std::string_view key, const Position& at) {
+  if (JsonMember* existing = node.find(key)) {
+    open_word(existing->value, path);
+    return existing->value;
+  }
+  JsonNode made = json_object();
+  made.at = at;
+  if (path == "model.placement") {
+    JsonNode base = json_string("pre_pre");  // the placement of a model that names none
+    base.at = at;
+    made.add("base", base);
+  }
+  return node.add(std::string(key), made);
+}
+
+}  // namespace
+
+bool is_within(std::string_view path, std::string_view prefix) {
+  return path.substr(0, prefix.size()) == prefix && (path.size() == prefix.size() || path[prefix.size()] == '.');
+}
+
+void merge_over(JsonNode& base, const JsonNode& child) { merge_over(base, child, ""); }
+
+bool set_path(JsonNode& root, std::string_view path, const JsonNode& value, const Position& key_at,
+              Problems& problems) {
+  JsonNode* node = &root;
+  std::string so_far;
+  for (std::string_view rest = path;;) {
+    const std::size_t dot = rest.find('.');
+    const std::string_view key = rest.substr(0, dot);
+    const std::string pointer = key_at.pointer != nullptr ? *key_at.pointer : "/" + pointer_step(path);
+    if (key.empty()) return problems.add(key_at, pointer, "a path has a key on each side of a point"), false;
+    if (!node->is_object())
+      return problems.add(key_at, pointer, concat(so_far, " is ", describe(*node), " and has no keys")), false;
+    if (dot == std::string_view::npos) {
+      remove_rival(*node, so_far, key, value);
+      JsonMember* member = node->find(key);
+      if (member == nullptr) member = &node->members.emplace_back(JsonMember{std::string(key), {}, {}});
+      member->key_at = key_at;
+      member->value = value;
+      return true;
+    }
+    so_far = join(so_far, key);
+    node = &step_into(*node, so_far, key, key_at);
+    rest.remove_prefix(dot + 1);
+  }
+}
+
+std::string read_text_file(const std::filesystem::path& file) {
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error))
+    throw InputError(concat("cannot read ", file.string(), ": it is a folder"));
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw InputError(concat("cannot read ", file.string(), ": ", std::strerror(errno)));
+  std::string text(kMaxJsonBytes + 1, '\0');
+  in.read(text.data(), std::streamsize(text.size()));
+  if (in.bad()) throw InputError(concat("cannot read ", file.string(), ": ", std::strerror(errno)));
+  text.resize(std::size_t(in.gcount()));
+  if (text.size() > kMaxJsonBytes)
+    throw InputError(concat(file.string(), ": longer than ", kMaxJsonBytes, " bytes, so hardly a descriptor"));
+  return text;
+}
+
+namespace {
+
+JsonNode load(const std::filesystem::path& file, Sources& sources, Problems& problems,
+              std::vector<std::filesystem::path>& files) {
+  files.push_back(file);
+  JsonNode root = parse_json(read_text_file(file), sources.add(file.string()), problems);
+  if (!root.is_object()) throw InputError(concat(to_string(root.at), ": expected an object, got ", describe(root)));
+  const JsonMember* extends = root.find("extends");
+  if (extends == nullptr) return root;
+
+  const JsonNode target = extends->value;
+  root.remove("extends");
+  const auto fail = [&](const std::string& what) {
+    throw InputError(concat(to_string(target.at), ": /extends: ", what));
+  };
+  if (!target.is_string()) fail("expected the path of a descriptor, got " + describe(target));
+  const std::filesystem::path base = (file.parent_path() / target.text).lexically_normal();
+  std::error_code error;
+  for (const std::filesystem::path& open : files)
+    if (std::filesystem::equivalent(open, base, error)) fail(concat(base.string(), " extends itself in the end"));
+  if (!std::filesystem::exists(base, error)) fail(concat("there is no file ", base.string()));
+  JsonNode merged = load(base, sources, problems, files);
+  merge_over(merged, root);
+  merged.at = root.at;
+  return merged;
+}
+
+}  // namespace
+
+JsonNode load_merged(const std::filesystem::path& file, Sources& sources, Problems& problems,
+                     std::vector<std::filesystem::path>& files) {
+  return load(file, sources, problems, files);
+}
+
+std::vector<std::string> apply_sets(JsonNode& root, std::span<const std::string> sets, Sources& sources,
+                                    Problems& problems) {
+  std::vector<std::string> paths;
+  for (const std::string& set : sets) {
+    const std::size_t equals = set.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw InputError(concat("--set ", set, ": expected path=value, as in --set train.epochs=2"));
+    const std::string path = set.substr(0, equals), text = set.substr(equals + 1);
+    const Source* source = sources.add("--set " + set, /*has_lines=*/false);
+    JsonNode value = json_string(text);
+    try {
+      value = parse_json(text, source, problems);
+    } catch (const InputError&) {  // not JSON: a word, as in --set model.placement=dpn
+    }
+    const Position at{source, 1, 1, nullptr};
+    value.at = at;
+    if (set_path(root, path, value, at, problems)) paths.push_back(path);
+  }
+  return paths;
+}
+
+}  // namespace normlab

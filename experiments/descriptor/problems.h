@@ -1,0 +1,50 @@
+// Everything that is wrong with a descriptor, said at once.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "experiments/descriptor/json_tree.h"
+
+namespace normlab {
+
+/// A value's place in the tree, for its JSON pointer. Lives on the stack while a tree is read.
+struct JsonPath {
+  const JsonPath* parent = nullptr;
+  std::string_view key;  // of an object, or the index in an array as text
+  const Position* at = nullptr;
+
+  std::string pointer() const;
+};
+
+class Problems {
+ public:
+  void add(const Position& at, const std::string& pointer, const std::string& what);
+  /// A key that this trial has no use for. It becomes a problem unless some other trial uses it.
+  void unused(const Position& at, const std::string& pointer, const std::string& what);
+  void used(const Position& at);
+  /// Takes over the problems of `other`, without its unused keys.
+  void absorb(const Problems& other) { problems_.insert(other.problems_.begin(), other.problems_.end()); }
+  bool empty() const { return problems_.empty(); }
+  /// InputError with one line a problem, in file order: "file:line:column: /json/pointer: what".
+  void throw_if_any() const;
+  /// The same, with the keys that no trial used.
+  void throw_if_any_or_unused();
+
+ private:
+  using Key = std::tuple<std::size_t, std::uint32_t, std::uint32_t, std::string>;
+  struct Unused {
+    bool used = false;
+    Position at;
+    std::string pointer, what;
+  };
+  std::map<Key, std::string> problems_;  // sorted by place; said once each
+  std::map<std::tuple<const Source*, std::uint32_t, std::uint32_t>, Unused> unused_;
+};
+
+/// "file:line:column", or the source's name alone where it has no lines.
+std::string to_string(const Position& at);
+
+}  // namespace normlab

@@ -1,0 +1,206 @@
+#include "experiments/descriptor/reader.h"
+
+#include "experiments/descriptor/field_reader.h"
+
+namespace normlab {
+namespace {
+
+const Placement& default_placement() { return find_placement("pre_pre")->placement; }
+
+/// Where to point when `key` of the model is at fault: the key, the variant that set it, or the model as a whole.
+void report_model(FieldReader& reader, const JsonNode* model, const JsonPath& path, const JsonNode& root,
+                  std::string_view key, const std::string& what) {
+  if (model == nullptr) return reader.report(root.at, path, what);
+  const JsonMember* given = model->find(key);
+  if (given == nullptr) given = model->find("variant");
+  if (given == nullptr) return reader.report(model->at, path, what);
+  reader.report(given->value.at, JsonPath{&path, given->key, &given->value.at}, what);
+}
+
+/// Sizes that the data decide: filled in where left out, compared where given.
+void take_sizes_from_dataset(FieldReader& reader, const JsonNode& root, const JsonNode* model, const JsonPath& path,
+                             TrialConfig& trial) {
+  const DatasetConfig& dataset = trial.dataset;
+  const KnownDataset* known = find_dataset(dataset.name);
+  const bool cifar = known == nullptr && dataset.layout == DatasetLayout::cifar;  // records of 32 x 32 x 3 bytes
+  const auto given = [&](std::string_view key) { return model != nullptr && model->find(key) != nullptr; };
+  const auto settle = [&](std::string_view key, auto& value, auto expected, bool is_known, const std::string& text) {
+    if (!is_known) {
+      if (!given(key))
+        report_model(reader, model, path, root, key,
+                     concat("give ", key, ": nothing is known of the dataset \"", dataset.name, "\""));
+    } else if (!given(key)) {
+      value = expected;
+    } else if (value != expected) {
+      report_model(reader, model, path, root, key, concat("the dataset \"", dataset.name, "\" has ", key, " ", text));
+    }
+  };
+  const KnownDataset& shape = known != nullptr ? *known : kKnownDatasets[1];
+  const bool shaped = known != nullptr || cifar;
+  settle("image_size", trial.model.image_size, shape.image_size, shaped,
+         concat("[", shape.image_size[0], ", ", shape.image_size[1], "]"));
+  settle("channels", trial.model.channels, shape.channels, shaped, concat(shape.channels));
+  settle("num_classes", trial.model.num_classes, shape.num_classes, known != nullptr, concat(shape.num_classes));
+}
+
+void check_model(FieldReader& reader, const JsonNode& root, const JsonNode* model, const JsonPath& path,
+                 const ViTConfig& config) {
+  for (const ConfigProblem& problem : validate(config))
+    report_model(reader, model, path, root, problem.key, problem.message);
+}
+
+void check_statistics(FieldReader& reader, const JsonNode& root, const JsonNode* model, const JsonPath& path,
+                      const TrialConfig& trial) {
+  visit_sites(trial.model.placement, [&](std::string_view site, const NormSpec& spec) {
+    if (spec.kind == NormKind::batch_norm && spec.statistics_batch > 0 &&
+        trial.train.batch_size % spec.statistics_batch != 0)
+      report_model(reader, model, path, root, "placement",
+                   concat("statistics_batch ", spec.statistics_batch, " of ", site, " does not divide batch_size ",
+                          trial.train.batch_size));
+  });
+}
+
+}  // namespace
+
+PlacementRows::PlacementRows(const JsonNode& rows, Problems& problems) {
+  const JsonPath root{}, path{&root, "placements", &rows.at};
+  if (!rows.is_object()) problems.add(rows.at, path.pointer(), "expected an object, got " + describe(rows));
+  for (const JsonMember& member : rows.members) {
+    if (find_placement(member.key) != nullptr)
+      problems.add(member.key_at, JsonPath{&path, member.key, &member.key_at}.pointer(),
+                   "there is a built-in placement of this name; take another");
+    rows_[member.key].member = &member;
+  }
+  for (auto& [name, row] : rows_) read(row, problems);
+}
+
+void PlacementRows::read(Row& row, Problems& problems) {
+  if (row.state != State::unread) return;
+  row.state = State::reading;
+  const JsonPath root{}, rows{&root, "placements", nullptr};
+  const JsonNode& node = row.member->value;
+  FieldReader(*this, problems).value(node, JsonPath{&rows, row.member->key, &node.at}, row.placement, {});
+  row.state = State::read;
+}
+
+const Placement* PlacementRows::find(std::string_view name) const {
+  if (const auto user = rows_.find(name); user != rows_.end()) return &user->second.placement;
+  const NamedPlacement* named = find_placement(name);
+  return named == nullptr ? nullptr : &named->placement;
+}
+
+std::vector<std::string_view> PlacementRows::names() const {
+  std::vector<std::string_view> out;
+  for (const auto& [name, row] : rows_) out.push_back(name);
+  for (const NamedPlacement& row : named_placements()) out.push_back(row.name);
+  return out;
+}
+
+TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode, Problems& problems) {
+  TrialConfig trial;
+  trial.model.placement = default_placement();
+  FieldReader reader(rows, problems);
+  const JsonPath top{nullptr, {}, &root.at};
+  const JsonMember* member = root.find("model");
+  const JsonNode* model = member == nullptr ? nullptr : &member->value;
+  const JsonPath path{&top, "model", model == nullptr ? nullptr : &model->at};
+
+  if (mode == ReadMode::canonical) {
+    reader.object(root, top, trial, {"schema"});
+    std::int64_t schema = 0;
+    if (const JsonMember* given = root.find("schema"))
+      reader.value(given->value, JsonPath{&top, "schema", &given->value.at}, schema, {});
+    if (schema != kConfigSchema)
+      reader.report(root.at, top,
+                    concat("written with schema ", schema, " of the settings; this program reads ", kConfigSchema));
+  } else {
+    reader.object(root, top, trial);
+    // An unknown dataset was reported; that its sizes are not known either is no news.
+    if (find_dataset(trial.dataset.name) != nullptr || trial.dataset.layout != DatasetLayout::known)
+      take_sizes_from_dataset(reader, root, model, path, trial);
+  }
+  if (reader.reported() == 0) {  // what is left at a default because of a problem would only bring up others
+    check_model(reader, root, model, path, trial.model);
+    check_statistics(reader, root, model, path, trial);
+  }
+  return trial;
+}
+
+void check_values(const JsonNode& root, PlacementRows& rows, Problems& problems) {
+  TrialConfig trial;
+  Problems found;  // whether a key has a use is for the trials to say
+  FieldReader(rows, found).object(root, JsonPath{nullptr, {}, &root.at}, trial);
+  problems.absorb(found);
+}
+
+ViTConfig read_model(const JsonNode& model, PlacementRows& rows, Problems& problems) {
+  ViTConfig config;
+  config.placement = default_placement();
+  FieldReader reader(rows, problems);
+  const JsonPath top{nullptr, {}, &model.at};
+  reader.value(model, top, config, {});
+  if (reader.reported() == 0) check_model(reader, model, &model, top, config);
+  return config;
+}
+
+CheckpointConfig read_checkpoint(const JsonNode& node, const JsonPath& path, Problems& problems) {
+  PlacementRows rows;
+  CheckpointConfig checkpoint;
+  FieldReader(rows, problems).object(node, path, checkpoint);
+  return checkpoint;
+}
+
+Placement read_placement(const JsonNode& node, const JsonPath& path, PlacementRows& rows, Problems& problems) {
+  Placement placement;
+  FieldReader(rows, problems).value(node, path, placement, {});
+  return placement;
+}
+
+namespace {
+
+/// A norm by its kind, with the settings that are not that kind's defaults: "batch_norm(momentum=0.2)".
+std::string norm_label(const NormSpec& spec) {
+  const NormSpec defaults = norm_of(spec.kind);
+  std::string settings;
+  for_each_field<NormSpec>([&](const auto& field) {
+    if (field.key == "kind" || spec.*field.member == defaults.*field.member) return;
+    settings += concat(settings.empty() ? "" : " ", field.key, "=", value_text(json_real(double(spec.*field.member))));
+  });
+  return std::string(to_string(spec.kind)) + (settings.empty() ? "" : "(" + settings + ")");
+}
+
+std::string difference(const Placement& base, const Placement& placement) {
+  std::vector<const NormSpec*> before;
+  visit_sites(base, [&](std::string_view, const NormSpec& spec) { before.push_back(&spec); });
+  std::string out;
+  const auto add = [&](std::string_view what, const std::string& value) { out += concat(" + ", what, "=", value); };
+  std::size_t i = 0;
+  visit_sites(placement, [&](std::string_view site, const NormSpec& spec) {
+    if (spec != *before[i++]) add(site, norm_label(spec));
+  });
+  if (placement.stem.posembed_out_includes_class != base.stem.posembed_out_includes_class)
+    add("posembed_out_includes_class", placement.stem.posembed_out_includes_class ? "true" : "false");
+  if (placement.head_scale != base.head_scale) add("head_scale", std::string(word_of(placement.head_scale)));
+  if (placement.residual_scale != base.residual_scale)
+    add("residual_scale", placement.residual_scale ? "true" : "false");
+  if (const LayerScale& scale = placement.layer_scale; scale != base.layer_scale)
+    add("layer_scale", std::string(word_of(scale.kind)) +
+                           (scale.auto_init ? "" : concat("(init=", value_text(json_real(scale.init)), ")")));
+  if (const InitGain& gain = placement.init_gain; gain != base.init_gain)
+    add("init_gain", gain.sub_ln ? "sub_ln" : value_text(json_real(gain.value)));
+  return out;
+}
+
+}  // namespace
+
+std::string placement_label(const JsonNode& node, PlacementRows& rows) {
+  if (node.is_string()) return node.text;
+  Problems ignored;  // the reader of the trial reports them
+  const JsonMember* base = node.find("base");
+  const std::string name = base != nullptr && base->value.is_string() ? base->value.text : "none";
+  const Placement* from = rows.find(name);
+  if (from == nullptr) return write_json(node, JsonStyle::compact);
+  return name + difference(*from, read_placement(node, JsonPath{}, rows, ignored));
+}
+
+}  // namespace normlab

@@ -1,0 +1,60 @@
+// From a tree to a trial's settings. Every problem is noted with its place; reading goes on.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/descriptor/config.h"
+#include "experiments/descriptor/json_tree.h"
+#include "experiments/descriptor/problems.h"
+
+namespace normlab {
+
+/// The named rows of nn/placement.h and those of a descriptor's "placements".
+class PlacementRows {
+ public:
+  PlacementRows() = default;
+  /// `rows` is the value of "placements"; it must outlive this. A row may be based on any other.
+  PlacementRows(const JsonNode& rows, Problems& problems);
+
+  /// nullptr for an unknown name.
+  const Placement* find(std::string_view name) const;
+  std::vector<std::string_view> names() const;
+
+ private:
+  friend class FieldReader;
+  enum class State : std::uint8_t { unread, reading, read };
+  struct Row {
+    const JsonMember* member = nullptr;
+    State state = State::unread;
+    Placement placement{};
+  };
+  void read(Row& row, Problems& problems);
+  std::map<std::string, Row, std::less<>> rows_;
+};
+
+/// descriptor: sizes left out come from the dataset, and must be given for one that is not known.
+/// canonical: a text written by canonical_json or full_json; sizes left out are the struct's defaults.
+enum class ReadMode : std::uint8_t { descriptor, canonical };
+
+/// `root` holds "dataset", "model", "train" and, where canonical, "schema" and "seed"; anything else is an unknown key.
+/// Every problem goes to `problems`; the settings returned are of use only if there was none.
+TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode, Problems& problems);
+
+/// Notes keys and values that are wrong whatever a sweep puts in their place. `root` as for a descriptor's trial.
+void check_values(const JsonNode& root, PlacementRows& rows, Problems& problems);
+
+/// The "model" object alone, as canonical_model_json writes it.
+ViTConfig read_model(const JsonNode& model, PlacementRows& rows, Problems& problems);
+
+CheckpointConfig read_checkpoint(const JsonNode& node, const JsonPath& path, Problems& problems);
+
+/// One placement: a name, or an object of sites with an optional base.
+Placement read_placement(const JsonNode& node, const JsonPath& path, PlacementRows& rows, Problems& problems);
+
+/// How a placement given as an object is labelled: "pre_pre + stem.patch_in=layer_norm"; a name is its own label.
+std::string placement_label(const JsonNode& node, PlacementRows& rows);
+
+}  // namespace normlab

@@ -1,0 +1,295 @@
+#include "experiments/descriptor/schema.h"
+
+#include <cmath>
+#include <vector>
+
+#include "core/error.h"
+#include "experiments/descriptor/fields.h"
+#include "experiments/descriptor/json_tree.h"
+
+namespace normlab {
+namespace {
+
+JsonNode text(std::string_view value) { return json_string(std::string(value)); }
+
+JsonNode object(std::initializer_list<std::pair<const char*, JsonNode>> members) {
+  JsonNode node = json_object();
+  for (const auto& [key, value] : members) node.add(key, value);
+  return node;
+}
+
+JsonNode type(const char* name) { return object({{"type", text(name)}}); }
+
+template <class Words>
+JsonNode one_of_words(const Words& words) {
+  JsonNode list = json_array();
+  for (const std::string_view word : words) list.items.push_back(text(word));
+  return object({{"enum", list}});
+}
+
+JsonNode any_of(std::vector<JsonNode> choices) { return object({{"anyOf", json_array(std::move(choices))}}); }
+
+JsonNode reference(std::string_view name) { return object({{"$ref", text(concat("#/$defs/", name))}}); }
+
+JsonNode list_of(const JsonNode& items) { return object({{"type", text("array")}, {"items", items}}); }
+
+void add_range(JsonNode& node, Range range) {
+  if (std::isfinite(range.low)) node.add(range.low_open ? "exclusiveMinimum" : "minimum", json_real(range.low));
+  if (std::isfinite(range.high)) node.add(range.high_open ? "exclusiveMaximum" : "maximum", json_real(range.high));
+}
+
+// What a C++ type looks like in JSON.
+template <class T>
+struct Shape {
+  static JsonNode schema(Range);
+};
+
+template <class T>
+JsonNode properties() {
+  JsonNode out = json_object();
+  for_each_field<T>([&](const auto& field) {
+    using M = typename std::remove_cvref_t<decltype(field)>::Member;
+    JsonNode node = Shape<M>::schema(field.range);
+    node.add("description", text(field.doc));
+    out.add(std::string(field.key), std::move(node));
+  });
+  return out;
+}
+
+JsonNode closed_object(JsonNode members) {
+  return object(
+      {{"type", text("object")}, {"properties", std::move(members)}, {"additionalProperties", json_bool(false)}});
+}
+
+template <class T>
+JsonNode Shape<T>::schema(Range) {
+  if constexpr (std::is_enum_v<T>)
+    return one_of_words(words_of<T>());
+  else
+    return closed_object(properties<T>());
+}
+
+template <>
+struct Shape<bool> {
+  static JsonNode schema(Range) { return type("boolean"); }
+};
+template <>
+struct Shape<double> {
+  static JsonNode schema(Range range) {
+    JsonNode node = type("number");
+    add_range(node, range);
+    return node;
+  }
+};
+template <>
+struct Shape<std::int64_t> {
+  static JsonNode schema(Range range) {
+    JsonNode node = type("integer");
+    add_range(node, range);
+    return node;
+  }
+};
+template <>
+struct Shape<std::uint64_t> {
+  static JsonNode schema(Range) { return object({{"type", text("integer")}, {"minimum", json_integer(0)}}); }
+};
+template <>
+struct Shape<std::string> {
+  static JsonNode schema(Range) { return type("string"); }
+};
+template <>
+struct Shape<std::array<std::int64_t, 2>> {
+  static JsonNode schema(Range) {
+    JsonNode pair = list_of(type("integer"));
+    pair.add("minItems", json_integer(2));
+    pair.add("maxItems", json_integer(2));
+    return any_of({type("integer"), pair});
+  }
+};
+template <>
+struct Shape<NormSpec> {
+  static JsonNode schema(Range) { return reference("norm"); }
+};
+template <>
+struct Shape<LayerScale> {
+  static JsonNode schema(Range) {
+    JsonNode members = properties<LayerScale>();
+    members.add("init", any_of({type("number"), one_of_words(std::vector<std::string_view>{"auto"})}));
+    return any_of({one_of_words(words_of<LayerScaleKind>()), closed_object(std::move(members))});
+  }
+};
+template <>
+struct Shape<InitGain> {
+  static JsonNode schema(Range) {
+    return any_of({object({{"type", text("number")}, {"exclusiveMinimum", json_integer(0)}}),
+                   one_of_words(std::vector<std::string_view>{"sub_ln"})});
+  }
+};
+template <>
+struct Shape<Placement> {
+  static JsonNode schema(Range) { return reference("placement"); }
+};
+template <>
+struct Shape<ViTConfig> {
+  static JsonNode schema(Range) {
+    JsonNode members =
+        object({{"kind", one_of_words(std::vector<std::string_view>{"vit"})},
+                {"variant", object({{"type", text("string")}, {"pattern", text("^(Ti|S|B|L)/[1-9][0-9]*$")}})}});
+    const JsonNode table = properties<ViTConfig>();
+    members.members.insert(members.members.end(), table.members.begin(), table.members.end());
+    members.add("layer_scale", Shape<LayerScale>::schema({}));
+    return closed_object(std::move(members));
+  }
+};
+template <>
+struct Shape<DatasetConfig> {
+  static JsonNode schema(Range) { return any_of({type("string"), closed_object(properties<DatasetConfig>())}); }
+};
+
+JsonNode placement_schema() {
+  // Other names are those of the file's own "placements", which a schema cannot know.
+  JsonNode names = json_array();
+  for (const NamedPlacement& row : named_placements()) names.items.push_back(text(row.name));
+  JsonNode name = type("string");
+  name.add("examples", names);
+  JsonNode members = object({{"base", name}});
+  const JsonNode table = properties<Placement>();
+  members.members.insert(members.members.end(), table.members.begin(), table.members.end());
+  return any_of({name, closed_object(std::move(members))});
+}
+
+JsonNode grid_schema(bool seeds) {
+  JsonNode axes =
+      object({{"^(dataset|model|train)($|[.,])", object({{"type", text("array")}, {"minItems", json_integer(1)}})}});
+  JsonNode node =
+      object({{"type", text("object")}, {"patternProperties", axes}, {"additionalProperties", json_bool(false)}});
+  if (seeds) node.add("properties", object({{"seeds", reference("seeds")}}));
+  return node;
+}
+
+JsonNode top_level_schema(std::string_view key) {
+  if (key == "checkpoint") return Shape<CheckpointConfig>::schema({});
+  if (key == "placements") return object({{"type", text("object")}, {"additionalProperties", reference("placement")}});
+  if (key == "sweep") return any_of({grid_schema(false), list_of(grid_schema(true))});
+  if (key == "exclude") return list_of(type("object"));
+  if (key == "seeds") return reference("seeds");
+  return type(key == "baseline" ? "object" : "string");
+}
+
+// --- the tables for people
+
+template <class M>
+std::string type_name(Range range) {
+  std::string bounds;
+  const auto bound = [&](const char* sign, double limit) {
+    if (std::isfinite(limit)) bounds += concat(bounds.empty() ? " " : ", ", sign, " ", value_text(json_real(limit)));
+  };
+  bound(range.low_open ? ">" : ">=", range.low);
+  bound(range.high_open ? "<" : "<=", range.high);
+  if constexpr (std::is_enum_v<M>) {
+    std::string words;
+    for (const std::string_view word : words_of<M>()) words += concat(words.empty() ? "" : " \\| ", word);
+    return words;
+  }
+  if (std::is_same_v<M, bool>) return "true \\| false";
+  if (std::is_same_v<M, double>) return "number" + bounds;
+  if (std::is_same_v<M, std::int64_t>) return "integer" + bounds;
+  if (std::is_same_v<M, std::uint64_t>) return "integer >= 0";
+  if (std::is_same_v<M, std::string>) return "string";
+  if (std::is_same_v<M, NormSpec>) return "norm";
+  if (std::is_same_v<M, Placement>) return "placement";
+  if (std::is_same_v<M, LayerScale>) return "none \\| channel \\| scalar, or {\"kind\", \"init\"}";
+  if (std::is_same_v<M, InitGain>) return "number > 0 \\| sub_ln";
+  if (std::is_same_v<M, std::array<std::int64_t, 2>>) return "integer or [integer, integer]";
+  return "object";
+}
+
+template <class M>
+std::string default_text(const M& value) {
+  if constexpr (std::is_enum_v<M>)
+    return std::string(word_of(value));
+  else if constexpr (std::is_same_v<M, bool>)
+    return value ? "true" : "false";
+  else if constexpr (std::is_arithmetic_v<M>)
+    return value_text(json_real(double(value)));
+  else if constexpr (std::is_same_v<M, std::string>)
+    return value;
+  else if constexpr (std::is_same_v<M, std::array<std::int64_t, 2>>)
+    return concat("[", value[0], ", ", value[1], "]");
+  else if constexpr (std::is_same_v<M, InitGain>)
+    return "1";
+  else if constexpr (std::is_same_v<M, Placement>)
+    return "pre_pre";
+  else  // NormSpec, LayerScale
+    return "none";
+}
+
+template <class T>
+constexpr bool kOwnRows = std::is_class_v<T> && !std::is_same_v<T, NormSpec> && !std::is_same_v<T, LayerScale> &&
+                          !std::is_same_v<T, InitGain> && !std::is_same_v<T, Placement> &&
+                          !std::is_same_v<T, std::string> && !std::is_same_v<T, std::array<std::int64_t, 2>>;
+
+template <class T>
+void add_rows(std::string& out, const std::string& prefix, const T& defaults) {
+  for_each_field<T>([&](const auto& field) {
+    using M = typename std::remove_cvref_t<decltype(field)>::Member;
+    const std::string path = prefix + std::string(field.key);
+    if constexpr (kOwnRows<M>) {
+      add_rows(out, path + ".", defaults.*field.member);
+    } else {
+      const std::string standard = path == "model.mlp_dim" ? "4 embed_dim" : default_text(defaults.*field.member);
+      out += concat("| `", path, "` | ", type_name<M>(field.range), " | ", standard.empty() ? "" : "`" + standard + "`",
+                    " | ", field.doc, " |\n");
+    }
+  });
+}
+
+}  // namespace
+
+std::string json_schema() {
+  JsonNode members = json_object();
+  for (const TopLevelKey& known : kTopLevelKeys) {
+    JsonNode node = top_level_schema(known.key);
+    node.add("description", text(known.doc));
+    members.add(std::string(known.key), std::move(node));
+  }
+  const JsonNode trial = properties<TrialConfig>();
+  for (const JsonMember& member : trial.members)
+    if (member.key != "seed") members.members.push_back(member);
+
+  JsonNode root = object(
+      {{"$schema", text("https://json-schema.org/draft/2020-12/schema")}, {"title", text("normlab descriptor")}});
+  const JsonNode body = closed_object(std::move(members));
+  root.members.insert(root.members.end(), body.members.begin(), body.members.end());
+  root.add("$defs",
+           object({{"norm", any_of({one_of_words(words_of<NormKind>()), closed_object(properties<NormSpec>())})},
+                   {"placement", placement_schema()},
+                   {"seeds", any_of({object({{"type", text("integer")}, {"minimum", json_integer(1)}}),
+                                     list_of(object({{"type", text("integer")}, {"minimum", json_integer(0)}}))})}}));
+  return write_json(root, JsonStyle::indented) + "\n";
+}
+
+std::string describe_fields() {
+  constexpr std::string_view kHead = "| key | value | default | meaning |\n|---|---|---|---|\n";
+  std::string out = "### Top level\n\n| key | value | meaning |\n|---|---|---|\n";
+  for (const TopLevelKey& known : kTopLevelKeys)
+    out += concat("| `", known.key, "` | ", known.type, " | ", known.doc, " |\n");
+
+  out += concat("\n### Dataset, model and training\n\n", kHead);
+  out += "| `model.kind` | vit | `vit` | the architecture |\n";
+  out += "| `model.variant` | as S/16 |  | embed_dim, depth, num_heads and patch_size; each may be set by itself |\n";
+  add_rows(out, "", TrialConfig{});
+  out += concat("\n### Checkpoints\n\n", kHead);
+  add_rows(out, "checkpoint.", CheckpointConfig{});
+  out += concat("\n### A placement given as an object\n\n", kHead);
+  out += "| `base` | a placement's name | `none` | the row that the other keys change |\n";
+  add_rows(out, "", Placement{});
+  out += concat("\n### A norm: its kind as a word, or an object\n\n", kHead);
+  add_rows(out, "", NormSpec{});
+
+  out += "\n### Named placements\n\n| name | source |\n|---|---|\n";
+  for (const NamedPlacement& row : named_placements()) out += concat("| `", row.name, "` | ", row.source, " |\n");
+  return out;
+}
+
+}  // namespace normlab

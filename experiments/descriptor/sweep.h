@@ -1,0 +1,70 @@
+// The axes of a descriptor: grids of values to put at paths of the tree.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/descriptor/json_tree.h"
+#include "experiments/descriptor/problems.h"
+#include "experiments/descriptor/reader.h"
+
+namespace normlab {
+
+struct AxisValue {
+  JsonNode node;      // positions and pointer are those of the sweep
+  std::string text;   // value_text, to compare by
+  std::string label;  // for people
+};
+
+struct Axis {
+  std::string path;
+  Position key_at{};
+  std::vector<AxisValue> values;
+};
+
+/// Axes that move together; one alone is the usual case.
+using AxisGroup = std::vector<Axis>;
+
+struct Grid {
+  std::vector<AxisGroup> groups;
+  std::optional<std::vector<std::uint64_t>> seeds;
+
+  /// How many combinations; at most `limit` + 1.
+  std::size_t size(std::size_t limit) const;
+};
+
+/// One value an axis, as "baseline" and the entries of "exclude" give them.
+struct AxisChoice {
+  Position at{};
+  std::string pointer;
+  std::vector<std::pair<std::string, std::string>> values;  // path -> value_text
+};
+
+/// The value of "sweep", an object or a list of objects. What is wrong is noted and left out.
+std::vector<Grid> read_sweep(const JsonNode& node, PlacementRows& rows, Sources& sources, Problems& problems);
+
+/// A number n for 0 to n - 1, or a list.
+std::vector<std::uint64_t> read_seeds(const JsonNode& node, const JsonPath& path, Problems& problems);
+
+/// An object {axis: value}, whose axes and values must occur in the grids.
+AxisChoice read_choice(const JsonNode& node, const JsonPath& path, const std::vector<Grid>& grids, Problems& problems);
+
+/// Paths of all axes, in order of first appearance.
+std::vector<std::string> axis_paths(const std::vector<Grid>& grids);
+
+/// Calls `see(combination)` for every combination, one AxisValue index a group, the last group fastest.
+template <class Visitor>
+void for_each_combination(const Grid& grid, Visitor&& see) {
+  std::vector<std::size_t> index(grid.groups.size(), 0);
+  for (;;) {
+    see(index);
+    std::size_t g = grid.groups.size();
+    while (g > 0 && ++index[g - 1] == grid.groups[g - 1].front().values.size()) index[--g] = 0;
+    if (g == 0) return;
+  }
+}
+
+}  // namespace normlab

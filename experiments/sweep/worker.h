@@ -1,0 +1,65 @@
+// A worker is a process of its own: a trial that crashes, or is killed for its memory, takes no other with it. It talks
+// to the process that started it over a socket, one small record at a time.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "experiments/descriptor/experiment.h"
+#include "experiments/train/trial.h"
+
+namespace normlab {
+
+/// To a worker: run this trial with so many threads; trial -1 ends it.
+struct Assignment {
+  std::int64_t trial = -1;
+  std::int32_t threads = 1;
+};
+
+enum class WorkerEvent : std::int32_t {
+  progress,
+  done,
+  diverged,
+  stopped,   // by a signal, with a checkpoint
+  busy,      // another process has the trial
+  finished,  // another process has finished it
+  refused,   // bad input, as `text` says: a checkpoint of another model, a batch larger than the data set
+  failed,    // `text` says why; the result says so too
+  broken,    // the machine is at fault (disk full, no permission): nothing else would work either
+};
+
+/// From a worker.
+struct Report {
+  WorkerEvent event = WorkerEvent::progress;
+  std::int64_t trial = -1, step = 0, steps = 0, images = 0;
+  double loss = 0.0;
+  char text[1024] = {};
+};
+
+/// Data sets by their settings: each is loaded once, before the workers are made, and shared by them.
+using DataSets = std::map<std::string, DataPair>;
+/// The key of a trial's data in DataSets.
+std::string data_key(const DatasetConfig& config);
+
+struct WorkerSettings {
+  const Experiment* experiment = nullptr;
+  const ResultStore* store = nullptr;
+  const DataSets* data = nullptr;
+  bool allow_different_bits = false;
+};
+
+/// Forks a worker. `socket` is this side's end of the connection.
+struct WorkerProcess {
+  pid_t pid = -1;
+  int socket = -1;
+};
+WorkerProcess start_worker(const WorkerSettings& settings);
+
+/// One record, whole. False at the end of the connection.
+bool send_assignment(int socket, const Assignment& assignment);
+bool receive_report(int socket, Report& report);
+
+}  // namespace normlab

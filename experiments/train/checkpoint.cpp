@@ -1,0 +1,122 @@
+#include "experiments/train/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstring>
+#include <functional>
+
+#include "core/cpu/blas.h"
+#include "core/cpu/vector_math.h"
+#include "experiments/descriptor/sha256.h"
+#include "experiments/results/files.h"
+#include "experiments/results/store.h"
+#include "experiments/weights/safetensors.h"
+
+namespace normlab {
+namespace {
+
+/// Everything that a checkpoint holds, by name.
+void for_each_tensor(Engine& engine, const std::function<void(const std::string&, const Tensor&)>& see) {
+  ParameterSet& set = engine.parameters();
+  for (std::size_t i = 0; i < set.parameters().size(); ++i) {
+    const int number = static_cast<int>(i);
+    see(set.parameters()[i].name, set.value(number));
+    for (const Optimizer::Moment& moment : engine.optimizer().moments())
+      see(fmt::format("optimizer.{}/{}", moment.name, set.parameters()[i].name), set.view_flat(moment.flat, number));
+  }
+  for (std::size_t i = 0; i < set.buffers().size(); ++i) see(set.buffers()[i].name, set.buffer(static_cast<int>(i)));
+}
+
+std::string exact(double value) { return fmt::format("{:a}", value); }
+
+std::string metadata_value(const SafetensorsFile& file, const std::filesystem::path& path, const char* key) {
+  const auto found = file.metadata().find(key);
+  if (found == file.metadata().end())
+    throw InputError(
+        fmt::format("{}: no \"{}\" in its metadata, so it is not a checkpoint of normlab", path.string(), key));
+  return found->second;
+}
+
+std::vector<std::uint64_t> dims_of(const Tensor& t) {
+  std::vector<std::uint64_t> dims;
+  for (int i = 0; i < t.shape().rank(); ++i) dims.push_back(static_cast<std::uint64_t>(t.shape()[i]));
+  return dims;
+}
+
+}  // namespace
+
+void save_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& info) {
+  std::vector<TensorView> tensors;
+  for_each_tensor(engine, [&](const std::string& name, const Tensor& t) {
+    tensors.push_back({name,
+                       t.dtype() == DType::f64 ? "F64" : "F32",
+                       dims_of(t),
+                       {static_cast<const std::byte*>(t.raw()), t.bytes()}});
+  });
+  save_safetensors(path,
+                   {{"normlab.trial", info.trial_id},
+                    {"normlab.model", info.model},
+                    {"normlab.bits", info.bits},
+                    {"normlab.step", std::to_string(info.step)},
+                    {kMetricsBytesKey, std::to_string(info.metrics_bytes)},
+                    {"normlab.loss_sum", exact(info.loss_sum)},
+                    {"normlab.loss_count", std::to_string(info.loss_count)},
+                    {"normlab.wall_seconds", exact(info.wall_seconds)},
+                    {"normlab.resumed", std::to_string(info.resumed)},
+                    {"normlab.different_bits", info.different_bits ? "true" : "false"}},
+                   std::move(tensors));
+}
+
+CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& expected) {
+  const SafetensorsFile file = SafetensorsFile::read(path);
+  const auto value = [&](const char* key) { return metadata_value(file, path, key); };
+  CheckpointInfo info;
+  info.trial_id = value("normlab.trial");
+  info.model = value("normlab.model");
+  if (info.model != expected.model)
+    throw InputError(fmt::format("{}: is a checkpoint of another model; it holds {}, this trial trains {}",
+                                 path.string(), info.model, expected.model));
+  if (info.trial_id != expected.trial_id)
+    throw InputError(fmt::format("{}: is a checkpoint of trial {}, not of {}; remove it to start this trial anew",
+                                 path.string(), info.trial_id, expected.trial_id));
+  std::size_t known = 0;
+  for_each_tensor(engine, [&](const std::string& name, const Tensor& t) {
+    const TensorView& stored = file.get(name);
+    if (stored.dtype != (t.dtype() == DType::f64 ? "F64" : "F32") || stored.shape != dims_of(t))
+      throw InputError(fmt::format("{}: tensor {} is {} with {} values, expected {}", path.string(), name, stored.dtype,
+                                   stored.data.size(), t.shape().str()));
+    std::memcpy(t.raw(), stored.data.data(), t.bytes());
+    ++known;
+  });
+  if (known != file.tensors().size())
+    throw InputError(
+        fmt::format("{}: holds {} tensors, this model has {}", path.string(), file.tensors().size(), known));
+  try {
+    info.bits = value("normlab.bits");
+    info.step = std::stoll(value("normlab.step"));
+    info.metrics_bytes = std::stoull(value(kMetricsBytesKey));
+    info.loss_sum = std::stod(value("normlab.loss_sum"));
+    info.loss_count = std::stoll(value("normlab.loss_count"));
+    info.wall_seconds = std::stod(value("normlab.wall_seconds"));
+    info.resumed = std::stoll(value("normlab.resumed"));
+  } catch (const std::logic_error&) {  // what std::sto… throws
+    throw InputError(fmt::format("{}: a number in its metadata cannot be read", path.string()));
+  }
+  info.different_bits = value("normlab.different_bits") == "true";
+  engine.state().step = info.step;
+  return info;
+}
+
+const std::string& bits_identity() {
+  static const std::string identity = [] {
+    Sha256 hash;
+    const std::string program = read_file("/proc/self/exe");
+    hash.update(program.data(), program.size());
+    return fmt::format("binary {} | OpenBLAS {} | {} | arithmetic {}", hash.hex().substr(0, 16), blas_info().config,
+                       cpu::vector_math_kind(), kArithmetic);
+  }();
+  return identity;
+}
+
+}  // namespace normlab

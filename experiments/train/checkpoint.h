@@ -1,0 +1,37 @@
+// A trial's state on disk: one safetensors file from which training goes on to the bit.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "nn/engine.h"
+
+namespace normlab {
+
+/// What a checkpoint says besides its tensors. The position in the data is a function of `step`.
+struct CheckpointInfo {
+  std::string trial_id;
+  std::string model;  // canonical JSON of the network
+  std::string bits;   // bits_identity() of the program that wrote it
+  std::int64_t step = 0;
+  std::uint64_t metrics_bytes = 0;  // of metrics.jsonl when it was written
+  double loss_sum = 0.0;            // of the steps since the last metrics line
+  std::int64_t loss_count = 0;
+  double wall_seconds = 0.0;  // of training so far, all attempts
+  std::int64_t resumed = 0;
+  bool different_bits = false;  // some attempt went on under another program
+};
+
+/// Writes parameters and buffers by their names, moments as `optimizer.m/NAME` and `optimizer.v/NAME`, atomically.
+/// EnvironmentError where the disk refuses; the former checkpoint is then still there.
+void save_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& info);
+
+/// Fills the engine and its step. InputError (file and tensor) for a checkpoint of another trial or network, or one
+/// that lacks a tensor or has one too many.
+CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& expected);
+
+/// What equal bits are promised for: this binary, OpenBLAS with the core it chose, and the vector functions in use.
+const std::string& bits_identity();
+
+}  // namespace normlab

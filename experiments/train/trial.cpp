@@ -1,0 +1,277 @@
+#include "experiments/train/trial.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "core/cpu/blas.h"
+#include "experiments/descriptor/canonical.h"
+#include "experiments/results/build_info.h"
+#include "experiments/results/metrics_log.h"
+#include "experiments/train/batches.h"
+#include "experiments/train/checkpoint.h"
+#include "nn/init.h"
+
+namespace normlab {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+constexpr std::int64_t kStepsPerLine = 50;       // a metrics line with the mean loss of so many steps
+constexpr std::int64_t kEvaluationImages = 512;  // made at a time
+
+EngineSettings engine_settings(const TrialConfig& c) {
+  const TrainConfig& t = c.train;
+  EngineSettings s;
+  s.dtype = t.precision == Precision::bf16 ? DType::bf16 : DType::f32;
+  s.loss = t.loss == LossName::softmax ? LossKind::softmax : LossKind::sigmoid;
+  s.label_smoothing = t.label_smoothing;
+  s.max_batch = t.batch_size;
+  s.drop_seed = c.seed;
+  const OptimizerConfig& o = t.optimizer;
+  s.optimizer.kind = o.name == OptimizerName::adamw ? OptimizerKind::adamw : OptimizerKind::sgd;
+  s.optimizer.adamw = {o.beta1, o.beta2, o.eps, o.weight_decay};
+  s.optimizer.sgd = {o.momentum, o.weight_decay, o.nesterov};
+  s.optimizer.decay_matrices_only = o.decay_matrices_only;
+  return s;
+}
+
+ScheduleKind schedule_kind(ScheduleName name) {
+  switch (name) {
+    case ScheduleName::constant:
+      return ScheduleKind::constant;
+    case ScheduleName::linear:
+      return ScheduleKind::linear;
+    case ScheduleName::cosine:
+      break;
+  }
+  return ScheduleKind::cosine;
+}
+
+class TrialRun {
+ public:
+  TrialRun(const TrialConfig& config, const std::string& id, const DataPair& data, const TrialFolder& folder,
+           const Claim& claim, const TrialOptions& options)
+      : config_(config),
+        options_(options),
+        data_(data),
+        folder_(folder),
+        attempt_(claim.attempt()),
+        pool_(options.threads),
+        engine_(*options.backend, pool_, config.model, engine_settings(config)),
+        batches_(config, data.train, data.eval, engine_.dtype()) {
+    info_.trial_id = id;
+    info_.model = canonical_model_json(config.model);
+    info_.bits = bits_identity();
+  }
+
+  TrialOutcome run() {
+    started_ = utc_time();
+    resume_or_start();
+    MetricsLog metrics(folder_.metrics(attempt_));
+    const Clock::time_point begin = Clock::now();
+    const double wall_before = info_.wall_seconds;
+    const std::int64_t first_step = engine_.state().step, total = batches_.steps().total;
+    Clock::time_point saved = begin;
+    std::int64_t saved_step = first_step;
+    while (engine_.state().step < total) {
+      const std::int64_t step = engine_.state().step;
+      if (!train_one(step)) {
+        info_.wall_seconds = wall_before + seconds_since(begin);
+        publish_divergence(step);
+        return TrialOutcome::diverged;
+      }
+      const std::int64_t done = step + 1;
+      write_metrics(metrics, done);
+      report(done);
+      info_.wall_seconds = wall_before + seconds_since(begin);
+      const bool stop = options_.stop && *options_.stop;
+      const bool due = seconds_since(saved) >= options_.checkpoint.seconds ||
+                       (options_.checkpoint.steps > 0 && done - saved_step >= options_.checkpoint.steps);
+      if (done < total && (stop || due)) {
+        save(metrics);
+        saved = Clock::now();
+        saved_step = done;
+        if (stop) return TrialOutcome::stopped;
+      }
+    }
+    info_.wall_seconds = wall_before + seconds_since(begin);
+    save(metrics);
+    publish(first_step);
+    return TrialOutcome::done;
+  }
+
+ private:
+  void resume_or_start() {
+    std::vector<std::string> problems;
+    const std::optional<ResumePoint> from = folder_.latest_checkpoint(problems);
+    for (const std::string& problem : problems) log(problem);
+    if (!from) {
+      initialise(engine_.parameters(), config_.model, config_.seed);
+      return;
+    }
+    const std::string bits = info_.bits;
+    info_ = load_checkpoint(from->checkpoint, engine_, info_);
+    if (info_.bits != bits) {
+      if (!options_.allow_different_bits)
+        throw InputError(fmt::format(
+            "{}: was written by another program, and going on would not give the bits of an undisturbed run:\n"
+            "  it:   {}\n  this: {}\nUse that program, remove the trial's folder to start anew, or go on with "
+            "--allow-different-bits, which marks the result",
+            from->checkpoint.string(), info_.bits, bits));
+      info_.different_bits = true;
+      info_.bits = bits;
+    }
+    ++info_.resumed;
+    folder_.copy_metrics(*from, attempt_);
+    log(fmt::format("goes on at step {} from attempt {}", info_.step, from->attempt));
+  }
+
+  /// False where the loss or its gradient was not finite; `where_` then says where that began.
+  bool train_one(std::int64_t step) {
+    const BatchSource::Batch batch = batches_.training(step, pool_);
+    const StepCount& steps = batches_.steps();
+    const ScheduleConfig& schedule = config_.train.schedule;
+    StepState& state = engine_.state();
+    state.epoch = step / steps.per_epoch;
+    state.lr = learning_rate(schedule_kind(schedule.name), config_.train.optimizer.lr, schedule.final_lr, step,
+                             steps.total, steps.warmup);
+    state.clip_norm = config_.train.clip_norm;
+    loss_ = engine_.train_step(batch.images, batch.labels);
+    if (!std::isfinite(loss_)) {
+      const NonFinite found = engine_.find_nonfinite(batch.images, batch.labels);
+      where_ =
+          found ? fmt::format("{} of {} at {}", found.in_backward ? "the gradient" : "the value", found.op, found.site)
+                : std::string("the sum of the gradients");
+      return false;
+    }
+    info_.loss_sum += loss_;
+    ++info_.loss_count;
+    return true;
+  }
+
+  void write_metrics(MetricsLog& metrics, std::int64_t done) {
+    const StepCount& steps = batches_.steps();
+    const bool last = done == steps.total, evaluates = last || (steps.eval_every > 0 && done % steps.eval_every == 0);
+    if (!evaluates && done % kStepsPerLine != 0) return;
+    MetricsLine line;
+    line.step = done;
+    line.progress = double(done) / double(steps.total);
+    if (info_.loss_count > 0) line.values["train/loss"] = train_loss_ = info_.loss_sum / double(info_.loss_count);
+    info_.loss_sum = 0.0;
+    info_.loss_count = 0;
+    if (evaluates) {
+      evaluate();
+      line.values["eval/accuracy"] = accuracy_;
+      line.values["eval/loss"] = eval_loss_;
+    }
+    metrics.append(line);
+  }
+
+  void evaluate() {
+    const std::int64_t n = data_.eval.size();
+    std::int64_t right = 0;
+    double loss = 0.0;
+    std::vector<double> losses(static_cast<std::size_t>(kEvaluationImages));
+    std::vector<std::int32_t> predicted(losses.size());
+    for (std::int64_t first = 0; first < n; first += kEvaluationImages) {
+      const std::int64_t count = std::min(kEvaluationImages, n - first);
+      const BatchSource::Batch batch = batches_.evaluation(first, count, pool_);
+      engine_.evaluate(batch.images, batch.labels, losses, predicted);
+      for (std::int64_t i = 0; i < count; ++i) {
+        right += predicted[static_cast<std::size_t>(i)] == data_.eval.labels[static_cast<std::size_t>(first + i)];
+        loss += losses[static_cast<std::size_t>(i)];
+      }
+    }
+    accuracy_ = double(right) / double(n);
+    eval_loss_ = loss / double(n);
+  }
+
+  void report(std::int64_t done) {
+    images_ += std::min(config_.train.batch_size, data_.train.size());
+    if (!options_.report || (seconds_since(reported_) < 0.2 && done < batches_.steps().total)) return;
+    options_.report({done, batches_.steps().total, loss_, images_});
+    images_ = 0;
+    reported_ = Clock::now();
+  }
+
+  void save(MetricsLog& metrics) {
+    metrics.sync();
+    info_.metrics_bytes = metrics.bytes();
+    info_.step = engine_.state().step;
+    save_checkpoint(folder_.checkpoint(attempt_), engine_, info_);
+  }
+
+  TrialResult result() const {
+    TrialResult r;
+    r.id = info_.trial_id;
+    r.seed = config_.seed;
+    r.wall_seconds = info_.wall_seconds;
+    r.resumed = info_.resumed;
+    r.different_bits = info_.different_bits;
+    r.provenance = {{"version", build_version()},
+                    {"flags", build_flags()},
+                    {"bits", info_.bits},
+                    {"blas_core", blas_info().core},
+                    {"blas_config", blas_info().config},
+                    {"cpu", cpu_model()},
+                    {"arithmetic", std::to_string(kArithmetic)},
+                    {"data_hash", data_.train.hash + "+" + data_.eval.hash},
+                    {"data", data_.train.provenance},
+                    {"threads", std::to_string(options_.threads)},
+                    {"device", options_.backend->name()},
+                    {"host", host_name()},
+                    {"started", started_}};
+    return r;
+  }
+
+  void publish(std::int64_t first_step) {
+    TrialResult r = result();
+    r.metrics = {{"eval/accuracy", accuracy_}, {"eval/loss", eval_loss_}, {"train/loss", train_loss_}};
+    const double images = double(batches_.steps().total * config_.train.batch_size);
+    r.images_per_second = info_.wall_seconds > 0 ? images / info_.wall_seconds : 0.0;
+    if (first_step == batches_.steps().total) {  // killed between the last checkpoint and the result
+      const std::optional<MetricsLine> last = last_metrics_line(folder_.metrics(attempt_));
+      if (last) r.metrics = last->values;
+    }
+    if (!folder_.publish_result(r)) log("another process published a result first, which stays");
+  }
+
+  void publish_divergence(std::int64_t step) {
+    TrialResult r = result();
+    r.status = TrialEnd::diverged;
+    r.diverged_step = step;
+    r.message = fmt::format("step {}: the loss or its gradient is not finite; first in {}", step, where_);
+    if (!folder_.publish_result(r)) log("another process published a result first, which stays");
+  }
+
+  void log(const std::string& text) {
+    LineFile file(folder_.log(attempt_));
+    file.append(utc_time() + " " + text);
+  }
+
+  const TrialConfig& config_;
+  const TrialOptions& options_;
+  const DataPair& data_;
+  const TrialFolder& folder_;
+  const std::int64_t attempt_;
+  ShardPool pool_;
+  Engine engine_;
+  BatchSource batches_;
+  CheckpointInfo info_;
+  std::string where_, started_;
+  double loss_ = 0.0, train_loss_ = 0.0, accuracy_ = 0.0, eval_loss_ = 0.0;
+  std::int64_t images_ = 0;
+  Clock::time_point reported_ = Clock::now();
+};
+
+}  // namespace
+
+TrialOutcome run_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
+                       const TrialFolder& folder, const Claim& claim, const TrialOptions& options) {
+  return TrialRun(config, id, data, folder, claim, options).run();
+}
+
+}  // namespace normlab

@@ -1,0 +1,36 @@
+// One trial from its first step, or its last checkpoint, to its result.
+#pragma once
+
+#include <atomic>
+#include <functional>
+
+#include "core/backend.h"
+#include "experiments/data/dataset.h"
+#include "experiments/results/store.h"
+
+namespace normlab {
+
+/// What a running trial says about itself now and then.
+struct TrialProgress {
+  std::int64_t step = 0, steps = 0;
+  double loss = 0.0;
+  std::int64_t images = 0;  // trained on since the last report
+};
+
+struct TrialOptions {
+  int threads = 1;
+  CheckpointConfig checkpoint{};
+  bool allow_different_bits = false;
+  Backend* backend = &cpu_backend();
+  const std::atomic<bool>* stop = nullptr;  // set by a signal: the trial ends at the next step with a checkpoint
+  std::function<void(const TrialProgress&)> report = nullptr;
+};
+
+enum class TrialOutcome { done, diverged, stopped };
+
+/// Trains and publishes the result, or leaves a checkpoint when it was stopped. `claim` is this process's right to the
+/// trial. InputError and EnvironmentError leave everything that was there.
+TrialOutcome run_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
+                       const TrialFolder& folder, const Claim& claim, const TrialOptions& options);
+
+}  // namespace normlab

@@ -1,0 +1,150 @@
+#include "nn/placement.h"
+
+#include <array>
+#include <cmath>
+
+namespace normlab {
+namespace {
+
+constexpr NormSpec kLN = norm_of(NormKind::layer_norm), kBN = norm_of(NormKind::batch_norm);
+constexpr NormSpec kRms = norm_of(NormKind::rms_norm), kDyt = norm_of(NormKind::dyt);
+constexpr NormSpec kFixed = norm_of(NormKind::layer_norm_fixed), kAffine = norm_of(NormKind::affine);
+
+// What two branches of the pre-norm Transformer hold; most rows start from them.
+constexpr AttentionSites kAttn{.pre = kLN}, kBnAttn{.pre = kBN}, kBnAttnExtra{.pre = kBN, .value = kBN, .out = kBN};
+constexpr AttentionSites kLnAttnExtra{.pre = kLN, .value = kBN, .out = kBN};
+constexpr MlpSites kMlp{.pre = kLN};
+
+constexpr std::string_view kNine = "Dual PatchNorm, section 4.1; Xiong et al. 2020 for post-LN";
+constexpr std::string_view kRes = "Leveraging Batch Normalization for Vision Transformers, section 4.2, table 3";
+constexpr std::string_view kFfn = "Leveraging Batch Normalization for Vision Transformers, section 3.3";
+constexpr std::string_view kExtra = "Leveraging Batch Normalization for Vision Transformers, section 4.2, table 4";
+constexpr std::string_view kStem = "Dual PatchNorm, section 7, table 6";
+
+constexpr NamedPlacement kPlacements[] = {
+    // Attention and MLP, each out of before the branch, after the sum, and both.
+    {"pre_pre", kNine, {.attn = kAttn, .mlp = kMlp, .final = kLN}},
+    {"pre_post", kNine, {.attn = kAttn, .mlp = {.post = kLN}, .final = kLN}},
+    {"pre_prepost", kNine, {.attn = kAttn, .mlp = {.pre = kLN, .post = kLN}, .final = kLN}},
+    {"post_pre", kNine, {.attn = {.post = kLN}, .mlp = kMlp, .final = kLN}},
+    {"post_post", kNine, {.attn = {.post = kLN}, .mlp = {.post = kLN}, .final = kLN}},
+    {"post_prepost", kNine, {.attn = {.post = kLN}, .mlp = {.pre = kLN, .post = kLN}, .final = kLN}},
+    {"prepost_pre", kNine, {.attn = {.pre = kLN, .post = kLN}, .mlp = kMlp, .final = kLN}},
+    {"prepost_post", kNine, {.attn = {.pre = kLN, .post = kLN}, .mlp = {.post = kLN}, .final = kLN}},
+    {"prepost_prepost", kNine, {.attn = {.pre = kLN, .post = kLN}, .mlp = {.pre = kLN, .post = kLN}, .final = kLN}},
+
+    // The same with the norm at the end of the branch, before the sum.
+    {"pre_respost", kRes, {.attn = kAttn, .mlp = {.out = kLN}, .final = kLN}},
+    {"pre_preres", kRes, {.attn = kAttn, .mlp = {.pre = kLN, .out = kLN}, .final = kLN}},
+    {"respost_pre", kRes, {.attn = {.out = kLN}, .mlp = kMlp, .final = kLN}},
+    {"respost_respost", kRes, {.attn = {.out = kLN}, .mlp = {.out = kLN}, .final = kLN}},
+    {"respost_preres", kRes, {.attn = {.out = kLN}, .mlp = {.pre = kLN, .out = kLN}, .final = kLN}},
+    {"preres_pre", kRes, {.attn = {.pre = kLN, .out = kLN}, .mlp = kMlp, .final = kLN}},
+    {"preres_respost", kRes, {.attn = {.pre = kLN, .out = kLN}, .mlp = {.out = kLN}, .final = kLN}},
+    {"preres_preres", kRes, {.attn = {.pre = kLN, .out = kLN}, .mlp = {.pre = kLN, .out = kLN}, .final = kLN}},
+
+    {"post_post_no_final", "Xiong et al. 2020, section 3.1", {.attn = {.post = kLN}, .mlp = {.post = kLN}}},
+
+    {"normformer",
+     "Dual PatchNorm, section 5.2; NormFormer, section 2, without its gains",
+     {.attn = {.pre = kLN, .out = kLN}, .mlp = {.pre = kLN, .inner = kLN}, .final = kLN}},
+    {"normformer_full",
+     "NormFormer, section 2",
+     {.attn = {.pre = kLN, .out = kLN},
+      .mlp = {.pre = kLN, .inner = kLN},
+      .final = kLN,
+      .head_scale = HeadScale::before_proj,
+      .residual_scale = true}},
+    {"normformer_head_scale_after_proj",
+     "NormFormer, section 2, as common implementations place the head gain",
+     {.attn = {.pre = kLN, .out = kLN},
+      .mlp = {.pre = kLN, .inner = kLN},
+      .final = kLN,
+      .head_scale = HeadScale::after_proj}},
+    {"sub_ln",
+     "Magneto, section 2",
+     {.attn = {.pre = kLN, .inner = kLN},
+      .mlp = {.pre = kLN, .inner = kLN},
+      .final = kLN,
+      .init_gain = {.sub_ln = true}}},
+    {"sub_ln_preact",
+     "Dual PatchNorm, section 5.2: before the non-linearity",
+     {.attn = {.pre = kLN, .inner = kLN},
+      .mlp = {.pre = kLN, .hidden = kLN},
+      .final = kLN,
+      .init_gain = {.sub_ln = true}}},
+
+    {"dpn",
+     "Dual PatchNorm, section 4.2",
+     {.stem = {.patch_in = kLN, .patch_out = kLN}, .attn = kAttn, .mlp = kMlp, .final = kLN}},
+    {"stem_pre", kStem, {.stem = {.patch_in = kLN}, .attn = kAttn, .mlp = kMlp, .final = kLN}},
+    {"stem_post", kStem, {.stem = {.patch_out = kLN}, .attn = kAttn, .mlp = kMlp, .final = kLN}},
+    {"stem_posembed", kStem, {.stem = {.posembed_out = kLN}, .attn = kAttn, .mlp = kMlp, .final = kLN}},
+    {"dpn_only_learnable",
+     kStem,
+     {.stem = {.patch_in = kAffine, .patch_out = kAffine}, .attn = kAttn, .mlp = kMlp, .final = kLN}},
+    {"dpn_rms_norm", kStem, {.stem = {.patch_in = kRms, .patch_out = kRms}, .attn = kAttn, .mlp = kMlp, .final = kLN}},
+    {"dpn_no_learnable",
+     kStem,
+     {.stem = {.patch_in = kFixed, .patch_out = kFixed}, .attn = kAttn, .mlp = kMlp, .final = kLN}},
+
+    {"bn", kFfn, {.attn = kBnAttn, .mlp = {.pre = kBN}, .final = kBN}},
+    {"bn_ffnbn", kFfn, {.attn = kBnAttn, .mlp = {.pre = kBN, .hidden = kBN}, .final = kBN}},
+    {"bn_ffnbn_postact", kFfn, {.attn = kBnAttn, .mlp = {.pre = kBN, .inner = kBN}, .final = kBN}},
+    {"bn_ffnbn_respost", kRes, {.attn = {.out = kBN}, .mlp = {.hidden = kBN, .out = kBN}, .final = kBN}},
+    {"bn_ffnbn_preres",
+     kRes,
+     {.attn = {.pre = kBN, .out = kBN}, .mlp = {.pre = kBN, .hidden = kBN, .out = kBN}, .final = kBN}},
+    {"bn_extra_attn", kExtra, {.attn = kBnAttnExtra, .mlp = {.pre = kBN, .hidden = kBN}, .final = kBN}},
+    {"bn_extra", kExtra, {.attn = kBnAttnExtra, .mlp = {.pre = kBN, .hidden = kBN, .out = kBN}, .final = kBN}},
+    {"bn_plain_extra_attn", kExtra, {.attn = kBnAttnExtra, .mlp = {.pre = kBN}, .final = kBN}},
+    {"bn_plain_extra", kExtra, {.attn = kBnAttnExtra, .mlp = {.pre = kBN, .out = kBN}, .final = kBN}},
+    {"ln_extra_bn_attn", kExtra, {.attn = kLnAttnExtra, .mlp = kMlp, .final = kLN}},
+    {"ln_extra_bn", kExtra, {.attn = kLnAttnExtra, .mlp = {.pre = kLN, .hidden = kBN, .out = kBN}, .final = kLN}},
+
+    {"dyt",
+     "Transformers without Normalization, section 4",
+     {.attn = {.pre = kDyt}, .mlp = {.pre = kDyt}, .final = kDyt}},
+    {"rms_norm",
+     "Root Mean Square Layer Normalization, section 3",
+     {.attn = {.pre = kRms}, .mlp = {.pre = kRms}, .final = kRms}},
+    {"layer_scale",
+     "Going deeper with Image Transformers, section 2",
+     {.attn = kAttn, .mlp = kMlp, .final = kLN, .layer_scale = {.kind = LayerScaleKind::channel}}},
+    {"none", "no norm anywhere", {}},
+};
+
+}  // namespace
+
+std::span<const NamedPlacement> named_placements() { return kPlacements; }
+
+const NamedPlacement* find_placement(std::string_view name) {
+  for (const NamedPlacement& row : kPlacements)
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+std::string_view to_string(NormKind kind) {
+  constexpr std::array<std::string_view, 7> kWords{"none",       "layer_norm", "layer_norm_fixed", "affine", "rms_norm",
+                                                   "batch_norm", "dyt"};
+  return kWords[std::size_t(kind)];
+}
+
+double layer_scale_init(const LayerScale& scale, std::int64_t depth) {
+  if (!scale.auto_init) return scale.init;
+  return depth <= 18 ? 0.1 : depth <= 24 ? 1e-5 : 1e-6;
+}
+
+double init_gain(const InitGain& gain, std::int64_t depth) {
+  return gain.sub_ln ? std::sqrt(std::log(2.0 * double(depth))) : gain.value;
+}
+
+bool uses_batch_norm(const Placement& placement) {
+  bool found = false;
+  visit_sites(placement, [&](std::string_view site, const NormSpec& spec) {
+    found = found || (spec.kind == NormKind::batch_norm && site != "merge");
+  });
+  return found;
+}
+
+}  // namespace normlab

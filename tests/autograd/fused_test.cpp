@@ -1,0 +1,74 @@
+// Each fused operation against its composed form, values and gradients, in double.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "autograd/grad_check.h"
+#include "autograd/ops.h"
+
+using namespace normlab;
+
+namespace {
+
+using Vars = std::vector<Var>;
+using Build = std::function<Var(const Vars&)>;
+
+/// Largest difference of values and input gradients between two ways to compute the same.
+double difference(const Build& a, const Build& b, const std::vector<Shape>& shapes) {
+  Arena memory;
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < shapes.size(); ++i) inputs.push_back(randn(memory, shapes[i], DType::f64, 20 + i));
+  std::vector<std::vector<double>> results;
+  for (const Build& build : {a, b}) {
+    Arena arena;
+    Tape tape(cpu_backend(), arena);
+    Vars leaves;
+    for (const Tensor& t : inputs) leaves.push_back(tape.input(t, true));
+    const Var y = build(leaves);
+    tape.backward(y, randn(memory, y.shape(), DType::f64, 99));
+    std::vector<double> all(y.value().data<double>(), y.value().data<double>() + y.value().size());
+    for (const Var& leaf : leaves)
+      all.insert(all.end(), leaf.grad().data<double>(), leaf.grad().data<double>() + leaf.value().size());
+    results.push_back(all);
+  }
+  REQUIRE(results[0].size() == results[1].size());
+  double worst = 0.0;
+  for (std::size_t i = 0; i < results[0].size(); ++i) worst = std::max(worst, std::abs(results[0][i] - results[1][i]));
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("fused: linear_gelu is gelu of linear") {
+  for (const GeluForm form : {GeluForm::erf, GeluForm::tanh})
+    CHECK(difference([=](const Vars& v) { return linear_gelu(v[0], v[1], v[2], form); },
+                     [=](const Vars& v) { return gelu(linear(v[0], v[1], v[2]), form); },
+                     {{2, 5, 7}, {11, 7}, {11}}) < 1e-13);
+}
+
+TEST_CASE("fused: attention of one head is softmax(q k^T / sqrt(d)) v") {
+  // One head of one image: linear(q, k) is q k^T; v^T comes from a linear with the identity.
+  const auto composed = [](const Vars& v) {
+    Tape& tape = v[0].tape();
+    const std::int64_t n = v[0].shape()[1], d = v[0].shape()[2];
+    Tensor scale_by = tape.empty({1}, DType::f64);
+    scale_by.data<double>()[0] = 1 / std::sqrt(double(d));
+    Tensor identity = tape.empty({d, d}, DType::f64);
+    for (std::int64_t i = 0; i < d * d; ++i) identity.data<double>()[i] = i % (d + 1) == 0;
+    const Var k = reshape(v[1], {n, d}), values = reshape(v[2], {n, d});
+    const Var weights = softmax(scale(linear(reshape(v[0], {n, d}), k, Var()), tape.input(scale_by)));
+    const Var transposed = linear(tape.input(identity), values, Var());  // [d, n]
+    return reshape(linear(weights, transposed, Var()), {1, n, d});
+  };
+  CHECK(difference([](const Vars& v) { return attention(v[0], v[1], v[2], 1); }, composed,
+                   {{1, 6, 5}, {1, 6, 5}, {1, 6, 5}}) < 1e-13);
+}
+
+TEST_CASE("fused: layer_norm is affine of the norm without parameters, dyt is affine of tanh of scale") {
+  CHECK(difference([](const Vars& v) { return layer_norm(v[0], v[1], v[2], 1e-6); },
+                   [](const Vars& v) { return affine(layer_norm(v[0], Var(), Var(), 1e-6), v[1], v[2]); },
+                   {{4, 9}, {9}, {9}}) < 1e-13);
+  CHECK(difference([](const Vars& v) { return dyt(v[0], v[1], v[2], v[3]); },
+                   [](const Vars& v) { return affine(tanh(scale(v[0], v[1])), v[2], v[3]); },
+                   {{4, 9}, {1}, {9}, {9}}) < 1e-13);
+}

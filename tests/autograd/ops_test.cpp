@@ -1,0 +1,256 @@
+// Every operation against finite differences in double, its shape errors, and its behaviour on hostile input.
+#include "autograd/ops.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "autograd/grad_check.h"
+
+using namespace normlab;
+
+namespace {
+
+using Vars = std::vector<Var>;
+struct OpCase {
+  const char* name;
+  std::vector<Shape> inputs;
+  std::function<Var(Tape&, const Vars&)> f;
+};
+
+Tensor labels_of(Arena& arena, std::vector<std::int32_t> values) {
+  Tensor t = arena.empty({static_cast<std::int64_t>(values.size())}, DType::i32);
+  std::copy(values.begin(), values.end(), t.data<std::int32_t>());
+  return t;
+}
+
+Tensor keep_of(Arena& arena, const Shape& shape, double rate) {
+  Tensor t = arena.empty(shape, DType::u8);
+  const StreamKey key = stream_key(3, "test", "keep");
+  for (std::int64_t i = 0; i < t.size(); ++i)
+    t.data<std::uint8_t>()[i] = keep(draw(key, static_cast<std::uint64_t>(i))[0], drop_threshold(rate));
+  return t;
+}
+
+Tensor probabilities(Arena& arena, std::int64_t rows, std::int64_t classes) {
+  Tensor t = randn(arena, {rows, classes}, DType::f64, 5);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    double total = 0.0;
+    for (std::int64_t c = 0; c < classes; ++c)
+      total += t.data<double>()[r * classes + c] = std::exp(t.data<double>()[r * classes + c]);
+    for (std::int64_t c = 0; c < classes; ++c) t.data<double>()[r * classes + c] /= total;
+  }
+  return t;
+}
+
+/// Batch norm of one shard; the running statistics are scratch.
+Var batch_norm_of(Tape& tape, const Vars& in, std::int64_t statistics_batch) {
+  static SingleShard alone;
+  const std::int64_t cols = in[0].shape().back(), images = in[0].shape()[0];
+  Tensor mean = tape.empty({cols}, DType::f64), var = tape.empty({cols}, DType::f64);
+  std::fill_n(mean.data<double>(), cols, 0.0);
+  std::fill_n(var.data<double>(), cols, 1.0);
+  return batch_norm(in[0], in[1], in[2], mean, var, {images, 0, images, &alone}, {1e-5, 0.1, statistics_batch});
+}
+
+std::vector<OpCase> op_cases(Arena& arena) {
+  const Tensor labels = labels_of(arena, {2, 0, 4});
+  const Tensor soft = probabilities(arena, 3, 5);
+  const Tensor keep_weights = keep_of(arena, {2, 3, 5, 5}, 0.3);
+  const Tensor keep_values = keep_of(arena, {2, 5, 3}, 0.4), keep_images = keep_of(arena, {4}, 0.5);
+  return {
+      {"linear", {{2, 3, 5}, {4, 5}, {4}}, [](Tape&, const Vars& v) { return linear(v[0], v[1], v[2]); }},
+      {"linear without bias", {{3, 7}, {2, 7}}, [](Tape&, const Vars& v) { return linear(v[0], v[1], Var()); }},
+      {"linear, weight used twice",
+       {{3, 4}, {4, 4}, {4}},
+       [](Tape&, const Vars& v) { return linear(linear(v[0], v[1], v[2]), v[1], Var()); }},
+      {"linear_gelu erf",
+       {{2, 3, 5}, {4, 5}, {4}},
+       [](Tape&, const Vars& v) { return linear_gelu(v[0], v[1], v[2], GeluForm::erf); }},
+      {"linear_gelu tanh, no bias",
+       {{3, 5}, {300, 5}},
+       [](Tape&, const Vars& v) { return linear_gelu(v[0], v[1], Var(), GeluForm::tanh); }},
+      {"gelu erf", {{3, 17}}, [](Tape&, const Vars& v) { return gelu(v[0], GeluForm::erf); }},
+      {"gelu tanh", {{3, 17}}, [](Tape&, const Vars& v) { return gelu(v[0], GeluForm::tanh); }},
+      {"tanh", {{5, 3}}, [](Tape&, const Vars& v) { return tanh(v[0]); }},
+      {"add", {{2, 3}, {2, 3}}, [](Tape&, const Vars& v) { return add(v[0], v[1]); }},
+      {"add of a variable to itself", {{2, 3}}, [](Tape&, const Vars& v) { return add(v[0], v[0]); }},
+      {"a variable used three times",
+       {{2, 3}},
+       [](Tape&, const Vars& v) { return add(add(v[0], gelu(v[0], GeluForm::erf)), tanh(v[0])); }},
+      {"scale by channel", {{3, 6}, {6}}, [](Tape&, const Vars& v) { return scale(v[0], v[1]); }},
+      {"scale by head", {{2, 2, 6}, {3}}, [](Tape&, const Vars& v) { return scale(v[0], v[1]); }},
+      {"scale by one number", {{3, 6}, {1}}, [](Tape&, const Vars& v) { return scale(v[0], v[1]); }},
+      {"softmax", {{2, 3, 7}}, [](Tape&, const Vars& v) { return softmax(v[0]); }},
+      {"reshape",
+       {{2, 6}},
+       [](Tape&, const Vars& v) {
+         return tanh(reshape(v[0], {3, 4}));
+       }},
+      {"layer_norm", {{5, 33}, {33}, {33}}, [](Tape&, const Vars& v) { return layer_norm(v[0], v[1], v[2], 1e-6); }},
+      {"layer_norm, one row of two",
+       {{1, 2}, {2}, {2}},
+       [](Tape&, const Vars& v) { return layer_norm(v[0], v[1], v[2], 1e-2); }},
+      {"layer_norm without parameters",
+       {{4, 8}},
+       [](Tape&, const Vars& v) { return layer_norm(v[0], Var(), Var(), 1e-6); }},
+      {"rms_norm", {{5, 9}, {9}}, [](Tape&, const Vars& v) { return rms_norm(v[0], v[1], 1e-6); }},
+      {"affine", {{5, 9}, {9}, {9}}, [](Tape&, const Vars& v) { return affine(v[0], v[1], v[2]); }},
+      {"dyt", {{5, 9}, {1}, {9}, {9}}, [](Tape&, const Vars& v) { return dyt(v[0], v[1], v[2], v[3]); }},
+      {"batch_norm", {{6, 3, 4}, {4}, {4}}, [](Tape& t, const Vars& v) { return batch_norm_of(t, v, 0); }},
+      {"batch_norm of two and a ragged group",
+       {{5, 3, 4}, {4}, {4}},
+       [](Tape& t, const Vars& v) { return batch_norm_of(t, v, 2); }},
+      {"batch_norm frozen",
+       {{5, 4}, {4}, {4}},
+       [](Tape& tape, const Vars& v) {
+         Tensor mean = tape.empty({4}, DType::f64), var = tape.empty({4}, DType::f64);
+         for (int c = 0; c < 4; ++c) mean.data<double>()[c] = 0.1 * c, var.data<double>()[c] = 0.5 + c;
+         return batch_norm_frozen(v[0], v[1], v[2], mean, var, 1e-5);
+       }},
+      {"attention",
+       {{2, 5, 6}, {2, 5, 6}, {2, 5, 6}},
+       [](Tape&, const Vars& v) { return attention(v[0], v[1], v[2], 3); }},
+      {"attention on itself", {{1, 4, 6}}, [](Tape&, const Vars& v) { return attention(v[0], v[0], v[0], 2); }},
+      {"attention with dropped weights",
+       {{2, 5, 6}, {2, 5, 6}, {2, 5, 6}},
+       [=](Tape&, const Vars& v) { return attention(v[0], v[1], v[2], 3, keep_weights, 0.3); }},
+      {"softmax_cross_entropy",
+       {{3, 5}},
+       [=](Tape&, const Vars& v) {
+         return softmax_cross_entropy(v[0], {labels, {}});
+       }},
+      {"softmax_cross_entropy, smoothed over all",
+       {{3, 5}},
+       [=](Tape&, const Vars& v) {
+         return softmax_cross_entropy(v[0], {labels, {}, 0.1});
+       }},
+      {"softmax_cross_entropy, smoothed over others",
+       {{3, 5}},
+       [=](Tape&, const Vars& v) {
+         return softmax_cross_entropy(v[0], {labels, {}, 0.1, true});
+       }},
+      {"softmax_cross_entropy, soft",
+       {{3, 5}},
+       [=](Tape&, const Vars& v) {
+         return softmax_cross_entropy(v[0], {{}, soft});
+       }},
+      {"sigmoid_cross_entropy",
+       {{3, 5}},
+       [=](Tape&, const Vars& v) {
+         return sigmoid_cross_entropy(v[0], {labels, {}});
+       }},
+      {"sigmoid_cross_entropy, soft",
+       {{3, 5}},
+       [=](Tape&, const Vars& v) {
+         return sigmoid_cross_entropy(v[0], {{}, soft});
+       }},
+      {"patchify", {{2, 4, 6, 3}}, [](Tape&, const Vars& v) { return patchify(v[0], 2, 3); }},
+      {"add_positions", {{3, 4, 5}, {1, 4, 5}}, [](Tape&, const Vars& v) { return add_positions(v[0], v[1]); }},
+      {"mean_tokens", {{3, 4, 5}}, [](Tape&, const Vars& v) { return mean_tokens(v[0]); }},
+      {"concat_token", {{1, 1, 5}, {3, 4, 5}}, [](Tape&, const Vars& v) { return concat_token(v[0], v[1]); }},
+      {"concat_tokens", {{3, 2, 5}, {3, 4, 5}}, [](Tape&, const Vars& v) { return concat_tokens(v[0], v[1]); }},
+      {"select_tokens", {{3, 4, 5}}, [](Tape&, const Vars& v) { return select_tokens(v[0], 0, 1); }},
+      {"select_tokens, several, used twice",
+       {{3, 4, 5}},
+       [](Tape&, const Vars& v) { return concat_tokens(select_tokens(v[0], 1, 2), v[0]); }},
+      {"dropout", {{2, 5, 3}}, [=](Tape&, const Vars& v) { return dropout(v[0], keep_values, 0.4); }},
+      {"drop_path", {{4, 5}}, [=](Tape&, const Vars& v) { return drop_path(v[0], keep_images, 0.5); }},
+  };
+}
+
+}  // namespace
+
+TEST_CASE("ops: every gradient agrees with finite differences") {
+  Arena arena;
+  for (const OpCase& c : op_cases(arena)) {
+    CAPTURE(c.name);
+    std::vector<Tensor> inputs;
+    for (std::size_t i = 0; i < c.inputs.size(); ++i)
+      inputs.push_back(randn(arena, c.inputs[i], DType::f64, 7 + i, 0.8, i == 0 ? 0.0 : 0.3));
+    const GradCheckReport report = grad_check(cpu_backend(), c.f, inputs, 11);
+    CHECK_MESSAGE(report.max_error < 1e-6, report.worst);
+  }
+}
+
+TEST_CASE("grad_check: finds a gradient that is wrong") {
+  Arena arena;
+  const auto wrong = [](Tape& tape, const Vars& v) {
+    Tensor y = tape.empty_like(v[0].value());
+    tape.backend().tanh(v[0].value(), y);
+    return tape.record("half", {v[0]}, y, [=](Backend& b, const Tensor& dy, Grads& d) { b.copy_gradient(dy, d[0]); });
+  };
+  CHECK(grad_check(cpu_backend(), wrong, {randn(arena, {4}, DType::f64, 1)}, 2).max_error > 0.01);
+}
+
+TEST_CASE("ops: wrong shapes are refused with op, argument and both shapes") {
+  Arena arena, memory;
+  Tape tape(cpu_backend(), arena);
+  const auto var = [&](const Shape& s) { return tape.input(randn(memory, s, DType::f32, 1)); };
+  CHECK_THROWS_WITH_AS(layer_norm(var({3, 192}), var({64}), var({192}), 1e-6),
+                       "layer_norm: gamma is [64], expected [192]", InputError);
+  CHECK_THROWS_WITH_AS(linear(var({3, 5}), var({4, 6}), Var()), "linear: weight is [4, 6], expected [4, 5]",
+                       InputError);
+  CHECK_THROWS_WITH_AS(add(var({3, 5}), var({3, 6})), "add: b is [3, 6], expected [3, 5]", InputError);
+  CHECK_THROWS_WITH_AS(attention(var({1, 2, 6}), var({1, 2, 6}), var({1, 2, 6}), 4),
+                       "attention: 4 heads do not divide a width of 6", InputError);
+  CHECK_THROWS_WITH_AS(patchify(var({1, 6, 6, 3}), 4, 4),
+                       "patchify: a patch of 4x4 does not divide images [1, 6, 6, 3]", InputError);
+  CHECK_THROWS_WITH_AS(scale(var({3, 6}), var({4})), "scale: gain is [4], expected one axis that divides 6",
+                       InputError);
+  CHECK_THROWS_AS(softmax_cross_entropy(var({3, 6}), {}), InputError);
+}
+
+TEST_CASE("ops: a step in bf16 follows the one in float within its precision") {
+  Arena arena, memory;
+  Tape tape(cpu_backend(), arena);
+  const auto run = [&](DType dtype) {
+    const Var x = tape.input(randn(memory, {2, 5, 16}, dtype, 1), true);
+    const Var w = tape.input(randn(memory, {16, 16}, DType::f32, 2, 0.25), true),
+              b = tape.input(randn(memory, {16}, DType::f32, 3), true);
+    const Var gamma = tape.input(randn(memory, {16}, DType::f32, 4, 0.1, 1.0), true);
+    const Var h = layer_norm(linear_gelu(x, w, b, GeluForm::erf), gamma, b, 1e-6);
+    const Var y = mean_tokens(add(x, attention(h, h, h, 4)));
+    Tensor seed = randn(memory, y.shape(), dtype, 9);
+    tape.backward(y, seed);
+    std::vector<double> all;
+    for (std::int64_t i = 0; i < y.value().size(); ++i)
+      all.push_back(dtype == DType::bf16 ? double(float(y.value().data<bf16>()[i]))
+                                         : double(y.value().data<float>()[i]));
+    for (std::int64_t i = 0; i < 256; ++i) all.push_back(double(w.grad().data<float>()[i]));
+    return all;
+  };
+  const std::vector<double> wide = run(DType::f32), narrow = run(DType::bf16);
+  double largest = 0.0, error = 0.0;
+  for (std::size_t i = 0; i < wide.size(); ++i) {
+    largest = std::max(largest, std::abs(wide[i]));
+    error = std::max(error, std::abs(wide[i] - narrow[i]));
+  }
+  CHECK(error < 0.04 * largest);
+  CHECK(error > 0);  // it did round
+}
+
+TEST_CASE("ops: hostile rows stay finite and right") {
+  Arena arena, memory;
+  Tape tape(cpu_backend(), arena);
+  Tensor x = randn(memory, {3, 64}, DType::f32, 1);
+  float* values = x.data<float>();
+  for (int c = 0; c < 64; ++c) values[c] = 0.1f, values[64 + c] += 1e4f;  // a constant row, and a mean of 1e4
+  const Var y = layer_norm(tape.input(x), Var(), Var(), 1e-6);
+  const float* out = y.value().data<float>();
+  double square = 0.0;
+  for (int c = 0; c < 64; ++c) {
+    CHECK(std::abs(out[c]) < 0.01f);
+    square += double(out[64 + c]) * double(out[64 + c]);
+  }
+  CHECK(square == doctest::Approx(64.0).epsilon(1e-3));
+
+  Tensor large = memory.empty({1, 3}, DType::f32);
+  large.data<float>()[0] = 1e4f, large.data<float>()[1] = -1e4f, large.data<float>()[2] = 0.0f;
+  const Var p = softmax(tape.input(large));
+  CHECK(p.value().data<float>()[0] == 1.0f);
+  const Tensor labels = labels_of(memory, {1});
+  CHECK(softmax_cross_entropy(tape.input(large), {labels, {}}).value().data<float>()[0] == doctest::Approx(2e4));
+  CHECK(sigmoid_cross_entropy(tape.input(large), {labels, {}}).value().data<float>()[0] ==
+        doctest::Approx(2e4).epsilon(1e-4));
+}

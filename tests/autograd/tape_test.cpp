@@ -1,0 +1,90 @@
+#include "autograd/tape.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "autograd/grad_check.h"
+#include "autograd/ops.h"
+
+using namespace normlab;
+
+TEST_CASE("tape: the guard names op and site of the first value that is not finite, forward and backward") {
+  Arena arena, memory;
+  Tape tape(cpu_backend(), arena);
+  tape.guard();
+  Tensor x = randn(memory, {2, 4}, DType::f32, 1);
+  x.data<float>()[5] = INFINITY;
+  tape.at("first");
+  const Var fine = tape.input(randn(memory, {2, 4}, DType::f32, 2), true);
+  const Var t = tanh(fine);
+  tape.at("second");
+  tanh(add(t, tape.input(x)));
+  NonFinite found = tape.nonfinite();
+  REQUIRE(bool(found));
+  CHECK(std::string(found.op) == "add");
+  CHECK(std::string(found.site) == "second");
+  CHECK(!found.in_backward);
+
+  tape.reset();
+  tape.guard();
+  tape.at("gelu here");
+  const Var y = gelu(tape.input(randn(memory, {3}, DType::f32, 2), true), GeluForm::erf);
+  Tensor seed = randn(memory, {3}, DType::f32, 3);
+  seed.data<float>()[1] = NAN;
+  tape.backward(y, seed);
+  found = tape.nonfinite();
+  REQUIRE(bool(found));
+  CHECK(found.in_backward);
+  CHECK(std::string(found.site) == "gelu here");
+}
+
+TEST_CASE("tape: nothing is recorded where no gradient is wanted") {
+  Arena arena, memory;
+  Tape tape(cpu_backend(), arena);
+  const Tensor x = randn(memory, {4}, DType::f32, 1);
+  const Var y = tanh(tape.input(x));
+  CHECK(!y.needs_grad());
+  CHECK_THROWS_AS(tape.backward(y, x), InputError);
+  tape.set_recording(false);
+  CHECK(!tanh(tape.input(x, true)).needs_grad());
+}
+
+TEST_CASE("tape: a branch that the output does not use costs no gradient") {
+  Arena arena, memory;
+  Tape tape(cpu_backend(), arena);
+  const Var a = tape.input(randn(memory, {4}, DType::f32, 1), true),
+            b = tape.input(randn(memory, {4}, DType::f32, 2), true);
+  tanh(b);
+  const Var y = tanh(a);
+  tape.backward(y, randn(memory, {4}, DType::f32, 3));
+  CHECK(bool(a.grad()));
+  CHECK(!b.grad());
+}
+
+TEST_CASE("tape: steps two and three lie at the same addresses, and a step after the first takes no memory") {
+  Arena arena, memory;
+  Tape tape(cpu_backend(), arena);
+  const Tensor x = randn(memory, {8, 64}, DType::f32, 1), w = randn(memory, {64, 64}, DType::f32, 2),
+               seed = randn(memory, {8, 64}, DType::f32, 3);
+  Tensor gradient = memory.empty({64, 64}, DType::f32);
+  std::fill_n(gradient.data<float>(), gradient.size(), 0.0f);
+  std::vector<std::vector<const void*>> addresses;
+  std::vector<std::size_t> reserved;
+  for (int step = 0; step < 3; ++step) {
+    tape.reset();
+    std::vector<const void*> here;
+    Var h = tape.input(x, true);
+    const Var weight = tape.parameter(w, gradient);
+    for (int layer = 0; layer < 6; ++layer) {
+      h = add(h, linear_gelu(h, weight, Var(), GeluForm::erf));
+      here.push_back(h.value().raw());
+    }
+    tape.backward(h, seed);
+    here.push_back(tape.empty({1}, DType::f32).raw());
+    addresses.push_back(here);
+    reserved.push_back(arena.reserved());
+  }
+  CHECK(addresses[1] == addresses[2]);
+  CHECK(reserved[0] == reserved[2]);
+}

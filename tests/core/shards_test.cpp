@@ -1,0 +1,112 @@
+#include "core/shards.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "core/error.h"
+
+using namespace normlab;
+
+TEST_CASE("shards: a lane takes its shards in order, for any number of threads") {
+  for (const int threads : {1, 2, 3, 7})
+    for (const bool lockstep : {false, true}) {
+      CAPTURE(threads);
+      CAPTURE(lockstep);
+      ShardPool pool(threads);
+      constexpr int kShards = 23, kLanes = 4;
+      std::vector<std::vector<int>> order(kLanes);  // written without a lock: the lanes are what is tested
+      pool.run(kShards, kLanes, lockstep, [&](Collective& c) {
+        order[static_cast<std::size_t>(c.rank() % kLanes)].push_back(c.rank());
+        if (lockstep) {
+          c.barrier();
+          order[static_cast<std::size_t>(c.rank() % kLanes)].push_back(100 + c.rank());
+        }
+      });
+      for (int lane = 0; lane < kLanes; ++lane) {
+        std::vector<int> expected;
+        for (const int add : {0, 100})
+          for (int s = lane; s < kShards; s += kLanes)
+            if (add == 0 || lockstep) expected.push_back(add + s);
+        CHECK(order[static_cast<std::size_t>(lane)] == expected);
+      }
+    }
+}
+
+TEST_CASE("shards: never more than `threads` run at a time, in lockstep too") {
+  for (const int threads : {1, 2, 3}) {
+    ShardPool pool(threads);
+    std::atomic<int> running{0}, most{0};
+    const auto enter = [&] {
+      const int now = ++running;
+      int seen = most;
+      while (now > seen && !most.compare_exchange_weak(seen, now)) {
+      }
+    };
+    pool.run(12, 8, true, [&](Collective& c) {
+      for (int i = 0; i < 3; ++i) {
+        enter();
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+        --running;
+        c.barrier();
+      }
+    });
+    CHECK(most <= threads);
+  }
+}
+
+TEST_CASE("collective: all_reduce adds in shard order and broadcast copies") {
+  ShardPool pool(3);
+  std::vector<double> sums(9), copies(9);
+  pool.run(9, 4, true, [&](Collective& c) {
+    // 1e16 + 1 - 1e16 depends on the order: in shard order the ones after the cancellation survive.
+    double value[1] = {c.rank() == 0 ? 1e16 : c.rank() == 4 ? -1e16 : 1.0};
+    c.all_reduce(value);
+    sums[static_cast<std::size_t>(c.rank())] = value[0];
+    double copy[1] = {double(c.rank())};
+    c.broadcast(copy, 5);
+    copies[static_cast<std::size_t>(c.rank())] = copy[0];
+  });
+  double expected = 1e16;
+  for (int s = 1; s < 9; ++s) expected += s == 4 ? -1e16 : 1.0;
+  for (int s = 0; s < 9; ++s) {
+    CHECK(sums[static_cast<std::size_t>(s)] == expected);
+    CHECK(copies[static_cast<std::size_t>(s)] == 5.0);
+  }
+}
+
+TEST_CASE("shards: an error of one shard ends the others, and the pool goes on working") {
+  for (const int threads : {1, 2, 5}) {
+    ShardPool pool(threads);
+    CHECK_THROWS_WITH_AS(pool.run(10, 4, true,
+                                  [&](Collective& c) {
+                                    c.barrier();
+                                    if (c.rank() == 3 || c.rank() == 7) throw InputError(concat("shard ", c.rank()));
+                                    c.barrier();
+                                    c.barrier();
+                                  }),
+                         doctest::Contains("shard"), InputError);
+    std::atomic<int> ran{0};
+    pool.run(10, 4, true, [&](Collective& c) {
+      c.barrier();
+      ++ran;
+    });
+    CHECK(ran == 10);
+    CHECK_THROWS_WITH_AS(pool.run(4, 4, false, [&](Collective& c) { c.barrier(); }), doctest::Contains("lockstep"),
+                         InputError);
+  }
+  CHECK_THROWS_AS(ShardPool(0), InputError);
+}
+
+TEST_CASE("shards: sums over blocks have the same bits for any number of threads") {
+  std::vector<double> totals;
+  for (const int threads : {1, 2, 3, 7}) {
+    ShardPool pool(threads);
+    totals.push_back(
+        pool.sum_blocks(1000, [](std::int64_t b) { return 1.0 / double(b * b + 1) + 1e10 * double(b % 3 - 1); }));
+  }
+  for (const double t : totals) CHECK(t == totals[0]);
+}

@@ -1,0 +1,74 @@
+// Runs the binary as a process, as a user would.
+#pragma once
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/experiments/results/temporary_folder.h"
+
+namespace normlab {
+
+inline std::string program_path() {
+  const char* path = std::getenv("NORMLAB_BINARY");
+  return path ? path : std::filesystem::absolute("build/normlab").string();
+}
+
+inline std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+struct Finished {
+  int code = 0;  // exit code, or minus the signal
+  std::string out, err;
+};
+
+/// One run of the program with its output in files of `folder`.
+class Program {
+ public:
+  Program(const TemporaryFolder& folder, const std::string& arguments, const std::string& prefix = "")
+      : folder_(folder) {
+    static int number = 0;
+    name_ = "program-" + std::to_string(number++);
+    const std::string command = prefix + "exec " + program_path() + " " + arguments + " >'" +
+                                (folder / (name_ + ".out")).string() + "' 2>'" + (folder / (name_ + ".err")).string() +
+                                "' </dev/null";
+    pid_ = fork();
+    if (pid_ == 0) {
+      setpgid(0, 0);  // a Ctrl-C of the test reaches this run and its workers, not the test
+      execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
+      _exit(127);
+    }
+  }
+  void signal_all(int number) const { kill(-pid_, number); }
+  void signal_one(int number) const { kill(pid_, number); }
+  Finished wait() const {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), text_of(folder_ / (name_ + ".out")),
+            text_of(folder_ / (name_ + ".err"))};
+  }
+
+ private:
+  const TemporaryFolder& folder_;
+  std::string name_;
+  pid_t pid_ = -1;
+};
+
+inline Finished run_program(const TemporaryFolder& folder, const std::string& arguments,
+                            const std::string& prefix = "") {
+  return Program(folder, arguments, prefix).wait();
+}
+
+}  // namespace normlab

@@ -1,0 +1,291 @@
+// Whole optimisation steps: bits for any number of threads, shards against the whole batch, addresses, placements.
+#include "nn/engine.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "core/random.h"
+#include "nn/init.h"
+
+using namespace normlab;
+
+namespace {
+
+ViTConfig small_vit(std::string_view placement) {
+  ViTConfig c;
+  c.image_size = {16, 16};
+  c.embed_dim = 24;
+  c.depth = 2;
+  c.num_heads = 3;
+  c.mlp_dim = 96;
+  c.num_classes = 7;
+  c.placement = find_placement(placement)->placement;
+  return c;
+}
+
+struct Batch {
+  Arena memory;
+  Tensor images, labels;
+  Batch(const ViTConfig& c, std::int64_t batch, DType dtype = DType::f32, std::uint64_t seed = 5) {
+    images = memory.empty({batch, c.image_size[0], c.image_size[1], c.channels}, dtype);
+    labels = memory.empty({batch}, DType::i32);
+    const StreamKey key = stream_key(seed, "test", "images");
+    for (std::int64_t i = 0; i < images.size(); ++i) {
+      const double v = normal(key, static_cast<std::uint64_t>(i));
+      if (dtype == DType::f64)
+        images.data<double>()[i] = v;
+      else if (dtype == DType::bf16)
+        images.data<bf16>()[i] = bf16(v);
+      else
+        images.data<float>()[i] = static_cast<float>(v);
+    }
+    for (std::int64_t i = 0; i < batch; ++i)
+      labels.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % c.num_classes);
+  }
+};
+
+/// A head that is not zero, or nothing behind it would get a gradient in the first step.
+void random_head(Engine& engine) {
+  const Tensor head = engine.parameters().value(engine.parameters().find("head.weight"));
+  const StreamKey key = stream_key(8, "test", "head");
+  for (std::int64_t i = 0; i < head.size(); ++i) {
+    const double v = 0.3 * normal(key, static_cast<std::uint64_t>(i));
+    if (head.dtype() == DType::f64)
+      head.data<double>()[i] = v;
+    else
+      head.data<float>()[i] = static_cast<float>(v);
+  }
+}
+
+struct Outcome {
+  std::vector<double> losses;
+  std::vector<std::byte> bytes;  // parameters, then buffers
+  bool operator==(const Outcome& o) const { return losses == o.losses && bytes == o.bytes; }
+};
+
+Outcome train(const ViTConfig& c, int threads, int steps, std::int64_t images_per_shard, DType dtype = DType::f32,
+              std::int64_t batch = 13) {
+  ShardPool pool(threads);
+  EngineSettings settings;
+  settings.dtype = dtype;
+  settings.max_batch = batch;
+  settings.images_per_shard = images_per_shard;
+  Engine engine(cpu_backend(), pool, c, settings);
+  initialise(engine.parameters(), c, 3);
+  random_head(engine);
+  const Batch data(c, batch, dtype);
+  engine.state().lr = 1e-3;
+  engine.state().clip_norm = 1.0;
+  Outcome outcome;
+  for (int s = 0; s < steps; ++s) outcome.losses.push_back(engine.train_step(data.images, data.labels));
+  const auto append = [&](const Tensor& t) {
+    const auto* p = static_cast<const std::byte*>(t.raw());
+    outcome.bytes.insert(outcome.bytes.end(), p, p + t.bytes());
+  };
+  append(engine.parameters().flat_values());
+  for (std::size_t b = 0; b < engine.parameters().buffers().size(); ++b)
+    append(engine.parameters().buffer(static_cast<int>(b)));
+  return outcome;
+}
+
+/// Parameters whose gradient vanishes whatever the data. A key bias shifts all scores of a row alike. A shift of a
+/// whole channel vanishes in a batch norm, also one that only meets batch norms further down the residual stream;
+/// attention passes a shift of its values on, since its weights sum to one.
+std::set<std::string> zero_by_mathematics(const ViTConfig& c) {
+  const Placement& p = c.placement;
+  const auto bn = [](const NormSpec& n) { return n.kind == NormKind::batch_norm; };
+  const auto none = [](const NormSpec& n) { return n.kind == NormKind::none; };
+  const bool attention_ignores = bn(p.attn.pre), mlp_ignores = bn(p.mlp.pre) || (none(p.mlp.pre) && bn(p.mlp.hidden));
+  // A shift of the stream in front of branch b (attention of block i is 2 i, its MLP 2 i + 1) reaches only batch norms.
+  const auto ignored_from = [&](std::int64_t b) {
+    for (; b < 2 * c.depth; ++b)
+      if (!(b % 2 == 0 ? attention_ignores && none(p.attn.post) : mlp_ignores && none(p.mlp.post))) return false;
+    return bn(p.final);
+  };
+  std::set<std::string> zero;
+  const auto add_if = [&](bool condition, const std::string& name) {
+    if (condition) zero.insert(name);
+  };
+  const bool stem = ignored_from(0) && none(p.stem.posembed_out);
+  add_if(stem && none(p.stem.patch_out), "patch_embed.bias");
+  for (std::int64_t i = 0; i < c.depth; ++i) {
+    const std::string attn = "blocks." + std::to_string(i) + ".attn.", mlp = "blocks." + std::to_string(i) + ".mlp.";
+    const bool after_attention = ignored_from(2 * i + 1) && none(p.attn.post);
+    const bool after_mlp = ignored_from(2 * i + 2) && none(p.mlp.post);
+    add_if(none(p.attn.key), attn + "k.bias");
+    add_if(after_attention && !none(p.attn.out), attn + "out.beta");
+    const bool projected = bn(p.attn.out) || (none(p.attn.out) && after_attention);
+    add_if(projected, attn + "proj.bias");
+    const bool joined = projected && none(p.attn.inner);
+    add_if(joined && !none(p.attn.value), attn + "value.beta");
+    add_if(bn(p.attn.value) || (joined && none(p.attn.value)), attn + "v.bias");
+    add_if(after_mlp && !none(p.mlp.out), mlp + "out.beta");
+    const bool last = bn(p.mlp.out) || (none(p.mlp.out) && after_mlp);
+    add_if(last, mlp + "fc2.bias");
+    add_if(last && !none(p.mlp.inner), mlp + "inner.beta");
+    add_if(bn(p.mlp.hidden), mlp + "fc1.bias");
+    add_if(bn(p.mlp.hidden) && !none(p.mlp.pre), mlp + "pre.beta");
+  }
+  return zero;
+}
+
+}  // namespace
+
+TEST_CASE("engine: equal bits for 1, 2, 3 and 7 threads, dropout and batch norm included") {
+  ViTConfig dropping = small_vit("pre_pre");
+  dropping.dropout = 0.1;
+  dropping.attention_dropout = 0.2;
+  dropping.drop_path = 0.3;
+  dropping.pool = Pool::token;
+  for (const ViTConfig& c : {small_vit("pre_pre"), small_vit("bn_ffnbn"), small_vit("bn_extra"), dropping}) {
+    const Outcome one = train(c, 1, 4, 2);
+    CHECK(std::isfinite(one.losses.back()));
+    CHECK(one.losses.back() < one.losses.front());
+    for (const int threads : {2, 3, 7}) {
+      CAPTURE(threads);
+      CHECK(train(c, threads, 4, 2) == one);
+    }
+  }
+  CHECK(train(small_vit("bn"), 1, 2, 2, DType::bf16) == train(small_vit("bn"), 3, 2, 2, DType::bf16));
+}
+
+TEST_CASE("engine: the cut into shards changes nothing but rounding, and batch statistics not even that") {
+  for (const char* placement : {"pre_pre", "bn_ffnbn", "bn_extra"}) {
+    CAPTURE(placement);
+    const Outcome whole = train(small_vit(placement), 1, 3, 13, DType::f64),
+                  cut = train(small_vit(placement), 2, 3, 2, DType::f64);
+    REQUIRE(whole.bytes.size() == cut.bytes.size());
+    for (std::size_t i = 0; i < whole.losses.size(); ++i) CHECK(std::abs(whole.losses[i] - cut.losses[i]) < 1e-9);
+  }
+  // The statistics of the first step, before any rounded update: to the bit. bn normalises patches first, whatever the
+  // shard.
+  ViTConfig c = small_vit("bn");
+  c.placement.stem.patch_in = norm_of(NormKind::batch_norm);
+  const auto running_mean = [&](std::int64_t images_per_shard) {
+    ShardPool pool(2);
+    EngineSettings settings;
+    settings.max_batch = 13;
+    settings.images_per_shard = images_per_shard;
+    Engine engine(cpu_backend(), pool, c, settings);
+    initialise(engine.parameters(), c, 3);
+    const Batch data(c, 13);
+    engine.train_step(data.images, data.labels);
+    const Tensor t = engine.parameters().buffer(engine.parameters().find_buffer("stem.patch_in.running_var"));
+    return std::vector<float>(t.data<float>(), t.data<float>() + t.size());
+  };
+  CHECK(running_mean(13) == running_mean(2));
+  CHECK(running_mean(5) == running_mean(1));
+}
+
+TEST_CASE("engine: steps two and three use the same addresses and take no memory") {
+  for (const char* placement : {"pre_pre", "bn_ffnbn"}) {
+    const ViTConfig c = small_vit(placement);
+    ShardPool pool(2);
+    EngineSettings settings;
+    settings.max_batch = 12;
+    settings.images_per_shard = 2;
+    Engine engine(cpu_backend(), pool, c, settings);
+    initialise(engine.parameters(), c, 3);
+    const Batch data(c, 12);
+    engine.train_step(data.images, data.labels);
+    engine.train_step(data.images, data.labels);
+    const auto second = engine.last_addresses();
+    const std::size_t bytes = engine.arena_bytes();
+    engine.train_step(data.images, data.labels);
+    CHECK(engine.last_addresses() == second);
+    CHECK(engine.arena_bytes() == bytes);
+  }
+}
+
+TEST_CASE("engine: every placement takes a step and gives each parameter a gradient") {
+  for (const NamedPlacement& row : named_placements()) {
+    CAPTURE(row.name);
+    const ViTConfig c = small_vit(row.name);
+    ShardPool pool(1);
+    EngineSettings settings;
+    settings.dtype = DType::f64;
+    settings.max_batch = 6;
+    settings.images_per_shard = 2;
+    Engine engine(cpu_backend(), pool, c, settings);
+    initialise(engine.parameters(), c, 3);
+    random_head(engine);
+    const Batch data(c, 6, DType::f64);
+    CHECK(std::isfinite(engine.forward_backward(data.images, data.labels)));
+    engine.sum_gradients();
+    const std::set<std::string> zero = zero_by_mathematics(c);
+    for (std::size_t n = 0; n < engine.parameters().parameters().size(); ++n) {
+      const std::string& name = engine.parameters().parameters()[n].name;
+      const Tensor g = engine.parameters().gradient(0, static_cast<int>(n));
+      double largest = 0.0;
+      for (std::int64_t i = 0; i < g.size(); ++i) largest = std::max(largest, std::abs(g.data<double>()[i]));
+      CAPTURE(name);
+      if (zero.contains(name))
+        CHECK(largest < 1e-9);
+      else
+        CHECK(largest > 1e-7);
+    }
+  }
+}
+
+TEST_CASE("engine: a value that is not finite leaves the weights as they were and is named") {
+  const ViTConfig c = small_vit("pre_pre");
+  ShardPool pool(2);
+  EngineSettings settings;
+  settings.max_batch = 6;
+  Engine engine(cpu_backend(), pool, c, settings);
+  initialise(engine.parameters(), c, 3);
+  random_head(engine);
+  const Tensor weight = engine.parameters().value(engine.parameters().find("blocks.1.mlp.fc2.weight"));
+  weight.data<float>()[3] = INFINITY;
+  const Tensor flat = engine.parameters().flat_values();
+  const std::vector<float> before(flat.data<float>(), flat.data<float>() + flat.size());
+  const Batch data(c, 6);
+  engine.state().lr = 0.1;
+  CHECK(std::isnan(engine.train_step(data.images, data.labels)));
+  CHECK(std::memcmp(before.data(), flat.data<float>(), before.size() * sizeof(float)) == 0);
+  const NonFinite found = engine.find_nonfinite(data.images, data.labels);
+  REQUIRE(bool(found));
+  CHECK(std::string(found.op) == "linear");
+  CHECK(std::string(found.site) == "blocks.1.mlp.fc2");
+}
+
+TEST_CASE("engine: evaluation gives the same bits for any number of threads and follows training on a small batch") {
+  const ViTConfig c = small_vit("pre_pre");
+  std::vector<std::vector<double>> all;
+  for (const int threads : {1, 3}) {
+    ShardPool pool(threads);
+    EngineSettings settings;
+    settings.max_batch = 14;
+    settings.images_per_shard = 3;
+    Engine engine(cpu_backend(), pool, c, settings);
+    initialise(engine.parameters(), c, 3);
+    const Batch data(c, 14);
+    engine.state().lr = 3e-3;
+    for (int s = 0; s < 60; ++s) engine.train_step(data.images, data.labels);
+    std::vector<double> losses(14);
+    std::vector<std::int32_t> predicted(14);
+    engine.evaluate(data.images, data.labels, losses, predicted);
+    int right = 0;
+    for (int i = 0; i < 14; ++i) right += predicted[static_cast<std::size_t>(i)] == i % 7;
+    CHECK(right == 14);
+    all.push_back(losses);
+  }
+  CHECK(all[0] == all[1]);
+}
+
+TEST_CASE("engine: plan_shards is a function of model and batch alone") {
+  ViTConfig c = small_vit("pre_pre");
+  const ShardPlan p = plan_shards(c, 128, 20000, 4);
+  CHECK(p.images * p.shards >= 128);
+  CHECK(p.images * (p.shards - 1) < 128);
+  CHECK(!p.lockstep);
+  CHECK(plan_shards(small_vit("bn"), 128, 20000, 4).lockstep);
+  CHECK(plan_shards(c, 1, 20000, 4).shards == 1);
+  CHECK(plan_shards(c, 1, 20000, 4).lanes == 1);
+  c.image_size = {224, 224};
+  CHECK(plan_shards(c, 32, 20000, 4).images == 1);
+  CHECK(plan_shards(c, 32, 100'000'000, 4).lanes == 4);  // eight gradients would not stay under 256 MB
+}

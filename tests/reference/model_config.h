@@ -1,0 +1,24 @@
+// A fixture's `config` in the words of the project.
+#pragma once
+
+#include "experiments/results/strict_json.h"
+#include "nn/engine.h"
+#include "tests/reference/fixture.h"
+
+namespace normlab::reference {
+
+struct ModelCase {
+  ViTConfig config;
+  bool training = true;
+  LossKind loss = LossKind::softmax;
+  bool soft_targets = false;
+};
+
+/// Takes the keys of a model; the caller takes its own and calls finish(). InputError for a word that has no meaning
+/// here.
+ModelCase read_model(ObjectReader& reader);
+
+/// Fills parameters and buffers from `param/` and `const/`. InputError unless both sides have the same ones.
+void load_parameters(const Fixture& fixture, ParameterSet& parameters);
+
+}  // namespace normlab::reference

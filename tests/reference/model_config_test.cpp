@@ -1,0 +1,209 @@
+#include "tests/reference/model_config.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace normlab::reference {
+namespace {
+
+template <class T>
+struct Word {
+  std::string_view word;
+  T meaning;
+};
+template <class T>
+using Words = std::vector<Word<T>>;
+
+struct Loss {
+  LossKind kind;
+  bool soft;
+};
+
+// Where the fixtures' words differ in kind from ours. Sites, sizes and flags have the same names on both sides.
+const Words<Pool> kPools{{"token", Pool::token}, {"gap", Pool::gap}};
+const Words<PosEmbed> kPositions{{"learned", PosEmbed::learned}, {"sincos2d", PosEmbed::sincos2d}};
+const Words<Gelu> kGelus{{"erf", Gelu::erf}, {"tanh", Gelu::tanh}};
+const Words<bool> kModes{{"train", true}, {"eval", false}};
+const Words<HeadScale> kHeadScales{
+    {"none", HeadScale::none}, {"before_proj", HeadScale::before_proj}, {"after_proj", HeadScale::after_proj}};
+const Words<LayerScaleKind> kLayerScales{
+    {"none", LayerScaleKind::none}, {"channel", LayerScaleKind::channel}, {"scalar", LayerScaleKind::scalar}};
+const Words<Loss> kLosses{{"softmax_hard", {LossKind::softmax, false}},
+                          {"softmax_soft", {LossKind::softmax, true}},
+                          {"sigmoid_hard", {LossKind::sigmoid, false}}};
+
+template <class T>
+T meaning(ObjectReader& reader, const std::string& key, const Words<T>& words) {
+  const std::string word = reader.string(key);
+  for (const Word<T>& w : words)
+    if (w.word == word) return w.meaning;
+  reader.fail(key, concat("no rule for \"", word, '"'));
+}
+
+NormKind norm_kind(const std::string& site, const nlohmann::json& value) {
+  constexpr NormKind kKinds[] = {NormKind::none,   NormKind::layer_norm, NormKind::layer_norm_fixed,
+                                 NormKind::affine, NormKind::rms_norm,   NormKind::batch_norm,
+                                 NormKind::dyt};
+  for (const NormKind kind : kKinds)
+    if (value == std::string(to_string(kind))) return kind;
+  throw InputError(concat("config: ", site, ": no rule for the norm ", value.dump()));
+}
+
+/// Our sites by path from the nested objects of the file: "attn.pre" is config["attn"]["pre"]. Every site that the file
+/// names is read.
+void read_sites(ObjectReader& reader, Placement& placement) {
+  const double eps = reader.number("eps"), bn_eps = reader.number("bn_eps"), momentum = reader.number("bn_momentum");
+  std::map<std::string, const nlohmann::json*> named;
+  for (const std::string part : {"stem", "attn", "mlp", "final", "pooled"}) {
+    const nlohmann::json* value = reader.optional(part);
+    if (value == nullptr) reader.fail(part, "this key is missing");
+    if (!value->is_object()) {
+      named[part] = value;
+      continue;
+    }
+    for (const auto& [site, kind] : value->items()) named[part + "." + site] = &kind;
+  }
+  visit_sites(placement, [&](std::string_view path, NormSpec& spec) {
+    if (path == "merge") return;  // Swin only
+    const auto found = named.find(std::string(path));
+    if (found == named.end()) throw InputError(concat("config: the site ", path, " is missing"));
+    spec = norm_of(norm_kind(found->first, *found->second));
+    spec.eps = spec.kind == NormKind::batch_norm ? bn_eps : eps;
+    spec.momentum = momentum;
+    named.erase(found);
+  });
+  if (!named.empty()) throw InputError(concat("config: no rule for the site ", named.begin()->first));
+}
+
+void read_rates(ObjectReader& reader, ViTConfig& c) {
+  const nlohmann::json* value = reader.optional("drop");
+  if (value == nullptr || !value->is_object()) reader.fail("drop", "expected an object");
+  ObjectReader drop(*value, "config: drop");
+  if (drop.has("dropout")) c.dropout = drop.number("dropout");
+  if (drop.has("attention")) c.attention_dropout = drop.number("attention");
+  if (const nlohmann::json* rates = drop.optional("drop_path")) {
+    const auto list = rates->get<std::vector<double>>();
+    if (static_cast<std::int64_t>(list.size()) != c.depth) drop.fail("drop_path", "expected one rate a block");
+    c.drop_path = list.back();
+    for (std::int64_t i = 0; i < c.depth; ++i)
+      if (std::abs(c.drop_path_rate(i) - list[static_cast<std::size_t>(i)]) > 1e-12)
+        drop.fail("drop_path", concat("block ", i, " has rate ", list[static_cast<std::size_t>(i)],
+                                      ", the linear rule gives ", c.drop_path_rate(i)));
+  }
+  drop.finish();
+}
+
+void require_same_names(const Fixture& f, const char* what, std::vector<std::string> ours,
+                        std::vector<std::string> theirs) {
+  std::sort(ours.begin(), ours.end());
+  std::sort(theirs.begin(), theirs.end());
+  std::vector<std::string> odd;
+  std::set_symmetric_difference(ours.begin(), ours.end(), theirs.begin(), theirs.end(), std::back_inserter(odd));
+  if (!odd.empty()) throw InputError(concat(f.name(), ": the ", what, " ", odd.front(), " is on one side only"));
+}
+
+void copy_into(const Fixture& f, const std::string& name, const Tensor& to) {
+  require_shape(f.name().c_str(), name.c_str(), f.shape(name), to.shape());
+  const std::vector<double> values = f.numbers(name);
+  std::transform(values.begin(), values.end(), to.data<float>(), [](double v) { return static_cast<float>(v); });
+}
+
+}  // namespace
+
+ModelCase read_model(ObjectReader& reader) {
+  ModelCase model;
+  ViTConfig& c = model.config;
+  const nlohmann::json* size = reader.optional("image_size");
+  if (size == nullptr) reader.fail("image_size", "this key is missing");
+  c.image_size = size->get<std::array<std::int64_t, 2>>();
+  c.channels = reader.integer("channels");
+  c.patch_size = reader.integer("patch_size");
+  c.embed_dim = reader.integer("embed_dim");
+  c.depth = reader.integer("depth");
+  c.num_heads = reader.integer("num_heads");
+  c.mlp_dim = reader.integer("mlp_dim");
+  c.num_classes = reader.integer("num_classes");
+  c.pool = meaning(reader, "pool", kPools);
+  c.pos_embed = meaning(reader, "pos_embed", kPositions);
+  c.pos_embed_class = reader.boolean("pos_embed_class");
+  c.qkv_bias = reader.boolean("qkv_bias");
+  c.rep_size = reader.integer("rep_size");
+  c.gelu = meaning(reader, "gelu", kGelus);
+  read_rates(reader, c);
+  Placement& p = c.placement;
+  read_sites(reader, p);
+  p.stem.posembed_out_includes_class = reader.boolean("posembed_out_includes_class");
+  p.head_scale = meaning(reader, "head_scale", kHeadScales);
+  p.residual_scale = reader.boolean("residual_scale");
+  p.layer_scale.kind = meaning(reader, "layer_scale", kLayerScales);
+  model.training = meaning(reader, "mode", kModes);
+  const Loss loss = meaning(reader, "loss", kLosses);
+  model.loss = loss.kind;
+  model.soft_targets = loss.soft;
+  return model;
+}
+
+void load_parameters(const Fixture& f, ParameterSet& parameters) {
+  std::vector<std::string> names, buffers, stored;
+  for (const ParameterInfo& p : parameters.parameters()) names.push_back(p.name);
+  for (const ParameterInfo& b : parameters.buffers()) buffers.push_back(b.name);
+  for (const std::string& name : f.names("const/"))
+    if (name.ends_with(".running_mean") || name.ends_with(".running_var")) stored.push_back(name);
+  require_same_names(f, "parameter", names, f.names("param/"));
+  require_same_names(f, "running statistic", buffers, stored);
+  for (const std::string& name : names) copy_into(f, "param/" + name, parameters.value(parameters.find(name)));
+  for (const std::string& name : buffers)
+    copy_into(f, "const/" + name, parameters.buffer(parameters.find_buffer(name)));
+}
+
+namespace {
+
+nlohmann::json small_config() {
+  return nlohmann::json::parse(R"({
+    "image_size": [8, 8], "channels": 3, "patch_size": 4, "embed_dim": 8, "depth": 3, "num_heads": 2, "mlp_dim": 16,
+    "num_classes": 5, "pool": "gap", "pos_embed": "learned", "pos_embed_class": false, "qkv_bias": true, "rep_size": 0,
+    "posembed_out_includes_class": true, "gelu": "erf", "eps": 1e-4, "bn_eps": 1e-3, "bn_momentum": 0.2,
+    "stem": {"patch_in": "none", "patch_out": "none", "posembed_out": "none"},
+    "attn": {"pre": "layer_norm", "query": "none", "key": "none", "value": "batch_norm", "inner": "none",
+             "out": "none", "post": "none"},
+    "mlp": {"pre": "rms_norm", "hidden": "none", "inner": "none", "out": "none", "post": "none"},
+    "final": "dyt", "pooled": "none", "head_scale": "none", "residual_scale": false, "layer_scale": "none",
+    "loss": "softmax_hard", "mode": "train", "drop": {"drop_path": [0, 0.1, 0.2]}})");
+}
+ModelCase read(const nlohmann::json& json) {
+  ObjectReader reader(json, "config");
+  ModelCase model = read_model(reader);
+  reader.finish();
+  return model;
+}
+
+}  // namespace
+
+TEST_CASE("reference: a model's config reaches the sites, and what it does not know is refused") {
+  const ModelCase model = read(small_config());
+  CHECK(model.config.placement.attn.pre.eps == 1e-4);
+  CHECK(model.config.placement.mlp.pre == NormSpec{.kind = NormKind::rms_norm, .eps = 1e-4, .momentum = 0.2});
+  CHECK(model.config.placement.attn.value == NormSpec{.kind = NormKind::batch_norm, .eps = 1e-3, .momentum = 0.2});
+  CHECK(model.config.placement.final.kind == NormKind::dyt);
+  CHECK(model.config.drop_path == 0.2);
+
+  nlohmann::json changed = small_config();
+  changed["window"] = 4;
+  CHECK_THROWS_AS(read(changed), InputError);
+  changed = small_config();
+  changed["attn"]["between"] = "none";
+  CHECK_THROWS_AS(read(changed), InputError);
+  changed = small_config();
+  changed["attn"].erase("out");
+  CHECK_THROWS_AS(read(changed), InputError);
+  changed = small_config();
+  changed["final"] = "group_norm";
+  CHECK_THROWS_AS(read(changed), InputError);
+  changed = small_config();
+  changed["drop"]["drop_path"] = {0.1, 0.1, 0.2};
+  CHECK_THROWS_AS(read(changed), InputError);
+}
+
+}  // namespace normlab::reference

@@ -1,0 +1,138 @@
+// Every file of a fixture directory: compared, or named as skipped together with the reason. The directory is
+// REFERENCE_DIR, by default the part of the fixtures that is kept here.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "experiments/results/files.h"
+#include "experiments/results/strict_json.h"
+#include "tests/reference/fixture.h"
+
+namespace normlab::reference {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Group {
+  const char* name;
+  std::vector<Results> (*run)(const Fixture&);
+};
+constexpr Group kGroups[] = {
+    {"norms", run_norm}, {"ops", run_op}, {"models", run_model}, {"train", run_training}, {"optim", run_optimizer}};
+
+// What later work will compare. The first row whose text begins a file's name counts.
+struct Skip {
+  std::string_view begins, reason;
+};
+constexpr Skip kSkips[] = {
+    {"augment/", "there is no augmentation yet"},
+    {"fusion/", "batch norms are not fused into linears yet"},
+    {"initializers/", "a table of distributions and counts: tests/nn/init_test.cpp holds its rules"},
+    {"metrics/", "few-shot regression and mIoU do not exist yet; statistics are tested where they are written"},
+    {"probes/", "there are no probes yet"},
+    {"swin/", "there is no Swin yet"},
+    {"ops/bilinear", "there is no resampling yet"},
+    {"ops/pos_embed_resize", "there is no resampling yet"},
+    {"ops/pixel_softmax_xent", "there is no segmentation yet"},
+    {"optim/big_vision_adam", "Big Vision's Adam does not exist yet"},
+    {"optim/clip_optax", "clipping has PyTorch's form only"},
+    {"optim/lamb", "LAMB does not exist yet"},
+    {"optim/momentum", "clipping in optax's form or a bfloat16 moment, which do not exist yet"},
+    {"optim/schedules", "Big Vision's schedules start at rate zero, ours above it"},
+};
+
+const Skip* skip_of(const std::string& file) {
+  const auto found = std::find_if(std::begin(kSkips), std::end(kSkips),
+                                  [&](const Skip& skip) { return file.starts_with(skip.begins); });
+  return found == std::end(kSkips) ? nullptr : found;
+}
+
+fs::path directory() {
+  const char* given = std::getenv("REFERENCE_DIR");
+  return given != nullptr && *given != '\0' ? given : "tests/reference/fixtures";
+}
+
+/// Paths below `root` of all case files there and of those that index.json promises.
+std::set<std::string> case_files(const fs::path& root) {
+  std::set<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    const fs::path path = entry.path().lexically_relative(root);
+    if (entry.is_regular_file() && path != "index.json" &&
+        (path.extension() == ".safetensors" || path.extension() == ".json"))
+      files.insert(path.generic_string());
+  }
+  const std::string index = (root / "index.json").string();
+  if (!fs::exists(index)) return files;
+  const nlohmann::json promised = parse_strict_json(read_file(index), index);
+  for (const auto& row : promised.at("files")) files.insert(row.at("file").get<std::string>());
+  return files;
+}
+
+class Tally {
+ public:
+  void run(const fs::path& root, const std::string& file) {
+    if (const Skip* skip = skip_of(file)) {
+      ++skipped_[skip];
+      return;
+    }
+    std::vector<std::string> failures;
+    try {
+      failures = failures_of(root, file);
+    } catch (const std::exception& error) {
+      failures.push_back(concat(file, ": ", error.what()));
+    }
+    for (const std::string& failure : failures) FAIL_CHECK(failure);
+    ++(failures.empty() ? passed_ : failed_);
+  }
+  void report() const {
+    std::int64_t skipped = 0;
+    for (const auto& [skip, count] : skipped_) {
+      MESSAGE("reference: skipped ", count, " of ", std::string(skip->begins), "*: ", std::string(skip->reason));
+      skipped += count;
+    }
+    MESSAGE("reference: nearest to its tolerance is ", tightest_, " with ", share_, " of it");
+    MESSAGE("reference: ", passed_, " files passed, ", failed_, " failed, ", skipped, " skipped");
+  }
+  std::int64_t compared() const { return passed_ + failed_; }
+
+ private:
+  std::vector<std::string> failures_of(const fs::path& root, const std::string& file) {
+    const std::string group = file.substr(0, file.find('/'));
+    const auto found =
+        std::find_if(std::begin(kGroups), std::end(kGroups), [&](const Group& g) { return group == g.name; });
+    if (found == std::end(kGroups)) throw InputError("there is no rule for this group");
+    const std::string ending = ".safetensors";
+    if (!file.ends_with(ending)) throw InputError("there is no rule for this file");
+    const Fixture fixture(file.substr(0, file.size() - ending.size()), SafetensorsFile::read(root / file));
+    std::vector<std::string> failures;
+    for (const Results& results : found->run(fixture)) {
+      const Comparison comparison = compare(fixture, results);
+      failures.insert(failures.end(), comparison.failures.begin(), comparison.failures.end());
+      if (comparison.share > share_) {
+        share_ = comparison.share;
+        tightest_ = concat(fixture.name(), " (", results.how, ") ", comparison.tightest);
+      }
+    }
+    return failures;
+  }
+
+  std::map<const Skip*, std::int64_t> skipped_;
+  std::int64_t passed_ = 0, failed_ = 0;
+  double share_ = 0.0;
+  std::string tightest_ = "none";
+};
+
+}  // namespace
+
+TEST_CASE("reference: every file of the directory is within its tolerances") {
+  const fs::path root = directory();
+  REQUIRE_MESSAGE(fs::is_directory(root), "there is no directory ", root.string());
+  Tally tally;
+  for (const std::string& file : case_files(root)) tally.run(root, file);
+  tally.report();
+  CHECK_MESSAGE(tally.compared() > 0, "nothing in ", root.string(), " was compared");
+}
+
+}  // namespace normlab::reference
