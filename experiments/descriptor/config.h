@@ -1,6 +1,5 @@
 // What one trial is. These structs are the whole truth about an experiment: the strict reader, the defaults, the JSON
-// Schema, the canonical form (whose SHA-256 is the trial's id) and the documentation all come from one field table a
-// struct.
+// Schema, the canonical form (whose SHA-256 is the trial's id) and the documentation all come from one field table a struct.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +19,10 @@ struct DatasetConfig {
   DatasetLayout layout = DatasetLayout::known;
   std::string train = "train";  // a slice: "train", "train[:99%]", "train[:800]", "train[800:1000]"
   std::string eval = "test";
-  bool allow_absent_classes = false;  // a training slice without one of the classes is an error otherwise
-  std::int64_t train_images = 2000;   // shapes only: how many images are generated
-  std::int64_t eval_images = 1000;    // shapes only
-  std::uint64_t shapes_seed = 1;      // shapes only: seed of the generated images, not of the trial
+  bool allow_absent_classes = false;   // a training slice without one of the classes is an error otherwise
+  std::int64_t train_images = 2000;    // shapes only: how many images are generated
+  std::int64_t eval_images = 1000;     // shapes only
+  std::uint64_t shapes_seed = 1;       // shapes only: seed of the generated images, not of the trial
   bool operator==(const DatasetConfig&) const = default;
 };
 
@@ -49,9 +48,9 @@ struct OptimizerConfig {
 enum class ScheduleName : std::uint8_t { constant, linear, cosine };
 struct ScheduleConfig {
   ScheduleName name = ScheduleName::cosine;
-  double warmup_epochs = 0.0;  // linear warm-up from lr/warmup to lr; at most one of the two is given
+  double warmup_epochs = 0.0;     // linear warm-up from lr/warmup to lr; at most one of the two is given
   std::int64_t warmup_steps = 0;
-  double final_lr = 0.0;  // linear and cosine end here
+  double final_lr = 0.0;          // linear and cosine end here
   bool operator==(const ScheduleConfig&) const = default;
 };
 
@@ -59,8 +58,8 @@ enum class LossName : std::uint8_t { softmax, sigmoid };
 enum class Precision : std::uint8_t { fp32, bf16 };
 
 struct CheckpointConfig {
-  double seconds = 30;     // of training between two checkpoints
-  std::int64_t steps = 0;  // and after so many steps; 0: by time alone
+  double seconds = 30;      // of training between two checkpoints
+  std::int64_t steps = 0;   // and after so many steps; 0: by time alone
   bool operator==(const CheckpointConfig&) const = default;
 };
 

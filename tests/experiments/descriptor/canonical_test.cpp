@@ -50,10 +50,22 @@ TEST_CASE("canonical: the id of the default trial stays what it was") {
   CHECK(
       canonical_json(with_placement("pre_pre")) ==
       R"({"model":{"placement":{"attn":{"pre":"layer_norm"},"final":"layer_norm","mlp":{"pre":"layer_norm"}}},"schema":1})");
-  CHECK(
-      trial_id(with_placement("pre_pre")) ==
-      sha256_hex(
-          R"({"model":{"placement":{"attn":{"pre":"layer_norm"},"final":"layer_norm","mlp":{"pre":"layer_norm"}}},"schema":1})"));
+  CHECK(trial_id(with_placement("pre_pre")) == "7ffb4a8e041bae5f45553cb8a4446eeb18d5122fe61d639545c61ef71af95bc1");
+}
+
+TEST_CASE("canonical: a setting that means nothing tells no trials apart") {
+  TrialConfig c = with_placement("pre_pre");
+  c.model.placement.stem.posembed_out = norm_of(NormKind::layer_norm);
+  const std::string id = trial_id(c);
+  c.model.placement.stem.posembed_out_includes_class = false;  // there is no class token
+  c.model.pos_embed_class = true;
+  c.train.optimizer.momentum = 0.1;           // of sgd
+  c.model.placement.attn.pre.alpha_init = 3;  // of dyt
+  CHECK(trial_id(c) == id);
+  c.model.pool = Pool::token;
+  TrialConfig other = c;
+  other.model.placement.stem.posembed_out_includes_class = true;
+  CHECK(trial_id(c) != trial_id(other));
 }
 
 TEST_CASE("canonical: both forms read back, for every named placement") {
