@@ -22,6 +22,12 @@ struct Row {
   std::vector<std::pair<std::string, std::string>> values;  // axis path -> value_text
 };
 
+/// A dotted path as a JSON pointer.
+std::string pointer_of(std::string path) {
+  std::replace(path.begin(), path.end(), '.', '/');
+  return "/" + path;
+}
+
 const std::string* find_value(const Row& row, const std::string& path) {
   for (const auto& [axis, text] : row.values)
     if (axis == path) return &text;
@@ -48,6 +54,9 @@ class Expansion {
       grids_ = read_sweep(member->value, placements_, sources_, problems_);
     else
       grids_.resize(1);
+    if (root_.find("seeds") != nullptr &&
+        std::all_of(grids_.begin(), grids_.end(), [](const Grid& grid) { return grid.seeds.has_value(); }))
+      problems_.add(position_of("seeds"), "/seeds", "every grid has seeds of its own; leave these out");
     paths_ = axis_paths(grids_);
     refuse_swept(set_paths);
     read_choices();
@@ -112,7 +121,7 @@ class Expansion {
       for (const std::string& set : set_paths)
         for (const std::string& axis : paths_)
           if (source.name.substr(0, set.size() + 7) == "--set " + set + "=" && is_within(set, axis))
-            problems_.add({&source, 1, 1, nullptr}, "/" + set,
+            problems_.add({&source, 1, 1, nullptr}, pointer_of(set),
                           concat(axis, " is an axis of the sweep, which would overwrite this; set \"sweep\" instead"));
     }
   }
@@ -157,11 +166,12 @@ class Expansion {
         row.values.emplace_back(axis.path, value.text);
         row.cell.axes.emplace_back(axis.path, value.label);
       }
+    bool left_out = false;
     for (std::size_t e = 0; e < exclude_.size(); ++e) {
       if (!matches(row, exclude_[e])) continue;
-      excluded_[e] = true;
-      return;
+      left_out = excluded_[e] = true;
     }
+    if (left_out) return;
     // A baseline counts as found although the trials are wrong: one problem at a time.
     baseline_found_ = baseline_found_ || (baseline_ && matches(row, *baseline_));
     if (!complete) return;
@@ -195,6 +205,7 @@ class Expansion {
   }
 
   std::string label_of(const Row& row) const {
+    if (paths_.size() == 1 && row.cell.axes.size() == 1) return row.cell.axes.front().second;  // one axis says itself
     std::string label;
     for (const auto& [path, value] : row.cell.axes)
       label += concat(label.empty() ? "" : ", ", short_name(path), "=", value);
@@ -240,7 +251,7 @@ class Expansion {
       for (std::size_t s = 0; s < row.seeds.size(); ++s) {
         row.cell.trials.push_back(out.trials.size());
         Trial& trial =
-            out.trials.emplace_back(Trial{row.config, {}, r, s, concat(row.cell.label, ", seed=", row.seeds[s])});
+            out.trials.emplace_back(Trial{row.config, {}, r, s, concat(row.cell.label, ", seed ", row.seeds[s])});
         trial.config.seed = row.seeds[s];
         trial.id = trial_id(trial.config);
       }

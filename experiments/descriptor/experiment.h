@@ -16,7 +16,7 @@ namespace normlab {
 /// One row of the result table: a combination of axis values, whatever the seed.
 struct Cell {
   std::vector<std::pair<std::string, std::string>> axes;  // path of the axis -> label of its value, in the grid's order
-  std::string label;                    // "placement=dpn, warmup_steps=500"; the file's stem without axes
+  std::string label;  // "placement=dpn, warmup_steps=500"; "dpn" for one axis; the file's stem for none
   std::optional<std::size_t> baseline;  // row it is compared with; itself for a baseline
   std::vector<std::size_t> trials;      // indices, in the order of the row's seeds
 };

@@ -232,8 +232,9 @@ void FieldReader::value(const JsonNode& node, const JsonPath& path, ScheduleConf
   object(node, path, out);
   if (out.warmup_steps == 0) return;
   const JsonMember* epochs = node.find("warmup_epochs");
-  if (epochs != nullptr) refuse_both(node, path, "warmup_epochs", "warmup_steps");
-  out.warmup_epochs = 0;
+  if (epochs == nullptr) return;
+  refuse_both(node, path, "warmup_epochs", "warmup_steps");
+  problems_.used(epochs->key_at);  // said already, not to be called unused as well
 }
 
 std::string FieldReader::why_meaningless(const NormSpec& spec, std::string_view key) {
@@ -253,7 +254,7 @@ std::string FieldReader::why_meaningless(const OptimizerConfig& optimizer, std::
   return concat(word_of(optimizer.name), " has no ", key);
 }
 std::string FieldReader::why_meaningless(const ScheduleConfig&, std::string_view key) {
-  return key == "final_lr" ? "a constant schedule has no final_lr" : "warmup_steps is given too";
+  return concat("a constant schedule has no ", key);
 }
 
 }  // namespace normlab

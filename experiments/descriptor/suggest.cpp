@@ -41,14 +41,13 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates) {
   if (word.size() > kLongestWord) return {};
-  std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1;
+  std::size_t best = std::string_view::npos;
   std::string_view found;
   for (const std::string_view candidate : candidates) {
     const std::size_t distance = edit_distance(word, candidate);
-    if (distance < best) {
-      best = distance;
-      found = candidate;
-    }
+    if (distance >= best || distance > std::max<std::size_t>(1, std::max(word.size(), candidate.size()) / 3)) continue;
+    best = distance;
+    found = candidate;
   }
   return found;
 }

@@ -10,7 +10,7 @@ namespace normlab {
 /// Insertions, deletions, replacements and swaps of neighbours that lead from `a` to `b`; letter case is free.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The nearest candidate within a third of the word's length, or "".
+/// The nearest candidate within a third of the longer word's length, or "".
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
 
 /// `unknown <thing> "<word>"; did you mean "..."?`, or with the candidates listed where none is near and they are few.

@@ -1,0 +1,190 @@
+#include "experiments/descriptor/canonical.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "experiments/descriptor/sha256.h"
+#include "tests/experiments/descriptor/descriptor_files.h"
+
+using namespace normlab;
+
+namespace {
+
+TrialConfig with_placement(std::string_view name) {
+  TrialConfig config;
+  config.model.placement = find_placement(name)->placement;
+  return config;
+}
+
+void check_round_trip(const TrialConfig& config) {
+  const std::string canonical = canonical_json(config), full = full_json(config);
+  CAPTURE(canonical);
+  CHECK(config_from_json(canonical, "canonical") == config);
+  CHECK(config_from_json(full, "full") == config);
+  CHECK(canonical_json(config_from_json(full, "full")) == canonical);
+}
+
+}  // namespace
+
+TEST_CASE("canonical: only what is not at its default, keys sorted, the placement as sites") {
+  TrialConfig c = with_placement("dpn");
+  CHECK(canonical_json(c) ==
+        R"({"model":{"placement":{"attn":{"pre":"layer_norm"},"final":"layer_norm","mlp":{"pre":"layer_norm"},)"
+        R"("stem":{"patch_in":"layer_norm","patch_out":"layer_norm"}}},"schema":1})");
+  c = with_placement("none");
+  c.model.placement.pooled = {.kind = NormKind::layer_norm, .eps = 1e-5};
+  c.model.embed_dim = 96;
+  c.model.mlp_dim = 4 * 96;  // the default beside that width
+  c.seed = UINT64_MAX;
+  c.train.optimizer.lr = 1;
+  CHECK(canonical_json(c) ==
+        R"({"model":{"embed_dim":96,"placement":{"pooled":{"eps":1e-05,"kind":"layer_norm"}}},"schema":1,)"
+        R"("seed":18446744073709551615,"train":{"optimizer":{"lr":1.0}}})");
+  CHECK(trial_id(c) == sha256_hex(canonical_json(c)));
+}
+
+// The ids of finished results hang on these bytes: if this fails, a default or the form changed, and kConfigSchema
+// rises.
+TEST_CASE("canonical: the id of the default trial stays what it was") {
+  CHECK(
+      canonical_json(with_placement("pre_pre")) ==
+      R"({"model":{"placement":{"attn":{"pre":"layer_norm"},"final":"layer_norm","mlp":{"pre":"layer_norm"}}},"schema":1})");
+  CHECK(trial_id(with_placement("pre_pre")) == "7ffb4a8e041bae5f45553cb8a4446eeb18d5122fe61d639545c61ef71af95bc1");
+}
+
+TEST_CASE("canonical: a setting that means nothing tells no trials apart") {
+  TrialConfig c = with_placement("pre_pre");
+  c.model.placement.stem.posembed_out = norm_of(NormKind::layer_norm);
+  const std::string id = trial_id(c);
+  c.model.placement.stem.posembed_out_includes_class = false;  // there is no class token
+  c.model.pos_embed_class = true;
+  c.train.optimizer.momentum = 0.1;           // of sgd
+  c.model.placement.attn.pre.alpha_init = 3;  // of dyt
+  CHECK(trial_id(c) == id);
+  c.model.pool = Pool::token;
+  TrialConfig other = c;
+  other.model.placement.stem.posembed_out_includes_class = true;
+  CHECK(trial_id(c) != trial_id(other));
+}
+
+TEST_CASE("canonical: both forms read back, for every named placement") {
+  for (const NamedPlacement& row : named_placements()) check_round_trip(with_placement(row.name));
+}
+
+TEST_CASE("canonical: both forms read back with every setting away from its default") {
+  TrialConfig c = with_placement("normformer_full");
+  c.dataset = {.name = "pets",
+               .path = "a/b",
+               .layout = DatasetLayout::webdataset,
+               .train = "train[:9]",
+               .eval = "val",
+               .allow_absent_classes = true};
+  c.model.image_size = {32, 32};  // a struct's default, but nothing implies it here
+  c.model.patch_size = 8;
+  c.model.embed_dim = 24;
+  c.model.depth = 3;
+  c.model.num_heads = 2;
+  c.model.mlp_dim = 75;
+  c.model.num_classes = 37;
+  c.model.pool = Pool::token;
+  c.model.pos_embed_class = true;
+  c.model.qkv_bias = false;
+  c.model.rep_size = 5;
+  c.model.gelu = Gelu::tanh;
+  c.model.dropout = 0.1;
+  c.model.attention_dropout = 0.2;
+  c.model.drop_path = 0.3;
+  c.model.init = Init::torch;
+  c.model.head_bias_init = -6.9;
+  c.model.placement.stem.posembed_out = norm_of(NormKind::rms_norm);
+  c.model.placement.stem.posembed_out_includes_class = false;
+  c.model.placement.attn.query = {.kind = NormKind::dyt, .alpha_init = 0.7, .beta_init = 1};
+  c.model.placement.mlp.hidden = {.kind = NormKind::batch_norm, .eps = 1e-4, .momentum = 0.3, .statistics_batch = 16};
+  c.model.placement.layer_scale = {.kind = LayerScaleKind::scalar, .auto_init = false, .init = 0};
+  c.model.placement.init_gain = {.value = 0.1 + 0.2};
+  c.train = {.steps = 77, .batch_size = 32, .drop_last = false};
+  c.train.optimizer = {.name = OptimizerName::sgd,
+                       .lr = 0.5,
+                       .weight_decay = 0,
+                       .decay_matrices_only = false,
+                       .momentum = 0.8,
+                       .nesterov = true};
+  c.train.schedule = {.name = ScheduleName::linear, .warmup_steps = 4, .final_lr = 1e-7};
+  c.train.clip_norm = 1;
+  c.train.loss = LossName::sigmoid;
+  c.train.label_smoothing = 0.1;
+  c.train.augment = {.crop_padding = 4, .flip = true};
+  c.train.precision = Precision::bf16;
+  c.train.eval_every_epochs = 0;
+  c.seed = 12345678901234567890ull;
+  check_round_trip(c);
+  CHECK(model_from_json(canonical_model_json(c.model), "model") == c.model);
+}
+
+TEST_CASE("canonical: a model alone always says its sizes") {
+  ViTConfig model;
+  model.placement = find_placement("none")->placement;
+  CHECK(canonical_model_json(model) == R"({"channels":3,"image_size":[32,32],"num_classes":10,"placement":{}})");
+  CHECK(model_from_json(canonical_model_json(model), "model") == model);
+}
+
+TEST_CASE("canonical: two spellings of one trial have one id") {
+  DescriptorFiles files;
+  const auto id = [&](std::string_view text) { return files.load(text).trials.at(0).id; };
+  const std::string plain = id("{}");
+  const char* spellings[] = {
+      R"({"about": "other words", "checkpoint": {"seconds": 1}, "model": {"kind": "vit"}, "train": {"epochs": 10.0}})",
+      R"({"model": {"variant": "Ti/4", "mlp_dim": 768, "image_size": [32, 32], "channels": 3, "num_classes": 10}})",
+      R"({"model": {"image_size": 32, "placement": "pre_pre"}, "dataset": "shapes"})",
+      R"({"model": {"placement": {"base": "dpn", "stem": {"patch_in": "none", "patch_out": {"kind": "none"}}}}})",
+      R"({"model": {"placement": {"attn": {"pre": {"kind": "layer_norm", "eps": 0.000001}}, "mlp": {"pre": "layer_norm"},
+          "final": "layer_norm"}}})",
+      R"({"placements": {"mine": {"base": "pre_pre"}}, "model": {"placement": "mine"}})",
+      R"({"model": {"placement": {"base": "pre_pre", "stem": {"posembed_out_includes_class": true}}},
+          "sweep": {"model.placement.stem.posembed_out": ["none", "dyt"]}})",
+      R"({"model": {"layer_scale": "none"}, "train": {"optimizer": {"lr": 1e-3, "name": "adamw"}, "steps": 0}})",
+      R"({"train": {"optimizer": {"momentum": 0.1}}, "sweep": {"train.optimizer.name": ["adamw", "sgd"]}})",
+      R"({"sweep": {"model.pool": ["gap", "token"], "model.pos_embed_class": [true]}})",
+      R"({"train": {"schedule": {"warmup_epochs": -0.0}}})",
+  };
+  for (const char* text : spellings) {
+    CAPTURE(text);
+    CHECK(id(text) == plain);
+  }
+  CHECK(id(R"({"model": {"layer_scale": "channel"}})") == id(R"({"model": {"placement": "layer_scale"}})"));
+  CHECK(
+      id(R"({"dataset": {"path": "p", "layout": "cifar"}, "model": {"num_classes": 2}})") ==
+      id(R"({"dataset": {"name": "p", "path": "p", "layout": "cifar"}, "model": {"num_classes": 2, "channels": 3}})"));
+  CHECK(id(R"({"train": {"precision": "bf16"}})") != plain);
+  CHECK(id(R"({"seeds": [1]})") != plain);
+  CHECK(id(R"({"dataset": {"shapes_seed": 2}})") != plain);
+}
+
+TEST_CASE("canonical: any real number reads back as itself") {
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 300; ++i) {
+    TrialConfig c = with_placement("pre_pre");
+    c.train.optimizer.lr = std::ldexp(double(random()), int(random() % 400) - 264);
+    c.seed = random();
+    CHECK(config_from_json(canonical_json(c), "text") == c);
+  }
+}
+
+TEST_CASE("canonical: a text of another schema, or with anything unknown, is refused") {
+  const auto error = [](const char* text) -> std::string {
+    try {
+      config_from_json(text, "config.json");
+    } catch (const InputError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(error(R"({"schema":1})") == "");
+  CHECK(error(R"({"schema":2})") == "config.json:1:1: written with schema 2 of the settings; this program reads 1");
+  CHECK(error("{}") == "config.json:1:1: written with schema 0 of the settings; this program reads 1");
+  CHECK(error(R"({"schema":1,"sweep":{}})") ==
+        "config.json:1:13: /sweep: unknown key; one of: schema, dataset, model, train, seed");
+  CHECK(error(R"({"schema":1,"model":{"placement":"dpm"}})") ==
+        "config.json:1:34: /model/placement: unknown placement \"dpm\"; did you mean \"dpn\"?");
+}

@@ -1,0 +1,33 @@
+// The descriptors that come with the program.
+#include <doctest/doctest.h>
+
+#include "tests/experiments/descriptor/descriptor_files.h"
+
+using namespace normlab;
+
+TEST_CASE("descriptor: placements_cifar10.json is six rows, five seeds for the baseline and three for the others") {
+  const Experiment e = load_experiment("experiments/placements_cifar10.json");
+  REQUIRE(e.rows.size() == 6);
+  CHECK(e.trials.size() == 20);
+  CHECK(e.duplicates == 0);
+  CHECK(e.rows[0].label == "pre_pre");
+  CHECK(e.rows[0].trials.size() == 5);
+  for (std::size_t r = 0; r < 6; ++r) {
+    CHECK(e.rows[r].baseline == 0);
+    if (r > 0) CHECK(e.rows[r].trials.size() == 3);
+  }
+  const TrialConfig& c = e.trials[0].config;
+  CHECK(c.dataset.name == "cifar10");
+  CHECK(c.model.embed_dim == 64);
+  CHECK(c.model.mlp_dim == 256);
+  CHECK(c.train.augment == AugmentConfig{4, true});
+  CHECK(c.train.schedule.warmup_epochs == 1);
+  CHECK(c.train.clip_norm == 1);
+}
+
+TEST_CASE("descriptor: placements_shapes.json is twelve placements with five seeds") {
+  const Experiment e = load_experiment("experiments/placements_shapes.json");
+  CHECK(e.rows.size() == 12);
+  CHECK(e.trials.size() == 60);
+  CHECK(e.trials[0].config.dataset.name == "shapes");
+}

@@ -1,0 +1,210 @@
+// What a reader of error messages is told.
+#include <doctest/doctest.h>
+
+#include "tests/experiments/descriptor/descriptor_files.h"
+
+using namespace normlab;
+
+TEST_CASE("descriptor: misspelt values and axes of a sweep are told where they stand") {
+  DescriptorFiles files;
+  CHECK(files.problems(R"({
+  "about": "Does Sub-LN train without warm-up?",
+
+  "sweep": { "model.placement": ["pre_pre", "subln", "dyt"], "train.schedule.warmup_step": [0, 500] }
+})") == "d.json:4:45: /sweep/model.placement/1: unknown placement \"subln\"; did you mean \"sub_ln\"?\n"
+        "d.json:4:62: /sweep/train.schedule.warmup_step: unknown key; did you mean \"warmup_steps\"?");
+}
+
+TEST_CASE("descriptor: all problems come at once, in file order") {
+  DescriptorFiles files;
+  CHECK(files.problems(R"({
+  "modle": {},
+  "train": { "optimizer": { "name": "adam", "lr": -1, "beta2": 1 }, "batch_size": 0 },
+  "model": { "depth": 1e3, "num_heads": "3", "qkv_bias": 1, "image_size": [32], "placement": ["dpn"] },
+  "dataset": { "name": "cifar10", "train_images": 5 },
+  "seeds": 0,
+  "checkpoint": { "seconds": 0 },
+  "about": 7
+})") == "d.json:2:3: /modle: unknown key; did you mean \"model\"?\n"
+        "d.json:3:37: /train/optimizer/name: unknown word \"adam\"; did you mean \"adamw\"?\n"
+        "d.json:3:51: /train/optimizer/lr: must be at least 0, got -1\n"
+        "d.json:3:64: /train/optimizer/beta2: must be below 1, got 1\n"
+        "d.json:3:83: /train/batch_size: must be at least 1, got 0\n"
+        "d.json:4:23: /model/depth: expected an integer, got 1e3; write 1000\n"
+        "d.json:4:41: /model/num_heads: expected an integer, got \"3\"\n"
+        "d.json:4:58: /model/qkv_bias: expected true or false, got 1\n"
+        "d.json:4:75: /model/image_size: expected a number or [height, width], got 1 numbers\n"
+        "d.json:4:94: /model/placement: expected a placement's name or an object of sites, got a list\n"
+        "d.json:5:35: /dataset/train_images: only shapes is generated; cifar10 has no train_images\n"
+        "d.json:6:12: /seeds: expected how many seeds, from 1 to 100000, or a list of them, got 0\n"
+        "d.json:7:30: /checkpoint/seconds: must be above 0, got 0\n"
+        "d.json:8:12: /about: expected a string, got 7");
+}
+
+TEST_CASE("descriptor: sizes that do not fit point at the key at fault") {
+  DescriptorFiles files;
+  CHECK(files.problems(R"({"model": {"embed_dim": 64, "num_heads": 3}})") ==
+        "d.json:1:42: /model/num_heads: 3 heads do not divide embed_dim 64");
+  CHECK(files.problems(R"({"model": {"variant": "Ti/5"}})") ==
+        "d.json:1:23: /model/variant: patches of 5 do not divide an image of 32 x 32");
+  CHECK(files.problems(R"({"sweep": {"model.num_heads": [3, 5]}})") ==
+        "d.json:1:35: /sweep/model.num_heads/1: 5 heads do not divide embed_dim 192");
+  CHECK(files.problems(R"({"model": {"embed_dim": 9223372036854775807}})").find("embed_dim must be from 1 to 65536") !=
+        std::string::npos);
+  CHECK(files.problems(R"({"model": {"depth": 9223372036854775808}})") ==
+        "d.json:1:21: /model/depth: the integer 9223372036854775808 is too large");
+}
+
+TEST_CASE("descriptor: two settings for one thing are refused in one object") {
+  DescriptorFiles files;
+  CHECK(files.problems(R"({"train": {"epochs": 3, "steps": 5}})") ==
+        "d.json:1:25: /train/steps: epochs is given too; leave one of them out");
+  CHECK(files.problems(R"({"train": {"schedule": {"warmup_steps": 5, "warmup_epochs": 1}}})") ==
+        "d.json:1:44: /train/schedule/warmup_epochs: warmup_steps is given too; leave one of them out");
+  CHECK(files.problems(R"({"sweep": {"train.epochs": [1], "train.steps": [5]}})") ==
+        "d.json:1:33: /sweep/train.steps: says the same thing as train.epochs; leave one of them out");
+  CHECK(files.problems(R"({"model": {"placement": "layer_scale", "layer_scale": "scalar"}})") ==
+        "d.json:1:40: /model/layer_scale: the placement has a layer_scale already; give it in one place");
+  CHECK(files.problems(R"({"train": {"epochs": 3, "steps": 0}})") == "");
+}
+
+TEST_CASE("descriptor: a setting that means nothing is refused, unless another trial uses it") {
+  DescriptorFiles files;
+  const std::string text = R"({"train": {"optimizer": {"momentum": 0.5}}, )";
+  CHECK(files.problems(text + R"("seeds": 1})") == "d.json:1:26: /train/optimizer/momentum: adamw has no momentum");
+  CHECK(files.problems(text + R"("sweep": {"train.optimizer.name": ["adamw", "sgd"]}})") == "");
+  CHECK(files.problems(R"({"model": {"placement": {"final": {"kind": "layer_norm", "momentum": 0.2}}}})") ==
+        "d.json:1:58: /model/placement/final/momentum: a norm of kind layer_norm has no momentum");
+  CHECK(files.problems(R"({"model": {"placement": {"final": {"eps": 1}}}})") ==
+        "d.json:1:35: /model/placement/final: there is no norm here; give its \"kind\"");
+  CHECK(files.problems(R"({"model": {"placement": {"layer_scale": {"kind": "none", "init": 1}}}})") ==
+        "d.json:1:58: /model/placement/layer_scale/init: there is no layer_scale; give its \"kind\"");
+}
+
+TEST_CASE("descriptor: placements") {
+  DescriptorFiles files;
+  CHECK(files.problems(R"({"model": {"placement": {"merge": "layer_norm"}}})") ==
+        "d.json:1:26: /model/placement/merge: merge is a site of Swin; a ViT has none");
+  CHECK(files.problems(R"({"model": {"placement": {"attn": {"prre": "layer_norm"}}}})") ==
+        "d.json:1:35: /model/placement/attn/prre: unknown key; did you mean \"pre\"?");
+  CHECK(files.problems(R"({"model": {"placement": {"attn": {"pre": "layernorm"}}}})") ==
+        "d.json:1:42: /model/placement/attn/pre: unknown word \"layernorm\"; did you mean \"layer_norm\"?");
+  CHECK(files.problems(
+            R"({"placements": {"dpn": {}, "a": {"base": "b"}, "b": {"base": "a"}}, "model": {"placement": "mine"}})") ==
+        "d.json:1:17: /placements/dpn: there is a built-in placement of this name; take another\n"
+        "d.json:1:62: /placements/b/base: placement \"a\" is based on itself\n"
+        "d.json:1:92: /model/placement: unknown placement \"mine\"");
+  CHECK(files.problems(R"({"placements": {"mine": {"base": "dpn"}}, "model": {"placement": "mien"}})") ==
+        "d.json:1:66: /model/placement: unknown placement \"mien\"; did you mean \"mine\"?");
+  CHECK(files.problems(R"({"train": {"batch_size": 10}, "model": {"placement":
+    {"base": "bn", "final": {"statistics_batch": 4}}}})") ==
+        "d.json:2:5: /model/placement: statistics_batch 4 of final does not divide batch_size 10");
+}
+
+TEST_CASE("descriptor: datasets") {
+  DescriptorFiles files;
+  CHECK(files.problems(R"({"dataset": "cifar"})") ==
+        "d.json:1:13: /dataset: unknown dataset \"cifar\"; did you mean \"cifar10\"?; for one of your own give "
+        "\"path\" and "
+        "\"layout\" (webdataset, cifar)");
+  CHECK(files.problems(R"({"dataset": {"path": "pets", "layout": "webdataset"}, "model": {"image_size": 64}})") ==
+        "d.json:1:64: /model: give channels: nothing is known of the dataset \"pets\"\n"
+        "d.json:1:64: /model: give num_classes: nothing is known of the dataset \"pets\"");
+  CHECK(files.problems(R"({"dataset": "cifar10", "model": {"num_classes": 100, "image_size": [32, 64]}})") ==
+        "d.json:1:49: /model/num_classes: the dataset \"cifar10\" has num_classes 10\n"
+        "d.json:1:68: /model/image_size: the dataset \"cifar10\" has image_size [32, 32]");
+  CHECK(files.problems(R"({"dataset": {"name": "shapes", "path": "x"}})") ==
+        "d.json:1:32: /dataset/path: shapes is generated and has no path");
+}
+
+TEST_CASE("descriptor: axes that cannot work") {
+  DescriptorFiles files;
+  CHECK(files.problems(R"({"sweep": {"seeds": [1]}})") ==
+        "d.json:1:12: /sweep/seeds: seeds are no axis; set \"seeds\" beside \"sweep\"");
+  CHECK(files.problems(R"({"sweep": {"modle.depth": [1]}})") ==
+        "d.json:1:12: /sweep/modle.depth: unknown key; did you mean \"model\"?");
+  CHECK(files.problems(R"({"sweep": {"model.depth": 3}})") ==
+        "d.json:1:27: /sweep/model.depth: expected a list of values, got 3");
+  CHECK(files.problems(R"({"sweep": {"model.depth": []}})") ==
+        "d.json:1:27: /sweep/model.depth: an axis needs at least one value");
+  CHECK(files.problems(R"({"sweep": {"model.depth,model.embed_dim": [[1, 2], [3]]}})") ==
+        "d.json:1:52: /sweep/model.depth,model.embed_dim/1: expected a list of 2 values, one for each of "
+        "model.depth,model.embed_dim");
+  CHECK(files.problems(R"({"sweep": {"model.depth.x": [1]}, "model": {"depth": 3}})") ==
+        "d.json:1:12: /sweep/model.depth.x: model.depth is 3 and has no keys");
+  CHECK(files.problems(R"({"sweep": {"model..depth": [1]}})") ==
+        "d.json:1:12: /sweep/model..depth: a path has a key on each side of a point");
+  CHECK(
+      files.problems(R"({"sweep": {"model.placement.final": ["none"], "model.placement": ["dpn"]}})") ==
+      "d.json:1:47: /sweep/model.placement: would undo model.placement.final, which lies inside; put this axis first");
+  CHECK(files.problems(R"({"sweep": {"model.depth": [1], "model.depth,train.epochs": [[1, 1]]}})") ==
+        "d.json:1:32: /sweep/model.depth,train.epochs: model.depth is an axis already");
+  CHECK(files.problems(R"({"sweep": []})") == "d.json:1:11: /sweep: a list of grids needs at least one");
+  CHECK(files.problems(R"({"sweep": [{"model.depth": [1], "seeds": 2}], "seeds": 3})") ==
+        "d.json:1:47: /seeds: every grid has seeds of its own; leave these out");
+  CHECK(files.problems(R"({"seeds": [1, 2, 1, -1]})") ==
+        "d.json:1:18: /seeds/2: seed 1 is given twice\n"
+        "d.json:1:21: /seeds/3: expected an integer from 0, got -1");
+  CHECK(files.problems(R"({"sweep": {"model.depth": [1, 2], "train.epochs": [1, 2]}, "seeds": 50000})") ==
+        "d.json:1:2: /sweep: more than 100000 trials; split the descriptor");
+}
+
+TEST_CASE("descriptor: a value that the sweep always replaces is still checked") {
+  DescriptorFiles files;
+  CHECK(files.problems(R"({"model": {"placement": "subln"}, "sweep": {"model.placement": ["dpn"]}})") ==
+        "d.json:1:25: /model/placement: unknown placement \"subln\"; did you mean \"sub_ln\"?");
+}
+
+TEST_CASE("descriptor: baseline and exclude name axes and values of the sweep") {
+  DescriptorFiles files;
+  const std::string sweep = R"({"sweep": {"model.placement": ["pre_pre", "dpn"], "model.depth": [1, 2]},)";
+  CHECK(files.problems(sweep + R"("baseline": {"model.placemnt": "pre_pre"}})") ==
+        "d.json:1:87: /baseline/model.placemnt: unknown axis \"model.placemnt\"; did you mean \"model.placement\"?");
+  CHECK(files.problems(sweep + R"("baseline": {"model.placement": "dnp"}})") ==
+        "d.json:1:106: /baseline/model.placement: no value of this axis: unknown value \"dnp\"; did you mean \"dpn\"?");
+  CHECK(files.problems(sweep + R"("baseline": {"model.depth": 1}, "exclude": [{"model.depth": 1}]})") ==
+        "d.json:1:86: /baseline: matches no combination of the sweep");
+  CHECK(
+      files.problems(
+          sweep +
+          R"("exclude": [{"model.depth": 1, "model.placement": "dpn"}, {"model.depth": 1, "model.placement": "dpn"}]})") ==
+      "");
+  CHECK(files.problems(sweep + R"("exclude": [{}]})") ==
+        "d.json:1:86: /exclude/0: expected an object {axis: value}, got an empty one");
+  CHECK(files.problems(sweep + R"("exclude": [{"model.depth": 1}, {"model.depth": 2}]})") ==
+        "d.json:1:74: /exclude: leaves no combination");
+  CHECK(files.problems(R"({"baseline": {"model.depth": 1}})") ==
+        "d.json:1:15: /baseline/model.depth: unknown axis \"model.depth\"");
+}
+
+TEST_CASE("descriptor: settings of the command line are told by their own words") {
+  DescriptorFiles files;
+  CHECK(files.problems("{}", {"model.depth=x", "train.epoch=3", "trian.epochs=3", "model.depth.x=1"}) ==
+        "--set model.depth=x: /model/depth: expected an integer, got \"x\"\n"
+        "--set train.epoch=3: /train/epoch: unknown key; did you mean \"epochs\"?\n"
+        "--set trian.epochs=3: /trian: unknown key; did you mean \"train\"?\n"
+        "--set model.depth.x=1: /model.depth.x: model.depth is \"x\" and has no keys");
+  CHECK(files.problems("{}", {"nonsense"}) == "--set nonsense: expected path=value, as in --set train.epochs=2");
+  CHECK(files.problems(R"({"sweep": {"model.depth": [1]}})", {"model.depth=2"}) ==
+        "--set model.depth=2: /model/depth: model.depth is an axis of the sweep, which would overwrite this; set "
+        "\"sweep\" "
+        "instead");
+  CHECK(files.problems("{}", {"extends=x.json"}) == "--set extends=x.json: /extends: can only be given in the file");
+}
+
+TEST_CASE("descriptor: files that cannot be read or extend themselves") {
+  DescriptorFiles files;
+  CHECK_THROWS_AS(load_experiment(files.folder() / "absent.json"), InputError);
+  CHECK_THROWS_AS(load_experiment(files.folder()), InputError);
+  CHECK(files.problems(R"({"extends": "gone.json"})") == "d.json:1:13: /extends: there is no file gone.json");
+  CHECK(files.problems(R"({"extends": 3})") == "d.json:1:13: /extends: expected the path of a descriptor, got 3");
+  files.write("sub/a.json", R"({"extends": "../d.json"})");
+  CHECK(files.problems(R"({"extends": "sub/a.json"})") ==
+        "sub/a.json:1:13: /extends: d.json extends itself in the end");
+  CHECK(files.problems(R"([])") == "d.json:1:1: expected an object, got a list");
+  // A problem of a base keeps the base's own place.
+  files.write("base.json", "{\n \"model\": {\"depht\": 3}}");
+  CHECK(files.problems(R"({"extends": "base.json", "seed": 1})") ==
+        "d.json:1:26: /seed: unknown key; did you mean \"seeds\"?\n"
+        "base.json:2:12: /model/depht: unknown key; did you mean \"depth\"?");
+}
