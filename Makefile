@@ -1,4 +1,4 @@
-# make sweep | test | all | deps | test-long | test-reference | bench | lint | format | clean
+# make sweep | test | all | deps | test-long | test-reference | bench | bench-peers | lint | format | clean
 # Settings: ARCH=native  BUILD=build  CXX=g++  SANITIZE=address,undefined|thread  CUDA=0  JOBS=...
 ARCH ?= native
 BUILD ?= build
@@ -33,7 +33,7 @@ TEST_OBJECTS := $(TESTS:%.cpp=$(BUILD)/%.o)
 BINARY := $(BUILD)/normlab
 TEST_BINARY := $(BUILD)/tests/run
 
-.PHONY: all deps build-all test test-long test-reference sweep bench lint format clean
+.PHONY: all deps build-all test test-long test-reference sweep bench bench-peers lint format clean
 .DEFAULT_GOAL := all
 
 # Everything that a user calls goes through `deps` once; the build itself then runs in parallel.
@@ -61,6 +61,10 @@ test-reference: deps
 
 bench: all
 	@for shape in micro tiny small; do $(BINARY) bench step --shape $$shape; done
+
+# Ours and PyTorch's step alternately, as a table of medians and ratios. PYTHON: one that has torch and timm.
+bench-peers: all
+	@bash tests/bench/compare.sh
 
 lint:
 	@clang-format --dry-run --Werror $$(git ls-files '*.h' '*.cpp' '*.cu')

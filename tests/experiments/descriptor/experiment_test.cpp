@@ -38,7 +38,7 @@ TEST_CASE("descriptor: an empty one is one trial of the defaults") {
   const Experiment e = files.load("{} // nothing");
   REQUIRE(e.trials.size() == 1);
   CHECK(e.rows[0].label == "d");
-  CHECK(e.trials[0].label == "d, seed=0");
+  CHECK(e.trials[0].label == "d, seed 0");
   TrialConfig expected;
   expected.model.placement = find_placement("pre_pre")->placement;
   CHECK(e.trials[0].config == expected);
@@ -57,7 +57,7 @@ TEST_CASE("descriptor: axes in file order, the last fastest, then seeds") {
   CHECK(e.axes == Words{"model.depth", "train.optimizer.lr"});
   CHECK(labels(e) == Words{"depth=2, lr=1e-3", "depth=2, lr=0.01", "depth=1, lr=1e-3", "depth=1, lr=0.01"});
   REQUIRE(e.trials.size() == 8);
-  CHECK(e.trials[3].label == "depth=2, lr=0.01, seed=3");
+  CHECK(e.trials[3].label == "depth=2, lr=0.01, seed 3");
   CHECK(e.trials[3].row == 1);
   CHECK(e.trials[3].seed_index == 1);
   CHECK(e.trials[3].config.model.depth == 2);
