@@ -25,7 +25,7 @@ struct Row {
 /// A dotted path as a JSON pointer.
 std::string pointer_of(std::string path) {
   std::replace(path.begin(), path.end(), '.', '/');
-  return "/" + path;
+  return path.insert(0, 1, '/');
 }
 
 const std::string* find_value(const Row& row, const std::string& path) {
@@ -104,7 +104,7 @@ class Expansion {
       const JsonMember* member = root_.find(key);
       if (member == nullptr) continue;
       if (!member->value.is_string())
-        problems_.add(member->value.at, "/" + member->key, "expected a string, got " + describe(member->value));
+        problems_.add(member->value.at, pointer_step(member->key), "expected a string, got " + describe(member->value));
       else if (member->key == "about")
         out.about = member->value.text;
     }

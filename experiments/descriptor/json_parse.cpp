@@ -92,7 +92,7 @@ class TreeBuilder {
     key_at_ = next();
     Open& object = stack_.back();
     object.duplicate = !object.keys.insert(name).second;
-    if (object.duplicate) problems_.add(key_at_, pointer() + "/" + pointer_step(name), "this key was given before");
+    if (object.duplicate) problems_.add(key_at_, pointer() + pointer_step(name), "this key was given before");
     key_ = std::move(name);
     return true;
   }
@@ -157,7 +157,7 @@ class TreeBuilder {
 
   std::string pointer() const {
     std::string out;
-    for (std::size_t i = 1; i < stack_.size(); ++i) out += "/" + pointer_step(stack_[i].name);
+    for (std::size_t i = 1; i < stack_.size(); ++i) out += pointer_step(stack_[i].name);
     return out;
   }
 

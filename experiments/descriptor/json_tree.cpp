@@ -202,7 +202,7 @@ std::string describe(const JsonNode& node) {
 }
 
 std::string pointer_step(std::string_view key) {
-  std::string out;
+  std::string out(1, '/');
   for (const char c : key) {
     if (c == '~')
       out += "~0";

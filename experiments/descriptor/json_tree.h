@@ -105,7 +105,7 @@ std::string value_text(const JsonNode& node);
 /// "object", "string", ... for messages, with the value where it is short.
 std::string describe(const JsonNode& node);
 
-/// A key as one step of a JSON pointer: "~" and "/" escaped.
+/// A key as one step of a JSON pointer: a slash, then the key with "~" and "/" escaped.
 std::string pointer_step(std::string_view key);
 
 }  // namespace normlab

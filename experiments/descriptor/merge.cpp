@@ -96,7 +96,7 @@ bool set_path(JsonNode& root, std::string_view path, const JsonNode& value, cons
   for (std::string_view rest = path;;) {
     const std::size_t dot = rest.find('.');
     const std::string_view key = rest.substr(0, dot);
-    const std::string pointer = key_at.pointer != nullptr ? *key_at.pointer : "/" + pointer_step(path);
+    const std::string pointer = key_at.pointer != nullptr ? *key_at.pointer : pointer_step(path);
     if (key.empty()) return problems.add(key_at, pointer, "a path has a key on each side of a point"), false;
     if (!node->is_object())
       return problems.add(key_at, pointer, concat(so_far, " is ", describe(*node), " and has no keys")), false;

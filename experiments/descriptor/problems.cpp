@@ -10,7 +10,7 @@ std::string to_string(const Position& at) {
 
 std::string JsonPath::pointer() const {
   if (at != nullptr && at->pointer != nullptr) return *at->pointer;
-  return parent == nullptr ? std::string() : parent->pointer() + "/" + pointer_step(key);
+  return parent == nullptr ? std::string() : parent->pointer() + pointer_step(key);
 }
 
 void Problems::add(const Position& at, const std::string& pointer, const std::string& what) {

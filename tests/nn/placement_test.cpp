@@ -15,7 +15,8 @@ namespace {
 std::string written_out(const Placement& placement) {
   std::string out;
   const auto add = [&](std::string_view what, std::string_view value) {
-    out += (out.empty() ? "" : " ") + std::string(what) + "=" + std::string(value);
+    if (!out.empty()) out += ' ';
+    out.append(what).append(1, '=').append(value);
   };
   visit_sites(placement, [&](std::string_view site, const NormSpec& spec) {
     CHECK(spec == norm_of(spec.kind));  // no row of the table changes a setting
@@ -112,7 +113,7 @@ TEST_CASE("placement: rows are found by name") {
 TEST_CASE("placement: sites are visited in the order data meets them") {
   std::string order;
   const Placement placement;
-  visit_sites(placement, [&](std::string_view site, const NormSpec&) { order += std::string(site) + " "; });
+  visit_sites(placement, [&](std::string_view site, const NormSpec&) { order.append(site).append(1, ' '); });
   CHECK(order ==
         "stem.patch_in stem.patch_out stem.posembed_out attn.pre attn.query attn.key attn.value attn.inner attn.out "
         "attn.post mlp.pre mlp.hidden mlp.inner mlp.out mlp.post merge final pooled ");
