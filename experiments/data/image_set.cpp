@@ -15,12 +15,12 @@ void hash_number(Sha256& sha, std::int64_t value) {
   for (std::size_t i = 0; i < 8; ++i) {
     bytes[i] = static_cast<unsigned char>(static_cast<std::uint64_t>(value) >> (8 * i));
   }
-  sha.update(bytes.data(), bytes.size());
+  sha.update(std::as_bytes(std::span(bytes)));
 }
 
 void hash_text(Sha256& sha, const std::string& text) {  // with its length, so that no two lists look alike
   hash_number(sha, static_cast<std::int64_t>(text.size()));
-  sha.update(text.data(), text.size());
+  sha.update(text);
 }
 
 std::string content_hash(const ImageSet& images) {
@@ -33,7 +33,7 @@ std::string content_hash(const ImageSet& images) {
     hash_text(sha, images.key(i));
     hash_number(sha, images.labels[static_cast<std::size_t>(i)]);
   }
-  sha.update(images.pixels.data(), images.pixels.size());
+  sha.update(std::as_bytes(std::span(images.pixels)));
   return sha.hex();
 }
 

@@ -1,7 +1,9 @@
-// SHA-256, over libcrypto.
+// SHA-256, the one place that knows libcrypto. Trial ids and data hashes are made with it.
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -11,22 +13,19 @@ class Sha256 {
  public:
   Sha256();
   ~Sha256();
-  Sha256(const Sha256&) = delete;
-  Sha256& operator=(const Sha256&) = delete;
+  Sha256(Sha256&&) noexcept;
+  Sha256& operator=(Sha256&&) noexcept;
 
-  void update(const void* data, std::size_t bytes);
-  /// The digest as 64 lower-case hexadecimal digits. Ends the hash: call it once.
-  std::string hex();
+  Sha256& update(std::span<const std::byte> bytes);
+  Sha256& update(std::string_view text);
+  /// 64 lower-case hexadecimal digits of everything given so far; more may follow.
+  std::string hex() const;
 
  private:
-  void* context_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
-/// The digest of a text.
-inline std::string sha256_hex(std::string_view text) {
-  Sha256 hash;
-  hash.update(text.data(), text.size());
-  return hash.hex();
-}
+inline std::string sha256_hex(std::string_view text) { return Sha256().update(text).hex(); }
 
 }  // namespace normlab

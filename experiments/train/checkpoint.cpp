@@ -110,10 +110,8 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
 
 const std::string& bits_identity() {
   static const std::string identity = [] {
-    Sha256 hash;
-    const std::string program = read_file("/proc/self/exe");
-    hash.update(program.data(), program.size());
-    return fmt::format("binary {} | OpenBLAS {} | {} | arithmetic {}", hash.hex().substr(0, 16), blas_info().config,
+    return fmt::format("binary {} | OpenBLAS {} | {} | arithmetic {}",
+                       sha256_hex(read_file("/proc/self/exe")).substr(0, 16), blas_info().config,
                        cpu::vector_math_kind(), kArithmetic);
   }();
   return identity;
