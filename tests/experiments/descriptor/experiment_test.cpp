@@ -171,7 +171,7 @@ TEST_CASE("descriptor: extends merges objects, and the child's keys win") {
     "sweep": {"model.num_heads": [1, 2]}})");
   CHECK(e.files.size() == 3);
   CHECK(e.about == "root");
-  CHECK(labels(e) == Words{"num_heads=1", "num_heads=2"});  // a sweep is replaced whole
+  CHECK(labels(e) == Words{"1", "2"});  // a sweep is replaced whole
   CHECK(e.trials.size() == 8);
   const TrialConfig& c = e.trials[0].config;
   CHECK(c.dataset.name == "cifar10");
