@@ -95,6 +95,8 @@ $(BUILD)/experiments/results/build_info.o: CPPFLAGS += -DNORMLAB_VERSION='"$(VER
 $(BUILD)/experiments/results/build_info.o: $(BUILD)/version
 
 ifeq ($(CUDA),1)
+# The runtime is linked statically: the binary runs where only a driver is installed.
+LDLIBS += -L$(dir $(realpath $(NVCC)))../lib64 -lcudart_static -lrt
 $(BUILD)/%.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"

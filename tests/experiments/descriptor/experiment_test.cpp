@@ -155,8 +155,7 @@ TEST_CASE("descriptor: placements of one's own, and labels by the difference to 
   CHECK(e.trials[0].config.model.placement == mine);
   CHECK(labels(e) == Words{"mine", "pre_pre + stem.patch_in=layer_norm",
                            "mine + final=dyt(alpha_init=0.8) + layer_scale=scalar(init=0) + init_gain=2",
-                           "none + stem.posembed_out=rms_norm + attn.pre=layer_norm + residual_scale=true",
-                           "none"});
+                           "none + stem.posembed_out=rms_norm + attn.pre=layer_norm + residual_scale=true", "none"});
 }
 
 TEST_CASE("descriptor: extends merges objects, and the child's keys win") {
