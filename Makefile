@@ -52,7 +52,8 @@ test: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) build-all
 	@bash tests/run_tests $(BUILD)
 
-test-long: test
+test-long: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) build-all
 	@NORMLAB_LONG=1 bash tests/run_tests $(BUILD)
 
 test-reference: deps

@@ -60,6 +60,20 @@ void check_statistics(FieldReader& reader, const JsonNode& root, const JsonNode*
   });
 }
 
+/// Classes of `shapes` are directions: mirrored, a rising pair is a falling one, with the wrong label.
+void check_flip(FieldReader& reader, const JsonNode& root, const JsonPath& top, const TrialConfig& trial) {
+  if (trial.dataset.name != "shapes" || trial.dataset.layout != DatasetLayout::known || !trial.train.augment.flip)
+    return;
+  const JsonNode* node = &root;
+  for (const char* key : {"train", "augment", "flip"}) {
+    const JsonMember* member = node->find(key);
+    if (member == nullptr) return;
+    node = &member->value;
+  }
+  const JsonPath train{&top, "train", nullptr}, augment{&train, "augment", nullptr}, flip{&augment, "flip", &node->at};
+  reader.report(node->at, flip, "a flip turns one class of shapes into another; leave it out");
+}
+
 }  // namespace
 
 PlacementRows::PlacementRows(const JsonNode& rows, Problems& problems) {
@@ -122,6 +136,7 @@ TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode,
   if (reader.reported() == 0) {  // what is left at a default because of a problem would only bring up others
     check_model(reader, root, model, path, trial.model);
     check_statistics(reader, root, model, path, trial);
+    check_flip(reader, root, top, trial);
   }
   return trial;
 }

@@ -18,7 +18,7 @@ const char* const kSmall = R"({
   "about": "a test",
   "dataset": {"name": "shapes", "train_images": 200, "eval_images": 50},
   "model": {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, "dropout": 0.1},
-  "train": {"epochs": 4, "batch_size": 20, "schedule": {"warmup_epochs": 1}, "augment": {"crop_padding": 2, "flip": true}},
+  "train": {"epochs": 4, "batch_size": 20, "schedule": {"warmup_epochs": 1}, "augment": {"crop_padding": 2}},
   "sweep": {"model.placement": ["pre_pre", "bn_ffnbn"]},
   "seeds": 2,
   "baseline": {"model.placement": "pre_pre"}
@@ -91,15 +91,19 @@ TEST_CASE(
   CHECK(more.err.find("6 of 6 trials done (4 before)") != std::string::npos);
 }
 
-TEST_CASE("program: killed at a random moment and resumed, it ends with the same weights and metrics to the bit") {
+namespace {
+
+/// Kills a sweep of two workers `rounds` times at random moments, lets it end, and compares it with one that was left
+/// alone.
+void kill_and_resume(int rounds, unsigned seed) {
   const TemporaryFolder folder;
-  const std::string file =
-      write(folder, "small.json", kSmall) + " --set 'checkpoint={\"steps\": 3, \"seconds\": 1000}'";
+  const std::string file = write(folder, "small.json", kSmall) +
+                           " --set train.epochs=12 --set 'checkpoint={\"steps\": 3, \"seconds\": 1000}'";
   REQUIRE(run_program(folder, "run " + file + " --out " + in(folder, "whole")).code == 0);
   const std::string arguments = "run " + file + " --out " + in(folder, "killed") + " --workers 2";
-  std::srand(17);
+  std::srand(seed);
   int killed = 0;
-  for (int round = 0; round < 8; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     const Program program(folder, arguments);
     sleep_ms(60 + std::rand() % 250);
     program.signal_all(SIGKILL);
@@ -111,6 +115,16 @@ TEST_CASE("program: killed at a random moment and resumed, it ends with the same
   CHECK(end_states(folder / "whole") == end_states(folder / "killed"));
   for (const std::string& id : ResultStore(folder / "killed").trial_ids())
     CHECK(!fs::exists(ResultStore(folder / "killed").trial(id).path() / "claim"));
+}
+
+}  // namespace
+
+TEST_CASE("program: killed at random moments and resumed, it ends with the same weights and metrics to the bit") {
+  kill_and_resume(8, 17);
+}
+
+TEST_CASE("program: the same for ten sweeps" * doctest::skip()) {  // make test-long
+  for (unsigned seed = 1; seed <= 10; ++seed) kill_and_resume(6, seed);
 }
 
 TEST_CASE("program: Ctrl-C and SIGTERM end it cleanly with a checkpoint, and the same command goes on") {
@@ -196,6 +210,7 @@ TEST_CASE("program: bad input says what, where and what to do, exits with 2 or 3
       {"\"batch_size\": 20", "\"batch_size\": 0", "/train/batch_size"},
       {"\"batch_size\": 20", "\"batch_size\": \"many\"", "/train/batch_size"},
       {"\"epochs\": 4", "\"epochs\": 4, \"optimizer\": {\"lr\": -1}", "/train/optimizer/lr"},
+      {"\"crop_padding\": 2", "\"flip\": true", "/train/augment/flip: a flip turns one class of shapes into another"},
       {"\"seeds\": 2", "\"seeds\": 2, \"seeds\": 3", "/seeds"},
       {"\"depth\": 2", "\"depth\": 2,", "bad.json:4:"},
   };
