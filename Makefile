@@ -14,7 +14,7 @@ ARITHMETIC_FLAGS := -fno-math-errno -fno-trapping-math -ffp-contract=fast -fopen
 OPTIMISE := $(if $(SANITIZE),-O1 -g -fno-omit-frame-pointer,-O3) -march=$(ARCH)
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-psabi -Werror
 # g++ 12 sees overlaps and overflows in std::string that are not there (GCC bugs 105651, 105329).
-ifeq ($(findstring clang,$(shell $(CXX) --version)),)
+ifeq ($(findstring clang,$(shell $(CXX) --version 2>/dev/null)),)
 WARNINGS += -Wno-restrict -Wno-stringop-overflow
 endif
 CPPFLAGS += -I. -MMD -MP
