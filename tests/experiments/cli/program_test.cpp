@@ -52,7 +52,7 @@ void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms
 
 /// Until some process works on some trial; five seconds at most.
 void wait_for_claim(const ResultStore& store) {
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < 6000; ++i) {
     if (fs::exists(store.out() / "trials"))
       for (const std::string& id : store.trial_ids())
         if (read_claim(store.trial(id).path())) return;
@@ -155,7 +155,7 @@ TEST_CASE("program: a worker that is killed marks its trial, the others go on, a
   const Program program(folder, "run " + file + " --out " + in(folder, "r") + " --workers 1");
   const ResultStore store(folder / "r");
   bool killed = false;
-  for (int i = 0; i < 500 && !killed; ++i) {
+  for (int i = 0; i < 6000 && !killed; ++i) {
     sleep_ms(10);
     if (!fs::exists(folder / "r" / "trials")) continue;
     for (const std::string& id : store.trial_ids())
@@ -277,7 +277,7 @@ TEST_CASE(
     return {};
   };
   const Program program(folder, arguments);
-  for (int i = 0; i < 500 && (!fs::exists(folder / "r" / "trials") || checkpoint().empty()); ++i) sleep_ms(5);
+  for (int i = 0; i < 6000 && (!fs::exists(folder / "r" / "trials") || checkpoint().empty()); ++i) sleep_ms(5);
   program.signal_all(SIGKILL);
   program.wait();
   const fs::path path = checkpoint();
@@ -297,7 +297,7 @@ TEST_CASE(
   const Program second(folder, "run " + file + " --out " + in(folder, "s") + " --workers 1");
   const ResultStore other_store(folder / "s");
   fs::path victim;
-  for (int i = 0; i < 500 && victim.empty(); ++i) {
+  for (int i = 0; i < 6000 && victim.empty(); ++i) {
     sleep_ms(5);
     if (!fs::exists(folder / "s" / "trials")) continue;
     for (const std::string& id : other_store.trial_ids())
