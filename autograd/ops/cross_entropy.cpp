@@ -11,36 +11,32 @@ void check_targets(const char* op, LossDims dims, const Targets& targets) {
   if (dims.smooth_others && dims.classes < 2) throw InputError(concat(op, ": smoothing needs two classes"));
 }
 
-LossDims loss_dims(const Var& logits, const Targets& t) {
-  return {logits.shape().rows(), logits.shape().back(), t.label_smoothing, t.smooth_others};
+using Forward = void (Backend::*)(LossDims, Tensor, Tensor, Tensor, Tensor);
+using Backward = void (Backend::*)(LossDims, Tensor, Tensor, Tensor, Tensor, Gradient);
+
+Var cross_entropy(const char* op, Forward forward, Backward backward, const Var& logits, const Targets& t) {
+  const LossDims dims{logits.shape().rows(), logits.shape().back(), t.label_smoothing, t.smooth_others};
+  check_targets(op, dims, t);
+  Tape& tape = logits.tape();
+  Tensor losses = tape.empty_acc(logits.value(), {dims.batch});
+  (tape.backend().*forward)(dims, logits.value(), t.labels, t.soft, losses);
+  return tape.record(
+      op, {logits}, losses,
+      [=, z = logits.value(), labels = t.labels, soft = t.soft](Backend& backend, const Tensor& dy, Grads& d) {
+        (backend.*backward)(dims, dy, z, labels, soft, d[0]);
+      });
 }
 
 }  // namespace
 
 Var softmax_cross_entropy(const Var& logits, const Targets& targets) {
-  const LossDims dims = loss_dims(logits, targets);
-  check_targets("softmax_cross_entropy", dims, targets);
-  Tape& tape = logits.tape();
-  Tensor losses = tape.empty_acc(logits.value(), {dims.batch});
-  tape.backend().softmax_cross_entropy(dims, logits.value(), targets.labels, targets.soft, losses);
-  return tape.record("softmax_cross_entropy", {logits}, losses,
-                     [=, z = logits.value(), labels = targets.labels, soft = targets.soft](Backend& backend,
-                                                                                           const Tensor& dy, Grads& d) {
-                       backend.softmax_cross_entropy_backward(dims, dy, z, labels, soft, d[0]);
-                     });
+  return cross_entropy("softmax_cross_entropy", &Backend::softmax_cross_entropy,
+                       &Backend::softmax_cross_entropy_backward, logits, targets);
 }
 
 Var sigmoid_cross_entropy(const Var& logits, const Targets& targets) {
-  const LossDims dims = loss_dims(logits, targets);
-  check_targets("sigmoid_cross_entropy", dims, targets);
-  Tape& tape = logits.tape();
-  Tensor losses = tape.empty_acc(logits.value(), {dims.batch});
-  tape.backend().sigmoid_cross_entropy(dims, logits.value(), targets.labels, targets.soft, losses);
-  return tape.record("sigmoid_cross_entropy", {logits}, losses,
-                     [=, z = logits.value(), labels = targets.labels, soft = targets.soft](Backend& backend,
-                                                                                           const Tensor& dy, Grads& d) {
-                       backend.sigmoid_cross_entropy_backward(dims, dy, z, labels, soft, d[0]);
-                     });
+  return cross_entropy("sigmoid_cross_entropy", &Backend::sigmoid_cross_entropy,
+                       &Backend::sigmoid_cross_entropy_backward, logits, targets);
 }
 
 }  // namespace normlab

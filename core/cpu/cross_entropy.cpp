@@ -45,75 +45,67 @@ A softplus(A z) {
   return std::log1p(std::exp(-std::abs(z))) + std::max(z, A(0));
 }
 
+/// f(image, its logits, its target) for every image of the batch.
+template <class F>
+void for_each_image(const char* op, const LossDims& d, const Tensor& logits, const Tensor& labels,
+                    const Tensor& targets, F&& f) {
+  for_type(op, logits.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    for (std::int64_t b = 0; b < d.batch; ++b)
+      f(b, logits.data<T>() + b * d.classes, target_of<Acc<T>>(d, labels, targets, b));
+  });
+}
+
 }  // namespace
 
 void CpuBackend::softmax_cross_entropy(LossDims d, Tensor logits, Tensor labels, Tensor targets, Tensor losses) {
-  for_type("softmax_cross_entropy", logits.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    using A = Acc<T>;
-    for (std::int64_t b = 0; b < d.batch; ++b) {
-      const T* z = logits.data<T>() + b * d.classes;
-      const auto target = target_of<A>(d, labels, targets, b);
-      const auto [top, total] = normaliser(d.classes, z);
-      const A log_total = std::log(total);
-      A loss = 0;
-      for (std::int64_t c = 0; c < d.classes; ++c) loss += target(c) * (log_total - (A(z[c]) - top));
-      losses.data<A>()[b] = loss;
-    }
-  });
+  for_each_image("softmax_cross_entropy", d, logits, labels, targets,
+                 [&]<class T, class A>(std::int64_t b, const T* z, const Target<A>& target) {
+                   const auto [top, total] = normaliser(d.classes, z);
+                   const A log_total = std::log(total);
+                   A loss = 0;
+                   for (std::int64_t c = 0; c < d.classes; ++c) loss += target(c) * (log_total - (A(z[c]) - top));
+                   losses.data<A>()[b] = loss;
+                 });
 }
 
 void CpuBackend::softmax_cross_entropy_backward(LossDims d, Tensor dlosses, Tensor logits, Tensor labels,
                                                 Tensor targets, Gradient dlogits) {
   if (!dlogits) return;
-  for_type("softmax_cross_entropy", logits.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    using A = Acc<T>;
-    for (std::int64_t b = 0; b < d.batch; ++b) {
-      const T* z = logits.data<T>() + b * d.classes;
-      const auto target = target_of<A>(d, labels, targets, b);
-      const auto [top, total] = normaliser(d.classes, z);
-      const A up = dlosses.data<A>()[b];
-      A mass = 0;  // of the targets: 1 for labels, whatever was given otherwise
-      for (std::int64_t c = 0; c < d.classes; ++c) mass += target(c);
-      for (std::int64_t c = 0; c < d.classes; ++c)
-        put(dlogits.to.data<T>()[b * d.classes + c], up * (mass * (std::exp(A(z[c]) - top) / total) - target(c)),
-            adds(dlogits));
-    }
-  });
+  for_each_image("softmax_cross_entropy", d, logits, labels, targets,
+                 [&]<class T, class A>(std::int64_t b, const T* z, const Target<A>& target) {
+                   const auto [top, total] = normaliser(d.classes, z);
+                   const A up = dlosses.data<A>()[b];
+                   A mass = 0;  // of the targets: 1 for labels, whatever was given otherwise
+                   for (std::int64_t c = 0; c < d.classes; ++c) mass += target(c);
+                   T* out = dlogits.to.data<T>() + b * d.classes;
+                   for (std::int64_t c = 0; c < d.classes; ++c)
+                     put(out[c], up * (mass * (std::exp(A(z[c]) - top) / total) - target(c)), adds(dlogits));
+                 });
 }
 
 void CpuBackend::sigmoid_cross_entropy(LossDims d, Tensor logits, Tensor labels, Tensor targets, Tensor losses) {
-  for_type("sigmoid_cross_entropy", logits.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    using A = Acc<T>;
-    for (std::int64_t b = 0; b < d.batch; ++b) {
-      const T* z = logits.data<T>() + b * d.classes;
-      const auto target = target_of<A>(d, labels, targets, b);
-      A loss = 0;
-      for (std::int64_t c = 0; c < d.classes; ++c)
-        loss += target(c) * softplus(-A(z[c])) + (1 - target(c)) * softplus(A(z[c]));
-      losses.data<A>()[b] = loss;
-    }
-  });
+  for_each_image("sigmoid_cross_entropy", d, logits, labels, targets,
+                 [&]<class T, class A>(std::int64_t b, const T* z, const Target<A>& target) {
+                   A loss = 0;
+                   for (std::int64_t c = 0; c < d.classes; ++c)
+                     loss += target(c) * softplus(-A(z[c])) + (1 - target(c)) * softplus(A(z[c]));
+                   losses.data<A>()[b] = loss;
+                 });
 }
 
 void CpuBackend::sigmoid_cross_entropy_backward(LossDims d, Tensor dlosses, Tensor logits, Tensor labels,
                                                 Tensor targets, Gradient dlogits) {
   if (!dlogits) return;
-  for_type("sigmoid_cross_entropy", logits.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    using A = Acc<T>;
-    for (std::int64_t b = 0; b < d.batch; ++b) {
-      const T* z = logits.data<T>() + b * d.classes;
-      const auto target = target_of<A>(d, labels, targets, b);
-      const A up = dlosses.data<A>()[b];
-      for (std::int64_t c = 0; c < d.classes; ++c) {
-        const A sigmoid = A(z[c]) >= 0 ? 1 / (1 + std::exp(-A(z[c]))) : std::exp(A(z[c])) / (1 + std::exp(A(z[c])));
-        put(dlogits.to.data<T>()[b * d.classes + c], up * (sigmoid - target(c)), adds(dlogits));
-      }
-    }
-  });
+  for_each_image("sigmoid_cross_entropy", d, logits, labels, targets,
+                 [&]<class T, class A>(std::int64_t b, const T* z, const Target<A>& target) {
+                   const A up = dlosses.data<A>()[b];
+                   T* out = dlogits.to.data<T>() + b * d.classes;
+                   for (std::int64_t c = 0; c < d.classes; ++c) {
+                     const A v = A(z[c]), e = std::exp(-std::abs(v));  // never overflows
+                     put(out[c], up * ((v >= 0 ? 1 : e) / (1 + e) - target(c)), adds(dlogits));
+                   }
+                 });
 }
 
 }  // namespace normlab
