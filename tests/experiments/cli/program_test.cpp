@@ -142,7 +142,12 @@ TEST_CASE("program: Ctrl-C and SIGTERM end it cleanly with a checkpoint, and the
       program.signal_one(number);
     const Finished stopped = program.wait();
     CHECK(stopped.code == 128 + number);
-    CHECK_MESSAGE(stopped.out.find("stopped at") != std::string::npos, stopped.err);
+    CHECK_MESSAGE(stopped.err.find("stopping: each trial writes a checkpoint") != std::string::npos, stopped.err);
+    int checkpoints = 0;
+    const ResultStore store(folder / "stopped");
+    for (const std::string& id : store.trial_ids())
+      checkpoints += fs::exists(store.trial(id).checkpoint(last_attempt(store.trial(id).path())));
+    CHECK(checkpoints > 0);
   }
   const Finished last = run_program(folder, arguments);
   CHECK_MESSAGE(last.code == 0, last.err);
