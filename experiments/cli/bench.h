@@ -1,0 +1,10 @@
+// The measurements under `normlab bench`. Each adds itself; results go to standard output.
+#pragma once
+
+#include "experiments/cli/commands.h"
+
+namespace normlab {
+
+void add_bench_step(CLI::App& bench, Action& action);
+
+}  // namespace normlab
