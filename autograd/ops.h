@@ -54,6 +54,8 @@ Var batch_norm_frozen(const Var& x, const Var& gamma, const Var& beta, Tensor ru
 /// q, k, v [B, N, D], head h owns the channels h D/H to (h + 1) D/H: softmax(q k^T / sqrt(D/H)) v, heads joined again,
 /// [B, N, D]. keep: empty, or u8 [B, H, N, N] that multiplies the weights together with 1 / (1 - rate).
 Var attention(const Var& q, const Var& k, const Var& v, std::int64_t num_heads, Tensor keep = {}, double rate = 0.0);
+/// The same with q, k and v side by side in one tensor [B, N, 3 D], as one product makes them.
+Var attention(const Var& qkv, std::int64_t num_heads, Tensor keep = {}, double rate = 0.0);
 
 /// Labels i32 [B], or soft targets [B, classes] in the type of statistics.
 struct Targets {

@@ -113,6 +113,7 @@ class Tape {
 
   /// Gradients are wanted (the default), or only values.
   void set_recording(bool recording) { recording_ = recording; }
+  bool recording() const { return recording_; }
   /// Name of the place in the model that the next operations belong to; the text must outlive the step.
   void at(const char* site) { site_ = site; }
   /// From now on every output and every gradient is searched for NaN and infinity. Slow: meant for running a step

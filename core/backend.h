@@ -43,8 +43,11 @@ struct BatchNormDims {
   }
   std::int64_t groups() const { return (batch + group_size() - 1) / group_size(); }
 };
+/// q, k and v, and their gradients, have `stride` values from a token to the next: the width heads * head_dim, or three
+/// times that where they lie side by side in one tensor [B, N, 3 H d] (each tensor then begins at its own third).
 struct AttentionDims {
-  std::int64_t batch, tokens, heads, head_dim;
+  std::int64_t batch, tokens, heads, head_dim, stride;
+  std::int64_t width() const { return heads * head_dim; }
 };
 struct PatchDims {
   std::int64_t batch, height, width, channels, patch_height, patch_width;
@@ -79,10 +82,10 @@ class Backend {
   // y [rows, out] = x [rows, in] w^T + b, w [out, in], b [out] or empty.
   virtual void linear(LinearDims, Tensor x, Tensor w, Tensor b, Tensor y) = 0;
   virtual void linear_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) = 0;
-  // h = x w^T + b is kept, y = gelu(h).
-  virtual void linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor h, Tensor y) = 0;
-  virtual void linear_gelu_backward(LinearDims, GeluForm, Tensor dy, Tensor x, Tensor w, Tensor h, Gradient dx,
-                                    Gradient dw, Gradient db) = 0;
+  // y = gelu(h), h = x w^T + b. slope = gelu'(h) is kept for the way back; empty where there is none.
+  virtual void linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y) = 0;
+  virtual void linear_gelu_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dx, Gradient dw,
+                                    Gradient db) = 0;
 
   // Element by element, any shape.
   virtual void gelu(GeluForm, Tensor x, Tensor y) = 0;

@@ -26,6 +26,11 @@ struct Context {
   Var parameter(int number) const {
     return tape.parameter(parameters.value(number), lane >= 0 ? parameters.gradient(lane, number) : Tensor());
   }
+  /// Parameters that were declared stacked, as one.
+  Var stacked(std::span<const int> numbers) const {
+    return tape.parameter(parameters.stacked_value(numbers),
+                          lane >= 0 ? parameters.stacked_gradient(lane, numbers) : Tensor());
+  }
   /// Dropout, or drop-path of whole images, named `site`; the identity in evaluation and at rate 0.
   Var dropout(const Var& x, double rate, const std::string& site) const;
   Var drop_path(const Var& x, double rate, const std::string& site) const;

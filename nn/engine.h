@@ -19,7 +19,7 @@ struct ShardPlan {
 };
 
 /// Raised whenever the rule below, or anything else that changes the order of a sum, changes: results carry it.
-inline constexpr int kArithmetic = 1;
+inline constexpr int kArithmetic = 2;
 
 /// Images a shard so that the widest pair of activations of one layer stays in the second-level cache;
 /// `bytes_per_value` of an activation.

@@ -17,6 +17,26 @@ Var Linear::with_gelu(const Var& x, GeluForm form, const Context& ctx) const {
   return linear_gelu(x, ctx.parameter(weight_), bias_ < 0 ? Var() : ctx.parameter(bias_), form);
 }
 
+QkvLinear::QkvLinear(ParameterSet& parameters, const std::string& name, std::int64_t width, bool has_bias)
+    : names_{name + ".q", name + ".k", name + ".v"}, together_name_(name + ".qkv") {
+  const auto ending = [&](const char* last) {
+    return std::vector<std::string>{names_[0] + last, names_[1] + last, names_[2] + last};
+  };
+  weights_ = parameters.add_stacked(ending(".weight"), {width, width});
+  if (has_bias) biases_ = parameters.add_stacked(ending(".bias"), {width});
+}
+
+Var QkvLinear::together(const Var& x, const Context& ctx) const {
+  ctx.tape.at(together_name_.c_str());
+  return linear(x, ctx.stacked(weights_), biases_.empty() ? Var() : ctx.stacked(biases_));
+}
+
+Var QkvLinear::one(int which, const Var& x, const Context& ctx) const {
+  const auto at = static_cast<std::size_t>(which);
+  ctx.tape.at(names_[at].c_str());
+  return linear(x, ctx.parameter(weights_[at]), biases_.empty() ? Var() : ctx.parameter(biases_[at]));
+}
+
 Norm::Norm(ParameterSet& parameters, std::string site, const NormSpec& spec, std::int64_t width)
     : site_(std::move(site)), spec_(spec) {
   const NormKind kind = spec.kind;

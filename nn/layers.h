@@ -2,7 +2,9 @@
 // number.
 #pragma once
 
+#include <array>
 #include <string>
+#include <vector>
 
 #include "nn/context.h"
 #include "nn/placement.h"
@@ -21,6 +23,23 @@ class Linear {
  private:
   std::string name_;
   int weight_ = -1, bias_ = -1;
+};
+
+/// Queries, keys and values of one input: three linear layers `NAME.q`, `NAME.k`, `NAME.v` whose weights lie behind
+/// each other, so that one product can make all three.
+class QkvLinear {
+ public:
+  QkvLinear() = default;
+  QkvLinear(ParameterSet& parameters, const std::string& name, std::int64_t width, bool has_bias);
+  /// [B, N, 3 width]: q, k, v side by side.
+  Var together(const Var& x, const Context& ctx) const;
+  /// One of them, [B, N, width]; 0 is q, 1 k, 2 v.
+  Var one(int which, const Var& x, const Context& ctx) const;
+
+ private:
+  std::array<std::string, 3> names_;
+  std::string together_name_;
+  std::vector<int> weights_, biases_;
 };
 
 /// Whatever norm a site has; none is the identity. Parameters `SITE.gamma`, `SITE.beta`, `SITE.alpha` as the kind has

@@ -22,6 +22,18 @@ int ParameterSet::add(std::string name, const Shape& shape) {
   return static_cast<int>(parameters_.size()) - 1;
 }
 
+std::vector<int> ParameterSet::add_stacked(const std::vector<std::string>& names, const Shape& shape) {
+  std::vector<int> numbers;
+  std::int64_t offset = flat_size_;
+  for (const std::string& name : names) {
+    numbers.push_back(add(name, shape));
+    parameters_.back().offset = offset;
+    offset += shape.size();
+    flat_size_ = padded(offset);
+  }
+  return numbers;
+}
+
 int ParameterSet::add_buffer(std::string name, std::int64_t width, double initial) {
   buffers_.push_back({std::move(name), {width}, false, buffer_size_});
   buffer_initial_.push_back(initial);
@@ -66,6 +78,14 @@ std::int64_t ParameterSet::count() const {
 
 Tensor ParameterSet::view(const Tensor& flat, const ParameterInfo& info) {
   return flat.slice(info.offset, info.shape.size()).reshape(info.shape);
+}
+
+Tensor ParameterSet::stacked_view(const Tensor& flat, std::span<const int> parameters) const {
+  const ParameterInfo& first = parameters_[static_cast<std::size_t>(parameters.front())];
+  const auto count = static_cast<std::int64_t>(parameters.size());
+  const std::int64_t rows = count * first.shape[0];
+  const Shape shape = first.shape.rank() == 1 ? Shape{rows} : Shape{rows, first.shape[1]};
+  return flat.slice(first.offset, count * first.shape.size()).reshape(shape);
 }
 
 Tensor ParameterSet::flat_lane(std::int64_t lane) const { return gradients_.slice(lane, 1).reshape({flat_size_}); }

@@ -2,6 +2,7 @@
 // are not learnt. Everything has the name that checkpoints, fixtures and random streams use.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,8 @@ class ParameterSet {
  public:
   /// Declares a parameter and gives its number. Only before allocate().
   int add(std::string name, const Shape& shape);
+  /// The same for some that one product reads as one matrix: no gap lies between them.
+  std::vector<int> add_stacked(const std::vector<std::string>& names, const Shape& shape);
   /// Declares a running statistic of `width` channels that starts at `initial`.
   int add_buffer(std::string name, std::int64_t width, double initial);
   /// Takes memory: `dtype` f32 or f64, `lanes` gradient buffers (0 for none). All zero, buffers at their start.
@@ -36,6 +39,11 @@ class ParameterSet {
 
   Tensor value(int parameter) const { return view(values_, parameters_[static_cast<std::size_t>(parameter)]); }
   Tensor buffer(int number) const { return view(buffer_values_, buffers_[static_cast<std::size_t>(number)]); }
+  /// Parameters of add_stacked() as one tensor: their first axes joined.
+  Tensor stacked_value(std::span<const int> parameters) const { return stacked_view(values_, parameters); }
+  Tensor stacked_gradient(std::int64_t lane, std::span<const int> parameters) const {
+    return stacked_view(flat_lane(lane), parameters);
+  }
   /// The gradient that lane `lane` has added up. After the lanes were summed, lane 0 holds the total.
   Tensor gradient(std::int64_t lane, int parameter) const;
 
@@ -53,6 +61,7 @@ class ParameterSet {
 
  private:
   static Tensor view(const Tensor& flat, const ParameterInfo& info);
+  Tensor stacked_view(const Tensor& flat, std::span<const int> parameters) const;
   Arena memory_;
   std::vector<ParameterInfo> parameters_, buffers_;
   std::vector<double> buffer_initial_;

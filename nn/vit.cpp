@@ -33,11 +33,9 @@ AttentionBranch::AttentionBranch(ParameterSet& p, const std::string& block, cons
   const AttentionSites& sites = c.placement.attn;
   const std::int64_t dim = c.embed_dim, head_dim = dim / c.num_heads;
   pre_ = Norm(p, name + ".pre", sites.pre, dim);
-  q_ = Linear(p, name + ".q", dim, dim, c.qkv_bias);
+  qkv_ = QkvLinear(p, name, dim, c.qkv_bias);
   query_ = Norm(p, name + ".query", sites.query, head_dim);
-  k_ = Linear(p, name + ".k", dim, dim, c.qkv_bias);
   key_ = Norm(p, name + ".key", sites.key, head_dim);
-  v_ = Linear(p, name + ".v", dim, dim, c.qkv_bias);
   value_ = Norm(p, name + ".value", sites.value, dim);
   if (c.placement.head_scale == HeadScale::before_proj) before_proj_ = Gain(p, name + ".head_scale", c.num_heads);
   inner_ = Norm(p, name + ".inner", sites.inner, dim);
@@ -48,16 +46,24 @@ AttentionBranch::AttentionBranch(ParameterSet& p, const std::string& block, cons
   post_ = Norm(p, name + ".post", sites.post, dim);
 }
 
+Var AttentionBranch::heads(const Var& h, const Context& ctx) const {
+  const Tensor keep = ctx.mask({h.shape()[0], heads_, h.shape()[1], h.shape()[1]}, attention_dropout_, weights_name_);
+  if (query_.is_identity() && key_.is_identity() && value_.is_identity()) {
+    const Var qkv = qkv_.together(h, ctx);
+    ctx.tape.at(drop_name_.c_str());
+    return attention(qkv, heads_, keep, attention_dropout_);
+  }
+  const Var q = query_.per_head(qkv_.one(0, h, ctx), heads_, ctx);
+  const Var k = key_.per_head(qkv_.one(1, h, ctx), heads_, ctx);
+  const Var v = value_(qkv_.one(2, h, ctx), ctx);
+  ctx.tape.at(drop_name_.c_str());
+  return attention(q, k, v, heads_, keep, attention_dropout_);
+}
+
 Var AttentionBranch::operator()(const Var& x, const Context& ctx) const {
   const Var h = pre_(x, ctx);
-  const Var q = query_.per_head(q_(h, ctx), heads_, ctx);
-  const Var k = key_.per_head(k_(h, ctx), heads_, ctx);
-  const Var v = value_(v_(h, ctx), ctx);
-  const std::int64_t B = x.shape()[0], N = x.shape()[1];
-  ctx.tape.at(drop_name_.c_str());
-  const Tensor keep = ctx.mask({B, heads_, N, N}, attention_dropout_, weights_name_);
-  const Var heads = attention(q, k, v, heads_, keep, attention_dropout_);
-  const Var projected = after_proj_(proj_(inner_(before_proj_(heads, ctx), ctx), ctx), ctx);
+  const Var joined = heads(h, ctx);
+  const Var projected = after_proj_(proj_(inner_(before_proj_(joined, ctx), ctx), ctx), ctx);
   const Var branch = layer_scale_(ctx.dropout(out_(projected, ctx), dropout_, drop_name_), ctx);
   ctx.tape.at(drop_name_.c_str());
   return post_(add(x, ctx.drop_path(branch, drop_path_, path_name_)), ctx);

@@ -20,7 +20,9 @@ class AttentionBranch {
   double dropout_, attention_dropout_, drop_path_;
   std::string drop_name_, weights_name_, path_name_;
   Norm pre_, query_, key_, value_, inner_, out_, post_;
-  Linear q_, k_, v_, proj_;
+  Var heads(const Var& h, const Context& ctx) const;  // [B, N, D], heads joined
+  QkvLinear qkv_;
+  Linear proj_;
   Gain before_proj_, after_proj_, layer_scale_;
 };
 

@@ -11,8 +11,8 @@ class CpuBackend final : public Backend {
   std::string name() const override;
   void linear(LinearDims, Tensor x, Tensor w, Tensor b, Tensor y) override;
   void linear_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) override;
-  void linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor h, Tensor y) override;
-  void linear_gelu_backward(LinearDims, GeluForm, Tensor dy, Tensor x, Tensor w, Tensor h, Gradient dx, Gradient dw,
+  void linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y) override;
+  void linear_gelu_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dx, Gradient dw,
                             Gradient db) override;
   void gelu(GeluForm, Tensor x, Tensor y) override;
   void gelu_backward(GeluForm, Tensor dy, Tensor x, Gradient dx) override;

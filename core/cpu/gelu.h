@@ -31,18 +31,42 @@ void gelu_inner(GeluForm form, std::int64_t n, const T* x, Acc<T>* t) {
   }
 }
 
+/// gelu'(x) from t = gelu_inner(x), into e. erf: Phi(x) + x phi(x).
 template <class T>
-void gelu_forward(GeluForm form, std::int64_t n, const T* x, T* y) {
+void gelu_slope(GeluForm form, std::int64_t n, const T* x, const Acc<T>* t, Acc<T>* e) {
+  using A = Acc<T>;
+  if (form == GeluForm::erf) {
+    for (std::int64_t j = 0; j < n; ++j) e[j] = A(-0.5) * A(x[j]) * A(x[j]);
+    vector_exp(n, e, e);
+    for (std::int64_t j = 0; j < n; ++j) e[j] = A(0.5) * (1 + t[j]) + A(x[j]) * A(kInverseRootTwoPi) * e[j];
+  } else {
+    for (std::int64_t j = 0; j < n; ++j) {
+      const A v = A(x[j]);
+      const A inner_slope = A(kRootTwoOverPi) * (1 + 3 * A(kGeluCubic) * v * v);
+      e[j] = A(0.5) * (1 + t[j]) + A(0.5) * v * (1 - t[j] * t[j]) * inner_slope;
+    }
+  }
+}
+
+/// y = gelu(x), and slope = gelu'(x) where it is not null: the backward pass then needs no library function. y may be
+/// x.
+template <class X, class T>
+void gelu_forward(GeluForm form, std::int64_t n, const X* x, T* y, T* slope = nullptr) {
   using A = Acc<T>;
   alignas(64) A t[kGeluPiece];
+  alignas(64) A e[kGeluPiece];
   for (std::int64_t i = 0; i < n; i += kGeluPiece) {
     const std::int64_t m = std::min(kGeluPiece, n - i);
     gelu_inner(form, m, x + i, t);
+    if (slope) {
+      gelu_slope(form, m, x + i, t, e);
+      for (std::int64_t j = 0; j < m; ++j) slope[i + j] = T(e[j]);
+    }
     for (std::int64_t j = 0; j < m; ++j) y[i + j] = T(A(0.5) * A(x[i + j]) * (1 + t[j]));
   }
 }
 
-/// dx (+)= dy gelu'(x). erf: Phi(x) + x phi(x).
+/// dx (+)= dy gelu'(x).
 template <class T>
 void gelu_gradient(GeluForm form, std::int64_t n, const T* dy, const T* x, T* dx, bool add) {
   using A = Acc<T>;
@@ -51,17 +75,7 @@ void gelu_gradient(GeluForm form, std::int64_t n, const T* dy, const T* x, T* dx
   for (std::int64_t i = 0; i < n; i += kGeluPiece) {
     const std::int64_t m = std::min(kGeluPiece, n - i);
     gelu_inner(form, m, x + i, t);
-    if (form == GeluForm::erf) {
-      for (std::int64_t j = 0; j < m; ++j) e[j] = A(-0.5) * A(x[i + j]) * A(x[i + j]);
-      vector_exp(m, e, e);
-      for (std::int64_t j = 0; j < m; ++j) e[j] = A(0.5) * (1 + t[j]) + A(x[i + j]) * A(kInverseRootTwoPi) * e[j];
-    } else {
-      for (std::int64_t j = 0; j < m; ++j) {
-        const A v = A(x[i + j]);
-        const A slope = A(kRootTwoOverPi) * (1 + 3 * A(kGeluCubic) * v * v);
-        e[j] = A(0.5) * (1 + t[j]) + A(0.5) * v * (1 - t[j] * t[j]) * slope;
-      }
-    }
+    gelu_slope(form, m, x + i, t, e);
     for (std::int64_t j = 0; j < m; ++j) {
       const A g = A(dy[i + j]) * e[j];
       dx[i + j] = add ? T(A(dx[i + j]) + g) : T(g);

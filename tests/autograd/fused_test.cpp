@@ -64,6 +64,23 @@ TEST_CASE("fused: attention of one head is softmax(q k^T / sqrt(d)) v") {
                    {{1, 6, 5}, {1, 6, 5}, {1, 6, 5}}) < 1e-13);
 }
 
+TEST_CASE("fused: attention of q, k, v from one product is attention of three") {
+  const auto layer = [](const Vars& v, int which) {  // rows which * 6 .. of the stacked weights and bias
+    const Var weight = select_tokens(reshape(v[1], {1, 18, 6}), which * 6, 6);
+    const Var bias = select_tokens(reshape(v[2], {1, 18, 1}), which * 6, 6);
+    return linear(v[0], reshape(weight, {6, 6}), reshape(bias, {6}));
+  };
+  const std::vector<Shape> shapes{{2, 5, 6}, {18, 6}, {18}};
+  for (const double rate : {0.0, 0.25}) {
+    std::vector<std::uint8_t> kept(2 * 3 * 5 * 5);
+    for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = i % 4 != 1;
+    const Tensor keep = rate > 0 ? Tensor(kept.data(), {2, 3, 5, 5}, DType::u8) : Tensor();
+    CHECK(difference([=](const Vars& v) { return attention(linear(v[0], v[1], v[2]), 3, keep, rate); },
+                     [=](const Vars& v) { return attention(layer(v, 0), layer(v, 1), layer(v, 2), 3, keep, rate); },
+                     shapes) < 1e-13);
+  }
+}
+
 TEST_CASE("fused: layer_norm is affine of the norm without parameters, dyt is affine of tanh of scale") {
   CHECK(difference([](const Vars& v) { return layer_norm(v[0], v[1], v[2], 1e-6); },
                    [](const Vars& v) { return affine(layer_norm(v[0], Var(), Var(), 1e-6), v[1], v[2]); },

@@ -111,6 +111,7 @@ std::vector<OpCase> op_cases(Arena& arena) {
       {"attention",
        {{2, 5, 6}, {2, 5, 6}, {2, 5, 6}},
        [](Tape&, const Vars& v) { return attention(v[0], v[1], v[2], 3); }},
+      {"attention of qkv", {{2, 4, 18}}, [](Tape&, const Vars& v) { return attention(v[0], 3); }},
       {"attention on itself", {{1, 4, 6}}, [](Tape&, const Vars& v) { return attention(v[0], v[0], v[0], 2); }},
       {"attention with dropped weights",
        {{2, 5, 6}, {2, 5, 6}, {2, 5, 6}},
@@ -194,6 +195,8 @@ TEST_CASE("ops: wrong shapes are refused with op, argument and both shapes") {
   CHECK_THROWS_WITH_AS(add(var({3, 5}), var({3, 6})), "add: b is [3, 6], expected [3, 5]", InputError);
   CHECK_THROWS_WITH_AS(attention(var({1, 2, 6}), var({1, 2, 6}), var({1, 2, 6}), 4),
                        "attention: 4 heads do not divide a width of 6", InputError);
+  CHECK_THROWS_WITH_AS(attention(var({1, 2, 8}), 2), "attention: qkv is [1, 2, 8], expected [batch, tokens, 3 width]",
+                       InputError);
   CHECK_THROWS_WITH_AS(patchify(var({1, 6, 6, 3}), 4, 4),
                        "patchify: a patch of 4x4 does not divide images [1, 6, 6, 3]", InputError);
   CHECK_THROWS_WITH_AS(scale(var({3, 6}), var({4})), "scale: gain is [4], expected one axis that divides 6",

@@ -1,0 +1,135 @@
+// Matrix products at the sizes of a shard: a few hundred rows, a few hundred columns. OpenBLAS copies both factors into
+// its own order before it multiplies, which at these sizes takes a tenth of the time; here only the second factor is
+// copied, a panel of two vectors' width at a time, and bias, addition and whatever follows happen while a tile of the
+// result is at hand. Large products go to OpenBLAS (see own_product()).
+#pragma once
+
+#include <algorithm>
+
+#include "core/cpu/vector.h"
+
+namespace normlab::cpu {
+
+/// Element (i, j) at data[i * row + j * col]; row or col is 1.
+template <class T>
+struct Factor {
+  const T* data;
+  std::int64_t row, col;
+};
+/// A matrix as stored, and transposed.
+template <class T>
+Factor<T> plain(const T* data, std::int64_t stride) {
+  return {data, stride, 1};
+}
+template <class T>
+Factor<T> transposed(const T* data, std::int64_t stride) {
+  return {data, 1, stride};
+}
+
+/// C [m, n] = alpha A [m, k] B [k, n], + bias [n] in every row where given, + C itself where `add`.
+template <class T>
+struct Product {
+  std::int64_t m, n, k;
+  Factor<T> a, b;
+  T* c;
+  std::int64_t c_row;
+  bool add = false;
+  T alpha = T(1);
+  const T* bias = nullptr;
+};
+
+/// Whether product() uses the kernels here: a function of the sizes alone, so that the same product has the same bits
+/// everywhere. The limits are where OpenBLAS is faster (`normlab bench gemm` prints both): it also copies the first
+/// factor, which pays where that is read by columns often, and blocks for the outer caches.
+template <class T>
+bool own_product(const Product<T>& p) {
+  constexpr std::int64_t kByColumns = std::int64_t{1} << 18, kWork = std::int64_t{1} << 29;
+  return (p.a.col == 1 || p.m * p.n <= kByColumns) && p.m * p.n * p.k <= kWork;
+}
+
+namespace detail {
+
+/// Rows of a tile: with two vectors a row, and one for the second factor's row, they fill the registers.
+inline constexpr std::int64_t kTileRows = kVectorRegisters == 32 ? 14 : 6;
+template <class T>
+inline constexpr std::int64_t kPanel = 2 * kLanes<T>;
+/// Rows of B that are multiplied in one go, so that a panel stays in the first-level cache.
+inline constexpr std::int64_t kDepthBlock = 768;
+/// Up to this depth B is read where it is, if a panel of it is whole: its rows then stay in the cache by themselves.
+inline constexpr std::int64_t kShallow = 128;
+
+/// A tile of C, one or two vectors wide, from as wide a panel [depth, width] of B, whose rows are `b_row` apart. C is
+/// read and written over the whole width.
+template <class T>
+using TileKernel = void (*)(std::int64_t depth, Factor<T> a, const T* b, std::int64_t b_row, T alpha, const T* bias,
+                            bool add, T* c, std::int64_t c_row);
+template <class T>
+TileKernel<T> tile_kernel(std::int64_t rows, std::int64_t vectors);
+
+/// Memory of this thread for one panel.
+template <class T>
+T* panel_memory();
+
+/// Rows first .. first + depth of B and columns j .. j + width of it, as [depth, kPanel]; columns beyond `width` are 0.
+template <class T>
+void pack_panel(const Factor<T>& b, std::int64_t first, std::int64_t depth, std::int64_t j, std::int64_t width,
+                T* panel);
+
+/// Products beyond own_product(), by OpenBLAS.
+void large_product(const Product<float>& p);
+void large_product(const Product<double>& p);
+
+}  // namespace detail
+
+/// The product, and done(row, rows, column, columns) after each piece of C is complete, while that is in the cache.
+template <class T, class Done>
+void product(const Product<T>& p, Done&& done) {
+  using namespace detail;
+  if (!own_product(p)) {
+    large_product(p);
+    done(std::int64_t{0}, p.m, std::int64_t{0}, p.n);
+    return;
+  }
+  constexpr std::int64_t kWidth = kPanel<T>;
+  const std::int64_t tiles = (p.m + kTileRows - 1) / kTileRows;
+  alignas(64) T edge[kTileRows * kWidth];  // a tile that hangs over the right side of C is made here
+  for (std::int64_t j = 0; j < p.n; j += kWidth) {
+    const std::int64_t width = std::min(kWidth, p.n - j);
+    const bool whole = width == kWidth;
+    for (std::int64_t first = 0; first < p.k; first += kDepthBlock) {
+      const std::int64_t depth = std::min(kDepthBlock, p.k - first);
+      const T* panel = p.b.data + first * p.b.row + j;
+      std::int64_t panel_row = p.b.row;
+      if (p.b.col != 1 || !whole || depth > kShallow) {
+        pack_panel(p.b, first, depth, j, width, panel_memory<T>());
+        panel = panel_memory<T>(), panel_row = kWidth;
+      }
+      const bool add = p.add || first > 0;
+      const T* bias = first == 0 && p.bias ? p.bias + j : nullptr;
+      for (std::int64_t t = 0; t < tiles; ++t) {  // rows in equal parts: no thin tile at the end
+        const std::int64_t row = t * p.m / tiles, rows = (t + 1) * p.m / tiles - row;
+        const Factor<T> a{p.a.data + row * p.a.row + first * p.a.col, p.a.row, p.a.col};
+        T* c = p.c + row * p.c_row + j;
+        if (whole) {
+          tile_kernel<T>(rows, 2)(depth, a, panel, panel_row, p.alpha, bias, add, c, p.c_row);
+        } else {
+          tile_kernel<T>(rows, width > kLanes<T> ? 2 : 1)(depth, a, panel, panel_row, p.alpha, nullptr, false, edge,
+                                                          kWidth);
+          for (std::int64_t r = 0; r < rows; ++r)
+            for (std::int64_t i = 0; i < width; ++i) {
+              const T value = edge[r * kWidth + i] + (bias ? bias[i] : T(0));
+              c[r * p.c_row + i] = add ? c[r * p.c_row + i] + value : value;
+            }
+        }
+        if (first + depth == p.k) done(row, rows, j, width);
+      }
+    }
+  }
+}
+
+template <class T>
+void product(const Product<T>& p) {
+  product(p, [](auto, auto, auto, auto) {});
+}
+
+}  // namespace normlab::cpu

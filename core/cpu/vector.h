@@ -1,0 +1,63 @@
+// Vectors as wide as the machine's registers, by the compilers' vector extension: one source for SSE, AVX2 and AVX-512.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+namespace normlab::cpu {
+
+#if defined(__AVX512F__)
+inline constexpr int kVectorBytes = 64, kVectorRegisters = 32;
+#elif defined(__AVX__)
+inline constexpr int kVectorBytes = 32, kVectorRegisters = 16;
+#else
+inline constexpr int kVectorBytes = 16, kVectorRegisters = 16;
+#endif
+
+template <class T>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(kVectorBytes)));
+  typedef T unaligned __attribute__((vector_size(kVectorBytes), aligned(sizeof(T)), may_alias));
+};
+template <class T>
+using Vector = typename VectorOf<T>::type;
+template <class T>
+inline constexpr std::int64_t kLanes = kVectorBytes / static_cast<int>(sizeof(T));
+
+template <class T>
+Vector<T> load(const T* p) {
+  return *reinterpret_cast<const typename VectorOf<T>::unaligned*>(p);
+}
+template <class T>
+void store(T* p, Vector<T> v) {
+  *reinterpret_cast<typename VectorOf<T>::unaligned*>(p) = v;
+}
+
+namespace detail {
+/// Elements of a and b in turn: of their lower halves (kFrom = 0) or upper halves (kFrom = half the lanes).
+template <class T, int kFrom, int... kAt>
+Vector<T> interleave(Vector<T> a, Vector<T> b, std::integer_sequence<int, kAt...>) {
+  return __builtin_shufflevector(a, b, (kFrom + kAt / 2 + kAt % 2 * int(kLanes<T>))...);
+}
+}  // namespace detail
+
+/// to [kLanes, kLanes] = from [kLanes, kLanes] transposed; row strides in elements. log2(kLanes) rounds, in each of
+/// which row i meets row i + kLanes / 2.
+template <class T>
+void transpose_square(const T* from, std::int64_t from_row, T* to, std::int64_t to_row) {
+  constexpr int kRows = int(kLanes<T>), kHalf = kRows / 2;
+  using Lanes = std::make_integer_sequence<int, kRows>;
+  std::array<Vector<T>, kRows> a, b;
+  for (int i = 0; i < kRows; ++i) a[std::size_t(i)] = load(from + i * from_row);
+  for (int round = 1; round < kRows; round *= 2) {
+    for (int i = 0; i < kHalf; ++i) {
+      b[std::size_t(2 * i)] = detail::interleave<T, 0>(a[std::size_t(i)], a[std::size_t(i + kHalf)], Lanes{});
+      b[std::size_t(2 * i + 1)] = detail::interleave<T, kHalf>(a[std::size_t(i)], a[std::size_t(i + kHalf)], Lanes{});
+    }
+    a = b;
+  }
+  for (int i = 0; i < kRows; ++i) store(to + i * to_row, a[std::size_t(i)]);
+}
+
+}  // namespace normlab::cpu
