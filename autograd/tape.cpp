@@ -63,6 +63,7 @@ Tape::Node* Tape::add_node(const char* op, std::initializer_list<Var> inputs, Te
   node->previous = last_;
   last_ = node;
   if (node->output->needs_grad) node->call = [](void*, Backend&, const Tensor&, Grads&) {};
+  if (profile_) time(*node, false);
   check(value, *node, false);
   return node;
 }
@@ -71,6 +72,7 @@ void Tape::backward(const Var& output, Tensor seed) {
   require_shape("backward", "seed", seed.shape(), output.shape());
   if (!output.needs_grad()) throw InputError("backward: nothing that the output depends on needs a gradient");
   output.state_->grad = seed;
+  if (profile_) profile_->start();
   for (Node* node = last_; node; node = node->previous) {
     if (!node->call || !node->output->grad) continue;  // nothing downstream used it
     Grads grads;
@@ -89,6 +91,7 @@ void Tape::backward(const Var& output, Tensor seed) {
       if (guarded_ && node->inputs[at] && node->inputs[at]->grad && !node->inputs[at]->is_parameter)
         check(node->inputs[at]->grad, *node, true);
     }
+    if (profile_) time(*node, true);
     if (grads.keeps_dy) continue;
     if (node->output->grad) arena_.release(dy.raw(), dy.bytes());  // unless it was handed on
     node->output->grad = Tensor();
@@ -99,6 +102,14 @@ void Tape::check(const Tensor& value, const Node& node, bool in_backward) {
   if (!guarded_) return;
   Tensor flag(&flag_value_, {1}, DType::i32);
   backend_.check_finite(value, in_backward ? -node.number : node.number, flag);
+}
+
+void Tape::time(const Node& node, bool backward) {
+  std::array<Tensor, kMaxInputs> inputs;
+  for (int i = 0; i < node.count; ++i)
+    if (const Var::State* state = node.inputs[static_cast<std::size_t>(i)])
+      inputs[static_cast<std::size_t>(i)] = state->value;
+  profile_->done(node.op, backward, inputs.data(), node.count, node.output->value);
 }
 
 void Tape::guard() {
@@ -119,6 +130,7 @@ void Tape::reset() {
   flag_value_ = 0;
   site_ = "";
   arena_.reset();
+  if (profile_) profile_->start();
 }
 
 }  // namespace normlab

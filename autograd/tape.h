@@ -7,6 +7,7 @@
 #include <new>
 #include <type_traits>
 
+#include "autograd/profile.h"
 #include "core/arena.h"
 #include "core/backend.h"
 
@@ -119,6 +120,8 @@ class Tape {
   /// From now on every output and every gradient is searched for NaN and infinity. Slow: meant for running a step
   /// again.
   void guard();
+  /// From now on times go there; null to stop. The profile outlives its use here.
+  void set_profile(Profile* profile) { profile_ = profile; }
   /// What the guard found first, in the order of execution.
   NonFinite nonfinite() const;
 
@@ -137,6 +140,7 @@ class Tape {
   };
   Node* add_node(const char* op, std::initializer_list<Var> inputs, Tensor value);
   void check(const Tensor& value, const Node& node, bool in_backward);
+  void time(const Node& node, bool backward);
 
   Backend& backend_;
   Arena& arena_;
@@ -145,6 +149,7 @@ class Tape {
   std::int32_t nodes_ = 0;
   std::int32_t flag_value_ = 0;
   bool recording_ = true, guarded_ = false;
+  Profile* profile_ = nullptr;
 };
 
 }  // namespace normlab

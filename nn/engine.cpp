@@ -78,6 +78,7 @@ void Engine::train_shard(Collective& shards, const ShardPlan& plan, Tensor image
   const std::int64_t batch = images.shape()[0], shard = shards.rank(), first = shard * plan.images;
   const std::int64_t count = std::min(plan.images, batch - first), lane = shard % plan.lanes;
   Workspace& w = workspace(static_cast<std::size_t>(plan.lockstep ? shard : lane));
+  w.tape.set_profile(profiling_ ? &w.profile : nullptr);
   w.tape.reset();
   if (guard) w.tape.guard();
   Context ctx{w.tape, parameters_, lane, true, {count, first, batch, &shards}, &state_, settings_.drop_seed};
@@ -161,6 +162,17 @@ void Engine::evaluate(Tensor images, Tensor labels, std::span<double> losses, st
     }
     w.tape.set_recording(true);
   });
+}
+
+void Engine::set_profiling(bool on) {
+  profiling_ = on;
+  for (const auto& w : workspaces_) w->profile.clear();
+}
+
+Profile Engine::profile() const {
+  Profile all;
+  for (const auto& w : workspaces_) all.add(w->profile);
+  return all;
 }
 
 std::size_t Engine::arena_bytes() const {

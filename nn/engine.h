@@ -63,6 +63,9 @@ class Engine {
   const ViTConfig& config() const { return model_.config(); }
   DType dtype() const { return settings_.dtype; }
   ShardPlan plan(std::int64_t batch) const;
+  /// Measures where the time goes by operation, added up over all threads, until it is turned off.
+  void set_profiling(bool on);
+  Profile profile() const;
   /// Bytes of all arenas.
   std::size_t arena_bytes() const;
   /// Given masks by name for the whole batch, as fixtures have them; null to draw them again.
@@ -74,6 +77,7 @@ class Engine {
   struct Workspace {
     Arena arena;
     Tape tape;
+    Profile profile;
     std::vector<const void*> addresses;
     explicit Workspace(Backend& backend) : tape(backend, arena) {}
   };
@@ -93,6 +97,7 @@ class Engine {
   std::vector<std::unique_ptr<Workspace>> workspaces_;
   std::vector<double> losses_;
   const std::map<std::string, Tensor>* masks_ = nullptr;
+  bool profiling_ = false;
 };
 
 }  // namespace normlab

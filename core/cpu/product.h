@@ -81,15 +81,10 @@ void large_product(const Product<double>& p);
 
 }  // namespace detail
 
-/// The product, and done(row, rows, column, columns) after each piece of C is complete, while that is in the cache.
+/// product() by the kernels here, whatever its size.
 template <class T, class Done>
-void product(const Product<T>& p, Done&& done) {
+void own_kernels(const Product<T>& p, Done&& done) {
   using namespace detail;
-  if (!own_product(p)) {
-    large_product(p);
-    done(std::int64_t{0}, p.m, std::int64_t{0}, p.n);
-    return;
-  }
   constexpr std::int64_t kWidth = kPanel<T>;
   const std::int64_t tiles = (p.m + kTileRows - 1) / kTileRows;
   alignas(64) T edge[kTileRows * kWidth];  // a tile that hangs over the right side of C is made here
@@ -125,6 +120,14 @@ void product(const Product<T>& p, Done&& done) {
       }
     }
   }
+}
+
+/// The product, and done(row, rows, column, columns) after each piece of C is complete, while that is in the cache.
+template <class T, class Done>
+void product(const Product<T>& p, Done&& done) {
+  if (own_product(p)) return own_kernels(p, done);
+  detail::large_product(p);
+  done(std::int64_t{0}, p.m, std::int64_t{0}, p.n);
 }
 
 template <class T>

@@ -6,5 +6,7 @@
 namespace normlab {
 
 void add_bench_step(CLI::App& bench, Action& action);
+void add_bench_profile(CLI::App& bench, Action& action);
+void add_bench_gemm(CLI::App& bench, Action& action);
 
 }  // namespace normlab
