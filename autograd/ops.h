@@ -8,6 +8,8 @@ namespace normlab {
 
 /// y [..., out] = x [..., in] weight^T + bias; weight [out, in], bias [out] or Var().
 Var linear(const Var& x, const Var& weight, const Var& bias);
+/// residual + linear(x, weight, bias), residual of the result's shape, added while a tile of the product is at hand.
+Var linear_add(const Var& x, const Var& weight, const Var& bias, const Var& residual);
 /// gelu(linear(x, weight, bias)) in one pass behind the product.
 Var linear_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form);
 
@@ -86,6 +88,9 @@ Var concat_tokens(const Var& first, const Var& rest);
 Var dropout(const Var& x, Tensor keep, double rate);
 /// The same with one decision an image, keep u8 [B].
 Var drop_path(const Var& x, Tensor keep, double rate);
+
+/// residual + dropout(x) or residual + drop_path(x) in one pass; keep of x's shape or [B].
+Var dropout_add(const Var& x, Tensor keep, double rate, const Var& residual);
 
 /// What a mask is drawn from: element e of image i is draw first_image * (elements an image) + e of `stream` at the
 /// step in `state`.

@@ -8,7 +8,7 @@ namespace {
 /// Multiply-adds of the products in one forward call, times two.
 double forward_flops(std::string_view op, const Tensor* inputs, const Tensor& output) {
   const auto size = [](const Tensor& t) { return double(t.size()); };
-  if (op == "linear" || op == "linear_gelu") return 2 * size(output) * double(inputs[0].shape().back());
+  if (op.starts_with("linear")) return 2 * size(output) * double(inputs[0].shape().back());
   if (op == "attention")  // scores and weighted sum: B N N D each
     return 4 * size(output) * double(output.shape()[1]);
   return 0;

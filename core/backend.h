@@ -82,6 +82,8 @@ class Backend {
   // y [rows, out] = x [rows, in] w^T + b, w [out, in], b [out] or empty.
   virtual void linear(LinearDims, Tensor x, Tensor w, Tensor b, Tensor y) = 0;
   virtual void linear_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) = 0;
+  // y = residual + x w^T + b, residual [rows, out]. Its backward is that of linear; the residual's gradient is dy.
+  virtual void linear_add(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) = 0;
   // y = gelu(h), h = x w^T + b. slope = gelu'(h) is kept for the way back; empty where there is none.
   virtual void linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y) = 0;
   virtual void linear_gelu_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dx, Gradient dw,
@@ -170,6 +172,8 @@ class Backend {
   // y = x keep / (1 - rate); keep u8, one for every `group` elements: 1 for dropout, an image's for drop-path.
   virtual void dropout(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor y) = 0;
   virtual void dropout_backward(std::int64_t group, double rate, Tensor dy, Tensor keep, Gradient dx) = 0;
+  // y = residual + x keep / (1 - rate). Backward: dropout's for x, dy for the residual.
+  virtual void dropout_add(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor residual, Tensor y) = 0;
   // 0/1 by integer comparison of a draw keyed by (site, step, element).
   virtual void draw_mask(MaskDraw, const StepState* state, Tensor keep) = 0;
 

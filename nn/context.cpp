@@ -3,7 +3,7 @@
 namespace normlab {
 
 Tensor Context::mask(const Shape& shape, double rate, const std::string& site) const {
-  if (!training || rate <= 0.0) return {};
+  if (!drops(rate)) return {};
   if (masks) {
     const auto found = masks->find(site);
     if (found == masks->end()) throw InputError(concat("mask ", site, " is missing among the given masks"));
@@ -17,9 +17,9 @@ Var Context::dropout(const Var& x, double rate, const std::string& site) const {
   return keep ? normlab::dropout(x, keep, rate) : x;
 }
 
-Var Context::drop_path(const Var& x, double rate, const std::string& site) const {
+Var Context::add_drop_path(const Var& x, const Var& branch, double rate, const std::string& site) const {
   const Tensor keep = mask({x.shape()[0]}, rate, site);
-  return keep ? normlab::drop_path(x, keep, rate) : x;
+  return keep ? dropout_add(branch, keep, rate, x) : add(x, branch);
 }
 
 }  // namespace normlab

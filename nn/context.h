@@ -31,9 +31,12 @@ struct Context {
     return tape.parameter(parameters.stacked_value(numbers),
                           lane >= 0 ? parameters.stacked_gradient(lane, numbers) : Tensor());
   }
-  /// Dropout, or drop-path of whole images, named `site`; the identity in evaluation and at rate 0.
+  /// Dropout named `site`; the identity in evaluation and at rate 0.
   Var dropout(const Var& x, double rate, const std::string& site) const;
-  Var drop_path(const Var& x, double rate, const std::string& site) const;
+  /// x + drop_path(branch), in one pass.
+  Var add_drop_path(const Var& x, const Var& branch, double rate, const std::string& site) const;
+  /// Whether anything is dropped at that rate.
+  bool drops(double rate) const { return training && rate > 0.0; }
   /// The mask for `site` and this step, empty where nothing is dropped.
   Tensor mask(const Shape& shape, double rate, const std::string& site) const;
 };

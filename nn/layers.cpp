@@ -17,6 +17,11 @@ Var Linear::with_gelu(const Var& x, GeluForm form, const Context& ctx) const {
   return linear_gelu(x, ctx.parameter(weight_), bias_ < 0 ? Var() : ctx.parameter(bias_), form);
 }
 
+Var Linear::added_to(const Var& residual, const Var& x, const Context& ctx) const {
+  ctx.tape.at(name_.c_str());
+  return linear_add(x, ctx.parameter(weight_), bias_ < 0 ? Var() : ctx.parameter(bias_), residual);
+}
+
 QkvLinear::QkvLinear(ParameterSet& parameters, const std::string& name, std::int64_t width, bool has_bias)
     : names_{name + ".q", name + ".k", name + ".v"}, together_name_(name + ".qkv") {
   const auto ending = [&](const char* last) {

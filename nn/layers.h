@@ -19,6 +19,8 @@ class Linear {
   Var operator()(const Var& x, const Context& ctx) const;
   /// gelu of the same.
   Var with_gelu(const Var& x, GeluForm form, const Context& ctx) const;
+  /// residual + the same.
+  Var added_to(const Var& residual, const Var& x, const Context& ctx) const;
 
  private:
   std::string name_;
@@ -65,7 +67,8 @@ class Gain {
  public:
   Gain() = default;
   Gain(ParameterSet& parameters, const std::string& name, std::int64_t width) : id_(parameters.add(name, {width})) {}
-  Var operator()(const Var& x, const Context& ctx) const { return id_ < 0 ? x : scale(x, ctx.parameter(id_)); }
+  Var operator()(const Var& x, const Context& ctx) const { return is_identity() ? x : scale(x, ctx.parameter(id_)); }
+  bool is_identity() const { return id_ < 0; }
 
  private:
   int id_ = -1;

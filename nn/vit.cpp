@@ -63,10 +63,17 @@ Var AttentionBranch::heads(const Var& h, const Context& ctx) const {
 Var AttentionBranch::operator()(const Var& x, const Context& ctx) const {
   const Var h = pre_(x, ctx);
   const Var joined = heads(h, ctx);
-  const Var projected = after_proj_(proj_(inner_(before_proj_(joined, ctx), ctx), ctx), ctx);
+  const Var inner = inner_(before_proj_(joined, ctx), ctx);
+  if (ends_with_product(ctx)) return post_(proj_.added_to(x, inner, ctx), ctx);
+  const Var projected = after_proj_(proj_(inner, ctx), ctx);
   const Var branch = layer_scale_(ctx.dropout(out_(projected, ctx), dropout_, drop_name_), ctx);
   ctx.tape.at(drop_name_.c_str());
-  return post_(add(x, ctx.drop_path(branch, drop_path_, path_name_)), ctx);
+  return post_(ctx.add_drop_path(x, branch, drop_path_, path_name_), ctx);
+}
+
+bool AttentionBranch::ends_with_product(const Context& ctx) const {
+  return after_proj_.is_identity() && out_.is_identity() && layer_scale_.is_identity() && !ctx.drops(dropout_) &&
+         !ctx.drops(drop_path_);
 }
 
 MlpBranch::MlpBranch(ParameterSet& p, const std::string& block, const ViTConfig& c, std::int64_t index)
@@ -94,9 +101,15 @@ Var MlpBranch::operator()(const Var& x, const Context& ctx) const {
   // Without a norm between them, GELU runs behind the product.
   const Var activated = hidden_.is_identity() ? fc1_.with_gelu(h, gelu_, ctx) : gelu(hidden_(fc1_(h, ctx), ctx), gelu_);
   const Var inner = ctx.dropout(inner_(activated, ctx), dropout_, hidden_name_);
+  const Var shortcut = residual_scale_(x, ctx);
+  if (ends_with_product(ctx)) return post_(fc2_.added_to(shortcut, inner, ctx), ctx);
   const Var branch = layer_scale_(ctx.dropout(out_(fc2_(inner, ctx), ctx), dropout_, drop_name_), ctx);
   ctx.tape.at(drop_name_.c_str());
-  return post_(add(residual_scale_(x, ctx), ctx.drop_path(branch, drop_path_, path_name_)), ctx);
+  return post_(ctx.add_drop_path(shortcut, branch, drop_path_, path_name_), ctx);
+}
+
+bool MlpBranch::ends_with_product(const Context& ctx) const {
+  return out_.is_identity() && layer_scale_.is_identity() && !ctx.drops(dropout_) && !ctx.drops(drop_path_);
 }
 
 ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {

@@ -16,11 +16,12 @@ class AttentionBranch {
   Var operator()(const Var& x, const Context& ctx) const;  // [B, N, D] to the same
 
  private:
+  Var heads(const Var& h, const Context& ctx) const;  // [B, N, D], heads joined
+  bool ends_with_product(const Context& ctx) const;   // nothing lies between the projection and the sum
   std::int64_t heads_;
   double dropout_, attention_dropout_, drop_path_;
   std::string drop_name_, weights_name_, path_name_;
   Norm pre_, query_, key_, value_, inner_, out_, post_;
-  Var heads(const Var& h, const Context& ctx) const;  // [B, N, D], heads joined
   QkvLinear qkv_;
   Linear proj_;
   Gain before_proj_, after_proj_, layer_scale_;
@@ -33,6 +34,7 @@ class MlpBranch {
   Var operator()(const Var& x, const Context& ctx) const;
 
  private:
+  bool ends_with_product(const Context& ctx) const;
   GeluForm gelu_;
   double dropout_, drop_path_;
   std::string drop_name_, hidden_name_, path_name_;

@@ -33,6 +33,21 @@ Var drop_path(const Var& x, Tensor keep, double rate) {
   return masked("drop_path", x, keep, rate, x.shape().size() / x.shape()[0]);
 }
 
+Var dropout_add(const Var& x, Tensor keep, double rate, const Var& residual) {
+  check_rate("dropout_add", rate);
+  require_shape("dropout_add", "residual", residual.shape(), x.shape());
+  const bool by_image = keep.shape().rank() == 1 && x.shape().rank() != 1;
+  require_shape("dropout_add", "keep", keep.shape(), by_image ? Shape{x.shape()[0]} : x.shape());
+  const std::int64_t group = by_image ? x.shape().size() / x.shape()[0] : 1;
+  Tape& tape = x.tape();
+  Tensor y = tape.empty_like(x.value());
+  tape.backend().dropout_add(group, rate, x.value(), keep, residual.value(), y);
+  return tape.record("dropout_add", {x, residual}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
+    backend.dropout_backward(group, rate, dy, keep, d[0]);
+    if (!d.take(1)) backend.copy_gradient(dy, d[1]);
+  });
+}
+
 Tensor draw_mask(Tape& tape, const Shape& shape, double rate, const DrawKey& key) {
   check_rate("draw_mask", rate);
   const std::int64_t per_image = shape[0] ? shape.size() / shape[0] : 0;

@@ -23,6 +23,19 @@ Var linear(const Var& x, const Var& weight, const Var& bias) {
                      });
 }
 
+Var linear_add(const Var& x, const Var& weight, const Var& bias, const Var& residual) {
+  const LinearDims dims = linear_dims("linear_add", x, weight, bias);
+  require_shape("linear_add", "residual", residual.shape(), with_back(x.shape(), dims.out));
+  Tape& tape = x.tape();
+  Tensor y = tape.empty_like(residual.value());
+  tape.backend().linear_add(dims, x.value(), weight.value(), value_of(bias), residual.value(), y);
+  return tape.record("linear_add", {x, weight, bias, residual}, y,
+                     [=, x = x.value(), w = weight.value()](Backend& backend, const Tensor& dy, Grads& d) {
+                       backend.linear_backward(dims, dy, x, w, d[0], d[1], d[2]);
+                       if (!d.take(3)) backend.copy_gradient(dy, d[3]);
+                     });
+}
+
 Var linear_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form) {
   const LinearDims dims = linear_dims("linear_gelu", x, weight, bias);
   Tape& tape = x.tape();

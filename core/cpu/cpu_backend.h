@@ -11,6 +11,7 @@ class CpuBackend final : public Backend {
   std::string name() const override;
   void linear(LinearDims, Tensor x, Tensor w, Tensor b, Tensor y) override;
   void linear_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) override;
+  void linear_add(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) override;
   void linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y) override;
   void linear_gelu_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dx, Gradient dw,
                             Gradient db) override;
@@ -66,6 +67,7 @@ class CpuBackend final : public Backend {
   void concat_tokens_backward(TokenDims, std::int64_t n, Tensor dy, Gradient dfirst, Gradient drest) override;
   void dropout(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor y) override;
   void dropout_backward(std::int64_t group, double rate, Tensor dy, Tensor keep, Gradient dx) override;
+  void dropout_add(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor residual, Tensor y) override;
   void draw_mask(MaskDraw, const StepState* state, Tensor keep) override;
   void check_finite(Tensor x, std::int32_t code, Tensor flag) override;
   double sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0) override;

@@ -22,6 +22,25 @@ void CpuBackend::dropout(std::int64_t group, double rate, Tensor x, Tensor keep,
   });
 }
 
+void CpuBackend::dropout_add(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor residual, Tensor y) {
+  for_type("dropout_add", x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    using A = Acc<T>;
+    const A factor = A(1 / (1 - rate));
+    const std::uint8_t* mask = keep.data<std::uint8_t>();
+    const T *in = x.data<T>(), *r = residual.data<T>();
+    T* out = y.data<T>();
+    if (group == 1) {
+      for (std::int64_t i = 0, n = x.size(); i < n; ++i) out[i] = T(A(r[i]) + (mask[i] ? A(in[i]) * factor : 0));
+      return;
+    }
+    for (std::int64_t g = 0; g < x.size() / group; ++g) {
+      const A f = mask[g] ? factor : 0;
+      for (std::int64_t i = g * group; i < (g + 1) * group; ++i) out[i] = T(A(r[i]) + A(in[i]) * f);
+    }
+  });
+}
+
 void CpuBackend::dropout_backward(std::int64_t group, double rate, Tensor dy, Tensor keep, Gradient dx) {
   if (!dx) return;
   for_type("dropout", dy.dtype(), [&](auto type) {

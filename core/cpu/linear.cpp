@@ -81,6 +81,23 @@ void CpuBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor y) {
   });
 }
 
+void CpuBackend::linear_add(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) {
+  for_type("linear_add", x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    using A = Acc<T>;
+    const T* r = residual.data<T>();
+    T* out = y.data<T>();
+    const Param<T>* bias = b.data<Param<T>>();
+    if constexpr (std::is_same_v<T, A>) {
+      product<A>({d.rows, d.out, d.in, plain(x.data<T>(), d.in), transposed(w.data<Param<T>>(), d.in), out, d.out,
+                  false, A(1), bias, r});
+    } else {
+      const A* wide = multiply<T>(d, x.data<T>(), w.data<Param<T>>(), bias, out, [](auto, auto, auto, auto) {});
+      for (std::int64_t i = 0; i < d.rows * d.out; ++i) out[i] = T(A(r[i]) + wide[i]);
+    }
+  });
+}
+
 void CpuBackend::linear_backward(LinearDims d, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) {
   for_type("linear", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;

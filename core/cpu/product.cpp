@@ -6,7 +6,7 @@ namespace normlab::cpu::detail {
 namespace {
 
 template <class T, int kVectors, int kRows>
-void tile(std::int64_t depth, Factor<T> a, const T* b, std::int64_t b_row, T alpha, const T* bias, bool add, T* c,
+void tile(std::int64_t depth, Factor<T> a, const T* b, std::int64_t b_row, T alpha, const T* bias, const T* plus, T* c,
           std::int64_t c_row) {
   Vector<T> sums[kRows][kVectors] = {};
   for (std::int64_t p = 0; p < depth; ++p) {
@@ -23,9 +23,9 @@ void tile(std::int64_t depth, Factor<T> a, const T* b, std::int64_t b_row, T alp
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r)
     for (int v = 0; v < kVectors; ++v) {
-      T* to = c + r * c_row + v * kLanes<T>;
+      const std::int64_t at = r * c_row + v * kLanes<T>;
       const Vector<T> value = sums[r][v] * alpha + start[v];
-      store(to, add ? load(to) + value : value);
+      store(c + at, plus ? load(plus + at) + value : value);
     }
 }
 
@@ -36,14 +36,16 @@ constexpr auto make_table(std::integer_sequence<int, kRows...>) {
 
 template <class T>
 void large(const Product<T>& p) {
-  if (p.bias && !p.add)
-    for (std::int64_t r = 0; r < p.m; ++r) std::copy_n(p.bias, p.n, p.c + r * p.c_row);
-  if (p.bias && p.add)
-    for (std::int64_t r = 0; r < p.m; ++r)
-      for (std::int64_t i = 0; i < p.n; ++i) p.c[r * p.c_row + i] += p.bias[i];
+  for (std::int64_t r = 0; r < p.m && !p.add; ++r) {
+    T* row = p.c + r * p.c_row;
+    if (p.plus) std::copy_n(p.plus + r * p.c_row, p.n, row);
+    if (!p.plus && p.bias) std::fill_n(row, p.n, T(0));
+  }
+  for (std::int64_t r = 0; r < p.m && p.bias; ++r)
+    for (std::int64_t i = 0; i < p.n; ++i) p.c[r * p.c_row + i] += p.bias[i];
   const bool ta = p.a.col != 1, tb = p.b.col != 1;
   gemm(ta, tb, p.m, p.n, p.k, p.alpha, p.a.data, ta ? p.a.col : p.a.row, p.b.data, tb ? p.b.col : p.b.row,
-       T(p.add || p.bias), p.c, p.c_row);
+       T(p.add || p.plus || p.bias), p.c, p.c_row);
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ Factor<T> transposed(const T* data, std::int64_t stride) {
   return {data, 1, stride};
 }
 
-/// C [m, n] = alpha A [m, k] B [k, n], + bias [n] in every row where given, + C itself where `add`.
+/// C [m, n] = alpha A [m, k] B [k, n], + bias [n] in every row where given, + C itself where `add`, or + `plus` [m, n]
+/// where given, whose rows are as far apart as those of C.
 template <class T>
 struct Product {
   std::int64_t m, n, k;
@@ -36,6 +37,7 @@ struct Product {
   bool add = false;
   T alpha = T(1);
   const T* bias = nullptr;
+  const T* plus = nullptr;
 };
 
 /// Whether product() uses the kernels here: a function of the sizes alone, so that the same product has the same bits
@@ -58,11 +60,11 @@ inline constexpr std::int64_t kDepthBlock = 768;
 /// Up to this depth B is read where it is, if a panel of it is whole: its rows then stay in the cache by themselves.
 inline constexpr std::int64_t kShallow = 128;
 
-/// A tile of C, one or two vectors wide, from as wide a panel [depth, width] of B, whose rows are `b_row` apart. C is
-/// read and written over the whole width.
+/// A tile of C, one or two vectors wide, from as wide a panel [depth, width] of B, whose rows are `b_row` apart. `plus`
+/// (null, C itself or another matrix) is added. All are read and written over the whole width.
 template <class T>
 using TileKernel = void (*)(std::int64_t depth, Factor<T> a, const T* b, std::int64_t b_row, T alpha, const T* bias,
-                            bool add, T* c, std::int64_t c_row);
+                            const T* plus, T* c, std::int64_t c_row);
 template <class T>
 TileKernel<T> tile_kernel(std::int64_t rows, std::int64_t vectors);
 
@@ -99,21 +101,21 @@ void own_kernels(const Product<T>& p, Done&& done) {
         pack_panel(p.b, first, depth, j, width, panel_memory<T>());
         panel = panel_memory<T>(), panel_row = kWidth;
       }
-      const bool add = p.add || first > 0;
       const T* bias = first == 0 && p.bias ? p.bias + j : nullptr;
       for (std::int64_t t = 0; t < tiles; ++t) {  // rows in equal parts: no thin tile at the end
         const std::int64_t row = t * p.m / tiles, rows = (t + 1) * p.m / tiles - row;
         const Factor<T> a{p.a.data + row * p.a.row + first * p.a.col, p.a.row, p.a.col};
         T* c = p.c + row * p.c_row + j;
+        const T* plus = first > 0 || p.add ? c : p.plus ? p.plus + row * p.c_row + j : nullptr;
         if (whole) {
-          tile_kernel<T>(rows, 2)(depth, a, panel, panel_row, p.alpha, bias, add, c, p.c_row);
+          tile_kernel<T>(rows, 2)(depth, a, panel, panel_row, p.alpha, bias, plus, c, p.c_row);
         } else {
-          tile_kernel<T>(rows, width > kLanes<T> ? 2 : 1)(depth, a, panel, panel_row, p.alpha, nullptr, false, edge,
+          tile_kernel<T>(rows, width > kLanes<T> ? 2 : 1)(depth, a, panel, panel_row, p.alpha, nullptr, nullptr, edge,
                                                           kWidth);
           for (std::int64_t r = 0; r < rows; ++r)
             for (std::int64_t i = 0; i < width; ++i) {
               const T value = edge[r * kWidth + i] + (bias ? bias[i] : T(0));
-              c[r * p.c_row + i] = add ? c[r * p.c_row + i] + value : value;
+              c[r * p.c_row + i] = plus ? plus[r * p.c_row + i] + value : value;
             }
         }
         if (first + depth == p.k) done(row, rows, j, width);

@@ -46,6 +46,26 @@ TEST_CASE("fused: linear_gelu is gelu of linear") {
                      {{2, 5, 7}, {11, 7}, {11}}) < 1e-13);
 }
 
+TEST_CASE("fused: linear_add is add of linear, also onto its own input") {
+  CHECK(difference([](const Vars& v) { return linear_add(v[0], v[1], v[2], v[3]); },
+                   [](const Vars& v) { return add(v[3], linear(v[0], v[1], v[2])); },
+                   {{2, 5, 7}, {35, 7}, {35}, {2, 5, 35}}) < 1e-13);
+  CHECK(difference([](const Vars& v) { return linear_add(v[0], v[1], Var(), v[0]); },
+                   [](const Vars& v) { return add(v[0], linear(v[0], v[1], Var())); }, {{2, 5, 7}, {7, 7}}) < 1e-13);
+}
+
+TEST_CASE("fused: dropout_add is add of dropout, of elements and of whole images") {
+  std::vector<std::uint8_t> kept(3 * 4 * 5);
+  for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = i % 3 != 1;
+  const Tensor elements(kept.data(), {3, 4, 5}, DType::u8), images(kept.data(), {3}, DType::u8);
+  CHECK(difference([=](const Vars& v) { return dropout_add(v[0], elements, 0.3, v[1]); },
+                   [=](const Vars& v) { return add(v[1], dropout(v[0], elements, 0.3)); },
+                   {{3, 4, 5}, {3, 4, 5}}) < 1e-13);
+  CHECK(difference([=](const Vars& v) { return dropout_add(v[0], images, 0.3, v[1]); },
+                   [=](const Vars& v) { return add(v[1], drop_path(v[0], images, 0.3)); },
+                   {{3, 4, 5}, {3, 4, 5}}) < 1e-13);
+}
+
 TEST_CASE("fused: attention of one head is softmax(q k^T / sqrt(d)) v") {
   // One head of one image: linear(q, k) is q k^T; v^T comes from a linear with the identity.
   const auto composed = [](const Vars& v) {

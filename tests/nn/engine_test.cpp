@@ -248,7 +248,7 @@ TEST_CASE("engine: a value that is not finite leaves the weights as they were an
   CHECK(std::memcmp(before.data(), flat.data<float>(), before.size() * sizeof(float)) == 0);
   const NonFinite found = engine.find_nonfinite(data.images, data.labels);
   REQUIRE(bool(found));
-  CHECK(std::string(found.op) == "linear");
+  CHECK(std::string(found.op) == "linear_add");
   CHECK(std::string(found.site) == "blocks.1.mlp.fc2");
 }
 

@@ -24,7 +24,7 @@ std::vector<T> random_values(std::int64_t n, const char* name) {
 
 struct Case {
   std::int64_t m, n, k;
-  bool ta, tb, add, bias;
+  bool ta, tb, add, bias, plus = false;
 };
 
 /// Largest error in units of the rounding of a sum of k products. Rows of C are n + 3 apart: what lies between must
@@ -33,11 +33,12 @@ template <class T>
 double worst_error(const Case& c) {
   const auto a = random_values<T>(c.m * c.k, "a"), b = random_values<T>(c.k * c.n, "b"),
              bias = random_values<T>(c.n, "bias"), before = random_values<T>(c.m * (c.n + 3), "c");
+  const auto plus = random_values<T>(c.m * (c.n + 3), "plus");
   std::vector<T> out = before;
   std::vector<int> done(static_cast<std::size_t>(c.m * c.n));
   product<T>({c.m, c.n, c.k, c.ta ? transposed(a.data(), c.m) : plain(a.data(), c.k),
               c.tb ? transposed(b.data(), c.k) : plain(b.data(), c.n), out.data(), c.n + 3, c.add, T(0.5),
-              c.bias ? bias.data() : nullptr},
+              c.bias ? bias.data() : nullptr, c.plus ? plus.data() : nullptr},
              [&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
                for (std::int64_t i = row; i < row + rows; ++i)
                  for (std::int64_t j = column; j < column + columns; ++j) ++done[static_cast<std::size_t>(i * c.n + j)];
@@ -57,8 +58,8 @@ double worst_error(const Case& c) {
         sum += term;
         size += std::abs(term);
       }
-      const double expected =
-          0.5 * sum + (c.bias ? double(bias[static_cast<std::size_t>(j)]) : 0) + (c.add ? double(before[at]) : 0);
+      const double expected = 0.5 * sum + (c.bias ? double(bias[static_cast<std::size_t>(j)]) : 0) +
+                              (c.add ? double(before[at]) : 0) + (c.plus ? double(plus[at]) : 0);
       worst = std::max(worst, std::abs(double(out[at]) - expected) / size);
       if (done[static_cast<std::size_t>(i * c.n + j)] != 1) return INFINITY;
     }
@@ -77,7 +78,7 @@ TEST_CASE("product: all edges, orders and endings against sums in double") {
           for (const bool tb : both)
             for (const bool add : both)
               for (const bool bias : both) {
-                const Case c{m, n, k, ta, tb, add, bias};
+                const Case c{m, n, k, ta, tb, add, bias, !add && (m + n) % 2 == 0};
                 worst_float = std::max(worst_float, worst_error<float>(c));
                 worst_double = std::max(worst_double, worst_error<double>(c));
               }
@@ -92,6 +93,7 @@ TEST_CASE("product: deeper than one block, and beyond the limit where OpenBLAS t
       const Case wide{600, 500, 3, true, false, add, bias};
       CHECK(!own_product<float>({wide.m, wide.n, wide.k, {nullptr, 1, wide.m}, {nullptr, wide.n, 1}, nullptr, 0}));
       CHECK(worst_error<float>(wide) < 4);
+      CHECK(worst_error<float>({600, 500, 3, true, false, false, bias, true}) < 4);
     }
 }
 
