@@ -1,0 +1,58 @@
+// GELU and its slope in float against the C library's double functions.
+#include "core/cpu/gelu.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+using namespace normlab;
+using namespace normlab::cpu;
+
+namespace {
+double phi(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * M_PI); }
+double Phi(double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; }
+}  // namespace
+
+TEST_CASE("gelu: the erf form in float keeps its digits, the lower tail included") {
+  std::vector<float> x, y, slope;
+  for (double v = -13; v <= 13; v += 0.00137) x.push_back(float(v));
+  x.push_back(1e-30f), x.push_back(-1e-20f), x.push_back(0.0f), x.push_back(300.0f), x.push_back(-300.0f);
+  y.resize(x.size()), slope.resize(x.size());
+  gelu_values(GeluForm::erf, std::int64_t(x.size()), x.data(), y.data(), slope.data());
+  double near = 0, far = 0, rise = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double v = x[i], expected = v * Phi(v);
+    const double off = std::abs(double(y[i]) - expected);
+    if (std::abs(v) < 5)
+      near = std::max(near, expected == 0 ? off : off / std::abs(expected));
+    else
+      far = std::max(far, off / std::max(1.0, std::abs(expected)));
+    rise = std::max(rise, std::abs(double(slope[i]) - (Phi(v) + v * phi(v))));
+  }
+  CHECK(near < 1.5e-6);
+  CHECK(far < 2e-7);
+  CHECK(rise < 2.5e-7);
+}
+
+TEST_CASE("gelu: a value does not depend on its place, and in place or without slope it is the same") {
+  std::vector<float> x, y(37), slope(37);
+  for (int i = 0; i < 37; ++i) x.push_back(float(i) * 0.31f - 5.0f);
+  gelu_values(GeluForm::erf, 37, x.data(), y.data(), slope.data());
+  for (int i = 0; i < 37; ++i) {
+    float alone = 0;
+    gelu_values(GeluForm::erf, 1, &x[std::size_t(i)], &alone, nullptr);
+    CHECK(alone == y[std::size_t(i)]);
+  }
+  gelu_values(GeluForm::erf, 37, x.data(), x.data(), nullptr);
+  CHECK(x == y);
+}
+
+TEST_CASE("gelu: NaN stays NaN") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  float y = 0, slope = 0;
+  gelu_values(GeluForm::erf, 1, &nan, &y, &slope);
+  CHECK(std::isnan(y));
+  CHECK(std::isnan(slope));
+}
