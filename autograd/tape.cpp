@@ -1,6 +1,6 @@
 #include "autograd/tape.h"
 
-#include <cstring>
+#include <algorithm>
 
 namespace normlab {
 
@@ -8,18 +8,25 @@ const Tensor& Var::value() const { return state_->value; }
 bool Var::needs_grad() const { return state_ && state_->needs_grad; }
 Tensor Var::grad() const { return state_->grad; }
 
+bool Grads::same_gradient(const Var::State* a, const Var::State* b) {
+  return a == b || (a && a->is_parameter && b->is_parameter && a->grad.raw() == b->grad.raw());
+}
+
 Gradient Grads::operator[](int input) {
   Var::State* state = inputs[static_cast<std::size_t>(input)];
   if (!state || !state->needs_grad) return {};
-  if (state->is_parameter) return {state->grad, Write::add};
   for (int earlier = 0; earlier < input; ++earlier)
-    if (inputs[static_cast<std::size_t>(earlier)] == state) {
+    if (same_gradient(inputs[static_cast<std::size_t>(earlier)], state)) {
       // The same variable twice in one operation: kernels may interleave their writes, so the second gets its own
       // place.
       Tensor& t = second[static_cast<std::size_t>(input)];
       t = tape->empty_like(state->value);
       return {t, Write::assign};
     }
+  if (state->is_parameter && !state->written.empty() && state->written.front() != kWritten) {
+    std::fill(state->written.begin(), state->written.end(), kWritten);
+    return {state->grad, Write::assign};
+  }
   if (state->grad) return {state->grad, Write::add};
   state->grad = tape->empty_like(state->value);
   return {state->grad, Write::assign};
@@ -41,8 +48,9 @@ Var Tape::input(Tensor value, bool needs_grad) {
   return Var(this, state);
 }
 
-Var Tape::parameter(Tensor value, Tensor grad) {
+Var Tape::parameter(Tensor value, Tensor grad, std::span<std::uint8_t> written) {
   Var var = input(value, bool(grad));
+  var.state_->written = written;
   var.state_->grad = grad;
   var.state_->is_parameter = true;
   return var;

@@ -5,6 +5,7 @@
 #include <array>
 #include <initializer_list>
 #include <new>
+#include <span>
 #include <type_traits>
 
 #include "autograd/profile.h"
@@ -35,7 +36,8 @@ class Var {
     Tensor value;
     Tensor grad;
     bool needs_grad = false;
-    bool is_parameter = false;  // grad is a lane of the flat gradient buffer: always added to
+    bool is_parameter = false;  // grad is a lane of the flat gradient buffer, shared by shards
+    std::span<std::uint8_t> written{};
   };
   Var(Tape* tape, State* state) : tape_(tape), state_(state) {}
   Tape* tape_ = nullptr;
@@ -43,6 +45,7 @@ class Var {
 };
 
 inline constexpr int kMaxInputs = 8;
+inline constexpr std::uint8_t kWritten = 1;
 
 /// The gradients that a closure fills, one an input in the order of record(). An input that needs none gives an empty
 /// Gradient.
@@ -55,6 +58,7 @@ class Grads {
 
  private:
   friend class Tape;
+  static bool same_gradient(const Var::State* a, const Var::State* b);
   Tape* tape = nullptr;
   Var::State* output = nullptr;
   std::array<Var::State*, kMaxInputs> inputs{};
@@ -80,8 +84,9 @@ class Tape {
 
   /// A leaf. Its gradient, if wanted, is kept after backward().
   Var input(Tensor value, bool needs_grad = false);
-  /// A leaf whose gradient is added into `grad`, which belongs to somebody else.
-  Var parameter(Tensor value, Tensor grad);
+  /// A leaf whose gradient is added into `grad`, which belongs to somebody else. Where `written` is given and its first
+  /// flag is not kWritten, `grad` holds nothing yet: the first contribution is assigned, and sets all flags.
+  Var parameter(Tensor value, Tensor grad, std::span<std::uint8_t> written = {});
 
   /// Undefined tensors that live until reset().
   Tensor empty(const Shape& shape, DType dtype) { return arena_.empty(shape, dtype); }

@@ -184,11 +184,10 @@ class Backend {
   // into lane 0; returns the sum of squares of the total, in double.
   virtual double sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0) = 0;
   // decay u8 [n]: 1 where weight decay applies. Gradients are multiplied by state->clip_factor; nothing is written
-  // where state->nonfinite is set. All lanes are zero afterwards.
-  virtual void adamw(AdamWSettings, const StepState* state, std::int64_t lanes, std::int64_t lane_stride, Tensor lane0,
-                     Tensor decay, Tensor p, Tensor m, Tensor v) = 0;
-  virtual void sgd(SgdSettings, const StepState* state, std::int64_t lanes, std::int64_t lane_stride, Tensor lane0,
-                   Tensor decay, Tensor p, Tensor m) = 0;
+  // where state->nonfinite is set.
+  virtual void adamw(AdamWSettings, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m,
+                     Tensor v) = 0;
+  virtual void sgd(SgdSettings, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m) = 0;
 };
 
 /// The CPU: single-threaded kernels, products by OpenBLAS. Stateless but for scratch memory of each thread.

@@ -24,12 +24,15 @@ struct Context {
   std::function<void(const std::string&, const Var&)> observe = nullptr;
 
   Var parameter(int number) const {
-    return tape.parameter(parameters.value(number), lane >= 0 ? parameters.gradient(lane, number) : Tensor());
+    if (lane < 0) return tape.parameter(parameters.value(number), Tensor());
+    return tape.parameter(parameters.value(number), parameters.gradient(lane, number),
+                          parameters.written(lane, number, 1));
   }
   /// Parameters that were declared stacked, as one.
   Var stacked(std::span<const int> numbers) const {
-    return tape.parameter(parameters.stacked_value(numbers),
-                          lane >= 0 ? parameters.stacked_gradient(lane, numbers) : Tensor());
+    if (lane < 0) return tape.parameter(parameters.stacked_value(numbers), Tensor());
+    return tape.parameter(parameters.stacked_value(numbers), parameters.stacked_gradient(lane, numbers),
+                          parameters.written(lane, numbers.front(), static_cast<int>(numbers.size())));
   }
   /// Dropout named `site`; the identity in evaluation and at rate 0.
   Var dropout(const Var& x, double rate, const std::string& site) const;

@@ -106,9 +106,11 @@ double Engine::run_batch(Tensor images, Tensor labels, bool guard, NonFinite* fo
     workspaces_.push_back(std::make_unique<Workspace>(backend_));
   losses_.resize(static_cast<std::size_t>(batch));
   std::vector<NonFinite> findings(guard ? static_cast<std::size_t>(p.shards) : 0);
+  parameters_.begin_step();
   pool_.run(static_cast<int>(p.shards), static_cast<int>(p.lanes), p.lockstep, [&](Collective& shards) {
     train_shard(shards, p, images, labels, guard, guard ? &findings[static_cast<std::size_t>(shards.rank())] : nullptr);
   });
+  parameters_.end_step();
   for (const NonFinite& f : findings)
     if (f && !*found) *found = f;
   double total = 0.0;

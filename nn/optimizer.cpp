@@ -35,11 +35,10 @@ void Optimizer::step(ShardPool& pool, StepState& state) {
   state.bias_correction2 = 1 - std::pow(settings_.adamw.beta2, t);
   pool.for_blocks(blocks, [&](std::int64_t b) {
     if (settings_.kind == OptimizerKind::adamw)
-      backend_.adamw(settings_.adamw, &state, lanes, n, part(lane0, b), part(decay, b), part(values, b),
+      backend_.adamw(settings_.adamw, &state, part(lane0, b), part(decay, b), part(values, b),
                      part(moments_[0].flat, b), part(moments_[1].flat, b));
     else
-      backend_.sgd(settings_.sgd, &state, lanes, n, part(lane0, b), part(decay, b), part(values, b),
-                   part(moments_[0].flat, b));
+      backend_.sgd(settings_.sgd, &state, part(lane0, b), part(decay, b), part(values, b), part(moments_[0].flat, b));
   });
 }
 

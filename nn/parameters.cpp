@@ -1,11 +1,15 @@
 #include "nn/parameters.h"
 
+#include <algorithm>
 #include <cstring>
+
+#include "autograd/tape.h"
 
 namespace normlab {
 namespace {
 // Every tensor starts on a cache line whatever its type, so that a vector load never splits one.
 constexpr std::int64_t kAlignElements = 16;
+constexpr std::uint8_t kOld = 0, kZero = 2;  // beside kWritten: what a gradient holds at the start of a step
 std::int64_t padded(std::int64_t n) { return (n + kAlignElements - 1) / kAlignElements * kAlignElements; }
 
 int find_in(const std::vector<ParameterInfo>& list, std::string_view name) {
@@ -54,6 +58,9 @@ void ParameterSet::allocate(DType dtype, std::int64_t lanes) {
   if (lanes > 0) {
     gradients_ = memory_.empty({lanes, flat_size_}, dtype);
     std::memset(gradients_.raw(), 0, gradients_.bytes());
+    const std::size_t flags = static_cast<std::size_t>(lanes) * parameters_.size();
+    written_ = std::make_unique<std::uint8_t[]>(flags);
+    std::fill_n(written_.get(), flags, kZero);
   }
   buffer_values_ = memory_.empty({buffer_size_}, dtype);
   std::memset(buffer_values_.raw(), 0, buffer_values_.bytes());
@@ -65,6 +72,22 @@ void ParameterSet::allocate(DType dtype, std::int64_t lanes) {
       else
         t.data<float>()[i] = static_cast<float>(buffer_initial_[b]);
   }
+}
+
+void ParameterSet::begin_step() {
+  const std::size_t flags = static_cast<std::size_t>(lanes_) * parameters_.size();
+  std::replace(written_.get(), written_.get() + flags, kWritten, kOld);
+}
+
+void ParameterSet::end_step() {
+  for (std::int64_t lane = 0; lane < lanes_; ++lane)
+    for (int p = 0; p < static_cast<int>(parameters_.size()); ++p) {
+      std::uint8_t& flag = written(lane, p, 1)[0];
+      if (flag != kOld) continue;
+      const Tensor g = gradient(lane, p);
+      std::memset(g.raw(), 0, g.bytes());
+      flag = kZero;
+    }
 }
 
 int ParameterSet::find(std::string_view name) const { return find_in(parameters_, name); }

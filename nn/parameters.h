@@ -2,6 +2,7 @@
 // are not learnt. Everything has the name that checkpoints, fixtures and random streams use.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,6 +48,16 @@ class ParameterSet {
   /// The gradient that lane `lane` has added up. After the lanes were summed, lane 0 holds the total.
   Tensor gradient(std::int64_t lane, int parameter) const;
 
+  /// A step's gradients are assigned by the first shard of a lane and added by the others, so that nobody has to clear
+  /// them: begin_step() before the shards run, end_step() after them, which zeroes what no shard has written.
+  void begin_step();
+  void end_step();
+  /// The flags of `count` parameters from `first` on, for Tape::parameter().
+  std::span<std::uint8_t> written(std::int64_t lane, int first, int count) const {
+    const std::size_t at = static_cast<std::size_t>(lane) * parameters_.size() + static_cast<std::size_t>(first);
+    return {written_.get() + at, static_cast<std::size_t>(count)};
+  }
+
   /// The flat buffers, padding included (zero): [flat_size].
   std::int64_t flat_size() const { return flat_size_; }
   Tensor flat_values() const { return values_; }
@@ -66,6 +77,7 @@ class ParameterSet {
   std::vector<ParameterInfo> parameters_, buffers_;
   std::vector<double> buffer_initial_;
   Tensor values_, gradients_, buffer_values_;
+  std::unique_ptr<std::uint8_t[]> written_;  // [lanes, parameters]
   std::int64_t flat_size_ = 0, buffer_size_ = 0, lanes_ = 0;
   DType dtype_ = DType::f32;
 };

@@ -71,10 +71,9 @@ class CpuBackend final : public Backend {
   void draw_mask(MaskDraw, const StepState* state, Tensor keep) override;
   void check_finite(Tensor x, std::int32_t code, Tensor flag) override;
   double sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0) override;
-  void adamw(AdamWSettings, const StepState* state, std::int64_t lanes, std::int64_t lane_stride, Tensor lane0,
-             Tensor decay, Tensor p, Tensor m, Tensor v) override;
-  void sgd(SgdSettings, const StepState* state, std::int64_t lanes, std::int64_t lane_stride, Tensor lane0,
-           Tensor decay, Tensor p, Tensor m) override;
+  void adamw(AdamWSettings, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m,
+             Tensor v) override;
+  void sgd(SgdSettings, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m) override;
 };
 
 }  // namespace normlab

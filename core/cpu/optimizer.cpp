@@ -1,17 +1,9 @@
 // One block of the flat parameter buffer: sum of the lanes, AdamW (Loshchilov and Hutter 2019) and SGD as PyTorch has
-// them. The block's gradient is read while it is still in the cache, and left at zero for the next step.
+// them.
 #include "core/cpu/kernel.h"
 
 namespace normlab {
 using namespace cpu;
-namespace {
-
-template <class P>
-void clear_lanes(std::int64_t lanes, std::int64_t stride, std::int64_t n, P* lane0) {
-  for (std::int64_t l = 0; l < lanes; ++l) std::memset(lane0 + l * stride, 0, static_cast<std::size_t>(n) * sizeof(P));
-}
-
-}  // namespace
 
 double CpuBackend::sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0) {
   double square = 0.0;
@@ -26,48 +18,43 @@ double CpuBackend::sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tenso
   return square;
 }
 
-void CpuBackend::adamw(AdamWSettings s, const StepState* state, std::int64_t lanes, std::int64_t lane_stride,
-                       Tensor lane0, Tensor decay, Tensor p, Tensor m, Tensor v) {
+void CpuBackend::adamw(AdamWSettings s, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m,
+                       Tensor v) {
+  if (state->nonfinite) return;
   for_param_type("adamw", p.dtype(), [&](auto type) {
     using P = typename decltype(type)::type;
     const std::int64_t n = p.size();
-    P *g = lane0.data<P>(), *weight = p.data<P>(), *first = m.data<P>(), *second = v.data<P>();
+    P *g = gradient.data<P>(), *weight = p.data<P>(), *first = m.data<P>(), *second = v.data<P>();
     const std::uint8_t* decays = decay.data<std::uint8_t>();
-    if (!state->nonfinite) {
-      const P clip = P(state->clip_factor), b1 = P(s.beta1), b2 = P(s.beta2), eps = P(s.eps);
-      // 1 - beta is rounded once: in float, 1 - 0.999f is off by 1e-5, and the bias correction would not make up for
-      // it.
-      const P new1 = P(1 - s.beta1), new2 = P(1 - s.beta2);
-      const P shrink = P(1 - state->lr * s.weight_decay), rate = P(state->lr / state->bias_correction1);
-      const P inverse_root = P(1 / std::sqrt(state->bias_correction2));
-      for (std::int64_t i = 0; i < n; ++i) {
-        const P grad = g[i] * clip;
-        first[i] = b1 * first[i] + new1 * grad;
-        second[i] = b2 * second[i] + new2 * grad * grad;
-        const P kept = decays[i] ? weight[i] * shrink : weight[i];
-        weight[i] = kept - rate * first[i] / (std::sqrt(second[i]) * inverse_root + eps);
-      }
+    const P clip = P(state->clip_factor), b1 = P(s.beta1), b2 = P(s.beta2), eps = P(s.eps);
+    // 1 - beta is rounded once: in float, 1 - 0.999f is off by 1e-5, and the bias correction would not make up for
+    // it.
+    const P new1 = P(1 - s.beta1), new2 = P(1 - s.beta2);
+    const P shrink = P(1 - state->lr * s.weight_decay), rate = P(state->lr / state->bias_correction1);
+    const P inverse_root = P(1 / std::sqrt(state->bias_correction2));
+    for (std::int64_t i = 0; i < n; ++i) {
+      const P grad = g[i] * clip;
+      first[i] = b1 * first[i] + new1 * grad;
+      second[i] = b2 * second[i] + new2 * grad * grad;
+      const P kept = decays[i] ? weight[i] * shrink : weight[i];
+      weight[i] = kept - rate * first[i] / (std::sqrt(second[i]) * inverse_root + eps);
     }
-    clear_lanes(lanes, lane_stride, n, g);
   });
 }
 
-void CpuBackend::sgd(SgdSettings s, const StepState* state, std::int64_t lanes, std::int64_t lane_stride, Tensor lane0,
-                     Tensor decay, Tensor p, Tensor m) {
+void CpuBackend::sgd(SgdSettings s, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m) {
+  if (state->nonfinite) return;
   for_param_type("sgd", p.dtype(), [&](auto type) {
     using P = typename decltype(type)::type;
     const std::int64_t n = p.size();
-    P *g = lane0.data<P>(), *weight = p.data<P>(), *velocity = m.data<P>();
+    P *g = gradient.data<P>(), *weight = p.data<P>(), *velocity = m.data<P>();
     const std::uint8_t* decays = decay.data<std::uint8_t>();
-    if (!state->nonfinite) {
-      const P clip = P(state->clip_factor), momentum = P(s.momentum), lr = P(state->lr), wd = P(s.weight_decay);
-      for (std::int64_t i = 0; i < n; ++i) {
-        const P grad = g[i] * clip + (decays[i] ? wd * weight[i] : P(0));
-        velocity[i] = momentum * velocity[i] + grad;
-        weight[i] -= lr * (s.nesterov ? grad + momentum * velocity[i] : velocity[i]);
-      }
+    const P clip = P(state->clip_factor), momentum = P(s.momentum), lr = P(state->lr), wd = P(s.weight_decay);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const P grad = g[i] * clip + (decays[i] ? wd * weight[i] : P(0));
+      velocity[i] = momentum * velocity[i] + grad;
+      weight[i] -= lr * (s.nesterov ? grad + momentum * velocity[i] : velocity[i]);
     }
-    clear_lanes(lanes, lane_stride, n, g);
   });
 }
 

@@ -69,15 +69,12 @@ TEST_CASE("optimizer: AdamW and SGD follow PyTorch's formulas over lanes and blo
         };
         update(p, m, v, g, 0.0);
         update(w, wm, wv, wg, 0.05);
-        double worst = 0.0, left = 0.0;
+        double worst = 0.0;
         for (std::size_t i = 0; i < 37; ++i)
           worst = std::max(worst, std::abs(p[i] - set.value(bias).data<double>()[i]));
         for (std::size_t i = 0; i < 19500; ++i)
           worst = std::max(worst, std::abs(w[i] - set.value(weight).data<double>()[i]));
-        for (std::int64_t lane = 0; lane < 3; ++lane)
-          for (std::int64_t i = 0; i < set.flat_size(); ++i) left += std::abs(set.flat_lane(lane).data<double>()[i]);
         CHECK(worst < 1e-12);
-        CHECK(left == 0.0);
       }
     }
 }

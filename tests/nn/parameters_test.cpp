@@ -1,0 +1,65 @@
+#include "nn/parameters.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "nn/context.h"
+
+using namespace normlab;
+
+namespace {
+double sum_of(const Tensor& t) {
+  double total = 0;
+  for (std::int64_t i = 0; i < t.size(); ++i) total += t.data<double>()[i];
+  return total;
+}
+}  // namespace
+
+TEST_CASE("parameters: stacked ones are one tensor, without a gap whatever their size") {
+  ParameterSet set;
+  set.add("before", {5});
+  const std::vector<int> ids = set.add_stacked({"q.weight", "k.weight", "v.weight"}, {3, 3});
+  const int after = set.add("after", {2});
+  set.allocate(DType::f64, 2);
+  for (int i = 0; i < 3; ++i) std::fill_n(set.value(ids[std::size_t(i)]).data<double>(), 9, double(i + 1));
+  const Tensor all = set.stacked_value(ids);
+  CHECK(all.shape() == Shape{9, 3});
+  for (std::int64_t i = 0; i < 27; ++i) CHECK(all.data<double>()[i] == double(i / 9 + 1));
+  set.stacked_gradient(1, ids).data<double>()[26] = 7;
+  CHECK(set.gradient(1, ids[2]).data<double>()[8] == 7);
+  CHECK(set.parameters()[std::size_t(after)].offset % 16 == 0);
+}
+
+TEST_CASE("parameters: the first shard of a lane assigns, the others add, what nobody wrote is zero") {
+  ParameterSet set;
+  const int used = set.add("used", {4}), unused = set.add("unused", {4});
+  const std::vector<int> stack = set.add_stacked({"s0.weight", "s1.weight"}, {1, 4});
+  set.allocate(DType::f64, 2);
+  std::fill_n(set.flat_lane(0).data<double>(), set.flat_size(), 99.0);  // of a step before
+  for (std::uint8_t& flag : set.written(0, used, 4)) flag = kWritten;
+  Arena arena;
+  Tape tape(cpu_backend(), arena);
+  const auto shard = [&](bool with_stack) {
+    tape.reset();
+    const Context ctx{tape, set, 0, true};
+    Var y = scale(ctx.parameter(used), ctx.parameter(used));  // the same parameter twice
+    if (with_stack) y = add(y, reshape(mean_tokens(reshape(ctx.stacked(stack), {1, 2, 4})), {4}));
+    Tensor seed = tape.empty_like(y.value());
+    std::fill_n(seed.data<double>(), seed.size(), 1.0);
+    tape.backward(y, seed);
+  };
+  std::fill_n(set.value(used).data<double>(), 4, 3.0);
+  for (int step = 0; step < 2; ++step) {
+    set.begin_step();
+    shard(step == 1);
+    shard(step == 1);
+    set.end_step();
+    CHECK(sum_of(set.gradient(0, used)) == 2 * 2 * 4 * 3.0);
+    CHECK(sum_of(set.gradient(0, unused)) == 0);
+    CHECK(sum_of(set.stacked_gradient(0, stack)) == (step == 1 ? 2 * 4.0 : 0.0));
+  }
+  set.begin_step();
+  set.end_step();
+  CHECK(sum_of(set.gradient(0, used)) == 0);
+}
