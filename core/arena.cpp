@@ -65,6 +65,14 @@ void Arena::release(void* block, std::size_t bytes) {
   }
 }
 
+void Arena::grow_like(const Arena& other) {
+  for (std::size_t i = chunks_.size(); i < other.chunks_.size(); ++i) {
+    add_chunk(other.chunks_[i].bytes);
+    constexpr std::size_t kPage = 4096;  // the smallest there is; a huge page is there after its first byte
+    for (std::size_t at = 0; at < chunks_.back().bytes; at += kPage) chunks_.back().begin[at] = 0;
+  }
+}
+
 Tensor Arena::empty(const Shape& shape, DType dtype) {
   return Tensor(allocate(static_cast<std::size_t>(shape.size()) * size_of(dtype)), shape, dtype, &epoch_);
 }

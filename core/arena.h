@@ -26,6 +26,8 @@ class Arena {
   Tensor empty(const Shape& shape, DType dtype);
   /// Takes everything back. The same requests in the same order get the same addresses again.
   void reset();
+  /// Takes and touches as much memory as `other` has, where that has more.
+  void grow_like(const Arena& other);
   /// Bytes taken from the system so far.
   std::size_t reserved() const { return reserved_; }
 

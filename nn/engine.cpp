@@ -65,7 +65,40 @@ ShardPlan Engine::plan(std::int64_t batch) const {
   return p;
 }
 
-Engine::Workspace& Engine::workspace(std::size_t i) { return *workspaces_[i]; }
+/// The tape and arena of one shard while it runs. There are as many as shards run at a time, not one a lane: memory
+/// that was just used is in a cache. Shards in lockstep are all alive, and each has its own.
+class Engine::Lease {
+ public:
+  Lease(Engine& engine, const ShardPlan& plan, std::int64_t shard) : engine_(engine), shared_(!plan.lockstep) {
+    if (!shared_) {
+      workspace_ = engine.workspaces_[static_cast<std::size_t>(shard)].get();
+      return;
+    }
+    std::lock_guard lock(engine.free_mutex_);
+    workspace_ = engine.free_.back();
+    engine.free_.pop_back();
+  }
+  ~Lease() {
+    if (!shared_) return;
+    std::lock_guard lock(engine_.free_mutex_);
+    engine_.free_.push_back(workspace_);
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  Workspace& operator*() const { return *workspace_; }
+
+ private:
+  Engine& engine_;
+  const bool shared_;
+  Workspace* workspace_;
+};
+
+void Engine::make_workspaces(std::int64_t count) {
+  while (static_cast<std::int64_t>(workspaces_.size()) < count) {
+    workspaces_.push_back(std::make_unique<Workspace>(backend_));
+    free_.push_back(workspaces_.back().get());
+  }
+}
 
 Var Engine::loss(const Var& logits, Tensor labels) const {
   const Targets targets{labels, Tensor(), settings_.label_smoothing, false};
@@ -77,7 +110,8 @@ void Engine::train_shard(Collective& shards, const ShardPlan& plan, Tensor image
                          NonFinite* found) {
   const std::int64_t batch = images.shape()[0], shard = shards.rank(), first = shard * plan.images;
   const std::int64_t count = std::min(plan.images, batch - first), lane = shard % plan.lanes;
-  Workspace& w = workspace(static_cast<std::size_t>(plan.lockstep ? shard : lane));
+  const Lease lease(*this, plan, shard);
+  Workspace& w = *lease;
   w.tape.set_profile(profiling_ ? &w.profile : nullptr);
   w.tape.reset();
   if (guard) w.tape.guard();
@@ -98,12 +132,18 @@ void Engine::train_shard(Collective& shards, const ShardPlan& plan, Tensor image
   if (guard) *found = w.tape.nonfinite();
 }
 
+void Engine::even_out_arenas() {
+  // Which workspace met which shard was chance: the others may meet the same one in the next step.
+  const auto largest = std::max_element(workspaces_.begin(), workspaces_.end(), [](const auto& a, const auto& b) {
+    return a->arena.reserved() < b->arena.reserved();
+  });
+  for (const auto& w : workspaces_) w->arena.grow_like((*largest)->arena);
+}
+
 double Engine::run_batch(Tensor images, Tensor labels, bool guard, NonFinite* found) {
   const std::int64_t batch = images.shape()[0];
   const ShardPlan p = plan(batch);
-  const std::int64_t spaces = p.lockstep ? p.shards : p.lanes;
-  while (static_cast<std::int64_t>(workspaces_.size()) < spaces)
-    workspaces_.push_back(std::make_unique<Workspace>(backend_));
+  make_workspaces(p.lockstep ? p.shards : std::min<std::int64_t>(p.lanes, pool_.threads()));
   losses_.resize(static_cast<std::size_t>(batch));
   std::vector<NonFinite> findings(guard ? static_cast<std::size_t>(p.shards) : 0);
   parameters_.begin_step();
@@ -111,6 +151,7 @@ double Engine::run_batch(Tensor images, Tensor labels, bool guard, NonFinite* fo
     train_shard(shards, p, images, labels, guard, guard ? &findings[static_cast<std::size_t>(shards.rank())] : nullptr);
   });
   parameters_.end_step();
+  if (!p.lockstep) even_out_arenas();
   for (const NonFinite& f : findings)
     if (f && !*found) *found = f;
   double total = 0.0;
@@ -142,11 +183,12 @@ void Engine::evaluate(Tensor images, Tensor labels, std::span<double> losses, st
   const std::int64_t batch = images.shape()[0], classes = config().num_classes;
   ShardPlan p = plan(batch);
   p.lanes = std::min<std::int64_t>(p.shards, 8);
-  while (static_cast<std::int64_t>(workspaces_.size()) < p.lanes)
-    workspaces_.push_back(std::make_unique<Workspace>(backend_));
+  p.lockstep = false;
+  make_workspaces(std::min<std::int64_t>(p.lanes, pool_.threads()));
   pool_.run(static_cast<int>(p.shards), static_cast<int>(p.lanes), false, [&](Collective& shards) {
     const std::int64_t first = shards.rank() * p.images, count = std::min(p.images, batch - first);
-    Workspace& w = workspace(static_cast<std::size_t>(shards.rank() % p.lanes));
+    const Lease lease(*this, p, shards.rank());
+    Workspace& w = *lease;
     w.tape.reset();
     w.tape.set_recording(false);
     const Context ctx{w.tape, parameters_, -1, false, {count, first, batch, &shards}, &state_, settings_.drop_seed};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <span>
 
 #include "nn/optimizer.h"
@@ -81,7 +82,9 @@ class Engine {
     std::vector<const void*> addresses;
     explicit Workspace(Backend& backend) : tape(backend, arena) {}
   };
-  Workspace& workspace(std::size_t i);
+  class Lease;
+  void make_workspaces(std::int64_t count);
+  void even_out_arenas();
   Var loss(const Var& logits, Tensor labels) const;
   void train_shard(Collective& shards, const ShardPlan& plan, Tensor images, Tensor labels, bool guard,
                    NonFinite* found);
@@ -95,6 +98,8 @@ class Engine {
   std::unique_ptr<Optimizer> optimizer_;
   StepState state_;
   std::vector<std::unique_ptr<Workspace>> workspaces_;
+  std::mutex free_mutex_;
+  std::vector<Workspace*> free_;  // used last at the end: its memory is still in a cache
   std::vector<double> losses_;
   const std::map<std::string, Tensor>* masks_ = nullptr;
   bool profiling_ = false;
