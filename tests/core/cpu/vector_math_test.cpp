@@ -101,7 +101,7 @@ void check_accuracy(typename Wide<T>::bits stride) {
     for (const Function<T>& f : functions<T>()) {
       CAPTURE(sizeof(T));
       CAPTURE(flush);
-      CAPTURE(f.name);
+      CAPTURE(std::string(f.name));
       {
         const DenormalMode mode(flush);
         f.vector(static_cast<std::int64_t>(x.size()), x.data(), y.data());
@@ -157,7 +157,7 @@ void check_positions() {
   std::vector<T> x(257), y(x.size()), part(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = T(0.07) * (T(i) - 128);
   for (const Function<T>& f : functions<T>()) {
-    CAPTURE(f.name);
+    CAPTURE(std::string(f.name));
     f.vector(std::int64_t(x.size()), x.data(), y.data());
     for (std::size_t n = 0; n < 40; ++n) {
       std::fill(part.begin(), part.end(), T(7));
