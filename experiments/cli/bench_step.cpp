@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "experiments/cli/bench.h"
+#include "experiments/cli/machine_load.h"
 #include "experiments/sweep/runner.h"
 #include "nn/engine.h"
 #include "nn/init.h"
@@ -29,6 +30,7 @@ struct BenchStep {
   std::string shape = "micro", precision = "fp32", placement = "pre_pre", format = "text";
   int threads = available_cores();
   double seconds = 5.0;
+  std::int64_t batch = 0, depth = 0, images_per_shard = 0;  // 0: the shape's, and by the rule
 
   ViTConfig model(const BenchShape& s) const {
     ViTConfig c;
@@ -46,12 +48,15 @@ struct BenchStep {
   }
 
   int operator()() const {
-    const BenchShape& s =
+    BenchShape s =
         *std::find_if(std::begin(kShapes), std::end(kShapes), [&](const BenchShape& k) { return shape == k.name; });
+    if (batch > 0) s.batch = batch;
+    if (depth > 0) s.depth = depth;
     const ViTConfig config = model(s);
     EngineSettings settings;
     settings.dtype = precision == "bf16" ? DType::bf16 : DType::f32;
     settings.max_batch = s.batch;
+    settings.images_per_shard = images_per_shard;
     ShardPool pool(threads);
     Engine engine(cpu_backend(), pool, config, settings);
     initialise(engine.parameters(), config, 0);
@@ -74,16 +79,18 @@ struct BenchStep {
 
     using Clock = std::chrono::steady_clock;
     constexpr int kWarmup = 3;
+    for (int step = 0; step < kWarmup; ++step) engine.train_step(images, labels);
     std::vector<double> times;
     double total = 0.0;
-    for (int step = 0; total < seconds || times.size() < 3; ++step) {
+    const LoadMeter meter;
+    while (total < seconds || times.size() < 3) {
       const Clock::time_point begin = Clock::now();
       engine.train_step(images, labels);
-      const double t = std::chrono::duration<double>(Clock::now() - begin).count();
-      if (step < kWarmup) continue;
-      times.push_back(t);
-      total += t;
+      times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+      total += times.back();
     }
+    const std::optional<MachineLoad> load = meter.load();
+    const std::string note = publishing_note(load, {threads, available_cores(), openblas_variables_kept()});
     std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
     const double median = times[times.size() / 2], rate = double(s.batch) / median;
     // Backward costs twice the forward's products.
@@ -91,16 +98,22 @@ struct BenchStep {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     const double peak_mb = double(usage.ru_maxrss) / 1024;
-    if (format == "json")
+    if (format == "json") {
+      const std::string others = load ? fmt::format("{:.2f}", load->others) : "null";
       fmt::print(
           "{{\"shape\": \"{}\", \"precision\": \"{}\", \"placement\": \"{}\", \"images_per_second\": {:.1f}, "
-          "\"peak_mb\": {:.0f}, "
-          "\"gflops\": {:.1f}, \"threads\": {}, \"steps\": {}}}\n",
-          shape, precision, placement, rate, peak_mb, gflops, threads, times.size());
-    else
+          "\"peak_mb\": {:.0f}, \"gflops\": {:.1f}, \"threads\": {}, \"steps\": {}, \"batch\": {}, \"depth\": {}, "
+          "\"step_ms\": {:.3f}, \"load\": {}, \"publishable\": {}, \"note\": \"{}\"}}\n",
+          shape, precision, placement, rate, peak_mb, gflops, threads, times.size(), s.batch, s.depth, 1e3 * median,
+          others, note.empty(), note);
+    } else {
       fmt::print(
-          "{} {} {}: images_per_second {:.1f}  peak_mb {:.0f}  gflops {:.1f}  threads {}  (median of {} steps)\n",
-          shape, precision, placement, rate, peak_mb, gflops, threads, times.size());
+          "{} {} {}: images_per_second {:.1f}  peak_mb {:.0f}  gflops {:.1f}  threads {}  batch {}  depth {}  step_ms "
+          "{:.3f}  load {}  (median of {} steps)\n",
+          shape, precision, placement, rate, peak_mb, gflops, threads, s.batch, s.depth, 1e3 * median,
+          load ? fmt::format("{:.2f}", load->others) : "unknown", times.size());
+      if (!note.empty()) fmt::print(stderr, "not worth publishing: {}\n", note);
+    }
     return 0;
   }
 };
@@ -120,6 +133,11 @@ void add_bench_step(CLI::App& bench, Action& action) {
       ->capture_default_str();
   command.add_option("--placement", step->placement, "a named row")->capture_default_str();
   command.add_option("--threads", step->threads, "cores")->check(CLI::Range(1, 1024))->capture_default_str();
+  command.add_option("--batch", step->batch, "images a step (default: the shape's)")->check(CLI::Range(1, 1 << 20));
+  command.add_option("--depth", step->depth, "blocks (default: the shape's)")->check(CLI::Range(1, 1 << 10));
+  command.add_option("--images-per-shard", step->images_per_shard, "how a batch is cut; 0: by the rule")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
   command.add_option("--seconds", step->seconds, "how long to measure")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -8,7 +8,6 @@
 #include <thread>
 #include <vector>
 
-#include "core/cpu/vector_math.h"
 #include "core/random.h"
 
 using namespace normlab;
@@ -63,40 +62,4 @@ TEST_CASE("blas: eight callers at once get the bits of one alone") {
     for (std::thread& t : threads) t.join();
     for (const int w : wrong) CHECK(w == 0);
   }
-}
-
-TEST_CASE("vector math: within 4 ulp of double, at every length, and the same wherever an element stands") {
-  struct Function {
-    const char* name;
-    void (*vector)(std::int64_t, const float*, float*);
-    double (*exact)(double);
-    double low, high;
-  };
-  const Function functions[] = {{"exp", cpu::vector_exp, std::exp, -80, 80},
-                                {"tanh", cpu::vector_tanh, std::tanh, -10, 10},
-                                {"erf", cpu::vector_erf, std::erf, -5, 5}};
-  for (const Function& f : functions) {
-    CAPTURE(f.name);
-    constexpr std::int64_t kCount = 10007;
-    std::vector<float> x(kCount), y(kCount);
-    for (std::size_t i = 0; i < kCount; ++i) x[i] = static_cast<float>(f.low + (f.high - f.low) * double(i) / kCount);
-    f.vector(kCount, x.data(), y.data());
-    double worst = 0.0;
-    for (std::size_t i = 0; i < kCount; ++i) {
-      const double exact = f.exact(double(x[i]));
-      const double ulp = std::max(std::abs(exact) * 0x1p-23, double(std::nextafter(0.0f, 1.0f)));
-      worst = std::max(worst, std::abs(double(y[i]) - exact) / ulp);
-    }
-    CHECK(worst < 4.0);
-    for (const std::int64_t n : {1, 3, 17, 31}) {
-      std::vector<float> part(static_cast<std::size_t>(n));
-      f.vector(n, x.data() + 5, part.data());
-      CHECK(std::memcmp(part.data(), y.data() + 5, part.size() * sizeof(float)) == 0);
-    }
-  }
-#if defined(__x86_64__) && defined(__GLIBC__)
-#if __GLIBC_PREREQ(2, 35)
-  CHECK(std::string(cpu::vector_math_kind()).starts_with("libmvec"));  // no quiet fall back to one by one
-#endif
-#endif
 }

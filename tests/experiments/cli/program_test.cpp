@@ -324,7 +324,14 @@ TEST_CASE("program: bench prints what was measured") {
   const TemporaryFolder folder;
   const Finished bench = run_program(folder, "bench step --shape micro --seconds 0.1 --threads 1 --format json");
   CHECK(bench.code == 0);
-  for (const char* key : {"images_per_second", "peak_mb", "gflops", "threads"})
+  for (const char* key : {"images_per_second", "peak_mb", "gflops", "threads", "load", "publishable", "note"})
     CHECK(bench.out.find('"' + std::string(key) + '"') != std::string::npos);
   CHECK(run_program(folder, "bench step --placement nothing").code == 2);
+  const Finished sized = run_program(
+      folder, "bench step --batch 6 --depth 1 --images-per-shard 4 --seconds 0.1 --threads 1000 --format json");
+  CHECK_MESSAGE(sized.code == 0, sized.err);
+  CHECK(sized.out.find("\"batch\": 6, \"depth\": 1,") != std::string::npos);
+  CHECK_MESSAGE(sized.out.find("\"publishable\": false") != std::string::npos, sized.out);  // 1000 threads
+  CHECK(sized.out.find("1000 threads on") != std::string::npos);
+  CHECK(run_program(folder, "bench step --batch 0").code == 2);
 }

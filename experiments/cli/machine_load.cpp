@@ -1,0 +1,84 @@
+#include "experiments/cli/machine_load.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+
+namespace normlab {
+namespace {
+
+constexpr double kNoticeable = 0.1;  // of a core; below it lies what any machine does by itself
+
+double seconds_of(const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); }
+
+double own_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+}
+
+}  // namespace
+
+std::optional<CpuTimes> parse_cpu_times(std::string_view text, double ticks_per_second) {
+  // user nice system idle iowait irq softirq steal; the guest times that follow are part of user and nice.
+  enum { user, nice, system, idle, iowait, irq, softirq, steal, kFields };
+  text = text.substr(0, text.find('\n'));
+  if (!text.starts_with("cpu ")) return std::nullopt;
+  text.remove_prefix(4);
+  double ticks[kFields];
+  for (double& field : ticks) {
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc()) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    field = double(value);
+  }
+  const double busy = ticks[user] + ticks[nice] + ticks[system] + ticks[irq] + ticks[softirq];
+  return CpuTimes{busy / ticks_per_second, ticks[steal] / ticks_per_second};
+}
+
+LoadMeter::LoadMeter() : begin_(read()) {}
+
+LoadMeter::Reading LoadMeter::read() {
+  Reading now;
+  std::string line;
+  std::ifstream file("/proc/stat");
+  if (std::getline(file, line)) now.machine = parse_cpu_times(line, double(sysconf(_SC_CLK_TCK)));
+  now.own = own_seconds();
+  now.wall = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return now;
+}
+
+std::optional<MachineLoad> LoadMeter::load() const {
+  const Reading now = read();
+  const double wall = now.wall - begin_.wall;
+  if (!begin_.machine || !now.machine || wall <= 0) return std::nullopt;
+  // The kernel counts ticks, so the difference can come out a little below zero.
+  const double others = now.machine->busy - begin_.machine->busy - (now.own - begin_.own);
+  return MachineLoad{std::max(0.0, others) / wall, std::max(0.0, now.machine->stolen - begin_.machine->stolen) / wall};
+}
+
+std::string publishing_note(const std::optional<MachineLoad>& load, const Conditions& c) {
+  std::string note;
+  const auto add = [&](const std::string& reason) { note += (note.empty() ? "" : "; ") + reason; };
+  if (!load) add("the machine's load is unknown: /proc/stat cannot be read");
+  if (load && load->others > kNoticeable) add(fmt::format("other processes used {:.2f} cores", load->others));
+  if (load && load->stolen > kNoticeable) add(fmt::format("the host took {:.2f} cores (steal)", load->stolen));
+  if (c.threads > c.cores) add(fmt::format("{} threads on {} cores", c.threads, c.cores));
+  if (c.openblas_variables) add("OPENBLAS_* variables were kept");
+  return note;
+}
+
+bool openblas_variables_kept() {
+  for (char** entry = environ; *entry; ++entry)
+    if (std::string_view(*entry).starts_with("OPENBLAS_")) return true;
+  return false;
+}
+
+}  // namespace normlab

@@ -1,0 +1,80 @@
+"""What the peers share: sizes, options, the timed steps, the machine's load, the printed result. The shapes are those
+of `normlab bench step`; each size of one can be set to something else."""
+import argparse
+import json
+import os
+import resource
+import statistics
+import time
+
+SIZES = ("image", "patch", "width", "depth", "heads", "classes", "batch")
+SHAPES = {
+    "micro": (32, 4, 64, 4, 2, 10, 64),
+    "tiny": (32, 4, 192, 12, 3, 10, 128),
+    "small": (224, 16, 384, 12, 6, 1000, 32),
+}
+
+
+def parser(description):
+    options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--shape", choices=SHAPES, default="micro")
+    for size in SIZES:
+        options.add_argument(f"--{size}", type=int, help="in place of the shape's")
+    options.add_argument("--threads", type=int, default=1)
+    options.add_argument("--seconds", type=float, default=5, help="of timed steps, after three that compile")
+    options.add_argument("--steps", type=int, default=0, help="so many timed steps in place of --seconds")
+    options.add_argument("--format", choices=("text", "json"), default="text")
+    return options
+
+
+def sizes(args):
+    """The shape's sizes, those that were set replaced."""
+    for size, value in zip(SIZES, SHAPES[args.shape]):
+        if getattr(args, size) is None:
+            setattr(args, size, value)
+    return args
+
+
+def cpu_seconds():
+    """Busy seconds of all processes and those of this one, or None where the system does not say."""
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    try:
+        with open("/proc/stat") as stat:
+            user, nice, system, _, _, irq, softirq = map(int, stat.readline().split()[1:8])
+    except (OSError, ValueError):
+        return None
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK"), own.ru_utime + own.ru_stime
+
+
+def measure(args, step, **more):
+    """Times `step()`, which runs one step to its end, and prints the result; `more` goes into it."""
+    for _ in range(3):  # the first compiles, where anything does
+        step()
+    times, before, begin = [], cpu_seconds(), time.perf_counter()
+    end = begin + args.seconds
+    while len(times) < (args.steps or 3) or (not args.steps and time.perf_counter() < end):
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+    after, wall = cpu_seconds(), time.perf_counter() - begin
+    load = None
+    if before and after:
+        load = round(max(0.0, (after[0] - before[0]) - (after[1] - before[1])) / wall, 2)
+    median = statistics.median(times)
+    result = {
+        "shape": args.shape,
+        **more,
+        "threads": args.threads,
+        "batch": args.batch,
+        "depth": args.depth,
+        "images_per_second": round(args.batch / median, 1),
+        "step_ms": round(1e3 * median, 3),
+        "mean_step_ms": round(1e3 * statistics.mean(times), 3),
+        "steps": len(times),
+        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        "load": load,
+    }
+    if args.format == "json":
+        print(json.dumps(result))
+    else:
+        print("\n".join(f"{key:18} {value}" for key, value in result.items()))

@@ -1,0 +1,197 @@
+#include "core/cpu/vector_math.h"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "core/shards.h"
+
+using namespace normlab;
+
+namespace {
+
+/// Denormals as the hardware starts with them, or flushed as in every worker, until the end of the scope.
+class DenormalMode {
+ public:
+  explicit DenormalMode([[maybe_unused]] bool flush) {
+#if defined(__x86_64__)
+    _mm_setcsr(0x1f80u);  // its value at the start of a process
+#endif
+    if (flush) flush_denormals();
+  }
+#if defined(__x86_64__)
+  ~DenormalMode() { _mm_setcsr(before_); }
+
+ private:
+  const unsigned before_ = _mm_getcsr();
+#endif
+};
+
+// The references are wider than what they judge: double for float, long double for double.
+template <class T>
+struct Wide {
+  using type = double;
+  using bits = std::uint32_t;
+};
+template <>
+struct Wide<double> {
+  using type = long double;
+  using bits = std::uint64_t;
+};
+
+template <class T>
+struct Function {
+  const char* name;
+  void (*vector)(std::int64_t, const T*, T*);
+  typename Wide<T>::type (*exact)(typename Wide<T>::type);
+};
+template <class T>
+std::vector<Function<T>> functions() {
+  return {
+      {"exp", cpu::vector_exp, std::exp}, {"tanh", cpu::vector_tanh, std::tanh}, {"erf", cpu::vector_erf, std::erf}};
+}
+
+/// Distance in units of the last place of the exact result; below the normal numbers these are the smallest denormal.
+template <class T>
+double ulps(T y, typename Wide<T>::type exact) {
+  using W = typename Wide<T>::type;
+  using Limits = std::numeric_limits<T>;
+  if (std::isnan(exact)) return std::isnan(y) ? 0.0 : Limits::infinity();
+  if (std::abs(exact) > W(Limits::max())) {  // too large for T; within an ulp of the largest, both are right
+    const bool near = std::abs(exact) < W(Limits::max()) * (1 + W(Limits::epsilon()));
+    return std::abs(y) == Limits::infinity() || (near && y == Limits::max()) ? 0.0 : Limits::infinity();
+  }
+  int exponent = 0;
+  std::frexp(std::max(std::abs(exact), W(Limits::min())), &exponent);
+  return double(std::abs(W(y) - exact) / std::ldexp(W(1), exponent - Limits::digits));
+}
+
+/// All of the line: every `stride`-th pattern of bits, infinities and NaN among them, and every number in the last
+/// stretches before exp overflows and underflows.
+template <class T>
+std::vector<T> sweep(typename Wide<T>::bits stride) {
+  using Bits = typename Wide<T>::bits;
+  std::vector<T> x;
+  for (Bits u = 0, next = 0; next >= u; u = next, next += stride) x.push_back(std::bit_cast<T>(next));
+  const bool single = sizeof(T) == 4;
+  for (const double edge : single ? std::vector{88.7228394, -87.3365479, -103.972076}
+                                  : std::vector{709.782712893384, -708.396418532264, -745.133219101941})
+    for (T v = T(edge) * T(1 - 300 * std::numeric_limits<T>::epsilon()), i = 0; i < 600; ++i) {
+      x.push_back(v);
+      v = std::nextafter(v, edge > 0 ? std::numeric_limits<T>::infinity() : -std::numeric_limits<T>::infinity());
+    }
+  return x;
+}
+
+template <class T>
+void check_accuracy(typename Wide<T>::bits stride) {
+  const std::vector<T> x = sweep<T>(stride);
+  std::vector<T> y(x.size());
+  constexpr T kTiny = std::numeric_limits<T>::min();
+  for (const bool flush : {false, true})
+    for (const Function<T>& f : functions<T>()) {
+      CAPTURE(sizeof(T));
+      CAPTURE(flush);
+      CAPTURE(std::string(f.name));
+      {
+        const DenormalMode mode(flush);
+        f.vector(static_cast<std::int64_t>(x.size()), x.data(), y.data());
+      }
+      const DenormalMode mode(false);
+      double worst = 0.0;
+      T at = 0;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const auto exact = f.exact(x[i]);
+        // Flushed, a result or an intermediate value below the normal numbers is zero.
+        const bool lost = flush && std::abs(exact) < 16 * kTiny;
+        const double error = lost ? (std::abs(y[i] - T(exact)) <= 2 * kTiny ? 0.0 : 1e9) : ulps(y[i], exact);
+        if (!(error <= worst)) worst = error, at = x[i];
+      }
+      CAPTURE(at);
+      CHECK(worst <= 4.0);
+    }
+}
+
+template <class T>
+void check_special_values() {
+  using Limits = std::numeric_limits<T>;
+  constexpr T inf = Limits::infinity(), nan = Limits::quiet_NaN();
+  const auto same = [](T a, T b) {
+    return std::isnan(b) ? std::isnan(a) : a == b && std::signbit(a) == std::signbit(b);
+  };
+  const T x[] = {0, T(-0.0), inf, -inf, nan, Limits::max(), Limits::lowest()};
+  const T expected[][std::size(x)] = {
+      {1, 1, inf, 0, nan, inf, 0}, {0, T(-0.0), 1, -1, nan, 1, -1}, {0, T(-0.0), 1, -1, nan, 1, -1}};
+  for (const bool flush : {false, true}) {
+    const DenormalMode mode(flush);
+    for (std::size_t f = 0; f < std::size(expected); ++f)
+      for (std::size_t i = 0; i < std::size(x); ++i) {
+        T y = 7;
+        functions<T>()[f].vector(1, &x[i], &y);
+        CAPTURE(functions<T>()[f].name);
+        CAPTURE(x[i]);
+        CHECK_MESSAGE(same(y, expected[f][i]), y);
+      }
+  }
+  const DenormalMode mode(false);
+  for (const T denormal : {Limits::denorm_min(), -Limits::denorm_min(), Limits::min() / 2}) {
+    T y = 7;
+    cpu::vector_exp(1, &denormal, &y);
+    CHECK(y == 1);
+    cpu::vector_tanh(1, &denormal, &y);
+    CHECK(y == denormal);
+  }
+}
+
+template <class T>
+void check_positions() {
+  std::vector<T> x(257), y(x.size()), part(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = T(0.07) * (T(i) - 128);
+  for (const Function<T>& f : functions<T>()) {
+    CAPTURE(std::string(f.name));
+    f.vector(std::int64_t(x.size()), x.data(), y.data());
+    for (std::size_t n = 0; n < 40; ++n) {
+      std::fill(part.begin(), part.end(), T(7));
+      f.vector(std::int64_t(n), x.data() + n, part.data());
+      CHECK(std::memcmp(part.data(), y.data() + n, n * sizeof(T)) == 0);
+      CHECK(part[n] == 7);  // nothing is written behind the end
+    }
+    std::vector<T> in_place = x;
+    f.vector(std::int64_t(x.size()), in_place.data(), in_place.data());
+    CHECK(std::memcmp(in_place.data(), y.data(), y.size() * sizeof(T)) == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("vector math: within 4 ulp all along the line, denormals flushed or not") {
+  check_accuracy<float>(2003);
+  check_accuracy<double>(0xfffff12345f);
+}
+
+TEST_CASE("vector math: zeros, infinities, NaN, denormals and the largest numbers") {
+  check_special_values<float>();
+  check_special_values<double>();
+}
+
+TEST_CASE("vector math: an element's result is the same wherever it stands, and in place") {
+  check_positions<float>();
+  check_positions<double>();
+}
+
+TEST_CASE("vector math: it is libmvec's where glibc has it") {
+#if defined(__x86_64__) && defined(__GLIBC__)
+#if __GLIBC_PREREQ(2, 35)
+  CHECK(std::string(cpu::vector_math_kind()).starts_with("libmvec"));  // no quiet fall back to one by one
+#endif
+#endif
+}
