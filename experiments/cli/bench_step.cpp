@@ -8,23 +8,12 @@
 #include <memory>
 
 #include "experiments/cli/bench.h"
+#include "experiments/cli/bench_shapes.h"
 #include "experiments/cli/machine_load.h"
 #include "experiments/sweep/runner.h"
-#include "nn/engine.h"
-#include "nn/init.h"
 
 namespace normlab {
 namespace {
-
-struct BenchShape {
-  const char* name;
-  std::int64_t image, patch, embed_dim, depth, heads, classes, batch;
-};
-constexpr BenchShape kShapes[] = {
-    {"micro", 32, 4, 64, 4, 2, 10, 64},
-    {"tiny", 32, 4, 192, 12, 3, 10, 128},
-    {"small", 224, 16, 384, 12, 6, 1000, 32},
-};
 
 struct BenchStep {
   std::string shape = "micro", precision = "fp32", placement = "pre_pre", format = "text";
@@ -32,60 +21,26 @@ struct BenchStep {
   double seconds = 5.0;
   std::int64_t batch = 0, depth = 0, images_per_shard = 0;  // 0: the shape's, and by the rule
 
-  ViTConfig model(const BenchShape& s) const {
-    ViTConfig c;
-    c.image_size = {s.image, s.image};
-    c.patch_size = s.patch;
-    c.embed_dim = s.embed_dim;
-    c.mlp_dim = 4 * s.embed_dim;
-    c.depth = s.depth;
-    c.num_heads = s.heads;
-    c.num_classes = s.classes;
-    const NamedPlacement* row = find_placement(placement);
-    if (!row) throw InputError(fmt::format("--placement {}: no row of that name", placement));
-    c.placement = row->placement;
-    return c;
-  }
-
   int operator()() const {
-    BenchShape s =
-        *std::find_if(std::begin(kShapes), std::end(kShapes), [&](const BenchShape& k) { return shape == k.name; });
+    BenchShape s = bench_shape(shape);
     if (batch > 0) s.batch = batch;
     if (depth > 0) s.depth = depth;
-    const ViTConfig config = model(s);
+    const ViTConfig config = bench_model(s, placement);
     EngineSettings settings;
     settings.dtype = precision == "bf16" ? DType::bf16 : DType::f32;
     settings.max_batch = s.batch;
     settings.images_per_shard = images_per_shard;
-    ShardPool pool(threads);
-    Engine engine(cpu_backend(), pool, config, settings);
-    initialise(engine.parameters(), config, 0);
-
-    Arena memory;
-    const Tensor images = memory.empty({s.batch, s.image, s.image, 3}, settings.dtype);
-    const Tensor labels = memory.empty({s.batch}, DType::i32);
-    const StreamKey key = stream_key(0, "bench", "images");
-    for (std::int64_t i = 0; i < images.size(); ++i) {
-      const auto value = static_cast<float>(normal(key, static_cast<std::uint64_t>(i)));
-      if (settings.dtype == DType::bf16)
-        images.data<bf16>()[i] = bf16(value);
-      else
-        images.data<float>()[i] = value;
-    }
-    for (std::int64_t i = 0; i < s.batch; ++i)
-      labels.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % s.classes);
-    engine.state().lr = 1e-3;
-    engine.state().clip_norm = 1.0;
+    BenchEngine bench(config, settings, threads);
 
     using Clock = std::chrono::steady_clock;
     constexpr int kWarmup = 3;
-    for (int step = 0; step < kWarmup; ++step) engine.train_step(images, labels);
+    for (int step = 0; step < kWarmup; ++step) bench.step();
     std::vector<double> times;
     double total = 0.0;
     const LoadMeter meter;
     while (total < seconds || times.size() < 3) {
       const Clock::time_point begin = Clock::now();
-      engine.train_step(images, labels);
+      bench.step();
       times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
       total += times.back();
     }
@@ -126,7 +81,7 @@ void add_bench_step(CLI::App& bench, Action& action) {
   command
       .add_option("--shape", step->shape,
                   "micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12")
-      ->check(CLI::IsMember({"micro", "tiny", "small"}))
+      ->check(CLI::IsMember(bench_shape_names()))
       ->capture_default_str();
   command.add_option("--precision", step->precision, "of activations")
       ->check(CLI::IsMember({"fp32", "bf16"}))

@@ -89,11 +89,15 @@ bool is_dead(const Owner& owner) {
 std::optional<Owner> read_claim(const std::filesystem::path& trial_folder) {
   const auto path = trial_folder / "claim";
   std::string text;
-  try {
-    text = read_file(path);
-  } catch (const EnvironmentError&) {
-    if (!std::filesystem::exists(path)) return std::nullopt;
-    throw;
+  constexpr int kTries = 100;
+  for (int i = 0;; ++i) {
+    try {
+      text = read_file(path);
+      break;
+    } catch (const EnvironmentError&) {
+      if (!std::filesystem::exists(path)) return std::nullopt;
+      if (i == kTries) throw;  // there and unreadable, not just made by another process in between
+    }
   }
   try {
     const nlohmann::json json = parse_strict_json(text, path.string());
