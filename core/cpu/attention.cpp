@@ -2,6 +2,7 @@
 // are made again on the way back from the kept log-sum-exp of each row.
 #include "core/cpu/kernel.h"
 #include "core/cpu/product.h"
+#include "core/cpu/vector_exp.h"
 #include "core/cpu/vector_math.h"
 
 namespace normlab {
@@ -56,6 +57,35 @@ void head_product(const AttentionDims& d, Acc<T> alpha, Factor<Acc<T>> weights, 
   }
 }
 
+/// row [n] = exp(row - shift), shift at least the largest; returns the sum.
+template <class A>
+A exp_row(std::int64_t n, A* row, A shift) {
+  if constexpr (std::is_same_v<A, float>) {
+    constexpr std::int64_t kWide = kLanes<float>;
+    Floats sums = {};
+    std::int64_t j = 0;
+    for (; j + kWide <= n; j += kWide) {
+      const Floats e = exp_nonpositive(load(row + j) - shift);
+      store(row + j, e);
+      sums += e;
+    }
+    float total = 0;
+    for (std::int64_t i = 0; i < kWide; ++i) total += sums[i];
+    if (j < n) {
+      alignas(64) float edge[kWide] = {};
+      std::copy(row + j, row + n, edge);
+      store(edge, exp_nonpositive(load(edge) - shift));
+      std::copy(edge, edge + (n - j), row + j);
+      for (std::int64_t i = 0; i < n - j; ++i) total += edge[i];
+    }
+    return total;
+  } else {
+    for (std::int64_t j = 0; j < n; ++j) row[j] -= shift;
+    vector_exp(n, row, row);
+    return sum<A>(n, [&](auto j) { return row[j]; });
+  }
+}
+
 /// Rows of scores to softmax weights, in place; lse [N] gets the log of each row's sum of exponentials.
 template <class A>
 void softmax_rows(std::int64_t N, A* p, A* lse) {
@@ -64,16 +94,9 @@ void softmax_rows(std::int64_t N, A* p, A* lse) {
     A top = row[0];
 #pragma omp simd reduction(max : top)
     for (std::int64_t j = 1; j < N; ++j) top = std::max(top, row[j]);
-    for (std::int64_t j = 0; j < N; ++j) row[j] -= top;
-    lse[i] = top;
-  }
-  vector_exp(N * N, p, p);
-  for (std::int64_t i = 0; i < N; ++i) {
-    A* row = p + i * N;
-    const A total = sum<A>(N, [&](auto j) { return row[j]; });
-    const A inverse = 1 / total;
+    const A total = exp_row(N, row, top), inverse = 1 / total;
     for (std::int64_t j = 0; j < N; ++j) row[j] *= inverse;
-    lse[i] += std::log(total);
+    lse[i] = top + std::log(total);
   }
 }
 
@@ -114,9 +137,7 @@ void attention_gradients(AttentionDims d, const T* dy, const T* q, const T* k, c
       const std::uint8_t* mask = keep ? keep + (b * d.heads + h) * N * N : nullptr;
       const HeadView<T> qh(Slot::b, d, q + in, d.stride), kh(Slot::c, d, k + in, d.stride);
       weights_product<T>(d, scale, qh, kh, p);
-      for (std::int64_t i = 0; i < N; ++i)
-        for (std::int64_t j = 0; j < N; ++j) p[i * N + j] -= head_lse[i];
-      vector_exp(N * N, p, p);
+      for (std::int64_t i = 0; i < N; ++i) exp_row(N, p + i * N, head_lse[i]);
       const HeadView<T> gh(Slot::d, d, dy + out, width);
       if (dv) {
         const A* dropped = p;

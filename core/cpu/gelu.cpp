@@ -1,9 +1,6 @@
 #include "core/cpu/gelu.h"
 
-#include <bit>
-#include <cstring>
-
-#include "core/cpu/vector.h"
+#include "core/cpu/vector_exp.h"
 #include "core/cpu/vector_math.h"
 
 namespace normlab::cpu {
@@ -45,16 +42,6 @@ void in_pieces(GeluForm form, std::int64_t n, const A* x, A* y, A* slope) {
     by_library(form, std::min(kGeluPiece, n - i), x + i, y ? y + i : nullptr, slope ? slope + i : nullptr);
 }
 
-using Floats = Vector<float>;
-typedef std::int32_t Ints __attribute__((vector_size(kVectorBytes)));
-
-template <std::size_t kTerms>
-Floats polynomial(const float (&coefficients)[kTerms], Floats x) {  // coefficient of the lowest power first
-  Floats sum = Floats{} + coefficients[kTerms - 1];
-  for (std::size_t i = kTerms - 1; i-- > 0;) sum = sum * x + coefficients[i];
-  return sum;
-}
-
 /// The erf form with one exponential for both results. With a = |x| and u = exp(-a^2 / 2), Phi(-a) = u R(a), where R is
 /// smooth and falls from 1/2 like 1 / a: a polynomial in t = 1 / (1 + 0.3 a), fitted on [0, 14] for the smallest
 /// largest relative error, 6e-8. exp(z) = 2^n exp(r), |r| <= log(2) / 2, by a polynomial fitted likewise, 2e-9. So the
@@ -66,17 +53,8 @@ ValueAndSlope normal_gelu(Floats x) {
   constexpr float kTail[] = {7.168855210218936e-06f, 0.1194876893587382f,  0.12192033887969464f,
                              0.09468353753011599f,   0.14253548663425242f, -0.0765064178740239f,
                              0.22866002490603798f,   -0.1691660826476746f, 0.038378283274193695f};
-  constexpr float kExp[] = {1.0000000005546081f,   1.0000000363447388f, 0.4999999207505481f,   0.1666642007204989f,
-                            0.041668226196695496f, 0.0083748240550985f, 0.0013836835332179769f};
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: what is added to it is rounded to an integer in its low bits
-  constexpr float kLog2Upper = 0.693145751953125f, kLog2Lower = 1.42860682030941723e-6f;
   const Floats a = std::bit_cast<Floats>(std::bit_cast<Ints>(x) & 0x7fffffff);
-  Floats z = a * a * -0.5f;
-  z = z > -87.0f ? z : Floats{} - 87.0f;  // below, u is no normal number
-  const Floats shifted = z * 1.44269504088896341f + kRound, n = shifted - kRound;
-  const Floats r = (z - n * kLog2Upper) - n * kLog2Lower;
-  const Floats u =
-      std::bit_cast<Floats>(std::bit_cast<Ints>(polynomial(kExp, r)) + (std::bit_cast<Ints>(shifted) << 23));
+  const Floats u = exp_nonpositive(a * a * -0.5f);
   const Floats tail = u * polynomial(kTail, 1.0f / (1.0f + 0.3f * a));
   const Floats phi = x < 0.0f ? tail : 1.0f - tail;
   return {x * phi, phi + x * (u * float(kInverseRootTwoPi))};

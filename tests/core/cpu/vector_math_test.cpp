@@ -13,9 +13,11 @@
 #include <immintrin.h>
 #endif
 
+#include "core/cpu/vector_exp.h"
 #include "core/shards.h"
 
 using namespace normlab;
+using namespace normlab::cpu;
 
 namespace {
 
@@ -194,4 +196,20 @@ TEST_CASE("vector math: it is libmvec's where glibc has it") {
   CHECK(std::string(cpu::vector_math_kind()).starts_with("libmvec"));  // no quiet fall back to one by one
 #endif
 #endif
+}
+
+TEST_CASE("vector_exp: in registers, within 2 ulp down to the smallest normal number") {
+  double worst = 0;
+  for (double v = 0; v > -86.9; v -= 0.000731) {
+    alignas(64) float x[kLanes<float>] = {};
+    x[0] = float(v);
+    store(x, exp_nonpositive(load(x)));
+    const double expected = std::exp(double(float(v)));
+    worst = std::max(
+        worst, std::abs(double(x[0]) - expected) / (std::nextafter(float(expected), 2.0f) - double(float(expected))));
+  }
+  CHECK(worst < 2);
+  CHECK(exp_nonpositive(Floats{} - 1000.0f)[0] < 2e-38f);
+  CHECK(exp_nonpositive(Floats{} - std::numeric_limits<float>::infinity())[0] < 2e-38f);
+  CHECK(std::isnan(exp_nonpositive(Floats{} + std::bit_cast<float>(0x7fc00001))[0]));
 }
