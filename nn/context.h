@@ -24,7 +24,11 @@ struct Context {
   std::function<void(const std::string&, const Var&)> observe = nullptr;
 
   Var parameter(int number) const {
-    return tape.parameter(parameters.value(number), lane >= 0 ? parameters.gradient(lane, number) : Tensor());
+    return tape.parameter(parameters.read(number), lane >= 0 ? parameters.gradient(lane, number) : Tensor());
+  }
+  /// The same for the weight of a product, which may be rounded to bf16; its gradient is not.
+  Var weight(int number) const {
+    return tape.parameter(parameters.weight(number), lane >= 0 ? parameters.gradient(lane, number) : Tensor());
   }
   /// Dropout, or drop-path of whole images, named `site`; the identity in evaluation and at rate 0.
   Var dropout(const Var& x, double rate, const std::string& site) const;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <span>
 
 #include "nn/optimizer.h"
@@ -19,7 +20,7 @@ struct ShardPlan {
 };
 
 /// Raised whenever the rule below, or anything else that changes the order of a sum, changes: results carry it.
-inline constexpr int kArithmetic = 1;
+inline constexpr int kArithmetic = 2;
 
 /// Images a shard so that the widest pair of activations of one layer stays in the second-level cache;
 /// `bytes_per_value` of an activation.
@@ -30,6 +31,7 @@ enum class LossKind : std::uint8_t { softmax, sigmoid };
 
 struct EngineSettings {
   DType dtype = DType::f32;  // of activations: f32, f64, bf16
+  Bf16Products bf16_products = Bf16Products::native;
   OptimizerSettings optimizer{};
   LossKind loss = LossKind::softmax;
   double label_smoothing = 0.0;
@@ -41,6 +43,7 @@ struct EngineSettings {
 class Engine {
  public:
   /// Parameters are zero until initialise() or a checkpoint fills them. `pool` and `backend` must outlive the engine.
+  /// Throws EnvironmentError where `backend` has no instructions for the products that `settings` ask for.
   Engine(Backend& backend, ShardPool& pool, const ViTConfig& config, const EngineSettings& settings);
 
   /// Forward, backward, clip and update on one batch: images [B, H, W, C] in dtype(), labels i32 [B]. state().lr and
@@ -63,6 +66,9 @@ class Engine {
   const ViTConfig& config() const { return model_.config(); }
   DType dtype() const { return settings_.dtype; }
   ShardPlan plan(std::int64_t batch) const;
+  /// Gets everything ready for steps (or evaluations) of `batch` images, that they make nothing. The first of that size
+  /// does it too.
+  void prepare(std::int64_t batch);
   /// Bytes of all arenas.
   std::size_t arena_bytes() const;
   /// Given masks by name for the whole batch, as fixtures have them; null to draw them again.
@@ -92,6 +98,7 @@ class Engine {
   StepState state_;
   std::vector<std::unique_ptr<Workspace>> workspaces_;
   std::vector<double> losses_;
+  std::set<std::int64_t> prepared_;  // batch sizes
   const std::map<std::string, Tensor>* masks_ = nullptr;
 };
 

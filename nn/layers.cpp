@@ -3,18 +3,22 @@
 namespace normlab {
 
 Linear::Linear(ParameterSet& parameters, std::string name, std::int64_t in, std::int64_t out, bool has_bias)
-    : name_(std::move(name)), weight_(parameters.add(name_ + ".weight", {out, in})) {
+    : name_(std::move(name)), in_(in), out_(out), weight_(parameters.add(name_ + ".weight", {out, in})) {
   if (has_bias) bias_ = parameters.add(name_ + ".bias", {out});
 }
 
 Var Linear::operator()(const Var& x, const Context& ctx) const {
   ctx.tape.at(name_.c_str());
-  return linear(x, ctx.parameter(weight_), bias_ < 0 ? Var() : ctx.parameter(bias_));
+  return linear(x, ctx.weight(weight_), bias_ < 0 ? Var() : ctx.parameter(bias_));
 }
 
 Var Linear::with_gelu(const Var& x, GeluForm form, const Context& ctx) const {
   ctx.tape.at(name_.c_str());
-  return linear_gelu(x, ctx.parameter(weight_), bias_ < 0 ? Var() : ctx.parameter(bias_), form);
+  return linear_gelu(x, ctx.weight(weight_), bias_ < 0 ? Var() : ctx.parameter(bias_), form);
+}
+
+void Linear::prepare(Backend& backend, std::int64_t rows, DType dtype) const {
+  if (weight_ >= 0) backend.prepare_linear({rows, in_, out_}, dtype, bias_ >= 0);
 }
 
 Norm::Norm(ParameterSet& parameters, std::string site, const NormSpec& spec, std::int64_t width)

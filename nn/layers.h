@@ -17,9 +17,12 @@ class Linear {
   Var operator()(const Var& x, const Context& ctx) const;
   /// gelu of the same.
   Var with_gelu(const Var& x, GeluForm form, const Context& ctx) const;
+  /// See Backend::prepare_linear.
+  void prepare(Backend& backend, std::int64_t rows, DType dtype) const;
 
  private:
   std::string name_;
+  std::int64_t in_ = 0, out_ = 0;
   int weight_ = -1, bias_ = -1;
 };
 

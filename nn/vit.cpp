@@ -23,6 +23,7 @@ Gain layer_scale_of(ParameterSet& parameters, const std::string& name, const ViT
 
 AttentionBranch::AttentionBranch(ParameterSet& p, const std::string& block, const ViTConfig& c, std::int64_t index)
     : heads_(c.num_heads),
+      head_dim_(c.embed_dim / c.num_heads),
       dropout_(c.dropout),
       attention_dropout_(c.attention_dropout),
       drop_path_(c.drop_path_rate(index)),
@@ -63,6 +64,11 @@ Var AttentionBranch::operator()(const Var& x, const Context& ctx) const {
   return post_(add(x, ctx.drop_path(branch, drop_path_, path_name_)), ctx);
 }
 
+void AttentionBranch::prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const {
+  for (const Linear* layer : {&q_, &k_, &v_, &proj_}) layer->prepare(backend, images * tokens, dtype);
+  backend.prepare_attention({images, tokens, heads_, head_dim_}, dtype);
+}
+
 MlpBranch::MlpBranch(ParameterSet& p, const std::string& block, const ViTConfig& c, std::int64_t index)
     : gelu_(form_of(c.gelu)),
       dropout_(c.dropout),
@@ -93,6 +99,10 @@ Var MlpBranch::operator()(const Var& x, const Context& ctx) const {
   return post_(add(residual_scale_(x, ctx), ctx.drop_path(branch, drop_path_, path_name_)), ctx);
 }
 
+void MlpBranch::prepare(Backend& backend, std::int64_t rows, DType dtype) const {
+  for (const Linear* layer : {&fc1_, &fc2_}) layer->prepare(backend, rows, dtype);
+}
+
 ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {
   std::string problems;
   for (const ConfigProblem& problem : validate(c))
@@ -120,6 +130,15 @@ ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {
   pooled_ = Norm(p, "pooled", sites.pooled, c.embed_dim);
   if (c.rep_size > 0) rep_ = Linear(p, "rep", c.embed_dim, c.rep_size);
   head_ = Linear(p, "head", c.rep_size > 0 ? c.rep_size : c.embed_dim, c.num_classes);
+}
+
+void ViT::prepare(Backend& backend, std::int64_t images, DType dtype) const {
+  patch_embed_.prepare(backend, images * config_.patches(), dtype);
+  for (const Block& block : blocks_) {
+    block.attention.prepare(backend, images, config_.tokens(), dtype);
+    block.mlp.prepare(backend, images * config_.tokens(), dtype);
+  }
+  for (const Linear* layer : {&rep_, &head_}) layer->prepare(backend, images, dtype);
 }
 
 Var ViT::positions(const Context& ctx) const {
