@@ -20,7 +20,7 @@ endif
 CPPFLAGS += -I. -MMD -MP
 CXXFLAGS += -std=c++20 $(OPTIMISE) $(ARITHMETIC_FLAGS) $(WARNINGS) -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 LDFLAGS += -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
-LDLIBS += -lfmt -larchive -ljpeg -lcrypto -ldl
+LDLIBS += -lfmt -larchive -ljpeg -lcrypto -ldnnl -ldl
 
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 BUILD_FLAGS := $(CXX) $(OPTIMISE) $(ARITHMETIC_FLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE))

@@ -26,6 +26,10 @@ struct Gradient {
 
 enum class GeluForm : std::uint8_t { erf, tanh };
 
+/// How products of bf16 values are computed: by instructions for them, or in float on the widened values, which rounds
+/// at the same places, runs on every CPU and is slow.
+enum class Bf16Products : std::uint8_t { native, emulated };
+
 struct LinearDims {
   std::int64_t rows, in, out;
 };
@@ -78,8 +82,15 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
+  /// This device with products in bf16 done that way. Throws EnvironmentError where it lacks the instructions.
+  virtual Backend& with_bf16(Bf16Products) = 0;
+  /// Gets ready for products of these sizes, so that no step has to; a device that needs nothing ignores it. `b`: with
+  /// a bias.
+  virtual void prepare_linear(LinearDims, DType, [[maybe_unused]] bool b) {}
+  virtual void prepare_attention(AttentionDims, DType) {}
 
-  // y [rows, out] = x [rows, in] w^T + b, w [out, in], b [out] or empty.
+  // y [rows, out] = x [rows, in] w^T + b, w [out, in], b [out] or empty. Beside bf16 activations w may be bf16 as well,
+  // the rounded copy of the parameter; a float w is rounded here. dw is float either way.
   virtual void linear(LinearDims, Tensor x, Tensor w, Tensor b, Tensor y) = 0;
   virtual void linear_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) = 0;
   // y = residual + x w^T + b, residual [rows, out]. Its backward is that of linear; the residual's gradient is dy.
@@ -188,9 +199,12 @@ class Backend {
   virtual void adamw(AdamWSettings, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m,
                      Tensor v) = 0;
   virtual void sgd(SgdSettings, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m) = 0;
+  // to bf16 [n] = p rounded: the copy of a block that the next step's products read.
+  virtual void round_to_bf16(Tensor p, Tensor to) = 0;
 };
 
-/// The CPU: single-threaded kernels, products by OpenBLAS. Stateless but for scratch memory of each thread.
+/// The CPU: single-threaded kernels, products by OpenBLAS and, in bf16, oneDNN. Stateless but for scratch memory of
+/// each thread.
 Backend& cpu_backend();
 
 }  // namespace normlab

@@ -23,16 +23,13 @@ struct Context {
   /// Sees named intermediate values: "stem", "blocks.0.attn", "blocks.0.mlp", "pre_logits".
   std::function<void(const std::string&, const Var&)> observe = nullptr;
 
-  Var parameter(int number) const {
-    if (lane < 0) return tape.parameter(parameters.value(number), Tensor());
-    return tape.parameter(parameters.value(number), parameters.gradient(lane, number),
-                          parameters.written(lane, number, 1));
-  }
-  /// Parameters that were declared stacked, as one.
-  Var stacked(std::span<const int> numbers) const {
-    if (lane < 0) return tape.parameter(parameters.stacked_value(numbers), Tensor());
-    return tape.parameter(parameters.stacked_value(numbers), parameters.stacked_gradient(lane, numbers),
-                          parameters.written(lane, numbers.front(), static_cast<int>(numbers.size())));
+  Var parameter(int number) const { return parameter(number, parameters.read(number)); }
+  /// The same for the weight of a product, which may be rounded to bf16; its gradient is not.
+  Var weight(int number) const { return parameter(number, parameters.weight(number)); }
+  /// Parameters that were declared stacked, as one; weights of a product, or not.
+  Var stacked(std::span<const int> numbers) const { return stacked(numbers, parameters.stacked_read(numbers)); }
+  Var stacked_weight(std::span<const int> numbers) const {
+    return stacked(numbers, parameters.stacked_weight(numbers));
   }
   /// Dropout named `site`; the identity in evaluation and at rate 0.
   Var dropout(const Var& x, double rate, const std::string& site) const;
@@ -42,6 +39,17 @@ struct Context {
   bool drops(double rate) const { return training && rate > 0.0; }
   /// The mask for `site` and this step, empty where nothing is dropped.
   Tensor mask(const Shape& shape, double rate, const std::string& site) const;
+
+ private:
+  Var parameter(int number, Tensor value) const {
+    if (lane < 0) return tape.parameter(value, Tensor());
+    return tape.parameter(value, parameters.gradient(lane, number), parameters.written(lane, number, 1));
+  }
+  Var stacked(std::span<const int> numbers, Tensor value) const {
+    if (lane < 0) return tape.parameter(value, Tensor());
+    return tape.parameter(value, parameters.stacked_gradient(lane, numbers),
+                          parameters.written(lane, numbers.front(), static_cast<int>(numbers.size())));
+  }
 };
 
 }  // namespace normlab

@@ -48,9 +48,20 @@ ShardPlan plan_shards(const ViTConfig& c, std::int64_t batch, std::int64_t param
 }
 
 Engine::Engine(Backend& backend, ShardPool& pool, const ViTConfig& config, const EngineSettings& settings)
-    : backend_(backend), pool_(pool), settings_(settings), model_(parameters_, config) {
-  parameters_.allocate(acc_of(settings.dtype), plan(settings.max_batch).lanes);
-  optimizer_ = std::make_unique<Optimizer>(backend, parameters_, settings.optimizer);
+    : backend_(settings.dtype == DType::bf16 ? backend.with_bf16(settings.bf16_products) : backend),
+      pool_(pool),
+      settings_(settings),
+      model_(parameters_, config) {
+  parameters_.allocate(acc_of(settings.dtype), plan(settings.max_batch).lanes, settings.dtype == DType::bf16);
+  optimizer_ = std::make_unique<Optimizer>(backend_, parameters_, settings.optimizer);
+}
+
+void Engine::prepare(std::int64_t batch) {
+  parameters_.refresh_copy(backend_);
+  if (!prepared_.insert(batch).second) return;
+  const ShardPlan p = plan(batch);
+  model_.prepare(backend_, p.images, dtype());
+  if (batch % p.images != 0) model_.prepare(backend_, batch % p.images, dtype());
 }
 
 ShardPlan Engine::plan(std::int64_t batch) const {
@@ -142,6 +153,7 @@ void Engine::even_out_arenas() {
 
 double Engine::run_batch(Tensor images, Tensor labels, bool guard, NonFinite* found) {
   const std::int64_t batch = images.shape()[0];
+  prepare(batch);
   const ShardPlan p = plan(batch);
   make_workspaces(p.lockstep ? p.shards : std::min<std::int64_t>(p.lanes, pool_.threads()));
   losses_.resize(static_cast<std::size_t>(batch));
@@ -181,6 +193,7 @@ NonFinite Engine::find_nonfinite(Tensor images, Tensor labels) {
 void Engine::evaluate(Tensor images, Tensor labels, std::span<double> losses, std::span<std::int32_t> predictions,
                       std::span<double> logits_out) {
   const std::int64_t batch = images.shape()[0], classes = config().num_classes;
+  prepare(batch);
   ShardPlan p = plan(batch);
   p.lanes = std::min<std::int64_t>(p.shards, 8);
   p.lockstep = false;

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 
 #include "nn/optimizer.h"
@@ -31,6 +32,7 @@ enum class LossKind : std::uint8_t { softmax, sigmoid };
 
 struct EngineSettings {
   DType dtype = DType::f32;  // of activations: f32, f64, bf16
+  Bf16Products bf16_products = Bf16Products::native;
   OptimizerSettings optimizer{};
   LossKind loss = LossKind::softmax;
   double label_smoothing = 0.0;
@@ -42,6 +44,7 @@ struct EngineSettings {
 class Engine {
  public:
   /// Parameters are zero until initialise() or a checkpoint fills them. `pool` and `backend` must outlive the engine.
+  /// Throws EnvironmentError where `backend` has no instructions for the products that `settings` ask for.
   Engine(Backend& backend, ShardPool& pool, const ViTConfig& config, const EngineSettings& settings);
 
   /// Forward, backward, clip and update on one batch: images [B, H, W, C] in dtype(), labels i32 [B]. state().lr and
@@ -67,6 +70,9 @@ class Engine {
   /// Measures where the time goes by operation, added up over all threads, until it is turned off.
   void set_profiling(bool on);
   Profile profile() const;
+  /// Gets everything ready for steps (or evaluations) of `batch` images, that they make nothing. The first of that size
+  /// does it too.
+  void prepare(std::int64_t batch);
   /// Bytes of all arenas.
   std::size_t arena_bytes() const;
   /// Given masks by name for the whole batch, as fixtures have them; null to draw them again.
@@ -101,6 +107,7 @@ class Engine {
   std::mutex free_mutex_;
   std::vector<Workspace*> free_;  // used last at the end: its memory is still in a cache
   std::vector<double> losses_;
+  std::set<std::int64_t> prepared_;  // batch sizes
   const std::map<std::string, Tensor>* masks_ = nullptr;
   bool profiling_ = false;
 };

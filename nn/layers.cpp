@@ -3,27 +3,31 @@
 namespace normlab {
 
 Linear::Linear(ParameterSet& parameters, std::string name, std::int64_t in, std::int64_t out, bool has_bias)
-    : name_(std::move(name)), weight_(parameters.add(name_ + ".weight", {out, in})) {
+    : name_(std::move(name)), in_(in), out_(out), weight_(parameters.add(name_ + ".weight", {out, in})) {
   if (has_bias) bias_ = parameters.add(name_ + ".bias", {out});
 }
 
 Var Linear::operator()(const Var& x, const Context& ctx) const {
   ctx.tape.at(name_.c_str());
-  return linear(x, ctx.parameter(weight_), bias_ < 0 ? Var() : ctx.parameter(bias_));
+  return linear(x, ctx.weight(weight_), bias_ < 0 ? Var() : ctx.parameter(bias_));
 }
 
 Var Linear::with_gelu(const Var& x, GeluForm form, const Context& ctx) const {
   ctx.tape.at(name_.c_str());
-  return linear_gelu(x, ctx.parameter(weight_), bias_ < 0 ? Var() : ctx.parameter(bias_), form);
+  return linear_gelu(x, ctx.weight(weight_), bias_ < 0 ? Var() : ctx.parameter(bias_), form);
+}
+
+void Linear::prepare(Backend& backend, std::int64_t rows, DType dtype) const {
+  if (weight_ >= 0) backend.prepare_linear({rows, in_, out_}, dtype, bias_ >= 0);
 }
 
 Var Linear::added_to(const Var& residual, const Var& x, const Context& ctx) const {
   ctx.tape.at(name_.c_str());
-  return linear_add(x, ctx.parameter(weight_), bias_ < 0 ? Var() : ctx.parameter(bias_), residual);
+  return linear_add(x, ctx.weight(weight_), bias_ < 0 ? Var() : ctx.parameter(bias_), residual);
 }
 
 QkvLinear::QkvLinear(ParameterSet& parameters, const std::string& name, std::int64_t width, bool has_bias)
-    : names_{name + ".q", name + ".k", name + ".v"}, together_name_(name + ".qkv") {
+    : names_{name + ".q", name + ".k", name + ".v"}, together_name_(name + ".qkv"), width_(width) {
   const auto ending = [&](const char* last) {
     return std::vector<std::string>{names_[0] + last, names_[1] + last, names_[2] + last};
   };
@@ -33,13 +37,18 @@ QkvLinear::QkvLinear(ParameterSet& parameters, const std::string& name, std::int
 
 Var QkvLinear::together(const Var& x, const Context& ctx) const {
   ctx.tape.at(together_name_.c_str());
-  return linear(x, ctx.stacked(weights_), biases_.empty() ? Var() : ctx.stacked(biases_));
+  return linear(x, ctx.stacked_weight(weights_), biases_.empty() ? Var() : ctx.stacked(biases_));
 }
 
 Var QkvLinear::one(int which, const Var& x, const Context& ctx) const {
   const auto at = static_cast<std::size_t>(which);
   ctx.tape.at(names_[at].c_str());
-  return linear(x, ctx.parameter(weights_[at]), biases_.empty() ? Var() : ctx.parameter(biases_[at]));
+  return linear(x, ctx.weight(weights_[at]), biases_.empty() ? Var() : ctx.parameter(biases_[at]));
+}
+
+void QkvLinear::prepare(Backend& backend, std::int64_t rows, DType dtype) const {
+  for (const std::int64_t out : {width_, 3 * width_})
+    backend.prepare_linear({rows, width_, out}, dtype, !biases_.empty());
 }
 
 Norm::Norm(ParameterSet& parameters, std::string site, const NormSpec& spec, std::int64_t width)

@@ -21,9 +21,12 @@ class Linear {
   Var with_gelu(const Var& x, GeluForm form, const Context& ctx) const;
   /// residual + the same.
   Var added_to(const Var& residual, const Var& x, const Context& ctx) const;
+  /// See Backend::prepare_linear.
+  void prepare(Backend& backend, std::int64_t rows, DType dtype) const;
 
  private:
   std::string name_;
+  std::int64_t in_ = 0, out_ = 0;
   int weight_ = -1, bias_ = -1;
 };
 
@@ -37,10 +40,12 @@ class QkvLinear {
   Var together(const Var& x, const Context& ctx) const;
   /// One of them, [B, N, width]; 0 is q, 1 k, 2 v.
   Var one(int which, const Var& x, const Context& ctx) const;
+  void prepare(Backend& backend, std::int64_t rows, DType dtype) const;
 
  private:
   std::array<std::string, 3> names_;
   std::string together_name_;
+  std::int64_t width_ = 0;
   std::vector<int> weights_, biases_;
 };
 

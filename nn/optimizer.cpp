@@ -20,7 +20,8 @@ Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const Optimizer
 
 void Optimizer::step(ShardPool& pool, StepState& state) {
   const std::int64_t n = parameters_.flat_size(), lanes = parameters_.lanes(), blocks = (n + kBlock - 1) / kBlock;
-  const Tensor lane0 = parameters_.flat_lane(0), values = parameters_.flat_values();
+  const Tensor lane0 = parameters_.flat_lane(0);
+  const ParameterSet::Update update = parameters_.update();
   const Tensor decay(decay_.data(), {n}, DType::u8);
   const auto part = [&](const Tensor& flat, std::int64_t b) {
     return flat.slice(b * kBlock, std::min(kBlock, n - b * kBlock));
@@ -35,10 +36,12 @@ void Optimizer::step(ShardPool& pool, StepState& state) {
   state.bias_correction2 = 1 - std::pow(settings_.adamw.beta2, t);
   pool.for_blocks(blocks, [&](std::int64_t b) {
     if (settings_.kind == OptimizerKind::adamw)
-      backend_.adamw(settings_.adamw, &state, part(lane0, b), part(decay, b), part(values, b),
+      backend_.adamw(settings_.adamw, &state, part(lane0, b), part(decay, b), part(update.values, b),
                      part(moments_[0].flat, b), part(moments_[1].flat, b));
     else
-      backend_.sgd(settings_.sgd, &state, part(lane0, b), part(decay, b), part(values, b), part(moments_[0].flat, b));
+      backend_.sgd(settings_.sgd, &state, part(lane0, b), part(decay, b), part(update.values, b),
+                   part(moments_[0].flat, b));
+    if (update.copy) backend_.round_to_bf16(part(update.values, b), part(update.copy, b));  // still in the cache
   });
 }
 

@@ -51,10 +51,15 @@ Tensor ParameterSet::make_flat() {
   return t;
 }
 
-void ParameterSet::allocate(DType dtype, std::int64_t lanes) {
+void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy) {
+  if (bf16_copy && dtype != DType::f32) throw InputError("parameters: a bf16 copy is of f32 values");
   dtype_ = dtype;
   lanes_ = lanes;
   values_ = make_flat();
+  if (bf16_copy) {
+    copy_ = memory_.empty({flat_size_}, DType::bf16);
+    std::memset(copy_.raw(), 0, copy_.bytes());
+  }
   if (lanes > 0) {
     gradients_ = memory_.empty({lanes, flat_size_}, dtype);
     std::memset(gradients_.raw(), 0, gradients_.bytes());
@@ -97,6 +102,34 @@ std::int64_t ParameterSet::count() const {
   std::int64_t n = 0;
   for (const ParameterInfo& p : parameters_) n += p.shape.size();
   return n;
+}
+
+Tensor ParameterSet::flat_values() const {
+  if (!copy_) return values_;
+  handed_out_ = true;
+  return Tensor(values_.raw(), values_.shape(), dtype_, &epoch_);
+}
+
+Tensor ParameterSet::weight(int parameter) const {
+  if (!copy_) return read(parameter);
+  const ParameterInfo& info = parameters_[static_cast<std::size_t>(parameter)];
+  if (handed_out_)
+    throw InputError(
+        concat("parameter ", info.name, ": its bf16 copy may be older than its value; refresh_copy() first"));
+  return view(copy_, info);
+}
+
+Tensor ParameterSet::stacked_weight(std::span<const int> parameters) const {
+  if (!copy_) return stacked_read(parameters);
+  weight(parameters.front());  // for its check
+  return stacked_view(copy_, parameters);
+}
+
+void ParameterSet::refresh_copy(Backend& backend) {
+  if (!handed_out_) return;
+  backend.round_to_bf16(values_, copy_);
+  handed_out_ = false;
+  ++epoch_;
 }
 
 Tensor ParameterSet::view(const Tensor& flat, const ParameterInfo& info) {

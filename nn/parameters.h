@@ -1,5 +1,6 @@
-// All learnable tensors of a network in one flat buffer, with a gradient buffer a lane beside it, and the buffers that
-// are not learnt. Everything has the name that checkpoints, fixtures and random streams use.
+// All learnable tensors of a network in one flat buffer, with a gradient buffer a lane beside it, a copy rounded to
+// bf16 where products read one, and the buffers that are not learnt. Everything has the name that checkpoints, fixtures
+// and random streams use.
 #pragma once
 
 #include <memory>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "core/arena.h"
+#include "core/backend.h"
 
 namespace normlab {
 
@@ -28,7 +30,8 @@ class ParameterSet {
   /// Declares a running statistic of `width` channels that starts at `initial`.
   int add_buffer(std::string name, std::int64_t width, double initial);
   /// Takes memory: `dtype` f32 or f64, `lanes` gradient buffers (0 for none). All zero, buffers at their start.
-  void allocate(DType dtype, std::int64_t lanes);
+  /// `bf16_copy`, for f32: a rounded copy of all values is kept for weight().
+  void allocate(DType dtype, std::int64_t lanes, bool bf16_copy = false);
 
   const std::vector<ParameterInfo>& parameters() const { return parameters_; }
   const std::vector<ParameterInfo>& buffers() const { return buffers_; }
@@ -38,10 +41,20 @@ class ParameterSet {
   /// Number of learnable values.
   std::int64_t count() const;
 
-  Tensor value(int parameter) const { return view(values_, parameters_[static_cast<std::size_t>(parameter)]); }
+  /// For anybody: may be written. With a bf16 copy, what was handed out here is stale (a Tensor that throws) from the
+  /// next step on, whose refresh_copy() takes over what was written.
+  Tensor value(int parameter) const { return view(flat_values(), parameters_[static_cast<std::size_t>(parameter)]); }
+  /// For the forward pass, which only reads.
+  Tensor read(int parameter) const { return view(values_, parameters_[static_cast<std::size_t>(parameter)]); }
+  /// The same for the weight of a product: the rounded copy where there is one. Throws InputError where values were
+  /// handed out since the copy was last made.
+  Tensor weight(int parameter) const;
+  /// Rounds all values again where any were handed out. Not while a step runs.
+  void refresh_copy(Backend& backend);
   Tensor buffer(int number) const { return view(buffer_values_, buffers_[static_cast<std::size_t>(number)]); }
-  /// Parameters of add_stacked() as one tensor: their first axes joined.
-  Tensor stacked_value(std::span<const int> parameters) const { return stacked_view(values_, parameters); }
+  /// Parameters of add_stacked() as one tensor, their first axes joined: read(), weight() and gradient() of them.
+  Tensor stacked_read(std::span<const int> parameters) const { return stacked_view(values_, parameters); }
+  Tensor stacked_weight(std::span<const int> parameters) const;
   Tensor stacked_gradient(std::int64_t lane, std::span<const int> parameters) const {
     return stacked_view(flat_lane(lane), parameters);
   }
@@ -60,7 +73,12 @@ class ParameterSet {
 
   /// The flat buffers, padding included (zero): [flat_size].
   std::int64_t flat_size() const { return flat_size_; }
-  Tensor flat_values() const { return values_; }
+  Tensor flat_values() const;
+  /// For the optimiser, which writes both: the values, and their rounded copy or an empty tensor.
+  struct Update {
+    Tensor values, copy;
+  };
+  Update update() { return {values_, copy_}; }
   Tensor flat_lane(std::int64_t lane) const;
   std::int64_t lanes() const { return lanes_; }
   DType dtype() const { return dtype_; }
@@ -76,8 +94,11 @@ class ParameterSet {
   Arena memory_;
   std::vector<ParameterInfo> parameters_, buffers_;
   std::vector<double> buffer_initial_;
-  Tensor values_, gradients_, buffer_values_;
   std::unique_ptr<std::uint8_t[]> written_;  // [lanes, parameters]
+  Tensor values_, gradients_, buffer_values_, copy_;
+  // Where a copy is kept: values handed out since it was made. Their tensors carry the epoch, which the next copy ends.
+  mutable bool handed_out_ = false;
+  std::uint64_t epoch_ = 1;
   std::int64_t flat_size_ = 0, buffer_size_ = 0, lanes_ = 0;
   DType dtype_ = DType::f32;
 };

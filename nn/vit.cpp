@@ -23,6 +23,7 @@ Gain layer_scale_of(ParameterSet& parameters, const std::string& name, const ViT
 
 AttentionBranch::AttentionBranch(ParameterSet& p, const std::string& block, const ViTConfig& c, std::int64_t index)
     : heads_(c.num_heads),
+      head_dim_(c.embed_dim / c.num_heads),
       dropout_(c.dropout),
       attention_dropout_(c.attention_dropout),
       drop_path_(c.drop_path_rate(index)),
@@ -76,6 +77,12 @@ bool AttentionBranch::ends_with_product(const Context& ctx) const {
          !ctx.drops(drop_path_);
 }
 
+void AttentionBranch::prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const {
+  qkv_.prepare(backend, images * tokens, dtype);
+  proj_.prepare(backend, images * tokens, dtype);
+  backend.prepare_attention({images, tokens, heads_, head_dim_, heads_ * head_dim_}, dtype);
+}
+
 MlpBranch::MlpBranch(ParameterSet& p, const std::string& block, const ViTConfig& c, std::int64_t index)
     : gelu_(form_of(c.gelu)),
       dropout_(c.dropout),
@@ -112,6 +119,10 @@ bool MlpBranch::ends_with_product(const Context& ctx) const {
   return out_.is_identity() && layer_scale_.is_identity() && !ctx.drops(dropout_) && !ctx.drops(drop_path_);
 }
 
+void MlpBranch::prepare(Backend& backend, std::int64_t rows, DType dtype) const {
+  for (const Linear* layer : {&fc1_, &fc2_}) layer->prepare(backend, rows, dtype);
+}
+
 ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {
   std::string problems;
   for (const ConfigProblem& problem : validate(c))
@@ -139,6 +150,15 @@ ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {
   pooled_ = Norm(p, "pooled", sites.pooled, c.embed_dim);
   if (c.rep_size > 0) rep_ = Linear(p, "rep", c.embed_dim, c.rep_size);
   head_ = Linear(p, "head", c.rep_size > 0 ? c.rep_size : c.embed_dim, c.num_classes);
+}
+
+void ViT::prepare(Backend& backend, std::int64_t images, DType dtype) const {
+  patch_embed_.prepare(backend, images * config_.patches(), dtype);
+  for (const Block& block : blocks_) {
+    block.attention.prepare(backend, images, config_.tokens(), dtype);
+    block.mlp.prepare(backend, images * config_.tokens(), dtype);
+  }
+  for (const Linear* layer : {&rep_, &head_}) layer->prepare(backend, images, dtype);
 }
 
 Var ViT::positions(const Context& ctx) const {

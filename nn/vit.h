@@ -14,11 +14,12 @@ class AttentionBranch {
  public:
   AttentionBranch(ParameterSet& parameters, const std::string& block, const ViTConfig& config, std::int64_t index);
   Var operator()(const Var& x, const Context& ctx) const;  // [B, N, D] to the same
+  void prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const;
 
  private:
   Var heads(const Var& h, const Context& ctx) const;  // [B, N, D], heads joined
   bool ends_with_product(const Context& ctx) const;   // nothing lies between the projection and the sum
-  std::int64_t heads_;
+  std::int64_t heads_, head_dim_;
   double dropout_, attention_dropout_, drop_path_;
   std::string drop_name_, weights_name_, path_name_;
   Norm pre_, query_, key_, value_, inner_, out_, post_;
@@ -32,6 +33,7 @@ class MlpBranch {
  public:
   MlpBranch(ParameterSet& parameters, const std::string& block, const ViTConfig& config, std::int64_t index);
   Var operator()(const Var& x, const Context& ctx) const;
+  void prepare(Backend& backend, std::int64_t rows, DType dtype) const;
 
  private:
   bool ends_with_product(const Context& ctx) const;
@@ -52,6 +54,8 @@ class ViT {
 
   /// images [B, H, W, C] to logits [B, num_classes].
   Var operator()(const Var& images, const Context& ctx) const;
+  /// Lets `backend` get ready for the products of a shard of `images`, so that no step has to.
+  void prepare(Backend& backend, std::int64_t images, DType dtype) const;
   const ViTConfig& config() const { return config_; }
 
  private:

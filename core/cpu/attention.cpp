@@ -168,7 +168,8 @@ void attention_gradients(AttentionDims d, const T* dy, const T* q, const T* k, c
 
 void CpuBackend::attention(AttentionDims d, Tensor q, Tensor k, Tensor v, Tensor keep, double rate, Tensor y,
                            Tensor lse) {
-  for_type("attention", q.dtype(), [&](auto type) {
+  if (q.dtype() == DType::bf16) return attention_bf16(d, q, k, v, keep, rate, y, lse);
+  for_param_type("attention", q.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     attention_forward<T>(d, q.data<T>(), k.data<T>(), v.data<T>(), keep.data<std::uint8_t>(), rate, y.data<T>(),
                          lse.data<Acc<T>>());
@@ -177,7 +178,8 @@ void CpuBackend::attention(AttentionDims d, Tensor q, Tensor k, Tensor v, Tensor
 
 void CpuBackend::attention_backward(AttentionDims d, Tensor dy, Tensor q, Tensor k, Tensor v, Tensor keep, double rate,
                                     Tensor y, Tensor lse, Gradient dq, Gradient dk, Gradient dv) {
-  for_type("attention", q.dtype(), [&](auto type) {
+  if (q.dtype() == DType::bf16) return attention_bf16_backward(d, dy, q, k, v, keep, rate, y, lse, dq, dk, dv);
+  for_param_type("attention", q.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     attention_gradients<T>(d, dy.data<T>(), q.data<T>(), k.data<T>(), v.data<T>(), keep.data<std::uint8_t>(), rate,
                            y.data<T>(), lse.data<Acc<T>>(), dq, dk, dv);

@@ -39,7 +39,8 @@ void clear_environment() {
   std::vector<std::string> names;
   for (char** e = environ; *e; ++e) {
     const std::string_view entry = *e;
-    if (entry.starts_with("OPENBLAS_") || entry.starts_with("GOTO_NUM_THREADS="))
+    if (entry.starts_with("OPENBLAS_") || entry.starts_with("ONEDNN_") || entry.starts_with("DNNL_") ||
+        entry.starts_with("GOTO_NUM_THREADS="))
       names.emplace_back(entry.substr(0, entry.find('=')));
   }
   for (const std::string& name : names) unsetenv(name.c_str());

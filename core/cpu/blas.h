@@ -1,5 +1,6 @@
 // The one door to OpenBLAS. It is opened at run time, after inherited OPENBLAS_* variables are cleared: a shell may
-// carry a core type that halves the speed, and the library reads them once, when it is loaded.
+// carry a core type that halves the speed, and the library reads them once, when it is loaded. oneDNN's variables go
+// with them.
 #pragma once
 
 #include <cstdint>

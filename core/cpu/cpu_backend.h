@@ -8,7 +8,11 @@ namespace normlab {
 
 class CpuBackend final : public Backend {
  public:
+  explicit CpuBackend(Bf16Products bf16_products) : bf16_products_(bf16_products) {}
   std::string name() const override;
+  Backend& with_bf16(Bf16Products) override;
+  void prepare_linear(LinearDims, DType, bool b) override;
+  void prepare_attention(AttentionDims, DType) override;
   void linear(LinearDims, Tensor x, Tensor w, Tensor b, Tensor y) override;
   void linear_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) override;
   void linear_add(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) override;
@@ -74,6 +78,21 @@ class CpuBackend final : public Backend {
   void adamw(AdamWSettings, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m,
              Tensor v) override;
   void sgd(SgdSettings, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m) override;
+  void round_to_bf16(Tensor p, Tensor to) override;
+
+ private:
+  // linear_bf16.cpp and attention_bf16.cpp: the same for bf16 activations.
+  void linear_bf16(LinearDims, Tensor x, Tensor w, Tensor b, Tensor y);
+  void linear_bf16_backward(LinearDims, const bf16* dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db);
+  void linear_add_bf16(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y);
+  void linear_gelu_bf16(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y);
+  void linear_gelu_bf16_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dx, Gradient dw,
+                                 Gradient db);
+  void attention_bf16(AttentionDims, Tensor q, Tensor k, Tensor v, Tensor keep, double rate, Tensor y, Tensor lse);
+  void attention_bf16_backward(AttentionDims, Tensor dy, Tensor q, Tensor k, Tensor v, Tensor keep, double rate,
+                               Tensor y, Tensor lse, Gradient dq, Gradient dk, Gradient dv);
+
+  const Bf16Products bf16_products_;
 };
 
 }  // namespace normlab

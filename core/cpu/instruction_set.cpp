@@ -1,5 +1,8 @@
 #include "core/cpu/instruction_set.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <unistd.h>
 
 #include <cstring>
@@ -93,6 +96,9 @@ NORMLAB_BASELINE bool cpu_has(const char* name) {
   NORMLAB_TRY("avx512dq");
   NORMLAB_TRY("avx512vbmi2");
   NORMLAB_TRY("avx512bf16");
+  // Not a name of the builtin with every compiler: leaf 7, EDX bit 22.
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (std::strcmp(name, "amx-bf16") == 0) return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & (1u << 22));
 #undef NORMLAB_TRY
 #endif
   return false;

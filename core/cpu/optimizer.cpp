@@ -58,4 +58,10 @@ void CpuBackend::sgd(SgdSettings s, const StepState* state, Tensor gradient, Ten
   });
 }
 
+void CpuBackend::round_to_bf16(Tensor p, Tensor to) {
+  const float* from = p.data<float>();
+  bf16* out = to.data<bf16>();
+  for (std::int64_t i = 0, n = p.size(); i < n; ++i) out[i] = bf16(from[i]);
+}
+
 }  // namespace normlab

@@ -20,18 +20,18 @@ Floats polynomial(const float (&coefficients)[kTerms], Floats x) {
   return sum;
 }
 
-/// exp(z) for z <= 0 within 2 ulp; below -87, where the result is no normal number, exp(-87). exp(z) = 2^n exp(r), |r|
+/// exp(z) for z <= 0 within 2 ulp; 0 below -87, where the result is no normal number. exp(z) = 2^n exp(r), |r|
 /// <= log(2) / 2, by a polynomial fitted for the smallest largest relative error, 2e-9. NaN stays NaN.
 inline Floats exp_nonpositive(Floats z) {
   constexpr float kExp[] = {1.0000000005546081f,   1.0000000363447388f, 0.4999999207505481f,   0.1666642007204989f,
                             0.041668226196695496f, 0.0083748240550985f, 0.0013836835332179769f};
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: what is added to it is rounded to an integer in its low bits
   constexpr float kLog2Upper = 0.693145751953125f, kLog2Lower = 1.42860682030941723e-6f;
-  z = z < -87.0f ? Floats{} - 87.0f : z;
   const Floats shifted = z * 1.44269504088896341f + kRound, n = shifted - kRound;
   const Floats r = (z - n * kLog2Upper) - n * kLog2Lower;
   // A product and not a sum of bits: NaN stays NaN.
-  return polynomial(kExp, r) * std::bit_cast<Floats>((std::bit_cast<Ints>(shifted) << 23) + 0x3f800000);
+  const Floats value = polynomial(kExp, r) * std::bit_cast<Floats>((std::bit_cast<Ints>(shifted) << 23) + 0x3f800000);
+  return z < -87.0f ? Floats{} : value;
 }
 
 }  // namespace normlab::cpu

@@ -27,7 +27,8 @@ struct BenchStep {
     if (depth > 0) s.depth = depth;
     const ViTConfig config = bench_model(s, placement);
     EngineSettings settings;
-    settings.dtype = precision == "bf16" ? DType::bf16 : DType::f32;
+    settings.dtype = precision == "fp32" ? DType::f32 : DType::bf16;
+    settings.bf16_products = precision == "bf16_emulated" ? Bf16Products::emulated : Bf16Products::native;
     settings.max_batch = s.batch;
     settings.images_per_shard = images_per_shard;
     BenchEngine bench(config, settings, threads);
@@ -84,7 +85,7 @@ void add_bench_step(CLI::App& bench, Action& action) {
       ->check(CLI::IsMember(bench_shape_names()))
       ->capture_default_str();
   command.add_option("--precision", step->precision, "of activations")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->check(CLI::IsMember({"fp32", "bf16", "bf16_emulated"}))
       ->capture_default_str();
   command.add_option("--placement", step->placement, "a named row")->capture_default_str();
   command.add_option("--threads", step->threads, "cores")->check(CLI::Range(1, 1024))->capture_default_str();

@@ -26,7 +26,7 @@ int print_plan(const DescriptorOptions& options) {
       const ViTConfig& model = trial.config.model;
       const ModelCost cost = model_cost(model);
       const ShardPlan shards = plan_shards(model, trial.config.train.batch_size, cost.parameters,
-                                           trial.config.train.precision == Precision::bf16 ? 2 : 4);
+                                           std::int64_t(size_of(dtype_of(trial.config.train.precision))));
       fmt::print("{}\n  {} parameters, {} macs an image, {} flops; {} shards of {} images in {} lanes{}\n", name,
                  cost.parameters, cost.macs, 2 * cost.macs, shards.shards, shards.images, shards.lanes,
                  shards.lockstep ? ", in lockstep" : "");

@@ -63,7 +63,7 @@ constexpr auto words_of() {
   else if constexpr (std::is_same_v<E, LossName>)
     return std::array{"softmax"sv, "sigmoid"sv};
   else if constexpr (std::is_same_v<E, Precision>)
-    return std::array{"fp32"sv, "bf16"sv};
+    return std::array{"fp32"sv, "bf16"sv, "bf16_emulated"sv};
 }
 
 template <class E>
@@ -184,7 +184,10 @@ constexpr auto fields() {
         field("loss", &T::loss, "cross-entropy over a softmax, or a sigmoid a class"),
         field("label_smoothing", &T::label_smoothing, "spread over all classes", kRate),
         field("augment", &T::augment, "done to every training image"),
-        field("precision", &T::precision, "of activations and products"),
+        field("precision", &T::precision,
+              "of activations and products; weights are kept in float. bf16 needs a CPU (or GPU) with instructions for "
+              "it; "
+              "bf16_emulated rounds at the same places on every CPU, slowly"),
         field("eval_every_epochs", &T::eval_every_epochs, "0: only at the end", kNotNegative)};
   else if constexpr (std::is_same_v<T, TrialConfig>)
     return std::tuple{field("dataset", &T::dataset, "a name, or an object"), field("model", &T::model, "the network"),

@@ -254,7 +254,10 @@ RunSummary run_experiment(const Experiment& experiment, const RunOptions& option
     if (!store.finished(experiment.trials[t].id)) pending.push_back(t);
   summary.done_before = summary.trials - pending.size();
   if (pending.empty()) return summary;
-  cpu_backend();  // loads OpenBLAS once, for all workers, or says here what is wrong with it
+  Backend& cpu = cpu_backend();  // loads OpenBLAS once, for all workers, or says here what is wrong with it
+  for (const std::size_t t : pending)
+    if (const Precision p = experiment.trials[t].config.train.precision; p != Precision::fp32)
+      cpu.with_bf16(bf16_products_of(p));  // and here that the CPU lacks the instructions
   const DataSets data = load_data(experiment, store, pending, options);
   catch_stop_signals();
   Dispatcher(experiment, store, data, std::move(pending), options, summary).run();

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 
+#include "core/cpu/bf16_products.h"
 #include "core/cpu/blas.h"
 #include "core/cpu/vector_math.h"
 #include "experiments/descriptor/sha256.h"
@@ -110,8 +111,8 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
 
 const std::string& bits_identity() {
   static const std::string identity = [] {
-    return fmt::format("binary {} | OpenBLAS {} | {} | arithmetic {}",
-                       sha256_hex(read_file("/proc/self/exe")).substr(0, 16), blas_info().config,
+    return fmt::format("binary {} | OpenBLAS {} | oneDNN {} | {} | arithmetic {}",
+                       sha256_hex(read_file("/proc/self/exe")).substr(0, 16), blas_info().config, onednn_info(),
                        cpu::vector_math_kind(), kArithmetic);
   }();
   return identity;

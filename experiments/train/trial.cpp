@@ -25,7 +25,8 @@ constexpr std::int64_t kEvaluationImages = 512;  // made at a time
 EngineSettings engine_settings(const TrialConfig& c) {
   const TrainConfig& t = c.train;
   EngineSettings s;
-  s.dtype = t.precision == Precision::bf16 ? DType::bf16 : DType::f32;
+  s.dtype = dtype_of(t.precision);
+  s.bf16_products = bf16_products_of(t.precision);
   s.loss = t.loss == LossName::softmax ? LossKind::softmax : LossKind::sigmoid;
   s.label_smoothing = t.label_smoothing;
   s.max_batch = t.batch_size;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "autograd/grad_check.h"
+#include "tests/core/cpu/bf16_choice.h"
 
 using namespace normlab;
 
@@ -206,7 +207,7 @@ TEST_CASE("ops: wrong shapes are refused with op, argument and both shapes") {
 
 TEST_CASE("ops: a step in bf16 follows the one in float within its precision") {
   Arena arena, memory;
-  Tape tape(cpu_backend(), arena);
+  Tape tape(cpu_backend().with_bf16(best_bf16()), arena);
   const auto run = [&](DType dtype) {
     const Var x = tape.input(randn(memory, {2, 5, 16}, dtype, 1), true);
     const Var w = tape.input(randn(memory, {16, 16}, DType::f32, 2, 0.25), true),

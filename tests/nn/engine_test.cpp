@@ -9,6 +9,7 @@
 
 #include "core/random.h"
 #include "nn/init.h"
+#include "tests/core/cpu/bf16_choice.h"
 
 using namespace normlab;
 
@@ -67,10 +68,11 @@ struct Outcome {
 };
 
 Outcome train(const ViTConfig& c, int threads, int steps, std::int64_t images_per_shard, DType dtype = DType::f32,
-              std::int64_t batch = 13) {
+              std::int64_t batch = 13, Bf16Products bf16_products = best_bf16()) {
   ShardPool pool(threads);
   EngineSettings settings;
   settings.dtype = dtype;
+  settings.bf16_products = bf16_products;
   settings.max_batch = batch;
   settings.images_per_shard = images_per_shard;
   Engine engine(cpu_backend(), pool, c, settings);
@@ -149,7 +151,10 @@ TEST_CASE("engine: equal bits for 1, 2, 3 and 7 threads, dropout and batch norm 
       CHECK(train(c, threads, 4, 2) == one);
     }
   }
-  CHECK(train(small_vit("bn"), 1, 2, 2, DType::bf16) == train(small_vit("bn"), 3, 2, 2, DType::bf16));
+  for (const char* placement : {"bn", "pre_pre"})
+    for (const Bf16Products how : {best_bf16(), Bf16Products::emulated})
+      CHECK(train(small_vit(placement), 1, 3, 2, DType::bf16, 13, how) ==
+            train(small_vit(placement), 3, 3, 2, DType::bf16, 13, how));
 }
 
 TEST_CASE("engine: the cut into shards changes nothing but rounding, and batch statistics not even that") {

@@ -23,7 +23,7 @@ TEST_CASE("parameters: stacked ones are one tensor, without a gap whatever their
   const int after = set.add("after", {2});
   set.allocate(DType::f64, 2);
   for (int i = 0; i < 3; ++i) std::fill_n(set.value(ids[std::size_t(i)]).data<double>(), 9, double(i + 1));
-  const Tensor all = set.stacked_value(ids);
+  const Tensor all = set.stacked_read(ids);
   CHECK(all.shape() == Shape{9, 3});
   for (std::int64_t i = 0; i < 27; ++i) CHECK(all.data<double>()[i] == double(i / 9 + 1));
   set.stacked_gradient(1, ids).data<double>()[26] = 7;

@@ -36,6 +36,24 @@ TEST_CASE("gelu: the erf form in float keeps its digits, the lower tail included
   CHECK(rise < 2.5e-7);
 }
 
+TEST_CASE("gelu: the tanh form, and both far out") {
+  for (float v = -9; v < 9; v += 0.0137f) {
+    float y = 0, slope = 0;
+    gelu_values(GeluForm::tanh, 1, &v, &y, &slope);
+    const double x = v, root = std::sqrt(2 / M_PI), t = std::tanh(root * (x + 0.044715 * x * x * x));
+    CHECK(std::abs(double(y) - 0.5 * x * (1 + t)) <= 5e-7 * std::max(1.0, std::abs(x)));
+    const double rise = 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x);
+    CHECK(std::abs(double(slope) - rise) <= 5e-6);
+  }
+  for (const GeluForm form : {GeluForm::erf, GeluForm::tanh}) {
+    const float far[] = {1e12f, -1e12f};
+    float y[2], slope[2];
+    gelu_values(form, 2, far, y, slope);
+    CHECK(y[0] == 1e12f);
+    CHECK(std::abs(y[1]) < 1e-20f);
+  }
+}
+
 TEST_CASE("gelu: a value does not depend on its place, and in place or without slope it is the same") {
   std::vector<float> x, y(37), slope(37);
   for (int i = 0; i < 37; ++i) x.push_back(float(i) * 0.31f - 5.0f);

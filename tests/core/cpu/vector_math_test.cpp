@@ -209,7 +209,7 @@ TEST_CASE("vector_exp: in registers, within 2 ulp down to the smallest normal nu
         worst, std::abs(double(x[0]) - expected) / (std::nextafter(float(expected), 2.0f) - double(float(expected))));
   }
   CHECK(worst < 2);
-  CHECK(exp_nonpositive(Floats{} - 1000.0f)[0] < 2e-38f);
-  CHECK(exp_nonpositive(Floats{} - std::numeric_limits<float>::infinity())[0] < 2e-38f);
+  CHECK(exp_nonpositive(Floats{} - 1000.0f)[0] == 0);
+  CHECK(exp_nonpositive(Floats{} - std::numeric_limits<float>::infinity())[0] == 0);
   CHECK(std::isnan(exp_nonpositive(Floats{} + std::bit_cast<float>(0x7fc00001))[0]));
 }

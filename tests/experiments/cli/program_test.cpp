@@ -7,6 +7,7 @@
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/store.h"
 #include "experiments/weights/safetensors.h"
+#include "tests/core/cpu/bf16_choice.h"
 
 using namespace normlab;
 namespace fs = std::filesystem;
@@ -95,10 +96,11 @@ namespace {
 
 /// Kills a sweep of two workers `rounds` times at random moments, lets it end, and compares it with one that was left
 /// alone.
-void kill_and_resume(int rounds, unsigned seed) {
+void kill_and_resume(int rounds, unsigned seed, const std::string& precision = "fp32") {
   const TemporaryFolder folder;
   const std::string file = write(folder, "small.json", kSmall) +
-                           " --set train.epochs=12 --set 'checkpoint={\"steps\": 3, \"seconds\": 1000}'";
+                           " --set train.epochs=12 --set train.precision=" + precision +
+                           " --set 'checkpoint={\"steps\": 3, \"seconds\": 1000}'";
   REQUIRE(run_program(folder, "run " + file + " --out " + in(folder, "whole")).code == 0);
   const std::string arguments = "run " + file + " --out " + in(folder, "killed") + " --workers 2";
   std::srand(seed);
@@ -121,6 +123,10 @@ void kill_and_resume(int rounds, unsigned seed) {
 
 TEST_CASE("program: killed at random moments and resumed, it ends with the same weights and metrics to the bit") {
   kill_and_resume(8, 17);
+}
+
+TEST_CASE("program: killed and resumed in bf16, whose rounded weights are not in a checkpoint") {
+  kill_and_resume(3, 23, has_native_bf16() ? "bf16" : "bf16_emulated");
 }
 
 TEST_CASE("program: the same for ten sweeps" * doctest::skip()) {  // make test-long
@@ -214,6 +220,7 @@ TEST_CASE("program: bad input says what, where and what to do, exits with 2 or 3
       {"\"patch_size\": 8", "\"patch_size\": 5", "/model/patch_size"},
       {"\"batch_size\": 20", "\"batch_size\": 0", "/train/batch_size"},
       {"\"batch_size\": 20", "\"batch_size\": \"many\"", "/train/batch_size"},
+      {"\"batch_size\": 20", "\"batch_size\": 20, \"precision\": \"bf16_emulate\"", "\"bf16_emulated\"?"},
       {"\"epochs\": 4", "\"epochs\": 4, \"optimizer\": {\"lr\": -1}", "/train/optimizer/lr"},
       {"\"crop_padding\": 2", "\"flip\": true", "/train/augment/flip: a flip turns one class of shapes into another"},
       {"\"seeds\": 2", "\"seeds\": 2, \"seeds\": 3", "/seeds"},
@@ -334,4 +341,8 @@ TEST_CASE("program: bench prints what was measured") {
   CHECK_MESSAGE(sized.out.find("\"publishable\": false") != std::string::npos, sized.out);  // 1000 threads
   CHECK(sized.out.find("1000 threads on") != std::string::npos);
   CHECK(run_program(folder, "bench step --batch 0").code == 2);
+  const Finished emulated =
+      run_program(folder, "bench step --shape micro --seconds 0.1 --precision bf16_emulated --format json");
+  CHECK_MESSAGE(emulated.code == 0, emulated.err);
+  CHECK(emulated.out.find("\"precision\": \"bf16_emulated\"") != std::string::npos);
 }

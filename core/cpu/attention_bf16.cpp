@@ -1,0 +1,174 @@
+// Attention on bf16 activations: scores and softmax in float, the weights rounded for their product with the values. A
+// few heads at a time, as many as keep their [N, N] scores in the second-level cache, are gathered, multiplied in one
+// call a product and spread again.
+#include "core/cpu/bf16_math.h"
+#include "core/cpu/bf16_products.h"
+#include "core/cpu/kernel.h"
+
+namespace normlab {
+using namespace cpu;
+namespace {
+
+constexpr std::int64_t kScoreBytes = 192 << 10;  // a constant: the cut into groups must not depend on the machine
+
+/// Heads of one call: the largest divisor of the number of heads whose float scores fit.
+std::int64_t heads_at_once(AttentionDims d) {
+  std::int64_t g = std::clamp<std::int64_t>(kScoreBytes / (d.tokens * d.tokens * 4), 1, d.heads);
+  while (d.heads % g != 0) --g;
+  return g;
+}
+
+/// scores [g, N, N] = a b^T of [g, N, d] each.
+Bf16Product scores_product(AttentionDims d) {
+  return {.m = d.tokens, .n = d.tokens, .k = d.head_dim, .batch = heads_at_once(d), .transpose_b = true};
+}
+/// [g, N, d] = weights b, or weights^T b.
+Bf16Product values_product(AttentionDims d, bool transpose) {
+  return {.m = d.tokens, .n = d.head_dim, .k = d.tokens, .batch = heads_at_once(d), .transpose_a = transpose};
+}
+
+/// A group of heads of one image out of [B, N, H d], where it begins and how it lies in scratch.
+struct Heads {
+  AttentionDims dims;
+  std::int64_t count;
+
+  const bf16* gather(const bf16* x, std::int64_t stride, bf16* to) const {
+    for (std::int64_t h = 0; h < count; ++h)
+      for (std::int64_t n = 0; n < dims.tokens; ++n)
+        std::memcpy(to + (h * dims.tokens + n) * dims.head_dim, x + n * stride + h * dims.head_dim,
+                    static_cast<std::size_t>(dims.head_dim) * sizeof(bf16));
+    return to;
+  }
+  void spread(const float* x, std::int64_t stride, bf16* to, bool add) const {
+    for (std::int64_t h = 0; h < count; ++h)
+      for (std::int64_t n = 0; n < dims.tokens; ++n) {
+        const float* from = x + (h * dims.tokens + n) * dims.head_dim;
+        bf16* out = to + n * stride + h * dims.head_dim;
+        if (add)
+          for (std::int64_t c = 0; c < dims.head_dim; ++c) out[c] = bf16(float(out[c]) + from[c]);
+        else
+          for (std::int64_t c = 0; c < dims.head_dim; ++c) out[c] = bf16(from[c]);
+      }
+  }
+};
+
+/// One row: p = softmax(scale s), rounded, dropped where `keep` says so; returns its log-sum-exp. s is overwritten.
+float softmax_row(std::int64_t n, float scale, float* s, const std::uint8_t* keep, float inverse_keep, bf16* p) {
+  float top = s[0];
+#pragma omp simd reduction(max : top)
+  for (std::int64_t j = 1; j < n; ++j) top = std::max(top, s[j]);
+  float total = 0.0f;
+#pragma omp simd reduction(+ : total)
+  for (std::int64_t j = 0; j < n; ++j) {
+    const float e = quick_exp(scale * (s[j] - top));
+    s[j] = e;
+    total += e;
+  }
+  const float inverse = (keep ? inverse_keep : 1.0f) / total;
+  if (keep)
+    for (std::int64_t j = 0; j < n; ++j) p[j] = bf16(keep[j] ? s[j] * inverse : 0.0f);
+  else
+    for (std::int64_t j = 0; j < n; ++j) p[j] = bf16(s[j] * inverse);
+  return scale * top + std::log(total);
+}
+
+float scale_of(AttentionDims d) { return float(1 / std::sqrt(double(d.head_dim))); }
+
+}  // namespace
+
+void CpuBackend::prepare_attention(AttentionDims d, DType dtype) {
+  if (dtype != DType::bf16 || bf16_products_ == Bf16Products::emulated) return;
+  bf16_prepare(scores_product(d));
+  for (const bool transpose : {false, true}) bf16_prepare(values_product(d, transpose));
+}
+
+void CpuBackend::attention_bf16(AttentionDims d, Tensor q, Tensor k, Tensor v, Tensor keep, double rate, Tensor y,
+                                Tensor lse) {
+  const std::int64_t N = d.tokens, g = heads_at_once(d), side = g * N * d.head_dim, square = g * N * N;
+  const Heads heads{d, g};
+  const float scale = scale_of(d), inverse_keep = float(1 / (1 - rate));
+  const std::uint8_t* mask = keep.data<std::uint8_t>();
+  float* s = scratch<float>(Slot::a, square + side);
+  float* sums = s + square;
+  bf16* a = scratch<bf16>(Slot::b, 2 * side + square);
+  bf16 *b = a + side, *p = b + side;
+  for (std::int64_t image = 0; image < d.batch; ++image)
+    for (std::int64_t h = 0; h < d.heads; h += g) {
+      const std::int64_t at = image * N * d.width() + h * d.head_dim, in = image * N * d.stride + h * d.head_dim,
+                         row = (image * d.heads + h) * N;
+      bf16_product(bf16_products_, scores_product(d), heads.gather(q.data<bf16>() + in, d.stride, a),
+                   heads.gather(k.data<bf16>() + in, d.stride, b), nullptr, s);
+      float* head_lse = lse.data<float>() + row;
+      for (std::int64_t i = 0; i < g * N; ++i)
+        head_lse[i] = softmax_row(N, scale, s + i * N, mask ? mask + (row + i) * N : nullptr, inverse_keep, p + i * N);
+      bf16_product(bf16_products_, values_product(d, false), p, heads.gather(v.data<bf16>() + in, d.stride, a), nullptr,
+                   sums);
+      heads.spread(sums, d.width(), y.data<bf16>() + at, false);
+    }
+}
+
+/// With P the weights, M = keep / (1 - rate) and dP = (dy v^T) M:  dv = (P M)^T dy,  dS = P (dP - rowsum(dP P)),
+/// dq = dS k / sqrt(d),  dk = dS^T q / sqrt(d). The row sums equal dy . y. P M and dS / sqrt(d) are rounded.
+void CpuBackend::attention_bf16_backward(AttentionDims d, Tensor dy, Tensor q, Tensor k, Tensor v, Tensor keep,
+                                         double rate, Tensor y, Tensor lse, Gradient dq, Gradient dk, Gradient dv) {
+  const std::int64_t N = d.tokens, g = heads_at_once(d), side = g * N * d.head_dim, square = g * N * N;
+  const Heads heads{d, g};
+  const float scale = scale_of(d), inverse_keep = float(1 / (1 - rate));
+  const std::uint8_t* mask = keep.data<std::uint8_t>();
+  float* p = scratch<float>(Slot::a, 2 * square + side);
+  float *dp = p + square, *sums = dp + square;
+  bf16* qs = scratch<bf16>(Slot::b, 4 * side + square);
+  bf16 *ks = qs + side, *vs = ks + side, *gs = vs + side, *narrow = gs + side;
+  for (std::int64_t image = 0; image < d.batch; ++image)
+    for (std::int64_t h = 0; h < d.heads; h += g) {
+      const std::int64_t at = image * N * d.width() + h * d.head_dim, in = image * N * d.stride + h * d.head_dim,
+                         row = (image * d.heads + h) * N;
+      heads.gather(q.data<bf16>() + in, d.stride, qs);
+      heads.gather(k.data<bf16>() + in, d.stride, ks);
+      heads.gather(v.data<bf16>() + in, d.stride, vs);
+      heads.gather(dy.data<bf16>() + at, d.width(), gs);
+      bf16_product(bf16_products_, scores_product(d), qs, ks, nullptr, p);
+      const float* head_lse = lse.data<float>() + row;
+      for (std::int64_t i = 0; i < g * N; ++i) {
+        float* pr = p + i * N;
+        bf16* out = narrow + i * N;
+        for (std::int64_t j = 0; j < N; ++j) pr[j] = quick_exp(scale * pr[j] - head_lse[i]);
+        if (!dv) continue;
+        const std::uint8_t* kept = mask ? mask + (row + i) * N : nullptr;
+        if (kept)
+          for (std::int64_t j = 0; j < N; ++j) out[j] = bf16(kept[j] ? pr[j] * inverse_keep : 0.0f);
+        else
+          for (std::int64_t j = 0; j < N; ++j) out[j] = bf16(pr[j]);
+      }
+      if (dv) {
+        bf16_product(bf16_products_, values_product(d, true), narrow, gs, nullptr, sums);
+        heads.spread(sums, d.stride, dv.to.data<bf16>() + in, adds(dv));
+      }
+      if (!dq && !dk) continue;
+      bf16_product(bf16_products_, scores_product(d), gs, vs, nullptr, dp);
+      const bf16 *up = dy.data<bf16>() + at, *result = y.data<bf16>() + at;
+      for (std::int64_t i = 0; i < g * N; ++i) {
+        const std::int64_t from = i % N * d.width() + i / N * d.head_dim;
+        const float inner =
+            sum<float>(d.head_dim, [&](auto c) { return float(up[from + c]) * float(result[from + c]); });
+        const float *pr = p + i * N, *dr = dp + i * N;
+        const std::uint8_t* kept = mask ? mask + (row + i) * N : nullptr;
+        bf16* out = narrow + i * N;
+        if (kept)
+          for (std::int64_t j = 0; j < N; ++j)
+            out[j] = bf16(scale * pr[j] * ((kept[j] ? dr[j] * inverse_keep : 0.0f) - inner));
+        else
+          for (std::int64_t j = 0; j < N; ++j) out[j] = bf16(scale * pr[j] * (dr[j] - inner));
+      }
+      if (dq) {
+        bf16_product(bf16_products_, values_product(d, false), narrow, ks, nullptr, sums);
+        heads.spread(sums, d.stride, dq.to.data<bf16>() + in, adds(dq));
+      }
+      if (dk) {
+        bf16_product(bf16_products_, values_product(d, true), narrow, qs, nullptr, sums);
+        heads.spread(sums, d.stride, dk.to.data<bf16>() + in, adds(dk));
+      }
+    }
+}
+
+}  // namespace normlab

@@ -1,0 +1,257 @@
+#include "core/cpu/bf16_products.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <vector>
+
+#include "core/cpu/blas.h"
+#include "core/error.h"
+
+namespace normlab {
+namespace {
+
+struct Sizes {  // of the matrices as stored
+  std::int64_t a_rows, a_cols, b_rows, b_cols, lda, ldb, ldc;
+  explicit Sizes(const Bf16Product& p)
+      : a_rows(p.transpose_a ? p.k : p.m),
+        a_cols(p.transpose_a ? p.m : p.k),
+        b_rows(p.transpose_b ? p.n : p.k),
+        b_cols(p.transpose_b ? p.k : p.n),
+        lda(p.lda ? p.lda : a_cols),
+        ldb(p.ldb ? p.ldb : b_cols),
+        ldc(p.ldc ? p.ldc : p.n) {}
+};
+
+dnnl::engine& engine() {
+  static auto& instance = *new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return instance;
+}
+
+/// What oneDNN made for one product. Immutable, so that all threads may execute it.
+struct Primitive {
+  Bf16Product product;
+  std::size_t number;
+  dnnl::memory::desc a, b, bias, c, scratchpad;
+  dnnl::matmul matmul;
+  Primitive* next = nullptr;
+};
+
+/// op(X) [batch, rows, cols] of a matrix stored with rows `stride` apart, transposed or not.
+dnnl::memory::desc describe(std::int64_t batch, std::int64_t rows, std::int64_t cols, bool transposed,
+                            std::int64_t stride, DType dtype) {
+  const auto type = dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+  const std::int64_t by_row = transposed ? 1 : stride, by_col = transposed ? stride : 1;
+  if (batch == 1) return {{rows, cols}, type, dnnl::memory::dims{by_row, by_col}};
+  return {{batch, rows, cols}, type, dnnl::memory::dims{(transposed ? cols : rows) * stride, by_row, by_col}};
+}
+
+dnnl::matmul::primitive_desc choose(const Primitive& p, const dnnl::primitive_attr& attributes) {
+#if DNNL_VERSION_MAJOR >= 3
+  if (p.product.bias) return {engine(), p.a, p.b, p.bias, p.c, attributes};
+  return {engine(), p.a, p.b, p.c, attributes};
+#else
+  if (p.product.bias) return {dnnl::matmul::desc(p.a, p.b, p.bias, p.c), attributes, engine()};
+  return {dnnl::matmul::desc(p.a, p.b, p.c), attributes, engine()};
+#endif
+}
+
+std::unique_ptr<Primitive> make(const Bf16Product& product, std::size_t number) {
+  const Sizes s(product);
+  auto p = std::make_unique<Primitive>();
+  p->product = product;
+  p->number = number;
+  p->a = describe(product.batch, product.m, product.k, product.transpose_a, s.lda, DType::bf16);
+  p->b = describe(product.batch, product.k, product.n, product.transpose_b, s.ldb, DType::bf16);
+  p->c = describe(product.batch, product.m, product.n, false, s.ldc, product.to);
+  if (product.bias)
+    p->bias = dnnl::memory::desc({1, product.n}, dnnl::memory::data_type::f32, dnnl::memory::dims{product.n, 1});
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (product.add) {
+    dnnl::post_ops after;
+    after.append_sum(1.0f);
+    attributes.set_post_ops(after);
+  }
+  try {
+    const dnnl::matmul::primitive_desc chosen = choose(*p, attributes);
+    p->scratchpad = chosen.scratchpad_desc();
+    p->matmul = dnnl::matmul(chosen);
+  } catch (const dnnl::error& error) {
+    throw EnvironmentError(concat("oneDNN ", onednn_info(), " has no bf16 product of [", product.m, ", ", product.k,
+                                  "] and [", product.k, ", ", product.n, "] on this CPU (", error.what(),
+                                  "); \"bf16_emulated\" does without"));
+  }
+  return p;
+}
+
+/// All primitives of the process by product. Read without a lock; never emptied.
+class Primitives {
+ public:
+  const Primitive& find(const Bf16Product& product) {
+    std::atomic<Primitive*>& bucket = buckets_[hash(product) % buckets_.size()];
+    for (Primitive* p = bucket.load(std::memory_order_acquire); p; p = p->next)
+      if (p->product == product) return *p;
+    const std::lock_guard lock(mutex_);
+    for (Primitive* p = bucket.load(std::memory_order_relaxed); p; p = p->next)
+      if (p->product == product) return *p;  // another thread was faster
+    std::unique_ptr<Primitive> made = make(product, made_.load(std::memory_order_relaxed));
+    made->next = bucket.load(std::memory_order_relaxed);
+    bucket.store(made.get(), std::memory_order_release);
+    ++made_;
+    return *made.release();
+  }
+  std::size_t made() const { return made_; }
+
+ private:
+  static std::size_t hash(const Bf16Product& p) {
+    std::uint64_t h = 0;
+    for (const std::int64_t value : {p.m, p.n, p.k, p.batch, p.lda, p.ldb, p.ldc, std::int64_t(p.transpose_a),
+                                     std::int64_t(p.transpose_b), std::int64_t(p.to), std::int64_t(p.add)})
+      h = (h ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15u;
+    return static_cast<std::size_t>(h >> 32);
+  }
+  std::array<std::atomic<Primitive*>, 1024> buckets_{};
+  std::atomic<std::size_t> made_{0};
+  std::mutex mutex_;
+};
+Primitives& primitives() {
+  static auto& instance = *new Primitives;
+  return instance;
+}
+
+/// oneDNN must not start a team of threads for one product: they run side by side already, and the number of threads
+/// would decide sums. Chosen when a primitive is made, and again when it runs.
+void one_thread() {
+  using SetThreads = void (*)(int);
+  static const auto set = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  if (set) set(1);
+}
+
+/// oneDNN's views of the operands of one primitive; a thread points its own at the data of each call.
+struct Operands {
+  dnnl::memory a, b, bias, c, scratchpad;
+  std::array<dnnl_exec_arg_t, 5> list{};
+  int count = 0;
+  explicit Operands(const Primitive& p) {
+    const auto add = [&](int role, dnnl::memory& memory, const dnnl::memory::desc& desc) {
+      memory = dnnl::memory(desc, engine(), nullptr);
+      list[static_cast<std::size_t>(count++)] = {role, memory.get()};
+    };
+    add(DNNL_ARG_SRC, a, p.a);
+    add(DNNL_ARG_WEIGHTS, b, p.b);
+    add(DNNL_ARG_DST, c, p.c);
+    if (p.product.bias) add(DNNL_ARG_BIAS, bias, p.bias);
+    if (p.scratchpad.get_size() > 0) add(DNNL_ARG_SCRATCHPAD, scratchpad, p.scratchpad);
+  }
+};
+
+struct Thread {
+  dnnl::stream stream{engine()};
+  std::vector<std::unique_ptr<Operands>> operands;  // by number of the primitive
+  Thread() { one_thread(); }
+};
+
+/// Memory of this thread that starts on a cache line, grown on first use and kept.
+template <int kSlot>
+void* thread_memory(std::size_t bytes) {
+  constexpr std::size_t kAlign = 64;
+  thread_local std::vector<std::byte> memory;
+  if (memory.size() < bytes + kAlign) memory.resize(bytes + kAlign);
+  const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
+  return reinterpret_cast<void*>((address + kAlign - 1) / kAlign * kAlign);
+}
+
+void point(const dnnl::memory& memory, const void* data) {
+  if (dnnl_memory_set_data_handle(memory.get(), const_cast<void*>(data)) != dnnl_success)
+    throw EnvironmentError("oneDNN: refuses the memory of a product");
+}
+
+void native_product(const Bf16Product& product, const bf16* a, const bf16* b, const float* bias, void* c) {
+  thread_local Thread thread;
+  const Primitive& p = primitives().find(product);
+  if (thread.operands.size() <= p.number) thread.operands.resize(p.number + 1);
+  std::unique_ptr<Operands>& o = thread.operands[p.number];
+  if (!o) o = std::make_unique<Operands>(p);
+  point(o->a, a);
+  point(o->b, b);
+  point(o->c, c);
+  if (product.bias) point(o->bias, bias);
+  if (const std::size_t bytes = p.scratchpad.get_size(); bytes > 0) point(o->scratchpad, thread_memory<0>(bytes));
+  if (dnnl_primitive_execute(p.matmul.get(), thread.stream.get(), o->count, o->list.data()) != dnnl_success)
+    throw EnvironmentError("oneDNN: a product could not be run");
+}
+
+const float* widen_rows(const bf16* from, std::int64_t rows, std::int64_t cols, std::int64_t stride, float* to) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t i = 0; i < cols; ++i) to[r * cols + i] = from[r * stride + i];
+  return to;
+}
+
+void emulated_product(const Bf16Product& p, const bf16* a, const bf16* b, const float* bias, void* c) {
+  const Sizes s(p);
+  auto* memory = static_cast<float*>(
+      thread_memory<1>(static_cast<std::size_t>(p.m * p.k + p.k * p.n + p.m * p.n) * sizeof(float)));
+  float *wide_b = memory + p.m * p.k, *sums = wide_b + p.k * p.n;
+  for (std::int64_t i = 0; i < p.batch; ++i) {
+    const float* left = widen_rows(a + i * s.a_rows * s.lda, s.a_rows, s.a_cols, s.lda, memory);
+    const float* right = widen_rows(b + i * s.b_rows * s.ldb, s.b_rows, s.b_cols, s.ldb, wide_b);
+    gemm(p.transpose_a, p.transpose_b, p.m, p.n, p.k, 1.0f, left, s.a_cols, right, s.b_cols, 0.0f, sums, p.n);
+    for (std::int64_t r = 0; r < p.m; ++r) {
+      const std::int64_t at = (i * p.m + r) * s.ldc;
+      auto* rounded = static_cast<bf16*>(c) + at;
+      auto* wide = static_cast<float*>(c) + at;
+      for (std::int64_t j = 0; j < p.n; ++j) {
+        const float value = sums[r * p.n + j] + (p.bias ? bias[j] : 0.0f);
+        if (p.to == DType::bf16)
+          rounded[j] = bf16(p.add ? float(rounded[j]) + value : value);
+        else
+          wide[j] = p.add ? wide[j] + value : value;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void bf16_product(Bf16Products how, const Bf16Product& product, const bf16* a, const bf16* b, const float* bias,
+                  void* c) {
+  if (how == Bf16Products::native)
+    native_product(product, a, b, bias, c);
+  else
+    emulated_product(product, a, b, bias, c);
+}
+
+void bf16_prepare(const Bf16Product& product) {
+  one_thread();
+  primitives().find(product);
+}
+
+std::int64_t bf16_primitives_made() { return static_cast<std::int64_t>(primitives().made()); }
+
+void require_native_bf16(bool (*has)(const char*)) {
+  if (!has("avx512bf16") && !has("amx-bf16"))
+    throw EnvironmentError(
+        "\"precision\": \"bf16\" needs a CPU with AVX512-BF16 or AMX-BF16, and this one has neither; "
+        "\"bf16_emulated\" rounds at the same places and runs here, slower than \"fp32\"");
+  const unsigned runtime = dnnl_version()->cpu_runtime;
+  if (runtime != DNNL_RUNTIME_OMP && runtime != DNNL_RUNTIME_SEQ)
+    throw EnvironmentError(
+        "oneDNN: this build starts threads of its own (neither its OpenMP nor its sequential runtime); install "
+        "Debian's: apt-get install libdnnl-dev, and build again");
+}
+
+std::string onednn_info() {
+  const dnnl_version_t* v = dnnl_version();
+  const auto set = dnnl::get_effective_cpu_isa();
+  const char* name = set == dnnl::cpu_isa::avx512_core_bf16  ? "avx512_core_bf16"
+                     : set == dnnl::cpu_isa::avx512_core_amx ? "avx512_core_amx"
+                                                             : "other";
+  return concat(v->major, ".", v->minor, ".", v->patch, ", ", name);
+}
+
+}  // namespace normlab

@@ -1,0 +1,92 @@
+// Dense layers on bf16 activations: the product adds the bias and rounds once; gradients of weights stay in float.
+#include "core/cpu/bf16_products.h"
+#include "core/cpu/gelu.h"
+#include "core/cpu/kernel.h"
+
+namespace normlab {
+using namespace cpu;
+namespace {
+
+Bf16Product forward_product(LinearDims d, bool add, bool bias) {
+  return {.m = d.rows, .n = d.out, .k = d.in, .transpose_b = true, .to = DType::bf16, .add = add, .bias = bias};
+}
+Bf16Product input_product(LinearDims d, bool add) {
+  return {.m = d.rows, .n = d.in, .k = d.out, .to = DType::bf16, .add = add};
+}
+Bf16Product weight_product(LinearDims d, bool add) {
+  return {.m = d.out, .n = d.in, .k = d.rows, .transpose_a = true, .to = DType::f32, .add = add};
+}
+
+/// The weight as products read it: the copy that was handed in, or the parameter rounded here.
+const bf16* rounded(const Tensor& w) {
+  if (w.dtype() == DType::bf16) return w.data<bf16>();
+  const float* from = w.data<float>();
+  bf16* to = scratch<bf16>(Slot::e, w.size());
+  for (std::int64_t i = 0, n = w.size(); i < n; ++i) to[i] = bf16(from[i]);
+  return to;
+}
+
+/// Column sums of dy, eight rows at a time in float, those in double, as column_sums() has them.
+void add_column_sums(std::int64_t rows, std::int64_t cols, const bf16* dy, const Gradient& db) {
+  constexpr std::int64_t kRows = 8;
+  double* total = scratch<double>(Slot::c, cols);
+  std::fill_n(total, cols, 0.0);
+  std::int64_t r = 0;
+  for (; r + kRows <= rows; r += kRows) {
+    const bf16* g = dy + r * cols;
+    for (std::int64_t c = 0; c < cols; ++c) {
+      float few = 0.0f;
+      for (std::int64_t i = 0; i < kRows; ++i) few += g[i * cols + c];
+      total[c] += double(few);
+    }
+  }
+  for (; r < rows; ++r)
+    for (std::int64_t c = 0; c < cols; ++c) total[c] += double(float(dy[r * cols + c]));
+  float* out = db.to.data<float>();
+  for (std::int64_t c = 0; c < cols; ++c) put(out[c], float(total[c]), adds(db));
+}
+
+}  // namespace
+
+void CpuBackend::prepare_linear(LinearDims d, DType dtype, bool b) {
+  if (dtype != DType::bf16 || bf16_products_ == Bf16Products::emulated) return;
+  for (const bool add : {false, true}) {
+    bf16_prepare(forward_product(d, add, b));
+    bf16_prepare(input_product(d, add));
+    bf16_prepare(weight_product(d, add));
+  }
+}
+
+void CpuBackend::linear_bf16(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor y) {
+  bf16_product(bf16_products_, forward_product(d, false, bool(b)), x.data<bf16>(), rounded(w), b.data<float>(),
+               y.data<bf16>());
+}
+
+void CpuBackend::linear_bf16_backward(LinearDims d, const bf16* dy, Tensor x, Tensor w, Gradient dx, Gradient dw,
+                                      Gradient db) {
+  if (dx) bf16_product(bf16_products_, input_product(d, adds(dx)), dy, rounded(w), nullptr, dx.to.data<bf16>());
+  if (dw) bf16_product(bf16_products_, weight_product(d, adds(dw)), dy, x.data<bf16>(), nullptr, dw.to.data<float>());
+  if (db) add_column_sums(d.rows, d.out, dy, db);
+}
+
+void CpuBackend::linear_add_bf16(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) {
+  std::memcpy(y.raw(), residual.raw(), residual.bytes());
+  bf16_product(bf16_products_, forward_product(d, true, bool(b)), x.data<bf16>(), rounded(w), b.data<float>(),
+               y.data<bf16>());
+}
+
+void CpuBackend::linear_gelu_bf16(LinearDims d, GeluForm form, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y) {
+  linear_bf16(d, x, w, b, y);
+  gelu_forward(form, d.rows * d.out, y.data<bf16>(), y.data<bf16>(), slope.data<bf16>());
+}
+
+void CpuBackend::linear_gelu_bf16_backward(LinearDims d, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dx,
+                                           Gradient dw, Gradient db) {
+  const std::int64_t n = d.rows * d.out;
+  const bf16 *up = dy.data<bf16>(), *rise = slope.data<bf16>();
+  bf16* dh = scratch<bf16>(Slot::d, n);
+  for (std::int64_t i = 0; i < n; ++i) dh[i] = bf16(float(up[i]) * float(rise[i]));
+  linear_bf16_backward(d, dh, x, w, dx, dw, db);
+}
+
+}  // namespace normlab

@@ -1,0 +1,137 @@
+// bf16 mixed precision in whole steps: the rounded copy of the weights, primitives made before a step, emulation.
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "core/random.h"
+#include "nn/engine.h"
+#include "nn/init.h"
+#include "tests/core/cpu/bf16_choice.h"
+
+using namespace normlab;
+
+namespace {
+
+constexpr std::int64_t kBatch = 13;
+
+ViTConfig model(const char* placement = "pre_pre") {
+  ViTConfig c;
+  c.image_size = {16, 16};
+  c.embed_dim = 24;
+  c.depth = 2;
+  c.num_heads = 3;
+  c.mlp_dim = 88;
+  c.num_classes = 7;
+  c.init = Init::torch;  // a head that is not zero
+  c.placement = find_placement(placement)->placement;
+  return c;
+}
+
+struct Run {
+  ShardPool pool;
+  Engine engine;
+  Arena memory;
+  Tensor images, labels;
+  static EngineSettings settings(Bf16Products how, OptimizerKind kind) {
+    EngineSettings s;
+    s.dtype = DType::bf16;
+    s.bf16_products = how;
+    s.max_batch = kBatch;
+    s.images_per_shard = 4;  // and a last shard of one
+    s.optimizer.kind = kind;
+    return s;
+  }
+  explicit Run(Bf16Products how, const ViTConfig& c = model(), OptimizerKind kind = OptimizerKind::adamw)
+      : pool(2), engine(cpu_backend(), pool, c, settings(how, kind)) {
+    initialise(engine.parameters(), c, 3);
+    images = memory.empty({kBatch, 16, 16, 3}, DType::bf16);
+    labels = memory.empty({kBatch}, DType::i32);
+    for (std::int64_t i = 0; i < images.size(); ++i)
+      images.data<bf16>()[i] = bf16(normal(stream_key(1, "test", "images"), static_cast<std::uint64_t>(i)));
+    for (std::int64_t i = 0; i < kBatch; ++i) labels.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % 7);
+    engine.state().lr = 2e-3;
+  }
+  double step() { return engine.train_step(images, labels); }
+  void check_copy() {
+    ParameterSet& p = engine.parameters();
+    for (int i = 0; i < int(p.parameters().size()); ++i) {
+      const Tensor master = p.read(i), copy = p.weight(i);
+      REQUIRE(copy.dtype() == DType::bf16);
+      for (std::int64_t j = 0; j < master.size(); ++j)
+        REQUIRE(copy.data<bf16>()[j].bits == bf16(master.data<float>()[j]).bits);
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("bf16: the optimiser keeps the rounded copy of the weights equal to them") {
+  for (const OptimizerKind kind : {OptimizerKind::adamw, OptimizerKind::sgd}) {
+    Run run(best_bf16(), model(), kind);
+    double first = run.step(), last = 0;
+    for (int s = 0; s < 8; ++s) {
+      last = run.step();
+      run.check_copy();
+    }
+    CHECK(last < first);
+  }
+}
+
+TEST_CASE("bf16: a value written from outside reaches the next step, and a forgotten refresh is caught") {
+  Run run(best_bf16());
+  ParameterSet& p = run.engine.parameters();
+  const int head = p.find("head.weight");
+  CHECK_THROWS_WITH_AS(p.weight(head),
+                       "parameter head.weight: its bf16 copy may be older than its value; refresh_copy() first",
+                       InputError);
+  run.step();
+  const Tensor value = p.value(head);
+  for (std::int64_t i = 0; i < value.size(); ++i) value.data<float>()[i] = 100.0f;
+  CHECK_THROWS_AS(p.weight(head), InputError);
+  run.engine.prepare(kBatch);
+  for (std::int64_t i = 0; i < value.size(); ++i) CHECK(float(p.weight(head).data<bf16>()[i]) == 100.0f);
+  CHECK_THROWS_AS(value.data<float>(), InputError);  // writing through it now would not be seen
+  run.step();
+  run.check_copy();
+}
+
+TEST_CASE("bf16: every primitive is made before the first step") {
+  SKIP_WITHOUT_NATIVE_BF16();
+  for (const char* placement : {"pre_pre", "bn_ffnbn", "dpn", "normformer_full"}) {
+    CAPTURE(placement);
+    ViTConfig c = model(placement);
+    c.rep_size = 40;
+    Run run(Bf16Products::native, c);
+    run.engine.prepare(kBatch);
+    const std::int64_t made = bf16_primitives_made();
+    for (int s = 0; s < 3; ++s) run.step();
+    CHECK(bf16_primitives_made() == made);
+    std::vector<double> losses(kBatch);
+    std::vector<std::int32_t> predictions(kBatch);
+    run.engine.evaluate(run.images, run.labels, losses, predictions);
+    CHECK(bf16_primitives_made() == made);
+  }
+}
+
+TEST_CASE("bf16: emulated products train alike") {
+  SKIP_WITHOUT_NATIVE_BF16();
+  Run native(Bf16Products::native), emulated(Bf16Products::emulated);
+  for (int s = 0; s < 5; ++s) {
+    const double a = native.step(), b = emulated.step();
+    CHECK(std::abs(a - b) < 0.01 * a);  // the same roundings but for neighbours, which training carries on
+  }
+}
+
+TEST_CASE("bf16: values and moments are all that a resumed run needs") {
+  Run whole(best_bf16()), first(best_bf16()), second(best_bf16());
+  for (int s = 0; s < 4; ++s) whole.step();
+  for (int s = 0; s < 2; ++s) first.step();
+  const auto copy = [](const Tensor& from, const Tensor& to) { std::memcpy(to.raw(), from.raw(), from.bytes()); };
+  copy(first.engine.parameters().flat_values(), second.engine.parameters().flat_values());
+  for (std::size_t m = 0; m < 2; ++m)
+    copy(first.engine.optimizer().moments()[m].flat, second.engine.optimizer().moments()[m].flat);
+  second.engine.state().step = first.engine.state().step;
+  for (int s = 0; s < 2; ++s) second.step();
+  const Tensor a = whole.engine.parameters().flat_values(), b = second.engine.parameters().flat_values();
+  CHECK(std::memcmp(a.raw(), b.raw(), a.bytes()) == 0);
+}
