@@ -6,6 +6,7 @@ void add_bench(CLI::App& app, Action& action) {
   CLI::App& bench = *app.add_subcommand("bench", "measure speed on this machine");
   bench.require_subcommand(1);
   add_bench_step(bench, action);
+  add_bench_norms(bench, action);
 }
 
 }  // namespace normlab

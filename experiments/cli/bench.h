@@ -6,5 +6,6 @@
 namespace normlab {
 
 void add_bench_step(CLI::App& bench, Action& action);
+void add_bench_norms(CLI::App& bench, Action& action);
 
 }  // namespace normlab
