@@ -157,21 +157,14 @@ void batch_norm_gradients(BatchNormDims d, Collective& shards, const T* dy, cons
   for (std::int64_t i = 0; i < d.images; ++i) {
     const std::int64_t at = (d.first_image + i) / d.group_size() * d.cols;
     RowAdder<A, 2> sums(Slot::c, d.cols);
-    each_rows(d.rows_per_image, [&](std::int64_t r, auto k) {
-      const T *up_rows = dy + i * image_size + r * d.cols, *x_rows = x + i * image_size + r * d.cols;
+    for (std::int64_t e = i * image_size; e < (i + 1) * image_size; e += d.cols) {
       each_vector<A>(d.cols, [&](auto c, auto n) {
-        const Vec<A> centre = load(mean + at + c, n), scale = load(rstd + at + c, n);
-        Vec<A> up_sum{}, uph_sum{};
-        unrolled<decltype(k)::value>([&](auto j) {
-          const Vec<A> up = load(up_rows + j * d.cols + c, n);
-          up_sum += up;
-          uph_sum += up * ((load(x_rows + j * d.cols + c, n) - centre) * scale);
-        });
-        sums.add(0, c, uph_sum, n);
-        sums.add(1, c, up_sum, n);
+        const Vec<A> up = load(dy + e + c, n);
+        sums.add(0, c, up * ((load(x + e + c, n) - load(mean + at + c, n)) * load(rstd + at + c, n)), n);
+        sums.add(1, c, up, n);
       });
-      sums.end_rows(k);
-    });
+      sums.end_rows(1);
+    }
     std::copy_n(sums.total(0), d.cols, numbers + i * 2 * d.cols);
     std::copy_n(sums.total(1), d.cols, numbers + (i * 2 + 1) * d.cols);
   }
