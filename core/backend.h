@@ -127,13 +127,14 @@ class Backend {
   // y = gamma x + beta.
   virtual void affine(Tensor x, Tensor gamma, Tensor beta, Tensor y) = 0;
   virtual void affine_backward(Tensor dy, Tensor x, Tensor gamma, Gradient dx, Gradient dgamma, Gradient dbeta) = 0;
-  // Dynamic Tanh: y = gamma t + beta, t = tanh(alpha x) kept; alpha [1].
-  virtual void dyt(Tensor x, Tensor alpha, Tensor gamma, Tensor beta, Tensor t, Tensor y) = 0;
-  virtual void dyt_backward(Tensor dy, Tensor x, Tensor alpha, Tensor gamma, Tensor t, Gradient dx, Gradient dalpha,
+  // Dynamic Tanh: y = gamma tanh(alpha x) + beta; alpha [1].
+  virtual void dyt(Tensor x, Tensor alpha, Tensor gamma, Tensor beta, Tensor y) = 0;
+  virtual void dyt_backward(Tensor dy, Tensor x, Tensor alpha, Tensor gamma, Gradient dx, Gradient dalpha,
                             Gradient dgamma, Gradient dbeta) = 0;
 
-  // Batch norm over shards (Ioffe and Szegedy 2015). mean, rstd [groups, cols] of the whole batch come back in every
-  // shard. Sums are taken an image at a time and added in image order, so that the cut into shards changes no bit.
+  // Batch norm over shards (Ioffe and Szegedy 2015), which meet once forward and once backward. mean, rstd [groups,
+  // cols] of the whole batch come back in every shard. Statistics are taken an image at a time and put together in
+  // image order, so that the cut into shards changes no bit.
   // running_mean and running_var [cols] take the first group's, the variance unbiased (PyTorch).
   virtual void batch_norm(BatchNormDims, Collective&, Tensor x, Tensor gamma, Tensor beta, Tensor running_mean,
                           Tensor running_var, Tensor y, Tensor mean, Tensor rstd) = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -76,7 +77,7 @@ void ShardPool::run(int shards, int lanes, bool lockstep, FunctionRef<void(Colle
   for (int i = 0; i < shards; ++i) {
     ShardRecord& r = *records_[static_cast<std::size_t>(i)];
     r.segments = 0;
-    r.waiting_to_run = r.granted = false;
+    r.waiting_to_run = r.in_meeting = false;
     r.error = nullptr;
   }
   contributions_.resize(static_cast<std::size_t>(shards));
@@ -112,7 +113,6 @@ void ShardPool::take_shards() {
   while (next_ < shards_) {
     const int shard = next_++;
     acquire(lock, shard);
-    lock.unlock();
     run_shard(shard);
     lock.lock();
     ++records_[static_cast<std::size_t>(shard)]->segments;
@@ -128,29 +128,49 @@ void ShardPool::run_shard(int shard) {
     (*body_)(member);
   } catch (const Aborted&) {
   } catch (...) {
-    std::lock_guard lock(mutex_);
-    records_[static_cast<std::size_t>(shard)]->error = std::current_exception();
-    aborted_ = true;
-    for (auto& record : records_) record->wake.notify_all();
+    abort(shard, std::current_exception());
   }
+}
+
+void ShardPool::abort(int shard, std::exception_ptr error) {
+  std::lock_guard lock(mutex_);
+  records_[static_cast<std::size_t>(shard)]->error = error;
+  aborted_ = true;
+  for (auto& record : records_) {
+    if (!record->in_meeting) continue;
+    record->waiting_to_run = record->in_meeting = false;
+    // Taken again before its exception travels on: take_shards() gives one back for every shard that ends.
+    --free_slots_;
+    wake(*record, Signal::aborted);
+  }
+}
+
+ShardPool::Signal ShardPool::wait(ShardRecord& record) {
+  while (sem_wait(&record.wake) != 0 && errno == EINTR) {
+  }
+  return record.signal;
+}
+
+void ShardPool::wake(ShardRecord& record, Signal signal) {
+  record.signal = signal;
+  sem_post(&record.wake);
 }
 
 void ShardPool::acquire(std::unique_lock<std::mutex>& lock, int shard) {
   ShardRecord& r = *records_[static_cast<std::size_t>(shard)];
   r.waiting_to_run = true;
   grant();
-  r.wake.wait(lock, [&r] { return r.granted; });
-  r.granted = false;
+  lock.unlock();
+  wait(r);
 }
 
 void ShardPool::grant() {
   for (int i = 0; i < shards_ && free_slots_ > 0; ++i) {
     ShardRecord& r = *records_[static_cast<std::size_t>(i)];
     if (!r.waiting_to_run || !lane_is_free(i)) continue;
-    r.waiting_to_run = false;
-    r.granted = true;
+    r.waiting_to_run = r.in_meeting = false;
     --free_slots_;
-    r.wake.notify_all();
+    wake(r, Signal::granted);
   }
 }
 
@@ -166,25 +186,17 @@ void ShardPool::meet(int shard, void* mine, FunctionRef<void(std::span<void* con
     combine(contributions_);
     lock.lock();
     arrived_ = 0;
-    ++meeting_;
-    for (int i = 0; i < shards_; ++i) {
-      ShardRecord& other = *records_[static_cast<std::size_t>(i)];
-      if (i != shard) other.waiting_to_run = true;
-    }
+    for (int i = 0; i < shards_; ++i)
+      if (i != shard) records_[static_cast<std::size_t>(i)]->waiting_to_run = true;
     // The last to arrive keeps its slot only if its lane is free already; it joins the queue like everybody else.
     ++free_slots_;
     acquire(lock, shard);
   } else {
+    r.in_meeting = true;
     ++free_slots_;
     grant();
-    r.wake.wait(lock, [&] { return r.granted || aborted_; });
-    if (!r.granted) {
-      // A slot is taken again before the exception travels on: take_shards() gives one back for every shard that ends.
-      r.waiting_to_run = false;
-      --free_slots_;
-      throw Aborted();
-    }
-    r.granted = false;
+    lock.unlock();
+    if (wait(r) == Signal::aborted) throw Aborted();
   }
   if (aborted_) throw Aborted();
 }

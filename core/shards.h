@@ -5,6 +5,9 @@
 // the order within a lane holds again. Nothing here depends on the number of threads but the time it takes.
 #pragma once
 
+#include <semaphore.h>
+
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -40,10 +43,18 @@ class ShardPool {
 
  private:
   class Member;  // a shard's view of the collective
+  /// What a waiting shard is told, once for each wait. By a semaphore: who wakes needs no lock, which the waker may
+  /// still hold.
+  enum class Signal { granted, aborted };
   struct ShardRecord {
-    std::condition_variable wake;
-    int segments = 0;  // meetings reached, and one more when it is done
-    bool waiting_to_run = false, granted = false;
+    ShardRecord() { sem_init(&wake, 0, 0); }
+    ~ShardRecord() { sem_destroy(&wake); }
+    ShardRecord(const ShardRecord&) = delete;
+    ShardRecord& operator=(const ShardRecord&) = delete;
+    sem_t wake;
+    Signal signal = Signal::granted;  // written before the semaphore goes up, read after it went down
+    int segments = 0;                 // meetings reached, and one more when it is done
+    bool waiting_to_run = false, in_meeting = false;
     void* contribution = nullptr;
     std::exception_ptr error;
   };
@@ -52,15 +63,18 @@ class ShardPool {
   void start_threads(int count);
   void take_shards();  // until none is left
   void run_shard(int shard);
+  /// Waits for a slot; the lock is held before and not after.
   void acquire(std::unique_lock<std::mutex>& lock, int shard);
-  void give_back(int shard);  // its slot and its lane; the lock is held
+  static Signal wait(ShardRecord& record);
+  static void wake(ShardRecord& record, Signal signal);
+  void abort(int shard, std::exception_ptr error);
   bool lane_is_free(int shard) const;
   void grant();  // hands free slots to waiting shards, lowest first
   void meet(int shard, void* mine, FunctionRef<void(std::span<void* const>)> combine);
 
   const int slots_;
   std::mutex mutex_;
-  std::condition_variable work_, lane_free_, done_;
+  std::condition_variable work_, done_;
   std::vector<std::thread> threads_;
   std::vector<std::unique_ptr<ShardRecord>> records_;
   std::vector<void*> contributions_;
@@ -69,8 +83,8 @@ class ShardPool {
   const FunctionRef<void(Collective&)>* body_ = nullptr;
   int shards_ = 0, lanes_ = 1, next_ = 0, finished_ = 0, active_ = 0, free_slots_ = 0, arrived_ = 0;
   int helpers_wanted_ = 0;  // threads that are still to join the run
-  std::uint64_t meeting_ = 0;
-  bool lockstep_ = false, aborted_ = false, stop_ = false;
+  std::atomic<bool> aborted_{false};
+  bool lockstep_ = false, stop_ = false;
 };
 
 /// Sets this thread to flush denormals to zero; every worker does. No-op where the CPU has no such switch.

@@ -9,12 +9,13 @@ Var dyt(const Var& x, const Var& alpha, const Var& gamma, const Var& beta) {
   require_shape("dyt", "gamma", gamma.shape(), {cols});
   require_shape("dyt", "beta", beta.shape(), {cols});
   Tape& tape = x.tape();
-  Tensor y = tape.empty_like(x.value()), t = tape.empty_like(x.value());
-  tape.backend().dyt(x.value(), alpha.value(), gamma.value(), beta.value(), t, y);
+  Tensor y = tape.empty_like(x.value());
+  tape.backend().dyt(x.value(), alpha.value(), gamma.value(), beta.value(), y);
+  // Nothing is kept: the tanh is computed again on the way back, which takes less time than to write and read it.
   return tape.record(
       "dyt", {x, alpha, gamma, beta}, y,
       [=, x = x.value(), a = alpha.value(), g = gamma.value()](Backend& backend, const Tensor& dy, Grads& d) {
-        backend.dyt_backward(dy, x, a, g, t, d[0], d[1], d[2], d[3]);
+        backend.dyt_backward(dy, x, a, g, d[0], d[1], d[2], d[3]);
       });
 }
 

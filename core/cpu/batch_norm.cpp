@@ -1,66 +1,96 @@
-// Batch norm over a batch that is cut into shards. Each shard sums its own images one at a time; the last to arrive
-// adds the images of all shards in order, in double, so that neither the cut nor the number of threads changes a bit.
-#include "core/cpu/kernel.h"
+// Batch norm over a batch that is cut into shards. Each shard takes the statistics of its own images one at a time; the
+// last to arrive puts the images of all shards together in order, in double, so that neither the cut nor the number of
+// threads changes a bit.
+#include "core/cpu/simd.h"
 
 namespace normlab {
 using namespace cpu;
 namespace {
 
-/// What a shard brings to a meeting: one row of `cols` sums an image (and a second block of rows for the backward), and
-/// where it wants the result, [groups, cols] each.
+/// What a shard brings to a meeting: two rows of `cols` numbers an image, and where it wants the two results,
+/// [groups, cols] each.
 template <class A>
 struct Part {
   std::int64_t images;
-  const A* sums;
-  const A* sums2;
-  A* result;
-  A* result2;
+  const double* numbers;  // [images, 2, cols]
+  A* result[2];
 };
 
 template <class A>
-Part<A>& part_of(void* p) {
-  return *static_cast<Part<A>*>(p);
+const Part<A>& part_of(void* p) {
+  return *static_cast<const Part<A>*>(p);
 }
 
-/// total[g][c] = sum of the images' rows of group g, in image order over all shards; handed to finish(g, c, total,
-/// images).
-template <class A, class Finish>
-void add_images(const BatchNormDims& d, std::span<void* const> parts, const A* Part<A>::*rows, Finish&& finish) {
-  double* total = scratch<double>(Slot::d, d.cols);
-  std::fill(total, total + d.cols, 0.0);
-  std::int64_t image = 0, group = 0, in_group = 0;
-  const auto close = [&] {
-    for (std::int64_t c = 0; c < d.cols; ++c) finish(group, c, total[c], in_group);
-    std::fill(total, total + d.cols, 0.0);
-    ++group;
-    in_group = 0;
-  };
-  for (void* p : parts) {
-    const Part<A>& part = part_of<A>(p);
-    for (std::int64_t i = 0; i < part.images; ++i, ++image) {
-      const A* row = part.*rows + i * d.cols;
-      for (std::int64_t c = 0; c < d.cols; ++c) total[c] += double(row[c]);
-      if (++in_group == d.group_size()) close();
-    }
-  }
-  if (in_group > 0) close();
-}
-
-template <class A>
-void share(const BatchNormDims& d, std::span<void* const> parts, A* Part<A>::*result) {
-  const A* first = part_of<A>(parts[0]).*result;
-  for (std::size_t p = 1; p < parts.size(); ++p)
-    std::copy(first, first + d.groups() * d.cols, part_of<A>(parts[p]).*result);
-}
-
-/// sums [images, cols]: over the rows of each image of term(row, c, group).
+/// Calls f(group, rows), the rows the images' numbers in order over all shards, for each group of the batch. Then
+/// copies the results from the first part to the others.
 template <class A, class F>
-void sum_images(const BatchNormDims& d, A* sums, F&& term) {
-  std::memset(sums, 0, static_cast<std::size_t>(d.images * d.cols) * sizeof(A));
-  for (std::int64_t i = 0; i < d.images; ++i) {
-    const std::int64_t group = (d.first_image + i) / d.group_size();
-    for (std::int64_t r = i * d.rows_per_image; r < (i + 1) * d.rows_per_image; ++r)
-      for (std::int64_t c = 0; c < d.cols; ++c) sums[i * d.cols + c] += term(r * d.cols + c, c, group);
+void combine_groups(const BatchNormDims& d, std::span<void* const> parts, F&& f) {
+  const double** rows = scratch<const double*>(Slot::e, d.group_size());
+  std::int64_t group = 0, count = 0;
+  const auto close = [&] {
+    if (count > 0) f(group++, std::span<const double* const>(rows, static_cast<std::size_t>(count)));
+    count = 0;
+  };
+  for (void* p : parts)
+    for (std::int64_t i = 0; i < part_of<A>(p).images; ++i) {
+      rows[count++] = part_of<A>(p).numbers + i * 2 * d.cols;
+      if (count == d.group_size()) close();
+    }
+  close();
+  for (void* p : parts.subspan(1))
+    for (const int k : {0, 1})
+      std::copy_n(part_of<A>(parts[0]).result[k], d.groups() * d.cols, part_of<A>(p).result[k]);
+}
+
+/// total[c] = sum of row[c] over the rows, in order.
+void add_rows(std::span<const double* const> rows, std::int64_t offset, std::int64_t cols, double* total) {
+  std::fill_n(total, cols, 0.0);
+  for (const double* row : rows)
+    for (std::int64_t c = 0; c < cols; ++c) total[c] += row[offset + c];
+}
+
+/// mean [cols] and m2 [cols], the sum of squares about it, of `rows` rows. Never E[x^2] - E[x]^2: blocks of rows that
+/// stay in the cache are summed, then centred, and put together as in Chan, Golub and LeVeque 1979, section 2. The sum
+/// of the centred values says how far the centre is off, since the first sum rounds where the mean is large.
+template <class T>
+void image_statistics(std::int64_t rows, std::int64_t cols, const T* x, double* mean, double* m2) {
+  using A = Acc<T>;
+  constexpr std::int64_t kBlockBytes = std::int64_t{1} << 17;
+  const std::int64_t block = std::max<std::int64_t>(8, kBlockBytes / (cols * std::int64_t(sizeof(T))) / 8 * 8);
+  A* centre = scratch<A>(Slot::e, cols);
+  for (std::int64_t begin = 0; begin < rows; begin += block) {
+    const std::int64_t count = std::min(block, rows - begin);
+    const T* first = x + begin * cols;
+    const double n = double(count), before = double(begin), part = n / (before + n);
+    RowAdder<A, 1> sums(Slot::c, cols);
+    for (std::int64_t r = 0; r < count; ++r) {
+      each_vector<A>(cols, [&](auto c, auto k) { sums.add(0, c, load(first + r * cols + c, k), k); });
+      sums.end_rows(1);
+    }
+    const double* total = sums.total(0);
+    for (std::int64_t c = 0; c < cols; ++c) centre[c] = A(total[c] / n);
+    RowAdder<A, 2> centred(Slot::c, cols);
+    each_rows(count, [&](std::int64_t r, auto k) {
+      each_vector<A>(cols, [&](auto c, auto lanes) {
+        const Vec<A> m = load(centre + c, lanes);
+        Vec<A> sum{}, square_sum{};
+        unrolled<decltype(k)::value>([&](auto j) {
+          const Vec<A> v = load(first + (r + j) * cols + c, lanes) - m;
+          sum += v;
+          square_sum += v * v;
+        });
+        centred.add(0, c, sum, lanes);
+        centred.add(1, c, square_sum, lanes);
+      });
+      centred.end_rows(k);
+    });
+    const double *off = centred.total(0), *square = centred.total(1);
+    for (std::int64_t c = 0; c < cols; ++c) {
+      const double block_mean = double(centre[c]) + off[c] / n, block_m2 = square[c] - off[c] * off[c] / n;
+      const double delta = begin ? block_mean - mean[c] : 0.0;
+      mean[c] = begin ? mean[c] + delta * part : block_mean;
+      m2[c] = (begin ? m2[c] : 0.0) + block_m2 + delta * delta * before * part;
+    }
   }
 }
 
@@ -68,81 +98,145 @@ template <class T>
 void batch_norm_forward(BatchNormDims d, Collective& shards, const T* x, const Param<T>* gamma, const Param<T>* beta,
                         Param<T>* running_mean, Param<T>* running_var, T* y, Acc<T>* mean, Acc<T>* rstd) {
   using A = Acc<T>;
-  A* sums = scratch<A>(Slot::a, d.images * d.cols);
-  Part<A> part{d.images, sums, nullptr, mean, rstd};
-
-  sum_images(d, sums, [&](auto i, auto, auto) { return A(x[i]); });
+  const std::int64_t image_size = d.rows_per_image * d.cols;
+  double* numbers = scratch<double>(Slot::a, d.images * 2 * d.cols);
+  for (std::int64_t i = 0; i < d.images; ++i)
+    image_statistics(d.rows_per_image, d.cols, x + i * image_size, numbers + i * 2 * d.cols,
+                     numbers + (i * 2 + 1) * d.cols);
+  Part<A> part{d.images, numbers, {mean, rstd}};
   shards.meet(&part, [&](std::span<void* const> parts) {
-    A* out = part_of<A>(parts[0]).result;
-    add_images<A>(d, parts, &Part<A>::sums, [&](auto g, auto c, double total, auto images) {
-      const double m = total / double(images * d.rows_per_image);
-      out[g * d.cols + c] = A(m);
-      if (g == 0) running_mean[c] = Param<T>((1 - d.momentum) * double(running_mean[c]) + d.momentum * m);
+    double *m = scratch<double>(Slot::b, 2 * d.cols), *m2 = m + d.cols;
+    const Part<A>& out = part_of<A>(parts[0]);
+    combine_groups<A>(d, parts, [&](std::int64_t group, std::span<const double* const> images) {
+      // All images have as many rows, so the mean is that of their means.
+      const double rows = double(d.rows_per_image), n = rows * double(images.size());
+      add_rows(images, 0, d.cols, m);
+      for (std::int64_t c = 0; c < d.cols; ++c) m[c] /= double(images.size());
+      add_rows(images, d.cols, d.cols, m2);
+      for (const double* image : images)
+        for (std::int64_t c = 0; c < d.cols; ++c) m2[c] += rows * (image[c] - m[c]) * (image[c] - m[c]);
+      for (std::int64_t c = 0; c < d.cols; ++c) {
+        out.result[0][group * d.cols + c] = A(m[c]);
+        out.result[1][group * d.cols + c] = A(1.0 / std::sqrt(m2[c] / n + d.eps));
+      }
+      if (group > 0) return;
+      const auto move = [&](Param<T>& running, double value) {
+        running = Param<T>((1 - d.momentum) * double(running) + d.momentum * value);
+      };
+      for (std::int64_t c = 0; c < d.cols; ++c) {
+        move(running_mean[c], m[c]);
+        move(running_var[c], m2[c] / (n - 1));
+      }
     });
-    share<A>(d, parts, &Part<A>::result);
   });
 
-  sum_images(d, sums, [&](auto i, auto c, auto g) {
-    const A centred = A(x[i]) - mean[g * d.cols + c];
-    return centred * centred;
-  });
-  shards.meet(&part, [&](std::span<void* const> parts) {
-    A* out = part_of<A>(parts[0]).result2;
-    add_images<A>(d, parts, &Part<A>::sums, [&](auto g, auto c, double total, auto images) {
-      const double n = double(images * d.rows_per_image);
-      out[g * d.cols + c] = A(1.0 / std::sqrt(total / n + d.eps));
-      if (g == 0) running_var[c] = Param<T>((1 - d.momentum) * double(running_var[c]) + d.momentum * total / (n - 1));
-    });
-    share<A>(d, parts, &Part<A>::result2);
-  });
-
+  A* factor = scratch<A>(Slot::c, d.cols);
+  std::int64_t of_group = -1;
   for (std::int64_t i = 0; i < d.images; ++i) {
-    const std::int64_t at = (d.first_image + i) / d.group_size() * d.cols;
-    for (std::int64_t r = i * d.rows_per_image; r < (i + 1) * d.rows_per_image; ++r)
-      for (std::int64_t c = 0; c < d.cols; ++c)
-        y[r * d.cols + c] = T(gamma[c] * ((A(x[r * d.cols + c]) - mean[at + c]) * rstd[at + c]) + beta[c]);
+    const std::int64_t group = (d.first_image + i) / d.group_size();
+    const A* m = mean + group * d.cols;
+    if (group != of_group)
+      for (std::int64_t c = 0; c < d.cols; ++c) factor[c] = gamma[c] * rstd[group * d.cols + c];
+    of_group = group;
+    for (std::int64_t e = i * image_size; e < (i + 1) * image_size; e += d.cols)
+      each_vector<A>(d.cols, [&](auto c, auto n) {
+        store(y + e + c, load(factor + c, n) * (load(x + e + c, n) - load(m + c, n)) + load(beta + c, n), n);
+      });
   }
 }
 
 /// dx = gamma rstd (dy - mean(dy) - x_hat mean(dy x_hat)), means over all values of the channel in the group.
-template <class T>
+template <class T, bool kAdd>
 void batch_norm_gradients(BatchNormDims d, Collective& shards, const T* dy, const T* x, const Param<T>* gamma,
-                          const Acc<T>* mean, const Acc<T>* rstd, Gradient dx, Gradient dgamma, Gradient dbeta) {
+                          const Acc<T>* mean, const Acc<T>* rstd, const Gradient& dx, const Gradient& dgamma,
+                          const Gradient& dbeta) {
   using A = Acc<T>;
-  const std::int64_t n = d.images * d.cols, m = d.groups() * d.cols;
-  A *sums = scratch<A>(Slot::a, 2 * n), *means = scratch<A>(Slot::b, 2 * m);
-  const auto x_hat = [&](std::int64_t i, std::int64_t c, std::int64_t g) {
-    return (A(x[i]) - mean[g * d.cols + c]) * rstd[g * d.cols + c];
-  };
-  sum_images(d, sums, [&](auto i, auto, auto) { return A(dy[i]); });
-  sum_images(d, sums + n, [&](auto i, auto c, auto g) { return A(dy[i]) * x_hat(i, c, g); });
-  Part<A> part{d.images, sums, sums + n, means, means + m};
-  shards.meet(&part, [&](std::span<void* const> parts) {
-    const auto average = [&](const A* Part<A>::*rows, A* Part<A>::*result) {
-      A* out = part_of<A>(parts[0]).*result;
-      add_images<A>(d, parts, rows, [&](auto g, auto c, double total, auto images) {
-        out[g * d.cols + c] = A(total / double(images * d.rows_per_image));
+  const std::int64_t image_size = d.rows_per_image * d.cols, m = d.groups() * d.cols;
+  double* numbers = scratch<double>(Slot::a, d.images * 2 * d.cols);  // of each image: sums of dy x_hat and of dy
+  A *mean_uph = scratch<A>(Slot::b, 2 * m), *mean_up = mean_uph + m;
+  for (std::int64_t i = 0; i < d.images; ++i) {
+    const std::int64_t at = (d.first_image + i) / d.group_size() * d.cols;
+    RowAdder<A, 2> sums(Slot::c, d.cols);
+    for (std::int64_t e = i * image_size; e < (i + 1) * image_size; e += d.cols) {
+      each_vector<A>(d.cols, [&](auto c, auto n) {
+        const Vec<A> up = load(dy + e + c, n);
+        sums.add(0, c, up * ((load(x + e + c, n) - load(mean + at + c, n)) * load(rstd + at + c, n)), n);
+        sums.add(1, c, up, n);
       });
-      share<A>(d, parts, result);
-    };
-    average(&Part<A>::sums, &Part<A>::result);
-    average(&Part<A>::sums2, &Part<A>::result2);
+      sums.end_rows(1);
+    }
+    std::copy_n(sums.total(0), d.cols, numbers + i * 2 * d.cols);
+    std::copy_n(sums.total(1), d.cols, numbers + (i * 2 + 1) * d.cols);
+  }
+  Part<A> part{d.images, numbers, {mean_uph, mean_up}};
+  shards.meet(&part, [&](std::span<void* const> parts) {
+    double* total = scratch<double>(Slot::c, d.cols);
+    combine_groups<A>(d, parts, [&](std::int64_t group, std::span<const double* const> images) {
+      const double n = double(d.rows_per_image) * double(images.size());
+      for (const int k : {0, 1}) {
+        add_rows(images, k * d.cols, d.cols, total);
+        A* out = part_of<A>(parts[0]).result[k] + group * d.cols;
+        for (std::int64_t c = 0; c < d.cols; ++c) out[c] = A(total[c] / n);
+      }
+    });
   });
   if (dx) {
     T* out = dx.to.data<T>();
+    A *factor = scratch<A>(Slot::c, 2 * d.cols), *slope = factor + d.cols;
+    std::int64_t of_group = -1;
     for (std::int64_t i = 0; i < d.images; ++i) {
-      const std::int64_t g = (d.first_image + i) / d.group_size(), at = g * d.cols;
-      for (std::int64_t r = i * d.rows_per_image; r < (i + 1) * d.rows_per_image; ++r)
+      const std::int64_t group = (d.first_image + i) / d.group_size(), at = group * d.cols;
+      if (group != of_group)
         for (std::int64_t c = 0; c < d.cols; ++c) {
-          const std::int64_t e = r * d.cols + c;
-          put(out[e], gamma[c] * rstd[at + c] * (A(dy[e]) - means[at + c] - x_hat(e, c, g) * means[m + at + c]),
-              adds(dx));
+          factor[c] = gamma[c] * rstd[at + c];
+          slope[c] = rstd[at + c] * mean_uph[at + c];
         }
+      of_group = group;
+      for (std::int64_t e = i * image_size; e < (i + 1) * image_size; e += d.cols)
+        each_vector<A>(d.cols, [&](auto c, auto n) {
+          const Vec<A> centred = load(x + e + c, n) - load(mean + at + c, n);
+          const Vec<A> up = load(dy + e + c, n) - load(mean_up + at + c, n);
+          put<kAdd>(out + e + c, load(factor + c, n) * (up - centred * load(slope + c, n)), n);
+        });
     }
   }
   // This shard's share only: the lanes add the shares of all shards.
-  sum_columns<Param<T>>(d.images, d.cols, Slot::c, dgamma, [&](auto i, auto c) { return sums[n + i * d.cols + c]; });
-  sum_columns<Param<T>>(d.images, d.cols, Slot::c, dbeta, [&](auto i, auto c) { return sums[i * d.cols + c]; });
+  double* total = scratch<double>(Slot::c, d.cols);
+  const auto share = [&](const Gradient& to, std::int64_t offset) {
+    if (!to) return;
+    std::fill_n(total, d.cols, 0.0);
+    for (std::int64_t i = 0; i < d.images; ++i)
+      for (std::int64_t c = 0; c < d.cols; ++c) total[c] += numbers[i * 2 * d.cols + offset + c];
+    Param<T>* sum = to.to.data<Param<T>>();
+    for (std::int64_t c = 0; c < d.cols; ++c) put(sum[c], Param<T>(total[c]), adds(to));
+  };
+  share(dgamma, 0);
+  share(dbeta, d.cols);
+}
+
+template <class T, bool kAdd>
+void batch_norm_frozen_gradients(NormDims d, const T* dy, const T* x, const Param<T>* gamma, const Param<T>* mean,
+                                 const Param<T>* var, const Gradient& dx, const Gradient& dgamma,
+                                 const Gradient& dbeta) {
+  using A = Acc<T>;
+  A *rstd = scratch<A>(Slot::a, 2 * d.cols), *factor = rstd + d.cols;
+  for (std::int64_t c = 0; c < d.cols; ++c) {
+    rstd[c] = 1 / std::sqrt(A(var[c]) + A(d.eps));
+    factor[c] = gamma[c] * rstd[c];
+  }
+  RowAdder<A, 2> sums(Slot::c, d.cols);
+  T* out = dx.to.data<T>();
+  for (std::int64_t e = 0; e < d.rows * d.cols; e += d.cols) {
+    each_vector<A>(d.cols, [&](auto c, auto n) {
+      const Vec<A> up = load(dy + e + c, n);
+      sums.add(0, c, up * ((load(x + e + c, n) - load(mean + c, n)) * load(rstd + c, n)), n);
+      sums.add(1, c, up, n);
+      if (out) put<kAdd>(out + e + c, up * load(factor + c, n), n);
+    });
+    sums.end_rows(1);
+  }
+  sums.template finish<Param<T>>(0, dgamma);
+  sums.template finish<Param<T>>(1, dbeta);
 }
 
 }  // namespace
@@ -161,8 +255,10 @@ void CpuBackend::batch_norm_backward(BatchNormDims d, Collective& shards, Tensor
                                      Tensor mean, Tensor rstd, Gradient dx, Gradient dgamma, Gradient dbeta) {
   for_type("batch_norm", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    batch_norm_gradients<T>(d, shards, dy.data<T>(), x.data<T>(), gamma.data<Param<T>>(), mean.data<Acc<T>>(),
-                            rstd.data<Acc<T>>(), dx, dgamma, dbeta);
+    choose(adds(dx), [&](auto add) {
+      batch_norm_gradients<T, decltype(add)::value>(d, shards, dy.data<T>(), x.data<T>(), gamma.data<Param<T>>(),
+                                                    mean.data<Acc<T>>(), rstd.data<Acc<T>>(), dx, dgamma, dbeta);
+    });
   });
 }
 
@@ -177,9 +273,10 @@ void CpuBackend::batch_norm_frozen(NormDims d, Tensor x, Tensor gamma, Tensor be
     for (std::int64_t c = 0; c < d.cols; ++c) factor[c] = g[c] / std::sqrt(A(v[c]) + A(d.eps));
     const T* in = x.data<T>();
     T* out = y.data<T>();
-    for (std::int64_t r = 0; r < d.rows; ++r)
-      for (std::int64_t c = 0; c < d.cols; ++c)
-        out[r * d.cols + c] = T(factor[c] * (A(in[r * d.cols + c]) - m[c]) + b[c]);
+    for (std::int64_t e = 0; e < d.rows * d.cols; e += d.cols)
+      each_vector<A>(d.cols, [&](auto c, auto n) {
+        store(out + e + c, load(factor + c, n) * (load(in + e + c, n) - load(m + c, n)) + load(b + c, n), n);
+      });
   });
 }
 
@@ -187,19 +284,11 @@ void CpuBackend::batch_norm_frozen_backward(NormDims d, Tensor dy, Tensor x, Ten
                                             Tensor running_var, Gradient dx, Gradient dgamma, Gradient dbeta) {
   for_type("batch_norm_frozen", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    using A = Acc<T>;
-    const Param<T>*g = gamma.data<Param<T>>(), *m = running_mean.data<Param<T>>(), *v = running_var.data<Param<T>>();
-    A* rstd = scratch<A>(Slot::a, d.cols);
-    for (std::int64_t c = 0; c < d.cols; ++c) rstd[c] = 1 / std::sqrt(A(v[c]) + A(d.eps));
-    const T *up = dy.data<T>(), *in = x.data<T>();
-    if (dx)
-      for (std::int64_t r = 0; r < d.rows; ++r)
-        for (std::int64_t c = 0; c < d.cols; ++c)
-          put(dx.to.data<T>()[r * d.cols + c], A(up[r * d.cols + c]) * g[c] * rstd[c], adds(dx));
-    sum_columns<Param<T>>(d.rows, d.cols, Slot::c, dgamma, [&](auto r, auto c) {
-      return A(up[r * d.cols + c]) * ((A(in[r * d.cols + c]) - m[c]) * rstd[c]);
+    choose(adds(dx), [&](auto add) {
+      batch_norm_frozen_gradients<T, decltype(add)::value>(d, dy.data<T>(), x.data<T>(), gamma.data<Param<T>>(),
+                                                           running_mean.data<Param<T>>(), running_var.data<Param<T>>(),
+                                                           dx, dgamma, dbeta);
     });
-    sum_columns<Param<T>>(d.rows, d.cols, Slot::c, dbeta, [&](auto r, auto c) { return A(up[r * d.cols + c]); });
   });
 }
 

@@ -37,9 +37,9 @@ class CpuBackend final : public Backend {
                          Gradient dgamma) override;
   void affine(Tensor x, Tensor gamma, Tensor beta, Tensor y) override;
   void affine_backward(Tensor dy, Tensor x, Tensor gamma, Gradient dx, Gradient dgamma, Gradient dbeta) override;
-  void dyt(Tensor x, Tensor alpha, Tensor gamma, Tensor beta, Tensor t, Tensor y) override;
-  void dyt_backward(Tensor dy, Tensor x, Tensor alpha, Tensor gamma, Tensor t, Gradient dx, Gradient dalpha,
-                    Gradient dgamma, Gradient dbeta) override;
+  void dyt(Tensor x, Tensor alpha, Tensor gamma, Tensor beta, Tensor y) override;
+  void dyt_backward(Tensor dy, Tensor x, Tensor alpha, Tensor gamma, Gradient dx, Gradient dalpha, Gradient dgamma,
+                    Gradient dbeta) override;
   void batch_norm(BatchNormDims, Collective&, Tensor x, Tensor gamma, Tensor beta, Tensor running_mean,
                   Tensor running_var, Tensor y, Tensor mean, Tensor rstd) override;
   void batch_norm_backward(BatchNormDims, Collective&, Tensor dy, Tensor x, Tensor gamma, Tensor mean, Tensor rstd,

@@ -1,54 +1,86 @@
 // Dynamic Tanh, "Transformers without Normalization" section 4: y = gamma tanh(alpha x) + beta.
-#include "core/cpu/kernel.h"
+#include "core/cpu/simd.h"
 #include "core/cpu/vector_math.h"
 
 namespace normlab {
 using namespace cpu;
+namespace {
 
-void CpuBackend::dyt(Tensor x, Tensor alpha, Tensor gamma, Tensor beta, Tensor t, Tensor y) {
+/// Calls f(r, c, n, t) for pieces of rows, n columns of row r from c on, t = tanh(alpha x) of them. Several short rows
+/// are one call of the library, a long one is several.
+template <class T, class F>
+[[gnu::always_inline]] inline void each_piece(std::int64_t rows, std::int64_t cols, Acc<T> alpha, const T* x, F&& f) {
+  using A = Acc<T>;
+  constexpr std::int64_t kPiece = 512;
+  const std::int64_t block = std::max<std::int64_t>(1, kPiece / cols), width = std::min(cols, kPiece);
+  A* t = scratch<A>(Slot::a, block * width);
+  for (std::int64_t r = 0; r < rows; r += block)
+    for (std::int64_t c = 0; c < cols; c += width) {
+      const std::int64_t count = std::min(block, rows - r), columns = std::min(width, cols - c), size = count * columns;
+      const T* from = x + r * cols + c;
+      each_vector<A>(size, [&](auto i, auto n) {
+        store(t + i, alpha * load(from + i, n), n);
+        __builtin_prefetch(from + size + i);  // what is read next comes while the library computes
+      });
+      vector_tanh(size, t, t);
+      for (std::int64_t j = 0; j < count; ++j) f(r + j, c, columns, static_cast<const A*>(t + j * columns));
+    }
+}
+
+/// du = dy gamma (1 - t^2) is the gradient of u = alpha x; dx = alpha du, dalpha = sum of du x, dgamma of dy t, dbeta
+/// of dy.
+template <class T, bool kAdd>
+void dyt_gradients(std::int64_t rows, std::int64_t cols, const T* dy, const T* x, Acc<T> alpha, const Param<T>* gamma,
+                   const Gradient& dx, const Gradient& dalpha, const Gradient& dgamma, const Gradient& dbeta) {
+  using A = Acc<T>;
+  RowAdder<A, 2> sums(Slot::c, cols);
+  T* out = dx.to.data<T>();
+  double of_alpha = 0.0;
+  each_piece<T>(rows, cols, alpha, x, [&](std::int64_t r, std::int64_t begin, std::int64_t columns, const A* t) {
+    const std::int64_t e = r * cols + begin;
+    Vec<A> of_piece{};
+    each_vector<A>(columns, [&](auto c, auto n) {
+      const Vec<A> up = load(dy + e + c, n), th = load(t + c, n), du = up * load(gamma + begin + c, n) * (1 - th * th);
+      of_piece += du * load(x + e + c, n);
+      sums.add(0, begin + c, up * th, n);
+      sums.add(1, begin + c, up, n);
+      if (out) put<kAdd>(out + e + c, alpha * du, n);
+    });
+    of_alpha += double(lane_sum(of_piece));
+    if (begin + columns == cols) sums.end_rows(1);
+  });
+  if (dalpha) put(dalpha.to.data<Param<T>>()[0], A(of_alpha), adds(dalpha));
+  sums.template finish<Param<T>>(0, dgamma);
+  sums.template finish<Param<T>>(1, dbeta);
+}
+
+}  // namespace
+
+void CpuBackend::dyt(Tensor x, Tensor alpha, Tensor gamma, Tensor beta, Tensor y) {
   for_type("dyt", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    using A = Acc<T>;
-    const std::int64_t rows = x.shape().rows(), cols = x.shape().back();
-    const A a = alpha.data<Param<T>>()[0];
+    const std::int64_t cols = x.shape().back();
     const Param<T>*g = gamma.data<Param<T>>(), *b = beta.data<Param<T>>();
-    A* row = scratch<A>(Slot::a, cols);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const T* xr = x.data<T>() + r * cols;
-      T *tr = t.data<T>() + r * cols, *yr = y.data<T>() + r * cols;
-      for (std::int64_t c = 0; c < cols; ++c) row[c] = a * A(xr[c]);
-      vector_tanh(cols, row, row);
-      for (std::int64_t c = 0; c < cols; ++c) {
-        tr[c] = T(row[c]);
-        yr[c] = T(g[c] * row[c] + b[c]);
-      }
-    }
+    T* out = y.data<T>();
+    each_piece<T>(x.shape().rows(), cols, alpha.data<Param<T>>()[0], x.data<T>(),
+                  [&](std::int64_t r, std::int64_t begin, std::int64_t columns, const Acc<T>* t) {
+                    each_vector<Acc<T>>(columns, [&](auto c, auto n) {
+                      store(out + r * cols + begin + c,
+                            load(g + begin + c, n) * load(t + c, n) + load(b + begin + c, n), n);
+                    });
+                  });
   });
 }
 
-void CpuBackend::dyt_backward(Tensor dy, Tensor x, Tensor alpha, Tensor gamma, Tensor t, Gradient dx, Gradient dalpha,
+void CpuBackend::dyt_backward(Tensor dy, Tensor x, Tensor alpha, Tensor gamma, Gradient dx, Gradient dalpha,
                               Gradient dgamma, Gradient dbeta) {
   for_type("dyt", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    using A = Acc<T>;
-    const std::int64_t rows = x.shape().rows(), cols = x.shape().back();
-    const A a = alpha.data<Param<T>>()[0];
-    const Param<T>* g = gamma.data<Param<T>>();
-    const T *up = dy.data<T>(), *in = x.data<T>(), *th = t.data<T>();
-    // du = dy gamma (1 - t^2) is the gradient of u = alpha x.
-    const auto du = [&](std::int64_t i, std::int64_t c) { return A(up[i]) * g[c] * (1 - A(th[i]) * A(th[i])); };
-    if (dx)
-      for (std::int64_t r = 0; r < rows; ++r)
-        for (std::int64_t c = 0; c < cols; ++c) put(dx.to.data<T>()[r * cols + c], a * du(r * cols + c, c), adds(dx));
-    if (dalpha) {
-      A total = 0;
-      for (std::int64_t r = 0; r < rows; ++r)
-        total += sum<A>(cols, [&](auto c) { return du(r * cols + c, c) * A(in[r * cols + c]); });
-      put(dalpha.to.data<Param<T>>()[0], total, adds(dalpha));
-    }
-    sum_columns<Param<T>>(rows, cols, Slot::c, dgamma,
-                          [&](auto r, auto c) { return A(up[r * cols + c]) * A(th[r * cols + c]); });
-    sum_columns<Param<T>>(rows, cols, Slot::c, dbeta, [&](auto r, auto c) { return A(up[r * cols + c]); });
+    choose(adds(dx), [&](auto add) {
+      dyt_gradients<T, decltype(add)::value>(x.shape().rows(), x.shape().back(), dy.data<T>(), x.data<T>(),
+                                             alpha.data<Param<T>>()[0], gamma.data<Param<T>>(), dx, dalpha, dgamma,
+                                             dbeta);
+    });
   });
 }
 

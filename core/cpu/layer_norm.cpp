@@ -1,83 +1,137 @@
-// LayerNorm, RMSNorm and the bare gain and bias. Rows are normalised over the last axis.
-#include "core/cpu/kernel.h"
+// LayerNorm, RMSNorm and the bare gain and bias. Rows are normalised over the last axis. Each kernel passes over memory
+// once: what it reads again of a row is still in the first-level cache.
+#include "core/cpu/simd.h"
 
 namespace normlab {
 using namespace cpu;
 namespace {
 
-template <class T>
+template <class T, bool kGain>
 void layer_norm_forward(NormDims d, const T* x, const Param<T>* gamma, const Param<T>* beta, T* y, Acc<T>* mean,
                         Acc<T>* rstd) {
   using A = Acc<T>;
-  for (std::int64_t r = 0; r < d.rows; ++r) {
-    const T* xr = x + r * d.cols;
+  for (std::int64_t r = 0; r < d.rows; ++r, x += d.cols, y += d.cols) {
     // Two passes: E[x^2] - E[x]^2 loses every digit once the mean dwarfs the spread.
-    const A m = sum<A>(d.cols, [&](auto c) { return A(xr[c]); }) / A(d.cols);
-    const A v = sum<A>(d.cols, [&](auto c) { return (A(xr[c]) - m) * (A(xr[c]) - m); }) / A(d.cols);
+    const A m = row_sum<A>(d.cols, [&](auto c, auto n) { return load(x + c, n); }) / A(d.cols);
+    const A v = row_sum<A>(d.cols,
+                           [&](auto c, auto n) {
+                             const Vec<A> centred = first<A>(load(x + c, n) - m, n);
+                             return centred * centred;
+                           }) /
+                A(d.cols);
     const A s = 1 / std::sqrt(v + A(d.eps));
-    T* yr = y + r * d.cols;
-    if (gamma)
-      for (std::int64_t c = 0; c < d.cols; ++c) yr[c] = T(gamma[c] * ((A(xr[c]) - m) * s) + beta[c]);
-    else
-      for (std::int64_t c = 0; c < d.cols; ++c) yr[c] = T((A(xr[c]) - m) * s);
+    each_vector<A>(d.cols, [&](auto c, auto n) {
+      const Vec<A> x_hat = (load(x + c, n) - m) * s;
+      if constexpr (kGain)
+        store(y + c, load(gamma + c, n) * x_hat + load(beta + c, n), n);
+      else
+        store(y + c, x_hat, n);
+    });
     mean[r] = m;
     rstd[r] = s;
   }
 }
 
-/// dx = rstd (g - mean(g) - x_hat mean(g x_hat)), g = dy gamma.
-template <class T>
+/// dx = rstd (g - mean(g) - x_hat mean(g x_hat)), g = dy gamma; dgamma = sum of dy x_hat, dbeta = sum of dy over rows.
+template <class T, bool kGain, bool kAdd>
 void layer_norm_gradients(NormDims d, const T* dy, const T* x, const Param<T>* gamma, const Acc<T>* mean,
-                          const Acc<T>* rstd, Gradient dx, Gradient dgamma, Gradient dbeta) {
+                          const Acc<T>* rstd, const Gradient& dx, const Gradient& dgamma, const Gradient& dbeta) {
   using A = Acc<T>;
-  const auto up = [&](std::int64_t r, std::int64_t c) { return A(dy[r * d.cols + c]); };
-  const auto x_hat = [&](std::int64_t r, std::int64_t c) { return (A(x[r * d.cols + c]) - mean[r]) * rstd[r]; };
-  if (dx) {
-    A *g = scratch<A>(Slot::a, d.cols), *h = scratch<A>(Slot::b, d.cols);
-    for (std::int64_t r = 0; r < d.rows; ++r) {
-      for (std::int64_t c = 0; c < d.cols; ++c) {
-        g[c] = gamma ? up(r, c) * gamma[c] : up(r, c);
-        h[c] = x_hat(r, c);
+  RowAdder<A, 2> sums(Slot::c, d.cols);
+  T* out = dx.to.data<T>();
+  for (std::int64_t r = 0; r < d.rows; ++r, dy += d.cols, x += d.cols) {
+    const A m = mean[r], s = rstd[r];
+    Vec<A> of_g{}, of_gh{};
+    each_vector<A>(d.cols, [&](auto c, auto n) {
+      const Vec<A> up = load(dy + c, n), h = (load(x + c, n) - m) * s, uph = up * h;
+      if constexpr (kGain) {
+        const Vec<A> g = load(gamma + c, n);
+        of_g += up * g;
+        of_gh += uph * g;
+        sums.add(0, c, uph, n);
+        sums.add(1, c, up, n);
+      } else {
+        of_g += up;
+        of_gh += uph;
       }
-      const A mean_g = sum<A>(d.cols, [&](auto c) { return g[c]; }) / A(d.cols);
-      const A mean_gh = sum<A>(d.cols, [&](auto c) { return g[c] * h[c]; }) / A(d.cols);
-      T* out = dx.to.data<T>() + r * d.cols;
-      for (std::int64_t c = 0; c < d.cols; ++c) put(out[c], rstd[r] * (g[c] - mean_g - h[c] * mean_gh), adds(dx));
-    }
+    });
+    if constexpr (kGain) sums.end_rows(1);
+    if (!out) continue;
+    const A mean_g = lane_sum(of_g) / A(d.cols), mean_gh = lane_sum(of_gh) / A(d.cols);
+    each_vector<A>(d.cols, [&](auto c, auto n) {
+      Vec<A> g = load(dy + c, n);
+      if constexpr (kGain) g *= load(gamma + c, n);
+      const Vec<A> h = (load(x + c, n) - m) * s;
+      put<kAdd>(out + c, s * (g - mean_g - h * mean_gh), n);
+    });
+    out += d.cols;
   }
-  sum_columns<Param<T>>(d.rows, d.cols, Slot::c, dgamma, [&](auto r, auto c) { return up(r, c) * x_hat(r, c); });
-  sum_columns<Param<T>>(d.rows, d.cols, Slot::c, dbeta, up);
+  if constexpr (kGain) {
+    sums.template finish<Param<T>>(0, dgamma);
+    sums.template finish<Param<T>>(1, dbeta);
+  }
 }
 
 template <class T>
 void rms_norm_forward(NormDims d, const T* x, const Param<T>* gamma, T* y, Acc<T>* rstd) {
   using A = Acc<T>;
-  for (std::int64_t r = 0; r < d.rows; ++r) {
-    const T* xr = x + r * d.cols;
-    const A square = sum<A>(d.cols, [&](auto c) { return A(xr[c]) * A(xr[c]); }) / A(d.cols);
+  for (std::int64_t r = 0; r < d.rows; ++r, x += d.cols, y += d.cols) {
+    const A square = row_sum<A>(d.cols,
+                                [&](auto c, auto n) {
+                                  const Vec<A> v = load(x + c, n);
+                                  return v * v;
+                                }) /
+                     A(d.cols);
     const A s = 1 / std::sqrt(square + A(d.eps));
-    for (std::int64_t c = 0; c < d.cols; ++c) y[r * d.cols + c] = T(gamma[c] * (A(xr[c]) * s));
+    each_vector<A>(d.cols, [&](auto c, auto n) { store(y + c, load(gamma + c, n) * (load(x + c, n) * s), n); });
     rstd[r] = s;
   }
 }
 
 /// dx = rstd (g - x_hat mean(g x_hat)), g = dy gamma, x_hat = x rstd.
-template <class T>
-void rms_norm_gradients(NormDims d, const T* dy, const T* x, const Param<T>* gamma, const Acc<T>* rstd, Gradient dx,
-                        Gradient dgamma) {
+template <class T, bool kAdd>
+void rms_norm_gradients(NormDims d, const T* dy, const T* x, const Param<T>* gamma, const Acc<T>* rstd,
+                        const Gradient& dx, const Gradient& dgamma) {
   using A = Acc<T>;
-  if (dx) {
-    for (std::int64_t r = 0; r < d.rows; ++r) {
-      const T *g = dy + r * d.cols, *xr = x + r * d.cols;
-      const A s = rstd[r];
-      const A mean_gh = sum<A>(d.cols, [&](auto c) { return A(g[c]) * gamma[c] * (A(xr[c]) * s); }) / A(d.cols);
-      T* out = dx.to.data<T>() + r * d.cols;
-      for (std::int64_t c = 0; c < d.cols; ++c)
-        put(out[c], s * (A(g[c]) * gamma[c] - A(xr[c]) * s * mean_gh), adds(dx));
-    }
+  RowAdder<A, 1> sums(Slot::c, d.cols);
+  T* out = dx.to.data<T>();
+  for (std::int64_t r = 0; r < d.rows; ++r, dy += d.cols, x += d.cols) {
+    const A s = rstd[r];
+    Vec<A> of_gh{};
+    each_vector<A>(d.cols, [&](auto c, auto n) {
+      const Vec<A> uph = load(dy + c, n) * (load(x + c, n) * s);
+      of_gh += uph * load(gamma + c, n);
+      sums.add(0, c, uph, n);
+    });
+    sums.end_rows(1);
+    if (!out) continue;
+    const A mean_gh = lane_sum(of_gh) / A(d.cols);
+    each_vector<A>(d.cols, [&](auto c, auto n) {
+      put<kAdd>(out + c, s * (load(dy + c, n) * load(gamma + c, n) - load(x + c, n) * s * mean_gh), n);
+    });
+    out += d.cols;
   }
-  sum_columns<Param<T>>(d.rows, d.cols, Slot::c, dgamma,
-                        [&](auto r, auto c) { return A(dy[r * d.cols + c]) * (A(x[r * d.cols + c]) * rstd[r]); });
+  sums.template finish<Param<T>>(0, dgamma);
+}
+
+/// dx = dy gamma.
+template <class T, bool kAdd>
+void affine_gradients(std::int64_t rows, std::int64_t cols, const T* dy, const T* x, const Param<T>* gamma,
+                      const Gradient& dx, const Gradient& dgamma, const Gradient& dbeta) {
+  using A = Acc<T>;
+  RowAdder<A, 2> sums(Slot::c, cols);
+  T* const out = dx.to.data<T>();
+  for (std::int64_t e = 0; e < rows * cols; e += cols) {
+    each_vector<A>(cols, [&](auto c, auto n) {
+      const Vec<A> up = load(dy + e + c, n);
+      sums.add(0, c, up * load(x + e + c, n), n);
+      sums.add(1, c, up, n);
+      if (out) put<kAdd>(out + e + c, up * load(gamma + c, n), n);
+    });
+    sums.end_rows(1);
+  }
+  sums.template finish<Param<T>>(0, dgamma);
+  sums.template finish<Param<T>>(1, dbeta);
 }
 
 }  // namespace
@@ -85,8 +139,10 @@ void rms_norm_gradients(NormDims d, const T* dy, const T* x, const Param<T>* gam
 void CpuBackend::layer_norm(NormDims d, Tensor x, Tensor gamma, Tensor beta, Tensor y, Tensor mean, Tensor rstd) {
   for_type("layer_norm", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    layer_norm_forward<T>(d, x.data<T>(), gamma.data<Param<T>>(), beta.data<Param<T>>(), y.data<T>(),
-                          mean.data<Acc<T>>(), rstd.data<Acc<T>>());
+    choose(bool(gamma), [&](auto gain) {
+      layer_norm_forward<T, decltype(gain)::value>(d, x.data<T>(), gamma.data<Param<T>>(), beta.data<Param<T>>(),
+                                                   y.data<T>(), mean.data<Acc<T>>(), rstd.data<Acc<T>>());
+    });
   });
 }
 
@@ -94,8 +150,13 @@ void CpuBackend::layer_norm_backward(NormDims d, Tensor dy, Tensor x, Tensor gam
                                      Gradient dx, Gradient dgamma, Gradient dbeta) {
   for_type("layer_norm", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    layer_norm_gradients<T>(d, dy.data<T>(), x.data<T>(), gamma.data<Param<T>>(), mean.data<Acc<T>>(),
-                            rstd.data<Acc<T>>(), dx, dgamma, dbeta);
+    choose(bool(gamma), [&](auto gain) {
+      choose(adds(dx), [&](auto add) {
+        layer_norm_gradients<T, decltype(gain)::value, decltype(add)::value>(
+            d, dy.data<T>(), x.data<T>(), gamma.data<Param<T>>(), mean.data<Acc<T>>(), rstd.data<Acc<T>>(), dx, dgamma,
+            dbeta);
+      });
+    });
   });
 }
 
@@ -110,7 +171,10 @@ void CpuBackend::rms_norm_backward(NormDims d, Tensor dy, Tensor x, Tensor gamma
                                    Gradient dgamma) {
   for_type("rms_norm", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    rms_norm_gradients<T>(d, dy.data<T>(), x.data<T>(), gamma.data<Param<T>>(), rstd.data<Acc<T>>(), dx, dgamma);
+    choose(adds(dx), [&](auto add) {
+      rms_norm_gradients<T, decltype(add)::value>(d, dy.data<T>(), x.data<T>(), gamma.data<Param<T>>(),
+                                                  rstd.data<Acc<T>>(), dx, dgamma);
+    });
   });
 }
 
@@ -121,25 +185,19 @@ void CpuBackend::affine(Tensor x, Tensor gamma, Tensor beta, Tensor y) {
     const T* in = x.data<T>();
     const Param<T>*g = gamma.data<Param<T>>(), *b = beta.data<Param<T>>();
     T* out = y.data<T>();
-    for (std::int64_t r = 0; r < rows; ++r)
-      for (std::int64_t c = 0; c < cols; ++c) out[r * cols + c] = T(g[c] * Acc<T>(in[r * cols + c]) + b[c]);
+    for (std::int64_t r = 0; r < rows; ++r, in += cols, out += cols)
+      each_vector<Acc<T>>(
+          cols, [&](auto c, auto n) { store(out + c, load(g + c, n) * load(in + c, n) + load(b + c, n), n); });
   });
 }
 
 void CpuBackend::affine_backward(Tensor dy, Tensor x, Tensor gamma, Gradient dx, Gradient dgamma, Gradient dbeta) {
   for_type("affine", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    using A = Acc<T>;
-    const std::int64_t rows = x.shape().rows(), cols = x.shape().back();
-    const T *in = x.data<T>(), *up = dy.data<T>();
-    const Param<T>* g = gamma.data<Param<T>>();
-    if (dx)
-      for (std::int64_t r = 0; r < rows; ++r)
-        for (std::int64_t c = 0; c < cols; ++c)
-          put(dx.to.data<T>()[r * cols + c], A(up[r * cols + c]) * g[c], adds(dx));
-    sum_columns<Param<T>>(rows, cols, Slot::c, dgamma,
-                          [&](auto r, auto c) { return A(up[r * cols + c]) * A(in[r * cols + c]); });
-    sum_columns<Param<T>>(rows, cols, Slot::c, dbeta, [&](auto r, auto c) { return A(up[r * cols + c]); });
+    choose(adds(dx), [&](auto add) {
+      affine_gradients<T, decltype(add)::value>(x.shape().rows(), x.shape().back(), dy.data<T>(), x.data<T>(),
+                                                gamma.data<Param<T>>(), dx, dgamma, dbeta);
+    });
   });
 }
 

@@ -8,5 +8,6 @@ namespace normlab {
 void add_bench_step(CLI::App& bench, Action& action);
 void add_bench_profile(CLI::App& bench, Action& action);
 void add_bench_gemm(CLI::App& bench, Action& action);
+void add_bench_norms(CLI::App& bench, Action& action);
 
 }  // namespace normlab

@@ -249,7 +249,7 @@ TEST_CASE("program: bad input says what, where and what to do, exits with 2 or 3
   CHECK(run_program(folder, "run " + in(folder, "not-there.json")).code >= 2);
   CHECK(run_program(folder, "run").code == 2);
   CHECK(run_program(folder, "frobnicate").code == 2);
-  for (const char* command : {"run", "plan", "check", "table", "schema", "bench", "bench step"}) {
+  for (const char* command : {"run", "plan", "check", "table", "schema", "bench", "bench step", "bench norms"}) {
     const Finished help = run_program(folder, std::string(command) + " --help");
     CHECK(help.code == 0);
     CHECK(help.out.find("--help") != std::string::npos);
@@ -345,4 +345,20 @@ TEST_CASE("program: bench prints what was measured") {
       run_program(folder, "bench step --shape micro --seconds 0.1 --precision bf16_emulated --format json");
   CHECK_MESSAGE(emulated.code == 0, emulated.err);
   CHECK(emulated.out.find("\"precision\": \"bf16_emulated\"") != std::string::npos);
+
+  const std::string few = "bench norms --seconds 0.001 --threads 2 --shape 65x40 4x3x3x24";
+  const Finished norms = run_program(folder, few + " --format json");
+  CHECK(norms.code == 0);
+  for (const char* key : {"threads", "bandwidth_gb_per_second", "shape", "norm", "train_ms", "train_bound_ms",
+                          "train_ratio", "eval_ms", "eval_bound_ms", "eval_ratio"})
+    CHECK_MESSAGE(norms.out.find('"' + std::string(key) + '"') != std::string::npos, key);
+  for (const char* norm : {"layer_norm", "layer_norm_fixed", "affine", "rms_norm", "batch_norm", "dyt"})
+    CHECK_MESSAGE(norms.out.find("\"4x3x3x24\", \"norm\": \"" + std::string(norm) + '"') != std::string::npos, norm);
+  const Finished text = run_program(folder, few);
+  for (std::size_t begin = 0, end; begin < text.out.size(); begin = end + 1) {
+    end = text.out.find('\n', begin);
+    CHECK(end - begin <= 80);
+  }
+  for (const char* shape : {"12", "4x", "4x0", "x4", "4x-4", "99999x99999", "four"})
+    CHECK(run_program(folder, std::string("bench norms --shape ") + shape).code == 2);
 }

@@ -1,0 +1,299 @@
+// Measured speed of every norm kind beside the time that memory alone would take.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/arena.h"
+#include "core/backend.h"
+#include "core/error.h"
+#include "core/shards.h"
+#include "experiments/cli/bench.h"
+#include "experiments/sweep/runner.h"
+#include "nn/placement.h"
+
+namespace normlab {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+/// What is normalised, as batch norm sees it; `name` as it was given.
+struct NormShape {
+  std::string name;
+  std::int64_t images, rows_per_image, cols;
+  std::int64_t size() const { return images * rows_per_image * cols; }
+};
+
+/// "128x56x56x96": images first, channels last. Of two axes the first is cut into images of 65 tokens, of 64, or of
+/// one, whichever divides it.
+NormShape parse_shape(const std::string& text) {
+  NormShape s{text, 0, 1, 0};
+  std::vector<std::int64_t> axes;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find('x', begin), text.size());
+    const std::string axis = text.substr(begin, end - begin);
+    if (axis.empty() || axis.size() > 9 || axis.find_first_not_of("0123456789") != std::string::npos ||
+        std::stoll(axis) == 0)
+      throw InputError(fmt::format("--shape {}: expected whole numbers above 0 such as 4096x4096", text));
+    axes.push_back(std::stoll(axis));
+    begin = end + 1;
+  }
+  if (axes.size() < 2) throw InputError(fmt::format("--shape {}: expected at least two axes", text));
+  constexpr double kMost = 1 << 30;
+  double size = 1;
+  for (const std::int64_t axis : axes) size *= double(axis);
+  if (size > kMost) throw InputError(fmt::format("--shape {}: more than 2^30 elements", text));
+  s.images = axes.front();
+  s.cols = axes.back();
+  for (std::size_t i = 1; i + 1 < axes.size(); ++i) s.rows_per_image *= axes[i];
+  if (axes.size() == 2) {
+    for (const std::int64_t rows : {65, 64})
+      if (s.rows_per_image == 1 && s.images % rows == 0) s.rows_per_image = rows;
+    s.images /= s.rows_per_image;
+  }
+  return s;
+}
+
+/// Large tensors read or written: in training each pass over memory that no order of the work can spare, that is two
+/// more for batch norm each way, since every value must have been seen before the first is normalised.
+struct Passes {
+  int train, eval;
+};
+Passes passes_of(NormKind kind) { return kind == NormKind::batch_norm ? Passes{3 + 5, 2} : Passes{2 + 3, 2}; }
+
+constexpr std::array kKinds{NormKind::layer_norm, NormKind::layer_norm_fixed, NormKind::affine,
+                            NormKind::rms_norm,   NormKind::batch_norm,       NormKind::dyt};
+
+/// The tensors of one part of the rows and what the kernels of `kind` do with them.
+class Part {
+ public:
+  Part(NormKind kind, Arena& memory, Tensor x, Tensor dy, Tensor y, Tensor dx, BatchNormDims dims)
+      : kind_(kind), x_(x), dy_(dy), y_(y), dx_(dx), batch_(dims), dims_{x.shape()[0], dims.cols, dims.eps} {
+    const auto filled = [&](const Shape& shape, float value) {
+      Tensor t = memory.empty(shape, DType::f32);
+      std::fill_n(t.data<float>(), t.size(), value);
+      return t;
+    };
+    gamma_ = filled({dims.cols}, 1.0f), beta_ = filled({dims.cols}, 0.1f), alpha_ = filled({1}, 0.5f);
+    running_mean_ = filled({dims.cols}, 0.0f), running_var_ = filled({dims.cols}, 1.0f);
+    const std::int64_t statistics = kind == NormKind::batch_norm ? dims.groups() * dims.cols : dims_.rows;
+    mean_ = filled({statistics}, 0.0f), rstd_ = filled({statistics}, 1.0f);
+    dgamma_ = {filled({dims.cols}, 0.0f), Write::add}, dbeta_ = {filled({dims.cols}, 0.0f), Write::add};
+    dalpha_ = {filled({1}, 0.0f), Write::add};
+  }
+
+  void forward(Collective& shards, bool training) {
+    Backend& b = cpu_backend();
+    switch (kind_) {
+      case NormKind::layer_norm:
+        return b.layer_norm(dims_, x_, gamma_, beta_, y_, mean_, rstd_);
+      case NormKind::layer_norm_fixed:
+        return b.layer_norm(dims_, x_, {}, {}, y_, mean_, rstd_);
+      case NormKind::affine:
+        return b.affine(x_, gamma_, beta_, y_);
+      case NormKind::rms_norm:
+        return b.rms_norm(dims_, x_, gamma_, y_, rstd_);
+      case NormKind::batch_norm:
+        if (training)
+          return b.batch_norm(batch_, shards, x_, gamma_, beta_, running_mean_, running_var_, y_, mean_, rstd_);
+        return b.batch_norm_frozen(dims_, x_, gamma_, beta_, running_mean_, running_var_, y_);
+      case NormKind::dyt:
+        return b.dyt(x_, alpha_, gamma_, beta_, y_);
+      case NormKind::none:
+        return;
+    }
+  }
+
+  void backward(Collective& shards) {
+    Backend& b = cpu_backend();
+    const Gradient dx{dx_, Write::assign};
+    switch (kind_) {
+      case NormKind::layer_norm:
+        return b.layer_norm_backward(dims_, dy_, x_, gamma_, mean_, rstd_, dx, dgamma_, dbeta_);
+      case NormKind::layer_norm_fixed:
+        return b.layer_norm_backward(dims_, dy_, x_, {}, mean_, rstd_, dx, {}, {});
+      case NormKind::affine:
+        return b.affine_backward(dy_, x_, gamma_, dx, dgamma_, dbeta_);
+      case NormKind::rms_norm:
+        return b.rms_norm_backward(dims_, dy_, x_, gamma_, rstd_, dx, dgamma_);
+      case NormKind::batch_norm:
+        return b.batch_norm_backward(batch_, shards, dy_, x_, gamma_, mean_, rstd_, dx, dgamma_, dbeta_);
+      case NormKind::dyt:
+        return b.dyt_backward(dy_, x_, alpha_, gamma_, dx, dalpha_, dgamma_, dbeta_);
+      case NormKind::none:
+        return;
+    }
+  }
+
+ private:
+  NormKind kind_;
+  Tensor x_, dy_, y_, dx_, gamma_, beta_, alpha_, running_mean_, running_var_, mean_, rstd_;
+  Gradient dgamma_, dbeta_, dalpha_;
+  BatchNormDims batch_;
+  NormDims dims_;
+};
+
+struct BenchNorms {
+  std::string format = "text";
+  std::vector<std::string> shapes{"65x768",        "4096x4096",     "8320x192",   "128x56x56x96",
+                                  "128x28x28x192", "128x14x14x384", "128x7x7x768"};
+  int threads = available_cores();
+  double seconds = 0.5;
+
+  /// Seconds of one call of body(shards), which every shard makes as often as is worth timing; the shortest of some.
+  double time(ShardPool& pool, std::int64_t shards, bool lockstep, FunctionRef<void(Collective&)> body) const {
+    double best = INFINITY, total = 0.0;
+    std::int64_t repeats = 1;
+    for (int round = 0; total < seconds || round < 3; ++round) {
+      const Clock::time_point begin = Clock::now();
+      pool.run(static_cast<int>(shards), static_cast<int>(shards), lockstep, [&](Collective& c) {
+        for (std::int64_t i = 0; i < repeats; ++i) body(c);
+      });
+      const double t = seconds_since(begin);
+      total += t;
+      if (round > 0) best = std::min(best, t / double(repeats));
+      // Until a round lasts long enough that starting its threads is nothing.
+      constexpr double kRound = 0.01;
+      if (t < kRound) repeats = std::max(repeats + 1, std::int64_t(double(repeats) * std::min(100.0, kRound / t)));
+    }
+    return best;
+  }
+
+  /// Bytes a second over arrays that no cache holds, the faster of a copy and a triad; a line that is written counts
+  /// once, as it does in the bounds.
+  double bandwidth(ShardPool& pool, Arena& memory) const {
+    constexpr std::int64_t kFloats = std::int64_t{24} << 20, kBytes = kFloats * 4;  // three arrays are 288 MB
+    std::array<float*, 3> arrays{};
+    for (float*& array : arrays) {
+      array = static_cast<float*>(memory.allocate(kBytes));
+      std::fill_n(array, kFloats, 1.0f);
+    }
+    const auto measure = [&](bool triad) {
+      return time(pool, threads, false, [&](Collective& c) {
+        const std::int64_t begin = kFloats * c.rank() / threads, end = kFloats * (c.rank() + 1) / threads;
+        float* a = arrays[0];
+        const float *x = arrays[1], *y = arrays[2];
+        if (triad)
+          for (std::int64_t i = begin; i < end; ++i) a[i] = x[i] + 0.5f * y[i];
+        else
+          for (std::int64_t i = begin; i < end; ++i) a[i] = 0.5f * x[i];
+      });
+    };
+    return std::max(2 * double(kBytes) / measure(false), 3 * double(kBytes) / measure(true));
+  }
+
+  struct Row {
+    std::string_view norm;
+    double train, train_bound, eval, eval_bound;  // milliseconds
+  };
+
+  Row measure(ShardPool& pool, const NormShape& s, NormKind kind, double bytes_per_second,
+              const std::array<Tensor, 4>& whole) const {
+    Arena memory;
+    // Rows are cut evenly over the threads; batch norm's images stay whole.
+    const std::int64_t unit = kind == NormKind::batch_norm ? s.rows_per_image : 1;
+    const std::int64_t units = s.images * s.rows_per_image / unit, shards = std::min<std::int64_t>(threads, units);
+    std::vector<Part> parts;
+    for (std::int64_t i = 0; i < shards; ++i) {
+      const std::int64_t begin = units * i / shards, count = units * (i + 1) / shards - begin;
+      const auto cut = [&](const Tensor& t) {
+        return t.reshape({s.images * s.rows_per_image, s.cols}).slice(begin * unit, count * unit);
+      };
+      const BatchNormDims dims{count, s.rows_per_image, s.cols, begin, s.images, 0, 1e-6, 0.1};
+      parts.emplace_back(kind, memory, cut(whole[0]), cut(whole[1]), cut(whole[2]), cut(whole[3]), dims);
+    }
+    const bool lockstep = kind == NormKind::batch_norm;
+    const auto part = [&](Collective& c) -> Part& { return parts[static_cast<std::size_t>(c.rank())]; };
+    const double train = time(pool, shards, lockstep, [&](Collective& c) {
+      part(c).forward(c, true);
+      part(c).backward(c);
+    });
+    const double eval = time(pool, shards, false, [&](Collective& c) { part(c).forward(c, false); });
+    const Passes passes = passes_of(kind);
+    const double pass = 1e3 * double(s.size()) * sizeof(float) / bytes_per_second;
+    return {to_string(kind), 1e3 * train, passes.train * pass, 1e3 * eval, passes.eval * pass};
+  }
+
+  int operator()() const {
+    std::vector<NormShape> parsed;
+    for (const std::string& shape : shapes) parsed.push_back(parse_shape(shape));
+    ShardPool pool(threads);
+    double rate = 0.0;
+    {
+      Arena memory;
+      rate = bandwidth(pool, memory);
+    }
+    const bool json = format == "json";
+    if (json) {
+      fmt::print("{{\"threads\": {}, \"bandwidth_gb_per_second\": {:.2f}, \"rows\": [", threads, rate * 1e-9);
+    } else {
+      fmt::print(
+          "{} threads, {:.1f} GB/s (faster of copy and triad, 288 MB). In ms, f32.\n"
+          "train: forward, dx, dgamma, dbeta. eval: forward; batch_norm with frozen\n"
+          "statistics. bound: tensors read or written at that rate, in train 5 (y from x,\n"
+          "dx from dy and x), batch_norm 8 (x, and dy and x, once more for the sums), in\n"
+          "eval 2. Below 1.00 the shape stays in a cache.\n\n"
+          "{:<13} {:<16} {:>8} {:>7} {:>6}  {:>8} {:>7} {:>6}\n",
+          threads, rate * 1e-9, "shape", "norm", "train", "bound", "ratio", "eval", "bound", "ratio");
+    }
+    const char* separator = "";
+    for (const NormShape& s : parsed) {
+      Arena memory;
+      std::array<Tensor, 4> whole;
+      for (Tensor& t : whole) {
+        t = memory.empty({s.size()}, DType::f32);
+        // Values do not change the time, as long as none is denormal; written so that the pages are there.
+        for (std::int64_t i = 0; i < t.size(); ++i) t.data<float>()[i] = float(i * 7919 % 1009) * 0.004f - 2.0f;
+      }
+      for (const NormKind kind : kKinds) {
+        const Row row = measure(pool, s, kind, rate, whole);
+        const double train_ratio = row.train / row.train_bound, eval_ratio = row.eval / row.eval_bound;
+        if (json)
+          fmt::print(
+              "{}\n  {{\"shape\": \"{}\", \"norm\": \"{}\", \"train_ms\": {:.5f}, \"train_bound_ms\": {:.5f}, "
+              "\"train_ratio\": {:.3f}, \"eval_ms\": {:.5f}, \"eval_bound_ms\": {:.5f}, \"eval_ratio\": {:.3f}}}",
+              separator, s.name, row.norm, row.train, row.train_bound, train_ratio, row.eval, row.eval_bound,
+              eval_ratio);
+        else
+          fmt::print("{:<13} {:<16} {:>8.3f} {:>7.3f} {:>6.2f}  {:>8.3f} {:>7.3f} {:>6.2f}\n", s.name, row.norm,
+                     row.train, row.train_bound, train_ratio, row.eval, row.eval_bound, eval_ratio);
+        std::fflush(stdout);
+        separator = ",";
+      }
+    }
+    if (json) fmt::print("\n]}}\n");
+    return 0;
+  }
+};
+
+}  // namespace
+
+void add_bench_norms(CLI::App& bench, Action& action) {
+  auto norms = std::make_shared<BenchNorms>();
+  CLI::App& command = *bench.add_subcommand(
+      "norms",
+      "every norm kind beside the time that memory takes: tensors read or written once a pass (train 5, batch norm 8, "
+      "eval 2), at the rate of a copy or triad measured first");
+  command
+      .add_option(
+          "--shape", norms->shapes,
+          "images first, channels last; of two axes the first is cut into images of 65 tokens, of 64, or of one")
+      ->capture_default_str();
+  command.add_option("--threads", norms->threads, "cores")->check(CLI::Range(1, 1024))->capture_default_str();
+  command.add_option("--seconds", norms->seconds, "how long to measure each")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command.add_option("--format", norms->format, "text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  command.callback([norms, &action] { action = [norms] { return (*norms)(); }; });
+}
+
+}  // namespace normlab

@@ -1,0 +1,165 @@
+// The norm kernels over rows that end within a vector, and over images that are more than one block: float and bf16
+// against double, and gradients that are added.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "autograd/grad_check.h"
+#include "core/arena.h"
+#include "core/backend.h"
+
+namespace normlab {
+namespace {
+
+constexpr std::int64_t kImages = 2, kRowsPerImage = 600, kRows = kImages * kRowsPerImage, kCols = 67;
+
+double value(const Tensor& t, std::int64_t i) {
+  return t.dtype() == DType::f64   ? t.data<double>()[i]
+         : t.dtype() == DType::f32 ? double(t.data<float>()[i])
+                                   : double(float(t.data<bf16>()[i]));
+}
+
+Tensor cast(Arena& arena, const Tensor& from, DType dtype) {
+  const Tensor to = arena.empty(from.shape(), dtype);
+  for (std::int64_t i = 0; i < to.size(); ++i) {
+    if (dtype == DType::f64)
+      to.data<double>()[i] = value(from, i);
+    else if (dtype == DType::f32)
+      to.data<float>()[i] = float(value(from, i));
+    else
+      to.data<bf16>()[i] = bf16(value(from, i));
+  }
+  return to;
+}
+
+/// What a kind's kernels give for the same numbers in `dtype`; gradients are added to ones where `write` says so.
+struct Result {
+  Tensor y, dx, dgamma, dbeta, dalpha, mean, rstd;
+};
+
+Result run(const char* kind, DType dtype, Write write) {
+  static Arena arena;
+  Backend& b = cpu_backend();
+  SingleShard alone;
+  const std::string name = kind;
+  const DType acc = acc_of(dtype);
+  // All types see numbers that bf16 holds, so that only the kernels differ.
+  const auto drawn = [&](const Shape& shape, std::uint64_t seed, double mean, DType to) {
+    return cast(arena, cast(arena, randn(arena, shape, DType::f64, seed, 1.0, mean), DType::bf16), to);
+  };
+  const auto filled = [&](const Shape& shape, DType to, double fill) {
+    const Tensor t = arena.empty(shape, DType::f64);
+    std::fill_n(t.data<double>(), t.size(), fill);
+    return cast(arena, t, to);
+  };
+  const Tensor x = drawn({kRows, kCols}, 1, 3.0, dtype), dy = drawn({kRows, kCols}, 2, 0.0, dtype);
+  const Tensor gamma = drawn({kCols}, 3, 1.0, acc), beta = drawn({kCols}, 4, 0.0, acc), alpha = filled({1}, acc, 0.25);
+  const Tensor running_mean = filled({kCols}, acc, 0.5), running_var = filled({kCols}, acc, 2.0);
+  Result r{filled({kRows, kCols}, dtype, 0),
+           filled({kRows, kCols}, dtype, 1),
+           filled({kCols}, acc, 1),
+           filled({kCols}, acc, 1),
+           filled({1}, acc, 1),
+           filled({kRows}, acc, 0),
+           filled({kRows}, acc, 0)};
+  const Gradient dx{r.dx, write}, dgamma{r.dgamma, write}, dbeta{r.dbeta, write}, dalpha{r.dalpha, write};
+  const NormDims d{kRows, kCols, 1e-6};
+  const BatchNormDims bd{kImages, kRowsPerImage, kCols, 0, kImages, 0, 1e-5, 0.1};
+  if (name == "layer_norm") {
+    b.layer_norm(d, x, gamma, beta, r.y, r.mean, r.rstd);
+    b.layer_norm_backward(d, dy, x, gamma, r.mean, r.rstd, dx, dgamma, dbeta);
+  } else if (name == "layer_norm_fixed") {
+    b.layer_norm(d, x, {}, {}, r.y, r.mean, r.rstd);
+    b.layer_norm_backward(d, dy, x, {}, r.mean, r.rstd, dx, {}, {});
+  } else if (name == "rms_norm") {
+    b.rms_norm(d, x, gamma, r.y, r.rstd);
+    b.rms_norm_backward(d, dy, x, gamma, r.rstd, dx, dgamma);
+  } else if (name == "affine") {
+    b.affine(x, gamma, beta, r.y);
+    b.affine_backward(dy, x, gamma, dx, dgamma, dbeta);
+  } else if (name == "dyt") {
+    b.dyt(x, alpha, gamma, beta, r.y);
+    b.dyt_backward(dy, x, alpha, gamma, dx, dalpha, dgamma, dbeta);
+  } else if (name == "batch_norm") {
+    b.batch_norm(bd, alone, x, gamma, beta, running_mean, running_var, r.y, r.mean, r.rstd);
+    b.batch_norm_backward(bd, alone, dy, x, gamma, r.mean, r.rstd, dx, dgamma, dbeta);
+  } else {
+    b.batch_norm_frozen(d, x, gamma, beta, running_mean, running_var, r.y);
+    b.batch_norm_frozen_backward(d, dy, x, gamma, running_mean, running_var, dx, dgamma, dbeta);
+  }
+  return r;
+}
+
+/// The largest difference, over the largest value.
+double difference(const Tensor& a, const Tensor& b) {
+  double most = 0.0, scale = 1e-30;
+  for (std::int64_t i = 0; i < a.size(); ++i) {
+    most = std::max(most, std::abs(value(a, i) - value(b, i)));
+    scale = std::max(scale, std::abs(value(b, i)));
+  }
+  return most / scale;
+}
+
+constexpr const char* kKinds[] = {"layer_norm", "layer_norm_fixed", "rms_norm",         "affine",
+                                  "dyt",        "batch_norm",       "batch_norm_frozen"};
+
+}  // namespace
+
+TEST_CASE("norms: float and bf16 are double to their precision, with rows of a vector and a part") {
+  for (const char* kind : kKinds) {
+    CAPTURE(kind);
+    const Result exact = run(kind, DType::f64, Write::assign);
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      CAPTURE(to_string(dtype));
+      const Result r = run(kind, dtype, Write::assign);
+      const double rounding = dtype == DType::bf16 ? 1.0 / 256 : 2e-6;
+      CHECK(difference(r.y, exact.y) < rounding);
+      CHECK(difference(r.dx, exact.dx) < rounding);
+      // Sums are taken in Acc<T>, before anything is rounded to bf16.
+      CHECK(difference(r.dgamma, exact.dgamma) < 2e-6);
+      CHECK(difference(r.dbeta, exact.dbeta) < 2e-6);
+      CHECK(difference(r.dalpha, exact.dalpha) < 2e-6);
+      CHECK(difference(r.mean, exact.mean) < 2e-6);
+      CHECK(difference(r.rstd, exact.rstd) < 2e-6);
+    }
+  }
+}
+
+TEST_CASE("norms: a gradient that is added is what was there and the gradient") {
+  for (const char* kind : kKinds) {
+    CAPTURE(kind);
+    const Result assigned = run(kind, DType::f64, Write::assign), added = run(kind, DType::f64, Write::add);
+    for (const auto part : {&Result::dx, &Result::dgamma, &Result::dbeta, &Result::dalpha}) {
+      double most = 0.0, moved = 0.0;
+      for (std::int64_t i = 0; i < (added.*part).size(); ++i) {
+        const double a = value(added.*part, i), g = value(assigned.*part, i);
+        moved = std::max(moved, std::abs(a - 1));
+        most = std::max(most, std::abs(a - (g + 1)));
+      }
+      if (moved > 0) CHECK(most < 1e-12);  // 0: this kind has no such parameter
+    }
+  }
+}
+
+TEST_CASE("norms: batch norm's statistics of images that are several blocks, far from zero") {
+  Arena arena;
+  SingleShard alone;
+  constexpr std::int64_t rows = 1500, cols = 33;
+  const BatchNormDims d{1, rows, cols, 0, 1, 0, 0.0, 1.0};
+  const Tensor x = randn(arena, {rows, cols}, DType::f32, 7, 1.0, 5000.0), y = arena.empty({rows, cols}, DType::f32);
+  const auto vector = [&] { return arena.empty({cols}, DType::f32); };
+  const Tensor gamma = vector(), beta = vector(), mean = vector(), rstd = vector(), rm = vector(), rv = vector();
+  for (const Tensor& t : {gamma, beta, rm, rv}) std::fill_n(t.data<float>(), cols, 1.0f);
+  cpu_backend().batch_norm(d, alone, x, gamma, beta, rm, rv, y, mean, rstd);
+  for (std::int64_t c = 0; c < cols; ++c) {
+    double m = 0.0, v = 0.0;
+    for (std::int64_t r = 0; r < rows; ++r) m += value(x, r * cols + c) / double(rows);
+    for (std::int64_t r = 0; r < rows; ++r) v += std::pow(value(x, r * cols + c) - m, 2);
+    CHECK(value(mean, c) == doctest::Approx(m).epsilon(1e-7));
+    CHECK(value(rstd, c) == doctest::Approx(1 / std::sqrt(v / double(rows))).epsilon(1e-6));
+    CHECK(value(rv, c) == doctest::Approx(v / double(rows - 1)).epsilon(1e-6));
+  }
+}
+
+}  // namespace normlab
