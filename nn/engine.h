@@ -23,8 +23,8 @@ struct ShardPlan {
 /// Raised whenever the rule below, or anything else that changes the order of a sum, changes: results carry it.
 inline constexpr int kArithmetic = 2;
 
-/// Images a shard so that the widest pair of activations of one layer stays in the second-level cache;
-/// `bytes_per_value` of an activation.
+/// Images a shard so that the widest pair of activations of one layer stays in the second-level cache, or not far
+/// beyond it in bf16; `bytes_per_value` of an activation.
 ShardPlan plan_shards(const ViTConfig& config, std::int64_t batch, std::int64_t parameters,
                       std::int64_t bytes_per_value);
 

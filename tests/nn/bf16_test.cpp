@@ -97,10 +97,13 @@ TEST_CASE("bf16: a value written from outside reaches the next step, and a forgo
 
 TEST_CASE("bf16: every primitive is made before the first step") {
   SKIP_WITHOUT_NATIVE_BF16();
+  std::int64_t width = 36;
   for (const char* placement : {"pre_pre", "bn_ffnbn", "dpn", "normformer_full"}) {
     CAPTURE(placement);
     ViTConfig c = model(placement);
     c.rep_size = 40;
+    c.embed_dim = width += 12;  // sizes that nothing else in this process has made primitives for
+    c.mlp_dim = 3 * width + 5;
     Run run(Bf16Products::native, c);
     run.engine.prepare(kBatch);
     const std::int64_t made = bf16_primitives_made();
