@@ -59,6 +59,8 @@ void CpuBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, Te
             [&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
               for (std::int64_t r = row; r < row + rows; ++r) {
                 const std::int64_t at = r * d.out + column;
+                for (std::int64_t i = 0; rise && i < columns; i += kLanes<T>)  // of the next tile, still in no cache
+                  __builtin_prefetch(rise + at + rows * d.out + i, 1);
                 gelu_forward(form, columns, out + at, out + at, rise ? rise + at : nullptr);
               }
             });

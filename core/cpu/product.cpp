@@ -8,6 +8,12 @@ namespace {
 template <class T, int kVectors, int kRows>
 void tile(std::int64_t depth, Factor<T> a, const T* b, std::int64_t b_row, T alpha, const T* bias, const T* plus, T* c,
           std::int64_t c_row) {
+  // The tile's memory is often in no cache (a gradient of megabytes, an arena's next page): fetch it while multiplying.
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVectors; ++v) {
+      __builtin_prefetch(c + r * c_row + v * kLanes<T>, 1);
+      if (plus && plus != c) __builtin_prefetch(plus + r * c_row + v * kLanes<T>);
+    }
   Vector<T> sums[kRows][kVectors] = {};
   for (std::int64_t p = 0; p < depth; ++p) {
     Vector<T> row[kVectors];
