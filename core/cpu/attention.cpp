@@ -1,5 +1,6 @@
-// Multi-head attention a head at a time: the [N, N] weights of one head live in scratch that stays in the cache, and
-// are made again on the way back from the kept log-sum-exp of each row.
+// Multi-head attention in float and double, a head at a time: the [N, N] weights of one head live in scratch that stays
+// in the cache, and are made again on the way back from the kept log-sum-exp of each row. For bf16 see
+// attention_bf16.cpp.
 #include "core/cpu/kernel.h"
 #include "core/cpu/product.h"
 #include "core/cpu/vector_exp.h"
@@ -9,59 +10,33 @@ namespace normlab {
 using namespace cpu;
 namespace {
 
-/// One head of one image, [tokens, head_dim] with `stride` values from token to token, as Acc<T>: in place for float
-/// and double, a widened copy for bf16.
+/// One head of one image: [tokens, head_dim], `stride` values from token to token.
 template <class T>
-struct HeadView {
-  using A = Acc<T>;
-  const A* data;
+struct Head {
+  const T* data;
   std::int64_t stride;
-  HeadView(Slot slot, const AttentionDims& d, const T* x, std::int64_t from_stride) {
-    if constexpr (std::is_same_v<T, A>) {
-      data = x;
-      stride = from_stride;
-    } else {
-      A* wide = scratch<A>(slot, d.tokens * d.head_dim);
-      for (std::int64_t n = 0; n < d.tokens; ++n)
-        for (std::int64_t c = 0; c < d.head_dim; ++c) wide[n * d.head_dim + c] = A(x[n * from_stride + c]);
-      data = wide;
-      stride = d.head_dim;
-    }
-  }
 };
 
-/// weights [N, N] = alpha a b^T of two heads.
+/// weights [N, N] = alpha a b^T.
 template <class T>
-void weights_product(const AttentionDims& d, Acc<T> alpha, const HeadView<T>& a, const HeadView<T>& b,
-                     Acc<T>* weights) {
-  product<Acc<T>>({d.tokens, d.tokens, d.head_dim, plain(a.data, a.stride), transposed(b.data, b.stride), weights,
-                   d.tokens, false, alpha});
+void weights_product(const AttentionDims& d, T alpha, Head<T> a, Head<T> b, T* weights) {
+  product<T>({d.tokens, d.tokens, d.head_dim, plain(a.data, a.stride), transposed(b.data, b.stride), weights, d.tokens,
+              false, alpha});
 }
 
-/// to [N, head_dim] (+)= alpha W b for one head, W the weights [N, N] as given or transposed.
+/// to [N, head_dim] (+)= alpha W b, W the weights [N, N] as given or transposed.
 template <class T>
-void head_product(const AttentionDims& d, Acc<T> alpha, Factor<Acc<T>> weights, const HeadView<T>& b, T* to,
-                  std::int64_t to_stride, bool add) {
-  using A = Acc<T>;
-  Product<A> p{d.tokens, d.head_dim, d.tokens, weights, plain(b.data, b.stride), nullptr, to_stride, add, alpha};
-  if constexpr (std::is_same_v<T, A>) {
-    p.c = to;
-    product(p);
-  } else {
-    p.c = scratch<A>(Slot::e, d.tokens * d.head_dim);
-    p.c_row = d.head_dim;
-    p.add = false;
-    product(p);
-    for (std::int64_t n = 0; n < d.tokens; ++n)
-      for (std::int64_t c = 0; c < d.head_dim; ++c) put(to[n * to_stride + c], p.c[n * d.head_dim + c], add);
-  }
+void head_product(const AttentionDims& d, T alpha, Factor<T> weights, Head<T> b, T* to, std::int64_t to_stride,
+                  bool add) {
+  product<T>({d.tokens, d.head_dim, d.tokens, weights, plain(b.data, b.stride), to, to_stride, add, alpha});
 }
 
 /// row [n] = exp(row - shift), shift at least the largest; returns the sum.
-template <class A>
-A exp_row(std::int64_t n, A* row, A shift) {
-  if constexpr (std::is_same_v<A, float>) {
+template <class T>
+T exp_row(std::int64_t n, T* row, T shift) {
+  if constexpr (std::is_same_v<T, float>) {
     constexpr std::int64_t kWide = kLanes<float>;
+    alignas(64) float partial[kWide];
     Floats sums = {};
     std::int64_t j = 0;
     for (; j + kWide <= n; j += kWide) {
@@ -69,54 +44,59 @@ A exp_row(std::int64_t n, A* row, A shift) {
       store(row + j, e);
       sums += e;
     }
-    float total = 0;
-    for (std::int64_t i = 0; i < kWide; ++i) total += sums[i];
     if (j < n) {
-      alignas(64) float edge[kWide] = {};
+      alignas(64) float edge[kWide];
+      std::fill_n(edge, kWide, shift - 100.0f);  // whose exp is 0
       std::copy(row + j, row + n, edge);
-      store(edge, exp_nonpositive(load(edge) - shift));
+      const Floats e = exp_nonpositive(load(edge) - shift);
+      store(edge, e);
       std::copy(edge, edge + (n - j), row + j);
-      for (std::int64_t i = 0; i < n - j; ++i) total += edge[i];
+      sums += e;
     }
-    return total;
+    store(partial, sums);
+    return sum<float>(kWide, [&](auto i) { return partial[i]; });
   } else {
     for (std::int64_t j = 0; j < n; ++j) row[j] -= shift;
     vector_exp(n, row, row);
-    return sum<A>(n, [&](auto j) { return row[j]; });
+    return sum<T>(n, [&](auto j) { return row[j]; });
   }
 }
 
-/// Rows of scores to softmax weights, in place; lse [N] gets the log of each row's sum of exponentials.
-template <class A>
-void softmax_rows(std::int64_t N, A* p, A* lse) {
+/// Rows of scores to exponentials, in place; inverse [N] gets what makes weights of them, lse [N] the log of their
+/// sums.
+template <class T>
+void softmax_rows(std::int64_t N, T* p, T* inverse, T* lse) {
   for (std::int64_t i = 0; i < N; ++i) {
-    A* row = p + i * N;
-    A top = row[0];
+    T* row = p + i * N;
+    T top = row[0];
 #pragma omp simd reduction(max : top)
     for (std::int64_t j = 1; j < N; ++j) top = std::max(top, row[j]);
-    const A total = exp_row(N, row, top), inverse = 1 / total;
-    for (std::int64_t j = 0; j < N; ++j) row[j] *= inverse;
+    const T total = exp_row(N, row, top);
+    inverse[i] = 1 / total;
     lse[i] = top + std::log(total);
   }
 }
 
 template <class T>
 void attention_forward(AttentionDims d, const T* q, const T* k, const T* v, const std::uint8_t* keep, double rate, T* y,
-                       Acc<T>* lse) {
-  using A = Acc<T>;
+                       T* lse) {
   const std::int64_t N = d.tokens, width = d.width();
-  const A scale = A(1 / std::sqrt(double(d.head_dim))), inverse_keep = A(1 / (1 - rate));
-  A* p = scratch<A>(Slot::a, N * N);
+  const T scale = T(1 / std::sqrt(double(d.head_dim))), inverse_keep = T(1 / (1 - rate));
+  T* p = scratch<T>(Slot::a, N * N + N);
+  T* inverse = p + N * N;
   for (std::int64_t b = 0; b < d.batch; ++b)
     for (std::int64_t h = 0; h < d.heads; ++h) {
       const std::int64_t in = b * N * d.stride + h * d.head_dim, out = b * N * width + h * d.head_dim;
-      weights_product<T>(d, scale, {Slot::b, d, q + in, d.stride}, {Slot::c, d, k + in, d.stride}, p);
-      softmax_rows(N, p, lse + (b * d.heads + h) * N);
+      weights_product<T>(d, scale, {q + in, d.stride}, {k + in, d.stride}, p);
+      softmax_rows(N, p, inverse, lse + (b * d.heads + h) * N);
       if (keep) {
         const std::uint8_t* mask = keep + (b * d.heads + h) * N * N;
         for (std::int64_t i = 0; i < N * N; ++i) p[i] = mask[i] ? p[i] * inverse_keep : 0;
       }
-      head_product<T>(d, A(1), plain<A>(p, N), {Slot::b, d, v + in, d.stride}, y + out, width, false);
+      head_product<T>(d, T(1), plain<T>(p, N), {v + in, d.stride}, y + out, width, false);
+      // The head's result has fewer values than its weights: these stay as they are, and it is divided by their sums.
+      for (std::int64_t i = 0; i < N; ++i)
+        for (std::int64_t c = 0; c < d.head_dim; ++c) y[out + i * width + c] *= inverse[i];
     }
 }
 
@@ -124,43 +104,38 @@ void attention_forward(AttentionDims d, const T* q, const T* k, const T* v, cons
 /// dq = dS k / sqrt(d),  dk = dS^T q / sqrt(d). The row sums equal dy . y.
 template <class T>
 void attention_gradients(AttentionDims d, const T* dy, const T* q, const T* k, const T* v, const std::uint8_t* keep,
-                         double rate, const T* y, const Acc<T>* lse, Gradient dq, Gradient dk, Gradient dv) {
-  using A = Acc<T>;
+                         double rate, const T* y, const T* lse, Gradient dq, Gradient dk, Gradient dv) {
   const std::int64_t N = d.tokens, width = d.width();
-  const A scale = A(1 / std::sqrt(double(d.head_dim))), inverse_keep = A(1 / (1 - rate));
-  A* p = scratch<A>(Slot::a, 2 * N * N);
-  A* ds = p + N * N;
+  const T scale = T(1 / std::sqrt(double(d.head_dim))), inverse_keep = T(1 / (1 - rate));
+  T* p = scratch<T>(Slot::a, 2 * N * N);
+  T* ds = p + N * N;
   for (std::int64_t b = 0; b < d.batch; ++b)
     for (std::int64_t h = 0; h < d.heads; ++h) {
       const std::int64_t in = b * N * d.stride + h * d.head_dim, out = b * N * width + h * d.head_dim;
-      const A* head_lse = lse + (b * d.heads + h) * N;
+      const T* head_lse = lse + (b * d.heads + h) * N;
       const std::uint8_t* mask = keep ? keep + (b * d.heads + h) * N * N : nullptr;
-      const HeadView<T> qh(Slot::b, d, q + in, d.stride), kh(Slot::c, d, k + in, d.stride);
+      const Head<T> qh{q + in, d.stride}, kh{k + in, d.stride}, vh{v + in, d.stride}, gh{dy + out, width};
       weights_product<T>(d, scale, qh, kh, p);
       for (std::int64_t i = 0; i < N; ++i) exp_row(N, p + i * N, head_lse[i]);
-      const HeadView<T> gh(Slot::d, d, dy + out, width);
       if (dv) {
-        const A* dropped = p;
+        const T* dropped = p;
         if (mask) {
           for (std::int64_t i = 0; i < N * N; ++i) ds[i] = mask[i] ? p[i] * inverse_keep : 0;
           dropped = ds;
         }
-        head_product<T>(d, A(1), transposed(dropped, N), gh, dv.to.data<T>() + in, d.stride, adds(dv));
+        head_product<T>(d, T(1), transposed(dropped, N), gh, dv.to.data<T>() + in, d.stride, adds(dv));
       }
       if (!dq && !dk) continue;
-      // For bf16 v takes the scratch of q, which is made again below.
-      weights_product<T>(d, A(1), gh, {Slot::b, d, v + in, d.stride}, ds);
+      weights_product<T>(d, T(1), gh, vh, ds);
       if (mask)
         for (std::int64_t i = 0; i < N * N; ++i) ds[i] = mask[i] ? ds[i] * inverse_keep : 0;
       for (std::int64_t i = 0; i < N; ++i) {
         const T *gy = dy + out + i * width, *yy = y + out + i * width;
-        const A inner = sum<A>(d.head_dim, [&](auto c) { return A(gy[c]) * A(yy[c]); });
+        const T inner = sum<T>(d.head_dim, [&](auto c) { return gy[c] * yy[c]; });
         for (std::int64_t j = 0; j < N; ++j) ds[i * N + j] = p[i * N + j] * (ds[i * N + j] - inner);
       }
-      if (dq) head_product<T>(d, scale, plain<A>(ds, N), kh, dq.to.data<T>() + in, d.stride, adds(dq));
-      if (dk)
-        head_product<T>(d, scale, transposed<A>(ds, N), {Slot::b, d, q + in, d.stride}, dk.to.data<T>() + in, d.stride,
-                        adds(dk));
+      if (dq) head_product<T>(d, scale, plain<T>(ds, N), kh, dq.to.data<T>() + in, d.stride, adds(dq));
+      if (dk) head_product<T>(d, scale, transposed<T>(ds, N), qh, dk.to.data<T>() + in, d.stride, adds(dk));
     }
 }
 
@@ -172,7 +147,7 @@ void CpuBackend::attention(AttentionDims d, Tensor q, Tensor k, Tensor v, Tensor
   for_param_type("attention", q.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     attention_forward<T>(d, q.data<T>(), k.data<T>(), v.data<T>(), keep.data<std::uint8_t>(), rate, y.data<T>(),
-                         lse.data<Acc<T>>());
+                         lse.data<T>());
   });
 }
 
@@ -182,7 +157,7 @@ void CpuBackend::attention_backward(AttentionDims d, Tensor dy, Tensor q, Tensor
   for_param_type("attention", q.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     attention_gradients<T>(d, dy.data<T>(), q.data<T>(), k.data<T>(), v.data<T>(), keep.data<std::uint8_t>(), rate,
-                           y.data<T>(), lse.data<Acc<T>>(), dq, dk, dv);
+                           y.data<T>(), lse.data<T>(), dq, dk, dv);
   });
 }
 

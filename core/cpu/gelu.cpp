@@ -49,7 +49,7 @@ void in_pieces(GeluForm form, std::int64_t n, const A* x, A* y, A* slope) {
 struct ValueAndSlope {
   Floats value, slope;
 };
-ValueAndSlope normal_gelu(Floats x) {
+[[gnu::always_inline]] inline ValueAndSlope normal_gelu(Floats x) {
   constexpr float kTail[] = {7.168855210218936e-06f, 0.1194876893587382f,  0.12192033887969464f,
                              0.09468353753011599f,   0.14253548663425242f, -0.0765064178740239f,
                              0.22866002490603798f,   -0.1691660826476746f, 0.038378283274193695f};
@@ -78,6 +78,24 @@ void gelu_values(GeluForm form, std::int64_t n, const float* x, float* y, float*
   const ValueAndSlope g = normal_gelu(load(edge));
   if (y) std::memcpy(y + i, &g.value, bytes);
   if (slope) std::memcpy(slope + i, &g.slope, bytes);
+}
+
+template <>
+void gelu_block<float>(GeluForm form, std::int64_t rows, std::int64_t columns, std::int64_t stride, const float* x,
+                       float* y, float* slope) {
+  constexpr std::int64_t kWide = kLanes<float>;
+  if (form == GeluForm::tanh || columns % kWide != 0 || !slope) {
+    for (std::int64_t r = 0; r < rows; ++r)
+      gelu_values(form, columns, x + r * stride, y + r * stride, slope ? slope + r * stride : nullptr);
+    return;
+  }
+  // One loop over all vectors of the block, so that the constants stay in registers.
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t at = r * stride; at < r * stride + columns; at += kWide) {
+      const ValueAndSlope g = normal_gelu(load(x + at));
+      store(y + at, g.value);
+      store(slope + at, g.slope);
+    }
 }
 
 void gelu_values(GeluForm form, std::int64_t n, const double* x, double* y, double* slope) {

@@ -16,6 +16,17 @@ inline constexpr std::int64_t kGeluPiece = 256;  // values of bf16 that are wide
 void gelu_values(GeluForm form, std::int64_t n, const float* x, float* y, float* slope);
 void gelu_values(GeluForm form, std::int64_t n, const double* x, double* y, double* slope);
 
+/// The same for a block [rows, columns] whose rows are `stride` values apart in all three.
+template <class T>
+void gelu_block(GeluForm form, std::int64_t rows, std::int64_t columns, std::int64_t stride, const T* x, T* y,
+                T* slope) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    gelu_values(form, columns, x + r * stride, y + r * stride, slope ? slope + r * stride : nullptr);
+}
+template <>
+void gelu_block<float>(GeluForm form, std::int64_t rows, std::int64_t columns, std::int64_t stride, const float* x,
+                       float* y, float* slope);
+
 /// The same for values that are computed as X and stored as T. `slope` may be null.
 template <class X, class T>
 void gelu_forward(GeluForm form, std::int64_t n, const X* x, T* y, T* slope = nullptr) {

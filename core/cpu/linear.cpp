@@ -57,12 +57,11 @@ void CpuBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, Te
     T *out = y.data<T>(), *rise = slope.data<T>();
     product(forward_product<T>(d, x, w, b, y),
             [&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
-              for (std::int64_t r = row; r < row + rows; ++r) {
-                const std::int64_t at = r * d.out + column;
-                for (std::int64_t i = 0; rise && i < columns; i += kLanes<T>)  // of the next tile, still in no cache
-                  __builtin_prefetch(rise + at + rows * d.out + i, 1);
-                gelu_forward(form, columns, out + at, out + at, rise ? rise + at : nullptr);
-              }
+              const std::int64_t at = row * d.out + column, next = at + rows * d.out;
+              for (std::int64_t r = 0; rise && r < rows; ++r)  // of the next tile, still in no cache
+                for (std::int64_t i = 0; i < columns; i += kLanes<T>)
+                  __builtin_prefetch(rise + next + r * d.out + i, 1);
+              gelu_block(form, rows, columns, d.out, out + at, out + at, rise ? rise + at : nullptr);
             });
   });
 }

@@ -87,6 +87,7 @@ struct BenchGemm {
           "{}: shards of {} images; OpenBLAS {}; GFLOP/s a thread, {} threads busy\n{:<31}{:>6}{:>6}{:>6}{:>8}"
           "{:>10}{:>7}{:>6}\n",
           shape, plan.images, blas_info().core, threads, "product", "m", "n", "k", "share", "OpenBLAS", "ours", "used");
+    const LoadMeter meter;
     const std::vector<Kind> kinds = kinds_of(config, plan.images);
     double flops = 0, blas_time = 0, own_time = 0, used_time = 0;
     for (const Kind& kind : kinds) flops += kind.flops();
@@ -125,15 +126,16 @@ struct BenchGemm {
     if (json)
       fmt::print(
           "{{\"shape\": \"{}\", \"threads\": {}, \"images_a_shard\": {}, \"openblas_gflops\": {:.1f}, "
-          "\"ours_gflops\": {:.1f}, \"used_gflops\": {:.1f}, \"limit_images_per_second\": {:.1f}, "
+          "\"ours_gflops\": {:.1f}, \"used_gflops\": {:.1f}, \"limit_images_per_second\": {:.1f}, {}, "
           "\"products\": [{}]}}\n",
           shape, threads, plan.images, weighted(blas_time) * 1e-9, weighted(own_time) * 1e-9,
-          weighted(used_time) * 1e-9, limit, rows);
+          weighted(used_time) * 1e-9, limit, load_json(meter, threads), rows);
     else
       fmt::print(
           "weighted by FLOP, a thread: OpenBLAS {:.0f}, ours {:.0f}, the faster by rule {:.0f} GFLOP/s\n"
           "{} threads at OpenBLAS's rate and nothing else to do: {:.1f} images/s\n",
           weighted(blas_time) * 1e-9, weighted(own_time) * 1e-9, weighted(used_time) * 1e-9, threads, limit);
+    if (!json) warn_of_load(meter, threads);
     return 0;
   }
 };

@@ -224,6 +224,7 @@ struct BenchNorms {
   int operator()() const {
     std::vector<NormShape> parsed;
     for (const std::string& shape : shapes) parsed.push_back(parse_shape(shape));
+    const LoadMeter meter;
     ShardPool pool(threads);
     double rate = 0.0;
     {
@@ -268,7 +269,10 @@ struct BenchNorms {
         separator = ",";
       }
     }
-    if (json) fmt::print("\n]}}\n");
+    if (json)
+      fmt::print("\n], {}}}\n", load_json(meter, threads));
+    else
+      warn_of_load(meter, threads);
     return 0;
   }
 };

@@ -18,7 +18,7 @@ struct BenchProfile {
     const BenchShape& s = bench_shape(shape);
     const ViTConfig config = bench_model(s, placement);
     EngineSettings settings;
-    settings.dtype = precision == "bf16" ? DType::bf16 : DType::f32;
+    settings.dtype = precision == "fp32" ? DType::f32 : DType::bf16;
     settings.max_batch = s.batch;
     BenchEngine bench(config, settings, 1);  // one thread: times are not those of waiting
     for (int i = 0; i < 3; ++i) bench.step();
@@ -26,6 +26,7 @@ struct BenchProfile {
     using Clock = std::chrono::steady_clock;
     int steps = 0;
     double total = 0;
+    const LoadMeter meter;
     for (; total < seconds || steps < 3; ++steps) {
       const Clock::time_point begin = Clock::now();
       bench.step();
@@ -45,6 +46,7 @@ struct BenchProfile {
     }
     fmt::print("{:<40}{:>9.2f}{:>7.1f}%\n", "lanes, clipping, update and the rest", 1e3 * (total - in_ops) / steps,
                100 * (total - in_ops) / total);
+    warn_of_load(meter, 1);
     return 0;
   }
 };

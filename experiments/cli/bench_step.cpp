@@ -9,7 +9,6 @@
 
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
-#include "experiments/cli/machine_load.h"
 #include "experiments/sweep/runner.h"
 
 namespace normlab {
@@ -45,8 +44,7 @@ struct BenchStep {
       times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
       total += times.back();
     }
-    const std::optional<MachineLoad> load = meter.load();
-    const std::string note = publishing_note(load, {threads, available_cores(), openblas_variables_kept()});
+    const std::string load = load_json(meter, threads);
     std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
     const double median = times[times.size() / 2], rate = double(s.batch) / median;
     // Backward costs twice the forward's products.
@@ -55,20 +53,18 @@ struct BenchStep {
     getrusage(RUSAGE_SELF, &usage);
     const double peak_mb = double(usage.ru_maxrss) / 1024;
     if (format == "json") {
-      const std::string others = load ? fmt::format("{:.2f}", load->others) : "null";
       fmt::print(
           "{{\"shape\": \"{}\", \"precision\": \"{}\", \"placement\": \"{}\", \"images_per_second\": {:.1f}, "
           "\"peak_mb\": {:.0f}, \"gflops\": {:.1f}, \"threads\": {}, \"steps\": {}, \"batch\": {}, \"depth\": {}, "
-          "\"step_ms\": {:.3f}, \"load\": {}, \"publishable\": {}, \"note\": \"{}\"}}\n",
+          "\"step_ms\": {:.3f}, {}}}\n",
           shape, precision, placement, rate, peak_mb, gflops, threads, times.size(), s.batch, s.depth, 1e3 * median,
-          others, note.empty(), note);
+          load);
     } else {
       fmt::print(
           "{} {} {}: images_per_second {:.1f}  peak_mb {:.0f}  gflops {:.1f}  threads {}  batch {}  depth {}  step_ms "
-          "{:.3f}  load {}  (median of {} steps)\n",
-          shape, precision, placement, rate, peak_mb, gflops, threads, s.batch, s.depth, 1e3 * median,
-          load ? fmt::format("{:.2f}", load->others) : "unknown", times.size());
-      if (!note.empty()) fmt::print(stderr, "not worth publishing: {}\n", note);
+          "{:.3f}  (median of {} steps)\n",
+          shape, precision, placement, rate, peak_mb, gflops, threads, s.batch, s.depth, 1e3 * median, times.size());
+      warn_of_load(meter, threads);
     }
     return 0;
   }

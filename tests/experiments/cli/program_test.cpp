@@ -346,6 +346,16 @@ TEST_CASE("program: bench prints what was measured") {
   CHECK_MESSAGE(emulated.code == 0, emulated.err);
   CHECK(emulated.out.find("\"precision\": \"bf16_emulated\"") != std::string::npos);
 
+  const Finished gemm = run_program(folder, "bench gemm --shape micro --seconds 0.001 --threads 1 --format json");
+  CHECK_MESSAGE(gemm.code == 0, gemm.err);
+  for (const char* key :
+       {"openblas_gflops", "ours_gflops", "limit_images_per_second", "attn.qkv forward", "publishable"})
+    CHECK_MESSAGE(gemm.out.find(key) != std::string::npos, key);
+  const Finished profile = run_program(folder, "bench profile --shape micro --seconds 0.01");
+  CHECK_MESSAGE(profile.code == 0, profile.err);
+  for (const char* op : {"linear_gelu", "attention", "layer_norm", "lanes, clipping"})
+    CHECK_MESSAGE(profile.out.find(op) != std::string::npos, op);
+
   const std::string few = "bench norms --seconds 0.001 --threads 2 --shape 65x40 4x3x3x24";
   const Finished norms = run_program(folder, few + " --format json");
   CHECK(norms.code == 0);
