@@ -64,6 +64,28 @@ TileKernel<T> tile_kernel(std::int64_t rows, std::int64_t vectors) {
 }
 
 template <class T>
+void edge_tile(std::int64_t rows, std::int64_t depth, Factor<T> a, const T* b, std::int64_t b_row, T alpha,
+               const T* bias, const T* plus, T* c, std::int64_t c_row, std::int64_t width) {
+  constexpr std::int64_t kWide = kLanes<T>;
+  const TileKernel<T> kernel = tile_kernel<T>(rows, 1);
+  for (std::int64_t j = 0; j < width; j += kWide) {
+    const std::int64_t n = std::min(kWide, width - j);
+    const T *bias_j = bias ? bias + j : nullptr, *plus_j = plus ? plus + j : nullptr;
+    if (n == kWide) {
+      kernel(depth, a, b + j, b_row, alpha, bias_j, plus_j, c + j, c_row);
+      continue;
+    }
+    alignas(64) T beside[kTileRows * kWide];
+    kernel(depth, a, b + j, b_row, alpha, nullptr, nullptr, beside, kWide);
+    const Vector<T> start = bias ? load_first(bias_j, n) : Vector<T>{};
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const Vector<T> value = load(beside + r * kWide) + start;
+      store_first(c + r * c_row + j, plus ? load_first(plus_j + r * c_row, n) + value : value, n);
+    }
+  }
+}
+
+template <class T>
 T* panel_memory() {
   alignas(64) thread_local T memory[kDepthBlock * kPanel<T>];
   return memory;
@@ -99,9 +121,11 @@ void pack_panel(const Factor<T>& b, std::int64_t first, std::int64_t depth, std:
 void large_product(const Product<float>& p) { large(p); }
 void large_product(const Product<double>& p) { large(p); }
 
-#define NORMLAB_FOR(T)                                               \
-  template TileKernel<T> tile_kernel<T>(std::int64_t, std::int64_t); \
-  template T* panel_memory<T>();                                     \
+#define NORMLAB_FOR(T)                                                                                                 \
+  template TileKernel<T> tile_kernel<T>(std::int64_t, std::int64_t);                                                   \
+  template void edge_tile<T>(std::int64_t, std::int64_t, Factor<T>, const T*, std::int64_t, T, const T*, const T*, T*, \
+                             std::int64_t, std::int64_t);                                                              \
+  template T* panel_memory<T>();                                                                                       \
   template void pack_panel<T>(const Factor<T>&, std::int64_t, std::int64_t, std::int64_t, std::int64_t, T*);
 NORMLAB_FOR(float)
 NORMLAB_FOR(double)

@@ -68,6 +68,11 @@ using TileKernel = void (*)(std::int64_t depth, Factor<T> a, const T* b, std::in
 template <class T>
 TileKernel<T> tile_kernel(std::int64_t rows, std::int64_t vectors);
 
+/// The same for a tile of `width` < kPanel columns: whole vectors by the kernel, what is left over beside C.
+template <class T>
+void edge_tile(std::int64_t rows, std::int64_t depth, Factor<T> a, const T* b, std::int64_t b_row, T alpha,
+               const T* bias, const T* plus, T* c, std::int64_t c_row, std::int64_t width);
+
 /// Memory of this thread for one panel.
 template <class T>
 T* panel_memory();
@@ -102,7 +107,6 @@ void own_kernels(const Product<T>& p, Done&& done) {
   using namespace detail;
   constexpr std::int64_t kWidth = kPanel<T>;
   const std::int64_t tiles = (p.m + kTileRows - 1) / kTileRows;
-  alignas(64) T edge[kTileRows * kWidth];  // a tile that hangs over the right side of C is made here
   for (std::int64_t j = 0; j < p.n; j += kWidth) {
     const std::int64_t width = std::min(kWidth, p.n - j);
     const bool whole = width == kWidth;
@@ -129,13 +133,7 @@ void own_kernels(const Product<T>& p, Done&& done) {
         if (whole) {
           tile_kernel<T>(rows, 2)(depth, a, panel, panel_row, p.alpha, bias, plus, c, p.c_row);
         } else {
-          tile_kernel<T>(rows, width > kLanes<T> ? 2 : 1)(depth, a, panel, panel_row, p.alpha, nullptr, nullptr, edge,
-                                                          kWidth);
-          for (std::int64_t r = 0; r < rows; ++r)
-            for (std::int64_t i = 0; i < width; ++i) {
-              const T value = edge[r * kWidth + i] + (bias ? bias[i] : T(0));
-              c[r * p.c_row + i] = plus ? plus[r * p.c_row + i] + value : value;
-            }
+          edge_tile(rows, depth, a, panel, panel_row, p.alpha, bias, plus, c, p.c_row, width);
         }
         if (first + depth == p.k) done(row, rows, j, width);
       }

@@ -3,7 +3,12 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <utility>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 namespace normlab::cpu {
 
@@ -32,6 +37,32 @@ Vector<T> load(const T* p) {
 template <class T>
 void store(T* p, Vector<T> v) {
   *reinterpret_cast<typename VectorOf<T>::unaligned*>(p) = v;
+}
+
+/// The n <= kLanes values at p with zeros behind them, and the first n lanes to p; nothing beyond is touched.
+template <class T>
+Vector<T> load_first(const T* p, std::int64_t n) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4)
+    return (Vector<T>)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p);
+  else
+    return (Vector<T>)_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << n) - 1), p);
+#else
+  Vector<T> v = {};
+  std::memcpy(&v, p, static_cast<std::size_t>(n) * sizeof(T));
+  return v;
+#endif
+}
+template <class T>
+void store_first(T* p, Vector<T> v, std::int64_t n) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4)
+    _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), (__m512)v);
+  else
+    _mm512_mask_storeu_pd(p, static_cast<__mmask8>((1u << n) - 1), (__m512d)v);
+#else
+  std::memcpy(p, &v, static_cast<std::size_t>(n) * sizeof(T));
+#endif
 }
 
 namespace detail {
