@@ -88,6 +88,10 @@ class Backend {
   /// a bias.
   virtual void prepare_linear(LinearDims, DType, [[maybe_unused]] bool b) {}
   virtual void prepare_attention(AttentionDims, DType) {}
+  /// Kernels may keep memory for each thread that runs them. A number that changes when some thread got more than all
+  /// others, and what brings the calling thread to the same as them.
+  virtual std::uint64_t thread_memory() const { return 0; }
+  virtual void even_out_thread_memory() {}
 
   // y [rows, out] = x [rows, in] w^T + b, w [out, in], b [out] or empty. Beside bf16 activations w may be bf16 as well,
   // the rounded copy of the parameter; a float w is rounded here. dw is float either way.

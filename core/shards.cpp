@@ -14,6 +14,13 @@ namespace normlab {
 namespace {
 /// Ends a shard that waits for one that failed; never leaves run().
 struct Aborted {};
+
+/// Takes the pages of the stack that shards will use, before any does.
+void touch_stack() {
+  constexpr std::size_t kBytes = 128 << 10, kPage = 4096;
+  [[maybe_unused]] volatile char pages[kBytes];
+  for (std::size_t i = 0; i < kBytes; i += kPage) pages[i] = 0;
+}
 }  // namespace
 
 void flush_denormals() {
@@ -58,6 +65,7 @@ void ShardPool::start_threads(int count) {
 
 void ShardPool::thread_loop() {
   flush_denormals();
+  touch_stack();
   blas_thread_init();
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -199,6 +207,15 @@ void ShardPool::meet(int shard, void* mine, FunctionRef<void(std::span<void* con
     if (wait(r) == Signal::aborted) throw Aborted();
   }
   if (aborted_) throw Aborted();
+}
+
+void ShardPool::on_each_thread(FunctionRef<void()> body) {
+  // None ends before all have begun, so no thread gets two.
+  const int threads = std::max(static_cast<int>(threads_.size()) + 1, slots_);
+  run(threads, threads, true, [&](Collective& shards) {
+    body();
+    shards.meet(nullptr, [](std::span<void* const>) {});
+  });
 }
 
 void ShardPool::for_blocks(std::int64_t blocks, FunctionRef<void(std::int64_t)> body) {

@@ -35,6 +35,9 @@ class ShardPool {
   /// failed.
   void run(int shards, int lanes, bool lockstep, FunctionRef<void(Collective&)> body);
 
+  /// Calls `body` once on each thread that has ever run a shard here, or may in a run of up to threads() shards.
+  void on_each_thread(FunctionRef<void()> body);
+
   /// Calls `body(block)` for each block in [0, blocks): independent work, in any order.
   void for_blocks(std::int64_t blocks, FunctionRef<void(std::int64_t)> body);
 

@@ -151,7 +151,7 @@ void Engine::train_shard(Collective& shards, const ShardPlan& plan, Tensor image
            [&](auto zero) { std::fill_n(seed.data<decltype(zero)>(), count, decltype(zero)(1.0 / double(batch))); });
   for (std::int64_t i = 0; i < count; ++i) losses_[static_cast<std::size_t>(first + i)] = element(losses.value(), i);
   w.tape.backward(losses, seed);
-  w.addresses.assign({logits.value().raw(), losses.value().raw(), seed.raw(), w.tape.empty({1}, DType::f32).raw()});
+  w.addresses = {logits.value().raw(), losses.value().raw(), seed.raw(), w.tape.empty({1}, DType::f32).raw()};
   if (guard) *found = w.tape.nonfinite();
 }
 
@@ -161,6 +161,12 @@ void Engine::even_out_arenas() {
     return a->arena.reserved() < b->arena.reserved();
   });
   for (const auto& w : workspaces_) w->arena.grow_like((*largest)->arena);
+}
+
+void Engine::even_out_threads() {
+  if (backend_.thread_memory() == thread_memory_) return;
+  pool_.on_each_thread([this] { backend_.even_out_thread_memory(); });
+  thread_memory_ = backend_.thread_memory();
 }
 
 double Engine::run_batch(Tensor images, Tensor labels, bool guard, NonFinite* found) {
@@ -176,6 +182,7 @@ double Engine::run_batch(Tensor images, Tensor labels, bool guard, NonFinite* fo
   });
   parameters_.end_step();
   if (!p.lockstep) even_out_arenas();
+  even_out_threads();
   for (const NonFinite& f : findings)
     if (f && !*found) *found = f;
   double total = 0.0;
@@ -231,6 +238,8 @@ void Engine::evaluate(Tensor images, Tensor labels, std::span<double> losses, st
     }
     w.tape.set_recording(true);
   });
+  even_out_arenas();
+  even_out_threads();
 }
 
 void Engine::set_profiling(bool on) {

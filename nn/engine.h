@@ -2,6 +2,7 @@
 // knows nothing of files or data sets.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -77,7 +78,7 @@ class Engine {
   std::size_t arena_bytes() const;
   /// Given masks by name for the whole batch, as fixtures have them; null to draw them again.
   void use_masks(const std::map<std::string, Tensor>* masks) { masks_ = masks; }
-  /// Where each tensor of the last step lay, for the test that steps repeat their addresses.
+  /// Where some tensors of the last step lay, for the test that steps repeat their addresses.
   std::vector<const void*> last_addresses() const;
 
  private:
@@ -85,12 +86,13 @@ class Engine {
     Arena arena;
     Tape tape;
     Profile profile;
-    std::vector<const void*> addresses;
+    std::array<const void*, 4> addresses{};
     explicit Workspace(Backend& backend) : tape(backend, arena) {}
   };
   class Lease;
   void make_workspaces(std::int64_t count);
   void even_out_arenas();
+  void even_out_threads();
   Var loss(const Var& logits, Tensor labels) const;
   void train_shard(Collective& shards, const ShardPlan& plan, Tensor images, Tensor labels, bool guard,
                    NonFinite* found);
@@ -109,6 +111,7 @@ class Engine {
   std::vector<double> losses_;
   std::set<std::int64_t> prepared_;  // batch sizes
   const std::map<std::string, Tensor>* masks_ = nullptr;
+  std::uint64_t thread_memory_ = 0;  // the backend's number when threads were last evened out
   bool profiling_ = false;
 };
 

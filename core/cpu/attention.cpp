@@ -4,7 +4,6 @@
 #include "core/cpu/kernel.h"
 #include "core/cpu/product.h"
 #include "core/cpu/vector_exp.h"
-#include "core/cpu/vector_math.h"
 
 namespace normlab {
 using namespace cpu;
@@ -31,37 +30,6 @@ void head_product(const AttentionDims& d, T alpha, Factor<T> weights, Head<T> b,
   product<T>({d.tokens, d.head_dim, d.tokens, weights, plain(b.data, b.stride), to, to_stride, add, alpha});
 }
 
-/// row [n] = exp(row - shift), shift at least the largest; returns the sum.
-template <class T>
-T exp_row(std::int64_t n, T* row, T shift) {
-  if constexpr (std::is_same_v<T, float>) {
-    constexpr std::int64_t kWide = kLanes<float>;
-    alignas(64) float partial[kWide];
-    Floats sums = {};
-    std::int64_t j = 0;
-    for (; j + kWide <= n; j += kWide) {
-      const Floats e = exp_nonpositive(load(row + j) - shift);
-      store(row + j, e);
-      sums += e;
-    }
-    if (j < n) {
-      alignas(64) float edge[kWide];
-      std::fill_n(edge, kWide, shift - 100.0f);  // whose exp is 0
-      std::copy(row + j, row + n, edge);
-      const Floats e = exp_nonpositive(load(edge) - shift);
-      store(edge, e);
-      std::copy(edge, edge + (n - j), row + j);
-      sums += e;
-    }
-    store(partial, sums);
-    return sum<float>(kWide, [&](auto i) { return partial[i]; });
-  } else {
-    for (std::int64_t j = 0; j < n; ++j) row[j] -= shift;
-    vector_exp(n, row, row);
-    return sum<T>(n, [&](auto j) { return row[j]; });
-  }
-}
-
 /// Rows of scores to exponentials, in place; inverse [N] gets what makes weights of them, lse [N] the log of their
 /// sums.
 template <class T>
@@ -71,7 +39,7 @@ void softmax_rows(std::int64_t N, T* p, T* inverse, T* lse) {
     T top = row[0];
 #pragma omp simd reduction(max : top)
     for (std::int64_t j = 1; j < N; ++j) top = std::max(top, row[j]);
-    const T total = exp_row(N, row, top);
+    const T total = exp_row(N, row, T(1), top);
     inverse[i] = 1 / total;
     lse[i] = top + std::log(total);
   }
@@ -116,7 +84,7 @@ void attention_gradients(AttentionDims d, const T* dy, const T* q, const T* k, c
       const std::uint8_t* mask = keep ? keep + (b * d.heads + h) * N * N : nullptr;
       const Head<T> qh{q + in, d.stride}, kh{k + in, d.stride}, vh{v + in, d.stride}, gh{dy + out, width};
       weights_product<T>(d, scale, qh, kh, p);
-      for (std::int64_t i = 0; i < N; ++i) exp_row(N, p + i * N, head_lse[i]);
+      for (std::int64_t i = 0; i < N; ++i) exp_row(N, p + i * N, T(1), head_lse[i]);
       if (dv) {
         const T* dropped = p;
         if (mask) {

@@ -1,9 +1,9 @@
 // Attention on bf16 activations: scores and softmax in float, the weights rounded for their product with the values. A
 // few heads at a time, as many as keep their [N, N] scores in the second-level cache, are gathered, multiplied in one
 // call a product and spread again.
-#include "core/cpu/bf16_math.h"
 #include "core/cpu/bf16_products.h"
 #include "core/cpu/kernel.h"
+#include "core/cpu/vector_exp.h"
 
 namespace normlab {
 using namespace cpu;
@@ -57,19 +57,13 @@ float softmax_row(std::int64_t n, float scale, float* s, const std::uint8_t* kee
   float top = s[0];
 #pragma omp simd reduction(max : top)
   for (std::int64_t j = 1; j < n; ++j) top = std::max(top, s[j]);
-  float total = 0.0f;
-#pragma omp simd reduction(+ : total)
-  for (std::int64_t j = 0; j < n; ++j) {
-    const float e = quick_exp(scale * (s[j] - top));
-    s[j] = e;
-    total += e;
-  }
+  const float shift = scale * top, total = exp_row(n, s, scale, shift);
   const float inverse = (keep ? inverse_keep : 1.0f) / total;
   if (keep)
     for (std::int64_t j = 0; j < n; ++j) p[j] = bf16(keep[j] ? s[j] * inverse : 0.0f);
   else
     for (std::int64_t j = 0; j < n; ++j) p[j] = bf16(s[j] * inverse);
-  return scale * top + std::log(total);
+  return shift + std::log(total);
 }
 
 float scale_of(AttentionDims d) { return float(1 / std::sqrt(double(d.head_dim))); }
@@ -132,7 +126,7 @@ void CpuBackend::attention_bf16_backward(AttentionDims d, Tensor dy, Tensor q, T
       for (std::int64_t i = 0; i < g * N; ++i) {
         float* pr = p + i * N;
         bf16* out = narrow + i * N;
-        for (std::int64_t j = 0; j < N; ++j) pr[j] = quick_exp(scale * pr[j] - head_lse[i]);
+        exp_row(N, pr, scale, head_lse[i]);
         if (!dv) continue;
         const std::uint8_t* kept = mask ? mask + (row + i) * N : nullptr;
         if (kept)

@@ -9,7 +9,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
-#include "core/cpu/blas.h"
+#include "core/cpu/kernel.h"
 #include "core/error.h"
 
 namespace normlab {
@@ -106,6 +106,11 @@ class Primitives {
     return *made.release();
   }
   std::size_t made() const { return made_; }
+  template <class F>
+  void each(F&& f) const {
+    for (const std::atomic<Primitive*>& bucket : buckets_)
+      for (const Primitive* p = bucket.load(std::memory_order_acquire); p; p = p->next) f(*p);
+  }
 
  private:
   static std::size_t hash(const Bf16Product& p) {
@@ -154,16 +159,16 @@ struct Thread {
   dnnl::stream stream{engine()};
   std::vector<std::unique_ptr<Operands>> operands;  // by number of the primitive
   Thread() { one_thread(); }
+  Operands& operands_of(const Primitive& p) {
+    if (operands.size() <= p.number) operands.resize(p.number + 1);
+    std::unique_ptr<Operands>& o = operands[p.number];
+    if (!o) o = std::make_unique<Operands>(p);
+    return *o;
+  }
 };
-
-/// Memory of this thread that starts on a cache line, grown on first use and kept.
-template <int kSlot>
-void* thread_memory(std::size_t bytes) {
-  constexpr std::size_t kAlign = 64;
-  thread_local std::vector<std::byte> memory;
-  if (memory.size() < bytes + kAlign) memory.resize(bytes + kAlign);
-  const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
-  return reinterpret_cast<void*>((address + kAlign - 1) / kAlign * kAlign);
+Thread& this_thread() {
+  thread_local Thread thread;
+  return thread;
 }
 
 void point(const dnnl::memory& memory, const void* data) {
@@ -172,17 +177,16 @@ void point(const dnnl::memory& memory, const void* data) {
 }
 
 void native_product(const Bf16Product& product, const bf16* a, const bf16* b, const float* bias, void* c) {
-  thread_local Thread thread;
+  Thread& thread = this_thread();
   const Primitive& p = primitives().find(product);
-  if (thread.operands.size() <= p.number) thread.operands.resize(p.number + 1);
-  std::unique_ptr<Operands>& o = thread.operands[p.number];
-  if (!o) o = std::make_unique<Operands>(p);
-  point(o->a, a);
-  point(o->b, b);
-  point(o->c, c);
-  if (product.bias) point(o->bias, bias);
-  if (const std::size_t bytes = p.scratchpad.get_size(); bytes > 0) point(o->scratchpad, thread_memory<0>(bytes));
-  if (dnnl_primitive_execute(p.matmul.get(), thread.stream.get(), o->count, o->list.data()) != dnnl_success)
+  const Operands& o = thread.operands_of(p);
+  point(o.a, a);
+  point(o.b, b);
+  point(o.c, c);
+  if (product.bias) point(o.bias, bias);
+  if (const std::size_t bytes = p.scratchpad.get_size(); bytes > 0)
+    point(o.scratchpad, cpu::scratch<std::byte>(cpu::Slot::product, static_cast<std::int64_t>(bytes)));
+  if (dnnl_primitive_execute(p.matmul.get(), thread.stream.get(), o.count, o.list.data()) != dnnl_success)
     throw EnvironmentError("oneDNN: a product could not be run");
 }
 
@@ -194,8 +198,7 @@ const float* widen_rows(const bf16* from, std::int64_t rows, std::int64_t cols, 
 
 void emulated_product(const Bf16Product& p, const bf16* a, const bf16* b, const float* bias, void* c) {
   const Sizes s(p);
-  auto* memory = static_cast<float*>(
-      thread_memory<1>(static_cast<std::size_t>(p.m * p.k + p.k * p.n + p.m * p.n) * sizeof(float)));
+  auto* memory = cpu::scratch<float>(cpu::Slot::product, p.m * p.k + p.k * p.n + p.m * p.n);
   float *wide_b = memory + p.m * p.k, *sums = wide_b + p.k * p.n;
   for (std::int64_t i = 0; i < p.batch; ++i) {
     const float* left = widen_rows(a + i * s.a_rows * s.lda, s.a_rows, s.a_cols, s.lda, memory);
@@ -229,6 +232,10 @@ void bf16_product(Bf16Products how, const Bf16Product& product, const bf16* a, c
 void bf16_prepare(const Bf16Product& product) {
   one_thread();
   primitives().find(product);
+}
+
+void bf16_prepare_thread() {
+  primitives().each([](const Primitive& p) { this_thread().operands_of(p); });
 }
 
 std::int64_t bf16_primitives_made() { return static_cast<std::int64_t>(primitives().made()); }

@@ -30,6 +30,8 @@ void bf16_product(Bf16Products how, const Bf16Product& product, const bf16* a, c
 
 /// Makes oneDNN's primitive (generated code, a millisecond) once for the whole process. Not for a step.
 void bf16_prepare(const Bf16Product& product);
+/// Makes what this thread needs besides to run those that there are.
+void bf16_prepare_thread();
 /// How many there are.
 std::int64_t bf16_primitives_made();
 

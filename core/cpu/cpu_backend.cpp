@@ -2,6 +2,7 @@
 
 #include "core/cpu/bf16_products.h"
 #include "core/cpu/blas.h"
+#include "core/cpu/scratch.h"
 
 namespace normlab {
 
@@ -12,6 +13,15 @@ Backend& CpuBackend::with_bf16(Bf16Products products) {
   if (products == Bf16Products::emulated) return emulated;
   require_native_bf16();
   return cpu_backend();
+}
+
+std::uint64_t CpuBackend::thread_memory() const {
+  return cpu::scratch_growths() + static_cast<std::uint64_t>(bf16_primitives_made());
+}
+
+void CpuBackend::even_out_thread_memory() {
+  cpu::even_out_scratch();
+  bf16_prepare_thread();
 }
 
 Backend& cpu_backend() {

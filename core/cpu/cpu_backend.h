@@ -13,6 +13,8 @@ class CpuBackend final : public Backend {
   Backend& with_bf16(Bf16Products) override;
   void prepare_linear(LinearDims, DType, bool b) override;
   void prepare_attention(AttentionDims, DType) override;
+  std::uint64_t thread_memory() const override;
+  void even_out_thread_memory() override;
   void linear(LinearDims, Tensor x, Tensor w, Tensor b, Tensor y) override;
   void linear_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) override;
   void linear_add(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) override;

@@ -37,9 +37,13 @@ void by_library(GeluForm form, std::int64_t n, const A* x, A* y, A* slope) {
 }
 
 template <class A>
-void in_pieces(GeluForm form, std::int64_t n, const A* x, A* y, A* slope) {
-  for (std::int64_t i = 0; i < n; i += kGeluPiece)
-    by_library(form, std::min(kGeluPiece, n - i), x + i, y ? y + i : nullptr, slope ? slope + i : nullptr);
+void block_by_library(GeluForm form, std::int64_t rows, std::int64_t columns, std::int64_t stride, const A* x, A* y,
+                      A* slope) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < columns; c += kGeluPiece) {
+      const std::int64_t at = r * stride + c;
+      by_library(form, std::min(kGeluPiece, columns - c), x + at, y ? y + at : nullptr, slope ? slope + at : nullptr);
+    }
 }
 
 /// The erf form with one exponential for both results. With a = |x| and u = exp(-a^2 / 2), Phi(-a) = u R(a), where R is
@@ -62,44 +66,29 @@ struct ValueAndSlope {
 
 }  // namespace
 
-void gelu_values(GeluForm form, std::int64_t n, const float* x, float* y, float* slope) {
-  if (form == GeluForm::tanh) return in_pieces(form, n, x, y, slope);
+void gelu_block(GeluForm form, std::int64_t rows, std::int64_t columns, std::int64_t stride, const float* x, float* y,
+                float* slope) {
+  if (form == GeluForm::tanh) return block_by_library(form, rows, columns, stride, x, y, slope);
   constexpr std::int64_t kWide = kLanes<float>;
-  std::int64_t i = 0;
-  for (; i + kWide <= n; i += kWide) {
-    const ValueAndSlope g = normal_gelu(load(x + i));
-    if (y) store(y + i, g.value);
-    if (slope) store(slope + i, g.slope);
-  }
-  if (i == n) return;
-  float edge[kWide] = {};
-  const auto bytes = static_cast<std::size_t>(n - i) * sizeof(float);
-  std::memcpy(edge, x + i, bytes);
-  const ValueAndSlope g = normal_gelu(load(edge));
-  if (y) std::memcpy(y + i, &g.value, bytes);
-  if (slope) std::memcpy(slope + i, &g.slope, bytes);
-}
-
-template <>
-void gelu_block<float>(GeluForm form, std::int64_t rows, std::int64_t columns, std::int64_t stride, const float* x,
-                       float* y, float* slope) {
-  constexpr std::int64_t kWide = kLanes<float>;
-  if (form == GeluForm::tanh || columns % kWide != 0 || !slope) {
-    for (std::int64_t r = 0; r < rows; ++r)
-      gelu_values(form, columns, x + r * stride, y + r * stride, slope ? slope + r * stride : nullptr);
-    return;
-  }
   // One loop over all vectors of the block, so that the constants stay in registers.
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t at = r * stride; at < r * stride + columns; at += kWide) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t end = r * stride + columns;
+    std::int64_t at = r * stride;
+    for (; at + kWide <= end; at += kWide) {
       const ValueAndSlope g = normal_gelu(load(x + at));
-      store(y + at, g.value);
-      store(slope + at, g.slope);
+      if (y) store(y + at, g.value);
+      if (slope) store(slope + at, g.slope);
     }
+    if (at == end) continue;
+    const ValueAndSlope g = normal_gelu(load_first(x + at, end - at));
+    if (y) store_first(y + at, g.value, end - at);
+    if (slope) store_first(slope + at, g.slope, end - at);
+  }
 }
 
-void gelu_values(GeluForm form, std::int64_t n, const double* x, double* y, double* slope) {
-  in_pieces(form, n, x, y, slope);
+void gelu_block(GeluForm form, std::int64_t rows, std::int64_t columns, std::int64_t stride, const double* x, double* y,
+                double* slope) {
+  block_by_library(form, rows, columns, stride, x, y, slope);
 }
 
 }  // namespace normlab::cpu

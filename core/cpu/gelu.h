@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/backend.h"
 
@@ -10,22 +11,21 @@ namespace normlab::cpu {
 
 inline constexpr std::int64_t kGeluPiece = 256;  // values of bf16 that are widened at a time
 
-/// y = gelu(x) and slope = gelu'(x); either may be null, and y may be x.
+/// y = gelu(x) and slope = gelu'(x) of a block [rows, columns] whose rows are `stride` values apart in all three; y or
+/// slope may be null, and y may be x.
 ///   erf: x Phi(x), Phi(x) + x phi(x).   tanh: x (1 + tanh(u)) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3).
 /// In float the erf form is within 1.5e-6 of y relatively for |x| < 5, tails included, and 2e-7 of the slope.
-void gelu_values(GeluForm form, std::int64_t n, const float* x, float* y, float* slope);
-void gelu_values(GeluForm form, std::int64_t n, const double* x, double* y, double* slope);
+void gelu_block(GeluForm form, std::int64_t rows, std::int64_t columns, std::int64_t stride, const float* x, float* y,
+                float* slope);
+void gelu_block(GeluForm form, std::int64_t rows, std::int64_t columns, std::int64_t stride, const double* x, double* y,
+                double* slope);
 
-/// The same for a block [rows, columns] whose rows are `stride` values apart in all three.
-template <class T>
-void gelu_block(GeluForm form, std::int64_t rows, std::int64_t columns, std::int64_t stride, const T* x, T* y,
-                T* slope) {
-  for (std::int64_t r = 0; r < rows; ++r)
-    gelu_values(form, columns, x + r * stride, y + r * stride, slope ? slope + r * stride : nullptr);
+/// The same of n values.
+template <class A>
+void gelu_values(GeluForm form, std::int64_t n, const A* x, std::type_identity_t<A>* y,
+                 std::type_identity_t<A>* slope) {
+  gelu_block(form, 1, n, n, x, y, slope);
 }
-template <>
-void gelu_block<float>(GeluForm form, std::int64_t rows, std::int64_t columns, std::int64_t stride, const float* x,
-                       float* y, float* slope);
 
 /// The same for values that are computed as X and stored as T. `slope` may be null.
 template <class X, class T>
@@ -53,7 +53,7 @@ void gelu_gradient(GeluForm form, std::int64_t n, const T* dy, const T* x, T* dx
   for (std::int64_t i = 0; i < n; i += kGeluPiece) {
     const std::int64_t m = std::min(kGeluPiece, n - i);
     for (std::int64_t j = 0; j < m; ++j) wide[j] = A(x[i + j]);
-    gelu_values(form, m, wide, static_cast<A*>(nullptr), rise);
+    gelu_values(form, m, wide, nullptr, rise);
     for (std::int64_t j = 0; j < m; ++j) {
       const A g = A(dy[i + j]) * rise[j];
       dx[i + j] = add ? T(A(dx[i + j]) + g) : T(g);

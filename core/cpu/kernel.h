@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <vector>
 
 #include "core/cpu/blas.h"
 #include "core/cpu/cpu_backend.h"
+#include "core/cpu/scratch.h"
 
 namespace normlab::cpu {
 
@@ -48,19 +48,6 @@ void put(T& to, A value, bool add) {
   to = add ? T(Acc<T>(to) + Acc<T>(value)) : T(Acc<T>(value));
 }
 inline bool adds(const Gradient& g) { return g.write == Write::add; }
-
-/// Scratch of this thread, grown on first use and kept. One slot is one buffer at a time.
-enum class Slot : int { a, b, c, d, e, kCount };
-template <class T>
-T* scratch(Slot slot, std::int64_t count) {
-  thread_local std::vector<std::vector<std::byte>> buffers(static_cast<std::size_t>(Slot::kCount));
-  constexpr std::size_t kAlign = 64;
-  std::vector<std::byte>& buffer = buffers[static_cast<std::size_t>(slot)];
-  const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T) + kAlign;
-  if (buffer.size() < bytes) buffer.resize(bytes);
-  const auto address = reinterpret_cast<std::uintptr_t>(buffer.data());
-  return reinterpret_cast<T*>((address + kAlign - 1) / kAlign * kAlign);
-}
 
 /// n values as Acc<T>: the values themselves, or a widened copy in `slot`.
 template <class T>

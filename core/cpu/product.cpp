@@ -86,12 +86,6 @@ void edge_tile(std::int64_t rows, std::int64_t depth, Factor<T> a, const T* b, s
 }
 
 template <class T>
-T* panel_memory() {
-  alignas(64) thread_local T memory[kDepthBlock * kPanel<T>];
-  return memory;
-}
-
-template <class T>
 void pack_panel(const Factor<T>& b, std::int64_t first, std::int64_t depth, std::int64_t j, std::int64_t width,
                 T* panel) {
   constexpr std::int64_t kWidth = kPanel<T>, kWide = kLanes<T>;
@@ -125,7 +119,6 @@ void large_product(const Product<double>& p) { large(p); }
   template TileKernel<T> tile_kernel<T>(std::int64_t, std::int64_t);                                                   \
   template void edge_tile<T>(std::int64_t, std::int64_t, Factor<T>, const T*, std::int64_t, T, const T*, const T*, T*, \
                              std::int64_t, std::int64_t);                                                              \
-  template T* panel_memory<T>();                                                                                       \
   template void pack_panel<T>(const Factor<T>&, std::int64_t, std::int64_t, std::int64_t, std::int64_t, T*);
 NORMLAB_FOR(float)
 NORMLAB_FOR(double)

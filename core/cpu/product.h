@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/cpu/scratch.h"
 #include "core/cpu/vector.h"
 
 namespace normlab::cpu {
@@ -73,10 +74,6 @@ template <class T>
 void edge_tile(std::int64_t rows, std::int64_t depth, Factor<T> a, const T* b, std::int64_t b_row, T alpha,
                const T* bias, const T* plus, T* c, std::int64_t c_row, std::int64_t width);
 
-/// Memory of this thread for one panel.
-template <class T>
-T* panel_memory();
-
 /// Rows first .. first + depth of B and columns j .. j + width of it, as [depth, kPanel]; columns beyond `width` are 0.
 template <class T>
 void pack_panel(const Factor<T>& b, std::int64_t first, std::int64_t depth, std::int64_t j, std::int64_t width,
@@ -115,8 +112,8 @@ void own_kernels(const Product<T>& p, Done&& done) {
       const T* panel = p.b.data + first * p.b.row + j;
       std::int64_t panel_row = p.b.row;
       if (p.b.col != 1 || !whole || depth > kShallow) {
-        pack_panel(p.b, first, depth, j, width, panel_memory<T>());
-        panel = panel_memory<T>(), panel_row = kWidth;
+        pack_panel(p.b, first, depth, j, width, scratch<T>(Slot::panel, kDepthBlock * kWidth));
+        panel = scratch<T>(Slot::panel, kDepthBlock * kWidth), panel_row = kWidth;
       }
       const T* bias = first == 0 && p.bias ? p.bias + j : nullptr;
       // The next panel, fetched while this one is multiplied.

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "core/cpu/kernel.h"
+#include "core/cpu/vector.h"
 
 namespace normlab::cpu {
 
@@ -13,17 +14,7 @@ template <class A>
 inline constexpr std::int64_t kRowLanes = 64 / std::int64_t(sizeof(A));
 
 template <class A>
-struct VecOf;
-template <>
-struct VecOf<float> {
-  typedef float type __attribute__((vector_size(64)));
-};
-template <>
-struct VecOf<double> {
-  typedef double type __attribute__((vector_size(64)));
-};
-template <class A>
-using Vec = typename VecOf<A>::type;
+using Vec = Vector<A, 64>;
 
 template <class A>
 using Full = std::integral_constant<std::int64_t, kRowLanes<A>>;

@@ -20,13 +20,13 @@ inline constexpr int kVectorBytes = 32, kVectorRegisters = 16;
 inline constexpr int kVectorBytes = 16, kVectorRegisters = 16;
 #endif
 
-template <class T>
+template <class T, int kBytes = kVectorBytes>
 struct VectorOf {
-  typedef T type __attribute__((vector_size(kVectorBytes)));
-  typedef T unaligned __attribute__((vector_size(kVectorBytes), aligned(sizeof(T)), may_alias));
+  typedef T type __attribute__((vector_size(kBytes)));
+  typedef T unaligned __attribute__((vector_size(kBytes), aligned(sizeof(T)), may_alias));
 };
-template <class T>
-using Vector = typename VectorOf<T>::type;
+template <class T, int kBytes = kVectorBytes>
+using Vector = typename VectorOf<T, kBytes>::type;
 template <class T>
 inline constexpr std::int64_t kLanes = kVectorBytes / static_cast<int>(sizeof(T));
 
@@ -63,6 +63,14 @@ void store_first(T* p, Vector<T> v, std::int64_t n) {
 #else
   std::memcpy(p, &v, static_cast<std::size_t>(n) * sizeof(T));
 #endif
+}
+
+/// v with zeros behind its first n lanes.
+template <class T>
+Vector<T> keep_first(Vector<T> v, std::int64_t n) {
+  Vector<T> number;
+  for (int i = 0; i < int(kLanes<T>); ++i) number[i] = T(i);
+  return number < T(n) ? v : Vector<T>{};
 }
 
 namespace detail {

@@ -1,11 +1,12 @@
-// exp of values that are not positive, in registers: for passes that do more with the result than store it. Arrays by
-// themselves go through vector_math.h.
+// exp of values that are not positive, in registers: for passes that do more with the result than store it, such as the
+// rows of a softmax. Arrays by themselves go through vector_math.h.
 #pragma once
 
 #include <bit>
-#include <cstring>
 
+#include "core/cpu/kernel.h"
 #include "core/cpu/vector.h"
+#include "core/cpu/vector_math.h"
 
 namespace normlab::cpu {
 
@@ -32,6 +33,31 @@ inline Floats exp_nonpositive(Floats z) {
   // A product and not a sum of bits: NaN stays NaN.
   const Floats value = polynomial(kExp, r) * std::bit_cast<Floats>((std::bit_cast<Ints>(shifted) << 23) + 0x3f800000);
   return z < -87.0f ? Floats{} : value;
+}
+
+/// row [n] = exp(scale row - shift), where shift is at least the largest scaled value; returns the sum.
+inline float exp_row(std::int64_t n, float* row, float scale, float shift) {
+  constexpr std::int64_t kWide = kLanes<float>;
+  Floats sums = {};
+  std::int64_t j = 0;
+  for (; j + kWide <= n; j += kWide) {
+    const Floats e = exp_nonpositive(load(row + j) * scale - shift);
+    store(row + j, e);
+    sums += e;
+  }
+  if (j < n) {
+    const Floats e = exp_nonpositive(load_first(row + j, n - j) * scale - shift);
+    store_first(row + j, e, n - j);
+    sums += keep_first<float>(e, n - j);
+  }
+  alignas(64) float partial[kWide];
+  store(partial, sums);
+  return sum<float>(kWide, [&](auto i) { return partial[i]; });
+}
+inline double exp_row(std::int64_t n, double* row, double scale, double shift) {
+  for (std::int64_t j = 0; j < n; ++j) row[j] = scale * row[j] - shift;
+  vector_exp(n, row, row);
+  return sum<double>(n, [&](auto j) { return row[j]; });
 }
 
 }  // namespace normlab::cpu

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/sweep/runner.h"
+#include "experiments/cli/bench_shapes.h"
 
 namespace normlab {
 namespace {
@@ -10,6 +10,44 @@ std::string note_of(const std::optional<MachineLoad>& load, int threads) {
   return publishing_note(load, {threads, available_cores(), openblas_variables_kept()});
 }
 }  // namespace
+
+void BenchOptions::add_shape(CLI::App& command) {
+  command
+      .add_option("--shape", shape,
+                  "micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12")
+      ->check(CLI::IsMember(bench_shape_names()))
+      ->capture_default_str();
+}
+
+void BenchOptions::add_network(CLI::App& command) {
+  add_shape(command);
+  command.add_option("--precision", precision, "of activations")
+      ->check(CLI::IsMember({"fp32", "bf16", "bf16_emulated"}))
+      ->capture_default_str();
+  command.add_option("--placement", placement, "a named row")->capture_default_str();
+}
+
+void BenchOptions::add_threads(CLI::App& command) {
+  command.add_option("--threads", threads, "cores, all busy at once")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+}
+
+void BenchOptions::add_seconds(CLI::App& command, const char* what) {
+  command.add_option("--seconds", seconds, what)->check(CLI::PositiveNumber)->capture_default_str();
+}
+
+void BenchOptions::add_format(CLI::App& command) {
+  command.add_option("--format", format, "text or json")->check(CLI::IsMember({"text", "json"}))->capture_default_str();
+}
+
+EngineSettings BenchOptions::settings(std::int64_t batch) const {
+  EngineSettings result;
+  result.dtype = precision == "fp32" ? DType::f32 : DType::bf16;
+  result.bf16_products = precision == "bf16_emulated" ? Bf16Products::emulated : Bf16Products::native;
+  result.max_batch = batch;
+  return result;
+}
 
 std::string load_json(const LoadMeter& meter, int threads) {
   const std::optional<MachineLoad> load = meter.load();

@@ -5,6 +5,8 @@
 
 #include "experiments/cli/commands.h"
 #include "experiments/cli/machine_load.h"
+#include "experiments/sweep/runner.h"
+#include "nn/engine.h"
 
 namespace normlab {
 
@@ -12,6 +14,21 @@ void add_bench_step(CLI::App& bench, Action& action);
 void add_bench_profile(CLI::App& bench, Action& action);
 void add_bench_gemm(CLI::App& bench, Action& action);
 void add_bench_norms(CLI::App& bench, Action& action);
+
+/// What the measurements share. Each adds those options that it reads, with the defaults that it sets.
+struct BenchOptions {
+  std::string shape = "micro", precision = "fp32", placement = "pre_pre", format = "text";
+  int threads = available_cores();
+  double seconds = 5.0;
+
+  void add_shape(CLI::App& command);
+  void add_network(CLI::App& command);  // shape, precision and placement
+  void add_threads(CLI::App& command);
+  void add_seconds(CLI::App& command, const char* what = "how long to measure");
+  void add_format(CLI::App& command);
+  bool json() const { return format == "json"; }
+  EngineSettings settings(std::int64_t batch) const;  // for steps of `batch` images in that precision
+};
 
 /// What every measurement ends with. JSON: `"load": 0.01, "publishable": true, "note": ""`.
 std::string load_json(const LoadMeter& meter, int threads);

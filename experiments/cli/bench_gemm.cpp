@@ -9,7 +9,6 @@
 #include "core/cpu/product.h"
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
-#include "experiments/sweep/runner.h"
 
 namespace normlab {
 namespace {
@@ -45,10 +44,11 @@ std::vector<Kind> kinds_of(const ViTConfig& c, std::int64_t images) {
   return kinds;
 }
 
-struct BenchGemm {
-  std::string shape = "tiny", format = "text";
-  int threads = available_cores();
-  double seconds = 0.1;
+struct BenchGemm : BenchOptions {
+  BenchGemm() {
+    shape = "tiny";
+    seconds = 0.1;
+  }
 
   /// FLOP/s of one thread while all are busy with the same: the median over the threads.
   template <class F>
@@ -81,8 +81,7 @@ struct BenchGemm {
     const ViTConfig config = bench_model(s, "pre_pre");
     const ShardPlan plan = plan_shards(config, s.batch, model_cost(config).parameters, sizeof(float));
     ShardPool pool(threads);
-    const bool json = format == "json";
-    if (!json)
+    if (!json())
       fmt::print(
           "{}: shards of {} images; OpenBLAS {}; GFLOP/s a thread, {} threads busy\n{:<31}{:>6}{:>6}{:>6}{:>8}"
           "{:>10}{:>7}{:>6}\n",
@@ -110,7 +109,7 @@ struct BenchGemm {
       blas_time += kind.flops() / blas;
       own_time += kind.flops() / own;
       used_time += kind.flops() / (use_own ? own : blas);
-      if (json)
+      if (json())
         rows += fmt::format(
             "{}{{\"product\": \"{}\", \"m\": {}, \"n\": {}, \"k\": {}, \"share\": {:.4f}, "
             "\"openblas\": {:.1f}, \"ours\": {:.1f}, \"used\": \"{}\"}}",
@@ -123,7 +122,7 @@ struct BenchGemm {
     const double per_image = flops / double(plan.images);
     const auto weighted = [&](double time) { return flops / time; };
     const double limit = double(threads) * weighted(blas_time) / per_image;
-    if (json)
+    if (json())
       fmt::print(
           "{{\"shape\": \"{}\", \"threads\": {}, \"images_a_shard\": {}, \"openblas_gflops\": {:.1f}, "
           "\"ours_gflops\": {:.1f}, \"used_gflops\": {:.1f}, \"limit_images_per_second\": {:.1f}, {}, "
@@ -135,7 +134,7 @@ struct BenchGemm {
           "weighted by FLOP, a thread: OpenBLAS {:.0f}, ours {:.0f}, the faster by rule {:.0f} GFLOP/s\n"
           "{} threads at OpenBLAS's rate and nothing else to do: {:.1f} images/s\n",
           weighted(blas_time) * 1e-9, weighted(own_time) * 1e-9, weighted(used_time) * 1e-9, threads, limit);
-    if (!json) warn_of_load(meter, threads);
+    if (!json()) warn_of_load(meter, threads);
     return 0;
   }
 };
@@ -146,16 +145,10 @@ void add_bench_gemm(CLI::App& bench, Action& action) {
   auto gemm = std::make_shared<BenchGemm>();
   CLI::App& command = *bench.add_subcommand(
       "gemm", "the products of a network at the sizes of its shards, by OpenBLAS and by our kernels");
-  command.add_option("--shape", gemm->shape, "network")
-      ->check(CLI::IsMember(bench_shape_names()))
-      ->capture_default_str();
-  command.add_option("--threads", gemm->threads, "cores, all busy at once")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  command.add_option("--seconds", gemm->seconds, "for each product")->check(CLI::PositiveNumber)->capture_default_str();
-  command.add_option("--format", gemm->format, "text or json")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str();
+  gemm->add_shape(command);
+  gemm->add_threads(command);
+  gemm->add_seconds(command, "for each product");
+  gemm->add_format(command);
   command.callback([gemm, &action] { action = [gemm] { return (*gemm)(); }; });
 }
 

@@ -14,7 +14,6 @@
 #include "core/error.h"
 #include "core/shards.h"
 #include "experiments/cli/bench.h"
-#include "experiments/sweep/runner.h"
 #include "nn/placement.h"
 
 namespace normlab {
@@ -140,12 +139,10 @@ class Part {
   NormDims dims_;
 };
 
-struct BenchNorms {
-  std::string format = "text";
+struct BenchNorms : BenchOptions {
+  BenchNorms() { seconds = 0.5; }
   std::vector<std::string> shapes{"65x768",        "4096x4096",     "8320x192",   "128x56x56x96",
                                   "128x28x28x192", "128x14x14x384", "128x7x7x768"};
-  int threads = available_cores();
-  double seconds = 0.5;
 
   /// Seconds of one call of body(shards), which every shard makes as often as is worth timing; the shortest of some.
   double time(ShardPool& pool, std::int64_t shards, bool lockstep, FunctionRef<void(Collective&)> body) const {
@@ -223,7 +220,7 @@ struct BenchNorms {
 
   int operator()() const {
     std::vector<NormShape> parsed;
-    for (const std::string& shape : shapes) parsed.push_back(parse_shape(shape));
+    for (const std::string& text : shapes) parsed.push_back(parse_shape(text));
     const LoadMeter meter;
     ShardPool pool(threads);
     double rate = 0.0;
@@ -231,8 +228,7 @@ struct BenchNorms {
       Arena memory;
       rate = bandwidth(pool, memory);
     }
-    const bool json = format == "json";
-    if (json) {
+    if (json()) {
       fmt::print("{{\"threads\": {}, \"bandwidth_gb_per_second\": {:.2f}, \"rows\": [", threads, rate * 1e-9);
     } else {
       fmt::print(
@@ -256,7 +252,7 @@ struct BenchNorms {
       for (const NormKind kind : kKinds) {
         const Row row = measure(pool, s, kind, rate, whole);
         const double train_ratio = row.train / row.train_bound, eval_ratio = row.eval / row.eval_bound;
-        if (json)
+        if (json())
           fmt::print(
               "{}\n  {{\"shape\": \"{}\", \"norm\": \"{}\", \"train_ms\": {:.5f}, \"train_bound_ms\": {:.5f}, "
               "\"train_ratio\": {:.3f}, \"eval_ms\": {:.5f}, \"eval_bound_ms\": {:.5f}, \"eval_ratio\": {:.3f}}}",
@@ -269,7 +265,7 @@ struct BenchNorms {
         separator = ",";
       }
     }
-    if (json)
+    if (json())
       fmt::print("\n], {}}}\n", load_json(meter, threads));
     else
       warn_of_load(meter, threads);
@@ -290,13 +286,9 @@ void add_bench_norms(CLI::App& bench, Action& action) {
           "--shape", norms->shapes,
           "images first, channels last; of two axes the first is cut into images of 65 tokens, of 64, or of one")
       ->capture_default_str();
-  command.add_option("--threads", norms->threads, "cores")->check(CLI::Range(1, 1024))->capture_default_str();
-  command.add_option("--seconds", norms->seconds, "how long to measure each")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command.add_option("--format", norms->format, "text or json")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str();
+  norms->add_threads(command);
+  norms->add_seconds(command, "how long to measure each");
+  norms->add_format(command);
   command.callback([norms, &action] { action = [norms] { return (*norms)(); }; });
 }
 

@@ -10,17 +10,13 @@
 namespace normlab {
 namespace {
 
-struct BenchProfile {
-  std::string shape = "tiny", placement = "pre_pre", precision = "fp32";
-  double seconds = 5.0;
+struct BenchProfile : BenchOptions {
+  BenchProfile() { shape = "tiny"; }
 
   int operator()() const {
     const BenchShape& s = bench_shape(shape);
     const ViTConfig config = bench_model(s, placement);
-    EngineSettings settings;
-    settings.dtype = precision == "fp32" ? DType::f32 : DType::bf16;
-    settings.max_batch = s.batch;
-    BenchEngine bench(config, settings, 1);  // one thread: times are not those of waiting
+    BenchEngine bench(config, settings(s.batch), 1);  // one thread: times are not those of waiting
     for (int i = 0; i < 3; ++i) bench.step();
     bench.engine->set_profiling(true);
     using Clock = std::chrono::steady_clock;
@@ -57,16 +53,8 @@ void add_bench_profile(CLI::App& bench, Action& action) {
   auto profile = std::make_shared<BenchProfile>();
   CLI::App& command = *bench.add_subcommand(
       "profile", "where the time of a step goes by operation, on one thread (GB/s: each operand and result once)");
-  command.add_option("--shape", profile->shape, "network")
-      ->check(CLI::IsMember(bench_shape_names()))
-      ->capture_default_str();
-  command.add_option("--precision", profile->precision, "of activations")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->capture_default_str();
-  command.add_option("--placement", profile->placement, "a named row")->capture_default_str();
-  command.add_option("--seconds", profile->seconds, "how long to measure")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  profile->add_network(command);
+  profile->add_seconds(command);
   command.callback([profile, &action] { action = [profile] { return (*profile)(); }; });
 }
 

@@ -9,15 +9,11 @@
 
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
-#include "experiments/sweep/runner.h"
 
 namespace normlab {
 namespace {
 
-struct BenchStep {
-  std::string shape = "micro", precision = "fp32", placement = "pre_pre", format = "text";
-  int threads = available_cores();
-  double seconds = 5.0;
+struct BenchStep : BenchOptions {
   std::int64_t batch = 0, depth = 0, images_per_shard = 0;  // 0: the shape's, and by the rule
 
   int operator()() const {
@@ -25,12 +21,9 @@ struct BenchStep {
     if (batch > 0) s.batch = batch;
     if (depth > 0) s.depth = depth;
     const ViTConfig config = bench_model(s, placement);
-    EngineSettings settings;
-    settings.dtype = precision == "fp32" ? DType::f32 : DType::bf16;
-    settings.bf16_products = precision == "bf16_emulated" ? Bf16Products::emulated : Bf16Products::native;
-    settings.max_batch = s.batch;
-    settings.images_per_shard = images_per_shard;
-    BenchEngine bench(config, settings, threads);
+    EngineSettings cut = settings(s.batch);
+    cut.images_per_shard = images_per_shard;
+    BenchEngine bench(config, cut, threads);
 
     using Clock = std::chrono::steady_clock;
     constexpr int kWarmup = 3;
@@ -52,7 +45,7 @@ struct BenchStep {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     const double peak_mb = double(usage.ru_maxrss) / 1024;
-    if (format == "json") {
+    if (json()) {
       fmt::print(
           "{{\"shape\": \"{}\", \"precision\": \"{}\", \"placement\": \"{}\", \"images_per_second\": {:.1f}, "
           "\"peak_mb\": {:.0f}, \"gflops\": {:.1f}, \"threads\": {}, \"steps\": {}, \"batch\": {}, \"depth\": {}, "
@@ -75,27 +68,15 @@ struct BenchStep {
 void add_bench_step(CLI::App& bench, Action& action) {
   auto step = std::make_shared<BenchStep>();
   CLI::App& command = *bench.add_subcommand("step", "optimisation steps: forward, backward, clip, AdamW");
-  command
-      .add_option("--shape", step->shape,
-                  "micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12")
-      ->check(CLI::IsMember(bench_shape_names()))
-      ->capture_default_str();
-  command.add_option("--precision", step->precision, "of activations")
-      ->check(CLI::IsMember({"fp32", "bf16", "bf16_emulated"}))
-      ->capture_default_str();
-  command.add_option("--placement", step->placement, "a named row")->capture_default_str();
-  command.add_option("--threads", step->threads, "cores")->check(CLI::Range(1, 1024))->capture_default_str();
+  step->add_network(command);
+  step->add_threads(command);
   command.add_option("--batch", step->batch, "images a step (default: the shape's)")->check(CLI::Range(1, 1 << 20));
   command.add_option("--depth", step->depth, "blocks (default: the shape's)")->check(CLI::Range(1, 1 << 10));
   command.add_option("--images-per-shard", step->images_per_shard, "how a batch is cut; 0: by the rule")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
-  command.add_option("--seconds", step->seconds, "how long to measure")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command.add_option("--format", step->format, "text or json")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str();
+  step->add_seconds(command);
+  step->add_format(command);
   command.callback([step, &action] { action = [step] { return (*step)(); }; });
 }
 

@@ -3,10 +3,10 @@
 #include <cstring>
 #include <vector>
 
-#include "core/random.h"
 #include "nn/engine.h"
 #include "nn/init.h"
 #include "tests/core/cpu/bf16_choice.h"
+#include "tests/nn/small_network.h"
 
 using namespace normlab;
 
@@ -15,23 +15,16 @@ namespace {
 constexpr std::int64_t kBatch = 13;
 
 ViTConfig model(const char* placement = "pre_pre") {
-  ViTConfig c;
-  c.image_size = {16, 16};
-  c.embed_dim = 24;
-  c.depth = 2;
-  c.num_heads = 3;
+  ViTConfig c = small_vit(placement);
   c.mlp_dim = 88;
-  c.num_classes = 7;
   c.init = Init::torch;  // a head that is not zero
-  c.placement = find_placement(placement)->placement;
   return c;
 }
 
 struct Run {
   ShardPool pool;
   Engine engine;
-  Arena memory;
-  Tensor images, labels;
+  const Batch data;
   static EngineSettings settings(Bf16Products how, OptimizerKind kind) {
     EngineSettings s;
     s.dtype = DType::bf16;
@@ -42,16 +35,11 @@ struct Run {
     return s;
   }
   explicit Run(Bf16Products how, const ViTConfig& c = model(), OptimizerKind kind = OptimizerKind::adamw)
-      : pool(2), engine(cpu_backend(), pool, c, settings(how, kind)) {
+      : pool(2), engine(cpu_backend(), pool, c, settings(how, kind)), data(c, kBatch, DType::bf16) {
     initialise(engine.parameters(), c, 3);
-    images = memory.empty({kBatch, 16, 16, 3}, DType::bf16);
-    labels = memory.empty({kBatch}, DType::i32);
-    for (std::int64_t i = 0; i < images.size(); ++i)
-      images.data<bf16>()[i] = bf16(normal(stream_key(1, "test", "images"), static_cast<std::uint64_t>(i)));
-    for (std::int64_t i = 0; i < kBatch; ++i) labels.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % 7);
     engine.state().lr = 2e-3;
   }
-  double step() { return engine.train_step(images, labels); }
+  double step() { return engine.train_step(data.images, data.labels); }
   void check_copy() {
     ParameterSet& p = engine.parameters();
     for (int i = 0; i < int(p.parameters().size()); ++i) {
@@ -111,7 +99,7 @@ TEST_CASE("bf16: every primitive is made before the first step") {
     CHECK(bf16_primitives_made() == made);
     std::vector<double> losses(kBatch);
     std::vector<std::int32_t> predictions(kBatch);
-    run.engine.evaluate(run.images, run.labels, losses, predictions);
+    run.engine.evaluate(run.data.images, run.data.labels, losses, predictions);
     CHECK(bf16_primitives_made() == made);
   }
 }

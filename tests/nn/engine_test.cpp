@@ -10,43 +10,11 @@
 #include "core/random.h"
 #include "nn/init.h"
 #include "tests/core/cpu/bf16_choice.h"
+#include "tests/nn/small_network.h"
 
 using namespace normlab;
 
 namespace {
-
-ViTConfig small_vit(std::string_view placement) {
-  ViTConfig c;
-  c.image_size = {16, 16};
-  c.embed_dim = 24;
-  c.depth = 2;
-  c.num_heads = 3;
-  c.mlp_dim = 96;
-  c.num_classes = 7;
-  c.placement = find_placement(placement)->placement;
-  return c;
-}
-
-struct Batch {
-  Arena memory;
-  Tensor images, labels;
-  Batch(const ViTConfig& c, std::int64_t batch, DType dtype = DType::f32, std::uint64_t seed = 5) {
-    images = memory.empty({batch, c.image_size[0], c.image_size[1], c.channels}, dtype);
-    labels = memory.empty({batch}, DType::i32);
-    const StreamKey key = stream_key(seed, "test", "images");
-    for (std::int64_t i = 0; i < images.size(); ++i) {
-      const double v = normal(key, static_cast<std::uint64_t>(i));
-      if (dtype == DType::f64)
-        images.data<double>()[i] = v;
-      else if (dtype == DType::bf16)
-        images.data<bf16>()[i] = bf16(v);
-      else
-        images.data<float>()[i] = static_cast<float>(v);
-    }
-    for (std::int64_t i = 0; i < batch; ++i)
-      labels.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % c.num_classes);
-  }
-};
 
 /// A head that is not zero, or nothing behind it would get a gradient in the first step.
 void random_head(Engine& engine) {
@@ -188,7 +156,8 @@ TEST_CASE("engine: the cut into shards changes nothing but rounding, and batch s
 TEST_CASE("engine: steps two and three use the same addresses and take no memory") {
   for (const char* placement : {"pre_pre", "bn_ffnbn"}) {
     const ViTConfig c = small_vit(placement);
-    ShardPool pool(2);
+    // On more threads, shards that need not meet use whichever memory is free.
+    ShardPool pool(uses_batch_norm(c.placement) ? 2 : 1);
     EngineSettings settings;
     settings.max_batch = 12;
     settings.images_per_shard = 2;

@@ -1,14 +1,12 @@
-// Arithmetic behind bf16 activations: exp and GELU, attention and dense layers, oneDNN's against emulated.
+// Arithmetic behind bf16 activations: attention and dense layers, oneDNN's against emulated.
 #include <cmath>
 #include <vector>
 
 #include "autograd/ops.h"
-#include "core/cpu/bf16_math.h"
 #include "core/random.h"
 #include "tests/core/cpu/bf16_choice.h"
 
 using namespace normlab;
-using namespace normlab::cpu;
 
 namespace {
 

@@ -213,3 +213,24 @@ TEST_CASE("vector_exp: in registers, within 2 ulp down to the smallest normal nu
   CHECK(exp_nonpositive(Floats{} - std::numeric_limits<float>::infinity())[0] == 0);
   CHECK(std::isnan(exp_nonpositive(Floats{} + std::bit_cast<float>(0x7fc00001))[0]));
 }
+
+TEST_CASE_TEMPLATE("vector exp: a row of exponentials and their sum, of any length, and nothing beyond", T, float,
+                   double) {
+  const T scale = T(0.37), shift = T(2.5);
+  for (std::int64_t n = 1; n <= 70; ++n) {
+    std::vector<T> row(static_cast<std::size_t>(n + 1), T(-77));
+    std::vector<double> expected;
+    double total = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      row[static_cast<std::size_t>(i)] = T(6) - T(0.31) * T(i * 7 % 70);
+      expected.push_back(std::exp(double(scale) * double(row[static_cast<std::size_t>(i)]) - double(shift)));
+      total += expected.back();
+    }
+    const double sum = exp_row(n, row.data(), scale, shift), bound = std::is_same_v<T, float> ? 1e-6 : 4e-15;
+    CHECK(std::abs(sum - total) <= bound * total);
+    for (std::int64_t i = 0; i < n; ++i)
+      CHECK(std::abs(double(row[static_cast<std::size_t>(i)]) - expected[static_cast<std::size_t>(i)]) <=
+            bound * expected[static_cast<std::size_t>(i)]);
+    CHECK(row.back() == T(-77));
+  }
+}

@@ -82,11 +82,14 @@ TEST_CASE("claim: of several that see the same dead owner, one takes its place")
     wait_for_child(claim_and_die(folder.path()));
     std::vector<pid_t> children;
     for (int i = 0; i < 4; ++i)
-      children.push_back(start_child([&] {
-        while (!std::filesystem::exists(folder / "go")) {
-        }
+      children.push_back(start_child([&, i] {
+        const auto wait_for = [&](const std::string& name) {
+          while (!std::filesystem::exists(folder / name)) std::this_thread::yield();
+        };
+        wait_for("go");
         const auto claim = Claim::acquire(folder.path());
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // alive while the others try
+        std::ofstream(folder / concat("tried-", i)) << "tried";
+        for (int other = 0; other < 4; ++other) wait_for(concat("tried-", other));  // alive while the others try
         return claim ? 1 : 0;
       }));
     std::ofstream(folder / "go") << "go";
