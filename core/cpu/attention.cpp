@@ -36,9 +36,7 @@ template <class T>
 void softmax_rows(std::int64_t N, T* p, T* inverse, T* lse) {
   for (std::int64_t i = 0; i < N; ++i) {
     T* row = p + i * N;
-    T top = row[0];
-#pragma omp simd reduction(max : top)
-    for (std::int64_t j = 1; j < N; ++j) top = std::max(top, row[j]);
+    const T top = row_max(N, row);
     const T total = exp_row(N, row, T(1), top);
     inverse[i] = 1 / total;
     lse[i] = top + std::log(total);

@@ -54,10 +54,7 @@ struct Heads {
 
 /// One row: p = softmax(scale s), rounded, dropped where `keep` says so; returns its log-sum-exp. s is overwritten.
 float softmax_row(std::int64_t n, float scale, float* s, const std::uint8_t* keep, float inverse_keep, bf16* p) {
-  float top = s[0];
-#pragma omp simd reduction(max : top)
-  for (std::int64_t j = 1; j < n; ++j) top = std::max(top, s[j]);
-  const float shift = scale * top, total = exp_row(n, s, scale, shift);
+  const float shift = scale * row_max(n, s), total = exp_row(n, s, scale, shift);
   const float inverse = (keep ? inverse_keep : 1.0f) / total;
   if (keep)
     for (std::int64_t j = 0; j < n; ++j) p[j] = bf16(keep[j] ? s[j] * inverse : 0.0f);

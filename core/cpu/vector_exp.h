@@ -35,6 +35,25 @@ inline Floats exp_nonpositive(Floats z) {
   return z < -87.0f ? Floats{} : value;
 }
 
+/// The largest of n >= 1 values.
+inline float row_max(std::int64_t n, const float* row) {
+  constexpr std::int64_t kWide = kLanes<float>;
+  Floats top = Floats{} + row[0];
+  const auto take = [&](Floats v) { top = top < v ? v : top; };
+  std::int64_t j = 0;
+  for (; j + kWide <= n; j += kWide) take(load(row + j));
+  if (j < n) {  // the last whole vector once more, or one by one where there is none
+    if (n >= kWide)
+      take(load(row + n - kWide));
+    else
+      for (; j < n; ++j) take(Floats{} + row[j]);
+  }
+  alignas(64) float lanes[kWide];
+  store(lanes, top);
+  return *std::max_element(lanes, lanes + kWide);
+}
+inline double row_max(std::int64_t n, const double* row) { return *std::max_element(row, row + n); }
+
 /// row [n] = exp(scale row - shift), where shift is at least the largest scaled value; returns the sum.
 inline float exp_row(std::int64_t n, float* row, float scale, float shift) {
   constexpr std::int64_t kWide = kLanes<float>;

@@ -234,3 +234,12 @@ TEST_CASE_TEMPLATE("vector exp: a row of exponentials and their sum, of any leng
     CHECK(row.back() == T(-77));
   }
 }
+
+TEST_CASE("vector exp: the largest of a row of any length") {
+  for (std::int64_t n = 1; n <= 70; ++n)
+    for (std::int64_t at = 0; at < n; ++at) {
+      std::vector<float> row(static_cast<std::size_t>(n), -3.0f);
+      row[static_cast<std::size_t>(at)] = -1.0f;
+      CHECK(row_max(n, row.data()) == -1.0f);
+    }
+}
