@@ -1,13 +1,13 @@
 // Dynamic Tanh, "Transformers without Normalization" section 4: y = gamma tanh(alpha x) + beta.
 #include "core/cpu/simd.h"
-#include "core/cpu/vector_math.h"
+#include "core/cpu/vector_exp.h"
 
 namespace normlab {
 using namespace cpu;
 namespace {
 
 /// Calls f(r, c, n, t) for pieces of rows, n columns of row r from c on, t = tanh(alpha x) of them. Several short rows
-/// are one call of the library, a long one is several.
+/// are one piece, a long one is several.
 template <class T, class F>
 [[gnu::always_inline]] inline void each_piece(std::int64_t rows, std::int64_t cols, Acc<T> alpha, const T* x, F&& f) {
   using A = Acc<T>;
@@ -19,10 +19,14 @@ template <class T, class F>
       const std::int64_t count = std::min(block, rows - r), columns = std::min(width, cols - c), size = count * columns;
       const T* from = x + r * cols + c;
       each_vector<A>(size, [&](auto i, auto n) {
-        store(t + i, alpha * load(from + i, n), n);
-        __builtin_prefetch(from + size + i);  // what is read next comes while the library computes
+        const Vec<A> u = alpha * load(from + i, n);
+        if constexpr (std::is_same_v<A, float>)
+          store(t + i, tanh_of(u), n);
+        else
+          store(t + i, u, n);
+        __builtin_prefetch(from + size + i);  // what is read next comes meanwhile
       });
-      vector_tanh(size, t, t);
+      if constexpr (std::is_same_v<A, double>) vector_tanh(size, t, t);
       for (std::int64_t j = 0; j < count; ++j) f(r + j, c, columns, static_cast<const A*>(t + j * columns));
     }
 }

@@ -243,3 +243,22 @@ TEST_CASE("vector exp: the largest of a row of any length") {
       CHECK(row_max(n, row.data()) == -1.0f);
     }
 }
+
+TEST_CASE("vector tanh: in registers, within 4 ulp of double's, odd, and 1 at the end") {
+  const auto at = [](float x) { return tanh_of(Floats{} + x)[0]; };
+  double worst = 0;
+  const auto check = [&](double v) {
+    const double expected = std::tanh(double(float(v)));
+    const double ulp = std::nextafter(float(expected), 2.0f) - double(float(expected));
+    worst = std::max(worst, std::abs(double(at(float(v))) - expected) / ulp);
+    CHECK(at(-float(v)) == -at(float(v)));
+  };
+  for (double v = 0.00001; v < 21; v += 0.000173) check(v);
+  for (double v = 1e-37; v < 1e-4; v *= 1.01) check(v);
+  CHECK(worst < 4);
+  MESSAGE("tanh: ", worst, " ulp");
+  CHECK(at(0.0f) == 0.0f);
+  CHECK(at(1e30f) == 1.0f);
+  CHECK(at(-std::numeric_limits<float>::infinity()) == -1.0f);
+  CHECK(std::isnan(at(std::bit_cast<float>(0x7fc00001))));
+}
