@@ -145,7 +145,8 @@ struct BenchNorms : BenchOptions {
                                   "128x28x28x192", "128x14x14x384", "128x7x7x768"};
 
   /// Seconds of one call of body(shards), which every shard makes as often as is worth timing; the shortest of some.
-  double time(ShardPool& pool, std::int64_t shards, bool lockstep, FunctionRef<void(Collective&)> body) const {
+  static double time(double seconds, ShardPool& pool, std::int64_t shards, bool lockstep,
+                     FunctionRef<void(Collective&)> body) {
     double best = INFINITY, total = 0.0;
     std::int64_t repeats = 1;
     for (int round = 0; total < seconds || round < 3; ++round) {
@@ -163,27 +164,34 @@ struct BenchNorms : BenchOptions {
     return best;
   }
 
-  /// Bytes a second over arrays that no cache holds, the faster of a copy and a triad; a line that is written counts
-  /// once, as it does in the bounds.
-  double bandwidth(ShardPool& pool, Arena& memory) const {
-    constexpr std::int64_t kFloats = std::int64_t{24} << 20, kBytes = kFloats * 4;  // three arrays are 288 MB
+  /// Three arrays that no cache holds.
+  struct Streams {
+    static constexpr std::int64_t kFloats = std::int64_t{24} << 20, kBytes = kFloats * 4;  // together 288 MB
+    Arena memory;
     std::array<float*, 3> arrays{};
-    for (float*& array : arrays) {
-      array = static_cast<float*>(memory.allocate(kBytes));
-      std::fill_n(array, kFloats, 1.0f);
+    Streams() {
+      for (float*& array : arrays) {
+        array = static_cast<float*>(memory.allocate(kBytes));
+        std::fill_n(array, kFloats, 1.0f);
+      }
     }
+  };
+
+  /// Bytes a second, the faster of a copy and a triad; a line that is written counts once, as it does in the bounds.
+  double bandwidth(ShardPool& pool, const Streams& streams) const {
     const auto measure = [&](bool triad) {
-      return time(pool, threads, false, [&](Collective& c) {
-        const std::int64_t begin = kFloats * c.rank() / threads, end = kFloats * (c.rank() + 1) / threads;
-        float* a = arrays[0];
-        const float *x = arrays[1], *y = arrays[2];
+      return time(seconds / 5, pool, threads, false, [&](Collective& c) {
+        const std::int64_t begin = streams.kFloats * c.rank() / threads,
+                           end = streams.kFloats * (c.rank() + 1) / threads;
+        float* a = streams.arrays[0];
+        const float *x = streams.arrays[1], *y = streams.arrays[2];
         if (triad)
           for (std::int64_t i = begin; i < end; ++i) a[i] = x[i] + 0.5f * y[i];
         else
           for (std::int64_t i = begin; i < end; ++i) a[i] = 0.5f * x[i];
       });
     };
-    return std::max(2 * double(kBytes) / measure(false), 3 * double(kBytes) / measure(true));
+    return std::max(2 * double(streams.kBytes) / measure(false), 3 * double(streams.kBytes) / measure(true));
   }
 
   struct Row {
@@ -208,11 +216,11 @@ struct BenchNorms : BenchOptions {
     }
     const bool lockstep = kind == NormKind::batch_norm;
     const auto part = [&](Collective& c) -> Part& { return parts[static_cast<std::size_t>(c.rank())]; };
-    const double train = time(pool, shards, lockstep, [&](Collective& c) {
+    const double train = time(seconds, pool, shards, lockstep, [&](Collective& c) {
       part(c).forward(c, true);
       part(c).backward(c);
     });
-    const double eval = time(pool, shards, false, [&](Collective& c) { part(c).forward(c, false); });
+    const double eval = time(seconds, pool, shards, false, [&](Collective& c) { part(c).forward(c, false); });
     const Passes passes = passes_of(kind);
     const double pass = 1e3 * double(s.size()) * sizeof(float) / bytes_per_second;
     return {to_string(kind), 1e3 * train, passes.train * pass, 1e3 * eval, passes.eval * pass};
@@ -223,22 +231,18 @@ struct BenchNorms : BenchOptions {
     for (const std::string& text : shapes) parsed.push_back(parse_shape(text));
     const LoadMeter meter;
     ShardPool pool(threads);
-    double rate = 0.0;
-    {
-      Arena memory;
-      rate = bandwidth(pool, memory);
-    }
+    const Streams streams;
     if (json()) {
-      fmt::print("{{\"threads\": {}, \"bandwidth_gb_per_second\": {:.2f}, \"rows\": [", threads, rate * 1e-9);
+      fmt::print("{{\"threads\": {}, \"rows\": [", threads);
     } else {
       fmt::print(
-          "{} threads, {:.1f} GB/s (faster of copy and triad, 288 MB). In ms, f32.\n"
-          "train: forward, dx, dgamma, dbeta. eval: forward; batch_norm with frozen\n"
-          "statistics. bound: tensors read or written at that rate, in train 5 (y from x,\n"
-          "dx from dy and x), batch_norm 8 (x, and dy and x, once more for the sums), in\n"
-          "eval 2. Below 1.00 the shape stays in a cache.\n\n"
-          "{:<13} {:<16} {:>8} {:>7} {:>6}  {:>8} {:>7} {:>6}\n",
-          threads, rate * 1e-9, "shape", "norm", "train", "bound", "ratio", "eval", "bound", "ratio");
+          "{} threads. In ms, f32. train: forward, dx, dgamma, dbeta. eval: forward;\n"
+          "batch_norm with frozen statistics. GB/s: the faster of a copy and a triad of\n"
+          "288 MB just before. bound: tensors read or written at that rate, in train 5 (y\n"
+          "from x, dx from dy and x), batch_norm 8 (x, and dy and x, once more for the\n"
+          "sums), in eval 2. Below 1.00 the shape stays in a cache.\n\n"
+          "{:<13} {:<16} {:>5} {:>8} {:>7} {:>5}  {:>7} {:>7} {:>5}\n",
+          threads, "shape", "norm", "GB/s", "train", "bound", "ratio", "eval", "bound", "ratio");
     }
     const char* separator = "";
     for (const NormShape& s : parsed) {
@@ -250,17 +254,20 @@ struct BenchNorms : BenchOptions {
         for (std::int64_t i = 0; i < t.size(); ++i) t.data<float>()[i] = float(i * 7919 % 1009) * 0.004f - 2.0f;
       }
       for (const NormKind kind : kKinds) {
+        const double rate = bandwidth(pool, streams);
         const Row row = measure(pool, s, kind, rate, whole);
         const double train_ratio = row.train / row.train_bound, eval_ratio = row.eval / row.eval_bound;
         if (json())
           fmt::print(
-              "{}\n  {{\"shape\": \"{}\", \"norm\": \"{}\", \"train_ms\": {:.5f}, \"train_bound_ms\": {:.5f}, "
+              "{}\n  {{\"shape\": \"{}\", \"norm\": \"{}\", \"bandwidth_gb_per_second\": {:.2f}, \"train_ms\": {:.5f}, "
+              "\"train_bound_ms\": {:.5f}, "
               "\"train_ratio\": {:.3f}, \"eval_ms\": {:.5f}, \"eval_bound_ms\": {:.5f}, \"eval_ratio\": {:.3f}}}",
-              separator, s.name, row.norm, row.train, row.train_bound, train_ratio, row.eval, row.eval_bound,
-              eval_ratio);
+              separator, s.name, row.norm, rate * 1e-9, row.train, row.train_bound, train_ratio, row.eval,
+              row.eval_bound, eval_ratio);
         else
-          fmt::print("{:<13} {:<16} {:>8.3f} {:>7.3f} {:>6.2f}  {:>8.3f} {:>7.3f} {:>6.2f}\n", s.name, row.norm,
-                     row.train, row.train_bound, train_ratio, row.eval, row.eval_bound, eval_ratio);
+          fmt::print("{:<13} {:<16} {:>5.1f} {:>8.3f} {:>7.3f} {:>5.2f}  {:>7.3f} {:>7.3f} {:>5.2f}\n", s.name,
+                     row.norm, rate * 1e-9, row.train, row.train_bound, train_ratio, row.eval, row.eval_bound,
+                     eval_ratio);
         std::fflush(stdout);
         separator = ",";
       }
@@ -280,7 +287,7 @@ void add_bench_norms(CLI::App& bench, Action& action) {
   CLI::App& command = *bench.add_subcommand(
       "norms",
       "every norm kind beside the time that memory takes: tensors read or written once a pass (train 5, batch norm 8, "
-      "eval 2), at the rate of a copy or triad measured first");
+      "eval 2), at the rate of a copy or triad measured just before");
   command
       .add_option(
           "--shape", norms->shapes,
