@@ -241,7 +241,7 @@ struct BenchNorms : BenchOptions {
           "288 MB just before. bound: tensors read or written at that rate, in train 5 (y\n"
           "from x, dx from dy and x), batch_norm 8 (x, and dy and x, once more for the\n"
           "sums), in eval 2. Below 1.00 the shape stays in a cache.\n\n"
-          "{:<13} {:<16} {:>5} {:>8} {:>7} {:>5}  {:>7} {:>7} {:>5}\n",
+          "{:<13} {:<16} {:>4} {:>8} {:>7} {:>5} {:>7} {:>7} {:>5}\n",
           threads, "shape", "norm", "GB/s", "train", "bound", "ratio", "eval", "bound", "ratio");
     }
     const char* separator = "";
@@ -265,9 +265,8 @@ struct BenchNorms : BenchOptions {
               separator, s.name, row.norm, rate * 1e-9, row.train, row.train_bound, train_ratio, row.eval,
               row.eval_bound, eval_ratio);
         else
-          fmt::print("{:<13} {:<16} {:>5.1f} {:>8.3f} {:>7.3f} {:>5.2f}  {:>7.3f} {:>7.3f} {:>5.2f}\n", s.name,
-                     row.norm, rate * 1e-9, row.train, row.train_bound, train_ratio, row.eval, row.eval_bound,
-                     eval_ratio);
+          fmt::print("{:<13} {:<16} {:>4.0f} {:>8.3f} {:>7.3f} {:>5.2f} {:>7.3f} {:>7.3f} {:>5.2f}\n", s.name, row.norm,
+                     rate * 1e-9, row.train, row.train_bound, train_ratio, row.eval, row.eval_bound, eval_ratio);
         std::fflush(stdout);
         separator = ",";
       }
