@@ -8,6 +8,7 @@
 #include <span>
 
 #include "nn/optimizer.h"
+#include "nn/probes.h"
 #include "nn/vit.h"
 
 namespace normlab {
@@ -77,6 +78,8 @@ class Engine {
   std::size_t arena_bytes() const;
   /// Given masks by name for the whole batch, as fixtures have them; null to draw them again.
   void use_masks(const std::map<std::string, Tensor>* masks) { masks_ = masks; }
+  /// Measures the signal of the batches to come, which changes no bit of a step; null to stop.
+  void use_probe(SignalProbe* probe) { probe_ = probe; }
   /// Where each tensor of the last step lay, for the test that steps repeat their addresses.
   std::vector<const void*> last_addresses() const;
 
@@ -109,6 +112,7 @@ class Engine {
   std::vector<double> losses_;
   std::set<std::int64_t> prepared_;  // batch sizes
   const std::map<std::string, Tensor>* masks_ = nullptr;
+  SignalProbe* probe_ = nullptr;
   bool profiling_ = false;
 };
 
