@@ -71,6 +71,11 @@ Var softmax_cross_entropy(const Var& logits, const Targets& targets);
 /// Summed over classes (Big Vision).
 Var sigmoid_cross_entropy(const Var& logits, const Targets& targets);
 
+/// Segmentation: logits [..., classes] and labels i32 [...] to a loss a pixel, [...]: -log p_label, and 0 without a
+/// gradient where the label is `ignore`. The mean is over the pixels that count, so their number is in the seed of
+/// backward(). The CPU throws InputError for a label that is neither a class nor `ignore`.
+Var pixel_softmax_cross_entropy(const Var& logits, Tensor labels, std::int32_t ignore = 255);
+
 /// [B, H, W, C] to [B, (H / ph)(W / pw), ph pw C], a patch flattened row, column, channel.
 Var patchify(const Var& images, std::int64_t patch_height, std::int64_t patch_width);
 /// x [B, N, D] + position [1, N, D].

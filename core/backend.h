@@ -166,6 +166,13 @@ class Backend {
   virtual void sigmoid_cross_entropy_backward(LossDims, Tensor dlosses, Tensor logits, Tensor labels, Tensor targets,
                                               Gradient dlogits) = 0;
 
+  // The same for segmentation: batch counts pixels, labels i32 [batch]; a pixel labelled `ignore` has loss 0 and no
+  // gradient.
+  virtual void pixel_softmax_cross_entropy(LossDims, std::int32_t ignore, Tensor logits, Tensor labels,
+                                           Tensor losses) = 0;
+  virtual void pixel_softmax_cross_entropy_backward(LossDims, std::int32_t ignore, Tensor dlosses, Tensor logits,
+                                                    Tensor labels, Gradient dlogits) = 0;
+
   // images [B, H, W, C] -> [B, (H/p)(W/p), p p C], a patch flattened row, column, channel.
   virtual void patchify(PatchDims, Tensor images, Tensor y) = 0;
   virtual void patchify_backward(PatchDims, Tensor dy, Gradient dimages) = 0;

@@ -22,6 +22,8 @@ struct Context {
   const std::map<std::string, Tensor>* masks = nullptr;
   /// Sees named intermediate values: "stem", "blocks.0.attn", "blocks.0.mlp", "pre_logits".
   std::function<void(const std::string&, const Var&)> observe = nullptr;
+  /// Sees the end of each residual branch under the name of its sum: what is added, before drop-path.
+  std::function<void(const std::string&, const Var&)> observe_branch = nullptr;
 
   Var parameter(int number) const { return parameter(number, parameters.read(number)); }
   /// The same for the weight of a product, which may be rounded to bf16; its gradient is not.
@@ -35,6 +37,15 @@ struct Context {
   Var dropout(const Var& x, double rate, const std::string& site) const;
   /// x + drop_path(branch), in one pass.
   Var add_drop_path(const Var& x, const Var& branch, double rate, const std::string& site) const;
+  /// Shows what `branch()` gives to observe_branch, where there is one. What it computes leaves no gradient.
+  template <class Branch>
+  void show_branch(const std::string& name, Branch&& branch) const {
+    if (!observe_branch) return;
+    const bool recording = tape.recording();
+    tape.set_recording(false);
+    observe_branch(name, branch());
+    tape.set_recording(recording);
+  }
   /// Whether anything is dropped at that rate.
   bool drops(double rate) const { return training && rate > 0.0; }
   /// The mask for `site` and this step, empty where nothing is dropped.

@@ -144,6 +144,7 @@ void Engine::train_shard(Collective& shards, const ShardPlan& plan, Tensor image
     for (const auto& [name, mask] : *masks_) masks[name] = mask.slice(first, count);
     ctx.masks = &masks;
   }
+  if (probe_) probe_->observe(ctx);
   const Var logits = model_(w.tape.input(images.slice(first, count)), ctx);
   const Var losses = loss(logits, labels.slice(first, count));
   Tensor seed = w.tape.empty_like(losses.value());

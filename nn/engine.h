@@ -9,6 +9,7 @@
 #include <span>
 
 #include "nn/optimizer.h"
+#include "nn/probes.h"
 #include "nn/vit.h"
 
 namespace normlab {
@@ -78,6 +79,8 @@ class Engine {
   std::size_t arena_bytes() const;
   /// Given masks by name for the whole batch, as fixtures have them; null to draw them again.
   void use_masks(const std::map<std::string, Tensor>* masks) { masks_ = masks; }
+  /// Measures the signal of the batches to come, which changes no bit of a step; null to stop.
+  void use_probe(SignalProbe* probe) { probe_ = probe; }
   /// Where some tensors of the last step lay, for the test that steps repeat their addresses.
   std::vector<const void*> last_addresses() const;
 
@@ -112,6 +115,7 @@ class Engine {
   std::set<std::int64_t> prepared_;  // batch sizes
   const std::map<std::string, Tensor>* masks_ = nullptr;
   std::uint64_t thread_memory_ = 0;  // the backend's number when threads were last evened out
+  SignalProbe* probe_ = nullptr;
   bool profiling_ = false;
 };
 

@@ -65,9 +65,13 @@ Var AttentionBranch::operator()(const Var& x, const Context& ctx) const {
   const Var h = pre_(x, ctx);
   const Var joined = heads(h, ctx);
   const Var inner = inner_(before_proj_(joined, ctx), ctx);
-  if (ends_with_product(ctx)) return post_(proj_.added_to(x, inner, ctx), ctx);
+  if (ends_with_product(ctx)) {
+    ctx.show_branch(drop_name_, [&] { return proj_(inner, ctx); });
+    return post_(proj_.added_to(x, inner, ctx), ctx);
+  }
   const Var projected = after_proj_(proj_(inner, ctx), ctx);
   const Var branch = layer_scale_(ctx.dropout(out_(projected, ctx), dropout_, drop_name_), ctx);
+  ctx.show_branch(drop_name_, [&] { return branch; });
   ctx.tape.at(drop_name_.c_str());
   return post_(ctx.add_drop_path(x, branch, drop_path_, path_name_), ctx);
 }
@@ -109,8 +113,12 @@ Var MlpBranch::operator()(const Var& x, const Context& ctx) const {
   const Var activated = hidden_.is_identity() ? fc1_.with_gelu(h, gelu_, ctx) : gelu(hidden_(fc1_(h, ctx), ctx), gelu_);
   const Var inner = ctx.dropout(inner_(activated, ctx), dropout_, hidden_name_);
   const Var shortcut = residual_scale_(x, ctx);
-  if (ends_with_product(ctx)) return post_(fc2_.added_to(shortcut, inner, ctx), ctx);
+  if (ends_with_product(ctx)) {
+    ctx.show_branch(drop_name_, [&] { return fc2_(inner, ctx); });
+    return post_(fc2_.added_to(shortcut, inner, ctx), ctx);
+  }
   const Var branch = layer_scale_(ctx.dropout(out_(fc2_(inner, ctx), ctx), dropout_, drop_name_), ctx);
+  ctx.show_branch(drop_name_, [&] { return branch; });
   ctx.tape.at(drop_name_.c_str());
   return post_(ctx.add_drop_path(shortcut, branch, drop_path_, path_name_), ctx);
 }

@@ -39,4 +39,22 @@ Var sigmoid_cross_entropy(const Var& logits, const Targets& targets) {
                        &Backend::sigmoid_cross_entropy_backward, logits, targets);
 }
 
+Var pixel_softmax_cross_entropy(const Var& logits, Tensor labels, std::int32_t ignore) {
+  const LossDims dims{logits.shape().rows(), logits.shape().back(), 0.0, false};
+  const Shape& s = logits.shape();
+  if (s.rank() < 2)
+    throw InputError(concat("pixel_softmax_cross_entropy: logits are ", s.str(), ", expected pixels of classes"));
+  std::array<std::int64_t, Shape::kMaxRank> pixels{};
+  for (int i = 0; i < s.rank() - 1; ++i) pixels[static_cast<std::size_t>(i)] = s[i];
+  const Shape shape(pixels.begin(), pixels.begin() + s.rank() - 1);
+  require_shape("pixel_softmax_cross_entropy", "labels", labels.shape(), shape);
+  Tape& tape = logits.tape();
+  Tensor losses = tape.empty_acc(logits.value(), shape);
+  tape.backend().pixel_softmax_cross_entropy(dims, ignore, logits.value(), labels, losses);
+  return tape.record("pixel_softmax_cross_entropy", {logits}, losses,
+                     [=, z = logits.value()](Backend& backend, const Tensor& dy, Grads& d) {
+                       backend.pixel_softmax_cross_entropy_backward(dims, ignore, dy, z, labels, d[0]);
+                     });
+}
+
 }  // namespace normlab

@@ -59,6 +59,9 @@ class CpuBackend final : public Backend {
   void sigmoid_cross_entropy(LossDims, Tensor logits, Tensor labels, Tensor targets, Tensor losses) override;
   void sigmoid_cross_entropy_backward(LossDims, Tensor dlosses, Tensor logits, Tensor labels, Tensor targets,
                                       Gradient dlogits) override;
+  void pixel_softmax_cross_entropy(LossDims, std::int32_t ignore, Tensor logits, Tensor labels, Tensor losses) override;
+  void pixel_softmax_cross_entropy_backward(LossDims, std::int32_t ignore, Tensor dlosses, Tensor logits, Tensor labels,
+                                            Gradient dlogits) override;
   void patchify(PatchDims, Tensor images, Tensor y) override;
   void patchify_backward(PatchDims, Tensor dy, Gradient dimages) override;
   void add_positions(TokenDims, Tensor x, Tensor position, Tensor y) override;

@@ -1,4 +1,5 @@
-// The two classification losses, one number an image.
+// The two classification losses, one number an image, and softmax cross-entropy over pixels, of which some do not
+// count.
 #include "core/cpu/kernel.h"
 
 namespace normlab {
@@ -105,6 +106,39 @@ void CpuBackend::sigmoid_cross_entropy_backward(LossDims d, Tensor dlosses, Tens
                      const A v = A(z[c]), e = std::exp(-std::abs(v));  // never overflows
                      put(out[c], up * ((v >= 0 ? 1 : e) / (1 + e) - target(c)), adds(dlogits));
                    }
+                 });
+}
+
+void CpuBackend::pixel_softmax_cross_entropy(LossDims d, std::int32_t ignore, Tensor logits, Tensor labels,
+                                             Tensor losses) {
+  for_each_image("pixel_softmax_cross_entropy", d, logits, labels, Tensor(),
+                 [&]<class T, class A>(std::int64_t pixel, const T* z, const Target<A>& target) {
+                   A& loss = losses.data<A>()[pixel];
+                   loss = 0;
+                   if (target.label == ignore) return;
+                   if (target.label < 0 || target.label >= d.classes)
+                     throw InputError(concat("pixel_softmax_cross_entropy: pixel ", pixel, " has label ", target.label,
+                                             "; there are ", d.classes, " classes, and ", ignore, " is ignored"));
+                   const auto [top, total] = normaliser(d.classes, z);
+                   const A log_total = std::log(total);
+                   for (std::int64_t c = 0; c < d.classes; ++c) loss += target(c) * (log_total - (A(z[c]) - top));
+                 });
+}
+
+void CpuBackend::pixel_softmax_cross_entropy_backward(LossDims d, std::int32_t ignore, Tensor dlosses, Tensor logits,
+                                                      Tensor labels, Gradient dlogits) {
+  if (!dlogits) return;
+  for_each_image("pixel_softmax_cross_entropy", d, logits, labels, Tensor(),
+                 [&]<class T, class A>(std::int64_t pixel, const T* z, const Target<A>& target) {
+                   T* out = dlogits.to.data<T>() + pixel * d.classes;
+                   if (target.label == ignore) {
+                     for (std::int64_t c = 0; c < d.classes; ++c) put(out[c], A(0), adds(dlogits));
+                     return;
+                   }
+                   const auto [top, total] = normaliser(d.classes, z);
+                   const A up = dlosses.data<A>()[pixel];
+                   for (std::int64_t c = 0; c < d.classes; ++c)
+                     put(out[c], up * (std::exp(A(z[c]) - top) / total - target(c)), adds(dlogits));
                  });
 }
 

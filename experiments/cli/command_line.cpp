@@ -29,6 +29,7 @@ int run_command_line(int argc, char** argv) {
   add_check(app, action);
   add_table(app, action);
   add_schema(app, action);
+  add_probe(app, action);
   add_bench(app, action);
   try {
     app.parse(argc, argv);

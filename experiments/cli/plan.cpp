@@ -5,6 +5,7 @@
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/results/store.h"
+#include "experiments/train/probes.h"
 #include "nn/engine.h"
 
 namespace normlab {
@@ -35,7 +36,7 @@ int print_plan(const DescriptorOptions& options) {
     }
     fmt::print("    {}  seed {:<3} {}\n", trial.id.substr(0, 12), trial.config.seed, to_string(status.state));
   }
-  fmt::print("\n{} of {} done\n", done, experiment.trials.size());
+  fmt::print("\n{} of {} done\n{}", done, experiment.trials.size(), missing_probes_note(experiment, store));
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "experiments/sweep/runner.h"
 #include "experiments/sweep/signals.h"
 #include "experiments/sweep/sweep_table.h"
+#include "experiments/train/probes.h"
 
 namespace normlab {
 namespace {
@@ -33,6 +34,7 @@ struct RunCommand {
     fmt::print(stderr, "{} of {} trials done ({} before), {} diverged, {} failed, {} refused, {}\n",
                summary.done_before + summary.finished, summary.trials, summary.done_before, summary.diverged,
                summary.failed, summary.refused, duration_text(seconds));
+    fmt::print(stderr, "{}", missing_probes_note(experiment, ResultStore(options.out)));
     fmt::print("{}", sweep_table(experiment, ResultStore(options.out), "eval/accuracy", TableFormat::text));
     if (summary.stopped) return stop_exit_code();
     if (summary.refused > 0) return static_cast<int>(ExitCode::bad_input);

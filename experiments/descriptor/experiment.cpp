@@ -75,6 +75,9 @@ class Expansion {
     problems_.throw_if_any_or_unused();
     match_baselines();
     collect(out);
+    for (const Trial& trial : out.trials)  // a training in epochs is measured once its data are there
+      if (trial.config.train.steps > 0)
+        require_within_training(out.probes, trial.config.train.steps, "the training of " + trial.label);
   }
 
  private:
@@ -110,6 +113,8 @@ class Expansion {
     }
     if (const JsonMember* member = root_.find("checkpoint"))
       out.checkpoint = read_checkpoint(member->value, JsonPath{&top, member->key, &member->value.at}, problems_);
+    if (const JsonMember* member = root_.find("probes"))
+      out.probes = read_probes(member->value, JsonPath{&top, member->key, &member->value.at}, problems_);
     if (const JsonMember* member = root_.find("seeds"))
       seeds_ = read_seeds(member->value, JsonPath{&top, member->key, &member->value.at}, problems_);
   }

@@ -285,6 +285,9 @@ inline constexpr TopLevelKey kTopLevelKeys[] = {
     {"about", "string", "question, cost and, once measured, the outcome"},
     {"extends", "string", "another descriptor, relative to this file; keys given here win"},
     {"checkpoint", "object", "how often a running trial is saved; changes no result"},
+    {"probes", "object",
+     "steps before whose update something is measured, 0 the first: \"signal\", a list; \"gradients\", a list or a "
+     "number n for every n-th; changes no result"},
     {"placements", "object", "rows of one's own, by name"},
     {"sweep", "object or list",
      "axes of a grid (\"path\": [values]; \"a,b\": [[1, 2], [3, 4]] moves two together), or a "

@@ -169,6 +169,12 @@ JsonNode grid_schema(bool seeds) {
 
 JsonNode top_level_schema(std::string_view key) {
   if (key == "checkpoint") return Shape<CheckpointConfig>::schema({});
+  if (key == "probes") {
+    JsonNode steps = list_of(object({{"type", text("integer")}, {"minimum", json_integer(0)}}));
+    steps.add("uniqueItems", json_bool(true));
+    const JsonNode every = object({{"type", text("integer")}, {"minimum", json_integer(1)}});
+    return closed_object(object({{"signal", steps}, {"gradients", any_of({every, steps})}}));
+  }
   if (key == "placements") return object({{"type", text("object")}, {"additionalProperties", reference("placement")}});
   if (key == "sweep") return any_of({grid_schema(false), list_of(grid_schema(true))});
   if (key == "exclude") return list_of(type("object"));

@@ -259,6 +259,12 @@ RunSummary run_experiment(const Experiment& experiment, const RunOptions& option
     if (const Precision p = experiment.trials[t].config.train.precision; p != Precision::fp32)
       cpu.with_bf16(bf16_products_of(p));  // and here that the CPU lacks the instructions
   const DataSets data = load_data(experiment, store, pending, options);
+  if (!experiment.probes.empty())
+    for (const std::size_t t : pending) {
+      const TrialConfig& c = experiment.trials[t].config;
+      require_within_training(experiment.probes, count_steps(c.train, data.at(data_key(c.dataset)).train.size()).total,
+                              "the training of " + experiment.trials[t].label);
+    }
   catch_stop_signals();
   Dispatcher(experiment, store, data, std::move(pending), options, summary).run();
   return summary;

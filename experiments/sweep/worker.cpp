@@ -70,6 +70,7 @@ Report run_one(const WorkerSettings& settings, const Assignment& assignment, int
     TrialOptions options;
     options.threads = assignment.threads;
     options.checkpoint = settings.experiment->checkpoint;
+    options.probes = settings.experiment->probes;
     options.allow_different_bits = settings.allow_different_bits;
     options.stop = &stop_flag();
     options.report = [&](const TrialProgress& p) {

@@ -11,6 +11,7 @@
 #include "experiments/results/metrics_log.h"
 #include "experiments/train/batches.h"
 #include "experiments/train/checkpoint.h"
+#include "experiments/train/probes.h"
 #include "nn/init.h"
 
 namespace normlab {
@@ -21,23 +22,6 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 constexpr std::int64_t kStepsPerLine = 50;       // a metrics line with the mean loss of so many steps
 constexpr std::int64_t kEvaluationImages = 512;  // made at a time
-
-EngineSettings engine_settings(const TrialConfig& c) {
-  const TrainConfig& t = c.train;
-  EngineSettings s;
-  s.dtype = dtype_of(t.precision);
-  s.bf16_products = bf16_products_of(t.precision);
-  s.loss = t.loss == LossName::softmax ? LossKind::softmax : LossKind::sigmoid;
-  s.label_smoothing = t.label_smoothing;
-  s.max_batch = t.batch_size;
-  s.drop_seed = c.seed;
-  const OptimizerConfig& o = t.optimizer;
-  s.optimizer.kind = o.name == OptimizerName::adamw ? OptimizerKind::adamw : OptimizerKind::sgd;
-  s.optimizer.adamw = {o.beta1, o.beta2, o.eps, o.weight_decay};
-  s.optimizer.sgd = {o.momentum, o.weight_decay, o.nesterov};
-  s.optimizer.decay_matrices_only = o.decay_matrices_only;
-  return s;
-}
 
 ScheduleKind schedule_kind(ScheduleName name) {
   switch (name) {
@@ -62,7 +46,8 @@ class TrialRun {
         attempt_(claim.attempt()),
         pool_(options.threads),
         engine_(*options.backend, pool_, config.model, engine_settings(config)),
-        batches_(config, data.train, data.eval, engine_.dtype()) {
+        batches_(config, data.train, data.eval, engine_.dtype()),
+        probes_(options.probes) {
     info_.trial_id = id;
     info_.model = canonical_model_json(config.model);
     info_.bits = bits_identity();
@@ -79,7 +64,9 @@ class TrialRun {
     std::int64_t saved_step = first_step;
     while (engine_.state().step < total) {
       const std::int64_t step = engine_.state().step;
-      if (!train_one(step)) {
+      const bool finite = train_one(step);
+      if (probed_) metrics.append(*probed_);
+      if (!finite) {
         info_.wall_seconds = wall_before + seconds_since(begin);
         publish_divergence(step);
         return TrialOutcome::diverged;
@@ -125,9 +112,22 @@ class TrialRun {
       info_.different_bits = true;
       info_.bits = bits;
     }
+    require_probes(*from);
     ++info_.resumed;
     folder_.copy_metrics(*from, attempt_);
     log(fmt::format("goes on at step {} from attempt {}", info_.step, from->attempt));
+  }
+
+  /// What was asked for must have been measured up to here: nobody can go back for it.
+  void require_probes(const ResumePoint& from) const {
+    if (options_.probes.empty()) return;
+    const MissingProbes missing =
+        missing_probes(options_.probes, read_metrics(folder_.metrics(from.attempt)), info_.step);
+    if (!missing.empty())
+      throw InputError(
+          fmt::format("{}: is at step {}, and its training has not recorded these probes: {}; remove the "
+                      "trial's folder to start anew, or leave them out",
+                      from.checkpoint.string(), info_.step, missing.text()));
   }
 
   /// False where the loss or its gradient was not finite; `where_` then says where that began.
@@ -140,7 +140,9 @@ class TrialRun {
     state.lr = learning_rate(schedule_kind(schedule.name), config_.train.optimizer.lr, schedule.final_lr, step,
                              steps.total, steps.warmup);
     state.clip_norm = config_.train.clip_norm;
+    probes_.begin(engine_, step);
     loss_ = engine_.train_step(batch.images, batch.labels);
+    probed_ = probes_.end(engine_, pool_, step, steps.total);
     if (!std::isfinite(loss_)) {
       const NonFinite found = engine_.find_nonfinite(batch.images, batch.labels);
       where_ =
@@ -261,6 +263,8 @@ class TrialRun {
   ShardPool pool_;
   Engine engine_;
   BatchSource batches_;
+  TrialProbes probes_;
+  std::optional<MetricsLine> probed_;  // of the last step
   CheckpointInfo info_;
   std::string where_, started_;
   double loss_ = 0.0, train_loss_ = 0.0, accuracy_ = 0.0, eval_loss_ = 0.0;
@@ -269,6 +273,23 @@ class TrialRun {
 };
 
 }  // namespace
+
+EngineSettings engine_settings(const TrialConfig& c) {
+  const TrainConfig& t = c.train;
+  EngineSettings s;
+  s.dtype = dtype_of(t.precision);
+  s.bf16_products = bf16_products_of(t.precision);
+  s.loss = t.loss == LossName::softmax ? LossKind::softmax : LossKind::sigmoid;
+  s.label_smoothing = t.label_smoothing;
+  s.max_batch = t.batch_size;
+  s.drop_seed = c.seed;
+  const OptimizerConfig& o = t.optimizer;
+  s.optimizer.kind = o.name == OptimizerName::adamw ? OptimizerKind::adamw : OptimizerKind::sgd;
+  s.optimizer.adamw = {o.beta1, o.beta2, o.eps, o.weight_decay};
+  s.optimizer.sgd = {o.momentum, o.weight_decay, o.nesterov};
+  s.optimizer.decay_matrices_only = o.decay_matrices_only;
+  return s;
+}
 
 TrialOutcome run_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
                        const TrialFolder& folder, const Claim& claim, const TrialOptions& options) {

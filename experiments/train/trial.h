@@ -6,7 +6,9 @@
 
 #include "core/backend.h"
 #include "experiments/data/dataset.h"
+#include "experiments/descriptor/probes.h"
 #include "experiments/results/store.h"
+#include "nn/engine.h"
 
 namespace normlab {
 
@@ -20,6 +22,7 @@ struct TrialProgress {
 struct TrialOptions {
   int threads = 1;
   CheckpointConfig checkpoint{};
+  ProbeConfig probes{};  // what is measured, into metrics.jsonl
   bool allow_different_bits = false;
   Backend* backend = &cpu_backend();
   const std::atomic<bool>* stop = nullptr;  // set by a signal: the trial ends at the next step with a checkpoint
@@ -27,6 +30,9 @@ struct TrialOptions {
 };
 
 enum class TrialOutcome { done, diverged, stopped };
+
+/// How a trial's network is computed and trained.
+EngineSettings engine_settings(const TrialConfig& config);
 
 /// Trains and publishes the result, or leaves a checkpoint when it was stopped. `claim` is this process's right to the
 /// trial. InputError and EnvironmentError leave everything that was there.

@@ -57,6 +57,7 @@ Var batch_norm_of(Tape& tape, const Vars& in, std::int64_t statistics_batch) {
 std::vector<OpCase> op_cases(Arena& arena) {
   const Tensor labels = labels_of(arena, {2, 0, 4});
   const Tensor soft = probabilities(arena, 3, 5);
+  const Tensor pixel_labels = labels_of(arena, {255, 0, 4, 2, 255, 2}).reshape({1, 2, 3});
   const Tensor keep_weights = keep_of(arena, {2, 3, 5, 5}, 0.3);
   const Tensor keep_values = keep_of(arena, {2, 5, 3}, 0.4), keep_images = keep_of(arena, {4}, 0.5);
   return {
@@ -147,6 +148,9 @@ std::vector<OpCase> op_cases(Arena& arena) {
        [=](Tape&, const Vars& v) {
          return sigmoid_cross_entropy(v[0], {{}, soft});
        }},
+      {"pixel_softmax_cross_entropy, some pixels ignored",
+       {{1, 2, 3, 5}},
+       [=](Tape&, const Vars& v) { return pixel_softmax_cross_entropy(v[0], pixel_labels); }},
       {"patchify", {{2, 4, 6, 3}}, [](Tape&, const Vars& v) { return patchify(v[0], 2, 3); }},
       {"add_positions", {{3, 4, 5}, {1, 4, 5}}, [](Tape&, const Vars& v) { return add_positions(v[0], v[1]); }},
       {"mean_tokens", {{3, 4, 5}}, [](Tape&, const Vars& v) { return mean_tokens(v[0]); }},
@@ -203,6 +207,11 @@ TEST_CASE("ops: wrong shapes are refused with op, argument and both shapes") {
   CHECK_THROWS_WITH_AS(scale(var({3, 6}), var({4})), "scale: gain is [4], expected one axis that divides 6",
                        InputError);
   CHECK_THROWS_AS(softmax_cross_entropy(var({3, 6}), {}), InputError);
+  CHECK_THROWS_WITH_AS(pixel_softmax_cross_entropy(var({2, 3, 6}), labels_of(memory, {1, 2})),
+                       "pixel_softmax_cross_entropy: labels is [2], expected [2, 3]", InputError);
+  CHECK_THROWS_WITH_AS(pixel_softmax_cross_entropy(var({2, 6}), labels_of(memory, {1, 6})),
+                       "pixel_softmax_cross_entropy: pixel 1 has label 6; there are 6 classes, and 255 is ignored",
+                       InputError);
 }
 
 TEST_CASE("ops: a step in bf16 follows the one in float within its precision") {
@@ -257,4 +266,9 @@ TEST_CASE("ops: hostile rows stay finite and right") {
   CHECK(softmax_cross_entropy(tape.input(large), {labels, {}}).value().data<float>()[0] == doctest::Approx(2e4));
   CHECK(sigmoid_cross_entropy(tape.input(large), {labels, {}}).value().data<float>()[0] ==
         doctest::Approx(2e4).epsilon(1e-4));
+  large.data<float>()[1] = NAN;  // under an ignored pixel it must not be seen
+  const Var ignored = tape.input(large, true), pixel = pixel_softmax_cross_entropy(ignored, labels_of(memory, {255}));
+  CHECK(pixel.value().data<float>()[0] == 0.0f);
+  tape.backward(pixel, randn(memory, {1}, DType::f32, 2));
+  for (int c = 0; c < 3; ++c) CHECK(ignored.grad().data<float>()[c] == 0.0f);
 }

@@ -1,6 +1,8 @@
 // A case that is one expression: leaves for everything in the file, one output, its gradients.
 #pragma once
 
+#include <algorithm>
+
 #include "autograd/ops.h"
 #include "tests/reference/fixture.h"
 
@@ -38,18 +40,19 @@ class Graph {
     for (const auto& [leaf, var] : leaves_) results.add_gradient("grad/" + leaf, var);
     return results;
   }
-  /// Their mean as out/loss, from dout/loss on.
-  Results finish_mean(const Var& losses) {
-    const auto batch = losses.shape().size();
+  /// Their mean as out/loss, from dout/loss on; over those that count, where that is said.
+  Results finish_mean(const Var& losses, const std::vector<bool>& counts = {}) {
+    const auto all = losses.shape().size();
+    const double number = counts.empty() ? double(all) : double(std::count(counts.begin(), counts.end(), true));
     const double upstream = fixture_.numbers("dout/loss").at(0);
     Tensor seed = tape_.empty_like(losses.value());
     double sum = 0.0;
-    for (std::int64_t i = 0; i < batch; ++i) {
-      seed.data<float>()[i] = static_cast<float>(upstream / double(batch));
+    for (std::int64_t i = 0; i < all; ++i) {
+      seed.data<float>()[i] = static_cast<float>(upstream / number);
       sum += double(losses.value().data<float>()[i]);
     }
     Results results{"one tape"};
-    results.add("out/loss", Shape(), {sum / double(batch)});
+    results.add("out/loss", Shape(), {sum / number});
     tape_.backward(losses, seed);
     for (const auto& [leaf, var] : leaves_) results.add_gradient("grad/" + leaf, var);
     return results;

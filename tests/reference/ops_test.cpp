@@ -54,6 +54,13 @@ std::vector<Results> run_op(const Fixture& f) {
     return {g.finish(attention(g["q"], g["k"], g["v"], heads(), keep, drops ? rate() : 0.0))};
   }
   if (op == "softmax_xent" || op == "sigmoid_xent") return {g.finish_mean(cross_entropy(f, g))};
+  if (op == "pixel_softmax_xent") {
+    const auto ignore = c.at("ignore").get<std::int32_t>();
+    const Tensor labels = g.labels("labels");
+    std::vector<bool> counts;
+    for (std::int64_t i = 0; i < labels.size(); ++i) counts.push_back(labels.data<std::int32_t>()[i] != ignore);
+    return {g.finish_mean(pixel_softmax_cross_entropy(g["logits"], labels, ignore), counts)};
+  }
   if (op == "patchify") {
     const auto patch = c.at("patch_size").get<std::vector<std::int64_t>>();
     return {g.finish(patchify(g["images"], patch.at(0), patch.at(1)))};

@@ -100,7 +100,8 @@ void kill_and_resume(int rounds, unsigned seed, const std::string& precision = "
   const TemporaryFolder folder;
   const std::string file = write(folder, "small.json", kSmall) +
                            " --set train.epochs=12 --set train.precision=" + precision +
-                           " --set 'checkpoint={\"steps\": 3, \"seconds\": 1000}'";
+                           " --set 'checkpoint={\"steps\": 3, \"seconds\": 1000}'" +
+                           " --set 'probes={\"signal\": [0, 7, 100], \"gradients\": 5}'";
   REQUIRE(run_program(folder, "run " + file + " --out " + in(folder, "whole")).code == 0);
   const std::string arguments = "run " + file + " --out " + in(folder, "killed") + " --workers 2";
   std::srand(seed);

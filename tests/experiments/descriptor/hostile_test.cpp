@@ -121,6 +121,9 @@ TEST_CASE("descriptor: every key with a value of every other kind") {
                            "checkpoint",
                            "exclude",
                            "checkpoint.steps",
+                           "probes",
+                           "probes.signal",
+                           "probes.gradients",
                            "",
                            ".",
                            "$schema"})

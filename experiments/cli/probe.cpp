@@ -1,0 +1,163 @@
+// normlab probe: the signal and the gradients of a network at one moment, without training.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "experiments/cli/commands.h"
+#include "experiments/cli/descriptor_options.h"
+#include "experiments/descriptor/canonical.h"
+#include "experiments/results/strict_json.h"
+#include "experiments/results/text_layout.h"
+#include "experiments/sweep/runner.h"
+#include "experiments/train/probes.h"
+#include "experiments/weights/safetensors.h"
+
+namespace normlab {
+namespace {
+
+struct Probed {
+  const Trial* trial = nullptr;
+  std::int64_t images = 0;
+  ProbeReading reading;
+};
+
+struct ProbeCommand {
+  DescriptorOptions descriptor;
+  std::string weights, data, format = "text", axis = "auto";
+  std::int64_t images = 0;
+  int threads = 0;
+
+  int operator()() const {
+    const Experiment experiment = descriptor.load();
+    std::vector<Probed> all;
+    DataSets sets;
+    for (const Trial* trial : chosen(experiment)) {
+      const TrialConfig& config = trial->config;
+      const std::string key = data_key(config.dataset);
+      if (!sets.contains(key)) sets.emplace(key, load_dataset(config.dataset, given(data), available_cores()));
+      Probed p{trial, images > 0 ? images : config.train.batch_size, {}};
+      p.reading =
+          probe_network(config, sets.at(key), p.images, threads > 0 ? threads : available_cores(), given(weights));
+      all.push_back(std::move(p));
+    }
+    if (format == "csv") print_csv(all);
+    if (format == "json") print_json(all);
+    if (format == "text")
+      for (const Probed& p : all) print_text(p);
+    return 0;
+  }
+
+ private:
+  static std::optional<std::filesystem::path> given(const std::string& path) {
+    return path.empty() ? std::nullopt : std::optional<std::filesystem::path>(path);
+  }
+
+  /// The first seed of each row; with weights, the trial that they belong to.
+  std::vector<const Trial*> chosen(const Experiment& experiment) const {
+    std::vector<const Trial*> rows;
+    for (const Cell& row : experiment.rows) rows.push_back(&experiment.trials[row.trials.front()]);
+    if (weights.empty()) return rows;
+    const std::map<std::string, std::string> metadata = SafetensorsFile::read(weights).metadata();
+    if (const auto id = metadata.find("normlab.trial"); id != metadata.end())
+      for (const Trial& trial : experiment.trials)
+        if (trial.id == id->second) return {&trial};
+    if (const auto model = metadata.find("normlab.model"); model != metadata.end()) {
+      std::erase_if(rows, [&](const Trial* t) { return canonical_model_json(t->config.model) != model->second; });
+      if (rows.empty())
+        throw InputError(fmt::format("{}: is of another network than those of {}; it holds {}", weights,
+                                     descriptor.file, model->second));
+    }
+    if (rows.size() == 1) return rows;
+    std::string labels;
+    for (const Trial* t : rows) labels += fmt::format("\n  {}", experiment.rows[t->row].label);
+    throw InputError(
+        fmt::format("{}: may belong to several rows of {}; leave one by --set:{}", weights, descriptor.file, labels));
+  }
+
+  std::string_view weights_text() const { return weights.empty() ? "initial weights" : std::string_view(weights); }
+
+  ProbeAxis axis_of(const Probed& p) const {
+    if (axis == "auto") return probe_axis(p.trial->config.model.placement);
+    return axis == "channel" ? ProbeAxis::channel : ProbeAxis::position;
+  }
+
+  void print_text(const Probed& p) const {
+    const ProbeAxis shown = axis_of(p);
+    const auto at = static_cast<std::size_t>(shown);
+    fmt::print("{}: {} training images in training mode, {}; axis {}\n\n", p.trial->label, p.images, weights_text(),
+               to_string(shown));
+    std::size_t width = 5;
+    for (const SignalProbe::Layer& layer : p.reading.signal) width = std::max(width, layer.name.size());
+    fmt::print("{:<{}}  {:>11}  {:>11}  {:>11}  {:>11}\n", "layer", width, "AFSM", "AFV", "AFVR", "grad norm");
+    std::vector<GradientNorm> rest = p.reading.gradients;
+    for (const SignalProbe::Layer& layer : p.reading.signal) {
+      const auto gradient =
+          std::find_if(rest.begin(), rest.end(), [&](const auto& n) { return n.layer == layer.name; });
+      fmt::print("{:<{}}  {:>11.5g}  {:>11.5g}  {:>11.5g}  {:>11.5g}\n", layer.name, width, layer.stream[at].afsm,
+                 layer.stream[at].afv, layer.branch[at].afv, gradient->norm);
+      rest.erase(gradient);
+    }
+    std::vector<std::string> others;
+    for (const GradientNorm& n : rest) others.push_back(fmt::format("{} {:.5g}", n.layer, n.norm));
+    fmt::print("\n");
+    for (const std::string& line : wrapped("grad norm of " + joined(others, ", "), 80)) fmt::print("{}\n", line);
+    fmt::print("\n");
+  }
+
+  /// One number a line: a layer has what was measured there.
+  static void print_csv(const std::vector<Probed>& all) {
+    fmt::print("row,trial,images,measure,layer,value\n");
+    for (const Probed& p : all)
+      for (const auto& [name, value] : p.reading.values()) {
+        std::string label;
+        for (const char c : p.trial->label) label += c == '"' ? std::string("\"\"") : std::string(1, c);
+        const std::size_t slash = name.find('/');
+        fmt::print("\"{}\",{},{},{},{},{}\n", label, p.trial->id, p.images, name.substr(0, slash),
+                   name.substr(slash + 1), value);
+      }
+  }
+
+  void print_json(const std::vector<Probed>& all) const {
+    using Json = nlohmann::ordered_json;
+    Json rows = Json::array();
+    for (const Probed& p : all) {
+      Json values = Json::object(), nonfinite = Json::object(), layers = Json::array();
+      put_numbers(values, p.reading.values(), nonfinite);
+      for (const SignalProbe::Layer& layer : p.reading.signal) layers.push_back(layer.name);
+      Json row{{"row", p.trial->label}, {"trial", p.trial->id}, {"images", p.images}, {"mode", "training"}};
+      row["weights"] = weights_text();
+      row["axis"] = to_string(axis_of(p));
+      row["layers"] = std::move(layers);
+      row["values"] = std::move(values);
+      if (!nonfinite.empty()) row["nonfinite"] = std::move(nonfinite);
+      rows.push_back(std::move(row));
+    }
+    fmt::print("{}\n", rows.dump(2, ' ', false, Json::error_handler_t::replace));
+  }
+};
+
+}  // namespace
+
+void add_probe(CLI::App& app, Action& action) {
+  auto probe = std::make_shared<ProbeCommand>();
+  CLI::App& command = *app.add_subcommand(
+      "probe", "measure signal and gradients of each row's network on one batch, without training (docs/probes.md)");
+  probe->descriptor.add_file(command);
+  command.add_option("--weights", probe->weights,
+                     "safetensors file, as a trial's checkpoint (otherwise the weights that training starts from)");
+  command.add_option("--images", probe->images, "how many training images (default: the batch size)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
+  command.add_option("--data", probe->data, "folder of the data sets (otherwise NORMLAB_DATA, then ./data)");
+  command.add_option("--threads", probe->threads, "cores (default: all); changes no result")
+      ->check(CLI::Range(1, 1024));
+  command.add_option("--axis", probe->axis, "which statistics the text shows; auto: by the main norm")
+      ->check(CLI::IsMember({"auto", "channel", "position"}))
+      ->capture_default_str();
+  command.add_option("--format", probe->format, "how it is written; json and csv have both axes")
+      ->check(CLI::IsMember({"text", "json", "csv"}))
+      ->capture_default_str();
+  command.callback([probe, &action] { action = [probe] { return (*probe)(); }; });
+}
+
+}  // namespace normlab

@@ -1,0 +1,149 @@
+#include "experiments/train/probes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "experiments/train/batches.h"
+#include "experiments/train/trial.h"
+#include "experiments/weights/safetensors.h"
+#include "nn/init.h"
+
+namespace normlab {
+namespace {
+
+constexpr std::string_view kSignalBegins = "afsm.", kGradientsBegin = "grad_norm/";
+
+std::string steps_text(const char* what, const std::vector<std::int64_t>& steps) {
+  constexpr std::size_t kShown = 3;
+  std::string text = fmt::format("{} at ", what);
+  for (std::size_t i = 0; i < std::min(kShown, steps.size()); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", steps[i]);
+  if (steps.size() > kShown) text += fmt::format(" and {} more", steps.size() - kShown);
+  return text;
+}
+
+void load_weights(const std::filesystem::path& path, ParameterSet& parameters) {
+  const SafetensorsFile file = SafetensorsFile::read(path);
+  std::set<std::string> wanted;
+  const auto take = [&](const std::string& name, const Tensor& to) {
+    const TensorView* stored = file.find(name);
+    if (stored == nullptr) throw InputError(fmt::format("{}: there is no tensor {}", path.string(), name));
+    const Shape shape(stored->shape.begin(), stored->shape.end());
+    require_shape(path.c_str(), name.c_str(), shape, to.shape());
+    const std::vector<float> values = file.values<float>(name);
+    std::memcpy(to.raw(), values.data(), to.bytes());  // networks of every precision keep their weights in float
+    wanted.insert(name);
+  };
+  for (std::size_t p = 0; p < parameters.parameters().size(); ++p)
+    take(parameters.parameters()[p].name, parameters.value(static_cast<int>(p)));
+  for (std::size_t b = 0; b < parameters.buffers().size(); ++b)
+    take(parameters.buffers()[b].name, parameters.buffer(static_cast<int>(b)));
+  for (const TensorView& t : file.tensors())
+    if (!wanted.contains(t.name) && !t.name.starts_with("optimizer."))
+      throw InputError(fmt::format("{}: this network has no tensor {}", path.string(), t.name));
+}
+
+}  // namespace
+
+std::string_view to_string(ProbeAxis axis) { return axis == ProbeAxis::channel ? "channel" : "position"; }
+
+std::map<std::string, double> ProbeReading::values() const {
+  std::map<std::string, double> out;
+  for (const SignalProbe::Layer& layer : signal)
+    for (const ProbeAxis axis : kProbeAxes) {
+      const auto at = static_cast<std::size_t>(axis);
+      out[fmt::format("afsm.{}/{}", to_string(axis), layer.name)] = layer.stream[at].afsm;
+      out[fmt::format("afv.{}/{}", to_string(axis), layer.name)] = layer.stream[at].afv;
+      out[fmt::format("afvr.{}/{}", to_string(axis), layer.name)] = layer.branch[at].afv;
+    }
+  for (const GradientNorm& gradient : gradients) out[std::string(kGradientsBegin) + gradient.layer] = gradient.norm;
+  return out;
+}
+
+void TrialProbes::begin(Engine& engine, std::int64_t step) {
+  if (!config_.signal_at(step)) return;
+  signal_ = std::make_unique<SignalProbe>();
+  engine.use_probe(signal_.get());
+}
+
+std::optional<MetricsLine> TrialProbes::end(Engine& engine, ShardPool& pool, std::int64_t step, std::int64_t steps) {
+  ProbeReading reading;
+  if (signal_) {
+    engine.use_probe(nullptr);
+    reading.signal = signal_->layers();
+    signal_.reset();
+  }
+  if (config_.gradients_at(step)) reading.gradients = gradient_norms(engine.parameters(), pool);
+  if (reading.signal.empty() && reading.gradients.empty()) return std::nullopt;
+  return MetricsLine{step, double(step) / double(steps), reading.values()};
+}
+
+std::string MissingProbes::text() const {
+  std::string text;
+  if (!signal.empty()) text = steps_text("signal", signal);
+  if (!gradients.empty()) text += (text.empty() ? "" : "; ") + steps_text("gradients", gradients);
+  return text;
+}
+
+MissingProbes missing_probes(const ProbeConfig& config, const std::vector<MetricsLine>& lines, std::int64_t steps) {
+  std::set<std::int64_t> signal, gradients;
+  for (const MetricsLine& line : lines)
+    for (const auto& [name, value] : line.values) {
+      if (name.starts_with(kSignalBegins)) signal.insert(line.step);
+      if (name.starts_with(kGradientsBegin)) gradients.insert(line.step);
+    }
+  MissingProbes missing;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    if (config.signal_at(step) && !signal.contains(step)) missing.signal.push_back(step);
+    if (config.gradients_at(step) && !gradients.contains(step)) missing.gradients.push_back(step);
+  }
+  return missing;
+}
+
+MissingProbes missing_probes(const ProbeConfig& config, const TrialFolder& trial) {
+  if (config.empty()) return {};
+  const std::optional<TrialResult> result = trial.load_result();
+  if (!result || result->status == TrialEnd::failed) return {};
+  const std::filesystem::path path = trial.metrics(last_attempt(trial.path()));
+  const std::vector<MetricsLine> lines =
+      std::filesystem::exists(path) ? read_metrics(path) : std::vector<MetricsLine>();
+  const std::int64_t trained = lines.empty() ? 0 : lines.back().step;
+  return missing_probes(config, lines, result->diverged_step ? *result->diverged_step + 1 : trained);
+}
+
+std::string missing_probes_note(const Experiment& experiment, const ResultStore& store) {
+  std::string folders;
+  for (const Trial& trial : experiment.trials)
+    if (const MissingProbes missing = missing_probes(experiment.probes, store.trial(trial.id)); !missing.empty())
+      folders += fmt::format("  {} ({}): {}\n", store.trial(trial.id).path().string(), trial.label, missing.text());
+  if (folders.empty()) return folders;
+  return "Finished, but without probes that the descriptor asks for, which can only be measured during training:\n" +
+         folders + "Remove these folders, or give another --out, and run again: the results will be the same.\n";
+}
+
+ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std::int64_t images, int threads,
+                           const std::optional<std::filesystem::path>& weights) {
+  if (images < 1 || images > data.train.size())
+    throw InputError(
+        fmt::format("--images: {} is not between 1 and the {} training images", images, data.train.size()));
+  TrialConfig one = config;
+  one.train.batch_size = images;
+  ShardPool pool(threads);
+  Engine engine(cpu_backend(), pool, one.model, engine_settings(one));
+  if (weights)
+    load_weights(*weights, engine.parameters());
+  else
+    initialise(engine.parameters(), one.model, one.seed);
+  BatchSource batches(one, data.train, data.eval, engine.dtype());
+  const BatchSource::Batch batch = batches.training(0, pool);
+  SignalProbe signal;
+  engine.use_probe(&signal);
+  engine.forward_backward(batch.images, batch.labels);
+  engine.sum_gradients();
+  return {signal.layers(), gradient_norms(engine.parameters(), pool)};
+}
+
+}  // namespace normlab

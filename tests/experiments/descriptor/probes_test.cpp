@@ -1,0 +1,59 @@
+#include "experiments/descriptor/probes.h"
+
+#include <doctest/doctest.h>
+
+#include "experiments/descriptor/schema.h"
+#include "tests/experiments/descriptor/descriptor_files.h"
+
+using namespace normlab;
+
+TEST_CASE("probes: a descriptor asks for steps, which are no part of a trial") {
+  DescriptorFiles files;
+  const Experiment plain = files.load(R"({"train": {"steps": 20}})");
+  CHECK(plain.probes.empty());
+  const Experiment e = files.load(R"({"train": {"steps": 20}, "probes": {"signal": [19, 0], "gradients": 5}})");
+  CHECK(e.trials.front().id == plain.trials.front().id);
+  CHECK(!e.probes.empty());
+  for (std::int64_t step = 0; step < 20; ++step) {
+    CHECK(e.probes.signal_at(step) == (step == 0 || step == 19));
+    CHECK(e.probes.gradients_at(step) == (step % 5 == 0));
+  }
+  const Experiment listed = files.load(R"({"probes": {"gradients": [3]}})");
+  CHECK(listed.probes.gradients_at(3));
+  CHECK(!listed.probes.gradients_at(0));
+  CHECK(!listed.probes.signal_at(3));
+  CHECK(files.load(R"({"probes": {"signal": []}})").probes.empty());
+}
+
+TEST_CASE("probes: what is wrong is said with its place") {
+  DescriptorFiles files;
+  CHECK(files.problems(R"({"probes": {"signal": [0, -1, 5, 5, 1.5, "x"], "gradient": 3, "gradients": 0}})") ==
+        "d.json:1:27: /probes/signal/1: must be at least 0, got -1\n"
+        "d.json:1:34: /probes/signal/3: step 5 is given twice\n"
+        "d.json:1:37: /probes/signal/4: expected an integer, got 1.5\n"
+        "d.json:1:42: /probes/signal/5: expected an integer, got \"x\"\n"
+        "d.json:1:48: /probes/gradient: unknown key; did you mean \"gradients\"?\n"
+        "d.json:1:76: /probes/gradients: must be at least 1, got 0");
+  CHECK(files.problems(R"({"probes": 3})") == "d.json:1:12: /probes: expected an object, got 3");
+  CHECK(files.problems(R"({"probes": {"signal": 3}})") ==
+        "d.json:1:23: /probes/signal: expected a list of steps, got 3");
+  CHECK(files.problems(R"({"probes": {"gradients": true}})") ==
+        "d.json:1:26: /probes/gradients: expected a list of steps, or a number n for every n-th, got true");
+  const std::string beyond =
+      files.problems(R"({"train": {"steps": 10}, "probes": {"signal": [0, 10], "gradients": [9, 11]}})");
+  CHECK_MESSAGE(beyond.starts_with("d.json:1:51: /probes/signal/1: step 10 is beyond the training of d, seed 0, whose "
+                                   "steps are 0 to 9\n"
+                                   "d.json:1:73: /probes/gradients/1: step 11 is beyond"),
+                beyond);
+  CHECK(beyond.find("normlab probe --weights") != std::string::npos);
+  CHECK(files.problems(R"({"train": {"steps": 10}, "probes": {"signal": [0, 9]}})").empty());
+  // A sweep over lengths: the shortest decides.
+  CHECK(files.problems(R"({"sweep": {"train.steps": [10, 5]}, "probes": {"signal": [7]}})")
+            .starts_with("d.json:1:59: /probes/signal/0: step 7 is beyond the training of 5, seed 0"));
+}
+
+TEST_CASE("probes: the schema and the table of keys have them") {
+  const std::string schema = json_schema();
+  CHECK(schema.find("\"uniqueItems\": true") != std::string::npos);
+  CHECK(describe_fields().find("| `probes` | object |") != std::string::npos);
+}

@@ -1,0 +1,170 @@
+// Probes: what they measure, by other means; that they change no bit of a training; that no cut changes a bit of them.
+#include "nn/probes.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "nn/engine.h"
+#include "nn/init.h"
+#include "tests/core/cpu/bf16_choice.h"
+
+using namespace normlab;
+
+namespace {
+
+ViTConfig small_vit(std::string_view placement) {
+  ViTConfig c;
+  c.image_size = {16, 16};
+  c.embed_dim = 24;
+  c.depth = 2;
+  c.num_heads = 3;
+  c.mlp_dim = 96;
+  c.num_classes = 7;
+  c.pool = Pool::token;
+  c.dropout = 0.1;
+  c.drop_path = 0.3;
+  c.placement = find_placement(placement)->placement;
+  return c;
+}
+
+struct Trained {
+  std::vector<std::byte> weights;
+  std::vector<double> readings;
+};
+
+/// Two steps over 13 images, both probed or none; head weights that are not zero let gradients through.
+Trained train(const ViTConfig& c, bool probed, int threads, std::int64_t images_per_shard, DType dtype = DType::f32) {
+  constexpr std::int64_t kBatch = 13;
+  ShardPool pool(threads);
+  EngineSettings settings;
+  settings.dtype = dtype;
+  settings.bf16_products = best_bf16();
+  settings.max_batch = kBatch;
+  settings.images_per_shard = images_per_shard;
+  Engine engine(cpu_backend(), pool, c, settings);
+  initialise(engine.parameters(), c, 3);
+  const Tensor head = engine.parameters().value(engine.parameters().find("head.weight"));
+  for (std::int64_t i = 0; i < head.size(); ++i) head.data<float>()[i] = 0.1f * std::sin(float(i));
+  Arena memory;
+  const Tensor images = memory.empty({kBatch, 16, 16, 3}, dtype), labels = memory.empty({kBatch}, DType::i32);
+  for (std::int64_t i = 0; i < images.size(); ++i) {
+    const float v = float(normal(stream_key(5, "test", "images"), static_cast<std::uint64_t>(i)));
+    if (dtype == DType::bf16)
+      images.data<bf16>()[i] = bf16(v);
+    else
+      images.data<float>()[i] = v;
+  }
+  for (std::int32_t i = 0; i < kBatch; ++i) labels.data<std::int32_t>()[i] = i % 7;
+  engine.state().lr = 1e-3;
+  Trained out;
+  for (int step = 0; step < 2; ++step) {
+    SignalProbe probe;
+    if (probed) engine.use_probe(&probe);
+    engine.train_step(images, labels);
+    if (!probed) continue;
+    for (const SignalProbe::Layer& layer : probe.layers())
+      for (int axis = 0; axis < 2; ++axis)
+        for (const double v :
+             {layer.stream[axis].afsm, layer.stream[axis].afv, layer.branch[axis].afsm, layer.branch[axis].afv})
+          out.readings.push_back(v);
+    for (const GradientNorm& n : gradient_norms(engine.parameters(), pool)) out.readings.push_back(n.norm);
+    CHECK(out.readings.back() == doctest::Approx(engine.state().grad_norm).epsilon(1e-12));  // "global"
+  }
+  const auto append = [&](const Tensor& t) {
+    const auto* p = static_cast<const std::byte*>(t.raw());
+    out.weights.insert(out.weights.end(), p, p + t.bytes());
+  };
+  append(engine.parameters().flat_values());
+  for (std::size_t b = 0; b < engine.parameters().buffers().size(); ++b)
+    append(engine.parameters().buffer(static_cast<int>(b)));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("probes: a probed training has the same weights and running statistics, to the bit") {
+  for (const char* placement : {"pre_pre", "post_post", "normformer_full", "bn_ffnbn", "layer_scale"}) {
+    CAPTURE(placement);
+    ViTConfig c = small_vit(placement);
+    CHECK(train(c, true, 2, 3).weights == train(c, false, 2, 3).weights);
+    c.dropout = c.drop_path = 0.0;  // branches end in a product that adds the residual
+    CHECK(train(c, true, 2, 3).weights == train(c, false, 2, 3).weights);
+    CHECK(train(c, true, 1, 5, DType::bf16).weights == train(c, false, 1, 5, DType::bf16).weights);
+  }
+}
+
+TEST_CASE("probes: the number of threads changes no bit, nor does the cut where it changes no value") {
+  for (const char* placement : {"pre_pre", "bn_ffnbn"}) {
+    CAPTURE(placement);
+    const ViTConfig c = small_vit(placement);
+    const Trained one = train(c, true, 1, 3);
+    for (const int threads : {2, 5}) CHECK(train(c, true, threads, 3).readings == one.readings);
+    const Trained cut = train(c, true, 2, 1);
+    REQUIRE(cut.readings.size() == one.readings.size());
+    for (std::size_t i = 0; i < one.readings.size(); ++i)
+      CHECK(cut.readings[i] == doctest::Approx(one.readings[i]).epsilon(1e-4));
+  }
+  Arena arena;
+  const Tensor x = arena.empty({7, 5, 33}, DType::f32);
+  for (std::int64_t i = 0; i < x.size(); ++i)
+    x.data<float>()[i] = float(normal(stream_key(5, "test", "x"), static_cast<std::uint64_t>(i)));
+  const auto moments = [&](std::int64_t images_at_a_time) {
+    FeatureStatistics statistics(7, 33);
+    for (std::int64_t i = 0; i < 7; i += images_at_a_time)
+      statistics.see(x.slice(i, std::min<std::int64_t>(images_at_a_time, 7 - i)), i);
+    std::vector<double> all;
+    for (const ProbeAxis axis : kProbeAxes) {
+      all.push_back(statistics.moments(axis).afsm);
+      all.push_back(statistics.moments(axis).afv);
+    }
+    return all;
+  };
+  CHECK(moments(1) == moments(7));
+  CHECK(moments(2) == moments(7));
+}
+
+TEST_CASE("probes: AFSM and AFV of a small table by hand, along both axes") {
+  Arena arena;
+  const Tensor x = arena.empty({2, 1, 2}, DType::f64);
+  const double values[] = {1, 3, 5, 11};
+  std::copy(std::begin(values), std::end(values), x.data<double>());
+  FeatureStatistics statistics(2, 2);
+  statistics.see(x, 0);
+  const FeatureMoments channel = statistics.moments(ProbeAxis::channel),
+                       position = statistics.moments(ProbeAxis::position);
+  CHECK(channel.afsm == doctest::Approx((9 + 49) / 2.0));   // means 3 and 7
+  CHECK(channel.afv == doctest::Approx((4 + 16) / 2.0));    // 1, 5 and 3, 11
+  CHECK(position.afsm == doctest::Approx((4 + 64) / 2.0));  // means 2 and 8
+  CHECK(position.afv == doctest::Approx((1 + 9) / 2.0));    // 1, 3 and 5, 11
+  CHECK_THROWS_AS(statistics.see(x, 1), InputError);
+  CHECK_THROWS_AS(FeatureStatistics(2, 3).see(x, 0), InputError);
+}
+
+TEST_CASE("probes: the axis is that of the main norm") {
+  for (const char* name : {"bn", "bn_ffnbn", "bn_ffnbn_respost", "bn_extra"})
+    CHECK_MESSAGE(probe_axis(find_placement(name)->placement) == ProbeAxis::channel, name);
+  for (const char* name : {"pre_pre", "post_post", "ln_extra_bn", "rms_norm", "dyt", "none"})
+    CHECK_MESSAGE(probe_axis(find_placement(name)->placement) == ProbeAxis::position, name);
+}
+
+TEST_CASE("probes: layers of gradients share every parameter out once") {
+  ViTConfig c = small_vit("dpn");
+  ShardPool pool(1);
+  EngineSettings settings;
+  Engine engine(cpu_backend(), pool, c, settings);
+  for (std::size_t p = 0; p < engine.parameters().parameters().size(); ++p)
+    engine.parameters().gradient(0, static_cast<int>(p)).data<float>()[0] = 2.0f;
+  std::map<std::string, double> norms;
+  for (const GradientNorm& n : gradient_norms(engine.parameters(), pool)) norms[n.layer] = n.norm;
+  double sum = 0.0;
+  for (const char* layer : {"stem", "blocks.0.attn", "blocks.0.mlp", "blocks.1", "final", "head"}) {
+    REQUIRE_MESSAGE(norms.contains(layer), layer);
+    sum += norms[layer] * norms[layer];
+  }
+  CHECK(sum == doctest::Approx(4.0 * double(engine.parameters().parameters().size())));
+  CHECK(norms["global"] == doctest::Approx(std::sqrt(sum)));
+  CHECK(norms["patch_embed"] == doctest::Approx(std::sqrt(8.0)));
+  CHECK(norms["head"] == doctest::Approx(std::sqrt(8.0)));
+}
