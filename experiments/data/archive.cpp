@@ -3,15 +3,17 @@
 #include <archive.h>
 #include <archive_entry.h>
 
-#include <memory>
+#include <algorithm>
+#include <cerrno>
 
 #include "core/error.h"
 
 namespace normlab {
 namespace {
 
-constexpr std::int64_t kBlock = 512;              // tar's unit
-constexpr std::int64_t kMaxMember = 256ll << 20;  // an image of 256 MiB is a mistake
+constexpr std::int64_t kBlock = 512;                                 // tar's unit
+constexpr std::int64_t kMaxMember = 256ll << 20;                     // an image of 256 MiB is a mistake
+constexpr std::int64_t kMaxUnpacked = 256ll << 20, kMaxRatio = 100;  // of a zip, as a whole; the larger one counts
 constexpr std::size_t kReadBytes = std::size_t{1} << 18;
 
 using Reader = std::unique_ptr<archive, int (*)(archive*)>;
@@ -43,9 +45,11 @@ void read_content(archive* reader, const std::filesystem::path& file, std::int64
   std::size_t bytes = 0;
   la_int64_t at = 0;
   int status = ARCHIVE_OK;
-  // Grows with what is there, not with what the header claims.
+  // Grows with what is there, up to what the header claims.
   while ((status = archive_read_data_block(reader, &data, &bytes, &at)) == ARCHIVE_OK) {
     const auto* from = static_cast<const std::uint8_t*>(data);
+    if (bytes > static_cast<std::size_t>(size) - member.content.size())
+      fail(file, member.offset, member.name, concat("holds more than the ", size, " bytes that it claims"));
     member.content.insert(member.content.end(), from, from + bytes);
   }
   const auto got = static_cast<std::int64_t>(member.content.size());
@@ -54,6 +58,61 @@ void read_content(archive* reader, const std::filesystem::path& file, std::int64
          concat("read ", got, " of ", size, " bytes", status != ARCHIVE_EOF ? ": " + reason(reader) : "",
                 "; is the file cut short?"));
   }
+}
+
+/// Refuses a zip whose directory promises more than its length can be good for, before anything is unpacked.
+class UnpackedLimit {
+ public:
+  explicit UnpackedLimit(std::int64_t file_bytes) : left_(std::max(kMaxUnpacked, file_bytes * kMaxRatio)) {}
+  void take(const std::filesystem::path& file, const ArchiveMember& member, std::int64_t bytes) {
+    if (bytes < 0 || bytes > left_) {
+      fail(file, member.offset, member.name,
+           concat("claims ", bytes, " bytes; with it the members are larger than 256 MiB and ", kMaxRatio,
+                  " times the file. If that is meant, store them without compression"));
+    }
+    left_ -= bytes;
+  }
+
+ private:
+  std::int64_t left_;
+};
+
+void read_zip_members(archive* reader, const std::filesystem::path& file, std::int64_t file_bytes,
+                      const std::function<void(ArchiveMember)>& visit) {
+  UnpackedLimit limit(file_bytes);
+  std::string last;
+  archive_entry* entry = nullptr;
+  for (;;) {
+    const int status = archive_read_next_header(reader, &entry);
+    if (status == ARCHIVE_EOF) return;
+    ArchiveMember member;
+    member.offset = archive_filter_bytes(reader, 0);
+    if (status != ARCHIVE_OK) {
+      fail(file, member.offset, "",
+           concat("this is no zip, a damaged one or one cut short: ", reason(reader),
+                  last.empty() ? "" : " (after member \"" + last + "\")"));
+    }
+    const char* name = archive_entry_pathname(entry);
+    if (name == nullptr) fail(file, member.offset, "", "a member's name cannot be read; use ASCII names");
+    member.name = last = name;
+    if (archive_entry_filetype(entry) != AE_IFREG) fail(file, member.offset, member.name, "is not a regular file");
+    if (archive_entry_size_is_set(entry) == 0) fail(file, member.offset, member.name, "says no size");
+    limit.take(file, member, archive_entry_size(entry));
+    read_content(reader, file, archive_entry_size(entry), member);
+    visit(std::move(member));
+  }
+}
+
+[[noreturn]] void refuse_zip(const std::filesystem::path& file, std::uint64_t bytes) {
+  throw InputError(
+      concat(file.string(), ": byte ", bytes, ": no directory of a zip at the end; this is no zip or one cut short"));
+}
+
+Reader zip_reader() {
+  Reader reader(archive_read_new(), archive_read_free);
+  if (!reader) throw EnvironmentError("libarchive cannot be set up: no memory");
+  archive_read_support_format_zip_seekable(reader.get());
+  return reader;
 }
 
 }  // namespace
@@ -95,6 +154,72 @@ void read_tar(const std::filesystem::path& file, const std::function<void(Archiv
          concat("the tar stops without its end mark", last.empty() ? "" : ", after member \"" + last + "\"",
                 "; it was cut short, copy it again"));
   }
+}
+
+void read_zip(const std::filesystem::path& file, const std::function<void(ArchiveMember)>& visit) {
+  const Reader reader = zip_reader();
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(file, error);
+  if (error) throw EnvironmentError(concat(file.string(), ": cannot be opened: ", error.message()));
+  if (archive_read_open_filename(reader.get(), file.c_str(), kReadBytes) != ARCHIVE_OK) {
+    if (archive_errno(reader.get()) == EILSEQ) refuse_zip(file, bytes);  // its word for a format that is none
+    throw EnvironmentError(concat(file.string(), ": cannot be opened: ", reason(reader.get())));
+  }
+  read_zip_members(reader.get(), file, static_cast<std::int64_t>(bytes), visit);
+}
+
+void read_zip(std::span<const std::byte> bytes, const std::string& file,
+              const std::function<void(ArchiveMember)>& visit) {
+  const Reader reader = zip_reader();
+  // libarchive takes no null, not even for nothing.
+  const void* begin = bytes.empty() ? "" : static_cast<const void*>(bytes.data());
+  if (archive_read_open_memory(reader.get(), begin, bytes.size()) != ARCHIVE_OK) refuse_zip(file, bytes.size());
+  read_zip_members(reader.get(), file, static_cast<std::int64_t>(bytes.size()), visit);
+}
+
+struct ZipWriter::State {
+  std::string bytes;
+  std::unique_ptr<archive, int (*)(archive*)> writer{archive_write_new(), archive_write_free};
+
+  void check(int status) const {
+    if (status != ARCHIVE_OK) throw EnvironmentError(concat("cannot make a zip: ", reason(writer.get())));
+  }
+};
+
+ZipWriter::ZipWriter() : state_(std::make_unique<State>()) {
+  archive* writer = state_->writer.get();
+  if (writer == nullptr) throw EnvironmentError("libarchive cannot be set up: no memory");
+  state_->check(archive_write_set_format_zip(writer));
+  state_->check(archive_write_set_format_option(writer, "zip", "compression", "store"));
+  state_->check(archive_write_set_bytes_per_block(writer, 0));  // no padding behind the end
+  const auto append = [](archive*, void* state, const void* data, std::size_t bytes) {
+    static_cast<State*>(state)->bytes.append(static_cast<const char*>(data), bytes);
+    return static_cast<la_ssize_t>(bytes);
+  };
+  state_->check(archive_write_open2(writer, state_.get(), nullptr, append, nullptr, nullptr));
+}
+
+ZipWriter::~ZipWriter() = default;
+
+void ZipWriter::add(const std::string& name, std::string_view content) {
+  const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(archive_entry_new(), archive_entry_free);
+  archive_entry_set_pathname(entry.get(), name.c_str());
+  archive_entry_set_filetype(entry.get(), AE_IFREG);
+  archive_entry_set_perm(entry.get(), 0644);
+  archive_entry_set_mtime(entry.get(), 0, 0);  // before 1980, where the zip's clock starts: no time zone gets in
+  archive_entry_set_size(entry.get(), static_cast<la_int64_t>(content.size()));
+  state_->check(archive_write_header(state_->writer.get(), entry.get()));
+  while (!content.empty()) {  // it takes 2 GiB at a time
+    const la_ssize_t written = archive_write_data(state_->writer.get(), content.data(), content.size());
+    if (written <= 0) state_->check(ARCHIVE_FATAL);
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+  state_->check(archive_write_finish_entry(state_->writer.get()));
+}
+
+std::string ZipWriter::finish() {
+  state_->check(archive_write_close(state_->writer.get()));
+  return std::move(state_->bytes);
 }
 
 }  // namespace normlab

@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <tuple>
 
@@ -37,28 +36,6 @@ std::size_t dtype_rank(std::string_view name) {
   std::size_t rank = 0;
   while (rank < kDtypes.size() && kDtypes[rank].name != name) ++rank;
   return rank;
-}
-
-/// Bytes of a tensor, or a message. Every factor is multiplied, also behind a zero: 2^32 x 2^32 must not pass as
-/// nothing.
-std::optional<std::uint64_t> tensor_bytes(std::string_view dtype, const std::vector<std::uint64_t>& shape,
-                                          std::string& problem) {
-  const std::size_t rank = dtype_rank(dtype);
-  if (rank == kDtypes.size()) {
-    problem = concat("unknown dtype \"", dtype, '"');
-    return std::nullopt;
-  }
-  std::uint64_t bits = kDtypes[rank].bits;
-  for (const std::uint64_t extent : shape)
-    if (__builtin_mul_overflow(bits, extent, &bits)) {
-      problem = "its shape has more elements than 64 bits can count";
-      return std::nullopt;
-    }
-  if (bits % 8 != 0) {
-    problem = concat("its ", bits, " bits are not whole bytes");
-    return std::nullopt;
-  }
-  return bits / 8;
 }
 
 struct Entry {
@@ -161,6 +138,27 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 };
 
 }  // namespace
+
+std::optional<std::uint64_t> tensor_bytes(std::string_view dtype, const std::vector<std::uint64_t>& shape,
+                                          std::string& problem) {
+  const std::size_t rank = dtype_rank(dtype);
+  if (rank == kDtypes.size()) {
+    problem = concat("unknown dtype \"", dtype, '"');
+    return std::nullopt;
+  }
+  std::uint64_t bits = kDtypes[rank].bits;
+  // Every factor is multiplied, also behind a zero: 2^32 x 2^32 must not pass as nothing.
+  for (const std::uint64_t extent : shape)
+    if (__builtin_mul_overflow(bits, extent, &bits)) {
+      problem = "its shape has more elements than 64 bits can count";
+      return std::nullopt;
+    }
+  if (bits % 8 != 0) {
+    problem = concat("its ", bits, " bits are not whole bytes");
+    return std::nullopt;
+  }
+  return bits / 8;
+}
 
 SafetensorsFile SafetensorsFile::read(const std::filesystem::path& path) {
   return parse(read_file(path), path.string());

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,11 @@ struct TensorView {
   std::vector<std::uint64_t> shape;  // outermost first; empty: a scalar
   std::span<const std::byte> data;
 };
+
+/// Bytes that a tensor of this dtype and shape has; nothing, and the reason in `problem`, for an unknown dtype, a size
+/// beyond 64 bits (also where another extent is 0) or one of no whole bytes.
+std::optional<std::uint64_t> tensor_bytes(std::string_view dtype, const std::vector<std::uint64_t>& shape,
+                                          std::string& problem);
 
 /// True where a tensor of this dtype may be read as T: uint8_t takes U8 and BOOL, uint16_t the three formats of two
 /// bytes that C++ has no type for.
