@@ -1,6 +1,5 @@
 #include "nn/placement.h"
 
-#include <array>
 #include <cmath>
 
 namespace normlab {
@@ -122,12 +121,6 @@ const NamedPlacement* find_placement(std::string_view name) {
   for (const NamedPlacement& row : kPlacements)
     if (row.name == name) return &row;
   return nullptr;
-}
-
-std::string_view to_string(NormKind kind) {
-  constexpr std::array<std::string_view, 7> kWords{"none",       "layer_norm", "layer_norm_fixed", "affine", "rms_norm",
-                                                   "batch_norm", "dyt"};
-  return kWords[std::size_t(kind)];
 }
 
 double layer_scale_init(const LayerScale& scale, std::int64_t depth) {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace normlab {
 
@@ -12,13 +14,37 @@ namespace normlab {
 /// dyt: gamma * tanh(alpha * x) + beta ("Transformers without Normalization", section 4).
 enum class NormKind : std::uint8_t { none, layer_norm, layer_norm_fixed, affine, rms_norm, batch_norm, dyt };
 
-/// Epsilon when nothing else is said: 1e-6 for layer_norm, layer_norm_fixed and rms_norm, 1e-5 for batch_norm.
-constexpr double default_eps(NormKind kind) { return kind == NormKind::batch_norm ? 1e-5 : 1e-6; }
+/// What a kind of norm is made of.
+struct NormParts {
+  std::string_view word, sign;                                       // in descriptors, and in formulas
+  bool gamma = false, beta = false, alpha = false, running = false;  // parameters, and running statistics
+  std::string_view settings{};                                       // of NormSpec that mean something here
+  double eps = 1e-6;                                                 // where nothing else is said
+};
+
+/// A kind a row, in the order of NormKind; Norm in layers.cpp says what each computes.
+inline constexpr NormParts kNormKinds[] = {
+    {.word = "none", .sign = ""},
+    {.word = "layer_norm", .sign = "LN", .gamma = true, .beta = true, .settings = "eps"},
+    {.word = "layer_norm_fixed", .sign = "LNfixed", .settings = "eps"},
+    {.word = "affine", .sign = "Affine", .gamma = true, .beta = true},
+    {.word = "rms_norm", .sign = "RMS", .gamma = true, .settings = "eps"},
+    {.word = "batch_norm",
+     .sign = "BN",
+     .gamma = true,
+     .beta = true,
+     .running = true,
+     .settings = "eps momentum statistics_batch",
+     .eps = 1e-5},
+    {.word = "dyt", .sign = "DyT", .gamma = true, .beta = true, .alpha = true, .settings = "alpha_init beta_init"},
+};
+static_assert(std::size(kNormKinds) == std::size_t(NormKind::dyt) + 1);
+constexpr const NormParts& parts_of(NormKind kind) { return kNormKinds[std::size_t(kind)]; }
 
 /// What sits at one site.
 struct NormSpec {
   NormKind kind = NormKind::none;
-  double eps = default_eps(NormKind::layer_norm);
+  double eps = parts_of(NormKind::layer_norm).eps;
   double momentum = 0.1;              // batch_norm: weight of the new value in the running statistics (PyTorch)
   std::int64_t statistics_batch = 0;  // batch_norm: images a statistic is taken over; 0 is the whole batch
   double alpha_init = 0.5;            // dyt
@@ -27,7 +53,7 @@ struct NormSpec {
 };
 
 /// A norm of this kind with every setting at its default.
-constexpr NormSpec norm_of(NormKind kind) { return {.kind = kind, .eps = default_eps(kind)}; }
+constexpr NormSpec norm_of(NormKind kind) { return {.kind = kind, .eps = parts_of(kind).eps}; }
 
 /// `patch_in` sees the flattened patch (row, column, channel), `patch_out` the embedding, `posembed_out` the tokens
 /// after positions were added.
@@ -98,7 +124,7 @@ std::span<const NamedPlacement> named_placements();
 const NamedPlacement* find_placement(std::string_view name);
 
 /// "layer_norm", "batch_norm", ... as in descriptors.
-std::string_view to_string(NormKind kind);
+constexpr std::string_view to_string(NormKind kind) { return parts_of(kind).word; }
 
 /// Start value of LayerScale in a network of `depth` residual blocks, with the depth rule resolved.
 double layer_scale_init(const LayerScale& scale, std::int64_t depth);

@@ -10,20 +10,8 @@ constexpr std::int64_t kMaxSide = 1 << 16, kMaxTokens = 1 << 16, kMaxWidth = 1 <
 constexpr std::int64_t kMaxChannels = 1 << 10, kMaxMlp = 1 << 17, kMaxClasses = 1 << 22;
 
 std::int64_t parameters_of(NormKind kind, std::int64_t width) {
-  switch (kind) {
-    case NormKind::none:
-    case NormKind::layer_norm_fixed:
-      return 0;
-    case NormKind::rms_norm:
-      return width;
-    case NormKind::dyt:
-      return 2 * width + 1;
-    case NormKind::layer_norm:
-    case NormKind::affine:
-    case NormKind::batch_norm:
-      return 2 * width;
-  }
-  return 0;
+  const NormParts& parts = parts_of(kind);
+  return width * (int(parts.gamma) + int(parts.beta)) + int(parts.alpha);
 }
 
 std::int64_t norm_parameters(const ViTConfig& c) {

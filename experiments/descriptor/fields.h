@@ -2,6 +2,7 @@
 // documentation all walk these tables, so a new setting is a new line here.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <string_view>
@@ -39,10 +40,11 @@ constexpr Field<T, M> field(std::string_view key, M T::*member, std::string_view
 template <class E>
 constexpr auto words_of() {
   using namespace std::string_view_literals;
-  if constexpr (std::is_same_v<E, NormKind>)
-    return std::array{"none"sv,       "layer_norm"sv, "layer_norm_fixed"sv, "affine"sv, "rms_norm"sv,
-                      "batch_norm"sv, "dyt"sv};
-  else if constexpr (std::is_same_v<E, HeadScale>)
+  if constexpr (std::is_same_v<E, NormKind>) {
+    std::array<std::string_view, std::size(kNormKinds)> words;
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] = kNormKinds[i].word;
+    return words;
+  } else if constexpr (std::is_same_v<E, HeadScale>)
     return std::array{"none"sv, "before_proj"sv, "after_proj"sv};
   else if constexpr (std::is_same_v<E, LayerScaleKind>)
     return std::array{"none"sv, "channel"sv, "scalar"sv};
@@ -208,11 +210,13 @@ bool applies(const T&, std::string_view) {
   return true;
 }
 inline bool applies(const NormSpec& spec, std::string_view key) {
-  if (key == "eps")
-    return spec.kind == NormKind::layer_norm || spec.kind == NormKind::layer_norm_fixed ||
-           spec.kind == NormKind::rms_norm || spec.kind == NormKind::batch_norm;
-  if (key == "momentum" || key == "statistics_batch") return spec.kind == NormKind::batch_norm;
-  return key == "kind" || spec.kind == NormKind::dyt;
+  if (key == "kind") return true;
+  for (std::string_view rest = parts_of(spec.kind).settings; !rest.empty();) {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    if (rest.substr(0, end) == key) return true;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return false;
 }
 inline bool applies(const StemSites& stem, std::string_view key) {
   return key != "posembed_out_includes_class" || stem.posembed_out.kind != NormKind::none;
