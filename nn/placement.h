@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iterator>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -98,18 +99,46 @@ struct InitGain {
   bool operator==(const InitGain&) const = default;
 };
 
+/// Sites of some blocks, which the others do not share.
+struct BlockRange {
+  std::int64_t first = 0, last = 0;  // both included
+  AttentionSites attn{};
+  MlpSites mlp{};
+  bool holds(std::int64_t block) const { return first <= block && block <= last; }
+  bool operator==(const BlockRange&) const = default;
+};
+
+/// "3" or "0-3".
+std::string block_range_name(std::int64_t first, std::int64_t last);
+
+/// No network is deeper.
+inline constexpr std::int64_t kMaxDepth = 1 << 10;
+
 /// A row of the table of sites. DESIGN section 4 draws them; merge belongs to Swin.
 struct Placement {
   StemSites stem{};
   AttentionSites attn{};
   MlpSites mlp{};
+  std::vector<BlockRange> blocks{};  // in ascending order, apart; attn and mlp are the sites of all other blocks
   NormSpec merge{}, final{}, pooled{};
   HeadScale head_scale = HeadScale::none;
   bool residual_scale = false;  // a learned gain a channel on the shortcut of the MLP
   LayerScale layer_scale{};
   InitGain init_gain{};
+
+  /// Sites of block number `block`, counted through the whole network (in Swin through its stages).
+  const AttentionSites& attention_sites(std::int64_t block) const;
+  const MlpSites& mlp_sites(std::int64_t block) const;
   bool operator==(const Placement&) const = default;
 };
+
+/// Cuts the ranges so that each lies inside or outside the blocks `first` to `last`, and gives those of them that had
+/// none a range with the sites they have. Changes no block's sites.
+void carve_blocks(Placement& placement, std::int64_t first, std::int64_t last);
+
+/// One form for all spellings of the same `depth` blocks: attn and mlp are the sites that most blocks share (of two as
+/// frequent the earlier ones), the ranges as long as possible. Ranges that reach beyond the depth are left as they are.
+void simplify_blocks(Placement& placement, std::int64_t depth);
 
 /// A row with the paper and section it comes from.
 struct NamedPlacement {
@@ -135,24 +164,31 @@ double init_gain(const InitGain& gain, std::int64_t depth);
 /// True where some site of a ViT with this placement is a batch norm, so that shards must meet in every step.
 bool uses_batch_norm(const Placement& placement);
 
-/// Calls `see(path, spec)` for every site in the order data meets them: "stem.patch_in", "attn.pre", ..., "pooled".
+/// Calls `see(path, spec)` for the sites of a block: "attn.pre", ..., "mlp.post". B has the members attn and mlp.
+template <class B, class Visitor>
+void visit_block_sites(B& block, Visitor&& see) {
+  see("attn.pre", block.attn.pre);
+  see("attn.query", block.attn.query);
+  see("attn.key", block.attn.key);
+  see("attn.value", block.attn.value);
+  see("attn.inner", block.attn.inner);
+  see("attn.out", block.attn.out);
+  see("attn.post", block.attn.post);
+  see("mlp.pre", block.mlp.pre);
+  see("mlp.hidden", block.mlp.hidden);
+  see("mlp.inner", block.mlp.inner);
+  see("mlp.out", block.mlp.out);
+  see("mlp.post", block.mlp.post);
+}
+
+/// Calls `see(path, spec)` for every site in the order data meets them: "stem.patch_in", "attn.pre", ..., "pooled". Of
+/// the blocks it sees those without a range.
 template <class P, class Visitor>
 void visit_sites(P& placement, Visitor&& see) {
   see("stem.patch_in", placement.stem.patch_in);
   see("stem.patch_out", placement.stem.patch_out);
   see("stem.posembed_out", placement.stem.posembed_out);
-  see("attn.pre", placement.attn.pre);
-  see("attn.query", placement.attn.query);
-  see("attn.key", placement.attn.key);
-  see("attn.value", placement.attn.value);
-  see("attn.inner", placement.attn.inner);
-  see("attn.out", placement.attn.out);
-  see("attn.post", placement.attn.post);
-  see("mlp.pre", placement.mlp.pre);
-  see("mlp.hidden", placement.mlp.hidden);
-  see("mlp.inner", placement.mlp.inner);
-  see("mlp.out", placement.mlp.out);
-  see("mlp.post", placement.mlp.post);
+  visit_block_sites(placement, see);
   see("merge", placement.merge);
   see("final", placement.final);
   see("pooled", placement.pooled);
