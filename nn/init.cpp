@@ -1,122 +1,147 @@
 #include "nn/init.h"
 
+#include <charconv>
 #include <cmath>
-#include <functional>
-
-#include "core/random.h"
 
 namespace normlab {
 namespace {
 
 constexpr double kTruncatedDeviation = 0.87962566103423978;  // standard deviation of a unit normal cut at +-2
 
-/// The value at position i of a parameter's stream.
-using Draw = std::function<double(const StreamKey&, std::uint64_t)>;
+InitRule constant(double value) { return {.scale = value}; }
+InitRule uniform_within(double a, std::string_view source) {
+  return {.distribution = Distribution::uniform, .scale = a, .source = source};
+}
+InitRule gaussian(double std) { return {.distribution = Distribution::normal, .scale = std}; }
+InitRule timm_normal() {  // PyTorch's trunc_normal_ cuts at +-2, not at two deviations
+  return {.distribution = Distribution::truncated_normal, .scale = 0.02, .cut = 2 / 0.02};
+}
+InitRule lecun(std::int64_t fan_in) {
+  return {.distribution = Distribution::truncated_normal,
+          .scale = std::sqrt(1.0 / double(fan_in)) / kTruncatedDeviation,
+          .cut = 2,
+          .source = "LeCun"};
+}
+InitRule xavier(std::int64_t in, std::int64_t out) {
+  return uniform_within(std::sqrt(6.0 / double(in + out)), "Xavier");
+}
+InitRule fused_xavier(std::int64_t width) {
+  return uniform_within(std::sqrt(1.5 / double(width)), "Xavier over fused q, k, v");
+}
+InitRule by_fan_in(std::int64_t fan_in) {
+  return uniform_within(std::sqrt(1.0 / double(fan_in)), "PyTorch's 1/sqrt(fan-in)");
+}
 
-Draw constant(double value) {
-  return [value](const StreamKey&, std::uint64_t) { return value; };
-}
-Draw uniform_within(double a) {
-  return [a](const StreamKey& key, std::uint64_t i) {
-    const auto word = draw(key, i);
-    return a * (2 * uniform(word[0], word[1]) - 1);
-  };
-}
-Draw gaussian(double std) {
-  return [std](const StreamKey& key, std::uint64_t i) { return std * normal(key, i); };
-}
-Draw gaussian_cut(double sigma, double at) {  // cut at `at` standard deviations
-  return [=](const StreamKey& key, std::uint64_t i) { return sigma * truncated_normal(key, i, -at, at); };
-}
-Draw lecun(std::int64_t fan_in) { return gaussian_cut(std::sqrt(1.0 / double(fan_in)) / kTruncatedDeviation, 2); }
+bool has(std::string_view name, std::string_view part) { return name.find(part) != std::string_view::npos; }
+bool is_qkv(std::string_view name) { return has(name, ".attn.q.") || has(name, ".attn.k.") || has(name, ".attn.v."); }
+bool is_mlp(std::string_view name) { return has(name, ".mlp.fc"); }
 
-bool is_attention(std::string_view name) { return name.find(".attn.") != std::string_view::npos; }
-bool is_qkv(std::string_view name) {
-  return name.find(".attn.q.") != std::string_view::npos || name.find(".attn.k.") != std::string_view::npos ||
-         name.find(".attn.v.") != std::string_view::npos;
-}
-bool is_mlp(std::string_view name) { return name.find(".mlp.fc") != std::string_view::npos; }
-
-Draw weight(const ViTConfig& c, std::string_view name, const Shape& shape) {
+InitRule weight(const ViTConfig& c, std::string_view name, const Shape& shape) {
   const auto out = shape[0], in = shape[1];
-  const double by_fan_in = std::sqrt(1.0 / double(in));
-  const bool patches = name == "patch_embed.weight", head = name == "head.weight";
+  const bool patches = name == "patch_embed.weight", head = name == "head.weight", rep = name == "rep.weight";
   switch (c.init) {
     case Init::big_vision:
+    case Init::timm_jax:
       if (head) return constant(0);
-      if (patches || name == "rep.weight") return lecun(in);
-      return uniform_within(std::sqrt(6.0 / double(in + out)));
+      if (patches || rep) return lecun(in);
+      return c.init == Init::timm_jax && is_qkv(name) ? fused_xavier(in) : xavier(in, out);
     case Init::timm:
-      if (patches) return uniform_within(by_fan_in);
-      return gaussian_cut(0.02, 2 / 0.02);
+    case Init::deit:
+      return patches ? by_fan_in(in) : timm_normal();
     case Init::torch:
-      if (is_qkv(name)) return uniform_within(std::sqrt(1.5 / double(in)));
-      return uniform_within(by_fan_in);
+      return is_qkv(name) ? fused_xavier(in) : by_fan_in(in);
   }
   return constant(0);
 }
 
-Draw bias(const ViTConfig& c, std::string_view name, std::int64_t fan_in) {
+InitRule bias(const ViTConfig& c, std::string_view name, std::int64_t fan_in) {
   if (name == "head.bias" && c.head_bias_init != 0.0) return constant(c.head_bias_init);
-  const bool patches = name == "patch_embed.bias";
   switch (c.init) {
     case Init::big_vision:
+    case Init::timm_jax:
       return is_mlp(name) ? gaussian(1e-6) : constant(0);
     case Init::timm:
-      return patches ? uniform_within(std::sqrt(1.0 / double(fan_in))) : constant(0);
+    case Init::deit:
+      return name == "patch_embed.bias" ? by_fan_in(fan_in) : constant(0);
     case Init::torch:
-      return is_attention(name) ? constant(0) : uniform_within(std::sqrt(1.0 / double(fan_in)));
+      return has(name, ".attn.") ? constant(0) : by_fan_in(fan_in);
   }
   return constant(0);
 }
 
-Draw other(const ViTConfig& c, std::string_view last) {
-  if (last == "pos_embed") return gaussian(c.init == Init::big_vision ? 1 / std::sqrt(double(c.embed_dim)) : 0.02);
-  if (last == "cls_token") return c.init == Init::timm ? gaussian(1e-6) : constant(0);
-  if (last == "layer_scale") return constant(layer_scale_init(c.placement.layer_scale, c.depth));
-  if (last == "beta") return constant(0);
-  return constant(1);  // gamma, head_scale, residual_scale
+InitRule class_token(Init init) {
+  if (init == Init::deit) return timm_normal();
+  return init == Init::timm || init == Init::timm_jax ? gaussian(1e-6) : constant(0);
 }
 
-/// alpha and beta of a dyt site start as its NormSpec says. `name` without its last part is the site's path,
-/// "blocks.I." cut off.
-double site_value(const ViTConfig& c, std::string_view name, double NormSpec::*value, double otherwise) {
+/// The norm whose parameter `name` is: "stem.patch_in.beta", "blocks.3.attn.pre.alpha".
+NormSpec norm_at(const Placement& placement, std::string_view name) {
   std::string_view path = name.substr(0, name.rfind('.'));
-  if (path.starts_with("blocks.")) path = path.substr(path.find('.', 7) + 1);
-  double result = otherwise;
-  visit_sites(c.placement, [&](std::string_view site, const NormSpec& spec) {
-    if (site == path && spec.kind == NormKind::dyt) result = spec.*value;
+  Placement sites = placement;
+  if (path.starts_with("blocks.")) {
+    path.remove_prefix(7);
+    std::int64_t block = 0;
+    std::from_chars(path.data(), path.data() + path.size(), block);
+    path.remove_prefix(path.find('.') + 1);
+    sites.attn = placement.attention_sites(block);
+    sites.mlp = placement.mlp_sites(block);
+  }
+  NormSpec found;
+  visit_sites(sites, [&](std::string_view site, const NormSpec& spec) {
+    if (site == path) found = spec;
   });
-  return result;
+  return found;
 }
 
 }  // namespace
 
-void initialise(ParameterSet& parameters, const ViTConfig& c, std::uint64_t seed) {
-  const double gain = init_gain(c.placement.init_gain, c.depth);
-  for (std::size_t p = 0; p < parameters.parameters().size(); ++p) {
-    const ParameterInfo& info = parameters.parameters()[p];
-    const std::string_view name = info.name, last = name.substr(name.rfind('.') + 1);
-    Draw value;
-    if (last == "weight") {
-      value = weight(c, name, info.shape);
-    } else if (last == "bias") {
-      const int owner = parameters.find(concat(name.substr(0, name.rfind('.')), ".weight"));
-      value = bias(c, name, parameters.parameters()[static_cast<std::size_t>(owner)].shape.back());
-    } else if (last == "alpha") {
-      value = constant(site_value(c, name, &NormSpec::alpha_init, 0.5));
-    } else if (last == "beta") {
-      value = constant(site_value(c, name, &NormSpec::beta_init, 0.0));
-    } else {
-      value = other(c, last);
+InitRule init_rule(const ParameterSet& parameters, int parameter, const ViTConfig& c) {
+  const ParameterInfo& info = parameters.parameters()[static_cast<std::size_t>(parameter)];
+  const std::string_view name = info.name, last = name.substr(name.rfind('.') + 1);
+  if (last == "weight") {
+    InitRule rule = weight(c, name, info.shape);
+    if (has(name, ".attn.v.") || has(name, ".attn.proj.") || is_mlp(name))
+      rule.gain = init_gain(c.placement.init_gain, c.depth);
+    return rule;
+  }
+  if (last == "bias") {
+    const int owner = parameters.find(concat(name.substr(0, name.rfind('.')), ".weight"));
+    return bias(c, name, parameters.parameters()[static_cast<std::size_t>(owner)].shape.back());
+  }
+  if (last == "alpha") return constant(norm_at(c.placement, name).alpha_init);
+  if (last == "beta") {
+    const NormSpec norm = norm_at(c.placement, name);
+    return constant(parts_of(norm.kind).alpha ? norm.beta_init : 0.0);
+  }
+  if (last == "pos_embed") return gaussian(c.init == Init::big_vision ? 1 / std::sqrt(double(c.embed_dim)) : 0.02);
+  if (last == "cls_token") return class_token(c.init);
+  if (last == "layer_scale") return constant(layer_scale_init(c.placement.layer_scale, c.depth));
+  return constant(1);  // gamma, head_scale, residual_scale
+}
+
+double initial_value(const InitRule& rule, const StreamKey& stream, std::uint64_t i) {
+  switch (rule.distribution) {
+    case Distribution::constant:
+      return rule.scale;
+    case Distribution::uniform: {
+      const auto word = draw(stream, i);
+      return rule.gain * (rule.scale * (2 * uniform(word[0], word[1]) - 1));
     }
-    const bool has_gain = last == "weight" &&
-                          (name.find(".attn.v.") != name.npos || name.find(".attn.proj.") != name.npos || is_mlp(name));
-    const double factor = has_gain ? gain : 1.0;
-    const StreamKey key = stream_key(seed, "init", name);
+    case Distribution::normal:
+      return rule.gain * (rule.scale * normal(stream, i));
+    case Distribution::truncated_normal:
+      return rule.gain * (rule.scale * truncated_normal(stream, i, -rule.cut, rule.cut));
+  }
+  return 0.0;
+}
+
+void initialise(ParameterSet& parameters, const ViTConfig& c, std::uint64_t seed) {
+  for (std::size_t p = 0; p < parameters.parameters().size(); ++p) {
+    const InitRule rule = init_rule(parameters, static_cast<int>(p), c);
+    const StreamKey stream = init_stream(seed, parameters.parameters()[p].name);
     const Tensor t = parameters.value(static_cast<int>(p));
     for (std::int64_t i = 0; i < t.size(); ++i) {
-      const double v = factor * value(key, static_cast<std::uint64_t>(i));
+      const double v = initial_value(rule, stream, static_cast<std::uint64_t>(i));
       if (t.dtype() == DType::f64)
         t.data<double>()[i] = v;
       else

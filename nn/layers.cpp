@@ -53,12 +53,11 @@ void QkvLinear::prepare(Backend& backend, std::int64_t rows, DType dtype) const 
 
 Norm::Norm(ParameterSet& parameters, std::string site, const NormSpec& spec, std::int64_t width)
     : site_(std::move(site)), spec_(spec) {
-  const NormKind kind = spec.kind;
-  if (kind == NormKind::none || kind == NormKind::layer_norm_fixed) return;
-  if (kind == NormKind::dyt) alpha_ = parameters.add(site_ + ".alpha", {1});
-  gamma_ = parameters.add(site_ + ".gamma", {width});
-  if (kind != NormKind::rms_norm) beta_ = parameters.add(site_ + ".beta", {width});
-  if (kind == NormKind::batch_norm) {
+  const NormParts& parts = parts_of(spec.kind);
+  if (parts.alpha) alpha_ = parameters.add(site_ + ".alpha", {1});
+  if (parts.gamma) gamma_ = parameters.add(site_ + ".gamma", {width});
+  if (parts.beta) beta_ = parameters.add(site_ + ".beta", {width});
+  if (parts.running) {
     running_mean_ = parameters.add_buffer(site_ + ".running_mean", width, 0.0);
     running_var_ = parameters.add_buffer(site_ + ".running_var", width, 1.0);
   }

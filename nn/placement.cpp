@@ -1,6 +1,6 @@
 #include "nn/placement.h"
 
-#include <array>
+#include <algorithm>
 #include <cmath>
 
 namespace normlab {
@@ -124,12 +124,6 @@ const NamedPlacement* find_placement(std::string_view name) {
   return nullptr;
 }
 
-std::string_view to_string(NormKind kind) {
-  constexpr std::array<std::string_view, 7> kWords{"none",       "layer_norm", "layer_norm_fixed", "affine", "rms_norm",
-                                                   "batch_norm", "dyt"};
-  return kWords[std::size_t(kind)];
-}
-
 double layer_scale_init(const LayerScale& scale, std::int64_t depth) {
   if (!scale.auto_init) return scale.init;
   return depth <= 18 ? 0.1 : depth <= 24 ? 1e-5 : 1e-6;
@@ -139,11 +133,87 @@ double init_gain(const InitGain& gain, std::int64_t depth) {
   return gain.sub_ln ? std::sqrt(std::log(2.0 * double(depth))) : gain.value;
 }
 
+namespace {
+
+/// The range that holds a block, or nullptr.
+const BlockRange* range_of(const Placement& placement, std::int64_t block) {
+  for (const BlockRange& range : placement.blocks)
+    if (range.holds(block)) return &range;
+  return nullptr;
+}
+
+bool same_sites(const BlockRange& a, const BlockRange& b) { return a.attn == b.attn && a.mlp == b.mlp; }
+
+}  // namespace
+
+const AttentionSites& Placement::attention_sites(std::int64_t block) const {
+  const BlockRange* range = range_of(*this, block);
+  return range == nullptr ? attn : range->attn;
+}
+
+const MlpSites& Placement::mlp_sites(std::int64_t block) const {
+  const BlockRange* range = range_of(*this, block);
+  return range == nullptr ? mlp : range->mlp;
+}
+
+std::string block_range_name(std::int64_t first, std::int64_t last) {
+  return first == last ? std::to_string(first) : std::to_string(first) + "-" + std::to_string(last);
+}
+
+void carve_blocks(Placement& placement, std::int64_t first, std::int64_t last) {
+  std::vector<BlockRange> out;
+  std::int64_t next = first;  // of the blocks to be carved, the first not yet put out
+  const auto fill_to = [&](std::int64_t end) {
+    if (next <= end) out.push_back({next, end, placement.attn, placement.mlp});
+    next = std::max(next, end + 1);
+  };
+  for (const BlockRange& range : placement.blocks) {
+    if (range.first > next) fill_to(std::min(last, range.first - 1));
+    const auto add = [&](std::int64_t from, std::int64_t to) {
+      if (from <= to) out.push_back({from, to, range.attn, range.mlp});
+    };
+    add(range.first, std::min(range.last, first - 1));
+    add(std::max(range.first, first), std::min(range.last, last));
+    add(std::max(range.first, last + 1), range.last);
+    if (range.last >= next) next = range.last + 1;
+  }
+  fill_to(last);
+  placement.blocks = std::move(out);
+}
+
+void simplify_blocks(Placement& placement, std::int64_t depth) {
+  if (placement.blocks.empty() || placement.blocks.back().last >= depth || depth > kMaxDepth) return;
+  std::vector<BlockRange> runs;
+  for (std::int64_t i = 0; i < depth; ++i) {
+    const BlockRange block{i, i, placement.attention_sites(i), placement.mlp_sites(i)};
+    if (!runs.empty() && same_sites(runs.back(), block))
+      runs.back().last = i;
+    else
+      runs.push_back(block);
+  }
+  const auto blocks_like = [&](const BlockRange& wanted) {
+    std::int64_t count = 0;
+    for (const BlockRange& run : runs) count += same_sites(run, wanted) ? run.last - run.first + 1 : 0;
+    return count;
+  };
+  const BlockRange* rest = &runs.front();
+  for (const BlockRange& run : runs)
+    if (blocks_like(run) > blocks_like(*rest)) rest = &run;
+  placement.attn = rest->attn;
+  placement.mlp = rest->mlp;
+  placement.blocks.clear();
+  const BlockRange shared = *rest;
+  for (const BlockRange& run : runs)
+    if (!same_sites(run, shared)) placement.blocks.push_back(run);
+}
+
 bool uses_batch_norm(const Placement& placement) {
   bool found = false;
-  visit_sites(placement, [&](std::string_view site, const NormSpec& spec) {
+  const auto see = [&](std::string_view site, const NormSpec& spec) {
     found = found || (spec.kind == NormKind::batch_norm && site != "merge");
-  });
+  };
+  visit_sites(placement, see);
+  for (const BlockRange& range : placement.blocks) visit_block_sites(range, see);
   return found;
 }
 

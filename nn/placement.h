@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace normlab {
 
@@ -12,13 +15,37 @@ namespace normlab {
 /// dyt: gamma * tanh(alpha * x) + beta ("Transformers without Normalization", section 4).
 enum class NormKind : std::uint8_t { none, layer_norm, layer_norm_fixed, affine, rms_norm, batch_norm, dyt };
 
-/// Epsilon when nothing else is said: 1e-6 for layer_norm, layer_norm_fixed and rms_norm, 1e-5 for batch_norm.
-constexpr double default_eps(NormKind kind) { return kind == NormKind::batch_norm ? 1e-5 : 1e-6; }
+/// What a kind of norm is made of.
+struct NormParts {
+  std::string_view word, sign;                                       // in descriptors, and in formulas
+  bool gamma = false, beta = false, alpha = false, running = false;  // parameters, and running statistics
+  std::string_view settings{};                                       // of NormSpec that mean something here
+  double eps = 1e-6;                                                 // where nothing else is said
+};
+
+/// A kind a row, in the order of NormKind; Norm in layers.cpp says what each computes.
+inline constexpr NormParts kNormKinds[] = {
+    {.word = "none", .sign = ""},
+    {.word = "layer_norm", .sign = "LN", .gamma = true, .beta = true, .settings = "eps"},
+    {.word = "layer_norm_fixed", .sign = "LNfixed", .settings = "eps"},
+    {.word = "affine", .sign = "Affine", .gamma = true, .beta = true},
+    {.word = "rms_norm", .sign = "RMS", .gamma = true, .settings = "eps"},
+    {.word = "batch_norm",
+     .sign = "BN",
+     .gamma = true,
+     .beta = true,
+     .running = true,
+     .settings = "eps momentum statistics_batch",
+     .eps = 1e-5},
+    {.word = "dyt", .sign = "DyT", .gamma = true, .beta = true, .alpha = true, .settings = "alpha_init beta_init"},
+};
+static_assert(std::size(kNormKinds) == std::size_t(NormKind::dyt) + 1);
+constexpr const NormParts& parts_of(NormKind kind) { return kNormKinds[std::size_t(kind)]; }
 
 /// What sits at one site.
 struct NormSpec {
   NormKind kind = NormKind::none;
-  double eps = default_eps(NormKind::layer_norm);
+  double eps = parts_of(NormKind::layer_norm).eps;
   double momentum = 0.1;              // batch_norm: weight of the new value in the running statistics (PyTorch)
   std::int64_t statistics_batch = 0;  // batch_norm: images a statistic is taken over; 0 is the whole batch
   double alpha_init = 0.5;            // dyt
@@ -27,7 +54,7 @@ struct NormSpec {
 };
 
 /// A norm of this kind with every setting at its default.
-constexpr NormSpec norm_of(NormKind kind) { return {.kind = kind, .eps = default_eps(kind)}; }
+constexpr NormSpec norm_of(NormKind kind) { return {.kind = kind, .eps = parts_of(kind).eps}; }
 
 /// `patch_in` sees the flattened patch (row, column, channel), `patch_out` the embedding, `posembed_out` the tokens
 /// after positions were added.
@@ -72,18 +99,46 @@ struct InitGain {
   bool operator==(const InitGain&) const = default;
 };
 
+/// Sites of some blocks, which the others do not share.
+struct BlockRange {
+  std::int64_t first = 0, last = 0;  // both included
+  AttentionSites attn{};
+  MlpSites mlp{};
+  bool holds(std::int64_t block) const { return first <= block && block <= last; }
+  bool operator==(const BlockRange&) const = default;
+};
+
+/// "3" or "0-3".
+std::string block_range_name(std::int64_t first, std::int64_t last);
+
+/// No network is deeper.
+inline constexpr std::int64_t kMaxDepth = 1 << 10;
+
 /// A row of the table of sites. DESIGN section 4 draws them; merge belongs to Swin.
 struct Placement {
   StemSites stem{};
   AttentionSites attn{};
   MlpSites mlp{};
+  std::vector<BlockRange> blocks{};  // in ascending order, apart; attn and mlp are the sites of all other blocks
   NormSpec merge{}, final{}, pooled{};
   HeadScale head_scale = HeadScale::none;
   bool residual_scale = false;  // a learned gain a channel on the shortcut of the MLP
   LayerScale layer_scale{};
   InitGain init_gain{};
+
+  /// Sites of block number `block`, counted through the whole network (in Swin through its stages).
+  const AttentionSites& attention_sites(std::int64_t block) const;
+  const MlpSites& mlp_sites(std::int64_t block) const;
   bool operator==(const Placement&) const = default;
 };
+
+/// Cuts the ranges so that each lies inside or outside the blocks `first` to `last`, and gives those of them that had
+/// none a range with the sites they have. Changes no block's sites.
+void carve_blocks(Placement& placement, std::int64_t first, std::int64_t last);
+
+/// One form for all spellings of the same `depth` blocks: attn and mlp are the sites that most blocks share (of two as
+/// frequent the earlier ones), the ranges as long as possible. Ranges that reach beyond the depth are left as they are.
+void simplify_blocks(Placement& placement, std::int64_t depth);
 
 /// A row with the paper and section it comes from.
 struct NamedPlacement {
@@ -98,7 +153,7 @@ std::span<const NamedPlacement> named_placements();
 const NamedPlacement* find_placement(std::string_view name);
 
 /// "layer_norm", "batch_norm", ... as in descriptors.
-std::string_view to_string(NormKind kind);
+constexpr std::string_view to_string(NormKind kind) { return parts_of(kind).word; }
 
 /// Start value of LayerScale in a network of `depth` residual blocks, with the depth rule resolved.
 double layer_scale_init(const LayerScale& scale, std::int64_t depth);
@@ -109,24 +164,31 @@ double init_gain(const InitGain& gain, std::int64_t depth);
 /// True where some site of a ViT with this placement is a batch norm, so that shards must meet in every step.
 bool uses_batch_norm(const Placement& placement);
 
-/// Calls `see(path, spec)` for every site in the order data meets them: "stem.patch_in", "attn.pre", ..., "pooled".
+/// Calls `see(path, spec)` for the sites of a block: "attn.pre", ..., "mlp.post". B has the members attn and mlp.
+template <class B, class Visitor>
+void visit_block_sites(B& block, Visitor&& see) {
+  see("attn.pre", block.attn.pre);
+  see("attn.query", block.attn.query);
+  see("attn.key", block.attn.key);
+  see("attn.value", block.attn.value);
+  see("attn.inner", block.attn.inner);
+  see("attn.out", block.attn.out);
+  see("attn.post", block.attn.post);
+  see("mlp.pre", block.mlp.pre);
+  see("mlp.hidden", block.mlp.hidden);
+  see("mlp.inner", block.mlp.inner);
+  see("mlp.out", block.mlp.out);
+  see("mlp.post", block.mlp.post);
+}
+
+/// Calls `see(path, spec)` for every site in the order data meets them: "stem.patch_in", "attn.pre", ..., "pooled". Of
+/// the blocks it sees those without a range.
 template <class P, class Visitor>
 void visit_sites(P& placement, Visitor&& see) {
   see("stem.patch_in", placement.stem.patch_in);
   see("stem.patch_out", placement.stem.patch_out);
   see("stem.posembed_out", placement.stem.posembed_out);
-  see("attn.pre", placement.attn.pre);
-  see("attn.query", placement.attn.query);
-  see("attn.key", placement.attn.key);
-  see("attn.value", placement.attn.value);
-  see("attn.inner", placement.attn.inner);
-  see("attn.out", placement.attn.out);
-  see("attn.post", placement.attn.post);
-  see("mlp.pre", placement.mlp.pre);
-  see("mlp.hidden", placement.mlp.hidden);
-  see("mlp.inner", placement.mlp.inner);
-  see("mlp.out", placement.mlp.out);
-  see("mlp.post", placement.mlp.post);
+  visit_block_sites(placement, see);
   see("merge", placement.merge);
   see("final", placement.final);
   see("pooled", placement.pooled);

@@ -31,7 +31,7 @@ AttentionBranch::AttentionBranch(ParameterSet& p, const std::string& block, cons
       weights_name_(block + ".weights"),
       path_name_(block + ".attn_path") {
   const std::string name = block + ".attn";
-  const AttentionSites& sites = c.placement.attn;
+  const AttentionSites& sites = c.placement.attention_sites(index);
   const std::int64_t dim = c.embed_dim, head_dim = dim / c.num_heads;
   pre_ = Norm(p, name + ".pre", sites.pre, dim);
   qkv_ = QkvLinear(p, name, dim, c.qkv_bias);
@@ -95,7 +95,7 @@ MlpBranch::MlpBranch(ParameterSet& p, const std::string& block, const ViTConfig&
       hidden_name_(block + ".hidden"),
       path_name_(block + ".mlp_path") {
   const std::string name = block + ".mlp";
-  const MlpSites& sites = c.placement.mlp;
+  const MlpSites& sites = c.placement.mlp_sites(index);
   pre_ = Norm(p, name + ".pre", sites.pre, c.embed_dim);
   fc1_ = Linear(p, name + ".fc1", c.embed_dim, c.mlp_dim);
   hidden_ = Norm(p, name + ".hidden", sites.hidden, c.mlp_dim);

@@ -6,37 +6,33 @@ namespace normlab {
 namespace {
 
 // Far above every model of the papers, and low enough that no count of parameters or multiply-adds leaves 63 bits.
-constexpr std::int64_t kMaxSide = 1 << 16, kMaxTokens = 1 << 16, kMaxWidth = 1 << 16, kMaxDepth = 1 << 10;
+constexpr std::int64_t kMaxSide = 1 << 16, kMaxTokens = 1 << 16, kMaxWidth = 1 << 16;
 constexpr std::int64_t kMaxChannels = 1 << 10, kMaxMlp = 1 << 17, kMaxClasses = 1 << 22;
 
 std::int64_t parameters_of(NormKind kind, std::int64_t width) {
-  switch (kind) {
-    case NormKind::none:
-    case NormKind::layer_norm_fixed:
-      return 0;
-    case NormKind::rms_norm:
-      return width;
-    case NormKind::dyt:
-      return 2 * width + 1;
-    case NormKind::layer_norm:
-    case NormKind::affine:
-    case NormKind::batch_norm:
-      return 2 * width;
-  }
-  return 0;
+  const NormParts& parts = parts_of(kind);
+  return width * (int(parts.gamma) + int(parts.beta)) + int(parts.alpha);
 }
 
 std::int64_t norm_parameters(const ViTConfig& c) {
-  std::int64_t sum = 0;
-  visit_sites(c.placement, [&](std::string_view site, const NormSpec& spec) {
+  std::int64_t sum = 0, copies = 1;
+  const auto see = [&](std::string_view site, const NormSpec& spec) {
     if (site == "merge") return;  // Swin only
-    std::int64_t width = c.embed_dim, copies = 1;
+    std::int64_t width = c.embed_dim;
     if (site == "stem.patch_in") width = c.patch_pixels();
     if (site == "attn.query" || site == "attn.key") width = c.embed_dim / c.num_heads;
     if (site == "mlp.hidden" || site == "mlp.inner") width = c.mlp_dim;
-    if (site.substr(0, 5) == "attn." || site.substr(0, 4) == "mlp.") copies = c.depth;
-    sum += copies * parameters_of(spec.kind, width);
-  });
+    const bool in_block = site.substr(0, 5) == "attn." || site.substr(0, 4) == "mlp.";
+    sum += (in_block ? copies : 1) * parameters_of(spec.kind, width);
+  };
+  std::int64_t others = c.depth;
+  for (const BlockRange& range : c.placement.blocks) {
+    copies = range.last - range.first + 1;
+    others -= copies;
+    visit_block_sites(range, see);
+  }
+  copies = others;
+  visit_sites(c.placement, see);
   return sum;
 }
 
@@ -70,7 +66,7 @@ ModelCost model_cost(const ViTConfig& c) {
 
 std::vector<ConfigProblem> validate(const ViTConfig& c) {
   std::vector<ConfigProblem> problems;
-  const auto report = [&](const char* key, const std::string& message) { problems.push_back({key, message}); };
+  const auto report = [&](const std::string& key, const std::string& message) { problems.push_back({key, message}); };
   bool sizes_fit = true;
   const auto size = [&](const char* key, std::int64_t value, std::int64_t low, std::int64_t high) {
     if (value >= low && value <= high) return;
@@ -87,6 +83,11 @@ std::vector<ConfigProblem> validate(const ViTConfig& c) {
   size("mlp_dim", c.mlp_dim, 1, kMaxMlp);
   size("num_classes", c.num_classes, 1, kMaxClasses);
   size("rep_size", c.rep_size, 0, kMaxWidth);
+
+  for (const BlockRange& range : c.placement.blocks)
+    if (range.last >= c.depth)
+      report("placement.blocks." + block_range_name(range.first, range.last),
+             concat("there is no block ", range.last, ": depth ", c.depth, " has the blocks 0 to ", c.depth - 1));
 
   const auto rate = [&](const char* key, double value) {
     if (!(value >= 0.0 && value < 1.0)) report(key, concat(key, " must be at least 0 and below 1, got ", value));

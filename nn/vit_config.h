@@ -13,7 +13,7 @@ namespace normlab {
 enum class Pool : std::uint8_t { token, gap };
 enum class PosEmbed : std::uint8_t { learned, sincos2d };
 enum class Gelu : std::uint8_t { erf, tanh };
-enum class Init : std::uint8_t { big_vision, timm, torch };
+enum class Init : std::uint8_t { big_vision, timm, torch, timm_jax, deit };  // nn/init.h says what each is
 
 struct ViTConfig {
   std::array<std::int64_t, 2> image_size{32, 32};  // height, width

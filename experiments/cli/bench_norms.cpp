@@ -105,7 +105,7 @@ class Part {
         return b.batch_norm_frozen(dims_, x_, gamma_, beta_, running_mean_, running_var_, y_);
       case NormKind::dyt:
         return b.dyt(x_, alpha_, gamma_, beta_, y_);
-      case NormKind::none:
+      default:  // what kKinds leaves out
         return;
     }
   }
@@ -126,7 +126,7 @@ class Part {
         return b.batch_norm_backward(batch_, shards, dy_, x_, gamma_, mean_, rstd_, dx, dgamma_, dbeta_);
       case NormKind::dyt:
         return b.dyt_backward(dy_, x_, alpha_, gamma_, dx, dalpha_, dgamma_, dbeta_);
-      case NormKind::none:
+      default:  // what kKinds leaves out
         return;
     }
   }

@@ -64,6 +64,20 @@ JsonNode tree(const Placement& placement, Form form) {
   JsonNode object = json_object();
   add_fields(object, placement, {}, form);
   if (form == Form::everything) object.remove("merge");  // a ViT has none
+  if (placement.blocks.empty()) return object;
+  JsonNode& ranges = object.add(std::string(kBlocksKey), json_object());
+  for (const BlockRange& range : placement.blocks) {
+    JsonNode& sites = ranges.add(block_range_name(range.first, range.last), json_object());
+    if (form == Form::everything) {
+      add_fields(sites, range, {}, form);
+      continue;
+    }
+    JsonNode attn = json_object(), mlp = json_object();
+    add_fields(attn, range.attn, placement.attn, form);
+    add_fields(mlp, range.mlp, placement.mlp, form);
+    sites.add("attn", std::move(attn));
+    sites.add("mlp", std::move(mlp));
+  }
   return object;
 }
 
@@ -78,6 +92,7 @@ requires std::is_class_v<T> JsonNode tree(const T& value, Form form) {
 JsonNode model_tree(ViTConfig model, const KnownDataset* implied, Form form) {
   // Has no meaning without a class token, and would tell equal models apart.
   if (model.pool != Pool::token) model.placement.stem.posembed_out_includes_class = true;
+  simplify_blocks(model.placement, model.depth);
   JsonNode object = json_object();
   if (form == Form::everything) object.add("kind", json_string("vit"));
   ViTConfig defaults = defaults_beside(model);

@@ -144,7 +144,16 @@ void FieldReader::value(const JsonNode& node, const JsonPath& path, Placement& o
     return report(node.at, path, "expected a placement's name or an object of sites, got " + describe(node));
   out = {};
   if (const JsonMember* base = node.find("base")) row(base->value, JsonPath{&path, "base", &base->value.at});
-  object(node, path, out, {"base"});
+  object(node, path, out, {"base", kBlocksKey});
+  // A site of all blocks is one of those too that the base has given a range.
+  for (BlockRange& range : out.blocks) {
+    if (const JsonMember* sites = node.find("attn"))
+      value(sites->value, JsonPath{&path, sites->key, &sites->value.at}, range.attn, {});
+    if (const JsonMember* sites = node.find("mlp"))
+      value(sites->value, JsonPath{&path, sites->key, &sites->value.at}, range.mlp, {});
+  }
+  if (const JsonMember* given = node.find(kBlocksKey))
+    blocks(given->value, JsonPath{&path, given->key, &given->value.at}, out);
   if (const JsonMember* merge = node.find("merge"); merge != nullptr && out.merge.kind != NormKind::none)
     report(merge->key_at, JsonPath{&path, "merge", &merge->key_at}, "merge is a site of Swin; a ViT has none");
 }
@@ -183,6 +192,7 @@ void FieldReader::value(const JsonNode& node, const JsonPath& path, ViTConfig& o
   }
   // Has no meaning without a class token, and would tell equal trials apart.
   if (out.pool != Pool::token) out.placement.stem.posembed_out_includes_class = true;
+  simplify_blocks(out.placement, out.depth);
 }
 
 void FieldReader::value(const JsonNode& node, const JsonPath& path, DatasetConfig& out, Range) {

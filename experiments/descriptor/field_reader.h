@@ -105,6 +105,7 @@ class FieldReader {
   template <class Number>
   void check_range(const JsonNode& node, const JsonPath& path, Number read, Range range, Number& out);
   void refuse_both(const JsonNode& node, const JsonPath& path, std::string_view a, std::string_view b);
+  void blocks(const JsonNode& node, const JsonPath& path, Placement& out);
   void variant(const JsonNode& node, const JsonPath& path, ViTConfig& out);
 
   PlacementRows& rows_;

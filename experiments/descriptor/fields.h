@@ -2,6 +2,7 @@
 // documentation all walk these tables, so a new setting is a new line here.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <string_view>
@@ -39,10 +40,11 @@ constexpr Field<T, M> field(std::string_view key, M T::*member, std::string_view
 template <class E>
 constexpr auto words_of() {
   using namespace std::string_view_literals;
-  if constexpr (std::is_same_v<E, NormKind>)
-    return std::array{"none"sv,       "layer_norm"sv, "layer_norm_fixed"sv, "affine"sv, "rms_norm"sv,
-                      "batch_norm"sv, "dyt"sv};
-  else if constexpr (std::is_same_v<E, HeadScale>)
+  if constexpr (std::is_same_v<E, NormKind>) {
+    std::array<std::string_view, std::size(kNormKinds)> words;
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] = kNormKinds[i].word;
+    return words;
+  } else if constexpr (std::is_same_v<E, HeadScale>)
     return std::array{"none"sv, "before_proj"sv, "after_proj"sv};
   else if constexpr (std::is_same_v<E, LayerScaleKind>)
     return std::array{"none"sv, "channel"sv, "scalar"sv};
@@ -53,7 +55,7 @@ constexpr auto words_of() {
   else if constexpr (std::is_same_v<E, Gelu>)
     return std::array{"erf"sv, "tanh"sv};
   else if constexpr (std::is_same_v<E, Init>)
-    return std::array{"big_vision"sv, "timm"sv, "torch"sv};
+    return std::array{"big_vision"sv, "timm"sv, "torch"sv, "timm_jax"sv, "deit"sv};
   else if constexpr (std::is_same_v<E, DatasetLayout>)
     return std::array{"known"sv, "webdataset"sv, "cifar"sv};
   else if constexpr (std::is_same_v<E, OptimizerName>)
@@ -101,9 +103,12 @@ constexpr auto fields() {
                       field("inner", &T::inner, "after the activation"),
                       field("out", &T::out, "end of the branch, before the sum"),
                       field("post", &T::post, "after the sum")};
+  else if constexpr (std::is_same_v<T, BlockRange>)  // its blocks are the key under which it stands
+    return std::tuple{field("attn", &T::attn, "sites of the attention branch, changes on top of the row's"),
+                      field("mlp", &T::mlp, "sites of the MLP branch, changes on top of the row's")};
   else if constexpr (std::is_same_v<T, LayerScale>)  // `init` is a number or "auto", which the reader knows by itself
     return std::tuple{field("kind", &T::kind, "a gain a channel, or one scalar a branch")};
-  else if constexpr (std::is_same_v<T, Placement>)
+  else if constexpr (std::is_same_v<T, Placement>)  // "blocks" needs the other sites: the reader knows it by itself
     return std::tuple{
         field("stem", &T::stem, "sites of the stem"),
         field("attn", &T::attn, "sites of the attention branch"),
@@ -135,7 +140,7 @@ constexpr auto fields() {
         field("dropout", &T::dropout, "after the stem, both branches and the hidden layer"),
         field("attention_dropout", &T::attention_dropout, "on the attention weights"),
         field("drop_path", &T::drop_path, "rate of the last block, growing linearly from 0 at the first"),
-        field("init", &T::init, "initial values as in this code base"),
+        field("init", &T::init, "initial values as in this code base; timm_jax: timm's weight_init \"jax\""),
         field("head_bias_init", &T::head_bias_init, "start value of the head's bias"),
         field("placement", &T::placement, "a row's name, or sites")};
   else if constexpr (std::is_same_v<T, DatasetConfig>)
@@ -208,11 +213,13 @@ bool applies(const T&, std::string_view) {
   return true;
 }
 inline bool applies(const NormSpec& spec, std::string_view key) {
-  if (key == "eps")
-    return spec.kind == NormKind::layer_norm || spec.kind == NormKind::layer_norm_fixed ||
-           spec.kind == NormKind::rms_norm || spec.kind == NormKind::batch_norm;
-  if (key == "momentum" || key == "statistics_batch") return spec.kind == NormKind::batch_norm;
-  return key == "kind" || spec.kind == NormKind::dyt;
+  if (key == "kind") return true;
+  for (std::string_view rest = parts_of(spec.kind).settings; !rest.empty();) {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    if (rest.substr(0, end) == key) return true;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return false;
 }
 inline bool applies(const StemSites& stem, std::string_view key) {
   return key != "posembed_out_includes_class" || stem.posembed_out.kind != NormKind::none;
@@ -267,6 +274,12 @@ struct Variant {
   std::int64_t embed_dim, depth, num_heads;
 };
 inline constexpr Variant kVariants[] = {{"Ti", 192, 12, 3}, {"S", 384, 12, 6}, {"B", 768, 12, 12}, {"L", 1024, 24, 16}};
+
+/// The key of a placement that gives blocks sites of their own.
+inline constexpr std::string_view
+    kBlocksKey = "blocks",
+    kOtherBlocks = "rest",
+    kBlocksDoc = "sites of some blocks: {\"0-3\": {\"attn\": {...}, \"mlp\": {...}}, \"rest\": {...}}";
 
 /// Pairs of settings that say the same thing twice: the one given later (a child descriptor, `--set`, an axis) replaces
 /// the other; both in one object are an error.

@@ -7,14 +7,19 @@ namespace {
 
 const Placement& default_placement() { return find_placement("pre_pre")->placement; }
 
-/// Where to point when `key` of the model is at fault: the key, the variant that set it, or the model as a whole.
+/// Where to point when `key` of the model is at fault: the key, of a dotted one as much as is written there, the
+/// variant that set it, or the model as a whole.
 void report_model(FieldReader& reader, const JsonNode* model, const JsonPath& path, const JsonNode& root,
                   std::string_view key, const std::string& what) {
   if (model == nullptr) return reader.report(root.at, path, what);
-  const JsonMember* given = model->find(key);
+  const std::size_t dot = key.find('.');
+  const JsonMember* given = model->find(key.substr(0, dot));
   if (given == nullptr) given = model->find("variant");
   if (given == nullptr) return reader.report(model->at, path, what);
-  reader.report(given->value.at, JsonPath{&path, given->key, &given->value.at}, what);
+  const JsonPath here{&path, given->key, &given->value.at};
+  if (dot != key.npos && given->value.find(key.substr(dot + 1, key.find('.', dot + 1) - dot - 1)) != nullptr)
+    return report_model(reader, &given->value, here, root, key.substr(dot + 1), what);
+  reader.report(given->value.at, here, what);
 }
 
 /// Sizes that the data decide: filled in where left out, compared where given.
@@ -51,13 +56,15 @@ void check_model(FieldReader& reader, const JsonNode& root, const JsonNode* mode
 
 void check_statistics(FieldReader& reader, const JsonNode& root, const JsonNode* model, const JsonPath& path,
                       const TrialConfig& trial) {
-  visit_sites(trial.model.placement, [&](std::string_view site, const NormSpec& spec) {
+  const auto see = [&](std::string_view site, const NormSpec& spec) {
     if (spec.kind == NormKind::batch_norm && spec.statistics_batch > 0 &&
         trial.train.batch_size % spec.statistics_batch != 0)
       report_model(reader, model, path, root, "placement",
                    concat("statistics_batch ", spec.statistics_batch, " of ", site, " does not divide batch_size ",
                           trial.train.batch_size));
-  });
+  };
+  visit_sites(trial.model.placement, see);
+  for (const BlockRange& range : trial.model.placement.blocks) visit_block_sites(range, see);
 }
 
 /// Classes of `shapes` are directions: mirrored, a rising pair is a falling one, with the wrong label.
@@ -184,15 +191,42 @@ std::string norm_label(const NormSpec& spec) {
   return std::string(to_string(spec.kind)) + (settings.empty() ? "" : "(" + settings + ")");
 }
 
-std::string difference(const Placement& base, const Placement& placement) {
+/// " + PREFIX.attn.pre=layer_norm" for each site that differs; B has the members attn and mlp, or is a placement.
+template <class B, class Visit>
+std::string site_differences(const std::string& prefix, const B& base, const B& other, Visit&& visit) {
   std::vector<const NormSpec*> before;
-  visit_sites(base, [&](std::string_view, const NormSpec& spec) { before.push_back(&spec); });
+  visit(base, [&](std::string_view, const NormSpec& spec) { before.push_back(&spec); });
   std::string out;
-  const auto add = [&](std::string_view what, const std::string& value) { out += concat(" + ", what, "=", value); };
   std::size_t i = 0;
-  visit_sites(placement, [&](std::string_view site, const NormSpec& spec) {
-    if (spec != *before[i++]) add(site, norm_label(spec));
+  visit(other, [&](std::string_view site, const NormSpec& spec) {
+    if (spec != *before[i++]) out += concat(" + ", prefix, site, "=", norm_label(spec));
   });
+  return out;
+}
+
+/// What the ranges of `placement` have unlike its other blocks, where that is not all the base's doing.
+std::string block_differences(const Placement& base, const Placement& placement) {
+  if (placement.blocks == base.blocks && placement.attn == base.attn && placement.mlp == base.mlp) return "";
+  Placement cut = placement;
+  for (const BlockRange& range : base.blocks) carve_blocks(cut, range.first, range.last);
+  std::string out;
+  for (const BlockRange& range : cut.blocks) {
+    const auto visit = [](const BlockRange& block, auto&& see) { visit_block_sites(block, see); };
+    const std::string prefix = concat("blocks.", block_range_name(range.first, range.last), ".");
+    std::string changes = site_differences(prefix, {0, 0, placement.attn, placement.mlp}, range, visit);
+    if (changes.empty())  // the base had a range here that is gone
+      changes = site_differences(prefix, {0, 0, base.attention_sites(range.first), base.mlp_sites(range.first)}, range,
+                                 visit);
+    out += changes;
+  }
+  return out;
+}
+
+std::string difference(const Placement& base, const Placement& placement) {
+  std::string out =
+      site_differences("", base, placement, [](const Placement& row, auto&& see) { visit_sites(row, see); });
+  out += block_differences(base, placement);
+  const auto add = [&](std::string_view what, const std::string& value) { out += concat(" + ", what, "=", value); };
   if (placement.stem.posembed_out_includes_class != base.stem.posembed_out_includes_class)
     add("posembed_out_includes_class", placement.stem.posembed_out_includes_class ? "true" : "false");
   if (placement.head_scale != base.head_scale) add("head_scale", std::string(word_of(placement.head_scale)));

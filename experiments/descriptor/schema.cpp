@@ -155,6 +155,11 @@ JsonNode placement_schema() {
   JsonNode members = object({{"base", name}});
   const JsonNode table = properties<Placement>();
   members.members.insert(members.members.end(), table.members.begin(), table.members.end());
+  const JsonNode ranges = object({{"^((0|[1-9][0-9]*)(-[1-9][0-9]*)?|rest)$", Shape<BlockRange>::schema({})}});
+  members.add(std::string(kBlocksKey), object({{"type", text("object")},
+                                               {"description", text(kBlocksDoc)},
+                                               {"patternProperties", ranges},
+                                               {"additionalProperties", json_bool(false)}}));
   return any_of({name, closed_object(std::move(members))});
 }
 
@@ -290,6 +295,7 @@ std::string describe_fields() {
   out += concat("\n### A placement given as an object\n\n", kHead);
   out += "| `base` | a placement's name | `none` | the row that the other keys change |\n";
   add_rows(out, "", Placement{});
+  out += concat("| `", kBlocksKey, "` | object |  | ", kBlocksDoc, " |\n");
   out += concat("\n### A norm: its kind as a word, or an object\n\n", kHead);
   add_rows(out, "", NormSpec{});
 

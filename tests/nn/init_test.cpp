@@ -146,6 +146,27 @@ TEST_CASE("init: timm's distributions") {
   }
 }
 
+TEST_CASE("init: DeiT's are timm's but for the class token") {
+  ViTConfig deit = tiny(), timm = tiny();
+  deit.init = Init::deit;
+  timm.init = Init::timm;
+  const Network ours(deit), theirs(timm);
+  check_rule("cls_token", ours.values("cls_token"), {0.02, 2.0});
+  for (const ParameterInfo& p : theirs.parameters.parameters())
+    if (p.name != "cls_token") CHECK(ours.values(p.name) == theirs.values(p.name));
+}
+
+TEST_CASE("init: timm's jax mode is Big Vision's, with Xavier over the fused q, k, v and timm's positions") {
+  for (ViTConfig c : {small_sixteen(), tiny()}) {
+    c.init = Init::timm_jax;
+    Rules rules{{"pos_embed", normal_of(0.02)}, {"cls_token", normal_of(1e-6)}};
+    const Rule fused = uniform_of(std::sqrt(6 / double(c.embed_dim + 3 * c.embed_dim)));
+    for (const char* name : {".q.weight", ".k.weight", ".v.weight"}) rules.emplace_back(name, fused);
+    for (const auto& rule : big_vision_rules(c)) rules.push_back(rule);  // the first that fits counts
+    check_all(c, rules);
+  }
+}
+
 TEST_CASE("init: PyTorch's distributions") {
   for (ViTConfig c : {small_sixteen(), tiny()}) {
     c.init = Init::torch;

@@ -81,4 +81,7 @@ std::vector<Results> run_training(const Fixture& fixture);
 std::vector<Results> run_optimizer(const Fixture& fixture);
 std::vector<Results> run_probe(const Fixture& fixture);
 
+/// The table of initial distributions: what is wrong with ours, one message a parameter.
+std::vector<std::string> check_initializers(const std::filesystem::path& file);
+
 }  // namespace normlab::reference

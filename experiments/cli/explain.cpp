@@ -1,0 +1,243 @@
+// `normlab explain`: what the rows of a descriptor are, and how their parameters start.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "core/error.h"
+#include "experiments/cli/commands.h"
+#include "experiments/cli/descriptor_options.h"
+#include "experiments/cli/formula.h"
+#include "experiments/descriptor/fields.h"
+#include "experiments/results/text_layout.h"
+#include "nn/init.h"
+#include "nn/vit.h"
+
+namespace normlab {
+namespace {
+
+constexpr std::size_t kColumns = 80;
+
+/// `text` behind `label`, which takes `indent` columns of the first line.
+void print_wrapped(const std::string& label, std::size_t indent, const std::string& text) {
+  std::string head = label;
+  for (const std::string& line : wrapped(text, kColumns - indent)) {
+    fmt::print("{:<{}}{}\n", head, indent, line);
+    head.clear();
+  }
+}
+
+void print_formulas(const ViTConfig& model, std::size_t indent) {
+  print_wrapped("stem", indent, stem_formula(model));
+  for (const std::vector<std::int64_t>& blocks : equal_blocks(model)) {
+    const BlockFormula formula = block_formula(model, blocks.front());
+    const std::string label = fmt::format("{} {}", blocks.size() > 1 ? "blocks" : "block", runs_name(blocks));
+    const bool fits = label.size() < indent;
+    if (!fits) print_wrapped("", 0, label);
+    print_wrapped(fits ? label : "", indent, formula.attention);
+    print_wrapped("", indent, formula.mlp);
+    for (const std::string& line : formula.inside) print_wrapped("", indent, line);
+  }
+  print_wrapped("end", indent, end_formula(model));
+}
+
+/// What training alone does, or "".
+std::string drops(const ViTConfig& model) {
+  std::string out;
+  const auto add = [&](const char* what, double rate) {
+    if (rate > 0) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", what, rate);
+  };
+  add("dropout", model.dropout);
+  add("attention dropout", model.attention_dropout);
+  add("drop path from 0 to", model.drop_path);
+  return out;
+}
+
+void print_row(const Experiment& experiment, const Cell& row) {
+  constexpr std::size_t kIndent = 13;
+  const auto model_of = [&](const Cell& cell) -> const ViTConfig& {
+    return experiment.trials[cell.trials.front()].config.model;
+  };
+  const ViTConfig& model = model_of(row);
+  print_wrapped("", 0, row.label);
+  print_formulas(model, kIndent);
+  if (const std::string rates = drops(model); !rates.empty()) print_wrapped("training", kIndent, rates);
+  std::string start(word_of(model.init));
+  if (const double gain = init_gain(model.placement.init_gain, model.depth); gain != 1)
+    start += fmt::format("; v, proj, fc1 and fc2 times {:.4g}", gain);
+  print_wrapped("init", kIndent, start);
+  const ModelCost cost = model_cost(model);
+  print_wrapped("cost", kIndent,
+                fmt::format("{} parameters, {} macs an image, {} flops", cost.parameters, cost.macs, 2 * cost.macs));
+  if (!row.baseline) return;
+  const Cell& baseline = experiment.rows[*row.baseline];
+  if (&baseline == &row) return print_wrapped("baseline", kIndent, "this row");
+  print_wrapped("baseline", kIndent, baseline.label);
+  std::vector<std::string> changes = site_changes(model_of(baseline), model);
+  if (changes.empty()) changes.emplace_back("the same sites");
+  for (const std::string& change : changes) print_wrapped("", kIndent, change);
+  const ModelCost before = model_cost(model_of(baseline));
+  print_wrapped(
+      "", kIndent,
+      fmt::format("{:+} parameters, {:+} macs", cost.parameters - before.parameters, cost.macs - before.macs));
+}
+
+/// Moments of values seen one at a time (Welford).
+struct Moments {
+  std::int64_t count = 0;
+  double mean = 0.0, squares = 0.0;
+  double least = std::numeric_limits<double>::infinity(), most = -least;
+  void add(double v) {
+    ++count;
+    const double off = v - mean;
+    mean += off / double(count);
+    squares += off * (v - mean);
+    least = std::min(least, v);
+    most = std::max(most, v);
+  }
+  double deviation() const { return std::sqrt(squares / double(count - 1)); }
+};
+
+std::string in_words(const InitRule& rule) {
+  const std::string source = rule.source.empty() ? "" : fmt::format(" ({})", rule.source);
+  const std::string gain = rule.gain == 1 ? "" : fmt::format(", times {:.4g}", rule.gain);
+  switch (rule.distribution) {
+    case Distribution::constant:
+      return rule.scale == 0 ? "zero" : rule.scale == 1 ? "one" : fmt::format("{:.6g}", rule.scale);
+    case Distribution::uniform:
+      return fmt::format("uniform within ±{:.4g}{}{}", rule.scale, source, gain);
+    case Distribution::normal:
+      return fmt::format("normal, deviation {:.4g}{}{}", rule.scale, source, gain);
+    case Distribution::truncated_normal:
+      return fmt::format("normal, deviation {:.4g} before the cut at ±{:.4g}{}{}", rule.scale, rule.scale * rule.cut,
+                         source, gain);
+  }
+  return "";
+}
+
+/// A parameter, or the same parameter of several blocks.
+struct Folded {
+  std::string before, after;  // of the block's number; all of the name is `before` outside blocks
+  std::vector<std::int64_t> blocks{};
+  Shape shape;
+  InitRule rule;
+  Moments moments{};
+};
+
+std::string name_of(const Folded& p) {
+  return p.blocks.empty() ? p.before : concat(p.before, runs_name(p.blocks), p.after);
+}
+
+std::vector<Folded> folded_parameters(const ViTConfig& model, std::uint64_t seed) {
+  ParameterSet parameters;  // declared only: the values are drawn one by one
+  const ViT vit(parameters, model);
+  std::vector<Folded> out;
+  for (std::size_t i = 0; i < parameters.parameters().size(); ++i) {
+    const ParameterInfo& info = parameters.parameters()[i];
+    Folded p{info.name, "", {}, info.shape, init_rule(parameters, static_cast<int>(i), model)};
+    constexpr std::string_view kBlocks = "blocks.";
+    if (info.name.starts_with(kBlocks)) {
+      const std::size_t end = info.name.find('.', kBlocks.size());
+      p.blocks = {std::stoll(info.name.substr(kBlocks.size(), end - kBlocks.size()))};
+      p.before = kBlocks;
+      p.after = info.name.substr(end);
+    }
+    auto same = std::find_if(out.begin(), out.end(), [&](const Folded& other) {
+      return other.before == p.before && other.after == p.after && other.shape == p.shape && other.rule == p.rule;
+    });
+    if (same == out.end())
+      same = out.insert(out.end(), p);
+    else
+      same->blocks.push_back(p.blocks.front());
+    if (p.rule.distribution == Distribution::constant) continue;
+    const StreamKey stream = init_stream(seed, info.name);
+    for (std::int64_t v = 0; v < info.shape.size(); ++v)
+      same->moments.add(static_cast<float>(initial_value(p.rule, stream, static_cast<std::uint64_t>(v))));
+  }
+  return out;
+}
+
+void print_init(const Trial& trial) {
+  const ViTConfig& model = trial.config.model;
+  print_wrapped("", 0, trial.label);
+  print_wrapped("", 0, fmt::format("init {}, {} parameters", word_of(model.init), model_cost(model).parameters));
+  for (const Folded& p : folded_parameters(model, trial.config.seed)) {
+    print_wrapped("", 0, fmt::format("{} {}: {}", name_of(p), p.shape.str(), in_words(p.rule)));
+    if (p.moments.count == 0) continue;
+    const std::string deviation = p.moments.count > 1 ? fmt::format("std {:.4g}, ", p.moments.deviation()) : "";
+    print_wrapped("", 4,
+                  fmt::format("drawn: mean {:.2g}, {}min {:.4g}, max {:.4g}", p.moments.mean, deviation,
+                              p.moments.least, p.moments.most));
+  }
+}
+
+void print_placements() {
+  constexpr std::size_t kIndent = 4;
+  for (const NamedPlacement& row : named_placements()) {
+    ViTConfig model;
+    model.placement = row.placement;
+    fmt::print("{}\n", row.name);
+    const BlockFormula formula = block_formula(model, 0);
+    if (row.placement.stem != StemSites{}) print_wrapped("", kIndent, stem_formula(model));
+    print_wrapped("", kIndent, formula.attention);
+    print_wrapped("", kIndent, formula.mlp);
+    for (const std::string& line : formula.inside) print_wrapped("", kIndent, line);
+    print_wrapped("", kIndent, end_formula(model));
+    if (row.placement.init_gain.sub_ln)
+      print_wrapped("", kIndent, "v, proj, fc1 and fc2 start times sqrt(log(2 depth))");
+    print_wrapped("", kIndent, "source: " + std::string(row.source));
+    fmt::print("\n");
+  }
+  fmt::print(
+      "LN layer_norm, LNfixed layer_norm_fixed, Affine affine, RMS rms_norm, BN\n"
+      "batch_norm, DyT dyt: the words of descriptors. Swin's merge is not shown.\n");
+}
+
+struct Explain {
+  DescriptorOptions descriptor;
+  bool all = false, init = false, placements = false;
+
+  int operator()() const {
+    if (placements) {
+      print_placements();
+      return 0;
+    }
+    if (descriptor.file.empty())
+      throw InputError("explain: give a descriptor, or --placements for the table of all named rows");
+    const Experiment experiment = descriptor.load();
+    const std::size_t rows = all ? experiment.rows.size() : 1;
+    for (std::size_t r = 0; r < rows; ++r) {
+      if (r > 0) fmt::print("\n");
+      if (init)
+        print_init(experiment.trials[experiment.rows[r].trials.front()]);
+      else
+        print_row(experiment, experiment.rows[r]);
+    }
+    if (rows < experiment.rows.size())
+      fmt::print("\nThe first of {} rows; --all explains each.\n", experiment.rows.size());
+    return 0;
+  }
+};
+
+}  // namespace
+
+void add_explain(CLI::App& app, Action& action) {
+  auto explain = std::make_shared<Explain>();
+  CLI::App& command = *app.add_subcommand(
+      "explain", "print what a row of a descriptor computes, costs and how it differs from the baseline");
+  CLI::Option* file = command.add_option("descriptor", explain->descriptor.file, "the experiment, a JSON file");
+  CLI::Option* sets = command.add_option("--set", explain->descriptor.sets, "path=value, as if the descriptor said so")
+                          ->allow_extra_args(false);
+  CLI::Option* all = command.add_flag("--all", explain->all, "every row, not the first alone");
+  CLI::Option* init = command.add_flag(
+      "--init", explain->init, "how each parameter starts, and statistics of the values drawn for the first seed");
+  command.add_flag("--placements", explain->placements, "all named placements, each with its paper, and nothing else")
+      ->excludes(file)
+      ->excludes(sets)
+      ->excludes(all)
+      ->excludes(init);
+  command.callback([explain, &action] { action = [explain] { return (*explain)(); }; });
+}
+
+}  // namespace normlab

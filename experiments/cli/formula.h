@@ -1,0 +1,34 @@
+// What a network computes, as formulas for people: "x = x + Attn(LN(x))".
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nn/vit_config.h"
+
+namespace normlab {
+
+/// The two branches of a block. `inside` says what Attn, MLP and the gains are, where that is more than the name says.
+struct BlockFormula {
+  std::string attention, mlp;
+  std::vector<std::string> inside;
+};
+BlockFormula block_formula(const ViTConfig& model, std::int64_t block);
+std::string stem_formula(const ViTConfig& model);
+std::string end_formula(const ViTConfig& model);
+
+/// Numbers in ascending order as runs: "0-3,7".
+std::string runs_name(const std::vector<std::int64_t>& numbers);
+
+/// Blocks of equal sites, in the order of their first ones; never empty lists.
+std::vector<std::vector<std::int64_t>> equal_blocks(const ViTConfig& model);
+
+/// A norm as descriptors write it, with the settings that are not its kind's defaults: "batch_norm(momentum=0.2)".
+std::string norm_text(const NormSpec& spec);
+
+/// The sites and gains in which `model` differs from `base`: "attn.pre: layer_norm -> rms_norm (blocks 0-3)". Blocks
+/// that only one of them has are left out.
+std::vector<std::string> site_changes(const ViTConfig& base, const ViTConfig& model);
+
+}  // namespace normlab

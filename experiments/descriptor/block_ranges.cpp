@@ -1,0 +1,81 @@
+// The "blocks" of a placement: sites of some blocks, read on top of the row's own.
+#include <charconv>
+#include <optional>
+
+#include "experiments/descriptor/field_reader.h"
+
+namespace normlab {
+namespace {
+
+/// First and last block of "3" or "0-3"; nothing for any other spelling, leading zeros and "3-3" included.
+std::optional<std::pair<std::int64_t, std::int64_t>> read_block_range(std::string_view text) {
+  const auto number = [](std::string_view digits) -> std::optional<std::int64_t> {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc() || end != digits.data() + digits.size() || std::to_string(value) != digits || value < 0)
+      return std::nullopt;
+    return value;
+  };
+  const std::size_t dash = text.find('-');
+  const auto first = number(text.substr(0, dash)), last = dash == text.npos ? first : number(text.substr(dash + 1));
+  if (!first || !last || (dash != text.npos && *first >= *last)) return std::nullopt;
+  return std::pair{*first, *last};
+}
+
+}  // namespace
+
+void FieldReader::blocks(const JsonNode& node, const JsonPath& path, Placement& out) {
+  if (!node.is_object())
+    return report(node.at, path,
+                  "expected an object of blocks, as {\"0-3\": {\"attn\": {...}}}, got " + describe(node));
+  struct Given {
+    std::int64_t first, last;
+    const JsonMember* member;
+  };
+  std::vector<Given> ranges;
+  const JsonMember* rest = nullptr;
+  for (const JsonMember& member : node.members) {
+    const JsonPath here{&path, member.key, &member.key_at};
+    if (member.key == kOtherBlocks) {
+      rest = &member;
+      continue;
+    }
+    const auto read = read_block_range(member.key);
+    if (!read) {
+      report(member.key_at, here, "expected blocks as \"3\", \"0-3\" or \"rest\"");
+      continue;
+    }
+    const std::int64_t first = read->first, last = read->second;
+    if (last >= kMaxDepth) {
+      report(member.key_at, here, concat("no network has a block ", last, "; the deepest ends with ", kMaxDepth - 1));
+      continue;
+    }
+    const auto other = std::find_if(ranges.begin(), ranges.end(),
+                                    [&](const Given& given) { return given.first <= last && first <= given.last; });
+    if (other != ranges.end())
+      report(member.key_at, here,
+             concat("overlaps \"", other->member->key, "\"; a block has its sites from one range"));
+    else
+      ranges.push_back({first, last, &member});
+  }
+  for (const Given& given : ranges) carve_blocks(out, given.first, given.last);
+  const auto read_range = [&](BlockRange& range, const JsonMember& member) {
+    object(member.value, JsonPath{&path, member.key, &member.value.at}, range);
+  };
+  for (BlockRange& range : out.blocks) {
+    const auto owner = std::find_if(ranges.begin(), ranges.end(), [&](const Given& given) {
+      return given.first <= range.first && range.last <= given.last;
+    });
+    if (owner != ranges.end())
+      read_range(range, *owner->member);
+    else if (rest != nullptr)
+      read_range(range, *rest);
+  }
+  if (rest == nullptr) return;
+  BlockRange others{0, 0, out.attn, out.mlp};
+  read_range(others, *rest);
+  out.attn = others.attn;
+  out.mlp = others.mlp;
+}
+
+}  // namespace normlab

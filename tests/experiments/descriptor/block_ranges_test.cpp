@@ -1,0 +1,149 @@
+// "blocks" of a placement: what descriptors say and are told.
+#include <doctest/doctest.h>
+
+#include "experiments/descriptor/canonical.h"
+#include "experiments/descriptor/schema.h"
+#include "tests/experiments/descriptor/descriptor_files.h"
+
+using namespace normlab;
+
+namespace {
+
+ViTConfig model_of(const Experiment& e, std::size_t trial = 0) { return e.trials.at(trial).config.model; }
+
+/// The norm before attention in every block: "rms_norm rms_norm layer_norm".
+std::string pre_of(const ViTConfig& model) {
+  std::string out;
+  for (std::int64_t i = 0; i < model.depth; ++i)
+    out += std::string(i > 0 ? " " : "") + std::string(to_string(model.placement.attention_sites(i).pre.kind));
+  return out;
+}
+
+std::string with_blocks(const std::string& blocks, const std::string& base = "pre_pre") {
+  return R"({"model": {"depth": 4, "placement": {"base": ")" + base + R"(", "blocks": )" + blocks + "}}}";
+}
+
+}  // namespace
+
+TEST_CASE("descriptor: ranges, single blocks and the rest have sites on top of the row's") {
+  DescriptorFiles files;
+  const ViTConfig c = model_of(files.load(with_blocks(
+      R"({"0-1": {"attn": {"pre": "rms_norm", "query": "dyt"}}, "3": {"mlp": {"pre": {"eps": 1e-5}}}, "rest": {"attn": {"post": "affine"}}})")));
+  CHECK(pre_of(c) == "rms_norm rms_norm layer_norm layer_norm");
+  CHECK(c.placement.attention_sites(1).query.kind == NormKind::dyt);
+  CHECK(c.placement.attention_sites(1).post.kind == NormKind::none);
+  CHECK(c.placement.mlp_sites(0) == find_placement("pre_pre")->placement.mlp);
+  CHECK(c.placement.attention_sites(2).post.kind == NormKind::affine);
+  CHECK(c.placement.attention_sites(3).post.kind == NormKind::none);
+  CHECK(c.placement.mlp_sites(3).pre == NormSpec{.kind = NormKind::layer_norm, .eps = 1e-5});
+  CHECK(c.placement.final.kind == NormKind::layer_norm);
+}
+
+TEST_CASE("descriptor: blocks on top of a row that has blocks") {
+  DescriptorFiles files;
+  const std::string text =
+      R"({"placements": {"mine": {"base": "pre_pre", "blocks": {"0-2": {"attn": {"pre": "rms_norm"}}}}},
+    "model": {"depth": 5, "placement": {"base": "mine", %}}})";
+  const auto model = [&](const std::string& changes) {
+    std::string with = text;
+    return model_of(files.load(with.replace(with.find('%'), 1, changes)));
+  };
+  CHECK(pre_of(model(R"("final": "dyt")")) == "rms_norm rms_norm rms_norm layer_norm layer_norm");
+  CHECK(pre_of(model(R"("blocks": {"2-3": {"attn": {"pre": "dyt"}}})")) == "rms_norm rms_norm dyt dyt layer_norm");
+  // The rest is what this object gives no range, whoever gave it one before.
+  CHECK(pre_of(model(R"("blocks": {"2-3": {}, "rest": {"attn": {"pre": "dyt"}}})")) ==
+        "dyt dyt rms_norm layer_norm dyt");
+  // A site given for all blocks is one of every range.
+  CHECK(pre_of(model(R"("attn": {"pre": "none"})")) == "none none none none none");
+  const ViTConfig c = model(R"("attn": {"out": "affine"})");
+  CHECK(pre_of(c) == "rms_norm rms_norm rms_norm layer_norm layer_norm");
+  for (std::int64_t i = 0; i < 5; ++i) CHECK(c.placement.attention_sites(i).out.kind == NormKind::affine);
+}
+
+TEST_CASE("descriptor: an axis may point into blocks") {
+  DescriptorFiles files;
+  const Experiment e = files.load(R"({"model": {"depth": 4, "placement": "dpn"}, "sweep": {
+    "model.placement.blocks.0-2.attn.pre": ["layer_norm", "rms_norm"], "model.placement.blocks.rest.mlp.pre": ["none"]}})");
+  REQUIRE(e.rows.size() == 2);
+  CHECK(pre_of(model_of(e, 0)) == "layer_norm layer_norm layer_norm layer_norm");
+  CHECK(pre_of(model_of(e, 1)) == "rms_norm rms_norm rms_norm layer_norm");
+  CHECK(model_of(e, 1).placement.mlp_sites(3).pre.kind == NormKind::none);
+  CHECK(model_of(e, 1).placement.mlp_sites(0).pre.kind == NormKind::layer_norm);
+  CHECK(e.rows[1].label == "model.placement.blocks.0-2.attn.pre=rms_norm, model.placement.blocks.rest.mlp.pre=none");
+  CHECK(model_of(files.load("{}", {"model.placement.blocks.0.attn.pre=dyt"})).placement.attention_sites(0).pre.kind ==
+        NormKind::dyt);
+  CHECK(files.problems(R"({"sweep": {"model.placement.blocks.0-2.attn.pre": ["dyt"],
+    "model.placement.blocks.2.attn.pre": ["dyt"]}})") ==
+        "d.json:2:5: /sweep/model.placement.blocks.2.attn.pre: overlaps \"0-2\"; a block has its sites from one range");
+}
+
+TEST_CASE("descriptor: rows with blocks are labelled by their difference to the base") {
+  DescriptorFiles files;
+  const Experiment e = files.load(R"({"model": {"depth": 4},
+    "placements": {"mine": {"base": "pre_pre", "blocks": {"0-1": {"attn": {"pre": "rms_norm"}}}}},
+    "sweep": {"model.placement": ["mine",
+      {"base": "pre_pre", "blocks": {"0-1": {"attn": {"pre": "rms_norm", "key": "dyt"}}, "3": {"mlp": {"post": "affine"}}}},
+      {"base": "mine", "final": "none"},
+      {"base": "mine", "blocks": {"0": {"attn": {"pre": "layer_norm"}}}},
+      {"base": "pre_pre", "blocks": {"2": {}, "rest": {"attn": {"pre": "none"}}}}]}})");
+  CHECK(e.rows[0].label == "mine");
+  CHECK(e.rows[1].label ==
+        "pre_pre + blocks.0-1.attn.pre=rms_norm + blocks.0-1.attn.key=dyt + blocks.3.mlp.post=affine");
+  CHECK(e.rows[2].label == "mine + final=none");
+  CHECK(e.rows[3].label == "mine + blocks.0.attn.pre=layer_norm + blocks.1.attn.pre=rms_norm");
+  CHECK(e.rows[4].label == "pre_pre + attn.pre=none + blocks.2.attn.pre=layer_norm");
+}
+
+TEST_CASE("descriptor: what is wrong with blocks is told where it stands") {
+  DescriptorFiles files;
+  CHECK(files.problems(R"({"sweep": {"model.placement.blocks.0-2.attn.pre": ["dyt"],
+    "model.placement.blocks.2.attn.pre": ["dyt"]}})") ==
+        "d.json:2:5: /sweep/model.placement.blocks.2.attn.pre: overlaps \"0-2\"; a block has its sites from one range");
+}
+
+TEST_CASE("descriptor: blocks beyond the depth") {
+  DescriptorFiles files;
+  CHECK(files.problems(with_blocks(R"({"1": {}, "2-4": {"mlp": {"pre": "none"}}})")) ==
+        "d.json:1:84: /model/placement/blocks/2-4: there is no block 4: depth 4 has the blocks 0 to 3");
+  CHECK(files.problems(R"({"placements": {"mine": {"blocks": {"7": {"attn": {"pre": "dyt"}}}}},
+    "sweep": {"model.placement": ["mine", {"base": "dpn", "blocks": {"5": {"attn": {"pre": "dyt"}}}}], "model.depth": [4, 6]}})") ==
+        "d.json:2:35: /sweep/model.placement/0: there is no block 7: depth 4 has the blocks 0 to 3\n"
+        "d.json:2:35: /sweep/model.placement/0: there is no block 7: depth 6 has the blocks 0 to 5\n"
+        "d.json:2:75: /sweep/model.placement/1/blocks/5: there is no block 5: depth 4 has the blocks 0 to 3");
+}
+
+TEST_CASE("canonical: equal networks have one id however their blocks are written, both forms read back") {
+  DescriptorFiles files;
+  const auto config = [&](const std::string& blocks, const std::string& base = "pre_pre") {
+    return files.load(with_blocks(blocks, base)).trials.at(0).config;
+  };
+  const TrialConfig c = config(R"({"0-1": {"attn": {"pre": "rms_norm"}}, "3": {"mlp": {"post": "dyt"}}})");
+  CHECK(
+      canonical_json(c) ==
+      R"({"model":{"depth":4,"placement":{"attn":{"pre":"rms_norm"},"blocks":{"2":{"attn":{"pre":"layer_norm"}},)"
+      R"("3":{"attn":{"pre":"layer_norm"},"mlp":{"post":"dyt"}}},"final":"layer_norm","mlp":{"pre":"layer_norm"}}},"schema":1})");
+  CHECK(config_from_json(canonical_json(c), "canonical") == c);
+  CHECK(config_from_json(full_json(c), "full") == c);
+  CHECK(canonical_json(config_from_json(full_json(c), "full")) == canonical_json(c));
+  const char* spellings[] = {
+      R"({"0": {"attn": {"pre": "rms_norm"}}, "1": {"attn": {"pre": "rms_norm"}}, "3": {"mlp": {"post": "dyt"}}})",
+      R"({"2": {}, "3": {"mlp": {"post": "dyt"}}, "rest": {"attn": {"pre": "rms_norm"}}})",
+  };
+  for (const char* text : spellings) CHECK(trial_id(config(text)) == trial_id(c));
+  CHECK(trial_id(config(R"({"0-1": {}, "rest": {"attn": {}}})")) == trial_id(config("{}")));
+  CHECK(trial_id(config(R"({"0-3": {"attn": {"pre": "rms_norm"}, "mlp": {"pre": "rms_norm"}}})")) ==
+        trial_id(config(R"({"rest": {"mlp": {"pre": "rms_norm"}, "attn": {"pre": "rms_norm"}}})")));
+  CHECK(trial_id(config(R"({"0": {"attn": {"pre": "none"}}})")) !=
+        trial_id(config(R"({"1": {"attn": {"pre": "none"}}})")));
+
+  TrialConfig by_hand = c;  // not in its simplest form
+  by_hand.model.placement = find_placement("pre_pre")->placement;
+  by_hand.model.placement.blocks = {{0, 3, by_hand.model.placement.attn, by_hand.model.placement.mlp}};
+  CHECK(trial_id(by_hand) == trial_id(config("{}")));
+}
+
+TEST_CASE("schema: blocks are ranges of closed objects") {
+  const std::string schema = json_schema();
+  CHECK(schema.find(R"("^((0|[1-9][0-9]*)(-[1-9][0-9]*)?|rest)$")") != std::string::npos);
+  CHECK(describe_fields().find("| `blocks` | object |") != std::string::npos);
+}
