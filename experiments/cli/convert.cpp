@@ -1,0 +1,73 @@
+#include "experiments/weights/convert.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "experiments/cli/commands.h"
+#include "experiments/weights/convert_files.h"
+#include "nn/init.h"
+#include "nn/vit.h"
+
+namespace normlab {
+namespace {
+
+struct ConvertCommand {
+  std::string in, out, to = "normlab";
+  std::optional<std::string> from, model;
+  ImportOptions import_options;
+};
+
+int convert(const ConvertCommand& command) {
+  std::optional<NameScheme> from;
+  if (command.from) from = *name_scheme(*command.from);
+  const NameScheme to = *name_scheme(command.to);
+  require_container(command.out, to);
+  const WeightFile file = read_weight_file(command.in);
+  const NameScheme names = stated_names(file, from);
+  const ViTConfig model = stated_model(file, command.model, false);
+
+  ParameterSet weights;
+  const ViT vit(weights, model);
+  weights.allocate(DType::f32, 0);
+  initialise(weights, model, 0);  // what --allow-missing leaves
+  ConversionReport report;
+  try {
+    import_weights(file.tensors, names, model, command.import_options, weights, report);
+  } catch (const InputError&) {
+    fmt::print("{} ({}): {}", command.in, to_string(names), report.text());
+    throw;
+  }
+  fmt::print("{} ({}): {}", command.in, to_string(names), report.text());
+  const Tensors tensors = export_weights(weights, model, to);
+  write_weight_file(command.out, tensors, to, model, report.positions);
+  fmt::print("{} ({}): {} tensors written, {} parameters\n", command.out, to_string(to), tensors.size(),
+             weights.count());
+  for (const std::string& advice : scheme_advice(to, model)) fmt::print("  note       {}\n", advice);
+  return 0;
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app, Action& action) {
+  auto options = std::make_shared<ConvertCommand>();
+  CLI::App& command = *app.add_subcommand("convert", "weights of timm, Big Vision and AugReg in, and ours out");
+  const CLI::IsMember schemes({"normlab", "timm", "big_vision", "augreg"});
+  command.add_option("in", options->in, "a .safetensors or .npz")->required();
+  command.add_option("out", options->out, "what is written: .npz for big_vision and augreg, else .safetensors")
+      ->required();
+  command.add_option("--from", options->from, "whose names IN has; may be left out where IN says it itself")
+      ->check(schemes);
+  command.add_option("--to", options->to, "whose names OUT gets")->check(schemes)->capture_default_str();
+  command.add_option("--model", options->model,
+                     "the network as JSON, a file or the text itself; may be left out where IN says it itself");
+  command.add_flag("--allow-missing", options->import_options.allow_missing,
+                   "tensors that IN lacks keep the model's initial values (seed 0)");
+  command.add_flag("--allow-left-over", options->import_options.allow_left_over,
+                   "tensors that the model lacks are dropped");
+  command.callback([options, &action] { action = [options] { return convert(*options); }; });
+}
+
+}  // namespace normlab

@@ -1,0 +1,281 @@
+#include "experiments/weights/convert.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "experiments/weights/npz.h"
+#include "nn/vit.h"
+
+namespace normlab {
+namespace {
+
+// Half a unit of float32 around 1, four times: tables that other programs computed in float differ by that.
+constexpr double kFixedTableTolerance = 3e-7;
+
+std::string shape_text(const std::vector<std::uint64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+/// A file's tensors under the names of its scheme.
+struct SourceTensor {
+  HostTensor tensor;
+  std::string name_in_file;
+};
+using SourceTensors = std::map<std::string, SourceTensor>;
+
+std::string prefix_of(const Tensors& file, NameScheme scheme) {
+  const NamePrefixes candidates = name_prefixes(scheme);
+  if (candidates.witness.empty()) return "";
+  std::vector<std::string> found;
+  for (const std::string_view prefix : candidates.prefixes)
+    if (file.find(concat(prefix, candidates.witness)) != nullptr) found.emplace_back(prefix);
+  if (found.size() == 1) return found.front();
+  if (found.empty())
+    throw InputError(fmt::format("{}: there is no \"{}\", by itself or under {}: these are not the names of {}",
+                                 file.source(), candidates.witness,
+                                 fmt::join(candidates.prefixes.begin() + 1, candidates.prefixes.end(), ", "),
+                                 to_string(scheme)));
+  throw InputError(
+      fmt::format("{}: holds networks under \"{}\" and \"{}\"; keep one of them", file.source(), found[0], found[1]));
+}
+
+/// One tensor with a leading axis of blocks, cut into the tensors of the blocks.
+void add_scanned(const HostTensor& tensor, NameScheme scheme, const std::string& name, std::int64_t depth,
+                 SourceTensors& out, std::vector<std::string>& problems) {
+  if (tensor.shape.empty() || tensor.shape[0] != static_cast<std::uint64_t>(depth)) {
+    problems.push_back(fmt::format("{} is {}; its first axis must be the {} blocks of this model", tensor.name,
+                                   shape_text(tensor.shape), depth));
+    return;
+  }
+  const std::size_t bytes = tensor.data.size() / tensor.shape[0];
+  for (std::int64_t block = 0; block < depth; ++block) {
+    HostTensor one = tensor;
+    one.shape.erase(one.shape.begin());
+    one.data = tensor.data.subspan(static_cast<std::size_t>(block) * bytes, bytes);
+    const std::string spelled = *scanned_name(scheme, name, block);
+    if (!out.try_emplace(spelled, SourceTensor{one, tensor.name}).second)
+      problems.push_back(fmt::format("{} is there by itself and within {}", spelled, tensor.name));
+  }
+}
+
+class Import {
+ public:
+  Import(const Tensors& file, NameScheme scheme, const ViTConfig& config, ParameterSet& into, ConversionReport& report)
+      : file_(file), scheme_(scheme), config_(config), into_(into), report_(report) {}
+
+  void run() {
+    check_network();
+    take_names();
+    for (const TensorLink& link : link_tensors(scheme_, config_, into_)) take(link);
+    compare_fixed_positions();
+    for (const auto& [name, source] : sources_)
+      if (!used_.contains(source.name_in_file)) report_.left_over.push_back(source.name_in_file);
+    // A scanned tensor stands for several.
+    report_.left_over.erase(std::unique(report_.left_over.begin(), report_.left_over.end()), report_.left_over.end());
+    report_.matched = used_.size();
+    throw_problems("");
+  }
+
+ private:
+  void check_network() {
+    for (const SchemeProblem& problem : scheme_problems(scheme_, config_)) {
+      if (problem.kind == SchemeProblem::Kind::maths) problems_.push_back(problem.what);
+      if (problem.kind == SchemeProblem::Kind::setting) report_.notes.push_back(problem.what);
+    }
+    throw_problems(fmt::format("this model is another one than {} has under these names:", to_string(scheme_)));
+  }
+
+  void take_names() {
+    const std::string prefix = prefix_of(file_, scheme_);
+    for (const HostTensor& tensor : file_) {
+      if (!tensor.name.starts_with(prefix)) {
+        report_.left_over.push_back(tensor.name);
+        continue;
+      }
+      const SourceName read = read_source_name(scheme_, tensor.name.substr(prefix.size()));
+      if (read.use == SourceName::Use::skip) {
+        report_.skipped.push_back(fmt::format("{} ({})", tensor.name, read.why));
+      } else if (read.use == SourceName::Use::refuse) {
+        problems_.push_back(fmt::format("{}: {}", tensor.name, read.why));
+      } else if (scanned_name(scheme_, read.name, 0)) {
+        add_scanned(tensor, scheme_, read.name, config_.depth, sources_, problems_);
+      } else if (const auto [at, is_new] = sources_.try_emplace(read.name, SourceTensor{tensor, tensor.name});
+                 !is_new) {
+        problems_.push_back(
+            fmt::format("{} and {} are the same tensor of the network", tensor.name, at->second.name_in_file));
+      }
+    }
+  }
+
+  void take(const TensorLink& link) {
+    if (link.theirs.empty()) {
+      report_.missing.push_back(fmt::format("{} ({} has no name for it)", link.ours, to_string(scheme_)));
+      return;
+    }
+    const auto found = sources_.find(link.theirs);
+    if (found == sources_.end()) {
+      if (report_.missing.empty() || report_.missing.back() != link.theirs) report_.missing.push_back(link.theirs);
+      return;
+    }
+    const SourceTensor& source = found->second;
+    used_.insert(source.name_in_file);
+    if (link.ours == "pos_embed" && source.tensor.shape != link.their_shape) return take_positions(link, source);
+    if (!fits(source, link.their_shape)) return;
+    link.to_ours(floats(source), target(link).data<float>());
+  }
+
+  bool fits(const SourceTensor& source, const std::vector<std::uint64_t>& shape) {
+    const std::string& dtype = source.tensor.dtype;
+    if (dtype != "F32" && dtype != "F64" && dtype != "F16" && dtype != "BF16")
+      problems_.push_back(fmt::format("{} holds {}, weights are F32, F64, F16 or BF16", source.name_in_file, dtype));
+    else if (source.tensor.shape != shape)
+      problems_.push_back(fmt::format("{} is {}, this model needs {}", source.name_in_file,
+                                      shape_text(source.tensor.shape), shape_text(shape)));
+    else
+      return true;
+    return false;
+  }
+
+  /// Kept until another tensor is asked for: q, k and v come from one.
+  const float* floats(const SourceTensor& source) {
+    if (source.tensor.data.data() != floats_of_) floats_ = source.tensor.floats();
+    floats_of_ = source.tensor.data.data();
+    return floats_.data();
+  }
+
+  Tensor target(const TensorLink& link) const {
+    return link.is_buffer ? into_.buffer(link.number) : into_.value(link.number);
+  }
+
+  void take_positions(const TensorLink& link, const SourceTensor& source) {
+    const std::vector<std::uint64_t>& shape = source.tensor.shape;
+    const bool one_more = shape.size() == 3 && shape[0] == 1 && shape[1] == link.their_shape[1] + 1 &&
+                          shape[2] == link.their_shape[2] && config_.pool == Pool::token && !config_.class_position();
+    if (one_more && stored_as_npz(scheme_)) return fold_class_position(link, source);
+    if (fits(source, link.their_shape)) return;
+    if (one_more) problems_.back() += "; its class token has a position: \"pos_embed_class\": true";
+  }
+
+  /// Older files of Big Vision: the class token had a position, which is now part of the token.
+  void fold_class_position(const TensorLink& link, const SourceTensor& source) {
+    const auto cls = sources_.find("cls");
+    const std::uint64_t dim = link.their_shape[2];
+    if (!fits(source, source.tensor.shape) || cls == sources_.end() || !fits(cls->second, {1, 1, dim})) return;
+    const std::vector<float> rows = source.tensor.floats(), token = cls->second.tensor.floats();
+    std::copy(rows.begin() + static_cast<std::ptrdiff_t>(dim), rows.end(), target(link).data<float>());
+    float* ours = into_.value(into_.find("cls_token")).data<float>();
+    for (std::size_t i = 0; i < dim; ++i) ours[i] = token[i] + rows[i];
+    report_.notes.push_back(fmt::format("{}: its row 0 is the class token's position and was added to {}",
+                                        source.name_in_file, cls->second.name_in_file));
+  }
+
+  /// A table that is fixed here is a tensor in timm; it must be this one.
+  void compare_fixed_positions() {
+    if (scheme_ != NameScheme::timm || config_.pos_embed != PosEmbed::sincos2d) return;
+    const auto found = sources_.find("pos_embed");
+    if (found == sources_.end()) return;
+    const auto dim = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
+    const SourceTensor& source = found->second;
+    used_.insert(source.name_in_file);
+    if (!fits(source, {1, dim(config_.patches()), dim(config_.embed_dim)})) return;
+    const std::vector<double> table = fixed_positions(config_), theirs = source.tensor.doubles();
+    double difference = 0.0;
+    for (std::size_t i = 0; i < table.size(); ++i) difference = std::max(difference, std::abs(table[i] - theirs[i]));
+    if (!(difference <= kFixedTableTolerance))
+      problems_.push_back(
+          fmt::format("{} differs from sincos2d by {:.3g}; for learned positions say \"pos_embed\": "
+                      "\"learned\"",
+                      source.name_in_file, difference));
+  }
+
+ public:
+  static std::vector<double> fixed_positions(const ViTConfig& c) {
+    return sincos2d(c.image_size[0] / c.patch_size, c.image_size[1] / c.patch_size, c.embed_dim);
+  }
+
+ private:
+  void throw_problems(const std::string& heading) {
+    if (problems_.empty()) return;
+    std::string text = heading.empty() ? "" : fmt::format("{}: {}\n", file_.source(), heading);
+    for (const std::string& problem : problems_) text += fmt::format("{}: {}\n", file_.source(), problem);
+    text.pop_back();
+    throw InputError(text);
+  }
+
+  const Tensors& file_;
+  const NameScheme scheme_;
+  const ViTConfig& config_;
+  ParameterSet& into_;
+  ConversionReport& report_;
+  SourceTensors sources_;
+  std::set<std::string> used_;  // names in the file
+  std::vector<std::string> problems_;
+  std::vector<float> floats_;
+  const std::byte* floats_of_ = nullptr;
+};
+
+}  // namespace
+
+std::string ConversionReport::text() const {
+  std::string out =
+      fmt::format("{} tensors matched, {} missing, {} left over", matched, missing.size(), left_over.size());
+  if (!skipped.empty()) out += fmt::format(", {} skipped", skipped.size());
+  out += '\n';
+  for (const std::string& name : missing) out += fmt::format("  missing    {}\n", name);
+  for (const std::string& name : left_over) out += fmt::format("  left over  {}\n", name);
+  for (const std::string& name : skipped) out += fmt::format("  skipped    {}\n", name);
+  for (const std::string& note : notes) out += fmt::format("  note       {}\n", note);
+  return out;
+}
+
+void import_weights(const Tensors& file, NameScheme scheme, const ViTConfig& config, const ImportOptions& options,
+                    ParameterSet& into, ConversionReport& report) {
+  Import(file, scheme, config, into, report).run();
+  std::string refusal;
+  const auto refuse = [&](std::size_t count, bool allowed, std::string_view what, std::string_view advice) {
+    if (count > 0 && !allowed)
+      refusal +=
+          fmt::format("{}{}: {} tensors {}; {}", refusal.empty() ? "" : "\n", file.source(), count, what, advice);
+  };
+  refuse(report.missing.size(), options.allow_missing, "are missing",
+         "--allow-missing leaves the model's initial values there");
+  refuse(report.left_over.size(), options.allow_left_over, "are left over", "--allow-left-over drops them");
+  if (!refusal.empty()) throw InputError(refusal);
+}
+
+Tensors export_weights(const ParameterSet& weights, const ViTConfig& config, NameScheme scheme) {
+  std::string problems;
+  for (const SchemeProblem& problem : scheme_problems(scheme, config)) problems += fmt::format("\n  {}", problem.what);
+  if (!problems.empty()) throw InputError(fmt::format("{} cannot hold this model:{}", to_string(scheme), problems));
+
+  struct Whole {
+    std::vector<std::uint64_t> shape;
+    std::vector<float> values;
+  };
+  std::vector<std::string> order;
+  std::map<std::string, Whole> whole;  // a tensor of theirs may be made of three of ours
+  for (const TensorLink& link : link_tensors(scheme, config, weights)) {
+    if (link.theirs.empty())
+      throw InputError(fmt::format("{} cannot hold this model: it has no name for {}", to_string(scheme), link.ours));
+    const auto [at, is_new] = whole.try_emplace(link.theirs);
+    if (is_new) {
+      order.push_back(link.theirs);
+      at->second = {link.their_shape, std::vector<float>(static_cast<std::size_t>(link.size() * link.parts))};
+    }
+    const Tensor ours = link.is_buffer ? weights.buffer(link.number) : weights.read(link.number);
+    link.to_theirs(ours.data<float>(), at->second.values.data());
+  }
+  Tensors out(std::string(to_string(scheme)));
+  for (const std::string& name : order)
+    out.add(host_tensor<float>(name, whole[name].shape, std::move(whole[name].values)));
+  if (scheme == NameScheme::timm && config.pos_embed == PosEmbed::sincos2d) {
+    const std::vector<double> table = Import::fixed_positions(config);
+    out.add(host_tensor<float>(
+        "pos_embed", {1, static_cast<std::uint64_t>(config.patches()), static_cast<std::uint64_t>(config.embed_dim)},
+        std::vector<float>(table.begin(), table.end())));
+  }
+  return out;
+}
+
+}  // namespace normlab
