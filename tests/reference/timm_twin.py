@@ -91,7 +91,7 @@ def flax_weights(state, heads, augreg):
     """A state dict under the names of Big Vision or AugReg, by the layout those programs use: [in, out], heads apart."""
     attention, second, mlp = ("MultiHeadDotProductAttention_1", 2, 3) if augreg else ("MultiHeadDotProductAttention_0", 1, 0)
     w = {k: v.numpy() for k, v in state.items()}
-    dim = w["head.weight"].shape[1]
+    dim = w["norm.weight"].shape[0]
     out = {
         "embedding/kernel": w["patch_embed.proj.weight"].transpose(2, 3, 1, 0),
         "embedding/bias": w["patch_embed.proj.bias"],
@@ -192,38 +192,33 @@ def config_heads(model):
 
 
 def fixture(folder):
-    """A ViT of width 16 and one of Big Vision's form, each with six images and its logits."""
+    """Networks of width 8 as timm, Big Vision and AugReg store them; images and logits of all in one file."""
     folder.mkdir(parents=True, exist_ok=True)
-    rng = np.random.RandomState(1)
-    images = rng.randint(0, 256, (6, 16, 16, 3), np.uint8)
-    sizes = {"img_size": 16, "patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, "num_classes": 5}
-    token = {"image_size": 16, "patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, "num_classes": 5,
-             "pool": "token"}  # fmt: skip
+    images = np.random.RandomState(1).randint(0, 256, (4, 8, 12, 3), np.uint8)
+    sizes = {"patch_size": 4, "embed_dim": 8, "depth": 2, "num_heads": 2, "num_classes": 5}
+    token = {"image_size": [8, 12], "pool": "token", **sizes}
+    norms = {"init_values": 1e-2, "qk_norm": True, "scale_attn_norm": True, "scale_mlp_norm": True}
+    sites = {word: "layer_norm" for word in ("pre", "query", "key", "inner")}
+    facts, expected = {}, {"images": torch.from_numpy(images)}
 
-    def write(name, arguments, config, flax=None):
-        model = make("vit_tiny_patch16_224", {**sizes, **arguments})
+    def write(name, arguments, config, augreg=None):
+        model = make("vit_tiny_patch16_224", {"img_size": (8, 12), **sizes, **arguments})
         state = {k: v.contiguous() for k, v in model.state_dict().items()}
-        logits = torch.from_numpy(logits_of(model, images, "half"))
-        facts = {"model": json.dumps(config), "timm": timm.__version__}
-        if flax is None:
-            extra = {"fixture/images": torch.from_numpy(images), "fixture/logits": logits}
-            save_file(state | extra, folder / f"{name}.safetensors", facts)
+        expected[f"logits/{name}"] = torch.from_numpy(logits_of(model, images, "half"))
+        facts[name] = json.dumps(config)
+        if augreg is None:
+            save_file(state, folder / f"{name}.safetensors", {"format": "pt"})
         else:
-            np.savez(folder / f"{name}.npz", **flax_weights(state, sizes["num_heads"], flax))
-            save_file({"fixture/images": torch.from_numpy(images), "fixture/logits": logits},
-                      folder / f"{name}.expected.safetensors", facts)  # fmt: skip
+            np.savez_compressed(folder / f"{name}.npz", **flax_weights(state, sizes["num_heads"], augreg))
 
     write("timm_vit", {}, token | {"pos_embed_class": True})
-    write("timm_deit3", {"no_embed_class": True, "init_values": 1e-2, "qk_norm": True, "scale_attn_norm": True,
-                         "scale_mlp_norm": True},
+    write("timm_deit3", {"no_embed_class": True, **norms},
           token | {"layer_scale": "channel",
-                   "placement": {"base": "pre_pre", "attn": {"pre": "layer_norm", "query": "layer_norm",
-                                                             "key": "layer_norm", "inner": "layer_norm"},
-                                 "mlp": {"pre": "layer_norm", "inner": "layer_norm"}}})  # fmt: skip
-    write("timm_gap", {"class_token": False, "global_pool": "avg"},
-          {k: v for k, v in token.items() if k != "pool"} | {"pool": "gap", "placement": POOLED})  # fmt: skip
-    write("big_vision", {"no_embed_class": True, "act_layer": "gelu_tanh"}, token | {"gelu": "tanh"}, flax=False)
-    write("augreg", {"act_layer": "gelu_tanh"}, token | {"gelu": "tanh", "pos_embed_class": True}, flax=True)
+                   "placement": {"base": "pre_pre", "attn": sites, "mlp": {k: sites[k] for k in ("pre", "inner")}}})  # fmt: skip
+    write("timm_gap", {"class_token": False, "global_pool": "avg"}, token | {"pool": "gap", "placement": POOLED})
+    write("big_vision", {"no_embed_class": True, "act_layer": "gelu_tanh"}, token | {"gelu": "tanh"}, augreg=False)
+    write("augreg", {"act_layer": "gelu_tanh"}, token | {"gelu": "tanh", "pos_embed_class": True}, augreg=True)
+    save_file(expected, folder / "expected.safetensors", facts | {"timm": timm.__version__})
 
 
 def main():
