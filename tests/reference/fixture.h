@@ -79,5 +79,6 @@ std::vector<Results> run_op(const Fixture& fixture);
 std::vector<Results> run_model(const Fixture& fixture);
 std::vector<Results> run_training(const Fixture& fixture);
 std::vector<Results> run_optimizer(const Fixture& fixture);
+std::vector<Results> run_fusion(const Fixture& fixture);
 
 }  // namespace normlab::reference

@@ -19,8 +19,8 @@ struct Group {
   const char* name;
   std::vector<Results> (*run)(const Fixture&);
 };
-constexpr Group kGroups[] = {
-    {"norms", run_norm}, {"ops", run_op}, {"models", run_model}, {"train", run_training}, {"optim", run_optimizer}};
+constexpr Group kGroups[] = {{"norms", run_norm},     {"ops", run_op},          {"models", run_model},
+                             {"train", run_training}, {"optim", run_optimizer}, {"fusion", run_fusion}};
 
 // What later work will compare. The first row whose text begins a file's name counts.
 struct Skip {
@@ -28,7 +28,7 @@ struct Skip {
 };
 constexpr Skip kSkips[] = {
     {"augment/", "there is no augmentation yet"},
-    {"fusion/", "batch norms are not fused into linears yet"},
+    {"fusion/swin", "Swin is fused with its model"},
     {"initializers/", "a table of distributions and counts: tests/nn/init_test.cpp holds its rules"},
     {"metrics/", "few-shot regression and mIoU do not exist yet; statistics are tested where they are written"},
     {"probes/", "there are no probes yet"},
