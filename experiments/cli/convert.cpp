@@ -8,6 +8,7 @@
 
 #include "experiments/cli/commands.h"
 #include "experiments/weights/convert_files.h"
+#include "nn/fuse.h"
 #include "nn/init.h"
 #include "nn/vit.h"
 
@@ -17,8 +18,27 @@ namespace {
 struct ConvertCommand {
   std::string in, out, to = "normlab";
   std::optional<std::string> from, model;
+  bool fuse = false;
   ImportOptions import_options;
 };
+
+/// Values and the network that declared them.
+struct Network {
+  ViTConfig model;
+  ParameterSet weights;
+  explicit Network(const ViTConfig& config) : model(config) {
+    const ViT vit(weights, model);
+    weights.allocate(DType::f32, 0);
+  }
+};
+
+std::unique_ptr<Network> fused(const Network& network) {
+  const FusedViT result = fuse_batch_norms(network.model, host_tensors(network.weights));
+  auto out = std::make_unique<Network>(result.config);
+  assign(out->weights, result.tensors);
+  fmt::print("{}", fusion_report(result.sites, network.weights.count(), out->weights.count()));
+  return out;
+}
 
 int convert(const ConvertCommand& command) {
   std::optional<NameScheme> from;
@@ -27,25 +47,24 @@ int convert(const ConvertCommand& command) {
   require_container(command.out, to);
   const WeightFile file = read_weight_file(command.in);
   const NameScheme names = stated_names(file, from);
-  const ViTConfig model = stated_model(file, command.model, false);
+  auto network = std::make_unique<Network>(stated_model(file, command.model, false));
+  initialise(network->weights, network->model, 0);  // what --allow-missing leaves
 
-  ParameterSet weights;
-  const ViT vit(weights, model);
-  weights.allocate(DType::f32, 0);
-  initialise(weights, model, 0);  // what --allow-missing leaves
   ConversionReport report;
+  const auto print_report = [&] { fmt::print("{} ({}): {}", command.in, to_string(names), report.text()); };
   try {
-    import_weights(file.tensors, names, model, command.import_options, weights, report);
+    import_weights(file.tensors, names, network->model, command.import_options, network->weights, report);
   } catch (const InputError&) {
-    fmt::print("{} ({}): {}", command.in, to_string(names), report.text());
+    print_report();
     throw;
   }
-  fmt::print("{} ({}): {}", command.in, to_string(names), report.text());
-  const Tensors tensors = export_weights(weights, model, to);
-  write_weight_file(command.out, tensors, to, model, report.positions);
+  print_report();
+  if (command.fuse) network = fused(*network);
+  const Tensors tensors = export_weights(network->weights, network->model, to);
+  write_weight_file(command.out, tensors, to, network->model, report.positions);
   fmt::print("{} ({}): {} tensors written, {} parameters\n", command.out, to_string(to), tensors.size(),
-             weights.count());
-  for (const std::string& advice : scheme_advice(to, model)) fmt::print("  note       {}\n", advice);
+             network->weights.count());
+  for (const std::string& advice : scheme_advice(to, network->model)) fmt::print("  note       {}\n", advice);
   return 0;
 }
 
@@ -67,6 +86,8 @@ void add_convert(CLI::App& app, Action& action) {
                    "tensors that IN lacks keep the model's initial values (seed 0)");
   command.add_flag("--allow-left-over", options->import_options.allow_left_over,
                    "tensors that the model lacks are dropped");
+  command.add_flag("--fuse-bn", options->fuse,
+                   "merge batch norms into the linears beside them; sites that cannot be merged are named");
   command.callback([options, &action] { action = [options] { return convert(*options); }; });
 }
 

@@ -18,8 +18,9 @@ constexpr const char* kPositionsKey = "normlab.positions";
 bool is_npz(const std::filesystem::path& path) {
   const std::string ending = path.extension().string();
   if (ending == ".npz") return true;
-  if (ending == ".safetensors") return false;
-  throw InputError(fmt::format("{}: weights are files that end in .safetensors or .npz", path.string()));
+  if (ending == ".safetensors" || path.string().ends_with(kSafetensorsIndexEnding)) return false;
+  throw InputError(fmt::format("{}: weights are files that end in .safetensors (or {}) or .npz", path.string(),
+                               kSafetensorsIndexEnding));
 }
 
 /// Without what evaluation does not see, so that a network compares equal however it is or was trained.

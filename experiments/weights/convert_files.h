@@ -18,7 +18,7 @@ struct WeightFile {
   std::map<std::string, std::string> metadata;
 };
 
-/// Reads a .safetensors or .npz; the ending decides. InputError for another ending or a file that breaks its format.
+/// Reads a .safetensors, the .safetensors.index.json of a model in several files, or a .npz; the ending decides. InputError for another ending or a file that breaks its format.
 WeightFile read_weight_file(const std::filesystem::path& path);
 
 /// InputError where the ending of `path` is not that of the scheme's files.

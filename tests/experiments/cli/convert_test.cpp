@@ -83,7 +83,7 @@ TEST_CASE("convert: what is refused says what to do") {
   fails(in + model, "give --from");
   fails(in + "--from timm", "give --model");
   fails(in + "--from torch " + model, "--from");
-  fails("convert x.pth " + quoted(folder / "out.safetensors"), "end in .safetensors or .npz");
+  fails("convert x.pth " + quoted(folder / "out.safetensors"), "weights are files that end in");
   fails(in + "--from timm --to big_vision " + model, "big_vision keeps its weights in a .npz file");
   std::ofstream(folder / "deeper.json")
       << R"({"image_size": [8, 12], "patch_size": 4, "embed_dim": 8, "depth": 3, "num_heads": 2, "num_classes": 5,
@@ -142,6 +142,45 @@ TEST_CASE("eval: wrong images, labels and preprocessing are refused") {
       run_program(folder, "eval --weights " + quoted(foreign) + " --data " + images + " --normalize none" + to_logits);
   CHECK(done.code == kBadInput);
   CHECK(has(done.err, "`normlab convert` gives it ours first"));
+}
+
+TEST_CASE("convert: batch norms are merged, and the logits stay") {
+  const TemporaryFolder folder;
+  ViTConfig model = network_model(kNetworkFiles[0]);
+  model.placement = find_placement("bn_extra")->placement;
+  model.placement.mlp.post = norm_of(NormKind::batch_norm);
+  Network network(model);
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < network.weights.buffers().size(); ++i)
+    for (std::int64_t c = 0; c < network.weights.buffer(int(i)).size(); ++c)
+      network.weights.buffer(int(i)).data<float>()[c] = 0.5f + 0.1f * float(n++ % 7);
+  for (std::size_t i = 0; i < network.weights.parameters().size(); ++i) {
+    const Tensor values = network.weights.value(int(i));
+    for (std::int64_t c = 0; c < values.size(); ++c) values.data<float>()[c] += 0.05f * float(n++ % 5);
+  }
+  const auto before = folder / "before.safetensors", after = folder / "after.safetensors";
+  write_weight_file(before, export_weights(network.weights, model, NameScheme::normlab), NameScheme::normlab, model);
+  const Finished fused = run_program(folder, "convert " + quoted(before) + " " + quoted(after) + " --fuse-bn");
+  CAPTURE(fused.err);
+  REQUIRE(fused.code == 0);
+  CAPTURE(fused.out);
+  CHECK(has(fused.out, "mlp.post"));  // it follows a sum
+  const ViTConfig merged = stated_model(read_weight_file(after), std::nullopt, false);
+  CHECK(merged.placement.mlp.hidden.kind == NormKind::none);
+  CHECK(merged.placement.mlp.post.kind == NormKind::batch_norm);
+
+  save_images(folder / "images.npy");
+  const auto logits = [&](const std::filesystem::path& weights) {
+    const Finished eval =
+        run_program(folder, "eval --weights " + quoted(weights) + " --data " + quoted(folder / "images.npy") +
+                                " --normalize half --logits " + quoted(folder / "logits.npy"));
+    REQUIRE(eval.code == 0);
+    return read_npy(folder / "logits.npy").floats();
+  };
+  const std::vector<float> a = logits(before), b = logits(after);
+  double largest = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(double(a[i]) - double(b[i])));
+  CHECK(largest < 1e-4);
 }
 
 TEST_CASE("eval: a training's checkpoint on its data set gives the training's own accuracy") {
