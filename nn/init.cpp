@@ -40,7 +40,7 @@ bool is_mlp(std::string_view name) { return name.find(".mlp.fc") != std::string_
 Draw weight(const ViTConfig& c, std::string_view name, const Shape& shape) {
   const auto out = shape[0], in = shape[1];
   const double by_fan_in = std::sqrt(1.0 / double(in));
-  const bool patches = name == "patch_embed.weight", head = name == "head.weight";
+  const bool patches = name == "patch_embed.weight", head = name == "head.weight" || name == "head_dist.weight";
   switch (c.init) {
     case Init::big_vision:
       if (head) return constant(0);
@@ -57,7 +57,7 @@ Draw weight(const ViTConfig& c, std::string_view name, const Shape& shape) {
 }
 
 Draw bias(const ViTConfig& c, std::string_view name, std::int64_t fan_in) {
-  if (name == "head.bias" && c.head_bias_init != 0.0) return constant(c.head_bias_init);
+  if ((name == "head.bias" || name == "head_dist.bias") && c.head_bias_init != 0.0) return constant(c.head_bias_init);
   const bool patches = name == "patch_embed.bias";
   switch (c.init) {
     case Init::big_vision:
@@ -73,6 +73,7 @@ Draw bias(const ViTConfig& c, std::string_view name, std::int64_t fan_in) {
 Draw other(const ViTConfig& c, std::string_view last) {
   if (last == "pos_embed") return gaussian(c.init == Init::big_vision ? 1 / std::sqrt(double(c.embed_dim)) : 0.02);
   if (last == "cls_token") return c.init == Init::timm ? gaussian(1e-6) : constant(0);
+  if (last == "dist_token") return gaussian_cut(0.02, 2 / 0.02);  // DeiT
   if (last == "layer_scale") return constant(layer_scale_init(c.placement.layer_scale, c.depth));
   if (last == "beta") return constant(0);
   return constant(1);  // gamma, head_scale, residual_scale

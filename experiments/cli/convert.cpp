@@ -9,8 +9,7 @@
 #include "experiments/cli/commands.h"
 #include "experiments/weights/convert_files.h"
 #include "nn/fuse.h"
-#include "nn/init.h"
-#include "nn/vit.h"
+#include "nn/model.h"
 
 namespace normlab {
 namespace {
@@ -22,19 +21,21 @@ struct ConvertCommand {
   ImportOptions import_options;
 };
 
-/// Values and the network that declared them.
-struct Network {
-  ViTConfig model;
+/// A network that only holds its values.
+struct Holder {
+  ModelConfig model;
   ParameterSet weights;
-  explicit Network(const ViTConfig& config) : model(config) {
-    const ViT vit(weights, model);
+  explicit Holder(const ModelConfig& config) : model(config) {
+    make_network(weights, model);
     weights.allocate(DType::f32, 0);
   }
 };
 
-std::unique_ptr<Network> fused(const Network& network) {
-  const FusedViT result = fuse_batch_norms(network.model, host_tensors(network.weights));
-  auto out = std::make_unique<Network>(result.config);
+std::unique_ptr<Holder> fused(const Holder& network) {
+  const auto* vit = std::get_if<ViTConfig>(&network.model);
+  if (vit == nullptr) throw InputError("--fuse-bn: only norms of a ViT can be merged");
+  const FusedViT result = fuse_batch_norms(*vit, host_tensors(network.weights));
+  auto out = std::make_unique<Holder>(result.config);
   assign(out->weights, result.tensors);
   fmt::print("{}", fusion_report(result.sites, network.weights.count(), out->weights.count()));
   return out;
@@ -47,7 +48,7 @@ int convert(const ConvertCommand& command) {
   require_container(command.out, to);
   const WeightFile file = read_weight_file(command.in);
   const NameScheme names = stated_names(file, from);
-  auto network = std::make_unique<Network>(stated_model(file, command.model, false));
+  auto network = std::make_unique<Holder>(stated_model(file, command.model, false));
   initialise(network->weights, network->model, 0);  // what --allow-missing leaves
 
   ConversionReport report;

@@ -112,7 +112,7 @@ std::vector<std::int32_t> read_labels(const std::string& path, std::int64_t imag
   return labels;
 }
 
-EvalImages images_of_npy(const EvalCommand& command, const ViTConfig& model) {
+EvalImages images_of_npy(const EvalCommand& command, const ModelConfig& model) {
   const HostTensor tensor = read_npy(command.data);
   const bool is_bytes = tensor.dtype == "U8";
   if ((!is_bytes && tensor.dtype != "F32" && tensor.dtype != "F16" && tensor.dtype != "F64") ||
@@ -138,11 +138,11 @@ EvalImages images_of_npy(const EvalCommand& command, const ViTConfig& model) {
   } else {
     images.floats = tensor.floats();
   }
-  if (command.labels) images.labels = read_labels(*command.labels, images.count, model.num_classes);
+  if (command.labels) images.labels = read_labels(*command.labels, images.count, num_classes(model));
   return images;
 }
 
-EvalImages images_of_dataset(const EvalCommand& command, const ViTConfig& model) {
+EvalImages images_of_dataset(const EvalCommand& command, const ModelConfig& model) {
   if (find_dataset(command.data) == nullptr) {
     std::vector<std::string_view> names;
     for (const KnownDataset& known : kKnownDatasets) names.push_back(known.name);
@@ -156,9 +156,9 @@ EvalImages images_of_dataset(const EvalCommand& command, const ViTConfig& model)
   std::optional<std::filesystem::path> root;
   if (command.data_root) root = *command.data_root;
   DataPair data = load_dataset(config, root, command.threads);
-  if (data.eval.num_classes != model.num_classes)
+  if (data.eval.num_classes != num_classes(model))
     throw InputError(
-        fmt::format("{} has {} classes, this model has {}", command.data, data.eval.num_classes, model.num_classes));
+        fmt::format("{} has {} classes, this model has {}", command.data, data.eval.num_classes, num_classes(model)));
   EvalImages images{data.eval.size(),
                     data.eval.height,
                     data.eval.width,
@@ -179,15 +179,16 @@ int evaluate(const EvalCommand& command) {
   if (stated_names(file, std::nullopt) != NameScheme::normlab)
     throw InputError(
         fmt::format("{}: has the names of another program; `normlab convert` gives it ours first", command.weights));
-  const ViTConfig model = stated_model(file, command.model, false);
+  const ModelConfig model = stated_model(file, command.model, false);
   const bool npy = command.data.ends_with(".npy");
   const EvalImages images = npy ? images_of_npy(command, model) : images_of_dataset(command, model);
-  if (images.height != model.image_size[0] || images.width != model.image_size[1] || images.channels != model.channels)
+  if (images.height != image_size(model)[0] || images.width != image_size(model)[1] ||
+      images.channels != channels(model))
     throw InputError(
         fmt::format("{}: images are [{}, {}, {}], this model takes [{}, {}, {}]; resize the images, or "
                     "convert the weights for another image_size",
-                    command.data, images.height, images.width, images.channels, model.image_size[0],
-                    model.image_size[1], model.channels));
+                    command.data, images.height, images.width, images.channels, image_size(model)[0],
+                    image_size(model)[1], channels(model)));
   if (images.labels.empty() && !command.logits)
     throw InputError("there are no labels and nothing is to be written; give --labels or --logits");
 
@@ -199,7 +200,7 @@ int evaluate(const EvalCommand& command) {
              images.bytes.empty() ? "as they are" : "divided by 255", fmt::join(images.normalization.mean, " "),
              fmt::join(images.normalization.std, " "), images.normalization.words);
 
-  const auto classes = static_cast<std::size_t>(model.num_classes);
+  const auto classes = static_cast<std::size_t>(num_classes(model));
   const auto batch = static_cast<std::size_t>(command.batch);
   std::vector<float> pixels(batch * static_cast<std::size_t>(images.values())), all_logits;
   std::vector<double> losses(batch), logits(batch * classes);

@@ -59,10 +59,25 @@ void add_scanned(const HostTensor& tensor, NameScheme scheme, const std::string&
   }
 }
 
+/// A table that is a function of the sizes here and a tensor in timm.
+bool has_fixed_positions(NameScheme scheme, const ModelConfig& config) {
+  const auto* vit = std::get_if<ViTConfig>(&config);
+  return scheme == NameScheme::timm && vit != nullptr && vit->pos_embed == PosEmbed::sincos2d;
+}
+std::vector<double> fixed_positions(const ViTConfig& c) {
+  return sincos2d(c.image_size[0] / c.patch_size, c.image_size[1] / c.patch_size, c.embed_dim);
+}
+
 class Import {
  public:
-  Import(const Tensors& file, NameScheme scheme, const ViTConfig& config, ParameterSet& into, ConversionReport& report)
-      : file_(file), scheme_(scheme), config_(config), into_(into), report_(report) {}
+  Import(const Tensors& file, NameScheme scheme, const ModelConfig& config, ParameterSet& into,
+         ConversionReport& report)
+      : file_(file),
+        scheme_(scheme),
+        config_(config),
+        vit_(std::get_if<ViTConfig>(&config)),
+        into_(into),
+        report_(report) {}
 
   void run() {
     check_network();
@@ -99,7 +114,7 @@ class Import {
       } else if (read.use == SourceName::Use::refuse) {
         problems_.push_back(fmt::format("{}: {}", tensor.name, read.why));
       } else if (scanned_name(scheme_, read.name, 0)) {
-        add_scanned(tensor, scheme_, read.name, config_.depth, sources_, problems_);
+        add_scanned(tensor, scheme_, read.name, vit_->depth, sources_, problems_);
       } else if (const auto [at, is_new] = sources_.try_emplace(read.name, SourceTensor{tensor, tensor.name});
                  !is_new) {
         problems_.push_back(
@@ -151,7 +166,7 @@ class Import {
   void take_positions(const TensorLink& link, const SourceTensor& source) {
     const std::vector<std::uint64_t>& shape = source.tensor.shape;
     const bool one_more = shape.size() == 3 && shape[0] == 1 && shape[1] == link.their_shape[1] + 1 &&
-                          shape[2] == link.their_shape[2] && config_.pool == Pool::token && !config_.class_position();
+                          shape[2] == link.their_shape[2] && vit_->prefix() == 1 && !vit_->class_position();
     if (one_more && stored_as_npz(scheme_)) return fold_class_position(link, source);
     if (fits(source, link.their_shape)) return;
     if (one_more) problems_.back() += "; its class token has a position: \"pos_embed_class\": true";
@@ -172,14 +187,14 @@ class Import {
 
   /// A table that is fixed here is a tensor in timm; it must be this one.
   void compare_fixed_positions() {
-    if (scheme_ != NameScheme::timm || config_.pos_embed != PosEmbed::sincos2d) return;
+    if (!has_fixed_positions(scheme_, config_)) return;
     const auto found = sources_.find("pos_embed");
     if (found == sources_.end()) return;
     const auto dim = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
     const SourceTensor& source = found->second;
     used_.insert(source.name_in_file);
-    if (!fits(source, {1, dim(config_.patches()), dim(config_.embed_dim)})) return;
-    const std::vector<double> table = fixed_positions(config_), theirs = source.tensor.doubles();
+    if (!fits(source, {1, dim(vit_->patches()), dim(vit_->embed_dim)})) return;
+    const std::vector<double> table = fixed_positions(*vit_), theirs = source.tensor.doubles();
     double difference = 0.0;
     for (std::size_t i = 0; i < table.size(); ++i) difference = std::max(difference, std::abs(table[i] - theirs[i]));
     if (!(difference <= kFixedTableTolerance))
@@ -189,12 +204,6 @@ class Import {
                       source.name_in_file, difference));
   }
 
- public:
-  static std::vector<double> fixed_positions(const ViTConfig& c) {
-    return sincos2d(c.image_size[0] / c.patch_size, c.image_size[1] / c.patch_size, c.embed_dim);
-  }
-
- private:
   void throw_problems(const std::string& heading) {
     if (problems_.empty()) return;
     std::string text = heading.empty() ? "" : fmt::format("{}: {}\n", file_.source(), heading);
@@ -205,7 +214,8 @@ class Import {
 
   const Tensors& file_;
   const NameScheme scheme_;
-  const ViTConfig& config_;
+  const ModelConfig& config_;
+  const ViTConfig* vit_;  // null for a Swin
   ParameterSet& into_;
   ConversionReport& report_;
   SourceTensors sources_;
@@ -229,7 +239,7 @@ std::string ConversionReport::text() const {
   return out;
 }
 
-void import_weights(const Tensors& file, NameScheme scheme, const ViTConfig& config, const ImportOptions& options,
+void import_weights(const Tensors& file, NameScheme scheme, const ModelConfig& config, const ImportOptions& options,
                     ParameterSet& into, ConversionReport& report) {
   Import(file, scheme, config, into, report).run();
   std::string refusal;
@@ -244,7 +254,7 @@ void import_weights(const Tensors& file, NameScheme scheme, const ViTConfig& con
   if (!refusal.empty()) throw InputError(refusal);
 }
 
-Tensors export_weights(const ParameterSet& weights, const ViTConfig& config, NameScheme scheme) {
+Tensors export_weights(const ParameterSet& weights, const ModelConfig& config, NameScheme scheme) {
   std::string problems;
   for (const SchemeProblem& problem : scheme_problems(scheme, config)) problems += fmt::format("\n  {}", problem.what);
   if (!problems.empty()) throw InputError(fmt::format("{} cannot hold this model:{}", to_string(scheme), problems));

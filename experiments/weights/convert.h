@@ -32,11 +32,11 @@ struct ImportOptions {
 /// converted. InputError with every tensor of a wrong shape or type, or that the scheme refuses by name, with the names
 /// that are missing or left over and not allowed to be, and for a network that means other maths than these names.
 /// `report` is complete also where missing or left-over names are the error.
-void import_weights(const Tensors& file, NameScheme scheme, const ViTConfig& config, const ImportOptions& options,
+void import_weights(const Tensors& file, NameScheme scheme, const ModelConfig& config, const ImportOptions& options,
                     ParameterSet& into, ConversionReport& report);
 
 /// All tensors of the network under a scheme's names. InputError with everything about the network that the other
 /// program lacks, by site.
-Tensors export_weights(const ParameterSet& weights, const ViTConfig& config, NameScheme scheme);
+Tensors export_weights(const ParameterSet& weights, const ModelConfig& config, NameScheme scheme);
 
 }  // namespace normlab

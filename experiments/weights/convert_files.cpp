@@ -24,15 +24,18 @@ bool is_npz(const std::filesystem::path& path) {
 }
 
 /// Without what evaluation does not see, so that a network compares equal however it is or was trained.
-ViTConfig in_evaluation(ViTConfig c) {
-  const ViTConfig defaults;
-  c.dropout = c.attention_dropout = c.drop_path = 0.0;
-  c.init = defaults.init;
-  c.head_bias_init = 0.0;
-  c.placement.init_gain = {};
-  c.placement.layer_scale = {.kind = c.placement.layer_scale.kind};
-  visit_sites(c.placement, [](std::string_view, NormSpec& spec) { spec = {.kind = spec.kind, .eps = spec.eps}; });
-  return c;
+ModelConfig in_evaluation(ModelConfig config) {
+  if (auto* vit = std::get_if<ViTConfig>(&config)) vit->init = ViTConfig{}.init;
+  std::visit(
+      [](auto& c) {
+        c.dropout = c.attention_dropout = c.drop_path = 0.0;
+        c.head_bias_init = 0.0;
+        c.placement.init_gain = {};
+        c.placement.layer_scale = {.kind = c.placement.layer_scale.kind};
+        visit_sites(c.placement, [](std::string_view, NormSpec& spec) { spec = {.kind = spec.kind, .eps = spec.eps}; });
+      },
+      config);
+  return config;
 }
 
 }  // namespace
@@ -67,7 +70,7 @@ NameScheme stated_names(const WeightFile& file, std::optional<NameScheme> given)
   return scheme;
 }
 
-ViTConfig read_model_option(const std::string& text_or_path) {
+ModelConfig read_model_option(const std::string& text_or_path) {
   const bool is_text = text_or_path.find_first_not_of(" \t\n") != std::string::npos &&
                        text_or_path[text_or_path.find_first_not_of(" \t\n")] == '{';
   const std::string text = is_text ? text_or_path : read_file(text_or_path);
@@ -75,7 +78,7 @@ ViTConfig read_model_option(const std::string& text_or_path) {
   Problems problems;
   const JsonNode root = parse_json(text, sources.add(is_text ? "--model" : text_or_path), problems);
   PlacementRows rows;
-  const ViTConfig model = read_model(root, rows, problems);
+  const ModelConfig model = read_model(root, rows, problems);
   for (const char* key : {"image_size", "num_classes"})
     if (root.is_object() && root.find(key) == nullptr)
       problems.add(root.at, "", fmt::format("give {}: no data set says it here", key));
@@ -83,18 +86,18 @@ ViTConfig read_model_option(const std::string& text_or_path) {
   return model;
 }
 
-ViTConfig stated_model(const WeightFile& file, const std::optional<std::string>& given, bool resizes_positions) {
+ModelConfig stated_model(const WeightFile& file, const std::optional<std::string>& given, bool resizes_positions) {
   const std::string& source = file.tensors.source();
   const auto said = file.metadata.find(kModelKey);
   if (said == file.metadata.end()) {
     if (!given) throw InputError(fmt::format("{}: the file does not say which network it is; give --model", source));
     return read_model_option(*given);
   }
-  const ViTConfig stored = model_from_json(said->second, fmt::format("{} ({})", source, kModelKey));
+  const ModelConfig stored = model_from_json(said->second, fmt::format("{} ({})", source, kModelKey));
   if (!given) return stored;
-  const ViTConfig wanted = read_model_option(*given);
-  ViTConfig a = in_evaluation(stored), b = in_evaluation(wanted);
-  if (resizes_positions) a.image_size = b.image_size;
+  const ModelConfig wanted = read_model_option(*given);
+  ModelConfig a = in_evaluation(stored), b = in_evaluation(wanted);
+  if (resizes_positions) std::visit([&](auto& c) { c.image_size = image_size(b); }, a);
   if (!(a == b))
     throw InputError(fmt::format("{}: holds another network than --model says:\n  file    {}\n  --model {}", source,
                                  canonical_model_json(stored), canonical_model_json(wanted)));
@@ -102,7 +105,7 @@ ViTConfig stated_model(const WeightFile& file, const std::optional<std::string>&
 }
 
 void write_weight_file(const std::filesystem::path& path, const Tensors& tensors, NameScheme scheme,
-                       const ViTConfig& config, const std::string& positions) {
+                       const ModelConfig& config, const std::string& positions) {
   require_container(path, scheme);
   if (stored_as_npz(scheme)) return write_npz(path, tensors);
   std::map<std::string, std::string> metadata{{kModelKey, canonical_model_json(config)},

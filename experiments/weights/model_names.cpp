@@ -50,6 +50,25 @@ constexpr NameRow kTimmViT[] = {
     {"head_dist", "head_dist"},
 };
 
+/// timm's swin_transformer.py; the official files count the merging layers one lower.
+constexpr NameRow kTimmSwin[] = {
+    {"patch_embed", "patch_embed.proj", Row::patches},
+    {"stem.patch_out", "patch_embed.norm"},
+    {"stages.{}.merge", "layers.{}.downsample.norm"},
+    {"stages.{}.reduction", "layers.{}.downsample.reduction"},
+    {"stages.{}.blocks.{}.attn.pre", "layers.{}.blocks.{}.norm1"},
+    {"stages.{}.blocks.{}.attn.q", "layers.{}.blocks.{}.attn.qkv", Row::q},
+    {"stages.{}.blocks.{}.attn.k", "layers.{}.blocks.{}.attn.qkv", Row::k},
+    {"stages.{}.blocks.{}.attn.v", "layers.{}.blocks.{}.attn.qkv", Row::v},
+    {"stages.{}.blocks.{}.attn.bias_table", "layers.{}.blocks.{}.attn.relative_position_bias_table", Row::tensor},
+    {"stages.{}.blocks.{}.attn.proj", "layers.{}.blocks.{}.attn.proj"},
+    {"stages.{}.blocks.{}.mlp.pre", "layers.{}.blocks.{}.norm2"},
+    {"stages.{}.blocks.{}.mlp.fc1", "layers.{}.blocks.{}.mlp.fc1"},
+    {"stages.{}.blocks.{}.mlp.fc2", "layers.{}.blocks.{}.mlp.fc2"},
+    {"final", "norm"},
+    {"head", "head.fc"},
+};
+
 /// Big Vision's models/vit.py.
 constexpr NameRow kBigVision[] = {
     {"patch_embed", "embedding", Row::patches},
@@ -114,6 +133,8 @@ constexpr std::string_view kMapHead = "attention pooling (Big Vision's MAP head)
 constexpr SpecialName kTimmSpecial[] = {
     {"blocks.{}.gamma_1", Use::take, "blocks.{}.ls1.gamma"},  // DeiT-III's own files
     {"blocks.{}.gamma_2", Use::take, "blocks.{}.ls2.gamma"},
+    {"*.relative_position_index", Use::skip, "follows from the window"},
+    {"*.attn_mask", Use::skip, "follows from the window"},
     {"*.num_batches_tracked", Use::skip, "a count that evaluation does not use"},
     {"reg_token", Use::refuse, "register tokens, which no model here has"},
     {"attn_pool.*", Use::refuse, "attention pooling, which no model here has"},
@@ -128,7 +149,7 @@ constexpr std::string_view kFlaxPrefixes[] = {"", "opt/target/", "params/", "par
 struct SchemeTable {
   std::string_view word, program;
   bool npz = false;
-  std::span<const NameRow> rows;
+  std::span<const NameRow> vit, swin;
   std::span<const Suffix> suffixes;
   std::span<const SpecialName> special;
   std::span<const std::string_view> prefixes = kNoPrefix;
@@ -136,15 +157,18 @@ struct SchemeTable {
 };
 /// In the order of NameScheme.
 constexpr std::array<SchemeTable, 4> kSchemes{{
-    {"normlab", "normlab", false, {}, {}, kNormlabSpecial},
-    {"timm", "timm", false, kTimmViT, kTorchSuffixes, kTimmSpecial},
-    {"big_vision", "Big Vision", true, kBigVision, kFlaxSuffixes, kFlaxSpecial, kFlaxPrefixes, "embedding/kernel"},
-    {"augreg", "AugReg", true, kAugReg, kFlaxSuffixes, kFlaxSpecial, kFlaxPrefixes, "embedding/kernel"},
+    {"normlab", "normlab", false, {}, {}, {}, kNormlabSpecial},
+    {"timm", "timm", false, kTimmViT, kTimmSwin, kTorchSuffixes, kTimmSpecial},
+    {"big_vision", "Big Vision", true, kBigVision, {}, kFlaxSuffixes, kFlaxSpecial, kFlaxPrefixes, "embedding/kernel"},
+    {"augreg", "AugReg", true, kAugReg, {}, kFlaxSuffixes, kFlaxSpecial, kFlaxPrefixes, "embedding/kernel"},
 }};
 constexpr std::string_view kScannedBlocks = "Transformer/encoderblock/", kOneBlock = "Transformer/encoderblock_";
 
 const SchemeTable& table_of(NameScheme scheme) { return kSchemes[static_cast<std::size_t>(scheme)]; }
 bool is_flax(NameScheme scheme) { return stored_as_npz(scheme); }
+std::span<const NameRow> rows_of(const SchemeTable& table, const ModelConfig& config) {
+  return kind_of(config) == ModelKind::vit ? table.vit : table.swin;
+}
 
 // --- Reading the tables.
 
@@ -194,8 +218,18 @@ std::vector<std::uint64_t> dims_of(const Shape& shape) {
   return dims;
 }
 
+/// What shapes of theirs need besides ours.
+struct Sizes {
+  std::int64_t patch_size, channels, num_heads;
+};
+Sizes sizes_of(const ModelConfig& config) {
+  if (const auto* vit = std::get_if<ViTConfig>(&config)) return {vit->patch_size, vit->channels, vit->num_heads};
+  const auto& swin = std::get<SwinConfig>(config);
+  return {swin.patch_size, swin.channels, 1};  // no scheme splits the heads of a Swin
+}
+
 /// Everything about a layer's tensor but its name.
-void set_layout(TensorLink& link, Row row, bool transposed, const Shape& shape, const ViTConfig& c, bool flax) {
+void set_layout(TensorLink& link, Row row, bool transposed, const Shape& shape, const Sizes& c, bool flax) {
   const auto dim = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
   const bool matrix = shape.rank() == 2;
   const std::uint64_t rows = dim(link.rows), columns = dim(link.columns), heads = dim(c.num_heads);
@@ -236,11 +270,11 @@ void set_layout(TensorLink& link, Row row, bool transposed, const Shape& shape, 
   }
 }
 
-void find_theirs(TensorLink& link, const SchemeTable& table, const Shape& shape, const ViTConfig& config) {
+void find_theirs(TensorLink& link, const SchemeTable& table, const Shape& shape, const ModelConfig& config) {
   const std::size_t dot = link.ours.rfind('.');
   const std::string_view name = link.ours;
   const std::string_view layer = name.substr(0, dot), suffix = dot == name.npos ? "" : name.substr(dot + 1);
-  for (const NameRow& row : table.rows) {
+  for (const NameRow& row : rows_of(table, config)) {
     const auto numbers = match(row.ours, row.row == Row::tensor ? name : layer);
     if (!numbers) continue;
     if (row.row == Row::tensor) {
@@ -250,7 +284,7 @@ void find_theirs(TensorLink& link, const SchemeTable& table, const Shape& shape,
     for (const Suffix& word : table.suffixes) {
       if (word.ours != suffix) continue;
       link.theirs = fill(row.theirs, *numbers) + (table.npz ? "/" : ".") + std::string(word.theirs);
-      set_layout(link, row.row, word.transposed, shape, config, table.npz);
+      set_layout(link, row.row, word.transposed, shape, sizes_of(config), table.npz);
     }
     return;
   }
@@ -270,9 +304,9 @@ void for_each_value(const TensorLink& link, See&& see) {
     }
 }
 
-bool has_row(const SchemeTable& table, std::string_view site) {
+bool has_row(std::span<const NameRow> rows, std::string_view site) {
   const std::string end = "." + std::string(site);
-  return std::any_of(table.rows.begin(), table.rows.end(),
+  return std::any_of(rows.begin(), rows.end(),
                      [&](const NameRow& row) { return row.ours == site || row.ours.ends_with(end); });
 }
 
@@ -300,7 +334,7 @@ void TensorLink::to_theirs(const float* ours_values, float* theirs_values) const
   for_each_value(*this, [&](std::int64_t here, std::int64_t there) { theirs_values[there] = ours_values[here]; });
 }
 
-std::vector<TensorLink> link_tensors(NameScheme scheme, const ViTConfig& config, const ParameterSet& set) {
+std::vector<TensorLink> link_tensors(NameScheme scheme, const ModelConfig& config, const ParameterSet& set) {
   std::vector<TensorLink> links;
   const auto add = [&](const std::vector<ParameterInfo>& infos, bool buffers) {
     for (std::size_t i = 0; i < infos.size(); ++i) {
@@ -323,17 +357,22 @@ std::vector<TensorLink> link_tensors(NameScheme scheme, const ViTConfig& config,
   return links;
 }
 
-std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ViTConfig& c) {
+std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig& config) {
   std::vector<SchemeProblem> problems;
   if (scheme == NameScheme::normlab) return problems;
   using Kind = SchemeProblem::Kind;
   const SchemeTable& table = table_of(scheme);
-  const Placement& placement = c.placement;
+  const std::span<const NameRow> rows = rows_of(table, config);
+  const Placement& placement = placement_of(config);
   const auto report = [&](Kind kind, const auto&... parts) { problems.push_back({kind, concat(parts...)}); };
+  if (rows.empty()) {
+    report(Kind::maths, "kind: is swin, which ", table.program, " has not");
+    return problems;
+  }
 
   visit_sites(placement, [&](std::string_view site, const NormSpec& spec) {
     if (spec.kind == NormKind::none) return;
-    if (!has_row(table, site))
+    if (!has_row(rows, site))
       report(Kind::place, site, ": ", table.program, " has no norm there (it is ", to_string(spec.kind), ")");
     else if (is_flax(scheme) && spec.kind != NormKind::layer_norm)
       report(Kind::maths, site, ": is ", to_string(spec.kind), ", ", table.program, "'s is layer_norm");
@@ -342,48 +381,54 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ViTConfig& c
     else if (is_flax(scheme) && spec.eps != default_eps(NormKind::layer_norm))
       report(Kind::setting, site, ": eps is ", spec.eps, ", ", table.program, "'s is 1e-06");
   });
-  const auto lacks = [&](bool there, std::string_view what) {
-    if (there) report(Kind::place, what, ": ", table.program, " has none");
+  const auto lacks = [&](bool there, std::string_view row, std::string_view what) {
+    if (there && !has_row(rows, row)) report(Kind::place, what, ": ", table.program, " has none");
   };
-  lacks(placement.head_scale != HeadScale::none, "head_scale");
-  lacks(placement.residual_scale, "residual_scale");
-  if (!has_row(table, "layer_scale"))
-    lacks(placement.layer_scale.kind != LayerScaleKind::none, "layer_scale");
-  else if (placement.layer_scale.kind == LayerScaleKind::scalar)
+  lacks(placement.head_scale != HeadScale::none, "head_scale", "head_scale");
+  lacks(placement.residual_scale, "residual_scale", "residual_scale");
+  lacks(placement.layer_scale.kind != LayerScaleKind::none, "layer_scale", "layer_scale");
+  if (placement.layer_scale.kind == LayerScaleKind::scalar && has_row(rows, "layer_scale"))
     report(Kind::maths, "layer_scale: is one scalar a branch, ", table.program, "'s is a gain a channel");
-  if (!has_row(table, "rep")) lacks(c.rep_size > 0, "rep_size");
-  const bool bypassed = placement.stem.posembed_out.kind != NormKind::none && c.pool == Pool::token &&
+  const auto* vit = std::get_if<ViTConfig>(&config);
+  if (vit == nullptr) return problems;
+
+  lacks(vit->rep_size > 0, "rep", "rep_size");
+  lacks(vit->distill_token, "dist_token", "distill_token");
+  const bool bypassed = placement.stem.posembed_out.kind != NormKind::none && vit->pool == Pool::token &&
                         !placement.stem.posembed_out_includes_class;
-  if (bypassed && has_row(table, "stem.posembed_out"))
+  if (bypassed && has_row(rows, "stem.posembed_out"))
     report(Kind::maths, "stem.posembed_out: the class token passes it by, in ", table.program, " it does not");
   if (!is_flax(scheme)) return problems;
-  if (!c.qkv_bias) report(Kind::maths, "qkv_bias: is false, in ", table.program, " there is always one");
-  if (c.gelu != Gelu::tanh)
+  if (!vit->qkv_bias) report(Kind::maths, "qkv_bias: is false, in ", table.program, " there is always one");
+  if (vit->gelu != Gelu::tanh)
     report(Kind::setting, "gelu: is erf, ", table.program, "'s is tanh; say \"gelu\": \"tanh\" where it was meant");
-  if (scheme == NameScheme::augreg && c.pos_embed != PosEmbed::learned)
+  if (scheme == NameScheme::augreg && vit->pos_embed != PosEmbed::learned)
     report(Kind::maths, "pos_embed: is sincos2d, AugReg's is learned");
-  if (scheme == NameScheme::augreg && c.pool == Pool::token && !c.class_position())
+  if (scheme == NameScheme::augreg && vit->pool == Pool::token && !vit->class_position())
     report(Kind::maths, "pos_embed_class: is false, in AugReg the class token has a position");
   return problems;
 }
 
-std::vector<std::string> scheme_advice(NameScheme scheme, const ViTConfig& c) {
+std::vector<std::string> scheme_advice(NameScheme scheme, const ModelConfig& config) {
   std::vector<std::string> advice;
   const auto say = [&](const auto&... parts) { advice.push_back(concat(parts...)); };
+  const auto* vit = std::get_if<ViTConfig>(&config);
   if (scheme == NameScheme::timm) {
-    visit_sites(c.placement, [&](std::string_view site, const NormSpec& spec) {
-      if (normalizes_with_eps(spec.kind) && spec.eps != default_eps(NormKind::layer_norm))
+    const double timms_eps = vit != nullptr ? 1e-6 : 1e-5;
+    visit_sites(placement_of(config), [&](std::string_view site, const NormSpec& spec) {
+      if (normalizes_with_eps(spec.kind) && spec.eps != timms_eps)
         say(site, " has eps ", spec.eps, ": give timm a norm_layer with it");
       if (spec.kind != NormKind::none && spec.kind != NormKind::layer_norm)
         say(site, " is ", to_string(spec.kind), ": timm's network needs such a module there");
     });
-    if (c.gelu == Gelu::tanh) say("gelu is tanh: timm needs act_layer=\"gelu_tanh\"");
-    if (c.pool == Pool::token && !c.class_position())
+    if (std::visit([](const auto& c) { return c.gelu; }, config) == Gelu::tanh)
+      say("gelu is tanh: timm needs act_layer=\"gelu_tanh\"");
+    if (vit != nullptr && vit->pool == Pool::token && !vit->class_position())
       say("the class token has no position: timm needs no_embed_class=True");
-    if (c.placement.stem.posembed_out.kind != NormKind::none)
+    if (placement_of(config).stem.posembed_out.kind != NormKind::none)
       say("there is a norm after the positions: timm's pre_norm=True leaves out patch_embed.proj.bias, which is here");
   }
-  if (scheme == NameScheme::big_vision && c.class_position())
+  if (scheme == NameScheme::big_vision && vit != nullptr && vit->class_position())
     say("pos_embedding has a row for the class token, as older files: Big Vision adds it to cls when it loads them");
   return advice;
 }

@@ -8,13 +8,14 @@
 #include <string_view>
 #include <vector>
 
+#include "nn/model.h"
 #include "nn/parameters.h"
-#include "nn/vit_config.h"
 
 namespace normlab {
 
-/// Whose names a file has. normlab: our own, which checkpoints of a training have too. timm: timm's state dict (DeiT,
-/// DeiT-III too). big_vision, augreg: the two spellings of the npz files of Big Vision and of "How to train your ViT?".
+/// Whose names a file has. normlab: our own, which checkpoints of a training have too. timm: timm's state dict (ViT,
+/// DeiT, DeiT-III, Swin). big_vision, augreg: the two spellings of the npz files of Big Vision and of "How to train
+/// your ViT?".
 enum class NameScheme : std::uint8_t { normlab, timm, big_vision, augreg };
 std::string_view to_string(NameScheme scheme);
 /// Nothing for a word that is none of theirs.
@@ -44,7 +45,7 @@ struct TensorLink {
 };
 
 /// One for each parameter, then each buffer of `set`, which `config` declared.
-std::vector<TensorLink> link_tensors(NameScheme scheme, const ViTConfig& config, const ParameterSet& set);
+std::vector<TensorLink> link_tensors(NameScheme scheme, const ModelConfig& config, const ParameterSet& set);
 
 /// Why this network is not what the other program computes under these names.
 struct SchemeProblem {
@@ -56,10 +57,10 @@ struct SchemeProblem {
   Kind kind;
   std::string what;  // begins with the site or key
 };
-std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ViTConfig& config);
+std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig& config);
 
 /// What somebody who builds the network in the other program has to set there by hand; one sentence each.
-std::vector<std::string> scheme_advice(NameScheme scheme, const ViTConfig& config);
+std::vector<std::string> scheme_advice(NameScheme scheme, const ModelConfig& config);
 
 /// What to do with a tensor of a file, by its name.
 struct SourceName {

@@ -58,6 +58,7 @@ std::vector<OpCase> op_cases(Arena& arena) {
   const Tensor labels = labels_of(arena, {2, 0, 4});
   const Tensor soft = probabilities(arena, 3, 5);
   const Tensor keep_weights = keep_of(arena, {2, 3, 5, 5}, 0.3);
+  const Tensor keep_windows = keep_of(arena, {8, 2, 9, 9}, 0.3);
   const Tensor keep_values = keep_of(arena, {2, 5, 3}, 0.4), keep_images = keep_of(arena, {4}, 0.5);
   return {
       {"linear", {{2, 3, 5}, {4, 5}, {4}}, [](Tape&, const Vars& v) { return linear(v[0], v[1], v[2]); }},
@@ -117,6 +118,41 @@ std::vector<OpCase> op_cases(Arena& arena) {
       {"attention with dropped weights",
        {{2, 5, 6}, {2, 5, 6}, {2, 5, 6}},
        [=](Tape&, const Vars& v) { return attention(v[0], v[1], v[2], 3, keep_weights, 0.3); }},
+      {"cut_windows",
+       {{2, 24, 3}},
+       [](Tape&, const Vars& v) {
+         return cut_windows(v[0], {4, 6, 2, 1});
+       }},
+      {"cut_windows with padding, used twice",
+       {{2, 20, 3}},
+       [](Tape&, const Vars& v) {
+         return add(tanh(cut_windows(v[0], {4, 5, 3, 1})), cut_windows(v[0], {4, 5, 3, 0}));
+       }},
+      {"join_windows, padding left out",
+       {{8, 9, 3}},
+       [](Tape&, const Vars& v) {
+         const Windows windows{4, 5, 3, 1};
+         return add(join_windows(v[0], windows), tanh(join_windows(v[0], {4, 5, 3, 0})));
+       }},
+      {"merge_patches of odd sides",
+       {{2, 15, 2}},
+       [](Tape&, const Vars& v) { return add(merge_patches(v[0], 3, 5), tanh(merge_patches(v[0], 3, 5))); }},
+      {"window_attention",
+       {{12, 4, 6}, {12, 4, 6}, {12, 4, 6}, {9, 3}},
+       [](Tape&, const Vars& v) {
+         return window_attention(v[0], v[1], v[2], v[3], 3, {4, 6, 2, 0});
+       }},
+      {"window_attention of qkv, one window",
+       {{2, 9, 12}, {25, 2}},
+       [](Tape&, const Vars& v) {
+         return window_attention(v[0], v[1], 2, {3, 3, 3, 0});
+       }},
+      {"window_attention of qkv, shifted, padded, dropped, table used twice",
+       {{8, 9, 12}, {25, 2}},
+       [=](Tape&, const Vars& v) {
+         return add(window_attention(v[0], v[1], 2, {4, 5, 3, 1}, keep_windows, 0.3),
+                    window_attention(v[0], v[1], 2, {4, 5, 3, 0}));
+       }},
       {"softmax_cross_entropy",
        {{3, 5}},
        [=](Tape&, const Vars& v) {

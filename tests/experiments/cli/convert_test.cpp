@@ -107,7 +107,7 @@ TEST_CASE("eval: wrong images, labels and preprocessing are refused") {
   const NetworkFile& vit = kNetworkFiles[0];
   const auto ours = folder / "ours.safetensors";
   const ViTConfig model = network_model(vit);
-  const Network network(model);
+  const Weights network(model);
   write_weight_file(ours, export_weights(network.weights, model, NameScheme::normlab), NameScheme::normlab, model);
   save_images(folder / "images.npy");
   const std::string eval = "eval --weights " + quoted(ours) + " --data ", images = quoted(folder / "images.npy"),
@@ -149,7 +149,7 @@ TEST_CASE("convert: batch norms are merged, and the logits stay") {
   ViTConfig model = network_model(kNetworkFiles[0]);
   model.placement = find_placement("bn_extra")->placement;
   model.placement.mlp.post = norm_of(NormKind::batch_norm);
-  Network network(model);
+  Weights network(model);
   std::size_t n = 0;
   for (std::size_t i = 0; i < network.weights.buffers().size(); ++i)
     for (std::int64_t c = 0; c < network.weights.buffer(int(i)).size(); ++c)

@@ -67,7 +67,7 @@ TEST_CASE("convert_files: a model's JSON as text or file, with its sizes") {
 TEST_CASE("convert_files: what is written says what it is") {
   const TemporaryFolder folder;
   const ViTConfig model = network_model(kNetworkFiles[0]);
-  const Network network(model);
+  const Weights network(model);
   for (const NameScheme scheme : {NameScheme::normlab, NameScheme::timm}) {
     const auto path = folder / "w.safetensors";
     write_weight_file(path, export_weights(network.weights, model, scheme), scheme, model);

@@ -29,7 +29,7 @@ HostTensor zeros(const std::string& name, const std::vector<std::uint64_t>& shap
 /// What an import says; "" where it takes everything.
 std::string refusal(const Tensors& file, NameScheme scheme, const ViTConfig& config,
                     const ImportOptions& options = {}) {
-  Network network(config);
+  Weights network(config);
   ConversionReport report;
   try {
     import_weights(file, scheme, config, options, network.weights, report);
@@ -55,7 +55,7 @@ TEST_CASE("convert: networks of timm, Big Vision and AugReg give their logits") 
   for (const NetworkFile& file : kNetworkFiles) {
     CAPTURE(file.name);
     const ViTConfig config = network_model(file);
-    Network network(config);
+    Weights network(config);
     ConversionReport report;
     import_weights(read_weight_file(network_path(file)).tensors, file.scheme, config, {}, network.weights, report);
     CHECK(report.missing.empty());
@@ -74,7 +74,7 @@ TEST_CASE("convert: every file comes back as it was") {
     CAPTURE(file.name);
     const ViTConfig config = network_model(file);
     const Tensors source = read_weight_file(network_path(file)).tensors;
-    Network network(config);
+    Weights network(config);
     ConversionReport report;
     import_weights(source, file.scheme, config, {}, network.weights, report);
     CHECK(report.matched == source.size());
@@ -107,7 +107,7 @@ TEST_CASE("convert: every placement goes out and comes back, or is refused by it
         config.pos_embed_class = pool == Pool::token;
         config.gelu = Gelu::tanh;
         config.placement = row.placement;
-        Network network(config);
+        Weights network(config);
         fill_with_counts(network.weights);
         const std::vector<SchemeProblem> problems = scheme_problems(scheme, config);
         if (!problems.empty()) {
@@ -117,7 +117,7 @@ TEST_CASE("convert: every placement goes out and comes back, or is refused by it
         }
         ++held;
         const Tensors out = export_weights(network.weights, config, scheme);
-        Network back(config, 7);
+        Weights back(config, 7);
         ConversionReport report;
         import_weights(out, scheme, config, {}, back.weights, report);
         CHECK(all_values(back.weights) == all_values(network.weights));
@@ -129,7 +129,7 @@ TEST_CASE("convert: names that are missing or left over are an error with all of
   const auto [config, file] = load(0);
   const Tensors lacking = changed(file, "blocks.1.attn.qkv.bias", std::nullopt);
   CHECK(has(refusal(lacking, NameScheme::timm, config), "1 tensors are missing"));
-  Network network(config);
+  Weights network(config);
   ConversionReport report;
   import_weights(lacking, NameScheme::timm, config, {.allow_missing = true}, network.weights, report);
   CHECK(report.missing == std::vector<std::string>{"blocks.1.attn.qkv.bias"});  // once, not for q, k and v
@@ -168,7 +168,7 @@ TEST_CASE("convert: halves are widened") {
   const auto [config, file] = load(0);
   std::vector<bf16> halves;
   for (const float value : file.get("norm.weight").floats()) halves.push_back(bf16(value));
-  Network network(config);
+  Weights network(config);
   ConversionReport report;
   import_weights(changed(file, "norm.weight", host_tensor<bf16>("norm.weight", {8}, halves)), NameScheme::timm, config,
                  {}, network.weights, report);
@@ -191,7 +191,7 @@ TEST_CASE("convert: DeiT-III's own names of LayerScale, unless both are there") 
   const auto [config, file] = load(1);
   HostTensor gain = file.get("blocks.0.ls1.gamma");
   gain.name = "blocks.0.gamma_1";
-  Network network(config);
+  Weights network(config);
   ConversionReport report;
   import_weights(changed(file, "blocks.0.ls1.gamma", gain), NameScheme::timm, config, {}, network.weights, report);
   const Tensor ours = network.weights.value(network.weights.find("blocks.0.attn.layer_scale"));
@@ -202,7 +202,7 @@ TEST_CASE("convert: DeiT-III's own names of LayerScale, unless both are there") 
 TEST_CASE("convert: files of Flax under each prefix, in one row of blocks, with a class token's position") {
   const auto [config, file] = load(3);
   const auto logits = [config = config](const Tensors& tensors) {
-    Network network(config);
+    Weights network(config);
     ConversionReport report;
     import_weights(tensors, NameScheme::big_vision, config, {}, network.weights, report);
     return all_values(network.weights);
@@ -262,7 +262,7 @@ TEST_CASE("convert: fixed positions are a tensor in timm, which must be theirs")
   auto [config, file] = load(0);
   config.pos_embed = PosEmbed::sincos2d;
   config.pos_embed_class = false;
-  Network network(config);
+  Weights network(config);
   fill_with_counts(network.weights);
   const Tensors out = export_weights(network.weights, config, NameScheme::timm);
   CHECK(out.get("pos_embed").shape == std::vector<std::uint64_t>{1, 6, 8});
@@ -273,7 +273,7 @@ TEST_CASE("convert: fixed positions are a tensor in timm, which must be theirs")
 
 TEST_CASE("convert: a training's checkpoint is read without its optimiser") {
   const auto [config, file] = load(0);
-  Network network(config);
+  Weights network(config);
   Tensors ours = export_weights(network.weights, config, NameScheme::normlab);
   ours.add(zeros("optimizer.m/head.bias", {5}));
   ConversionReport report;

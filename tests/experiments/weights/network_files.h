@@ -8,7 +8,7 @@
 #include "experiments/weights/convert.h"
 #include "experiments/weights/convert_files.h"
 #include "nn/engine.h"
-#include "nn/init.h"
+#include "nn/model.h"
 
 namespace normlab {
 
@@ -28,13 +28,15 @@ inline std::filesystem::path network_path(const NetworkFile& file) {
 }
 inline SafetensorsFile expected_file() { return SafetensorsFile::read(network_folder() / "expected.safetensors"); }
 inline std::string network_json(const NetworkFile& file) { return expected_file().metadata().at(file.name); }
-inline ViTConfig network_model(const NetworkFile& file) { return read_model_option(network_json(file)); }
+inline ViTConfig network_model(const NetworkFile& file) {
+  return std::get<ViTConfig>(read_model_option(network_json(file)));
+}
 
 /// A network apart from any engine.
-struct Network {
+struct Weights {
   ParameterSet weights;
-  explicit Network(const ViTConfig& config, std::uint64_t seed = 0) {
-    const ViT vit(weights, config);
+  explicit Weights(const ModelConfig& config, std::uint64_t seed = 0) {
+    make_network(weights, config);
     weights.allocate(DType::f32, 0);
     initialise(weights, config, seed);
   }
