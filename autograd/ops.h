@@ -95,6 +95,8 @@ Var sigmoid_cross_entropy(const Var& logits, const Targets& targets);
 
 /// [B, H, W, C] to [B, (H / ph)(W / pw), ph pw C], a patch flattened row, column, channel.
 Var patchify(const Var& images, std::int64_t patch_height, std::int64_t patch_width);
+/// x [B, H, W, C] to [B, height, width, C], axis by axis; `how` is told apart in core/resample.h.
+Var resample(const Var& x, std::int64_t height, std::int64_t width, Resampling how);
 /// x [B, N, D] + position [1, N, D].
 Var add_positions(const Var& x, const Var& position);
 /// [B, N, D] to [B, D].

@@ -11,6 +11,7 @@
 
 #include "core/collective.h"
 #include "core/random.h"
+#include "core/resample.h"
 #include "core/step_state.h"
 #include "core/tensor.h"
 
@@ -69,6 +70,10 @@ struct GridDims {
 };
 struct PatchDims {
   std::int64_t batch, height, width, channels, patch_height, patch_width;
+};
+struct ResampleDims {
+  std::int64_t batch, height, width, channels, out_height, out_width;
+  Resampling how;
 };
 struct TokenDims {
   std::int64_t batch, tokens, cols;
@@ -188,6 +193,9 @@ class Backend {
   // images [B, H, W, C] -> [B, (H/p)(W/p), p p C], a patch flattened row, column, channel.
   virtual void patchify(PatchDims, Tensor images, Tensor y) = 0;
   virtual void patchify_backward(PatchDims, Tensor dy, Gradient dimages) = 0;
+  // x [B, H, W, C] to y [B, out_height, out_width, C], each axis by the weights of core/resample.h.
+  virtual void resample(ResampleDims, Tensor x, Tensor y) = 0;
+  virtual void resample_backward(ResampleDims, Tensor dy, Gradient dx) = 0;
   // y [B, N, C] = x + position [N, C].
   virtual void add_positions(TokenDims, Tensor x, Tensor position, Tensor y) = 0;
   virtual void add_positions_backward(TokenDims, Tensor dy, Gradient dx, Gradient dposition) = 0;

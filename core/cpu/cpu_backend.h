@@ -64,6 +64,8 @@ class CpuBackend final : public Backend {
                                       Gradient dlogits) override;
   void patchify(PatchDims, Tensor images, Tensor y) override;
   void patchify_backward(PatchDims, Tensor dy, Gradient dimages) override;
+  void resample(ResampleDims, Tensor x, Tensor y) override;
+  void resample_backward(ResampleDims, Tensor dy, Gradient dx) override;
   void add_positions(TokenDims, Tensor x, Tensor position, Tensor y) override;
   void add_positions_backward(TokenDims, Tensor dy, Gradient dx, Gradient dposition) override;
   void mean_tokens(TokenDims, Tensor x, Tensor y) override;

@@ -196,7 +196,7 @@ HostTensor parse_npy(std::string name, const std::string& where, std::span<const
     fail("byte 0: this is no .npy array: it does not begin with the magic \\x93NUMPY");
   const std::size_t begin = kMagic.size() + kVersionBytes;
   if (text.size() < begin) fail("byte ", text.size(), ": the file ends before its version");
-  const int major = text[kMagic.size()], minor = text[kMagic.size() + 1];
+  const int major = std::to_integer<int>(bytes[kMagic.size()]), minor = std::to_integer<int>(bytes[begin - 1]);
   if (major < 1 || major > 3 || minor != 0)
     fail("byte ", kMagic.size(), ": version ", major, '.', minor, " of the format is not read, only 1.0, 2.0 and 3.0");
 

@@ -41,6 +41,7 @@ Tensors collect(const std::string& file, const Read& read) {
     tensors.add(parse_npy(member.name.substr(0, member.name.size() - kEnding.size()), where,
                           std::as_bytes(std::span(*content)), content));
   });
+  if (tensors.size() == 0) throw InputError(concat(file, ": holds no arrays"));
   return tensors;
 }
 
@@ -55,6 +56,7 @@ Tensors parse_npz(std::span<const std::byte> bytes, const std::string& file) {
 }
 
 std::string write_npz_bytes(const std::vector<TensorView>& tensors) {
+  if (tensors.empty()) throw InputError("an .npz without arrays cannot be written: nothing would read it");
   ZipWriter zip;
   std::set<std::string> names;
   for (const TensorView& tensor : tensors) {

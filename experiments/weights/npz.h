@@ -11,8 +11,9 @@ namespace normlab {
 
 /// All arrays of an .npz, stored or deflated, in the order of the file; read_npy says which arrays. InputError with
 /// file, member and byte offset: no zip or one cut short, a wrong checksum, a member that is no .npy, a name twice, a
-/// name with "..", an empty part or a backslash in it, members that unpack to more than 100 times the file (and more
-/// than 256 MiB), which no weights do. EnvironmentError where the file cannot be opened.
+/// name with "..", an empty part or a backslash beside slashes in it, no arrays at all, members that unpack to more
+/// than 100 times the file (and more than 256 MiB), which no weights do. EnvironmentError where the file cannot be
+/// opened.
 Tensors read_npz(const std::filesystem::path& path);
 
 /// The same for bytes at hand; `file` names them in errors.

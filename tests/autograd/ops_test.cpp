@@ -184,6 +184,12 @@ std::vector<OpCase> op_cases(Arena& arena) {
          return sigmoid_cross_entropy(v[0], {{}, soft});
        }},
       {"patchify", {{2, 4, 6, 3}}, [](Tape&, const Vars& v) { return patchify(v[0], 2, 3); }},
+      {"resample, larger and smaller",
+       {{2, 3, 5, 2}},
+       [](Tape&, const Vars& v) { return resample(v[0], 7, 2, Resampling::bicubic_antialias); }},
+      {"resample by corners, used twice",
+       {{1, 4, 3, 3}},
+       [](Tape&, const Vars& v) { return add(v[0], resample(v[0], 4, 3, Resampling::corners)); }},
       {"add_positions", {{3, 4, 5}, {1, 4, 5}}, [](Tape&, const Vars& v) { return add_positions(v[0], v[1]); }},
       {"mean_tokens", {{3, 4, 5}}, [](Tape&, const Vars& v) { return mean_tokens(v[0]); }},
       {"concat_token", {{1, 1, 5}, {3, 4, 5}}, [](Tape&, const Vars& v) { return concat_token(v[0], v[1]); }},
@@ -236,6 +242,11 @@ TEST_CASE("ops: wrong shapes are refused with op, argument and both shapes") {
                        InputError);
   CHECK_THROWS_WITH_AS(patchify(var({1, 6, 6, 3}), 4, 4),
                        "patchify: a patch of 4x4 does not divide images [1, 6, 6, 3]", InputError);
+  CHECK_THROWS_WITH_AS(resample(var({2, 6, 3}), 4, 4, Resampling::bicubic),
+                       "resample: x is [2, 6, 3], expected [batch, height, width, channels], none of them 0",
+                       InputError);
+  CHECK_THROWS_WITH_AS(resample(var({1, 6, 6, 3}), 0, 4, Resampling::bicubic),
+                       "resample: to a grid of 0x4, which has no points", InputError);
   CHECK_THROWS_WITH_AS(scale(var({3, 6}), var({4})), "scale: gain is [4], expected one axis that divides 6",
                        InputError);
   CHECK_THROWS_AS(softmax_cross_entropy(var({3, 6}), {}), InputError);

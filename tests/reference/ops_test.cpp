@@ -1,3 +1,4 @@
+#include "nn/resize_positions.h"
 #include "nn/vit.h"
 #include "tests/reference/graph.h"
 
@@ -33,6 +34,38 @@ Results positions(const Fixture& f) {
   return results;
 }
 
+/// Every way of resizing a table; the gradient of the first. The table goes through the tape and, beside it, through
+/// what loads weights.
+std::vector<Results> resized_positions(const Fixture& f, Graph& g) {
+  const auto grid = [&](const char* key) {
+    const auto sides = f.config().at(key).get<std::vector<std::int64_t>>();
+    return Grid{sides.at(0), sides.at(1)};
+  };
+  const Grid from = grid("from"), to = grid("to");
+  const auto dim = f.config().at("embed_dim").get<std::int64_t>();
+  constexpr std::pair<const char*, Resampling> kWays[] = {{"half_pixel", Resampling::bilinear},
+                                                          {"antialias", Resampling::bilinear_antialias},
+                                                          {"corners", Resampling::corners},
+                                                          {"bicubic", Resampling::bicubic},
+                                                          {"bicubic_antialias", Resampling::bicubic_antialias}};
+  const Var table = reshape(g["pos_embed"], {1, from.height, from.width, dim});
+  const auto resized = [&](Resampling how) {
+    return reshape(resample(table, to.height, to.width, how), {1, to.size(), dim});
+  };
+  Results results = g.finish(resized(kWays[0].second), kWays[0].first), loaded = results;
+  loaded.how = "resize_positions";
+  const float* values = g["pos_embed"].value().data<float>();
+  for (const auto& [name, how] : kWays) {
+    const std::string out = concat("out/", name);
+    if (how != kWays[0].second) results.add(out, resized(how).value());
+    const ResizedPositions done =
+        resize_positions({values, static_cast<std::size_t>(from.size() * dim)}, dim, from, to, 0, how);
+    loaded.tensors.erase(out);
+    loaded.add(out, {1, to.size(), dim}, {done.table.begin(), done.table.end()});
+  }
+  return {results, loaded};
+}
+
 }  // namespace
 
 std::vector<Results> run_op(const Fixture& f) {
@@ -58,6 +91,12 @@ std::vector<Results> run_op(const Fixture& f) {
     const auto patch = c.at("patch_size").get<std::vector<std::int64_t>>();
     return {g.finish(patchify(g["images"], patch.at(0), patch.at(1)))};
   }
+  if (op == "bilinear") {
+    const auto out = c.at("out").get<std::vector<std::int64_t>>();
+    const Resampling how = c.at("align_corners").get<bool>() ? Resampling::corners : Resampling::bilinear;
+    return {g.finish(resample(g["x"], out.at(0), out.at(1), how))};
+  }
+  if (op == "pos_embed_resize") return resized_positions(f, g);
   if (op == "dropout") return {g.finish(dropout(g["x"], g.mask("keep"), rate()))};
   if (op == "drop_path") return {g.finish(add(g["x"], drop_path(g["branch"], g.mask("keep"), rate())))};
   throw InputError(concat(f.name(), ": there is no rule for the operation ", op));

@@ -33,8 +33,6 @@ constexpr Skip kSkips[] = {
     {"initializers/", "a table of distributions and counts: tests/nn/init_test.cpp holds its rules"},
     {"metrics/", "few-shot regression and mIoU do not exist yet; statistics are tested where they are written"},
     {"probes/", "there are no probes yet"},
-    {"ops/bilinear", "there is no resampling yet"},
-    {"ops/pos_embed_resize", "there is no resampling yet"},
     {"ops/pixel_softmax_xent", "there is no segmentation yet"},
     {"optim/big_vision_adam", "Big Vision's Adam does not exist yet"},
     {"optim/clip_optax", "clipping has PyTorch's form only"},

@@ -1,0 +1,41 @@
+// Any bytes, as an .npz and as an .npy: both readers take them or refuse them with an InputError, and what one has
+// taken comes back the same from the writer.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "core/error.h"
+#include "experiments/weights/npy.h"
+#include "experiments/weights/npz.h"
+
+using namespace normlab;
+
+namespace {
+
+void require_same(const HostTensor& a, const HostTensor& b) {
+  if (a.dtype == b.dtype && a.shape == b.shape &&
+      std::equal(a.data.begin(), a.data.end(), b.data.begin(), b.data.end()))
+    return;
+  std::fprintf(stderr, "\"%s\" has changed on its way through the writer\n", a.name.c_str());
+  std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto bytes = std::as_bytes(std::span(data, size));
+  try {
+    const HostTensor tensor = parse_npy("x", "fuzz.npy", bytes, nullptr);
+    const std::string written = write_npy_bytes(tensor);
+    require_same(tensor, parse_npy("x", "again.npy", std::as_bytes(std::span(written)), nullptr));
+  } catch (const InputError&) {
+  }
+  try {
+    const Tensors tensors = parse_npz(bytes, "fuzz.npz");
+    const std::string written = write_npz_bytes(tensors.views());
+    const Tensors again = parse_npz(std::as_bytes(std::span(written)), "again.npz");
+    for (const HostTensor& tensor : tensors) require_same(tensor, again.get(tensor.name));
+  } catch (const InputError&) {
+  }
+  return 0;
+}
