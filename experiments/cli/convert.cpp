@@ -16,10 +16,13 @@ namespace {
 
 struct ConvertCommand {
   std::string in, out, to = "normlab";
-  std::optional<std::string> from, model;
+  std::optional<std::string> from, model, resize_positions;
   bool fuse = false;
   ImportOptions import_options;
 };
+
+constexpr Resampling kResamplings[] = {Resampling::bilinear, Resampling::bilinear_antialias, Resampling::corners,
+                                       Resampling::bicubic, Resampling::bicubic_antialias};
 
 /// A network that only holds its values.
 struct Holder {
@@ -48,13 +51,17 @@ int convert(const ConvertCommand& command) {
   require_container(command.out, to);
   const WeightFile file = read_weight_file(command.in);
   const NameScheme names = stated_names(file, from);
-  auto network = std::make_unique<Holder>(stated_model(file, command.model, false));
+  auto network = std::make_unique<Holder>(stated_model(file, command.model, command.resize_positions.has_value()));
   initialise(network->weights, network->model, 0);  // what --allow-missing leaves
+
+  ImportOptions options = command.import_options;
+  for (const Resampling how : kResamplings)
+    if (command.resize_positions == to_string(how)) options.resize_positions = how;
 
   ConversionReport report;
   const auto print_report = [&] { fmt::print("{} ({}): {}", command.in, to_string(names), report.text()); };
   try {
-    import_weights(file.tensors, names, network->model, command.import_options, network->weights, report);
+    import_weights(file.tensors, names, network->model, options, network->weights, report);
   } catch (const InputError&) {
     print_report();
     throw;
@@ -87,6 +94,13 @@ void add_convert(CLI::App& app, Action& action) {
                    "tensors that IN lacks keep the model's initial values (seed 0)");
   command.add_flag("--allow-left-over", options->import_options.allow_left_over,
                    "tensors that the model lacks are dropped");
+  std::vector<std::string> resamplings;
+  for (const Resampling how : kResamplings) resamplings.emplace_back(to_string(how));
+  command
+      .add_option("--resize-positions", options->resize_positions,
+                  "take positions of another image size to the model's: timm does it by bicubic_antialias (an npz: "
+                  "bilinear), Big Vision by corners")
+      ->check(CLI::IsMember(resamplings));
   command.add_flag("--fuse-bn", options->fuse,
                    "merge batch norms into the linears beside them; sites that cannot be merged are named");
   command.callback([options, &action] { action = [options] { return convert(*options); }; });

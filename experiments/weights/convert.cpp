@@ -7,6 +7,7 @@
 #include <set>
 
 #include "experiments/weights/npz.h"
+#include "nn/resize_positions.h"
 #include "nn/vit.h"
 
 namespace normlab {
@@ -71,12 +72,13 @@ std::vector<double> fixed_positions(const ViTConfig& c) {
 class Import {
  public:
   Import(const Tensors& file, NameScheme scheme, const ModelConfig& config, ParameterSet& into,
-         ConversionReport& report)
+         std::optional<Resampling> resize, ConversionReport& report)
       : file_(file),
         scheme_(scheme),
         config_(config),
         vit_(std::get_if<ViTConfig>(&config)),
         into_(into),
+        resize_(resize),
         report_(report) {}
 
   void run() {
@@ -163,26 +165,52 @@ class Import {
     return link.is_buffer ? into_.buffer(link.number) : into_.value(link.number);
   }
 
+  /// A table of another grid, or one with a row for the class token where this model has none.
   void take_positions(const TensorLink& link, const SourceTensor& source) {
     const std::vector<std::uint64_t>& shape = source.tensor.shape;
-    const bool one_more = shape.size() == 3 && shape[0] == 1 && shape[1] == link.their_shape[1] + 1 &&
-                          shape[2] == link.their_shape[2] && vit_->prefix() == 1 && !vit_->class_position();
-    if (one_more && stored_as_npz(scheme_)) return fold_class_position(link, source);
-    if (fits(source, link.their_shape)) return;
-    if (one_more) problems_.back() += "; its class token has a position: \"pos_embed_class\": true";
+    const std::uint64_t dim = link.their_shape[2], needed = link.their_shape[1];
+    if (shape.size() != 3 || shape[0] != 1 || shape[2] != dim || shape[1] == 0 || !fits(source, shape)) {
+      fits(source, link.their_shape);
+      return;
+    }
+    const std::uint64_t prefix = static_cast<std::uint64_t>(vit_->class_position() ? vit_->prefix() : 0);
+    const bool no_class_row = vit_->prefix() == 1 && !vit_->class_position();
+    const bool class_row =
+        no_class_row && (shape[1] == needed + 1 || (side_of(shape[1]) == 0 && side_of(shape[1] - 1) > 0));
+    const bool fold = class_row && stored_as_npz(scheme_);
+    const std::uint64_t rows = shape[1] - (fold ? 1 : 0);
+    const std::int64_t side = rows > prefix ? side_of(rows - prefix) : 0;
+    if (rows != needed && !(resize_ && side > 0)) {
+      fits(source, link.their_shape);
+      if (class_row)
+        problems_.back() += "; its class token has a position: \"pos_embed_class\": true";
+      else if (side > 0)
+        problems_.back() += fmt::format("; --resize-positions takes its grid of {}x{} to this one", side, side);
+      return;
+    }
+    std::vector<float> table = source.tensor.floats();
+    if (fold) {  // older files of Big Vision: the class token had a position, which is now part of the token
+      float* token = into_.value(into_.find("cls_token")).data<float>();
+      for (std::size_t i = 0; i < dim; ++i) token[i] += table[i];
+      table.erase(table.begin(), table.begin() + static_cast<std::ptrdiff_t>(dim));
+      report_.notes.push_back(
+          fmt::format("{}: its row 0 is the class token's position and was added to the token", source.name_in_file));
+    }
+    if (rows != needed) {
+      const Grid to{vit_->image_size[0] / vit_->patch_size, vit_->image_size[1] / vit_->patch_size};
+      ResizedPositions resized =
+          resize_positions(table, vit_->embed_dim, {side, side}, to, static_cast<std::int64_t>(prefix), *resize_);
+      table = std::move(resized.table);
+      report_.positions = resized.done;
+      report_.notes.push_back(resized.done);
+    }
+    std::copy(table.begin(), table.end(), target(link).data<float>());
   }
 
-  /// Older files of Big Vision: the class token had a position, which is now part of the token.
-  void fold_class_position(const TensorLink& link, const SourceTensor& source) {
-    const auto cls = sources_.find("cls");
-    const std::uint64_t dim = link.their_shape[2];
-    if (!fits(source, source.tensor.shape) || cls == sources_.end() || !fits(cls->second, {1, 1, dim})) return;
-    const std::vector<float> rows = source.tensor.floats(), token = cls->second.tensor.floats();
-    std::copy(rows.begin() + static_cast<std::ptrdiff_t>(dim), rows.end(), target(link).data<float>());
-    float* ours = into_.value(into_.find("cls_token")).data<float>();
-    for (std::size_t i = 0; i < dim; ++i) ours[i] = token[i] + rows[i];
-    report_.notes.push_back(fmt::format("{}: its row 0 is the class token's position and was added to {}",
-                                        source.name_in_file, cls->second.name_in_file));
+  /// Of a square grid of so many patches; 0 where they make none.
+  static std::int64_t side_of(std::uint64_t patches) {
+    const auto side = static_cast<std::int64_t>(std::llround(std::sqrt(double(patches))));
+    return static_cast<std::uint64_t>(side * side) == patches ? side : 0;
   }
 
   /// A table that is fixed here is a tensor in timm; it must be this one.
@@ -217,6 +245,7 @@ class Import {
   const ModelConfig& config_;
   const ViTConfig* vit_;  // null for a Swin
   ParameterSet& into_;
+  const std::optional<Resampling> resize_;
   ConversionReport& report_;
   SourceTensors sources_;
   std::set<std::string> used_;  // names in the file
@@ -241,7 +270,7 @@ std::string ConversionReport::text() const {
 
 void import_weights(const Tensors& file, NameScheme scheme, const ModelConfig& config, const ImportOptions& options,
                     ParameterSet& into, ConversionReport& report) {
-  Import(file, scheme, config, into, report).run();
+  Import(file, scheme, config, into, options.resize_positions, report).run();
   std::string refusal;
   const auto refuse = [&](std::size_t count, bool allowed, std::string_view what, std::string_view advice) {
     if (count > 0 && !allowed)
@@ -279,10 +308,11 @@ Tensors export_weights(const ParameterSet& weights, const ModelConfig& config, N
   Tensors out(std::string(to_string(scheme)));
   for (const std::string& name : order)
     out.add(host_tensor<float>(name, whole[name].shape, std::move(whole[name].values)));
-  if (scheme == NameScheme::timm && config.pos_embed == PosEmbed::sincos2d) {
-    const std::vector<double> table = Import::fixed_positions(config);
+  if (has_fixed_positions(scheme, config)) {
+    const auto& vit = std::get<ViTConfig>(config);
+    const std::vector<double> table = fixed_positions(vit);
     out.add(host_tensor<float>(
-        "pos_embed", {1, static_cast<std::uint64_t>(config.patches()), static_cast<std::uint64_t>(config.embed_dim)},
+        "pos_embed", {1, static_cast<std::uint64_t>(vit.patches()), static_cast<std::uint64_t>(vit.embed_dim)},
         std::vector<float>(table.begin(), table.end())));
   }
   return out;

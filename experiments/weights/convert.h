@@ -1,9 +1,11 @@
 // Weights of other programs in, and ours out. Nothing is guessed, and what fits nowhere is reported by name.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/resample.h"
 #include "experiments/weights/model_names.h"
 #include "experiments/weights/tensor_map.h"
 
@@ -26,6 +28,7 @@ struct ConversionReport {
 struct ImportOptions {
   bool allow_missing = false;  // initial values stay where the file has none
   bool allow_left_over = false;
+  std::optional<Resampling> resize_positions{};  // takes a table of another (square) grid to the model's
 };
 
 /// Fills `into`, which `config` declared and initialise() may have filled. Tensors in float64, float16 and bfloat16 are

@@ -258,6 +258,26 @@ TEST_CASE("convert: files of Flax under each prefix, in one row of blocks, with 
   CHECK(largest < 1e-6);
 }
 
+TEST_CASE("convert: positions of another grid are resized by name of the way, or refused") {
+  auto [config, file] = load(0);
+  std::vector<float> rows(5 * 8);  // a class token and 2 x 2 patches
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = float(i % 8) + 10.0f * float(i / 8);
+  const Tensors square = changed(file, "pos_embed", host_tensor<float>("pos_embed", {1, 5, 8}, rows));
+  CHECK(has(refusal(square, NameScheme::timm, config),
+            "pos_embed is [1, 5, 8], this model needs [1, 7, 8]; --resize-positions takes its grid of 2x2"));
+  Weights network(config);
+  ConversionReport report;
+  import_weights(square, NameScheme::timm, config, {.resize_positions = Resampling::corners}, network.weights, report);
+  CHECK(report.positions == "positions 2x2 -> 2x3 by corners, 1 prefix token kept");
+  const float* ours = network.weights.value(network.weights.find("pos_embed")).data<float>();
+  CHECK(ours[0] == 0.0f);           // the class token's
+  CHECK(ours[8] == 10.0f);          // a corner
+  CHECK(ours[2 * 8] == 15.0f);      // between two
+  CHECK(ours[3 * 8 + 1] == 21.0f);  // the next corner
+  const Tensors odd = changed(file, "pos_embed", zeros("pos_embed", {1, 4, 8}));
+  CHECK(has(refusal(odd, NameScheme::timm, config, {.resize_positions = Resampling::corners}), "[1, 4, 8]"));
+}
+
 TEST_CASE("convert: fixed positions are a tensor in timm, which must be theirs") {
   auto [config, file] = load(0);
   config.pos_embed = PosEmbed::sincos2d;
