@@ -202,6 +202,19 @@ TEST_CASE("engine: equal bits for 1, 2, 3 and 7 threads, dropout and batch norm 
             train(small_vit(placement), 3, 3, 2, DType::bf16, 13, how));
 }
 
+TEST_CASE("engine: a Swin in bf16 follows the one in float, with equal bits for any number of threads") {
+  SwinConfig c = small_swin("pre_pre");
+  c.attention_dropout = 0.1;
+  for (const Bf16Products how : {best_bf16(), Bf16Products::emulated}) {
+    const Outcome narrow = train(c, 1, 3, 2, DType::bf16, 13, how), wide = train(c, 1, 3, 2);
+    CHECK(train(c, 3, 3, 2, DType::bf16, 13, how) == narrow);
+    for (std::size_t i = 0; i < wide.losses.size(); ++i) {
+      CHECK(std::abs(narrow.losses[i] - wide.losses[i]) < 0.02 * wide.losses[i]);
+      CHECK(narrow.losses[i] != wide.losses[i]);
+    }
+  }
+}
+
 TEST_CASE("engine: the cut into shards changes nothing but rounding, and batch statistics not even that") {
   for (const char* placement : {"pre_pre", "bn_ffnbn", "bn_extra"}) {
     CAPTURE(placement);
