@@ -61,7 +61,7 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
       pool_(pool),
       settings_(settings),
       config_(config),
-      network_(make_network(parameters_, config)) {
+      model_(make_model(parameters_, config)) {
   parameters_.allocate(acc_of(settings.dtype), plan(settings.max_batch).lanes, settings.dtype == DType::bf16);
   optimizer_ = std::make_unique<Optimizer>(backend_, parameters_, settings.optimizer);
 }
@@ -70,8 +70,8 @@ void Engine::prepare(std::int64_t batch) {
   parameters_.refresh_copy(backend_);
   if (!prepared_.insert(batch).second) return;
   const ShardPlan p = plan(batch);
-  network_->prepare(backend_, p.images, dtype());
-  if (batch % p.images != 0) network_->prepare(backend_, batch % p.images, dtype());
+  model_->prepare(backend_, p.images, dtype());
+  if (batch % p.images != 0) model_->prepare(backend_, batch % p.images, dtype());
 }
 
 ShardPlan Engine::plan(std::int64_t batch) const {
@@ -142,7 +142,7 @@ void Engine::train_shard(Collective& shards, const ShardPlan& plan, Tensor image
     for (const auto& [name, mask] : *masks_) masks[name] = mask.slice(first, count);
     ctx.masks = &masks;
   }
-  const Var logits = (*network_)(w.tape.input(images.slice(first, count)), ctx);
+  const Var logits = (*model_)(w.tape.input(images.slice(first, count)), ctx);
   const Var losses = loss(logits, labels.slice(first, count));
   Tensor seed = w.tape.empty_like(losses.value());
   with_acc(seed.dtype(),
@@ -215,7 +215,7 @@ void Engine::evaluate(Tensor images, Tensor labels, std::span<double> losses, st
     w.tape.reset();
     w.tape.set_recording(false);
     const Context ctx{w.tape, parameters_, -1, false, {count, first, batch, &shards}, &state_, settings_.drop_seed};
-    const Var logits = (*network_)(w.tape.input(images.slice(first, count)), ctx);
+    const Var logits = (*model_)(w.tape.input(images.slice(first, count)), ctx);
     const Var image_losses = loss(logits, labels.slice(first, count));
     for (std::int64_t i = 0; i < count; ++i) {
       std::int64_t best = 0;

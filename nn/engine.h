@@ -101,7 +101,7 @@ class Engine {
   EngineSettings settings_;
   const ModelConfig config_;
   ParameterSet parameters_;
-  const std::unique_ptr<Network> network_;
+  const std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
   StepState state_;
   std::vector<std::unique_ptr<Workspace>> workspaces_;

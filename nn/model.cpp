@@ -19,7 +19,7 @@ std::vector<ConfigProblem> validate(const ModelConfig& config) {
   return std::visit([](const auto& c) { return validate(c); }, config);
 }
 
-std::unique_ptr<Network> make_network(ParameterSet& parameters, const ModelConfig& config) {
+std::unique_ptr<Model> make_model(ParameterSet& parameters, const ModelConfig& config) {
   if (const auto* swin = std::get_if<SwinConfig>(&config)) return std::make_unique<Swin>(parameters, *swin);
   return std::make_unique<ViT>(parameters, std::get<ViTConfig>(config));
 }

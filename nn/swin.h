@@ -4,13 +4,13 @@
 
 #include <vector>
 
+#include "nn/any_model.h"
 #include "nn/branches.h"
-#include "nn/network.h"
 #include "nn/swin_config.h"
 
 namespace normlab {
 
-class Swin final : public Network {
+class Swin final : public Model {
  public:
   /// Declares all parameters, in the order data meets them: `stages.S.merge...`, `stages.S.reduction.weight` (from the
   /// second stage on), `stages.S.blocks.I...`. Throws InputError with every problem of `config`.

@@ -5,13 +5,13 @@
 
 #include <vector>
 
+#include "nn/any_model.h"
 #include "nn/branches.h"
-#include "nn/network.h"
 #include "nn/vit_config.h"
 
 namespace normlab {
 
-class ViT final : public Network {
+class ViT final : public Model {
  public:
   /// Declares all parameters, in the order data meets them. Throws InputError with every problem of `config`.
   ViT(ParameterSet& parameters, const ViTConfig& config);

@@ -16,7 +16,7 @@ struct BenchProfile {
 
   int operator()() const {
     const BenchShape& s = bench_shape(shape);
-    const ViTConfig config = bench_model(s, placement);
+    const ModelConfig config = bench_model(s, placement);
     EngineSettings settings;
     settings.dtype = precision == "fp32" ? DType::f32 : DType::bf16;
     settings.max_batch = s.batch;

@@ -24,7 +24,7 @@ struct BenchStep {
     BenchShape s = bench_shape(shape);
     if (batch > 0) s.batch = batch;
     if (depth > 0) s.depth = depth;
-    const ViTConfig config = bench_model(s, placement);
+    const ModelConfig config = bench_model(s, placement);
     EngineSettings settings;
     settings.dtype = precision == "fp32" ? DType::f32 : DType::bf16;
     settings.bf16_products = precision == "bf16_emulated" ? Bf16Products::emulated : Bf16Products::native;
@@ -77,7 +77,8 @@ void add_bench_step(CLI::App& bench, Action& action) {
   CLI::App& command = *bench.add_subcommand("step", "optimisation steps: forward, backward, clip, AdamW");
   command
       .add_option("--shape", step->shape,
-                  "micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12")
+                  "micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12; swin_t: "
+                  "Swin-T, 224 px")
       ->check(CLI::IsMember(bench_shape_names()))
       ->capture_default_str();
   command.add_option("--precision", step->precision, "of activations")

@@ -11,7 +11,6 @@
 #include "experiments/results/metrics_log.h"
 #include "experiments/train/batches.h"
 #include "experiments/train/checkpoint.h"
-#include "nn/init.h"
 
 namespace normlab {
 namespace {

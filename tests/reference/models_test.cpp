@@ -52,7 +52,7 @@ class ModelRun {
 
   Results run(std::int64_t images_per_shard, std::int64_t most_lanes, const std::string& how) {
     ParameterSet parameters;
-    const std::unique_ptr<Network> network = make_network(parameters, model_.config);
+    const std::unique_ptr<Model> model = make_model(parameters, model_.config);
     const std::int64_t batch = images_.shape()[0], shards = (batch + images_per_shard - 1) / images_per_shard;
     const std::int64_t lanes = std::min(shards, most_lanes);
     parameters.allocate(DType::f32, lanes);
@@ -64,14 +64,14 @@ class ModelRun {
     pool.run(int(shards), int(lanes), lockstep, [&](Collective& meeting) {
       const std::int64_t first = meeting.rank() * images_per_shard;
       const BatchSlice slice{std::min(images_per_shard, batch - first), first, batch, &meeting};
-      run_shard(*network, parameters, meeting.rank() % lanes, slice, work[static_cast<std::size_t>(meeting.rank())]);
+      run_shard(*model, parameters, meeting.rank() % lanes, slice, work[static_cast<std::size_t>(meeting.rank())]);
     });
     cpu_backend().sum_lanes(lanes, parameters.flat_size(), parameters.flat_lane(0));
     return gather(how, work, images_per_shard, parameters);
   }
 
  private:
-  void run_shard(const Network& network, const ParameterSet& parameters, std::int64_t lane, const BatchSlice& slice,
+  void run_shard(const Model& model, const ParameterSet& parameters, std::int64_t lane, const BatchSlice& slice,
                  ShardWork& w) const {
     const auto part = [&](const Tensor& t) { return t ? t.slice(slice.first_image, slice.images) : t; };
     std::map<std::string, Tensor> masks;
@@ -83,7 +83,7 @@ class ModelRun {
       w.seen["out/" + (swin && name == "pre_logits" ? "features" : name)] = value;
     };
     w.images = w.tape.input(part(images_), true);
-    const Var logits = network(w.images, ctx);
+    const Var logits = model(w.images, ctx);
     w.seen["out/logits"] = logits;
     const Targets targets{part(targets_.labels), part(targets_.soft)};
     w.losses = model_.loss == LossKind::softmax ? softmax_cross_entropy(logits, targets)

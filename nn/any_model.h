@@ -5,9 +5,9 @@
 
 namespace normlab {
 
-class Network {
+class Model {
  public:
-  virtual ~Network() = default;
+  virtual ~Model() = default;
   /// images [B, H, W, C] to logits [B, num_classes].
   virtual Var operator()(const Var& images, const Context& ctx) const = 0;
   /// Lets `backend` get ready for the products of a shard of `images`, so that no step has to.
