@@ -29,7 +29,7 @@ struct Holder {
   ModelConfig model;
   ParameterSet weights;
   explicit Holder(const ModelConfig& config) : model(config) {
-    make_network(weights, model);
+    make_model(weights, model);
     weights.allocate(DType::f32, 0);
   }
 };

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "nn/model.h"
+#include "nn/model_config.h"
 #include "nn/parameters.h"
 
 namespace normlab {

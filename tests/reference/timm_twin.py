@@ -38,6 +38,12 @@ MODELS = {
         TOKEN | {"variant": "S/16", "pos_embed_class": False, "layer_scale": "channel"},
         "imagenet",
     ),
+    "deit_small_distilled_patch16_224": ({}, TOKEN | {"variant": "S/16", "distill_token": True}, "imagenet"),
+    "swin_tiny_patch4_window7_224": (
+        {},
+        {"kind": "swin", "variant": "Swin-T", "image_size": 224, "num_classes": 1000},
+        "imagenet",
+    ),
     "vit_small_patch16_gap_224": (
         {"base": "vit_small_patch16_224", "class_token": False, "global_pool": "avg"},
         GAP | {"variant": "S/16", "placement": POOLED},
@@ -202,7 +208,7 @@ def fixture(folder):
     facts, expected = {}, {"images": torch.from_numpy(images)}
 
     def write(name, arguments, config, augreg=None):
-        model = make("vit_tiny_patch16_224", {"img_size": (8, 12), **sizes, **arguments})
+        model = make(name, {"base": "vit_tiny_patch16_224", "img_size": (8, 12), **sizes, **arguments})
         state = {k: v.contiguous() for k, v in model.state_dict().items()}
         expected[f"logits/{name}"] = torch.from_numpy(logits_of(model, images, "half"))
         facts[name] = json.dumps(config)
@@ -217,7 +223,14 @@ def fixture(folder):
                    "placement": {"base": "pre_pre", "attn": sites, "mlp": {k: sites[k] for k in ("pre", "inner")}}})  # fmt: skip
     write("timm_gap", {"class_token": False, "global_pool": "avg"}, token | {"pool": "gap", "placement": POOLED})
     write("big_vision", {"no_embed_class": True, "act_layer": "gelu_tanh"}, token | {"gelu": "tanh"}, augreg=False)
-    write("augreg", {"act_layer": "gelu_tanh"}, token | {"gelu": "tanh", "pos_embed_class": True}, augreg=True)
+    write("augreg", {"act_layer": "gelu_tanh", "depth": 1},
+          token | {"gelu": "tanh", "pos_embed_class": True, "depth": 1}, augreg=True)  # fmt: skip
+    write("timm_distilled", {"base": "deit_tiny_distilled_patch16_224", "depth": 1},
+          token | {"pos_embed_class": True, "distill_token": True, "depth": 1})  # fmt: skip
+    # Windows that shift, one stage with an odd side.
+    swin = {"patch_size": 2, "embed_dim": 8, "depths": [2, 1], "num_heads": [2, 4], "mlp_ratio": 1, "num_classes": 5}
+    sizes = {**swin, "window_size": 2, "base": "swin_tiny_patch4_window7_224"}
+    write("timm_swin", {}, {"kind": "swin", "image_size": [8, 12], "window": 2, **swin})
     save_file(expected, folder / "expected.safetensors", facts | {"timm": timm.__version__})
 
 

@@ -106,7 +106,7 @@ TEST_CASE("eval: wrong images, labels and preprocessing are refused") {
   const TemporaryFolder folder;
   const NetworkFile& vit = kNetworkFiles[0];
   const auto ours = folder / "ours.safetensors";
-  const ViTConfig model = network_model(vit);
+  const ViTConfig model = network_vit(vit);
   const Weights network(model);
   write_weight_file(ours, export_weights(network.weights, model, NameScheme::normlab), NameScheme::normlab, model);
   save_images(folder / "images.npy");
@@ -146,7 +146,7 @@ TEST_CASE("eval: wrong images, labels and preprocessing are refused") {
 
 TEST_CASE("convert: batch norms are merged, and the logits stay") {
   const TemporaryFolder folder;
-  ViTConfig model = network_model(kNetworkFiles[0]);
+  ViTConfig model = network_vit(kNetworkFiles[0]);
   model.placement = find_placement("bn_extra")->placement;
   model.placement.mlp.post = norm_of(NormKind::batch_norm);
   Weights network(model);
@@ -165,9 +165,9 @@ TEST_CASE("convert: batch norms are merged, and the logits stay") {
   REQUIRE(fused.code == 0);
   CAPTURE(fused.out);
   CHECK(has(fused.out, "mlp.post"));  // it follows a sum
-  const ViTConfig merged = stated_model(read_weight_file(after), std::nullopt, false);
-  CHECK(merged.placement.mlp.hidden.kind == NormKind::none);
-  CHECK(merged.placement.mlp.post.kind == NormKind::batch_norm);
+  const Placement merged = placement_of(stated_model(read_weight_file(after), std::nullopt, false));
+  CHECK(merged.mlp.hidden.kind == NormKind::none);
+  CHECK(merged.mlp.post.kind == NormKind::batch_norm);
 
   save_images(folder / "images.npy");
   const auto logits = [&](const std::filesystem::path& weights) {

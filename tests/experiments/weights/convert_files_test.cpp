@@ -36,7 +36,7 @@ TEST_CASE("convert_files: whose names is said, never guessed") {
 }
 
 TEST_CASE("convert_files: which network is said by the file, by the caller, or by both alike") {
-  const ViTConfig model = read_model_option(kModel);
+  const ModelConfig model = read_model_option(kModel);
   const WeightFile says = file_with({{"normlab.model", canonical_model_json(model)}});
   CHECK(stated_model(says, std::nullopt, false) == model);
   CHECK(stated_model(file_with({}), kModel, false) == model);
@@ -44,14 +44,14 @@ TEST_CASE("convert_files: which network is said by the file, by the caller, or b
 
   // Training alone may differ.
   const std::string other_training = R"({"variant": "Ti/16", "image_size": 224, "num_classes": 3, "init": "timm"})";
-  CHECK(stated_model(says, other_training, false).init == Init::timm);
+  CHECK(std::get<ViTConfig>(stated_model(says, other_training, false)).init == Init::timm);
   const std::string other_maths =
       R"({"variant": "Ti/16", "image_size": 224, "num_classes": 3, "placement": "post_post"})";
   CHECK_THROWS_WITH_AS(stated_model(says, other_maths, false),
                        doctest::Contains("holds another network than --model says"), InputError);
   const std::string larger = R"({"variant": "Ti/16", "image_size": 384, "num_classes": 3})";
   CHECK_THROWS_AS(stated_model(says, larger, false), InputError);
-  CHECK(stated_model(says, larger, true).image_size[0] == 384);
+  CHECK(image_size(stated_model(says, larger, true))[0] == 384);
 }
 
 TEST_CASE("convert_files: a model's JSON as text or file, with its sizes") {
@@ -66,7 +66,7 @@ TEST_CASE("convert_files: a model's JSON as text or file, with its sizes") {
 
 TEST_CASE("convert_files: what is written says what it is") {
   const TemporaryFolder folder;
-  const ViTConfig model = network_model(kNetworkFiles[0]);
+  const ViTConfig model = network_vit(kNetworkFiles[0]);
   const Weights network(model);
   for (const NameScheme scheme : {NameScheme::normlab, NameScheme::timm}) {
     const auto path = folder / "w.safetensors";

@@ -8,7 +8,7 @@ using namespace normlab;
 
 namespace {
 
-std::string said(NameScheme scheme, const ViTConfig& config) {
+std::string said(NameScheme scheme, const ModelConfig& config) {
   std::string text;
   for (const SchemeProblem& problem : scheme_problems(scheme, config)) text += problem.what + "\n";
   return text;
@@ -50,6 +50,18 @@ TEST_CASE("model_names: what a scheme has no place for is named by its site") {
   config = flax_like();
   config.placement.final.kind = NormKind::affine;
   CHECK(said(NameScheme::timm, config).find("final: is affine") == 0);
+}
+
+TEST_CASE("model_names: a Swin has names in timm alone, and no layer scale there") {
+  SwinConfig swin;
+  swin.placement = swin_placement(find_placement("pre_pre")->placement);
+  CHECK(said(NameScheme::timm, swin) == "");
+  CHECK(scheme_advice(NameScheme::timm, swin).empty());  // epsilon 1e-5 is timm's for a Swin
+  CHECK(said(NameScheme::augreg, swin) == "kind: is swin, which AugReg has not\n");
+  swin.placement.layer_scale.kind = LayerScaleKind::channel;
+  swin.placement.mlp.hidden = norm_of(NormKind::batch_norm);
+  CHECK(said(NameScheme::timm, swin) ==
+        "mlp.hidden: timm has no norm there (it is batch_norm)\nlayer_scale: timm has none\n");
 }
 
 TEST_CASE("model_names: Flax's fixed choices") {

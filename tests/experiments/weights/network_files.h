@@ -16,11 +16,10 @@ struct NetworkFile {
   const char* name;
   NameScheme scheme;
 };
-inline constexpr NetworkFile kNetworkFiles[] = {{"timm_vit", NameScheme::timm},
-                                                {"timm_deit3", NameScheme::timm},
-                                                {"timm_gap", NameScheme::timm},
-                                                {"big_vision", NameScheme::big_vision},
-                                                {"augreg", NameScheme::augreg}};
+inline constexpr NetworkFile kNetworkFiles[] = {{"timm_vit", NameScheme::timm}, {"timm_deit3", NameScheme::timm},
+                                                {"timm_gap", NameScheme::timm}, {"big_vision", NameScheme::big_vision},
+                                                {"augreg", NameScheme::augreg}, {"timm_distilled", NameScheme::timm},
+                                                {"timm_swin", NameScheme::timm}};
 
 inline std::filesystem::path network_folder() { return "tests/experiments/weights/fixtures"; }
 inline std::filesystem::path network_path(const NetworkFile& file) {
@@ -28,22 +27,21 @@ inline std::filesystem::path network_path(const NetworkFile& file) {
 }
 inline SafetensorsFile expected_file() { return SafetensorsFile::read(network_folder() / "expected.safetensors"); }
 inline std::string network_json(const NetworkFile& file) { return expected_file().metadata().at(file.name); }
-inline ViTConfig network_model(const NetworkFile& file) {
-  return std::get<ViTConfig>(read_model_option(network_json(file)));
-}
+inline ModelConfig network_model(const NetworkFile& file) { return read_model_option(network_json(file)); }
+inline ViTConfig network_vit(const NetworkFile& file) { return std::get<ViTConfig>(network_model(file)); }
 
 /// A network apart from any engine.
 struct Weights {
   ParameterSet weights;
   explicit Weights(const ModelConfig& config, std::uint64_t seed = 0) {
-    make_network(weights, config);
+    make_model(weights, config);
     weights.allocate(DType::f32, 0);
     initialise(weights, config, seed);
   }
 };
 
 /// The logits of the fixtures' images, mean and deviation one half.
-inline std::vector<double> logits_of(const ParameterSet& weights, const ViTConfig& config) {
+inline std::vector<double> logits_of(const ParameterSet& weights, const ModelConfig& config) {
   const SafetensorsFile expected = expected_file();
   const std::vector<std::uint8_t> bytes = expected.values<std::uint8_t>("images");
   const auto count = static_cast<std::int64_t>(expected.get("images").shape[0]);
@@ -56,9 +54,9 @@ inline std::vector<double> logits_of(const ParameterSet& weights, const ViTConfi
     std::copy_n(from.data<float>(), from.size(), to.data<float>());
   }
   std::vector<std::int32_t> labels(std::size_t(count), 0), predictions(labels);
-  std::vector<double> losses(std::size_t(count), 0.0), logits(std::size_t(count * config.num_classes), 0.0);
+  std::vector<double> losses(std::size_t(count), 0.0), logits(std::size_t(count * num_classes(config)), 0.0);
   engine.evaluate(
-      Tensor(pixels.data(), {count, config.image_size[0], config.image_size[1], config.channels}, DType::f32),
+      Tensor(pixels.data(), {count, image_size(config)[0], image_size(config)[1], channels(config)}, DType::f32),
       Tensor(labels.data(), {count}, DType::i32), losses, predictions, logits);
   return logits;
 }
