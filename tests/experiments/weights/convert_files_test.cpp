@@ -66,7 +66,7 @@ TEST_CASE("convert_files: a model's JSON as text or file, with its sizes") {
 
 TEST_CASE("convert_files: what is written says what it is") {
   const TemporaryFolder folder;
-  const ViTConfig model = network_vit(kNetworkFiles[0]);
+  const ModelConfig model = network_model(kNetworkFiles[0]);
   const Weights network(model);
   for (const NameScheme scheme : {NameScheme::normlab, NameScheme::timm}) {
     const auto path = folder / "w.safetensors";
