@@ -117,7 +117,7 @@ class Fuser {
 
   std::string linear_name(std::string_view linear) const { return linear == kEnd ? plan_.end : std::string(linear); }
 
-  HostTensor& tensor(const std::string& name, const std::string& needed_by) {
+  HostValues& tensor(const std::string& name, const std::string& needed_by) {
     const auto found = tensors_.find(name);
     if (found == tensors_.end())
       throw InputError(concat("fusion: there is no tensor ", name, ", needed by ", needed_by));
@@ -125,8 +125,8 @@ class Fuser {
   }
 
   /// The weight [out, in] of a linear.
-  HostTensor& matrix(const std::string& linear, const std::string& needed_by) {
-    HostTensor& weight = tensor(linear + ".weight", needed_by);
+  HostValues& matrix(const std::string& linear, const std::string& needed_by) {
+    HostValues& weight = tensor(linear + ".weight", needed_by);
     if (weight.shape.rank() != 2 || weight.shape.size() != static_cast<std::int64_t>(weight.values.size()))
       throw InputError(concat("fusion: ", linear, ".weight is ", weight.shape.str(), " with ", weight.values.size(),
                               " values, expected [out, in]"));
@@ -149,7 +149,7 @@ class Fuser {
 
   /// True where the linear had no bias.
   bool merge(Merge direction, const FrozenNorm& norm, const std::string& linear, const std::string& site) {
-    HostTensor& weight = matrix(linear, site);
+    HostValues& weight = matrix(linear, site);
     const auto [bias, added] = tensors_.try_emplace(linear + ".bias");
     if (added) bias->second = zeros(weight.shape[0]);
     try {
@@ -176,7 +176,7 @@ class Fuser {
     merge(Merge::previous, norm, linear, name);
   }
 
-  static HostTensor zeros(std::int64_t n) { return {Shape{n}, std::vector<double>(static_cast<std::size_t>(n), 0.0)}; }
+  static HostValues zeros(std::int64_t n) { return {Shape{n}, std::vector<double>(static_cast<std::size_t>(n), 0.0)}; }
 
   void complete_qkv_biases() {
     constexpr std::string_view kThree[] = {".attn.q", ".attn.k", ".attn.v"};

@@ -5,7 +5,7 @@
 namespace normlab {
 namespace {
 
-void copy_out(const Tensor& from, HostTensor& to) {
+void copy_out(const Tensor& from, HostValues& to) {
   const auto n = static_cast<std::size_t>(from.size());
   to.shape = from.shape();
   if (from.dtype() == DType::f64)
@@ -14,7 +14,7 @@ void copy_out(const Tensor& from, HostTensor& to) {
     to.values.assign(from.data<float>(), from.data<float>() + n);
 }
 
-void copy_in(const HostTensor& from, const Tensor& to) {
+void copy_in(const HostValues& from, const Tensor& to) {
   for (std::size_t i = 0; i < from.values.size(); ++i)
     if (to.dtype() == DType::f64)
       to.data<double>()[i] = from.values[i];

@@ -10,11 +10,11 @@
 namespace normlab {
 
 /// Values of a network apart from any ParameterSet, by name: parameters and running statistics.
-struct HostTensor {
+struct HostValues {
   Shape shape;
   std::vector<double> values;
 };
-using HostTensors = std::map<std::string, HostTensor>;
+using HostTensors = std::map<std::string, HostValues>;
 
 /// Copies of everything in `parameters`, which must be allocated.
 HostTensors host_tensors(const ParameterSet& parameters);
