@@ -305,3 +305,10 @@ TEST_CASE("descriptor: ten thousand trials expand quickly") {
   WARN(seconds < 1.0);    // on a machine with nothing else to do
   CHECK(seconds < 20.0);  // quadratic time would take minutes
 }
+
+TEST_CASE("descriptor: a caller may allow fewer trials") {
+  DescriptorFiles files;
+  const auto file = files.write("d.json", R"({"sweep": {"model.depth": [1, 2]}, "seeds": 2})");
+  CHECK(load_experiment(file, {}, 4).trials.size() == 4);
+  CHECK_THROWS_AS(load_experiment(file, {}, 3), InputError);
+}
