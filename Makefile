@@ -98,6 +98,7 @@ $(BUILD)/fuzz/readers.a: $(FUZZED:%.cpp=$(BUILD)/%.o)
 	@mkdir -p $(@D)
 	@rm -f $@
 	@ar rcs $@ $^
+.PRECIOUS: $(BUILD)/tests/fuzz/%.o
 $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/fuzz/readers.a
 	@echo "  LINK $@"
 	@$(CXX) $(LDFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
