@@ -10,7 +10,7 @@
 #include "core/random.h"
 #include "experiments/data/shapes.h"
 #include "nn/engine.h"
-#include "nn/init.h"
+#include "nn/model.h"
 
 using namespace normlab;
 
@@ -78,7 +78,7 @@ struct Network {
     return s;
   }
   std::vector<double> logits(const Pictures& pictures) {
-    std::vector<double> losses(kBatch), logits(std::size_t(kBatch * engine.config().num_classes));
+    std::vector<double> losses(kBatch), logits(std::size_t(kBatch * num_classes(engine.config())));
     std::vector<std::int32_t> predictions(kBatch);
     engine.evaluate(pictures.images, pictures.labels, losses, predictions, logits);
     return logits;
@@ -150,7 +150,7 @@ const SiteFate& fate_of(const FusedViT& fused, std::string_view site) {
 
 HostTensors some_tensors(const ViTConfig& c) {
   ParameterSet set;
-  const ViT vit(set, c);
+  make_model(set, c);
   set.allocate(DType::f32, 0);
   initialise(set, c, 1);
   return host_tensors(set);

@@ -75,9 +75,10 @@ Results run_vit(const Fixture& f) {
   reader.finish();
   if (model.training) throw InputError(concat(f.name(), ": only frozen batch norms are merged"));
   const HostTensors tensors = stored_tensors(f);
-  const FusedViT fused = fuse_batch_norms(model.config, tensors);
+  const auto& config = std::get<ViTConfig>(model.config);
+  const FusedViT fused = fuse_batch_norms(config, tensors);
   Results results{"a whole network"};
-  add_logits(results, "out/logits", f, model.config, tensors);
+  add_logits(results, "out/logits", f, config, tensors);
   add_logits(results, "out/fused_logits", f, fused.config, fused.tensors);
   for (const auto& [name, tensor] : fused.tensors)
     add_rounded(results, "out/fused/" + name, tensor.shape, tensor.values);

@@ -370,4 +370,10 @@ TEST_CASE("descriptor: DeiT has a class token with a position, and a second one 
         std::string::npos);
   CHECK(files.problems(R"({"model": {"distill_token": true}})") ==
         "d.json:1:12: /model/distill_token: a distillation token stands beside a class token; set pool token");
+
+TEST_CASE("descriptor: a caller may allow fewer trials") {
+  DescriptorFiles files;
+  const auto file = files.write("d.json", R"({"sweep": {"model.depth": [1, 2]}, "seeds": 2})");
+  CHECK(load_experiment(file, {}, 4).trials.size() == 4);
+  CHECK_THROWS_AS(load_experiment(file, {}, 3), InputError);
 }
