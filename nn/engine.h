@@ -86,7 +86,7 @@ class Engine {
     Tape tape;
     Profile profile;
     std::vector<const void*> addresses;
-    explicit Workspace(Backend& backend) : tape(backend, arena) {}
+    explicit Workspace(Backend& backend) : tape(backend, arena) { addresses.reserve(4); }
   };
   class Lease;
   void make_workspaces(std::int64_t count);

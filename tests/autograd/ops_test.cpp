@@ -240,6 +240,14 @@ TEST_CASE("ops: wrong shapes are refused with op, argument and both shapes") {
                        "attention: 4 heads do not divide a width of 6", InputError);
   CHECK_THROWS_WITH_AS(attention(var({1, 2, 8}), 2), "attention: qkv is [1, 2, 8], expected [batch, tokens, 3 width]",
                        InputError);
+  CHECK_THROWS_WITH_AS(cut_windows(var({2, 24, 3}), {4, 5, 2, 0}),
+                       "cut_windows: x is [2, 24, 3], expected [batch, 4 * 5, width]", InputError);
+  CHECK_THROWS_WITH_AS(join_windows(var({3, 4, 3}), {4, 4, 2, 0}),
+                       "join_windows: x is [3, 4, 3], expected [batch * 4, 4, width]", InputError);
+  CHECK_THROWS_WITH_AS(window_attention(var({4, 4, 12}), var({8, 2}), 2, {4, 4, 2, 0}),
+                       "window_attention: table is [8, 2], expected [9, 2]", InputError);
+  CHECK_THROWS_WITH_AS(merge_patches(var({1, 6, 3}), 2, 4),
+                       "merge_patches: x is [1, 6, 3], expected [batch, 2 * 4, width]", InputError);
   CHECK_THROWS_WITH_AS(patchify(var({1, 6, 6, 3}), 4, 4),
                        "patchify: a patch of 4x4 does not divide images [1, 6, 6, 3]", InputError);
   CHECK_THROWS_WITH_AS(resample(var({2, 6, 3}), 4, 4, Resampling::bicubic),
