@@ -45,9 +45,11 @@ void read_content(archive* reader, const std::filesystem::path& file, std::int64
   std::size_t bytes = 0;
   la_int64_t at = 0;
   int status = ARCHIVE_OK;
-  // Grows with what is there, not with what the header claims.
+  // Grows with what is there, up to what the header claims.
   while ((status = archive_read_data_block(reader, &data, &bytes, &at)) == ARCHIVE_OK) {
     const auto* from = static_cast<const std::uint8_t*>(data);
+    if (bytes > static_cast<std::size_t>(size) - member.content.size())
+      fail(file, member.offset, member.name, concat("holds more than the ", size, " bytes that it claims"));
     member.content.insert(member.content.end(), from, from + bytes);
   }
   const auto got = static_cast<std::int64_t>(member.content.size());
@@ -63,7 +65,7 @@ class UnpackedLimit {
  public:
   explicit UnpackedLimit(std::int64_t file_bytes) : left_(std::max(kMaxUnpacked, file_bytes * kMaxRatio)) {}
   void take(const std::filesystem::path& file, const ArchiveMember& member, std::int64_t bytes) {
-    if (bytes > left_) {
+    if (bytes < 0 || bytes > left_) {
       fail(file, member.offset, member.name,
            concat("claims ", bytes, " bytes; with it the members are larger than 256 MiB and ", kMaxRatio,
                   " times the file. If that is meant, store them without compression"));

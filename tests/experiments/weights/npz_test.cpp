@@ -1,5 +1,7 @@
 #include "experiments/weights/npz.h"
 
+#include <archive.h>
+#include <archive_entry.h>
 #include <doctest/doctest.h>
 
 #include "core/error.h"
@@ -18,6 +20,25 @@ std::string zip_of(const std::vector<std::pair<std::string, std::string>>& membe
   ZipWriter zip;
   for (const auto& [name, content] : members) zip.add(name, content);
   return zip.finish();
+}
+
+/// One deflated member x.npy.
+std::string deflated_zip(const std::string& content) {
+  std::string bytes(content.size() + 1000, '\0');
+  std::size_t used = 0;
+  archive* writer = archive_write_new();
+  archive_write_set_format_zip(writer);
+  archive_write_set_bytes_in_last_block(writer, 1);
+  archive_write_open_memory(writer, bytes.data(), bytes.size(), &used);
+  archive_entry* entry = archive_entry_new();
+  archive_entry_set_pathname(entry, "x.npy");
+  archive_entry_set_filetype(entry, AE_IFREG);
+  CHECK(archive_write_header(writer, entry) == ARCHIVE_OK);
+  CHECK(archive_write_data(writer, content.data(), content.size()) == static_cast<la_ssize_t>(content.size()));
+  archive_entry_free(entry);
+  CHECK(archive_write_close(writer) == ARCHIVE_OK);
+  archive_write_free(writer);
+  return bytes.substr(0, used);
 }
 
 /// What the reader says about these bytes; "" where it takes them.
@@ -135,6 +156,10 @@ TEST_CASE("npz: a directory that claims too much is refused before anything is u
   std::string zip = with_directory_field(zip_of({{"x.npy", three_floats()}}), 24, 4, 300u << 20);
   zip.replace(22, 4, zip.substr(zip.find("PK\1\2") + 24, 4));  // and what stands before the data
   CHECK_REFUSES(zip, "byte 59, member \"x.npy\": claims 314572800 bytes; with it the members are larger than 256 MiB");
+
+  // The other way round: a few bytes claimed, and a megabyte comes out.
+  const std::string bomb = with_directory_field(deflated_zip(std::string(1 << 20, '\0')), 24, 4, 100);
+  CHECK_REFUSES(bomb, "member \"x.npy\": holds more than the 100 bytes that it claims");
 }
 
 TEST_CASE("npz: names that are no names of tensors are refused, by the reader and by the writer") {
