@@ -1,4 +1,4 @@
-# make sweep | test | all | deps | test-long | test-reference | bench | bench-peers | lint | format | clean
+# make sweep | test | all | deps | test-long | test-reference | bench | bench-peers | fuzz | lint | format | clean
 # Settings: ARCH=native  BUILD=build  CXX=g++  SANITIZE=address,undefined|thread  CUDA=0  JOBS=...
 ARCH ?= native
 BUILD ?= build
@@ -33,7 +33,7 @@ TEST_OBJECTS := $(TESTS:%.cpp=$(BUILD)/%.o)
 BINARY := $(BUILD)/normlab
 TEST_BINARY := $(BUILD)/tests/run
 
-.PHONY: all deps build-all test test-long test-reference sweep bench bench-peers lint format clean
+.PHONY: all deps build-all test test-long test-reference sweep bench bench-peers fuzz lint format clean
 .DEFAULT_GOAL := all
 
 # Everything that a user calls goes through `deps` once; the build itself then runs in parallel.
@@ -67,6 +67,11 @@ bench: all
 bench-peers: all
 	@bash tests/bench/compare.sh
 
+# Each target of tests/fuzz for TIME seconds, or those that TARGETS names. Needs clang with libFuzzer and says so.
+TIME ?= 60
+fuzz:
+	@MAKE="$(MAKE)" JOBS=$(JOBS) bash tests/fuzz/run $(BUILD)-fuzz $(TIME) $(TARGETS)
+
 lint:
 	@clang-format --dry-run --Werror $$(git ls-files '*.h' '*.cpp' '*.cu')
 
@@ -85,6 +90,18 @@ $(TEST_BINARY): $(TEST_OBJECTS) $(OBJECTS)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+# Readers of files and what they need, for tests/fuzz/run: an archive, so that a target takes only what it reads with.
+FUZZED_FOLDERS := data descriptor results weights
+FUZZED := $(filter-out core/cpu/%,$(filter core/% nn/placement.cpp nn/vit_config.cpp $(addsuffix /%,$(addprefix experiments/,$(FUZZED_FOLDERS))),$(LIBRARY)))
+$(BUILD)/fuzz/readers.a: $(FUZZED:%.cpp=$(BUILD)/%.o)
+	@mkdir -p $(@D)
+	@rm -f $@
+	@ar rcs $@ $^
+.PRECIOUS: $(BUILD)/tests/fuzz/%.o
+$(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/fuzz/readers.a
+	@echo "  LINK $@"
+	@$(CXX) $(LDFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
 
 $(BUILD)/%.o: %.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -121,4 +138,4 @@ $(BUILD)/version: FORCE
 .PHONY: FORCE
 FORCE:
 
--include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(BUILD)/experiments/main.d
+-include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(BUILD)/experiments/main.d $(wildcard $(BUILD)/tests/fuzz/*.d)

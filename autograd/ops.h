@@ -59,6 +59,28 @@ Var attention(const Var& q, const Var& k, const Var& v, std::int64_t num_heads, 
 /// The same with q, k and v side by side in one tensor [B, N, 3 D], as one product makes them.
 Var attention(const Var& qkv, std::int64_t num_heads, Tensor keep = {}, double rate = 0.0);
 
+/// A grid of tokens cut into square windows, after a cyclic shift of `shift` tokens up and left. Where the window does
+/// not divide a side, tokens of zeros follow below and to the right.
+struct Windows {
+  std::int64_t height, width, window, shift;
+  WindowDims dims(std::int64_t batch, std::int64_t cols) const { return {batch, height, width, cols, window, shift}; }
+  /// True where one window is the whole grid: cutting it changes nothing.
+  bool whole() const { return height == window && width == window && shift == 0; }
+};
+/// x [B, height * width, C] to [B windows, window^2, C], and back; what stands for padding is left out.
+Var cut_windows(const Var& x, const Windows& windows);
+Var join_windows(const Var& x, const Windows& windows);
+/// attention() in each of the windows [B windows, window^2, D] that cut_windows() makes, with a bias by relative
+/// position out of table [(2 window - 1)^2, heads] and -100 on the scores between tokens that only the shift has
+/// brought together ("Swin Transformer", section 3.2).
+Var window_attention(const Var& q, const Var& k, const Var& v, const Var& table, std::int64_t num_heads,
+                     const Windows& windows, Tensor keep = {}, double rate = 0.0);
+Var window_attention(const Var& qkv, const Var& table, std::int64_t num_heads, const Windows& windows, Tensor keep = {},
+                     double rate = 0.0);
+/// x [B, height * width, C] to [B, ceil(height / 2) ceil(width / 2), 4 C]: neighbours side by side in the order (row,
+/// column) = (0,0), (1,0), (0,1), (1,1), zeros beyond an odd side.
+Var merge_patches(const Var& x, std::int64_t height, std::int64_t width);
+
 /// Labels i32 [B], or soft targets [B, classes] in the type of statistics.
 struct Targets {
   Tensor labels, soft;

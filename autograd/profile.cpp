@@ -9,7 +9,7 @@ namespace {
 double forward_flops(std::string_view op, const Tensor* inputs, const Tensor& output) {
   const auto size = [](const Tensor& t) { return double(t.size()); };
   if (op.starts_with("linear")) return 2 * size(output) * double(inputs[0].shape().back());
-  if (op == "attention")  // scores and weighted sum: B N N D each
+  if (op == "attention" || op == "window_attention")  // scores and weighted sum: B N N D each
     return 4 * size(output) * double(output.shape()[1]);
   return 0;
 }
@@ -27,7 +27,7 @@ void Profile::done(const char* op, bool backward, const Tensor* inputs, int coun
   OpTime& t = entry(op, backward);
   t.seconds += std::chrono::duration<double>(Clock::now() - mark_).count();
   ++t.calls;
-  const double products = std::string_view(op) == "attention" ? 2.5 : 2.0;
+  const double products = std::string_view(op).ends_with("attention") ? 2.5 : 2.0;
   t.flops += forward_flops(op, inputs, output) * (backward ? products : 1.0);
   t.bytes += double(output.bytes());
   for (int i = 0; i < count; ++i) t.bytes += double(inputs[i].bytes()) * (backward ? 2 : 1);

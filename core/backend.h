@@ -54,6 +54,20 @@ struct AttentionDims {
   std::int64_t batch, tokens, heads, head_dim, stride;
   std::int64_t width() const { return heads * head_dim; }
 };
+/// A grid of tokens [batch, height, width, cols] cut into square windows after a cyclic shift of `shift` tokens up and
+/// left. A side that the window does not divide gets tokens of zeros below and to the right.
+struct WindowDims {
+  std::int64_t batch, height, width, cols, window, shift;
+  std::int64_t down() const { return (height + window - 1) / window; }
+  std::int64_t across() const { return (width + window - 1) / window; }
+  std::int64_t windows() const { return down() * across(); }  // an image
+  std::int64_t tokens() const { return window * window; }     // a window
+  std::int64_t offsets() const { return (2 * window - 1) * (2 * window - 1); }
+};
+/// A grid of tokens [batch, height, width, cols].
+struct GridDims {
+  std::int64_t batch, height, width, cols;
+};
 struct PatchDims {
   std::int64_t batch, height, width, channels, patch_height, patch_width;
 };
@@ -162,6 +176,15 @@ class Backend {
   virtual void attention_backward(AttentionDims, Tensor dy, Tensor q, Tensor k, Tensor v, Tensor keep, double rate,
                                   Tensor y, Tensor lse, Gradient dq, Gradient dk, Gradient dv) = 0;
 
+  // Attention inside windows (Liu et al. 2021): the same with windows for images, in the order of cut_windows, and
+  // scores q k^T / sqrt(d) + bias + mask. bias = table [offsets, H] at (yi - yj + w - 1)(2 w - 1) + xi - xj + w - 1 for
+  // the tokens i and j of a window; mask = -100 between tokens that the cyclic shift has brought together, else 0.
+  virtual void window_attention(AttentionDims, WindowDims, Tensor q, Tensor k, Tensor v, Tensor table, Tensor keep,
+                                double rate, Tensor y, Tensor lse) = 0;
+  virtual void window_attention_backward(AttentionDims, WindowDims, Tensor dy, Tensor q, Tensor k, Tensor v,
+                                         Tensor table, Tensor keep, double rate, Tensor y, Tensor lse, Gradient dq,
+                                         Gradient dk, Gradient dv, Gradient dtable) = 0;
+
   // losses [batch] of each image. labels i32 [batch], or targets [batch, classes] in Acc<T>; the other one is empty.
   // softmax: -sum_c t_c log p_c. sigmoid: summed over classes (Big Vision).
   virtual void softmax_cross_entropy(LossDims, Tensor logits, Tensor labels, Tensor targets, Tensor losses) = 0;
@@ -199,6 +222,17 @@ class Backend {
   // [B, N, C]: `first` [B, n, C] before `rest` [B, N - n, C], image by image. dims.tokens is N.
   virtual void concat_tokens(TokenDims, std::int64_t n, Tensor first, Tensor rest, Tensor y) = 0;
   virtual void concat_tokens_backward(TokenDims, std::int64_t n, Tensor dy, Gradient dfirst, Gradient drest) = 0;
+
+  // y [B windows, w w, C]: the windows of x [B, H, W, C], row by row, the tokens of a window row by row.
+  virtual void cut_windows(WindowDims, Tensor x, Tensor y) = 0;
+  virtual void cut_windows_backward(WindowDims, Tensor dy, Gradient dx) = 0;
+  // The way back: y [B, H, W, C] from x [B windows, w w, C]; what stands for padding is left out.
+  virtual void join_windows(WindowDims, Tensor x, Tensor y) = 0;
+  virtual void join_windows_backward(WindowDims, Tensor dy, Gradient dx) = 0;
+  // y [B, ceil(H/2) ceil(W/2), 4 C]: four neighbours side by side, (row, column) = (0,0), (1,0), (0,1), (1,1), zeros
+  // beyond an odd side.
+  virtual void merge_patches(GridDims, Tensor x, Tensor y) = 0;
+  virtual void merge_patches_backward(GridDims, Tensor dy, Gradient dx) = 0;
 
   // y = x keep / (1 - rate); keep u8, one for every `group` elements: 1 for dropout, an image's for drop-path.
   virtual void dropout(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor y) = 0;

@@ -33,6 +33,11 @@ struct Context {
   Var stacked_weight(std::span<const int> numbers) const {
     return stacked(numbers, parameters.stacked_weight(numbers));
   }
+  /// Shows `x` to the observer, and gives it back.
+  Var seen(const std::string& name, const Var& x) const {
+    if (observe) observe(name, x);
+    return x;
+  }
   /// Dropout named `site`; the identity in evaluation and at rate 0.
   Var dropout(const Var& x, double rate, const std::string& site) const;
   /// x + drop_path(branch), in one pass.

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "nn/init.h"
-
 namespace normlab {
 namespace {
 
@@ -40,30 +38,30 @@ double element(const Tensor& t, std::int64_t i) {
 
 }  // namespace
 
-ShardPlan plan_shards(const ViTConfig& c, std::int64_t batch, std::int64_t parameters, std::int64_t bytes_per_value) {
-  const std::int64_t widest = c.tokens() * (2 * c.mlp_dim + c.embed_dim) * bytes_per_value;
+ShardPlan plan_shards(const ModelConfig& c, std::int64_t batch, std::int64_t parameters, std::int64_t bytes_per_value) {
+  const std::int64_t widest = widest_layer(c) * bytes_per_value;
   const bool narrow = bytes_per_value == std::int64_t(size_of(DType::bf16));
   const std::int64_t fitting = std::max<std::int64_t>(1, (narrow ? kCacheBytesBf16 : kCacheBytes) / widest);
   ShardPlan plan;
   plan.shards = std::max<std::int64_t>(1, (batch + fitting - 1) / fitting);
   const std::int64_t together = narrow ? kTogetherBf16 : kTogether;
   plan.shards = (plan.shards + together - 1) / together * together;
-  if (uses_batch_norm(c.placement))
-    plan.shards = std::clamp(batch * widest / kLockstepBytes, kFewestLockstep, kMostLockstep);
+  if (uses_batch_norm(c)) plan.shards = std::clamp(batch * widest / kLockstepBytes, kFewestLockstep, kMostLockstep);
   plan.shards = std::min(batch, plan.shards);
   plan.images = (batch + plan.shards - 1) / plan.shards;
   plan.shards = (batch + plan.images - 1) / plan.images;
   const bool eight_fit = 8 * parameters * 4 <= (std::int64_t{256} << 20);
   plan.lanes = std::min<std::int64_t>(plan.shards, eight_fit ? 8 : 4);
-  plan.lockstep = uses_batch_norm(c.placement) && plan.shards > 1;
+  plan.lockstep = uses_batch_norm(c) && plan.shards > 1;
   return plan;
 }
 
-Engine::Engine(Backend& backend, ShardPool& pool, const ViTConfig& config, const EngineSettings& settings)
+Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings)
     : backend_(settings.dtype == DType::bf16 ? backend.with_bf16(settings.bf16_products) : backend),
       pool_(pool),
       settings_(settings),
-      model_(parameters_, config) {
+      config_(config),
+      model_(make_model(parameters_, config)) {
   parameters_.allocate(acc_of(settings.dtype), plan(settings.max_batch).lanes, settings.dtype == DType::bf16);
   optimizer_ = std::make_unique<Optimizer>(backend_, parameters_, settings.optimizer);
 }
@@ -72,17 +70,17 @@ void Engine::prepare(std::int64_t batch) {
   parameters_.refresh_copy(backend_);
   if (!prepared_.insert(batch).second) return;
   const ShardPlan p = plan(batch);
-  model_.prepare(backend_, p.images, dtype());
-  if (batch % p.images != 0) model_.prepare(backend_, batch % p.images, dtype());
+  model_->prepare(backend_, p.images, dtype());
+  if (batch % p.images != 0) model_->prepare(backend_, batch % p.images, dtype());
 }
 
 ShardPlan Engine::plan(std::int64_t batch) const {
-  ShardPlan p = plan_shards(model_.config(), batch, parameters_.flat_size(), std::int64_t(size_of(settings_.dtype)));
+  ShardPlan p = plan_shards(config_, batch, parameters_.flat_size(), std::int64_t(size_of(settings_.dtype)));
   if (settings_.images_per_shard > 0) {
     p.images = std::min(batch, settings_.images_per_shard);
     p.shards = (batch + p.images - 1) / p.images;
     p.lanes = std::min(p.lanes, p.shards);
-    p.lockstep = uses_batch_norm(model_.config().placement) && p.shards > 1;
+    p.lockstep = uses_batch_norm(config_) && p.shards > 1;
   }
   if (parameters_.lanes() > 0) p.lanes = std::min(p.lanes, parameters_.lanes());
   return p;
@@ -145,7 +143,7 @@ void Engine::train_shard(Collective& shards, const ShardPlan& plan, Tensor image
     ctx.masks = &masks;
   }
   if (probe_) probe_->observe(ctx);
-  const Var logits = model_(w.tape.input(images.slice(first, count)), ctx);
+  const Var logits = (*model_)(w.tape.input(images.slice(first, count)), ctx);
   const Var losses = loss(logits, labels.slice(first, count));
   Tensor seed = w.tape.empty_like(losses.value());
   with_acc(seed.dtype(),
@@ -212,7 +210,7 @@ NonFinite Engine::find_nonfinite(Tensor images, Tensor labels) {
 
 void Engine::evaluate(Tensor images, Tensor labels, std::span<double> losses, std::span<std::int32_t> predictions,
                       std::span<double> logits_out) {
-  const std::int64_t batch = images.shape()[0], classes = config().num_classes;
+  const std::int64_t batch = images.shape()[0], classes = num_classes(config_);
   prepare(batch);
   ShardPlan p = plan(batch);
   p.lanes = std::min<std::int64_t>(p.shards, 8);
@@ -225,7 +223,7 @@ void Engine::evaluate(Tensor images, Tensor labels, std::span<double> losses, st
     w.tape.reset();
     w.tape.set_recording(false);
     const Context ctx{w.tape, parameters_, -1, false, {count, first, batch, &shards}, &state_, settings_.drop_seed};
-    const Var logits = model_(w.tape.input(images.slice(first, count)), ctx);
+    const Var logits = (*model_)(w.tape.input(images.slice(first, count)), ctx);
     const Var image_losses = loss(logits, labels.slice(first, count));
     for (std::int64_t i = 0; i < count; ++i) {
       std::int64_t best = 0;

@@ -8,9 +8,9 @@
 #include <set>
 #include <span>
 
+#include "nn/model.h"
 #include "nn/optimizer.h"
 #include "nn/probes.h"
-#include "nn/vit.h"
 
 namespace normlab {
 
@@ -27,7 +27,7 @@ inline constexpr int kArithmetic = 3;
 
 /// Images a shard so that the widest pair of activations of one layer stays in the second-level cache, or not far
 /// beyond it in bf16; `bytes_per_value` of an activation.
-ShardPlan plan_shards(const ViTConfig& config, std::int64_t batch, std::int64_t parameters,
+ShardPlan plan_shards(const ModelConfig& config, std::int64_t batch, std::int64_t parameters,
                       std::int64_t bytes_per_value);
 
 enum class LossKind : std::uint8_t { softmax, sigmoid };
@@ -47,7 +47,7 @@ class Engine {
  public:
   /// Parameters are zero until initialise() or a checkpoint fills them. `pool` and `backend` must outlive the engine.
   /// Throws EnvironmentError where `backend` has no instructions for the products that `settings` ask for.
-  Engine(Backend& backend, ShardPool& pool, const ViTConfig& config, const EngineSettings& settings);
+  Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings);
 
   /// Forward, backward, clip and update on one batch: images [B, H, W, C] in dtype(), labels i32 [B]. state().lr and
   /// clip_norm are set by the caller; state().step counts up. Returns the mean loss, or NaN where the gradient was not
@@ -66,7 +66,7 @@ class Engine {
   ParameterSet& parameters() { return parameters_; }
   Optimizer& optimizer() { return *optimizer_; }
   StepState& state() { return state_; }
-  const ViTConfig& config() const { return model_.config(); }
+  const ModelConfig& config() const { return config_; }
   DType dtype() const { return settings_.dtype; }
   ShardPlan plan(std::int64_t batch) const;
   /// Measures where the time goes by operation, added up over all threads, until it is turned off.
@@ -104,8 +104,9 @@ class Engine {
   Backend& backend_;
   ShardPool& pool_;
   EngineSettings settings_;
+  const ModelConfig config_;
   ParameterSet parameters_;
-  ViT model_;
+  const std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
   StepState state_;
   std::vector<std::unique_ptr<Workspace>> workspaces_;

@@ -4,6 +4,7 @@
 
 #include "core/random.h"
 #include "nn/parameters.h"
+#include "nn/swin_config.h"
 #include "nn/vit_config.h"
 
 namespace normlab {
@@ -37,6 +38,8 @@ struct InitRule {
 /// Whatever the initialiser: gamma and gains 1, alpha and beta as the site says, LayerScale by its depth rule, head
 /// bias `head_bias_init` where it is set, and `init_gain` on v, proj, fc1, fc2 where the placement has one.
 InitRule init_rule(const ParameterSet& parameters, int parameter, const ViTConfig& config);
+/// The same of a Swin: timm's rules, relative position biases drawn as the weights are.
+InitRule init_rule(const ParameterSet& parameters, int parameter, const SwinConfig& config);
 
 /// The stream that a parameter's values are drawn from.
 inline StreamKey init_stream(std::uint64_t seed, std::string_view name) { return stream_key(seed, "init", name); }
@@ -44,7 +47,8 @@ inline StreamKey init_stream(std::uint64_t seed, std::string_view name) { return
 /// Value number `i` of a parameter.
 double initial_value(const InitRule& rule, const StreamKey& stream, std::uint64_t i);
 
-/// Fills every parameter of a ViT by its rule.
+/// Fills every parameter by its rule.
 void initialise(ParameterSet& parameters, const ViTConfig& config, std::uint64_t seed);
+void initialise(ParameterSet& parameters, const SwinConfig& config, std::uint64_t seed);
 
 }  // namespace normlab

@@ -194,4 +194,17 @@ void visit_sites(P& placement, Visitor&& see) {
   see("pooled", placement.pooled);
 }
 
+/// Calls `see(path, spec, block)` for the sites of a network of `depth` blocks, each block with its own; -1 outside of
+/// them.
+template <class Visitor>
+void visit_network_sites(const Placement& placement, std::int64_t depth, Visitor&& see) {
+  visit_sites(placement, [&](std::string_view path, const NormSpec& spec) {
+    if (!path.starts_with("attn.") && !path.starts_with("mlp.")) see(path, spec, std::int64_t{-1});
+  });
+  for (std::int64_t block = 0; block < depth; ++block) {
+    const BlockRange sites{block, block, placement.attention_sites(block), placement.mlp_sites(block)};
+    visit_block_sites(sites, [&](std::string_view path, const NormSpec& spec) { see(path, spec, block); });
+  }
+}
+
 }  // namespace normlab

@@ -1,51 +1,17 @@
 // The Vision Transformer, "An Image is Worth 16x16 Words" (Dosovitskiy et al. 2021), with a norm of any kind at every
-// site.
+// site. With `distill_token` it is DeiT's ("Training data-efficient image transformers", Touvron et al. 2021, section
+// 4).
 #pragma once
 
 #include <vector>
 
-#include "nn/layers.h"
+#include "nn/any_model.h"
+#include "nn/branches.h"
 #include "nn/vit_config.h"
 
 namespace normlab {
 
-/// y = post(x + path(layer_scale * drop(out(after_proj(proj(inner(before_proj(heads))))))))
-class AttentionBranch {
- public:
-  AttentionBranch(ParameterSet& parameters, const std::string& block, const ViTConfig& config, std::int64_t index);
-  Var operator()(const Var& x, const Context& ctx) const;  // [B, N, D] to the same
-  void prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const;
-
- private:
-  Var heads(const Var& h, const Context& ctx) const;  // [B, N, D], heads joined
-  bool ends_with_product(const Context& ctx) const;   // nothing lies between the projection and the sum
-  std::int64_t heads_, head_dim_;
-  double dropout_, attention_dropout_, drop_path_;
-  std::string drop_name_, weights_name_, path_name_;
-  Norm pre_, query_, key_, value_, inner_, out_, post_;
-  QkvLinear qkv_;
-  Linear proj_;
-  Gain before_proj_, after_proj_, layer_scale_;
-};
-
-/// y = post(residual_scale * x + path(layer_scale * drop(out(fc2(drop(inner(gelu(hidden(fc1(pre(x)))))))))))
-class MlpBranch {
- public:
-  MlpBranch(ParameterSet& parameters, const std::string& block, const ViTConfig& config, std::int64_t index);
-  Var operator()(const Var& x, const Context& ctx) const;
-  void prepare(Backend& backend, std::int64_t rows, DType dtype) const;
-
- private:
-  bool ends_with_product(const Context& ctx) const;
-  GeluForm gelu_;
-  double dropout_, drop_path_;
-  std::string drop_name_, hidden_name_, path_name_;
-  Norm pre_, hidden_, inner_, out_, post_;
-  Linear fc1_, fc2_;
-  Gain residual_scale_, layer_scale_;
-};
-
-class ViT {
+class ViT final : public Model {
  public:
   /// Declares all parameters, in the order data meets them. Throws InputError with every problem of `config`.
   ViT(ParameterSet& parameters, const ViTConfig& config);
@@ -53,26 +19,21 @@ class ViT {
   ViT& operator=(const ViT&) = delete;
 
   /// images [B, H, W, C] to logits [B, num_classes].
-  Var operator()(const Var& images, const Context& ctx) const;
-  /// Lets `backend` get ready for the products of a shard of `images`, so that no step has to.
-  void prepare(Backend& backend, std::int64_t images, DType dtype) const;
+  Var operator()(const Var& images, const Context& ctx) const override;
+  void prepare(Backend& backend, std::int64_t images, DType dtype) const override;
   const ViTConfig& config() const { return config_; }
 
  private:
   Var stem(const Var& images, const Context& ctx) const;
+  Var logits(const Var& z, const Context& ctx) const;  // [B, N, D] to [B, num_classes]
   Var positions(const Context& ctx) const;
 
   ViTConfig config_;
   Norm patch_in_, patch_out_, posembed_out_, final_, pooled_;
-  Linear patch_embed_, rep_, head_;
-  int pos_embed_ = -1, cls_token_ = -1;
+  Linear patch_embed_, rep_, head_, head_dist_;
+  int pos_embed_ = -1, cls_token_ = -1, dist_token_ = -1;
   std::vector<double> sincos_;  // the fixed table [patches, D]
   std::vector<float> sincos_float_;
-  struct Block {
-    AttentionBranch attention;
-    MlpBranch mlp;
-    std::string attention_name, mlp_name;
-  };
   std::vector<Block> blocks_;
 };
 

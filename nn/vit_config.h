@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/placement.h"
+#include "nn/model_cost.h"
 
 namespace normlab {
 
@@ -27,6 +27,7 @@ struct ViTConfig {
   Pool pool = Pool::gap;
   PosEmbed pos_embed = PosEmbed::learned;
   bool pos_embed_class = false;  // the class token has a learned position (original ViT, DeiT, timm)
+  bool distill_token = false;    // DeiT's second token with a head of its own; logits are the mean of both heads
   bool qkv_bias = true;
   std::int64_t rep_size = 0;  // width of the dense + tanh layer before the head; 0 leaves it out
   Gelu gelu = Gelu::erf;
@@ -38,30 +39,26 @@ struct ViTConfig {
   Placement placement{};
 
   std::int64_t patches() const { return image_size[0] / patch_size * (image_size[1] / patch_size); }
-  std::int64_t tokens() const { return patches() + (pool == Pool::token ? 1 : 0); }
+  /// Tokens before the patches: class token, distillation token.
+  std::int64_t prefix() const { return pool == Pool::token ? (distill_token ? 2 : 1) : 0; }
+  std::int64_t tokens() const { return patches() + prefix(); }
   std::int64_t patch_pixels() const { return patch_size * patch_size * channels; }
-  /// True where the class token has a position of its own.
+  /// True where the class token (and the distillation token) has a position of its own.
   bool class_position() const { return pool == Pool::token && pos_embed == PosEmbed::learned && pos_embed_class; }
   /// Drop-path rate of block i.
   double drop_path_rate(std::int64_t i) const {
     return depth > 1 ? drop_path * double(i) / double(depth - 1) : drop_path;
   }
+  /// Values of the widest pair of activations that one block holds for an image.
+  std::int64_t widest_layer() const { return tokens() * (2 * mlp_dim + embed_dim); }
   bool operator==(const ViTConfig&) const = default;
 };
 
-/// Parameters and multiply-adds of one image through one network.
-struct ModelCost {
-  std::int64_t parameters = 0;
-  std::int64_t macs = 0;  // linears and the two attention products; no norms, softmax, GELU, biases or sums
-};
 ModelCost model_cost(const ViTConfig& config);
 
 /// One message for each size that does not fit: heads that do not divide the width, a patch that does not divide the
-/// image, a zero or negative size, a rate outside [0, 1), sincos2d with a width that is not a multiple of four. `key`
-/// is the config key at fault.
-struct ConfigProblem {
-  std::string key, message;
-};
+/// image, a zero or negative size, a rate outside [0, 1), sincos2d with a width that is not a multiple of four, a
+/// norm at Swin's site `merge`.
 std::vector<ConfigProblem> validate(const ViTConfig& config);
 
 }  // namespace normlab

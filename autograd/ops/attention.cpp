@@ -1,35 +1,15 @@
 // Multi-head attention on projected queries, keys and values ("Attention Is All You Need", section 3.2.2).
-#include "autograd/ops.h"
+// Kept by both: the log-sum-exp of each row of scores; the weights are made again from it.
+#include "autograd/ops/qkv.h"
 
 namespace normlab {
-namespace {
-
-/// q, k or v, or the gradient of one, where they lie side by side in [B, N, 3 D]: the tensor from its first value on.
-Tensor third(const Tensor& t, int which) {
-  if (!t) return t;
-  const std::int64_t width = t.shape().back() / 3;
-  return Tensor(static_cast<char*>(t.raw()) + static_cast<std::size_t>(which * width) * size_of(t.dtype()),
-                {t.shape()[0], t.shape()[1], width}, t.dtype());
-}
-
-AttentionDims attention_dims(const Shape& q, std::int64_t num_heads, std::int64_t stride, const Tensor& keep) {
-  const std::int64_t batch = q[0], tokens = q[1], width = q[2];
-  if (num_heads < 1 || width % num_heads != 0)
-    throw InputError(concat("attention: ", num_heads, " heads do not divide a width of ", width));
-  if (keep) require_shape("attention", "keep", keep.shape(), {batch, num_heads, tokens, tokens});
-  return {batch, tokens, num_heads, width / num_heads, stride};
-}
-
-// Kept by both: the log-sum-exp of each row of scores; the weights are made again from it.
-
-}  // namespace
 
 Var attention(const Var& q, const Var& k, const Var& v, std::int64_t num_heads, Tensor keep, double rate) {
   if (q.shape().rank() != 3)
     throw InputError(concat("attention: q is ", q.shape().str(), ", expected [batch, tokens, width]"));
   require_shape("attention", "k", k.shape(), q.shape());
   require_shape("attention", "v", v.shape(), q.shape());
-  const AttentionDims dims = attention_dims(q.shape(), num_heads, q.shape()[2], keep);
+  const AttentionDims dims = attention_dims("attention", q.shape(), num_heads, q.shape()[2], keep);
   Tape& tape = q.tape();
   Tensor y = tape.empty_like(q.value()), lse = tape.empty_acc(q.value(), {dims.batch, num_heads, dims.tokens});
   tape.backend().attention(dims, q.value(), k.value(), v.value(), keep, rate, y, lse);
@@ -44,16 +24,16 @@ Var attention(const Var& qkv, std::int64_t num_heads, Tensor keep, double rate) 
   if (s.rank() != 3 || s[2] % 3 != 0)
     throw InputError(concat("attention: qkv is ", s.str(), ", expected [batch, tokens, 3 width]"));
   const Shape shape{s[0], s[1], s[2] / 3};
-  const AttentionDims dims = attention_dims(shape, num_heads, s[2], keep);
+  const AttentionDims dims = attention_dims("attention", shape, num_heads, s[2], keep);
   Tape& tape = qkv.tape();
   Tensor y = tape.empty(shape, qkv.value().dtype());
   Tensor lse = tape.empty_acc(qkv.value(), {dims.batch, num_heads, dims.tokens});
-  const Tensor q = third(qkv.value(), 0), k = third(qkv.value(), 1), v = third(qkv.value(), 2);
+  const Tensor q = qkv_third(qkv.value(), 0), k = qkv_third(qkv.value(), 1), v = qkv_third(qkv.value(), 2);
   tape.backend().attention(dims, q, k, v, keep, rate, y, lse);
   return tape.record("attention", {qkv}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
     const Gradient g = d[0];
-    backend.attention_backward(dims, dy, q, k, v, keep, rate, y, lse, {third(g.to, 0), g.write},
-                               {third(g.to, 1), g.write}, {third(g.to, 2), g.write});
+    backend.attention_backward(dims, dy, q, k, v, keep, rate, y, lse, {qkv_third(g.to, 0), g.write},
+                               {qkv_third(g.to, 1), g.write}, {qkv_third(g.to, 2), g.write});
   });
 }
 

@@ -4,6 +4,7 @@
 #include "core/cpu/bf16_products.h"
 #include "core/cpu/kernel.h"
 #include "core/cpu/vector_exp.h"
+#include "core/cpu/window_bias.h"
 
 namespace normlab {
 using namespace cpu;
@@ -63,6 +64,31 @@ float softmax_row(std::int64_t n, float scale, float* s, const std::uint8_t* kee
   return shift + std::log(total);
 }
 
+/// What a window adds to its scores, in float: the bias of every head, each mask.
+class WindowScores {
+ public:
+  WindowScores(const WindowDims* d, std::int64_t heads, const Tensor& table) : d_(d) {
+    if (!d) return;
+    const std::int64_t square = d->tokens() * d->tokens();
+    bias_ = scratch<float>(Slot::c, (heads + kMaskPatterns) * square);
+    masks_ = bias_ + heads * square;
+    for (std::int64_t h = 0; h < heads; ++h) expand_bias(*d, heads, h, table.data<float>(), bias_ + h * square);
+    std::fill_n(masks_, kMaskPatterns * square, 0.0f);
+    for (int p = 1; p < kMaskPatterns; ++p) add_mask(*d, p, masks_ + p * square);
+  }
+  explicit operator bool() const { return d_ != nullptr; }
+  /// s [n] = scale s + bias + mask, row `i` of head h in window w.
+  void apply(std::int64_t w, std::int64_t h, std::int64_t i, float scale, float* s) const {
+    const std::int64_t n = d_->tokens();
+    const float *bias = bias_ + (h * n + i) * n, *mask = masks_ + (mask_pattern(*d_, w) * n + i) * n;
+    for (std::int64_t j = 0; j < n; ++j) s[j] = scale * s[j] + (bias[j] + mask[j]);
+  }
+
+ private:
+  const WindowDims* d_;
+  float *bias_ = nullptr, *masks_ = nullptr;
+};
+
 float scale_of(AttentionDims d) { return float(1 / std::sqrt(double(d.head_dim))); }
 
 }  // namespace
@@ -73,8 +99,8 @@ void CpuBackend::prepare_attention(AttentionDims d, DType dtype) {
   for (const bool transpose : {false, true}) bf16_prepare(values_product(d, transpose));
 }
 
-void CpuBackend::attention_bf16(AttentionDims d, Tensor q, Tensor k, Tensor v, Tensor keep, double rate, Tensor y,
-                                Tensor lse) {
+void CpuBackend::attention_bf16(AttentionDims d, const WindowDims* windows, Tensor q, Tensor k, Tensor v, Tensor table,
+                                Tensor keep, double rate, Tensor y, Tensor lse) {
   const std::int64_t N = d.tokens, g = heads_at_once(d), side = g * N * d.head_dim, square = g * N * N;
   const Heads heads{d, g};
   const float scale = scale_of(d), inverse_keep = float(1 / (1 - rate));
@@ -83,6 +109,7 @@ void CpuBackend::attention_bf16(AttentionDims d, Tensor q, Tensor k, Tensor v, T
   float* sums = s + square;
   bf16* a = scratch<bf16>(Slot::b, 2 * side + square);
   bf16 *b = a + side, *p = b + side;
+  const WindowScores added(windows, d.heads, table);
   for (std::int64_t image = 0; image < d.batch; ++image)
     for (std::int64_t h = 0; h < d.heads; h += g) {
       const std::int64_t at = image * N * d.width() + h * d.head_dim, in = image * N * d.stride + h * d.head_dim,
@@ -90,8 +117,11 @@ void CpuBackend::attention_bf16(AttentionDims d, Tensor q, Tensor k, Tensor v, T
       bf16_product(bf16_products_, scores_product(d), heads.gather(q.data<bf16>() + in, d.stride, a),
                    heads.gather(k.data<bf16>() + in, d.stride, b), nullptr, s);
       float* head_lse = lse.data<float>() + row;
-      for (std::int64_t i = 0; i < g * N; ++i)
-        head_lse[i] = softmax_row(N, scale, s + i * N, mask ? mask + (row + i) * N : nullptr, inverse_keep, p + i * N);
+      for (std::int64_t i = 0; i < g * N; ++i) {
+        if (added) added.apply(image, h + i / N, i % N, scale, s + i * N);
+        head_lse[i] = softmax_row(N, added ? 1.0f : scale, s + i * N, mask ? mask + (row + i) * N : nullptr,
+                                  inverse_keep, p + i * N);
+      }
       bf16_product(bf16_products_, values_product(d, false), p, heads.gather(v.data<bf16>() + in, d.stride, a), nullptr,
                    sums);
       heads.spread(sums, d.width(), y.data<bf16>() + at, false);
@@ -99,9 +129,11 @@ void CpuBackend::attention_bf16(AttentionDims d, Tensor q, Tensor k, Tensor v, T
 }
 
 /// With P the weights, M = keep / (1 - rate) and dP = (dy v^T) M:  dv = (P M)^T dy,  dS = P (dP - rowsum(dP P)),
-/// dq = dS k / sqrt(d),  dk = dS^T q / sqrt(d). The row sums equal dy . y. P M and dS / sqrt(d) are rounded.
-void CpuBackend::attention_bf16_backward(AttentionDims d, Tensor dy, Tensor q, Tensor k, Tensor v, Tensor keep,
-                                         double rate, Tensor y, Tensor lse, Gradient dq, Gradient dk, Gradient dv) {
+/// dq = dS k / sqrt(d),  dk = dS^T q / sqrt(d). The row sums equal dy . y. P M and dS / sqrt(d) are rounded; the bias's
+/// gradient is dS summed over windows as it is.
+void CpuBackend::attention_bf16_backward(AttentionDims d, const WindowDims* windows, Tensor dy, Tensor q, Tensor k,
+                                         Tensor v, Tensor table, Tensor keep, double rate, Tensor y, Tensor lse,
+                                         Gradient dq, Gradient dk, Gradient dv, Gradient dtable) {
   const std::int64_t N = d.tokens, g = heads_at_once(d), side = g * N * d.head_dim, square = g * N * N;
   const Heads heads{d, g};
   const float scale = scale_of(d), inverse_keep = float(1 / (1 - rate));
@@ -110,6 +142,9 @@ void CpuBackend::attention_bf16_backward(AttentionDims d, Tensor dy, Tensor q, T
   float *dp = p + square, *sums = dp + square;
   bf16* qs = scratch<bf16>(Slot::b, 4 * side + square);
   bf16 *ks = qs + side, *vs = ks + side, *gs = vs + side, *narrow = gs + side;
+  const WindowScores added(windows, d.heads, table);
+  float* dbias = dtable ? scratch<float>(Slot::d, d.heads * N * N) : nullptr;
+  if (dtable) std::fill_n(dbias, d.heads * N * N, 0.0f);
   for (std::int64_t image = 0; image < d.batch; ++image)
     for (std::int64_t h = 0; h < d.heads; h += g) {
       const std::int64_t at = image * N * d.width() + h * d.head_dim, in = image * N * d.stride + h * d.head_dim,
@@ -123,7 +158,8 @@ void CpuBackend::attention_bf16_backward(AttentionDims d, Tensor dy, Tensor q, T
       for (std::int64_t i = 0; i < g * N; ++i) {
         float* pr = p + i * N;
         bf16* out = narrow + i * N;
-        exp_row(N, pr, scale, head_lse[i]);
+        if (added) added.apply(image, h + i / N, i % N, scale, pr);
+        exp_row(N, pr, added ? 1.0f : scale, head_lse[i]);
         if (!dv) continue;
         const std::uint8_t* kept = mask ? mask + (row + i) * N : nullptr;
         if (kept)
@@ -135,7 +171,7 @@ void CpuBackend::attention_bf16_backward(AttentionDims d, Tensor dy, Tensor q, T
         bf16_product(bf16_products_, values_product(d, true), narrow, gs, nullptr, sums);
         heads.spread(sums, d.stride, dv.to.data<bf16>() + in, adds(dv));
       }
-      if (!dq && !dk) continue;
+      if (!dq && !dk && !dtable) continue;
       bf16_product(bf16_products_, scores_product(d), gs, vs, nullptr, dp);
       const bf16 *up = dy.data<bf16>() + at, *result = y.data<bf16>() + at;
       for (std::int64_t i = 0; i < g * N; ++i) {
@@ -150,6 +186,10 @@ void CpuBackend::attention_bf16_backward(AttentionDims d, Tensor dy, Tensor q, T
             out[j] = bf16(scale * pr[j] * ((kept[j] ? dr[j] * inverse_keep : 0.0f) - inner));
         else
           for (std::int64_t j = 0; j < N; ++j) out[j] = bf16(scale * pr[j] * (dr[j] - inner));
+        if (!dtable) continue;
+        float* total = dbias + (h * N + i) * N;
+        for (std::int64_t j = 0; j < N; ++j)
+          total[j] += pr[j] * ((kept ? (kept[j] ? dr[j] * inverse_keep : 0.0f) : dr[j]) - inner);
       }
       if (dq) {
         bf16_product(bf16_products_, values_product(d, false), narrow, ks, nullptr, sums);
@@ -160,6 +200,8 @@ void CpuBackend::attention_bf16_backward(AttentionDims d, Tensor dy, Tensor q, T
         heads.spread(sums, d.stride, dk.to.data<bf16>() + in, adds(dk));
       }
     }
+  if (dtable)
+    for (std::int64_t h = 0; h < d.heads; ++h) reduce_bias<float>(*windows, d.heads, h, dbias + h * N * N, dtable);
 }
 
 }  // namespace normlab

@@ -53,6 +53,11 @@ class CpuBackend final : public Backend {
   void attention(AttentionDims, Tensor q, Tensor k, Tensor v, Tensor keep, double rate, Tensor y, Tensor lse) override;
   void attention_backward(AttentionDims, Tensor dy, Tensor q, Tensor k, Tensor v, Tensor keep, double rate, Tensor y,
                           Tensor lse, Gradient dq, Gradient dk, Gradient dv) override;
+  void window_attention(AttentionDims, WindowDims, Tensor q, Tensor k, Tensor v, Tensor table, Tensor keep, double rate,
+                        Tensor y, Tensor lse) override;
+  void window_attention_backward(AttentionDims, WindowDims, Tensor dy, Tensor q, Tensor k, Tensor v, Tensor table,
+                                 Tensor keep, double rate, Tensor y, Tensor lse, Gradient dq, Gradient dk, Gradient dv,
+                                 Gradient dtable) override;
   void softmax_cross_entropy(LossDims, Tensor logits, Tensor labels, Tensor targets, Tensor losses) override;
   void softmax_cross_entropy_backward(LossDims, Tensor dlosses, Tensor logits, Tensor labels, Tensor targets,
                                       Gradient dlogits) override;
@@ -76,6 +81,12 @@ class CpuBackend final : public Backend {
   void select_tokens_backward(TokenDims, std::int64_t first, std::int64_t count, Tensor dy, Gradient dx) override;
   void concat_tokens(TokenDims, std::int64_t n, Tensor first, Tensor rest, Tensor y) override;
   void concat_tokens_backward(TokenDims, std::int64_t n, Tensor dy, Gradient dfirst, Gradient drest) override;
+  void cut_windows(WindowDims, Tensor x, Tensor y) override;
+  void cut_windows_backward(WindowDims, Tensor dy, Gradient dx) override;
+  void join_windows(WindowDims, Tensor x, Tensor y) override;
+  void join_windows_backward(WindowDims, Tensor dy, Gradient dx) override;
+  void merge_patches(GridDims, Tensor x, Tensor y) override;
+  void merge_patches_backward(GridDims, Tensor dy, Gradient dx) override;
   void dropout(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor y) override;
   void dropout_backward(std::int64_t group, double rate, Tensor dy, Tensor keep, Gradient dx) override;
   void dropout_add(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor residual, Tensor y) override;
@@ -95,9 +106,12 @@ class CpuBackend final : public Backend {
   void linear_gelu_bf16(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y);
   void linear_gelu_bf16_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dx, Gradient dw,
                                  Gradient db);
-  void attention_bf16(AttentionDims, Tensor q, Tensor k, Tensor v, Tensor keep, double rate, Tensor y, Tensor lse);
-  void attention_bf16_backward(AttentionDims, Tensor dy, Tensor q, Tensor k, Tensor v, Tensor keep, double rate,
-                               Tensor y, Tensor lse, Gradient dq, Gradient dk, Gradient dv);
+  // `windows` and `table`: null and empty where attention is over the whole image.
+  void attention_bf16(AttentionDims, const WindowDims* windows, Tensor q, Tensor k, Tensor v, Tensor table, Tensor keep,
+                      double rate, Tensor y, Tensor lse);
+  void attention_bf16_backward(AttentionDims, const WindowDims* windows, Tensor dy, Tensor q, Tensor k, Tensor v,
+                               Tensor table, Tensor keep, double rate, Tensor y, Tensor lse, Gradient dq, Gradient dk,
+                               Gradient dv, Gradient dtable);
 
   const Bf16Products bf16_products_;
 };

@@ -14,7 +14,8 @@ std::string note_of(const std::optional<MachineLoad>& load, int threads) {
 void BenchOptions::add_shape(CLI::App& command) {
   command
       .add_option("--shape", shape,
-                  "micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12")
+                  "micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12; swin_t: "
+                  "Swin-T, 224 px")
       ->check(CLI::IsMember(bench_shape_names()))
       ->capture_default_str();
 }

@@ -78,7 +78,8 @@ struct BenchGemm : BenchOptions {
 
   int operator()() const {
     const BenchShape& s = bench_shape(shape);
-    const ViTConfig config = bench_model(s, "pre_pre");
+    if (!s.swin.empty()) throw InputError("--shape swin_t: bench gemm knows the products of a ViT only");
+    const ViTConfig config = std::get<ViTConfig>(bench_model(s, "pre_pre"));
     const ShardPlan plan = plan_shards(config, s.batch, model_cost(config).parameters, sizeof(float));
     ShardPool pool(threads);
     if (!json())

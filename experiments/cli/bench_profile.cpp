@@ -15,7 +15,7 @@ struct BenchProfile : BenchOptions {
 
   int operator()() const {
     const BenchShape& s = bench_shape(shape);
-    const ViTConfig config = bench_model(s, placement);
+    const ModelConfig config = bench_model(s, placement);
     BenchEngine bench(config, settings(s.batch), 1);  // one thread: times are not those of waiting
     for (int i = 0; i < 3; ++i) bench.step();
     bench.engine->set_profiling(true);

@@ -1,13 +1,12 @@
 #include "experiments/cli/bench_shapes.h"
 
-#include "nn/init.h"
-
 namespace normlab {
 namespace {
 constexpr BenchShape kShapes[] = {
     {"micro", 32, 4, 64, 4, 2, 10, 64},
     {"tiny", 32, 4, 192, 12, 3, 10, 128},
     {"small", 224, 16, 384, 12, 6, 1000, 32},
+    {"swin_t", 224, 4, 96, 12, 3, 1000, 32, "Swin-T"},
 };
 }  // namespace
 
@@ -22,10 +21,22 @@ std::vector<std::string> bench_shape_names() {
 const BenchShape& bench_shape(const std::string& name) {
   for (const BenchShape& s : kShapes)
     if (name == s.name) return s;
-  throw InputError(concat("--shape ", name, ": micro, tiny and small are there"));
+  throw InputError(concat("--shape ", name, ": micro, tiny, small and swin_t are there"));
 }
 
-ViTConfig bench_model(const BenchShape& s, const std::string& placement) {
+ModelConfig bench_model(const BenchShape& s, const std::string& placement) {
+  const NamedPlacement* row = find_placement(placement);
+  if (!row) throw InputError(concat("--placement ", placement, ": no row of that name"));
+  for (const SwinVariant& variant : kSwinVariants) {
+    if (variant.name != s.swin) continue;
+    SwinConfig c;
+    set_variant(c, variant);
+    if (c.depth() != s.depth) throw InputError(concat("--depth: ", s.swin, " has blocks in stages, not one depth"));
+    c.image_size = {s.image, s.image};
+    c.num_classes = s.classes;
+    c.placement = swin_placement(row->placement);
+    return c;
+  }
   ViTConfig c;
   c.image_size = {s.image, s.image};
   c.patch_size = s.patch;
@@ -34,17 +45,15 @@ ViTConfig bench_model(const BenchShape& s, const std::string& placement) {
   c.depth = s.depth;
   c.num_heads = s.heads;
   c.num_classes = s.classes;
-  const NamedPlacement* row = find_placement(placement);
-  if (!row) throw InputError(concat("--placement ", placement, ": no row of that name"));
   c.placement = row->placement;
   return c;
 }
 
-BenchEngine::BenchEngine(const ViTConfig& config, const EngineSettings& settings, int threads) : pool(threads) {
+BenchEngine::BenchEngine(const ModelConfig& config, const EngineSettings& settings, int threads) : pool(threads) {
   engine = std::make_unique<Engine>(cpu_backend(), pool, config, settings);
   initialise(engine->parameters(), config, 0);
-  images =
-      memory_.empty({settings.max_batch, config.image_size[0], config.image_size[1], config.channels}, settings.dtype);
+  images = memory_.empty({settings.max_batch, image_size(config)[0], image_size(config)[1], channels(config)},
+                         settings.dtype);
   labels = memory_.empty({settings.max_batch}, DType::i32);
   const StreamKey key = stream_key(0, "bench", "images");
   for (std::int64_t i = 0; i < images.size(); ++i) {
@@ -55,7 +64,7 @@ BenchEngine::BenchEngine(const ViTConfig& config, const EngineSettings& settings
       images.data<float>()[i] = value;
   }
   for (std::int64_t i = 0; i < settings.max_batch; ++i)
-    labels.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % config.num_classes);
+    labels.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % num_classes(config));
   engine->state().lr = 1e-3;
   engine->state().clip_norm = 1.0;
 }

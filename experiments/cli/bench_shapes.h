@@ -13,19 +13,20 @@ namespace normlab {
 struct BenchShape {
   const char* name;
   std::int64_t image, patch, embed_dim, depth, heads, classes, batch;
+  std::string_view swin = {};  // a variant of Swin, which has its own sizes
 };
-/// micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12.
+/// micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12; swin_t: Swin-T, 224 px.
 std::span<const BenchShape> bench_shapes();
 std::vector<std::string> bench_shape_names();
 /// InputError for a name that is not there.
 const BenchShape& bench_shape(const std::string& name);
 /// The network of a shape with a named placement. InputError for a placement that is not there.
-ViTConfig bench_model(const BenchShape& shape, const std::string& placement);
+ModelConfig bench_model(const BenchShape& shape, const std::string& placement);
 
 /// Ready to take steps on one batch of normal noise: initial values, learning rate 1e-3, clipping at 1.
 class BenchEngine {
  public:
-  BenchEngine(const ViTConfig& config, const EngineSettings& settings, int threads);
+  BenchEngine(const ModelConfig& config, const EngineSettings& settings, int threads);
   double step() { return engine->train_step(images, labels); }
 
   ShardPool pool;

@@ -20,7 +20,7 @@ struct BenchStep : BenchOptions {
     BenchShape s = bench_shape(shape);
     if (batch > 0) s.batch = batch;
     if (depth > 0) s.depth = depth;
-    const ViTConfig config = bench_model(s, placement);
+    const ModelConfig config = bench_model(s, placement);
     EngineSettings cut = settings(s.batch);
     cut.images_per_shard = images_per_shard;
     BenchEngine bench(config, cut, threads);

@@ -31,6 +31,8 @@ int run_command_line(int argc, char** argv) {
   add_table(app, action);
   add_schema(app, action);
   add_probe(app, action);
+  add_convert(app, action);
+  add_eval(app, action);
   add_bench(app, action);
   try {
     app.parse(argc, argv);

@@ -16,6 +16,8 @@ void add_explain(CLI::App& app, Action& action);
 void add_table(CLI::App& app, Action& action);
 void add_schema(CLI::App& app, Action& action);
 void add_probe(CLI::App& app, Action& action);
+void add_convert(CLI::App& app, Action& action);
+void add_eval(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 
 /// Reads the command line and does what it says; errors become one message on standard error and their exit code.

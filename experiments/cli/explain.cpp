@@ -12,7 +12,7 @@
 #include "experiments/descriptor/fields.h"
 #include "experiments/results/text_layout.h"
 #include "nn/init.h"
-#include "nn/vit.h"
+#include "nn/model.h"
 
 namespace normlab {
 namespace {
@@ -28,7 +28,7 @@ void print_wrapped(const std::string& label, std::size_t indent, const std::stri
   }
 }
 
-void print_formulas(const ViTConfig& model, std::size_t indent) {
+void print_formulas(const ModelConfig& model, std::size_t indent) {
   print_wrapped("stem", indent, stem_formula(model));
   for (const std::vector<std::int64_t>& blocks : equal_blocks(model)) {
     const BlockFormula formula = block_formula(model, blocks.front());
@@ -39,11 +39,24 @@ void print_formulas(const ViTConfig& model, std::size_t indent) {
     print_wrapped("", indent, formula.mlp);
     for (const std::string& line : formula.inside) print_wrapped("", indent, line);
   }
+  if (const auto* swin = std::get_if<SwinConfig>(&model)) {
+    for (const SwinStage& s : swin_stages(*swin))
+      print_wrapped(s.first_block == 0 ? "stages" : "", indent,
+                    fmt::format("blocks {}: width {}, {} x {} tokens in windows of {}, every other shifted by {}",
+                                block_range_name(s.first_block, s.first_block + s.depth - 1), s.embed_dim, s.height,
+                                s.width, s.window, s.shift(1)));
+    const NormSpec& merge = swin->placement.merge;
+    print_wrapped(
+        "", indent,
+        fmt::format("between them four neighbours become one: x = {}",
+                    merge.kind == NormKind::none ? "reduction(four x)"
+                                                 : fmt::format("reduction({}(four x))", parts_of(merge.kind).sign)));
+  }
   print_wrapped("end", indent, end_formula(model));
 }
 
 /// What training alone does, or "".
-std::string drops(const ViTConfig& model) {
+std::string drops(const auto& model) {
   std::string out;
   const auto add = [&](const char* what, double rate) {
     if (rate > 0) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", what, rate);
@@ -54,17 +67,25 @@ std::string drops(const ViTConfig& model) {
   return out;
 }
 
+/// A Swin has one initialiser.
+std::string init_word(const ModelConfig& model) {
+  const auto* vit = std::get_if<ViTConfig>(&model);
+  return std::string(word_of(vit != nullptr ? vit->init : Init::timm));
+}
+
 void print_row(const Experiment& experiment, const Cell& row) {
   constexpr std::size_t kIndent = 13;
-  const auto model_of = [&](const Cell& cell) -> const ViTConfig& {
+  const auto model_of = [&](const Cell& cell) -> const ModelConfig& {
     return experiment.trials[cell.trials.front()].config.model;
   };
-  const ViTConfig& model = model_of(row);
+  const ModelConfig& model = model_of(row);
   print_wrapped("", 0, row.label);
   print_formulas(model, kIndent);
-  if (const std::string rates = drops(model); !rates.empty()) print_wrapped("training", kIndent, rates);
-  std::string start(word_of(model.init));
-  if (const double gain = init_gain(model.placement.init_gain, model.depth); gain != 1)
+  const std::string rates = std::visit([](const auto& c) { return drops(c); }, model);
+  if (!rates.empty()) print_wrapped("training", kIndent, rates);
+  std::string start = init_word(model);
+  const std::int64_t depth = std::visit([](const auto& c) { return block_count(c); }, model);
+  if (const double gain = init_gain(placement_of(model).init_gain, depth); gain != 1)
     start += fmt::format("; v, proj, fc1 and fc2 times {:.4g}", gain);
   print_wrapped("init", kIndent, start);
   const ModelCost cost = model_cost(model);
@@ -129,18 +150,22 @@ std::string name_of(const Folded& p) {
   return p.blocks.empty() ? p.before : concat(p.before, runs_name(p.blocks), p.after);
 }
 
-std::vector<Folded> folded_parameters(const ViTConfig& model, std::uint64_t seed) {
+std::vector<Folded> folded_parameters(const ModelConfig& model, std::uint64_t seed) {
   ParameterSet parameters;  // declared only: the values are drawn one by one
-  const ViT vit(parameters, model);
+  const auto network = make_model(parameters, model);
   std::vector<Folded> out;
   for (std::size_t i = 0; i < parameters.parameters().size(); ++i) {
     const ParameterInfo& info = parameters.parameters()[i];
-    Folded p{info.name, "", {}, info.shape, init_rule(parameters, static_cast<int>(i), model)};
+    Folded p{info.name,
+             "",
+             {},
+             info.shape,
+             std::visit([&](const auto& c) { return init_rule(parameters, static_cast<int>(i), c); }, model)};
     constexpr std::string_view kBlocks = "blocks.";
-    if (info.name.starts_with(kBlocks)) {
-      const std::size_t end = info.name.find('.', kBlocks.size());
-      p.blocks = {std::stoll(info.name.substr(kBlocks.size(), end - kBlocks.size()))};
-      p.before = kBlocks;
+    if (const std::size_t at = info.name.find(kBlocks); at != std::string::npos) {
+      const std::size_t begin = at + kBlocks.size(), end = info.name.find('.', begin);
+      p.blocks = {std::stoll(info.name.substr(begin, end - begin))};
+      p.before = info.name.substr(0, begin);
       p.after = info.name.substr(end);
     }
     auto same = std::find_if(out.begin(), out.end(), [&](const Folded& other) {
@@ -159,9 +184,9 @@ std::vector<Folded> folded_parameters(const ViTConfig& model, std::uint64_t seed
 }
 
 void print_init(const Trial& trial) {
-  const ViTConfig& model = trial.config.model;
+  const ModelConfig& model = trial.config.model;
   print_wrapped("", 0, trial.label);
-  print_wrapped("", 0, fmt::format("init {}, {} parameters", word_of(model.init), model_cost(model).parameters));
+  print_wrapped("", 0, fmt::format("init {}, {} parameters", init_word(model), model_cost(model).parameters));
   for (const Folded& p : folded_parameters(model, trial.config.seed)) {
     print_wrapped("", 0, fmt::format("{} {}: {}", name_of(p), p.shape.str(), in_words(p.rule)));
     if (p.moments.count == 0) continue;

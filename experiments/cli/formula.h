@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "nn/vit_config.h"
+#include "nn/model_config.h"
 
 namespace normlab {
 
@@ -14,21 +14,22 @@ struct BlockFormula {
   std::string attention, mlp;
   std::vector<std::string> inside;
 };
-BlockFormula block_formula(const ViTConfig& model, std::int64_t block);
-std::string stem_formula(const ViTConfig& model);
-std::string end_formula(const ViTConfig& model);
+BlockFormula block_formula(const ModelConfig& model, std::int64_t block);
+std::string stem_formula(const ModelConfig& model);
+std::string end_formula(const ModelConfig& model);
 
 /// Numbers in ascending order as runs: "0-3,7".
 std::string runs_name(const std::vector<std::int64_t>& numbers);
 
 /// Blocks of equal sites, in the order of their first ones; never empty lists.
-std::vector<std::vector<std::int64_t>> equal_blocks(const ViTConfig& model);
+std::vector<std::vector<std::int64_t>> equal_blocks(const ModelConfig& model);
 
-/// A norm as descriptors write it, with the settings that are not its kind's defaults: "batch_norm(momentum=0.2)".
-std::string norm_text(const NormSpec& spec);
+/// A norm as descriptors write it, with the settings that are not its kind's defaults in a model of that kind:
+/// "batch_norm(momentum=0.2)".
+std::string norm_text(const NormSpec& spec, ModelKind model);
 
 /// The sites and gains in which `model` differs from `base`: "attn.pre: layer_norm -> rms_norm (blocks 0-3)". Blocks
 /// that only one of them has are left out.
-std::vector<std::string> site_changes(const ViTConfig& base, const ViTConfig& model);
+std::vector<std::string> site_changes(const ModelConfig& base, const ModelConfig& model);
 
 }  // namespace normlab

@@ -24,12 +24,13 @@ int print_plan(const DescriptorOptions& options) {
     done += status.state == TrialState::done || status.state == TrialState::diverged;
     const std::string name = experiment.rows[trial.row].label;
     if (name != row) {
-      const ViTConfig& model = trial.config.model;
+      const ModelConfig& model = trial.config.model;
       const ModelCost cost = model_cost(model);
       const ShardPlan shards = plan_shards(model, trial.config.train.batch_size, cost.parameters,
                                            std::int64_t(size_of(dtype_of(trial.config.train.precision))));
-      fmt::print("{}\n  {} parameters, {} macs an image, {} flops; {} shards of {} images in {} lanes{}\n", name,
-                 cost.parameters, cost.macs, 2 * cost.macs, shards.shards, shards.images, shards.lanes,
+      fmt::print("{}\n  {} parameters, {} macs an image, {} flops; with norms {} macs, {} flops\n", name,
+                 cost.parameters, cost.macs, 2 * cost.macs, cost.macs_with_norms(), 2 * cost.macs_with_norms());
+      fmt::print("  {} shards of {} images in {} lanes{}\n", shards.shards, shards.images, shards.lanes,
                  shards.lockstep ? ", in lockstep" : "");
       fmt::print("  threads beyond {} have nothing to do in one trial\n", shards.lanes);
       row = name;

@@ -78,7 +78,7 @@ struct ProbeCommand {
   std::string_view weights_text() const { return weights.empty() ? "initial weights" : std::string_view(weights); }
 
   ProbeAxis axis_of(const Probed& p) const {
-    if (axis == "auto") return probe_axis(p.trial->config.model.placement);
+    if (axis == "auto") return probe_axis(placement_of(p.trial->config.model));
     return axis == "channel" ? ProbeAxis::channel : ProbeAxis::position;
   }
 

@@ -8,14 +8,23 @@
 namespace normlab {
 namespace {
 
-/// changes: what is not at its default; everything: all that applies.
-enum class Form : std::uint8_t { changes, everything };
+/// changes: what is not at its default; everything: all that applies. The model's kind decides the defaults of norms.
+struct Form {
+  bool everything;
+  ModelKind kind;
+};
+constexpr bool kChanges = false, kEverything = true;
 
 JsonNode tree(bool value, Form) { return json_bool(value); }
 JsonNode tree(std::int64_t value, Form) { return json_integer(value); }
 JsonNode tree(std::uint64_t value, Form) { return json_natural(value); }
 JsonNode tree(double value, Form) { return json_real(value); }
 JsonNode tree(const std::string& value, Form) { return json_string(value); }
+JsonNode tree(const std::vector<std::int64_t>& value, Form) {
+  std::vector<JsonNode> items;
+  for (const std::int64_t v : value) items.push_back(json_integer(v));
+  return json_array(std::move(items));
+}
 JsonNode tree(const std::array<std::int64_t, 2>& value, Form) {
   return json_array({json_integer(value[0]), json_integer(value[1])});
 }
@@ -35,24 +44,23 @@ void add_fields(JsonNode& object, const T& value, const T& defaults, Form form) 
   for_each_field<T>([&](const auto& field) {
     const auto& member = value.*field.member;
     if (!applies(value, field.key)) return;
-    if (form == Form::everything || !(member == defaults.*field.member))
-      object.add(std::string(field.key), tree(member, form));
+    if (form.everything || !(member == defaults.*field.member)) object.add(std::string(field.key), tree(member, form));
   });
 }
 
 /// A word where the word says it all.
 JsonNode tree(const NormSpec& spec, Form form) {
-  const NormSpec defaults = norm_of(spec.kind);
+  const NormSpec defaults = form.kind == ModelKind::swin ? swin_norm(spec.kind) : norm_of(spec.kind);
   JsonNode object = json_object();
   add_fields(object, spec, defaults, form);
-  const bool word = spec.kind == NormKind::none || (form == Form::changes && object.members.empty());
+  const bool word = spec.kind == NormKind::none || (!form.everything && object.members.empty());
   if (word) return tree(spec.kind, form);
-  if (form == Form::changes) object.add("kind", tree(spec.kind, form));
+  if (!form.everything) object.add("kind", tree(spec.kind, form));
   return object;
 }
 
 JsonNode tree(const LayerScale& scale, Form form) {
-  const bool word = scale.kind == LayerScaleKind::none || (form == Form::changes && scale.auto_init);
+  const bool word = scale.kind == LayerScaleKind::none || (!form.everything && scale.auto_init);
   if (word) return tree(scale.kind, form);
   JsonNode object = json_object();
   object.add("kind", tree(scale.kind, form));
@@ -63,12 +71,17 @@ JsonNode tree(const LayerScale& scale, Form form) {
 JsonNode tree(const Placement& placement, Form form) {
   JsonNode object = json_object();
   add_fields(object, placement, {}, form);
-  if (form == Form::everything) object.remove("merge");  // a ViT has none
+  if (form.everything) {
+    if (form.kind == ModelKind::vit)
+      object.remove("merge");
+    else
+      object.find("stem")->value.remove("posembed_out");
+  }
   if (placement.blocks.empty()) return object;
   JsonNode& ranges = object.add(std::string(kBlocksKey), json_object());
   for (const BlockRange& range : placement.blocks) {
     JsonNode& sites = ranges.add(block_range_name(range.first, range.last), json_object());
-    if (form == Form::everything) {
+    if (form.everything) {
       add_fields(sites, range, {}, form);
       continue;
     }
@@ -89,13 +102,16 @@ requires std::is_class_v<T> JsonNode tree(const T& value, Form form) {
 }
 
 /// `implied`: the dataset's sizes, which need not be written.
-JsonNode model_tree(ViTConfig model, const KnownDataset* implied, Form form) {
+template <class Config>
+JsonNode config_tree(Config model, const KnownDataset* implied, Form form) {
+  constexpr bool kSwin = std::is_same_v<Config, SwinConfig>;
   // Has no meaning without a class token, and would tell equal models apart.
-  if (model.pool != Pool::token) model.placement.stem.posembed_out_includes_class = true;
-  simplify_blocks(model.placement, model.depth);
+  if constexpr (!kSwin)
+    if (model.pool != Pool::token) model.placement.stem.posembed_out_includes_class = true;
+  simplify_blocks(model.placement, block_count(model));
   JsonNode object = json_object();
-  if (form == Form::everything) object.add("kind", json_string("vit"));
-  ViTConfig defaults = defaults_beside(model);
+  if (form.everything || kSwin) object.add("kind", tree(kSwin ? ModelKind::swin : ModelKind::vit, form));
+  Config defaults = defaults_beside(model);
   defaults.image_size = implied != nullptr ? implied->image_size : std::array<std::int64_t, 2>{0, 0};
   defaults.channels = implied != nullptr ? implied->channels : 0;
   defaults.num_classes = implied != nullptr ? implied->num_classes : 0;
@@ -105,21 +121,26 @@ JsonNode model_tree(ViTConfig model, const KnownDataset* implied, Form form) {
   return object;
 }
 
-JsonNode trial_tree(const TrialConfig& config, Form form) {
+JsonNode model_tree(const ModelConfig& model, const KnownDataset* implied, bool everything) {
+  return std::visit([&](const auto& c) { return config_tree(c, implied, {everything, kind_of(model)}); }, model);
+}
+
+JsonNode trial_tree(const TrialConfig& config, bool everything) {
+  const Form form{everything, kind_of(config.model)};
   const TrialConfig defaults;
   JsonNode root = json_object();
   root.add("schema", json_integer(kConfigSchema));
   const auto add = [&](const char* key, JsonNode node) {
-    if (form == Form::everything || !node.members.empty()) root.add(key, std::move(node));
+    if (form.everything || !node.members.empty()) root.add(key, std::move(node));
   };
   add("dataset", tree(config.dataset, form));
   // Only sizes that are a struct's default as well can be left out: a reader of this text fills in nothing else.
   const KnownDataset* known = find_dataset(config.dataset.name);
-  const bool same = known != nullptr && known->image_size == defaults.model.image_size &&
-                    known->channels == defaults.model.channels && known->num_classes == defaults.model.num_classes;
-  add("model", model_tree(config.model, same ? known : nullptr, form));
+  const bool same = known != nullptr && known->image_size == image_size(defaults.model) &&
+                    known->channels == channels(defaults.model) && known->num_classes == num_classes(defaults.model);
+  add("model", model_tree(config.model, same ? known : nullptr, everything));
   add("train", tree(config.train, form));
-  if (form == Form::everything || config.seed != defaults.seed) root.add("seed", json_natural(config.seed));
+  if (form.everything || config.seed != defaults.seed) root.add("seed", json_natural(config.seed));
   return root;
 }
 
@@ -145,13 +166,13 @@ T read_text(std::string_view text, const std::string& name, Read&& read) {
 }  // namespace
 
 std::string canonical_json(const TrialConfig& config) {
-  JsonNode root = trial_tree(config, Form::changes);
+  JsonNode root = trial_tree(config, kChanges);
   drop_empty(root);
   return write_json(root, JsonStyle::compact);
 }
 
-std::string canonical_model_json(const ViTConfig& model) {
-  JsonNode root = model_tree(model, nullptr, Form::changes);
+std::string canonical_model_json(const ModelConfig& model) {
+  JsonNode root = model_tree(model, nullptr, kChanges);
   drop_empty(root);
   return write_json(root, JsonStyle::compact);
 }
@@ -159,7 +180,7 @@ std::string canonical_model_json(const ViTConfig& model) {
 std::string trial_id(const TrialConfig& config) { return sha256_hex(canonical_json(config)); }
 
 std::string full_json(const TrialConfig& config) {
-  return write_json(trial_tree(config, Form::everything), JsonStyle::indented) + "\n";
+  return write_json(trial_tree(config, kEverything), JsonStyle::indented) + "\n";
 }
 
 TrialConfig config_from_json(std::string_view text, const std::string& name) {
@@ -168,8 +189,8 @@ TrialConfig config_from_json(std::string_view text, const std::string& name) {
   });
 }
 
-ViTConfig model_from_json(std::string_view text, const std::string& name) {
-  return read_text<ViTConfig>(text, name, [](const JsonNode& root, PlacementRows& rows, Problems& problems) {
+ModelConfig model_from_json(std::string_view text, const std::string& name) {
+  return read_text<ModelConfig>(text, name, [](const JsonNode& root, PlacementRows& rows, Problems& problems) {
     return read_model(root, rows, problems);
   });
 }

@@ -14,7 +14,7 @@ namespace normlab {
 std::string canonical_json(const TrialConfig& config);
 
 /// The canonical form of a model alone, with image size, channels and classes always written.
-std::string canonical_model_json(const ViTConfig& model);
+std::string canonical_model_json(const ModelConfig& model);
 
 /// 64 lower-case hexadecimal digits: SHA-256 of the canonical form.
 std::string trial_id(const TrialConfig& config);
@@ -26,6 +26,6 @@ std::string full_json(const TrialConfig& config);
 TrialConfig config_from_json(std::string_view text, const std::string& name);
 
 /// Reads canonical_model_json back. InputError with all problems.
-ViTConfig model_from_json(std::string_view text, const std::string& name);
+ModelConfig model_from_json(std::string_view text, const std::string& name);
 
 }  // namespace normlab

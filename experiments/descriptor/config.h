@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/backend.h"
-#include "nn/vit_config.h"
+#include "nn/model_config.h"
 
 namespace normlab {
 
@@ -89,7 +89,7 @@ struct TrainConfig {
 /// provenance and changes no result.
 struct TrialConfig {
   DatasetConfig dataset{};
-  ViTConfig model{};
+  ModelConfig model{};
   TrainConfig train{};
   std::uint64_t seed = 0;
   bool operator==(const TrialConfig&) const = default;

@@ -43,8 +43,12 @@ bool matches(const Row& row, const AxisChoice& choice) {
 
 class Expansion {
  public:
-  Expansion(JsonNode root, std::string stem, Sources& sources, Problems& problems)
-      : root_(std::move(root)), stem_(std::move(stem)), sources_(sources), problems_(problems) {}
+  Expansion(JsonNode root, std::string stem, std::size_t max_trials, Sources& sources, Problems& problems)
+      : root_(std::move(root)),
+        stem_(std::move(stem)),
+        max_trials_(max_trials),
+        sources_(sources),
+        problems_(problems) {}
 
   void run(const std::vector<std::string>& set_paths, Experiment& out) {
     check_top_level();
@@ -66,8 +70,8 @@ class Expansion {
     base_.kind = JsonKind::object;
     base_.at = root_.at;
     check_values(base_, placements_, problems_);
-    if (count_trials() > kMaxTrials)
-      problems_.add(position_of("sweep"), "/sweep", concat("more than ", kMaxTrials, " trials; split the descriptor"));
+    if (count_trials() > max_trials_)
+      problems_.add(position_of("sweep"), "/sweep", concat("more than ", max_trials_, " trials; split the descriptor"));
     else
       for (const Grid& grid : grids_) for_each_combination(grid, [&](const auto& index) { add_row(grid, index); });
     check_choices();
@@ -153,8 +157,8 @@ class Expansion {
   std::size_t count_trials() const {
     std::size_t sum = 0;
     for (const Grid& grid : grids_) {
-      const std::size_t rows = grid.size(kMaxTrials), seeds = seeds_of(grid).size();
-      if (rows > kMaxTrials / seeds) return kMaxTrials + 1;
+      const std::size_t rows = grid.size(max_trials_), seeds = seeds_of(grid).size();
+      if (rows > max_trials_ / seeds) return max_trials_ + 1;
       sum += rows * seeds;
     }
     return sum;
@@ -266,6 +270,7 @@ class Expansion {
 
   JsonNode root_, base_;
   std::string stem_;
+  std::size_t max_trials_;
   Sources& sources_;
   Problems& problems_;
   PlacementRows placements_;
@@ -283,14 +288,15 @@ class Expansion {
 
 }  // namespace
 
-Experiment load_experiment(const std::filesystem::path& file, std::span<const std::string> sets) {
+Experiment load_experiment(const std::filesystem::path& file, std::span<const std::string> sets,
+                           std::size_t max_trials) {
   Sources sources;
   Problems problems;
   Experiment out;
   out.stem = file.stem().string();
   JsonNode root = load_merged(file, sources, problems, out.files);
   const std::vector<std::string> set_paths = apply_sets(root, sets, sources, problems);
-  Expansion(std::move(root), out.stem, sources, problems).run(set_paths, out);
+  Expansion(std::move(root), out.stem, max_trials, sources, problems).run(set_paths, out);
   return out;
 }
 

@@ -47,7 +47,9 @@ inline constexpr std::size_t kMaxTrials = 100'000;
 
 /// Reads a descriptor, applies `sets` ("path=value") and expands it. Rows stand in the order of the grids, in a grid in
 /// the order of its axes, the last one fastest; a row that comes up again adds its new seeds to the first. InputError
-/// with all problems, one a line: "file:line:column: /json/pointer: what; did you mean "..."?".
-Experiment load_experiment(const std::filesystem::path& file, std::span<const std::string> sets = {});
+/// with all problems, one a line: "file:line:column: /json/pointer: what; did you mean "..."?"; more than `max_trials`
+/// are one.
+Experiment load_experiment(const std::filesystem::path& file, std::span<const std::string> sets = {},
+                           std::size_t max_trials = kMaxTrials);
 
 }  // namespace normlab

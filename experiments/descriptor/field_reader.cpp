@@ -78,12 +78,21 @@ void FieldReader::value(const JsonNode& node, const JsonPath& path, std::array<s
   value(node.items[1], JsonPath{&path, "1", &node.items[1].at}, out[1], range);
 }
 
+void FieldReader::value(const JsonNode& node, const JsonPath& path, std::vector<std::int64_t>& out, Range range) {
+  if (node.kind != JsonKind::array) return report(node.at, path, "expected a list of integers, got " + describe(node));
+  out.assign(node.items.size(), 0);
+  for (std::size_t i = 0; i < node.items.size(); ++i) {
+    const std::string number = std::to_string(i);
+    value(node.items[i], JsonPath{&path, number, &node.items[i].at}, out[i], range);
+  }
+}
+
 void FieldReader::value(const JsonNode& node, const JsonPath& path, NormSpec& out, Range) {
   NormKind kind{};
   const auto read_kind = [&](const JsonNode& word, const JsonPath& at) {
     const std::size_t before = reported_;
     value(word, at, kind, {});
-    if (reported_ == before) out = norm_of(kind);
+    if (reported_ == before) out = default_norm(kind);
   };
   if (node.is_string()) return read_kind(node, path);
   if (!node.is_object())
@@ -129,12 +138,13 @@ void FieldReader::value(const JsonNode& node, const JsonPath& path, Placement& o
   const auto row = [&](const JsonNode& name, const JsonPath& at) {
     if (!name.is_string()) return report(name.at, at, "expected the name of a placement, got " + describe(name));
     if (const auto user = rows_.rows_.find(name.text); user != rows_.rows_.end()) {
-      if (user->second.state == PlacementRows::State::reading)
+      const PlacementRows::Reading& reading = user->second.of(kind_);
+      if (reading.state == PlacementRows::State::reading)
         return report(name.at, at, "placement \"" + name.text + "\" is based on itself");
-      rows_.read(user->second, problems_);
-      out = user->second.placement;
+      rows_.read(user->second, kind_, problems_);
+      out = reading.placement;
     } else if (const NamedPlacement* named = find_placement(name.text)) {
-      out = named->placement;
+      out = kind_ == ModelKind::swin ? swin_placement(named->placement) : named->placement;
     } else {
       report(name.at, at, unknown_word("placement", name.text, rows_.names()));
     }
@@ -154,45 +164,91 @@ void FieldReader::value(const JsonNode& node, const JsonPath& path, Placement& o
   }
   if (const JsonMember* given = node.find(kBlocksKey))
     blocks(given->value, JsonPath{&path, given->key, &given->value.at}, out);
-  if (const JsonMember* merge = node.find("merge"); merge != nullptr && out.merge.kind != NormKind::none)
-    report(merge->key_at, JsonPath{&path, "merge", &merge->key_at}, "merge is a site of Swin; a ViT has none");
 }
 
 void FieldReader::variant(const JsonNode& node, const JsonPath& path, ViTConfig& out) {
   if (!node.is_string()) return report(node.at, path, "expected a word as \"S/16\", got " + describe(node));
+  constexpr std::string_view kDeiT = "DeiT-";
   const std::size_t slash = node.text.find('/');
-  const std::string name = node.text.substr(0, slash);
-  const auto* found =
-      std::find_if(std::begin(kVariants), std::end(kVariants), [&](const Variant& v) { return v.name == name; });
-  if (found == std::end(kVariants)) return report(node.at, path, unknown_word("variant", name, {"Ti", "S", "B", "L"}));
+  std::string name = node.text.substr(0, slash);
+  const bool deit = name.starts_with(kDeiT);
+  if (deit) name.erase(0, kDeiT.size());
+  const auto* found = std::find_if(std::begin(kVariants), std::end(kVariants), [&](const Variant& v) {
+    return v.name == name && (!deit || v.depth == 12);  // there is no DeiT-L
+  });
+  if (found == std::end(kVariants))
+    return report(
+        node.at, path,
+        unknown_word("variant", node.text.substr(0, slash), {"Ti", "S", "B", "L", "DeiT-Ti", "DeiT-S", "DeiT-B"}));
   const std::string patch = slash == std::string::npos ? "" : node.text.substr(slash + 1);
   std::int64_t size = 0;
   const auto [end, error] = std::from_chars(patch.data(), patch.data() + patch.size(), size);
   if (error != std::errc() || end != patch.data() + patch.size() || size < 1)
-    return report(node.at, path, concat("expected a patch size after the slash, as in \"", name, "/16\""));
+    return report(node.at, path,
+                  concat("expected a patch size after the slash, as in \"", deit ? kDeiT : "", name, "/16\""));
   out.embed_dim = found->embed_dim;
   out.depth = found->depth;
   out.num_heads = found->num_heads;
   out.patch_size = size;
+  if (!deit) return;
+  out.pool = Pool::token;
+  out.pos_embed_class = true;
 }
 
-void FieldReader::value(const JsonNode& node, const JsonPath& path, ViTConfig& out, Range) {
+void FieldReader::variant(const JsonNode& node, const JsonPath& path, SwinConfig& out) {
+  if (!node.is_string()) return report(node.at, path, "expected a word as \"Swin-T\", got " + describe(node));
+  std::vector<std::string_view> names;
+  for (const SwinVariant& variant : kSwinVariants) {
+    names.push_back(variant.name);
+    if (variant.name == node.text) return set_variant(out, variant);
+  }
+  report(node.at, path, unknown_word("variant", node.text, names));
+}
+
+void FieldReader::value(const JsonNode& node, const JsonPath& path, ModelConfig& out, Range) {
+  kind_ = kind_of(out);
+  if (const JsonMember* kind = node.find("kind"))
+    value(kind->value, JsonPath{&path, kind->key, &kind->value.at}, kind_, {});
+  if (kind_ == ModelKind::swin) {
+    SwinConfig swin;
+    swin.placement = swin_placement(placement_of(out));
+    model(node, path, swin);
+    simplify_blocks(swin.placement, swin.depth());
+    out = swin;
+  } else {
+    ViTConfig vit = std::get<ViTConfig>(out);
+    model(node, path, vit);
+    if (node.find("mlp_dim") == nullptr) vit.mlp_dim = defaults_beside(vit).mlp_dim;
+    // Has no meaning without a class token, and would tell equal trials apart.
+    if (vit.pool != Pool::token) vit.placement.stem.posembed_out_includes_class = true;
+    if (vit.placement.merge.kind != NormKind::none) refuse_merge(node, path);
+    simplify_blocks(vit.placement, vit.depth);
+    out = vit;
+  }
+}
+
+template <class Config>
+void FieldReader::model(const JsonNode& node, const JsonPath& path, Config& out) {
   const auto child = [&](const JsonMember& member) { return JsonPath{&path, member.key, &member.value.at}; };
-  if (const JsonMember* kind = node.find("kind");
-      kind != nullptr && !(kind->value.is_string() && kind->value.text == "vit"))
-    report(kind->value.at, child(*kind), "expected \"vit\", got " + describe(kind->value));
   if (const JsonMember* given = node.find("variant")) variant(given->value, child(*given), out);
   object(node, path, out, {"kind", "variant", "layer_scale"});
-  if (node.find("mlp_dim") == nullptr) out.mlp_dim = defaults_beside(out).mlp_dim;
   if (const JsonMember* scale = node.find("layer_scale")) {
     if (out.placement.layer_scale.kind != LayerScaleKind::none)
       return report(scale->key_at, JsonPath{&path, scale->key, &scale->key_at},
                     "the placement has a layer_scale already; give it in one place");
     value(scale->value, child(*scale), out.placement.layer_scale, {});
   }
-  // Has no meaning without a class token, and would tell equal trials apart.
-  if (out.pool != Pool::token) out.placement.stem.posembed_out_includes_class = true;
-  simplify_blocks(out.placement, out.depth);
+}
+
+/// Where a placement is spelt out, at its own key.
+void FieldReader::refuse_merge(const JsonNode& node, const JsonPath& path) {
+  const JsonMember* placement = node.find("placement");
+  if (placement == nullptr) return;
+  const JsonPath there{&path, placement->key, &placement->value.at};
+  const JsonMember* merge = placement->value.is_object() ? placement->value.find("merge") : nullptr;
+  const char* what = "merge is a site of Swin; a ViT has none";
+  if (merge == nullptr) return report(placement->value.at, there, what);
+  report(merge->key_at, JsonPath{&there, merge->key, &merge->key_at}, what);
 }
 
 void FieldReader::value(const JsonNode& node, const JsonPath& path, DatasetConfig& out, Range) {
@@ -253,8 +309,12 @@ std::string FieldReader::why_meaningless(const NormSpec& spec, std::string_view 
 std::string FieldReader::why_meaningless(const StemSites&, std::string_view) {
   return "there is no norm at posembed_out";
 }
-std::string FieldReader::why_meaningless(const ViTConfig&, std::string_view) {
+std::string FieldReader::why_meaningless(const ViTConfig&, std::string_view key) {
+  if (key == "distill_token") return "a distillation token stands beside a class token; set pool token";
   return "only a class token (pool token) among learned positions can have one";
+}
+std::string FieldReader::why_meaningless(const SwinConfig&, std::string_view key) {
+  return concat("a Swin has no use for ", key);
 }
 std::string FieldReader::why_meaningless(const DatasetConfig& dataset, std::string_view key) {
   return dataset.name == "shapes" ? concat("shapes is generated and has no ", key)

@@ -13,7 +13,9 @@ namespace normlab {
 
 class FieldReader {
  public:
-  FieldReader(PlacementRows& rows, Problems& problems) : rows_(rows), problems_(problems) {}
+  /// `kind`: the model whose defaults the norms have, until a model with another kind is read.
+  FieldReader(PlacementRows& rows, Problems& problems, ModelKind kind = ModelKind::vit)
+      : rows_(rows), problems_(problems), kind_(kind) {}
 
   std::size_t reported() const { return reported_; }
   void report(const Position& at, const JsonPath& path, const std::string& what) {
@@ -47,7 +49,8 @@ class FieldReader {
   void value(const JsonNode& node, const JsonPath& path, LayerScale& out, Range);
   void value(const JsonNode& node, const JsonPath& path, InitGain& out, Range);
   void value(const JsonNode& node, const JsonPath& path, Placement& out, Range);
-  void value(const JsonNode& node, const JsonPath& path, ViTConfig& out, Range);
+  void value(const JsonNode& node, const JsonPath& path, std::vector<std::int64_t>& out, Range range);
+  void value(const JsonNode& node, const JsonPath& path, ModelConfig& out, Range);
   void value(const JsonNode& node, const JsonPath& path, DatasetConfig& out, Range);
   void value(const JsonNode& node, const JsonPath& path, TrainConfig& out, Range);
   void value(const JsonNode& node, const JsonPath& path, ScheduleConfig& out, Range);
@@ -71,14 +74,30 @@ class FieldReader {
   template <class T>
   static constexpr bool kHasConditions =
       std::is_same_v<T, NormSpec> || std::is_same_v<T, StemSites> || std::is_same_v<T, ViTConfig> ||
-      std::is_same_v<T, DatasetConfig> || std::is_same_v<T, OptimizerConfig> || std::is_same_v<T, ScheduleConfig>;
+      std::is_same_v<T, SwinConfig> || std::is_same_v<T, DatasetConfig> || std::is_same_v<T, OptimizerConfig> ||
+      std::is_same_v<T, ScheduleConfig>;
+
+  template <class T>
+  static bool has_field(std::string_view key) {
+    bool found = false;
+    for_each_field<T>([&](const auto& field) { found = found || field.key == key; });
+    return found;
+  }
 
   template <class T>
   void report_unknown_key(const JsonMember& member, const JsonPath& path,
                           std::initializer_list<std::string_view> others) {
+    const JsonPath here{&path, member.key, &member.key_at};
+    if constexpr (std::is_same_v<T, ViTConfig>) {
+      if (has_field<SwinConfig>(member.key))
+        return problems_.unused(member.key_at, here.pointer(), "only a model of kind swin has this key");
+    } else if constexpr (std::is_same_v<T, SwinConfig>) {
+      if (has_field<ViTConfig>(member.key))
+        return problems_.unused(member.key_at, here.pointer(), "only a model of kind vit has this key");
+    }
     std::vector<std::string_view> keys(others);
     for_each_field<T>([&](const auto& field) { keys.push_back(field.key); });
-    report(member.key_at, JsonPath{&path, member.key, &member.key_at}, unknown_key(member.key, keys));
+    report(member.key_at, here, unknown_key(member.key, keys));
   }
 
   template <class T>
@@ -98,6 +117,7 @@ class FieldReader {
   static std::string why_meaningless(const NormSpec& spec, std::string_view key);
   static std::string why_meaningless(const StemSites&, std::string_view key);
   static std::string why_meaningless(const ViTConfig&, std::string_view key);
+  static std::string why_meaningless(const SwinConfig&, std::string_view key);
   static std::string why_meaningless(const DatasetConfig& dataset, std::string_view key);
   static std::string why_meaningless(const OptimizerConfig& optimizer, std::string_view key);
   static std::string why_meaningless(const ScheduleConfig&, std::string_view key);
@@ -107,9 +127,16 @@ class FieldReader {
   void refuse_both(const JsonNode& node, const JsonPath& path, std::string_view a, std::string_view b);
   void blocks(const JsonNode& node, const JsonPath& path, Placement& out);
   void variant(const JsonNode& node, const JsonPath& path, ViTConfig& out);
+  void variant(const JsonNode& node, const JsonPath& path, SwinConfig& out);
+  template <class Config>
+  void model(const JsonNode& node, const JsonPath& path, Config& out);
+  void refuse_merge(const JsonNode& node, const JsonPath& path);
+  /// A norm of that kind with the defaults of the model.
+  NormSpec default_norm(NormKind kind) const { return kind_ == ModelKind::swin ? swin_norm(kind) : norm_of(kind); }
 
   PlacementRows& rows_;
   Problems& problems_;
+  ModelKind kind_;
   std::size_t reported_ = 0;
 };
 

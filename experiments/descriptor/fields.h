@@ -48,6 +48,8 @@ constexpr auto words_of() {
     return std::array{"none"sv, "before_proj"sv, "after_proj"sv};
   else if constexpr (std::is_same_v<E, LayerScaleKind>)
     return std::array{"none"sv, "channel"sv, "scalar"sv};
+  else if constexpr (std::is_same_v<E, ModelKind>)
+    return std::array{"vit"sv, "swin"sv};
   else if constexpr (std::is_same_v<E, Pool>)
     return std::array{"token"sv, "gap"sv};
   else if constexpr (std::is_same_v<E, PosEmbed>)
@@ -134,6 +136,8 @@ constexpr auto fields() {
         field("pool", &T::pool, "class token, or mean over tokens"),
         field("pos_embed", &T::pos_embed, "positions"),
         field("pos_embed_class", &T::pos_embed_class, "pool token, learned: the class token has a position"),
+        field("distill_token", &T::distill_token,
+              "pool token: DeiT's second token, with a head of its own; logits are the mean of both heads"),
         field("qkv_bias", &T::qkv_bias, "query, key and value have biases"),
         field("rep_size", &T::rep_size, "width of a dense + tanh layer before the head; 0 leaves it out"),
         field("gelu", &T::gelu, "form of the GELU"),
@@ -143,6 +147,23 @@ constexpr auto fields() {
         field("init", &T::init, "initial values as in this code base; timm_jax: timm's weight_init \"jax\""),
         field("head_bias_init", &T::head_bias_init, "start value of the head's bias"),
         field("placement", &T::placement, "a row's name, or sites")};
+  else if constexpr (std::is_same_v<T, SwinConfig>)
+    return std::tuple{field("image_size", &T::image_size, "pixels, or [height, width]; the dataset's when left out"),
+                      field("channels", &T::channels, "the dataset's when left out"),
+                      field("patch_size", &T::patch_size, "pixels a side"),
+                      field("window", &T::window, "tokens a side; at most the shorter side of a stage"),
+                      field("embed_dim", &T::embed_dim, "width of the first stage, doubling with each"),
+                      field("depths", &T::depths, "blocks of each stage"),
+                      field("num_heads", &T::num_heads, "attention heads of each stage"),
+                      field("mlp_ratio", &T::mlp_ratio, "width of the hidden layer over that of the stage"),
+                      field("num_classes", &T::num_classes, "the dataset's when left out"),
+                      field("qkv_bias", &T::qkv_bias, "query, key and value have biases"),
+                      field("gelu", &T::gelu, "form of the GELU"),
+                      field("dropout", &T::dropout, "after the stem, both branches and the hidden layer"),
+                      field("attention_dropout", &T::attention_dropout, "on the attention weights"),
+                      field("drop_path", &T::drop_path, "rate of the last block, growing linearly from 0 at the first"),
+                      field("head_bias_init", &T::head_bias_init, "start value of the head's bias"),
+                      field("placement", &T::placement, "a row's name, or sites")};
   else if constexpr (std::is_same_v<T, DatasetConfig>)
     return std::tuple{field("name", &T::name, "shapes, cifar10, or a label for `path`"),
                       field("path", &T::path, "folder below the data root; the name when left out"),
@@ -225,6 +246,7 @@ inline bool applies(const StemSites& stem, std::string_view key) {
   return key != "posembed_out_includes_class" || stem.posembed_out.kind != NormKind::none;
 }
 inline bool applies(const ViTConfig& model, std::string_view key) {
+  if (key == "distill_token") return model.pool == Pool::token;
   return key != "pos_embed_class" || (model.pool == Pool::token && model.pos_embed == PosEmbed::learned);
 }
 inline bool applies(const DatasetConfig& dataset, std::string_view key) {
@@ -268,7 +290,8 @@ inline const KnownDataset* find_dataset(std::string_view name) {
   return nullptr;
 }
 
-/// Sizes that a model's `variant` stands for; the patch size follows a slash, as in "S/16".
+/// Sizes that a ViT's `variant` stands for; the patch size follows a slash, as in "S/16". "DeiT-S/16" is the same with
+/// a class token that has a position. Those of Swin are in nn/swin_config.h.
 struct Variant {
   std::string_view name;
   std::int64_t embed_dim, depth, num_heads;

@@ -5,7 +5,12 @@
 namespace normlab {
 namespace {
 
-const Placement& default_placement() { return find_placement("pre_pre")->placement; }
+/// What a model is that says nothing of itself.
+ModelConfig default_model() {
+  ViTConfig vit;
+  vit.placement = find_placement("pre_pre")->placement;
+  return vit;
+}
 
 /// Where to point when `key` of the model is at fault: the key, of a dotted one as much as is written there, the
 /// variant that set it, or the model as a whole.
@@ -42,14 +47,17 @@ void take_sizes_from_dataset(FieldReader& reader, const JsonNode& root, const Js
   };
   const KnownDataset& shape = known != nullptr ? *known : kKnownDatasets[1];
   const bool shaped = known != nullptr || cifar;
-  settle("image_size", trial.model.image_size, shape.image_size, shaped,
-         concat("[", shape.image_size[0], ", ", shape.image_size[1], "]"));
-  settle("channels", trial.model.channels, shape.channels, shaped, concat(shape.channels));
-  settle("num_classes", trial.model.num_classes, shape.num_classes, known != nullptr, concat(shape.num_classes));
+  const auto settle_all = [&](auto& config) {
+    settle("image_size", config.image_size, shape.image_size, shaped,
+           concat("[", shape.image_size[0], ", ", shape.image_size[1], "]"));
+    settle("channels", config.channels, shape.channels, shaped, concat(shape.channels));
+    settle("num_classes", config.num_classes, shape.num_classes, known != nullptr, concat(shape.num_classes));
+  };
+  std::visit(settle_all, trial.model);
 }
 
 void check_model(FieldReader& reader, const JsonNode& root, const JsonNode* model, const JsonPath& path,
-                 const ViTConfig& config) {
+                 const ModelConfig& config) {
   for (const ConfigProblem& problem : validate(config))
     report_model(reader, model, path, root, problem.key, problem.message);
 }
@@ -63,8 +71,9 @@ void check_statistics(FieldReader& reader, const JsonNode& root, const JsonNode*
                    concat("statistics_batch ", spec.statistics_batch, " of ", site, " does not divide batch_size ",
                           trial.train.batch_size));
   };
-  visit_sites(trial.model.placement, see);
-  for (const BlockRange& range : trial.model.placement.blocks) visit_block_sites(range, see);
+  const Placement& placement = placement_of(trial.model);
+  visit_sites(placement, see);
+  for (const BlockRange& range : placement.blocks) visit_block_sites(range, see);
 }
 
 /// Classes of `shapes` are directions: mirrored, a rising pair is a falling one, with the wrong label.
@@ -92,20 +101,22 @@ PlacementRows::PlacementRows(const JsonNode& rows, Problems& problems) {
                    "there is a built-in placement of this name; take another");
     rows_[member.key].member = &member;
   }
-  for (auto& [name, row] : rows_) read(row, problems);
+  for (auto& [name, row] : rows_) read(row, ModelKind::vit, problems);
 }
 
-void PlacementRows::read(Row& row, Problems& problems) {
-  if (row.state != State::unread) return;
-  row.state = State::reading;
+void PlacementRows::read(Row& row, ModelKind kind, Problems& problems) {
+  Reading& reading = row.of(kind);
+  if (reading.state != State::unread) return;
+  reading.state = State::reading;
   const JsonPath root{}, rows{&root, "placements", nullptr};
   const JsonNode& node = row.member->value;
-  FieldReader(*this, problems).value(node, JsonPath{&rows, row.member->key, &node.at}, row.placement, {});
-  row.state = State::read;
+  FieldReader(*this, problems, kind).value(node, JsonPath{&rows, row.member->key, &node.at}, reading.placement, {});
+  reading.state = State::read;
 }
 
 const Placement* PlacementRows::find(std::string_view name) const {
-  if (const auto user = rows_.find(name); user != rows_.end()) return &user->second.placement;
+  if (const auto user = rows_.find(name); user != rows_.end())
+    return &user->second.readings[std::size_t(ModelKind::vit)].placement;
   const NamedPlacement* named = find_placement(name);
   return named == nullptr ? nullptr : &named->placement;
 }
@@ -119,7 +130,7 @@ std::vector<std::string_view> PlacementRows::names() const {
 
 TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode, Problems& problems) {
   TrialConfig trial;
-  trial.model.placement = default_placement();
+  trial.model = default_model();
   FieldReader reader(rows, problems);
   const JsonPath top{nullptr, {}, &root.at};
   const JsonMember* member = root.find("model");
@@ -155,9 +166,8 @@ void check_values(const JsonNode& root, PlacementRows& rows, Problems& problems)
   problems.absorb(found);
 }
 
-ViTConfig read_model(const JsonNode& model, PlacementRows& rows, Problems& problems) {
-  ViTConfig config;
-  config.placement = default_placement();
+ModelConfig read_model(const JsonNode& model, PlacementRows& rows, Problems& problems) {
+  ModelConfig config = default_model();
   FieldReader reader(rows, problems);
   const JsonPath top{nullptr, {}, &model.at};
   reader.value(model, top, config, {});

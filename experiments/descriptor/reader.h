@@ -1,6 +1,7 @@
 // From a tree to a trial's settings. Every problem is noted with its place; reading goes on.
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <string_view>
@@ -19,19 +20,24 @@ class PlacementRows {
   /// `rows` is the value of "placements"; it must outlive this. A row may be based on any other.
   PlacementRows(const JsonNode& rows, Problems& problems);
 
-  /// nullptr for an unknown name.
+  /// As a ViT has it; nullptr for an unknown name.
   const Placement* find(std::string_view name) const;
   std::vector<std::string_view> names() const;
 
  private:
   friend class FieldReader;
   enum class State : std::uint8_t { unread, reading, read };
-  struct Row {
-    const JsonMember* member = nullptr;
+  struct Reading {
     State state = State::unread;
     Placement placement{};
   };
-  void read(Row& row, Problems& problems);
+  /// Read once for each kind of model, whose norms have defaults of their own.
+  struct Row {
+    const JsonMember* member = nullptr;
+    std::array<Reading, 2> readings{};
+    Reading& of(ModelKind kind) { return readings[std::size_t(kind)]; }
+  };
+  void read(Row& row, ModelKind kind, Problems& problems);
   std::map<std::string, Row, std::less<>> rows_;
 };
 
@@ -47,7 +53,7 @@ TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode,
 void check_values(const JsonNode& root, PlacementRows& rows, Problems& problems);
 
 /// The "model" object alone, as canonical_model_json writes it.
-ViTConfig read_model(const JsonNode& model, PlacementRows& rows, Problems& problems);
+ModelConfig read_model(const JsonNode& model, PlacementRows& rows, Problems& problems);
 
 CheckpointConfig read_checkpoint(const JsonNode& node, const JsonPath& path, Problems& problems);
 

@@ -130,15 +130,30 @@ struct Shape<Placement> {
   static JsonNode schema(Range) { return reference("placement"); }
 };
 template <>
-struct Shape<ViTConfig> {
+struct Shape<std::vector<std::int64_t>> {
+  static JsonNode schema(Range) { return list_of(type("integer")); }
+};
+
+template <class Config>
+JsonNode model_schema(std::string_view kind, JsonNode variant) {
+  JsonNode members =
+      object({{"kind", one_of_words(std::vector<std::string_view>{kind})}, {"variant", std::move(variant)}});
+  const JsonNode table = properties<Config>();
+  members.members.insert(members.members.end(), table.members.begin(), table.members.end());
+  members.add("layer_scale", Shape<LayerScale>::schema({}));
+  return closed_object(std::move(members));
+}
+
+template <>
+struct Shape<ModelConfig> {
   static JsonNode schema(Range) {
-    JsonNode members =
-        object({{"kind", one_of_words(std::vector<std::string_view>{"vit"})},
-                {"variant", object({{"type", text("string")}, {"pattern", text("^(Ti|S|B|L)/[1-9][0-9]*$")}})}});
-    const JsonNode table = properties<ViTConfig>();
-    members.members.insert(members.members.end(), table.members.begin(), table.members.end());
-    members.add("layer_scale", Shape<LayerScale>::schema({}));
-    return closed_object(std::move(members));
+    std::vector<std::string_view> swins;
+    for (const SwinVariant& variant : kSwinVariants) swins.push_back(variant.name);
+    const JsonNode vit = model_schema<ViTConfig>(
+        "vit", object({{"type", text("string")}, {"pattern", text("^((DeiT-)?(Ti|S|B)|L)/[1-9][0-9]*$")}}));
+    const JsonNode is_swin = object({{"properties", object({{"kind", object({{"const", text("swin")}})}})},
+                                     {"required", json_array({text("kind")})}});
+    return object({{"if", is_swin}, {"then", model_schema<SwinConfig>("swin", one_of_words(swins))}, {"else", vit}});
   }
 };
 template <>
@@ -212,6 +227,7 @@ std::string type_name(Range range) {
   if (std::is_same_v<M, LayerScale>) return "none \\| channel \\| scalar, or {\"kind\", \"init\"}";
   if (std::is_same_v<M, InitGain>) return "number > 0 \\| sub_ln";
   if (std::is_same_v<M, std::array<std::int64_t, 2>>) return "integer or [integer, integer]";
+  if (std::is_same_v<M, std::vector<std::int64_t>>) return "list of integers";
   return "object";
 }
 
@@ -227,7 +243,11 @@ std::string default_text(const M& value) {
     return value;
   else if constexpr (std::is_same_v<M, std::array<std::int64_t, 2>>)
     return concat("[", value[0], ", ", value[1], "]");
-  else if constexpr (std::is_same_v<M, InitGain>)
+  else if constexpr (std::is_same_v<M, std::vector<std::int64_t>>) {
+    std::string items;
+    for (const std::int64_t v : value) items += concat(items.empty() ? "" : ", ", v);
+    return concat("[", items, "]");
+  } else if constexpr (std::is_same_v<M, InitGain>)
     return "1";
   else if constexpr (std::is_same_v<M, Placement>)
     return "pre_pre";
@@ -236,16 +256,19 @@ std::string default_text(const M& value) {
 }
 
 template <class T>
-constexpr bool kOwnRows = std::is_class_v<T> && !std::is_same_v<T, NormSpec> && !std::is_same_v<T, LayerScale> &&
-                          !std::is_same_v<T, InitGain> && !std::is_same_v<T, Placement> &&
-                          !std::is_same_v<T, std::string> && !std::is_same_v<T, std::array<std::int64_t, 2>>;
+constexpr bool kOwnRows =
+    std::is_class_v<T> && !std::is_same_v<T, NormSpec> && !std::is_same_v<T, LayerScale> &&
+    !std::is_same_v<T, InitGain> && !std::is_same_v<T, Placement> && !std::is_same_v<T, std::string> &&
+    !std::is_same_v<T, std::array<std::int64_t, 2>> && !std::is_same_v<T, std::vector<std::int64_t>>;
 
 template <class T>
 void add_rows(std::string& out, const std::string& prefix, const T& defaults) {
   for_each_field<T>([&](const auto& field) {
     using M = typename std::remove_cvref_t<decltype(field)>::Member;
     const std::string path = prefix + std::string(field.key);
-    if constexpr (kOwnRows<M>) {
+    if constexpr (std::is_same_v<M, ModelConfig>) {
+      add_rows(out, path + ".", ViTConfig{});
+    } else if constexpr (kOwnRows<M>) {
       add_rows(out, path + ".", defaults.*field.member);
     } else {
       const std::string standard = path == "model.mlp_dim" ? "4 embed_dim" : default_text(defaults.*field.member);
@@ -287,9 +310,15 @@ std::string describe_fields() {
     out += concat("| `", known.key, "` | ", known.type, " | ", known.doc, " |\n");
 
   out += concat("\n### Dataset, model and training\n\n", kHead);
-  out += "| `model.kind` | vit | `vit` | the architecture |\n";
-  out += "| `model.variant` | as S/16 |  | embed_dim, depth, num_heads and patch_size; each may be set by itself |\n";
+  out += "| `model.kind` | vit \\| swin | `vit` | the architecture |\n";
+  out +=
+      "| `model.variant` | as S/16, DeiT-S/16 |  | embed_dim, depth, num_heads and patch_size, for a DeiT pool token "
+      "and "
+      "pos_embed_class too; each may be set by itself |\n";
   add_rows(out, "", TrialConfig{});
+  out += concat("\n### A model of kind swin\n\n", kHead);
+  out += "| `model.variant` | as Swin-T, SwinD-B |  | embed_dim, depths, num_heads; each may be set by itself |\n";
+  add_rows(out, "model.", SwinConfig{});
   out += concat("\n### Checkpoints\n\n", kHead);
   add_rows(out, "checkpoint.", CheckpointConfig{});
   out += concat("\n### A placement given as an object\n\n", kHead);

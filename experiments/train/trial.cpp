@@ -12,7 +12,6 @@
 #include "experiments/train/batches.h"
 #include "experiments/train/checkpoint.h"
 #include "experiments/train/probes.h"
-#include "nn/init.h"
 
 namespace normlab {
 namespace {

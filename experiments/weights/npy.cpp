@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "experiments/results/files.h"
+#include "experiments/weights/safetensors_header.h"
 
 namespace normlab {
 namespace {
@@ -215,7 +216,7 @@ HostTensor parse_npy(std::string name, const std::string& where, std::span<const
   Header header = HeaderReader(dict.substr(0, dict.size() - 1), header_at, where).read();
 
   std::string problem;
-  const auto expected = tensor_bytes(header.dtype, header.shape, problem);
+  const auto expected = safetensors_bytes(header.dtype, header.shape, problem);
   if (!expected) fail("byte ", header_at, ": ", problem);
   const std::size_t there = text.size() - data_at;
   if (*expected > there)
@@ -225,7 +226,7 @@ HostTensor parse_npy(std::string name, const std::string& where, std::span<const
 
   std::span<const std::byte> data = bytes.subspan(data_at);
   if (header.fortran_order && !data.empty()) {
-    const std::size_t item = *tensor_bytes(header.dtype, {}, problem);
+    const std::size_t item = *safetensors_bytes(header.dtype, {}, problem);
     const auto turned = std::make_shared<const std::vector<std::byte>>(row_major(data, header.shape, item));
     data = *turned;
     owner = turned;
@@ -241,7 +242,7 @@ std::string write_npy_bytes(const TensorView& tensor) {
       std::find_if(kDescrs.begin(), kDescrs.end(), [&](const Descr& d) { return d.dtype == tensor.dtype; });
   if (known == kDescrs.end()) fail("the format has no dtype ", tensor.dtype);
   std::string problem;
-  const auto expected = tensor_bytes(tensor.dtype, tensor.shape, problem);
+  const auto expected = safetensors_bytes(tensor.dtype, tensor.shape, problem);
   if (!expected) fail(problem);
   if (*expected != tensor.data.size()) fail("has ", tensor.data.size(), " bytes, its shape needs ", *expected);
   if (tensor.shape.size() > kMaxRank) fail("more than ", kMaxRank, " dimensions");

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,11 +24,6 @@ struct TensorView {
   std::vector<std::uint64_t> shape;  // outermost first; empty: a scalar
   std::span<const std::byte> data;
 };
-
-/// Bytes that a tensor of this dtype and shape has; nothing, and the reason in `problem`, for an unknown dtype, a size
-/// beyond 64 bits (also where another extent is 0) or one of no whole bytes.
-std::optional<std::uint64_t> tensor_bytes(std::string_view dtype, const std::vector<std::uint64_t>& shape,
-                                          std::string& problem);
 
 /// True where a tensor of this dtype may be read as T: uint8_t takes U8 and BOOL, uint16_t the three formats of two
 /// bytes that C++ has no type for.
@@ -48,10 +42,17 @@ bool stored_as(std::string_view dtype) {
   return false;
 }
 
-/// A file in memory, checked. Copies share the bytes, and the views stay good as long as one copy lives.
+/// Ending of the file that says in which of several files each tensor of one model lies.
+inline constexpr std::string_view kSafetensorsIndexEnding = ".safetensors.index.json";
+
+/// A file in memory, checked, or all files of a model that is spread over several. Copies share the bytes, and the
+/// views stay good as long as one copy lives: what happens to the file after it was read is of no concern.
 class SafetensorsFile {
  public:
-  /// EnvironmentError where it cannot be read, InputError (file, then byte offset or tensor) where it breaks a rule.
+  /// EnvironmentError where it cannot be read, InputError ("FILE: byte N: \"TENSOR\": what") where it breaks a rule. A
+  /// name that ends in kSafetensorsIndexEnding is read as such an index, with all the files beside it that it names:
+  /// {"metadata": {"total_size": bytes}, "weight_map": {tensor: file}}. Tensors then stand file by file, and the
+  /// metadata are those of all files together, which must not contradict each other.
   static SafetensorsFile read(const std::filesystem::path& path);
   /// The same for bytes at hand; `file` names them in errors.
   static SafetensorsFile parse(std::string bytes, std::string file);
@@ -72,11 +73,15 @@ class SafetensorsFile {
     if (!result.empty()) std::memcpy(result.data(), tensor.data.data(), tensor.data.size());
     return result;
   }
+  /// Its elements as float, stored as F32, F16, BF16 or F64. InputError for any other dtype, and for an F64 value that
+  /// is finite and float cannot hold.
+  std::vector<float> floats(const std::string& name) const;
 
  private:
+  static SafetensorsFile read_index(const std::filesystem::path& path);
   [[noreturn]] void refuse_dtype(const TensorView& tensor) const;
   std::string file_;
-  std::shared_ptr<const std::string> bytes_;
+  std::vector<std::shared_ptr<const std::string>> bytes_;  // a file each
   std::map<std::string, std::string> metadata_;
   std::vector<TensorView> tensors_;
   std::map<std::string, std::size_t> index_;

@@ -59,6 +59,7 @@ std::vector<OpCase> op_cases(Arena& arena) {
   const Tensor soft = probabilities(arena, 3, 5);
   const Tensor pixel_labels = labels_of(arena, {255, 0, 4, 2, 255, 2}).reshape({1, 2, 3});
   const Tensor keep_weights = keep_of(arena, {2, 3, 5, 5}, 0.3);
+  const Tensor keep_windows = keep_of(arena, {8, 2, 9, 9}, 0.3);
   const Tensor keep_values = keep_of(arena, {2, 5, 3}, 0.4), keep_images = keep_of(arena, {4}, 0.5);
   return {
       {"linear", {{2, 3, 5}, {4, 5}, {4}}, [](Tape&, const Vars& v) { return linear(v[0], v[1], v[2]); }},
@@ -118,6 +119,41 @@ std::vector<OpCase> op_cases(Arena& arena) {
       {"attention with dropped weights",
        {{2, 5, 6}, {2, 5, 6}, {2, 5, 6}},
        [=](Tape&, const Vars& v) { return attention(v[0], v[1], v[2], 3, keep_weights, 0.3); }},
+      {"cut_windows",
+       {{2, 24, 3}},
+       [](Tape&, const Vars& v) {
+         return cut_windows(v[0], {4, 6, 2, 1});
+       }},
+      {"cut_windows with padding, used twice",
+       {{2, 20, 3}},
+       [](Tape&, const Vars& v) {
+         return add(tanh(cut_windows(v[0], {4, 5, 3, 1})), cut_windows(v[0], {4, 5, 3, 0}));
+       }},
+      {"join_windows, padding left out",
+       {{8, 9, 3}},
+       [](Tape&, const Vars& v) {
+         const Windows windows{4, 5, 3, 1};
+         return add(join_windows(v[0], windows), tanh(join_windows(v[0], {4, 5, 3, 0})));
+       }},
+      {"merge_patches of odd sides",
+       {{2, 15, 2}},
+       [](Tape&, const Vars& v) { return add(merge_patches(v[0], 3, 5), tanh(merge_patches(v[0], 3, 5))); }},
+      {"window_attention",
+       {{12, 4, 6}, {12, 4, 6}, {12, 4, 6}, {9, 3}},
+       [](Tape&, const Vars& v) {
+         return window_attention(v[0], v[1], v[2], v[3], 3, {4, 6, 2, 0});
+       }},
+      {"window_attention of qkv, one window",
+       {{2, 9, 12}, {25, 2}},
+       [](Tape&, const Vars& v) {
+         return window_attention(v[0], v[1], 2, {3, 3, 3, 0});
+       }},
+      {"window_attention of qkv, shifted, padded, dropped, table used twice",
+       {{8, 9, 12}, {25, 2}},
+       [=](Tape&, const Vars& v) {
+         return add(window_attention(v[0], v[1], 2, {4, 5, 3, 1}, keep_windows, 0.3),
+                    window_attention(v[0], v[1], 2, {4, 5, 3, 0}));
+       }},
       {"softmax_cross_entropy",
        {{3, 5}},
        [=](Tape&, const Vars& v) {
@@ -208,6 +244,14 @@ TEST_CASE("ops: wrong shapes are refused with op, argument and both shapes") {
                        "attention: 4 heads do not divide a width of 6", InputError);
   CHECK_THROWS_WITH_AS(attention(var({1, 2, 8}), 2), "attention: qkv is [1, 2, 8], expected [batch, tokens, 3 width]",
                        InputError);
+  CHECK_THROWS_WITH_AS(cut_windows(var({2, 24, 3}), {4, 5, 2, 0}),
+                       "cut_windows: x is [2, 24, 3], expected [batch, 4 * 5, width]", InputError);
+  CHECK_THROWS_WITH_AS(join_windows(var({3, 4, 3}), {4, 4, 2, 0}),
+                       "join_windows: x is [3, 4, 3], expected [batch * 4, 4, width]", InputError);
+  CHECK_THROWS_WITH_AS(window_attention(var({4, 4, 12}), var({8, 2}), 2, {4, 4, 2, 0}),
+                       "window_attention: table is [8, 2], expected [9, 2]", InputError);
+  CHECK_THROWS_WITH_AS(merge_patches(var({1, 6, 3}), 2, 4),
+                       "merge_patches: x is [1, 6, 3], expected [batch, 2 * 4, width]", InputError);
   CHECK_THROWS_WITH_AS(patchify(var({1, 6, 6, 3}), 4, 4),
                        "patchify: a patch of 4x4 does not divide images [1, 6, 6, 3]", InputError);
   CHECK_THROWS_WITH_AS(resample(var({2, 6, 3}), 4, 4, Resampling::bicubic),

@@ -5,6 +5,7 @@
 
 #include "nn/engine.h"
 #include "nn/init.h"
+#include "nn/vit.h"
 
 using namespace normlab;
 

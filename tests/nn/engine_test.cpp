@@ -16,6 +16,17 @@ using namespace normlab;
 
 namespace {
 
+/// Weights of the size that keeps activations: Swin's own 0.02 lets the gradients of a narrow network die out.
+void wide_weights(Engine& engine) {
+  for (const ParameterInfo& p : engine.parameters().parameters()) {
+    if (!p.decays) continue;
+    const Tensor t = engine.parameters().value(engine.parameters().find(p.name));
+    const StreamKey key = stream_key(9, "test", p.name);
+    const double std = 1 / std::sqrt(double(p.shape.back()));
+    for (std::int64_t i = 0; i < t.size(); ++i) t.data<double>()[i] = std * normal(key, std::uint64_t(i));
+  }
+}
+
 /// A head that is not zero, or nothing behind it would get a gradient in the first step.
 void random_head(Engine& engine) {
   const Tensor head = engine.parameters().value(engine.parameters().find("head.weight"));
@@ -35,7 +46,7 @@ struct Outcome {
   bool operator==(const Outcome& o) const { return losses == o.losses && bytes == o.bytes; }
 };
 
-Outcome train(const ViTConfig& c, int threads, int steps, std::int64_t images_per_shard, DType dtype = DType::f32,
+Outcome train(const ModelConfig& c, int threads, int steps, std::int64_t images_per_shard, DType dtype = DType::f32,
               std::int64_t batch = 13, Bf16Products bf16_products = best_bf16()) {
   ShardPool pool(threads);
   EngineSettings settings;
@@ -64,25 +75,26 @@ Outcome train(const ViTConfig& c, int threads, int steps, std::int64_t images_pe
 /// Parameters whose gradient vanishes whatever the data. A key bias shifts all scores of a row alike. A shift of a
 /// whole channel vanishes in a batch norm, also one that only meets batch norms further down the residual stream;
 /// attention passes a shift of its values on, since its weights sum to one.
-std::set<std::string> zero_by_mathematics(const ViTConfig& c) {
-  const Placement& p = c.placement;
+/// `blocks` are the names of those that share one residual stream; `end_ignores` says that a shift of a channel
+/// vanishes behind it, `start` is the parameter that shifts it at its beginning, or "".
+std::set<std::string> zero_in_stream(const Placement& p, const std::vector<std::string>& blocks, bool end_ignores,
+                                     const std::string& start) {
   const auto bn = [](const NormSpec& n) { return n.kind == NormKind::batch_norm; };
   const auto none = [](const NormSpec& n) { return n.kind == NormKind::none; };
   const bool attention_ignores = bn(p.attn.pre), mlp_ignores = bn(p.mlp.pre) || (none(p.mlp.pre) && bn(p.mlp.hidden));
   // A shift of the stream in front of branch b (attention of block i is 2 i, its MLP 2 i + 1) reaches only batch norms.
   const auto ignored_from = [&](std::int64_t b) {
-    for (; b < 2 * c.depth; ++b)
+    for (; b < 2 * std::int64_t(blocks.size()); ++b)
       if (!(b % 2 == 0 ? attention_ignores && none(p.attn.post) : mlp_ignores && none(p.mlp.post))) return false;
-    return bn(p.final);
+    return end_ignores;
   };
   std::set<std::string> zero;
   const auto add_if = [&](bool condition, const std::string& name) {
     if (condition) zero.insert(name);
   };
-  const bool stem = ignored_from(0) && none(p.stem.posembed_out);
-  add_if(stem && none(p.stem.patch_out), "patch_embed.bias");
-  for (std::int64_t i = 0; i < c.depth; ++i) {
-    const std::string attn = "blocks." + std::to_string(i) + ".attn.", mlp = "blocks." + std::to_string(i) + ".mlp.";
+  add_if(ignored_from(0), start);
+  for (std::int64_t i = 0; i < std::int64_t(blocks.size()); ++i) {
+    const std::string attn = blocks[std::size_t(i)] + ".attn.", mlp = blocks[std::size_t(i)] + ".mlp.";
     const bool after_attention = ignored_from(2 * i + 1) && none(p.attn.post);
     const bool after_mlp = ignored_from(2 * i + 2) && none(p.mlp.post);
     add_if(none(p.attn.key), attn + "k.bias");
@@ -98,6 +110,31 @@ std::set<std::string> zero_by_mathematics(const ViTConfig& c) {
     add_if(last && !none(p.mlp.inner), mlp + "inner.beta");
     add_if(bn(p.mlp.hidden), mlp + "fc1.bias");
     add_if(bn(p.mlp.hidden) && !none(p.mlp.pre), mlp + "pre.beta");
+  }
+  return zero;
+}
+
+std::set<std::string> zero_by_mathematics(const ViTConfig& c) {
+  const Placement& p = c.placement;
+  std::vector<std::string> blocks;
+  for (std::int64_t i = 0; i < c.depth; ++i) blocks.push_back("blocks." + std::to_string(i));
+  const bool normed = p.stem.posembed_out.kind != NormKind::none || p.stem.patch_out.kind != NormKind::none;
+  return zero_in_stream(p, blocks, p.final.kind == NormKind::batch_norm, normed ? "" : "patch_embed.bias");
+}
+
+/// A merging ends one stream and begins the next. Where a side is odd its norm sees padding, which no shift reaches.
+std::set<std::string> zero_by_mathematics(const SwinConfig& c) {
+  const Placement& p = c.placement;
+  const std::vector<SwinStage> stages = swin_stages(c);
+  std::set<std::string> zero;
+  if (p.stem.patch_out.kind == NormKind::batch_norm) zero.insert("patch_embed.bias");
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    std::vector<std::string> blocks;
+    for (std::int64_t i = 0; i < stages[s].depth; ++i) blocks.push_back(concat("stages.", s, ".blocks.", i));
+    const bool last = s + 1 == stages.size(), even = stages[s].height % 2 == 0 && stages[s].width % 2 == 0;
+    const bool end_ignores = (last ? p.final : p.merge).kind == NormKind::batch_norm && (last || even);
+    const std::string first = p.stem.patch_out.kind == NormKind::none ? "patch_embed.bias" : "stem.patch_out.beta";
+    zero.merge(zero_in_stream(p, blocks, end_ignores, s == 0 ? first : concat("stages.", s, ".merge.beta")));
   }
   return zero;
 }
@@ -119,10 +156,30 @@ TEST_CASE("engine: equal bits for 1, 2, 3 and 7 threads, dropout and batch norm 
       CHECK(train(c, threads, 4, 2) == one);
     }
   }
+  SwinConfig swin = small_swin("pre_pre");
+  swin.dropout = swin.attention_dropout = swin.drop_path = 0.1;
+  for (const SwinConfig& c : {swin, small_swin("bn_ffnbn"), small_swin("bn_extra")}) {
+    const Outcome one = train(c, 1, 3, 2);
+    CHECK(std::isfinite(one.losses.back()));
+    for (const int threads : {2, 7}) CHECK(train(c, threads, 3, 2) == one);
+  }
   for (const char* placement : {"bn", "pre_pre"})
     for (const Bf16Products how : {best_bf16(), Bf16Products::emulated})
       CHECK(train(small_vit(placement), 1, 3, 2, DType::bf16, 13, how) ==
             train(small_vit(placement), 3, 3, 2, DType::bf16, 13, how));
+}
+
+TEST_CASE("engine: a Swin in bf16 follows the one in float, with equal bits for any number of threads") {
+  SwinConfig c = small_swin("pre_pre");
+  c.attention_dropout = 0.1;
+  for (const Bf16Products how : {best_bf16(), Bf16Products::emulated}) {
+    const Outcome narrow = train(c, 1, 3, 2, DType::bf16, 13, how), wide = train(c, 1, 3, 2);
+    CHECK(train(c, 3, 3, 2, DType::bf16, 13, how) == narrow);
+    for (std::size_t i = 0; i < wide.losses.size(); ++i) {
+      CHECK(std::abs(narrow.losses[i] - wide.losses[i]) < 0.02 * wide.losses[i]);
+      CHECK(narrow.losses[i] != wide.losses[i]);
+    }
+  }
 }
 
 TEST_CASE("engine: the cut into shards changes nothing but rounding, and batch statistics not even that") {
@@ -131,6 +188,12 @@ TEST_CASE("engine: the cut into shards changes nothing but rounding, and batch s
     const Outcome whole = train(small_vit(placement), 1, 3, 13, DType::f64),
                   cut = train(small_vit(placement), 2, 3, 2, DType::f64);
     REQUIRE(whole.bytes.size() == cut.bytes.size());
+    for (std::size_t i = 0; i < whole.losses.size(); ++i) CHECK(std::abs(whole.losses[i] - cut.losses[i]) < 1e-9);
+  }
+  SwinConfig swin = small_swin("bn_ffnbn");
+  swin.dropout = swin.attention_dropout = swin.drop_path = 0.1;  // masks go by image, not by shard
+  for (const SwinConfig& c : {swin, small_swin("pre_pre")}) {
+    const Outcome whole = train(c, 1, 3, 13, DType::f64), cut = train(c, 2, 3, 2, DType::f64);
     for (std::size_t i = 0; i < whole.losses.size(); ++i) CHECK(std::abs(whole.losses[i] - cut.losses[i]) < 1e-9);
   }
   // The statistics of the first step, before any rounded update: to the bit. bn normalises patches first, whatever the
@@ -154,10 +217,10 @@ TEST_CASE("engine: the cut into shards changes nothing but rounding, and batch s
 }
 
 TEST_CASE("engine: steps two and three use the same addresses and take no memory") {
-  for (const char* placement : {"pre_pre", "bn_ffnbn"}) {
-    const ViTConfig c = small_vit(placement);
+  for (const ModelConfig& c : {ModelConfig(small_vit("pre_pre")), ModelConfig(small_vit("bn_ffnbn")),
+                               ModelConfig(small_swin("pre_pre")), ModelConfig(small_swin("bn_ffnbn"))}) {
     // On more threads, shards that need not meet use whichever memory is free.
-    ShardPool pool(uses_batch_norm(c.placement) ? 2 : 1);
+    ShardPool pool(uses_batch_norm(c) ? 2 : 1);
     EngineSettings settings;
     settings.max_batch = 12;
     settings.images_per_shard = 2;
@@ -174,33 +237,61 @@ TEST_CASE("engine: steps two and three use the same addresses and take no memory
   }
 }
 
+namespace {
+
+/// One step in double; every gradient is there, or vanishes because mathematics says so.
+template <class Config>
+void check_gradients(const Config& c) {
+  ShardPool pool(1);
+  EngineSettings settings;
+  settings.dtype = DType::f64;
+  settings.max_batch = 6;
+  settings.images_per_shard = 2;
+  Engine engine(cpu_backend(), pool, c, settings);
+  initialise(engine.parameters(), c, 3);
+  if (std::is_same_v<Config, SwinConfig>) wide_weights(engine);
+  random_head(engine);
+  const Batch data(c, 6, DType::f64);
+  CHECK(std::isfinite(engine.forward_backward(data.images, data.labels)));
+  engine.sum_gradients();
+  const std::set<std::string> zero = zero_by_mathematics(c);
+  for (std::size_t n = 0; n < engine.parameters().parameters().size(); ++n) {
+    const std::string& name = engine.parameters().parameters()[n].name;
+    const Tensor g = engine.parameters().gradient(0, static_cast<int>(n));
+    double largest = 0.0;
+    for (std::int64_t i = 0; i < g.size(); ++i) largest = std::max(largest, std::abs(g.data<double>()[i]));
+    CAPTURE(name);
+    if (zero.contains(name))
+      CHECK(largest < 1e-9);
+    else
+      CHECK(largest > 1e-7);
+  }
+}
+
+}  // namespace
+
 TEST_CASE("engine: every placement takes a step and gives each parameter a gradient") {
   for (const NamedPlacement& row : named_placements()) {
     CAPTURE(row.name);
-    const ViTConfig c = small_vit(row.name);
-    ShardPool pool(1);
-    EngineSettings settings;
-    settings.dtype = DType::f64;
-    settings.max_batch = 6;
-    settings.images_per_shard = 2;
-    Engine engine(cpu_backend(), pool, c, settings);
-    initialise(engine.parameters(), c, 3);
-    random_head(engine);
-    const Batch data(c, 6, DType::f64);
-    CHECK(std::isfinite(engine.forward_backward(data.images, data.labels)));
-    engine.sum_gradients();
-    const std::set<std::string> zero = zero_by_mathematics(c);
-    for (std::size_t n = 0; n < engine.parameters().parameters().size(); ++n) {
-      const std::string& name = engine.parameters().parameters()[n].name;
-      const Tensor g = engine.parameters().gradient(0, static_cast<int>(n));
-      double largest = 0.0;
-      for (std::int64_t i = 0; i < g.size(); ++i) largest = std::max(largest, std::abs(g.data<double>()[i]));
-      CAPTURE(name);
-      if (zero.contains(name))
-        CHECK(largest < 1e-9);
-      else
-        CHECK(largest > 1e-7);
-    }
+    check_gradients(small_vit(row.name));
+  }
+}
+
+TEST_CASE("engine: every placement on a Swin takes a step and gives each parameter a gradient") {
+  for (const NamedPlacement& row : named_placements()) {
+    if (row.placement.stem.posembed_out.kind != NormKind::none) continue;  // a Swin adds no positions
+    CAPTURE(row.name);
+    check_gradients(small_swin(row.name));
+  }
+}
+
+TEST_CASE("engine: a distillation token and its head get a gradient") {
+  ViTConfig c = small_vit("pre_pre");
+  c.pool = Pool::token;
+  c.distill_token = true;
+  for (const bool position : {false, true}) {
+    c.pos_embed_class = position;
+    check_gradients(c);
   }
 }
 

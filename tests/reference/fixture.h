@@ -80,8 +80,10 @@ std::vector<Results> run_model(const Fixture& fixture);
 std::vector<Results> run_training(const Fixture& fixture);
 std::vector<Results> run_optimizer(const Fixture& fixture);
 std::vector<Results> run_probe(const Fixture& fixture);
+std::vector<Results> run_fusion(const Fixture& fixture);
 
-/// The table of initial distributions: what is wrong with ours, one message a parameter.
-std::vector<std::string> check_initializers(const std::filesystem::path& file);
+/// A JSON file that is compared as a whole: one message for each difference.
+std::vector<std::string> check_counts(const std::filesystem::path& path);
+std::vector<std::string> check_initializers(const std::filesystem::path& path);
 
 }  // namespace normlab::reference

@@ -8,7 +8,7 @@
 namespace normlab::reference {
 
 struct ModelCase {
-  ViTConfig config;
+  ModelConfig config;
   bool training = true;
   LossKind loss = LossKind::softmax;
   bool soft_targets = false;
@@ -17,6 +17,8 @@ struct ModelCase {
 /// Takes the keys of a model; the caller takes its own and calls finish(). InputError for a word that has no meaning
 /// here.
 ModelCase read_model(ObjectReader& reader);
+/// The same for a case of op swin.
+ModelCase read_swin(ObjectReader& reader);
 
 /// Fills parameters and buffers from `param/` and `const/`. InputError unless both sides have the same ones.
 void load_parameters(const Fixture& fixture, ParameterSet& parameters);

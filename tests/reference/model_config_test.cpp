@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace normlab::reference {
 namespace {
@@ -52,11 +53,12 @@ NormKind norm_kind(const std::string& site, const nlohmann::json& value) {
 }
 
 /// Our sites by path from the nested objects of the file: "attn.pre" is config["attn"]["pre"]. Every site that the file
-/// names is read.
-void read_sites(ObjectReader& reader, Placement& placement) {
+/// names is read; `absent` are those that this model has not.
+void read_sites(ObjectReader& reader, Placement& placement, const std::vector<std::string>& parts,
+                const std::set<std::string_view>& absent) {
   const double eps = reader.number("eps"), bn_eps = reader.number("bn_eps"), momentum = reader.number("bn_momentum");
   std::map<std::string, const nlohmann::json*> named;
-  for (const std::string part : {"stem", "attn", "mlp", "final", "pooled"}) {
+  for (const std::string& part : parts) {
     const nlohmann::json* value = reader.optional(part);
     if (value == nullptr) reader.fail(part, "this key is missing");
     if (!value->is_object()) {
@@ -66,7 +68,7 @@ void read_sites(ObjectReader& reader, Placement& placement) {
     for (const auto& [site, kind] : value->items()) named[part + "." + site] = &kind;
   }
   visit_sites(placement, [&](std::string_view path, NormSpec& spec) {
-    if (path == "merge") return;  // Swin only
+    if (absent.contains(path)) return;
     const auto found = named.find(std::string(path));
     if (found == named.end()) throw InputError(concat("config: the site ", path, " is missing"));
     spec = norm_of(norm_kind(found->first, *found->second));
@@ -112,29 +114,21 @@ void copy_into(const Fixture& f, const std::string& name, const Tensor& to) {
 
 }  // namespace
 
-ModelCase read_model(ObjectReader& reader) {
-  ModelCase model;
-  ViTConfig& c = model.config;
+namespace {
+
+/// What every model's config has.
+template <class Config>
+void read_common(ObjectReader& reader, ModelCase& model, Config& c) {
   const nlohmann::json* size = reader.optional("image_size");
   if (size == nullptr) reader.fail("image_size", "this key is missing");
   c.image_size = size->get<std::array<std::int64_t, 2>>();
   c.channels = reader.integer("channels");
   c.patch_size = reader.integer("patch_size");
   c.embed_dim = reader.integer("embed_dim");
-  c.depth = reader.integer("depth");
-  c.num_heads = reader.integer("num_heads");
-  c.mlp_dim = reader.integer("mlp_dim");
   c.num_classes = reader.integer("num_classes");
-  c.pool = meaning(reader, "pool", kPools);
-  c.pos_embed = meaning(reader, "pos_embed", kPositions);
-  c.pos_embed_class = reader.boolean("pos_embed_class");
   c.qkv_bias = reader.boolean("qkv_bias");
-  c.rep_size = reader.integer("rep_size");
   c.gelu = meaning(reader, "gelu", kGelus);
-  read_rates(reader, c);
   Placement& p = c.placement;
-  read_sites(reader, p);
-  p.stem.posembed_out_includes_class = reader.boolean("posembed_out_includes_class");
   p.head_scale = meaning(reader, "head_scale", kHeadScales);
   p.residual_scale = reader.boolean("residual_scale");
   p.layer_scale.kind = meaning(reader, "layer_scale", kLayerScales);
@@ -142,6 +136,45 @@ ModelCase read_model(ObjectReader& reader) {
   const Loss loss = meaning(reader, "loss", kLosses);
   model.loss = loss.kind;
   model.soft_targets = loss.soft;
+}
+
+std::vector<std::int64_t> integers(ObjectReader& reader, const std::string& key) {
+  const nlohmann::json* list = reader.optional(key);
+  if (list == nullptr) reader.fail(key, "this key is missing");
+  return list->get<std::vector<std::int64_t>>();
+}
+
+}  // namespace
+
+ModelCase read_model(ObjectReader& reader) {
+  ModelCase model;
+  ViTConfig c;
+  read_common(reader, model, c);
+  c.depth = reader.integer("depth");
+  c.num_heads = reader.integer("num_heads");
+  c.mlp_dim = reader.integer("mlp_dim");
+  c.pool = meaning(reader, "pool", kPools);
+  c.pos_embed = meaning(reader, "pos_embed", kPositions);
+  c.pos_embed_class = reader.boolean("pos_embed_class");
+  c.rep_size = reader.integer("rep_size");
+  read_rates(reader, c);
+  read_sites(reader, c.placement, {"stem", "attn", "mlp", "final", "pooled"}, {"merge"});
+  c.placement.stem.posembed_out_includes_class = reader.boolean("posembed_out_includes_class");
+  model.config = c;
+  return model;
+}
+
+ModelCase read_swin(ObjectReader& reader) {
+  ModelCase model;
+  SwinConfig c;
+  read_common(reader, model, c);
+  c.window = reader.integer("window");
+  c.depths = integers(reader, "depths");
+  c.num_heads = integers(reader, "num_heads");
+  c.mlp_ratio = reader.integer("mlp_ratio");
+  read_sites(reader, c.placement, {"stem", "attn", "mlp", "merge", "final"},
+             {"stem.patch_in", "stem.posembed_out", "pooled"});
+  model.config = c;
   return model;
 }
 
@@ -183,11 +216,11 @@ ModelCase read(const nlohmann::json& json) {
 
 TEST_CASE("reference: a model's config reaches the sites, and what it does not know is refused") {
   const ModelCase model = read(small_config());
-  CHECK(model.config.placement.attn.pre.eps == 1e-4);
-  CHECK(model.config.placement.mlp.pre == NormSpec{.kind = NormKind::rms_norm, .eps = 1e-4, .momentum = 0.2});
-  CHECK(model.config.placement.attn.value == NormSpec{.kind = NormKind::batch_norm, .eps = 1e-3, .momentum = 0.2});
-  CHECK(model.config.placement.final.kind == NormKind::dyt);
-  CHECK(model.config.drop_path == 0.2);
+  CHECK(placement_of(model.config).attn.pre.eps == 1e-4);
+  CHECK(placement_of(model.config).mlp.pre == NormSpec{.kind = NormKind::rms_norm, .eps = 1e-4, .momentum = 0.2});
+  CHECK(placement_of(model.config).attn.value == NormSpec{.kind = NormKind::batch_norm, .eps = 1e-3, .momentum = 0.2});
+  CHECK(placement_of(model.config).final.kind == NormKind::dyt);
+  CHECK(std::get<ViTConfig>(model.config).drop_path == 0.2);
 
   nlohmann::json changed = small_config();
   changed["window"] = 4;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/cpu/window_bias.h"
 #include "tests/reference/model_config.h"
 
 namespace normlab::reference {
@@ -39,7 +40,7 @@ class ModelRun {
  public:
   explicit ModelRun(const Fixture& f) : f_(f) {
     ObjectReader reader(f.config(), f.name() + ": config");
-    model_ = read_model(reader);
+    model_ = f.op() == "swin" ? read_swin(reader) : read_model(reader);
     reader.finish();
     images_ = f.floats(arena_, "in/images");
     if (model_.soft_targets)
@@ -51,7 +52,7 @@ class ModelRun {
 
   Results run(std::int64_t images_per_shard, std::int64_t most_lanes, const std::string& how) {
     ParameterSet parameters;
-    const ViT vit(parameters, model_.config);
+    const std::unique_ptr<Model> model = make_model(parameters, model_.config);
     const std::int64_t batch = images_.shape()[0], shards = (batch + images_per_shard - 1) / images_per_shard;
     const std::int64_t lanes = std::min(shards, most_lanes);
     parameters.allocate(DType::f32, lanes);
@@ -59,27 +60,30 @@ class ModelRun {
 
     std::vector<ShardWork> work(static_cast<std::size_t>(shards));
     ShardPool pool(2);
-    const bool lockstep = uses_batch_norm(model_.config.placement) && shards > 1;
+    const bool lockstep = uses_batch_norm(model_.config) && shards > 1;
     pool.run(int(shards), int(lanes), lockstep, [&](Collective& meeting) {
       const std::int64_t first = meeting.rank() * images_per_shard;
       const BatchSlice slice{std::min(images_per_shard, batch - first), first, batch, &meeting};
-      run_shard(vit, parameters, meeting.rank() % lanes, slice, work[static_cast<std::size_t>(meeting.rank())]);
+      run_shard(*model, parameters, meeting.rank() % lanes, slice, work[static_cast<std::size_t>(meeting.rank())]);
     });
     cpu_backend().sum_lanes(lanes, parameters.flat_size(), parameters.flat_lane(0));
     return gather(how, work, images_per_shard, parameters);
   }
 
  private:
-  void run_shard(const ViT& vit, const ParameterSet& parameters, std::int64_t lane, const BatchSlice& slice,
+  void run_shard(const Model& model, const ParameterSet& parameters, std::int64_t lane, const BatchSlice& slice,
                  ShardWork& w) const {
     const auto part = [&](const Tensor& t) { return t ? t.slice(slice.first_image, slice.images) : t; };
     std::map<std::string, Tensor> masks;
     for (const auto& [name, mask] : masks_) masks[name] = part(mask);
     Context ctx{w.tape, parameters, lane, model_.training, slice};
     ctx.masks = &masks;
-    ctx.observe = [&](const std::string& name, const Var& value) { w.seen["out/" + name] = value; };
+    const bool swin = f_.op() == "swin";
+    ctx.observe = [&](const std::string& name, const Var& value) {
+      w.seen["out/" + (swin && name == "pre_logits" ? "features" : name)] = value;
+    };
     w.images = w.tape.input(part(images_), true);
-    const Var logits = vit(w.images, ctx);
+    const Var logits = model(w.images, ctx);
     w.seen["out/logits"] = logits;
     const Targets targets{part(targets_.labels), part(targets_.soft)};
     w.losses = model_.loss == LossKind::softmax ? softmax_cross_entropy(logits, targets)
@@ -121,8 +125,36 @@ class ModelRun {
 
 }  // namespace
 
+namespace {
+
+/// Windows out of a grid, its shift mask and the rows of the bias table.
+std::vector<Results> run_windows(const Fixture& f) {
+  const auto grid = f.config().at("grid").get<std::vector<std::int64_t>>();
+  const Windows windows{grid.at(0), grid.at(1), f.config().at("window").get<std::int64_t>(),
+                        f.config().at("shift").get<std::int64_t>()};
+  const Shape shape = f.shape("in/x");
+  const WindowDims dims = windows.dims(shape[0], shape[3]);
+  const std::int64_t n = dims.tokens();
+  Arena arena;
+  Tape tape(cpu_backend(), arena);
+  const Tensor x = f.floats(arena, "in/x").reshape({shape[0], grid.at(0) * grid.at(1), shape[3]});
+  Results results{"cut_windows"};
+  results.add("out/windows", cut_windows(tape.input(x), windows).value());
+  std::vector<double> mask(std::size_t(dims.windows() * n * n), 0.0), index(std::size_t(n * n));
+  for (std::int64_t w = 0; w < dims.windows(); ++w)
+    cpu::add_mask(dims, cpu::mask_pattern(dims, w), mask.data() + w * n * n);
+  cpu::for_relative_positions(dims, [&](auto i, auto j, auto row) { index[std::size_t(i * n + j)] = double(row); });
+  results.add("out/mask", {dims.windows(), n, n}, mask);
+  results.add("out/relative_index", {n, n}, index);
+  return {results};
+}
+
+}  // namespace
+
 std::vector<Results> run_model(const Fixture& f) {
-  if (f.op() != "vit") throw InputError(concat(f.name(), ": there is no rule for the model ", f.op()));
+  if (f.op() == "windows") return run_windows(f);
+  if (f.op() != "vit" && f.op() != "swin")
+    throw InputError(concat(f.name(), ": there is no rule for the model ", f.op()));
   ModelRun model(f);
   const std::int64_t batch = f.shape("in/images")[0], cut = batch > 2 ? 2 : 1;
   return {model.run(batch, 1, "one shard"), model.run(cut, 2, concat("images a shard: ", cut))};

@@ -9,7 +9,7 @@ using namespace normlab;
 
 namespace {
 
-ViTConfig model_of(const Experiment& e, std::size_t trial = 0) { return e.trials.at(trial).config.model; }
+ViTConfig model_of(const Experiment& e, std::size_t trial = 0) { return vit_of(e.trials.at(trial).config); }
 
 /// The norm before attention in every block: "rms_norm rms_norm layer_norm".
 std::string pre_of(const ViTConfig& model) {
@@ -137,8 +137,8 @@ TEST_CASE("canonical: equal networks have one id however their blocks are writte
         trial_id(config(R"({"1": {"attn": {"pre": "none"}}})")));
 
   TrialConfig by_hand = c;  // not in its simplest form
-  by_hand.model.placement = find_placement("pre_pre")->placement;
-  by_hand.model.placement.blocks = {{0, 3, by_hand.model.placement.attn, by_hand.model.placement.mlp}};
+  vit_of(by_hand).placement = find_placement("pre_pre")->placement;
+  vit_of(by_hand).placement.blocks = {{0, 3, vit_of(by_hand).placement.attn, vit_of(by_hand).placement.mlp}};
   CHECK(trial_id(by_hand) == trial_id(config("{}")));
 }
 

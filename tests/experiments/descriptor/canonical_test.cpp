@@ -13,7 +13,7 @@ namespace {
 
 TrialConfig with_placement(std::string_view name) {
   TrialConfig config;
-  config.model.placement = find_placement(name)->placement;
+  vit_of(config).placement = find_placement(name)->placement;
   return config;
 }
 
@@ -33,9 +33,9 @@ TEST_CASE("canonical: only what is not at its default, keys sorted, the placemen
         R"({"model":{"placement":{"attn":{"pre":"layer_norm"},"final":"layer_norm","mlp":{"pre":"layer_norm"},)"
         R"("stem":{"patch_in":"layer_norm","patch_out":"layer_norm"}}},"schema":1})");
   c = with_placement("none");
-  c.model.placement.pooled = {.kind = NormKind::layer_norm, .eps = 1e-5};
-  c.model.embed_dim = 96;
-  c.model.mlp_dim = 4 * 96;  // the default beside that width
+  vit_of(c).placement.pooled = {.kind = NormKind::layer_norm, .eps = 1e-5};
+  vit_of(c).embed_dim = 96;
+  vit_of(c).mlp_dim = 4 * 96;  // the default beside that width
   c.seed = UINT64_MAX;
   c.train.optimizer.lr = 1;
   CHECK(canonical_json(c) ==
@@ -55,16 +55,16 @@ TEST_CASE("canonical: the id of the default trial stays what it was") {
 
 TEST_CASE("canonical: a setting that means nothing tells no trials apart") {
   TrialConfig c = with_placement("pre_pre");
-  c.model.placement.stem.posembed_out = norm_of(NormKind::layer_norm);
+  vit_of(c).placement.stem.posembed_out = norm_of(NormKind::layer_norm);
   const std::string id = trial_id(c);
-  c.model.placement.stem.posembed_out_includes_class = false;  // there is no class token
-  c.model.pos_embed_class = true;
-  c.train.optimizer.momentum = 0.1;           // of sgd
-  c.model.placement.attn.pre.alpha_init = 3;  // of dyt
+  vit_of(c).placement.stem.posembed_out_includes_class = false;  // there is no class token
+  vit_of(c).pos_embed_class = true;
+  c.train.optimizer.momentum = 0.1;             // of sgd
+  vit_of(c).placement.attn.pre.alpha_init = 3;  // of dyt
   CHECK(trial_id(c) == id);
-  c.model.pool = Pool::token;
+  vit_of(c).pool = Pool::token;
   TrialConfig other = c;
-  other.model.placement.stem.posembed_out_includes_class = true;
+  vit_of(other).placement.stem.posembed_out_includes_class = true;
   CHECK(trial_id(c) != trial_id(other));
 }
 
@@ -80,29 +80,29 @@ TEST_CASE("canonical: both forms read back with every setting away from its defa
                .train = "train[:9]",
                .eval = "val",
                .allow_absent_classes = true};
-  c.model.image_size = {32, 32};  // a struct's default, but nothing implies it here
-  c.model.patch_size = 8;
-  c.model.embed_dim = 24;
-  c.model.depth = 3;
-  c.model.num_heads = 2;
-  c.model.mlp_dim = 75;
-  c.model.num_classes = 37;
-  c.model.pool = Pool::token;
-  c.model.pos_embed_class = true;
-  c.model.qkv_bias = false;
-  c.model.rep_size = 5;
-  c.model.gelu = Gelu::tanh;
-  c.model.dropout = 0.1;
-  c.model.attention_dropout = 0.2;
-  c.model.drop_path = 0.3;
-  c.model.init = Init::torch;
-  c.model.head_bias_init = -6.9;
-  c.model.placement.stem.posembed_out = norm_of(NormKind::rms_norm);
-  c.model.placement.stem.posembed_out_includes_class = false;
-  c.model.placement.attn.query = {.kind = NormKind::dyt, .alpha_init = 0.7, .beta_init = 1};
-  c.model.placement.mlp.hidden = {.kind = NormKind::batch_norm, .eps = 1e-4, .momentum = 0.3, .statistics_batch = 16};
-  c.model.placement.layer_scale = {.kind = LayerScaleKind::scalar, .auto_init = false, .init = 0};
-  c.model.placement.init_gain = {.value = 0.1 + 0.2};
+  vit_of(c).image_size = {32, 32};  // a struct's default, but nothing implies it here
+  vit_of(c).patch_size = 8;
+  vit_of(c).embed_dim = 24;
+  vit_of(c).depth = 3;
+  vit_of(c).num_heads = 2;
+  vit_of(c).mlp_dim = 75;
+  vit_of(c).num_classes = 37;
+  vit_of(c).pool = Pool::token;
+  vit_of(c).pos_embed_class = true;
+  vit_of(c).qkv_bias = false;
+  vit_of(c).rep_size = 5;
+  vit_of(c).gelu = Gelu::tanh;
+  vit_of(c).dropout = 0.1;
+  vit_of(c).attention_dropout = 0.2;
+  vit_of(c).drop_path = 0.3;
+  vit_of(c).init = Init::torch;
+  vit_of(c).head_bias_init = -6.9;
+  vit_of(c).placement.stem.posembed_out = norm_of(NormKind::rms_norm);
+  vit_of(c).placement.stem.posembed_out_includes_class = false;
+  vit_of(c).placement.attn.query = {.kind = NormKind::dyt, .alpha_init = 0.7, .beta_init = 1};
+  vit_of(c).placement.mlp.hidden = {.kind = NormKind::batch_norm, .eps = 1e-4, .momentum = 0.3, .statistics_batch = 16};
+  vit_of(c).placement.layer_scale = {.kind = LayerScaleKind::scalar, .auto_init = false, .init = 0};
+  vit_of(c).placement.init_gain = {.value = 0.1 + 0.2};
   c.train = {.steps = 77, .batch_size = 32, .drop_last = false};
   c.train.optimizer = {.name = OptimizerName::sgd,
                        .lr = 0.5,
@@ -122,11 +122,45 @@ TEST_CASE("canonical: both forms read back with every setting away from its defa
   CHECK(model_from_json(canonical_model_json(c.model), "model") == c.model);
 }
 
+TEST_CASE("canonical: a Swin is written with its kind, and only what is not its default") {
+  TrialConfig c;
+  SwinConfig swin;
+  swin.placement = swin_placement(find_placement("none")->placement);
+  swin.placement.final = swin_norm(NormKind::layer_norm);
+  swin.placement.attn.pre = norm_of(NormKind::layer_norm);
+  c.model = swin;
+  check_round_trip(c);
+  CHECK(
+      canonical_json(c) ==
+      R"({"model":{"kind":"swin","placement":{"attn":{"pre":{"eps":1e-06,"kind":"layer_norm"}},"final":"layer_norm"}},"schema":1})");
+  for (const NamedPlacement& row : named_placements()) {
+    if (row.name == "stem_posembed") continue;
+    CAPTURE(row.name);
+    set_variant(swin, kSwinVariants[3]);
+    swin.placement = swin_placement(row.placement);
+    swin.window = 2;
+    swin.drop_path = 0.1;
+    c.model = swin;
+    check_round_trip(c);
+    CHECK(model_from_json(canonical_model_json(c.model), "model") == c.model);
+  }
+}
+
+TEST_CASE("canonical: the id of a ViT does not know of other kinds") {
+  CHECK(canonical_json(with_placement("none")) == R"({"model":{"placement":{}},"schema":1})");
+  TrialConfig c = with_placement("pre_pre");
+  vit_of(c).pool = Pool::token;
+  const std::string plain = trial_id(c);
+  vit_of(c).distill_token = true;
+  CHECK(trial_id(c) != plain);
+  check_round_trip(c);
+}
+
 TEST_CASE("canonical: a model alone always says its sizes") {
   ViTConfig model;
   model.placement = find_placement("none")->placement;
   CHECK(canonical_model_json(model) == R"({"channels":3,"image_size":[32,32],"num_classes":10,"placement":{}})");
-  CHECK(model_from_json(canonical_model_json(model), "model") == model);
+  CHECK(model_from_json(canonical_model_json(model), "model") == ModelConfig(model));
 }
 
 TEST_CASE("canonical: two spellings of one trial have one id") {

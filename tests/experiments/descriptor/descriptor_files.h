@@ -15,6 +15,11 @@
 
 namespace normlab {
 
+/// The model of a trial that trains a ViT, or a Swin.
+inline ViTConfig& vit_of(TrialConfig& config) { return std::get<ViTConfig>(config.model); }
+inline const ViTConfig& vit_of(const TrialConfig& config) { return std::get<ViTConfig>(config.model); }
+inline const SwinConfig& swin_of(const TrialConfig& config) { return std::get<SwinConfig>(config.model); }
+
 class DescriptorFiles {
  public:
   DescriptorFiles() {

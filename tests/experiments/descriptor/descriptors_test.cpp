@@ -18,8 +18,8 @@ TEST_CASE("descriptor: placements_cifar10.json is six rows, five seeds for the b
   }
   const TrialConfig& c = e.trials[0].config;
   CHECK(c.dataset.name == "cifar10");
-  CHECK(c.model.embed_dim == 64);
-  CHECK(c.model.mlp_dim == 256);
+  CHECK(vit_of(c).embed_dim == 64);
+  CHECK(vit_of(c).mlp_dim == 256);
   CHECK(c.train.augment == AugmentConfig{4, true});
   CHECK(c.train.schedule.warmup_epochs == 1);
   CHECK(c.train.clip_norm == 1);

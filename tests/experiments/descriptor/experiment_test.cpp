@@ -40,7 +40,7 @@ TEST_CASE("descriptor: an empty one is one trial of the defaults") {
   CHECK(e.rows[0].label == "d");
   CHECK(e.trials[0].label == "d, seed 0");
   TrialConfig expected;
-  expected.model.placement = find_placement("pre_pre")->placement;
+  vit_of(expected).placement = find_placement("pre_pre")->placement;
   CHECK(e.trials[0].config == expected);
   CHECK(e.trials[0].id == trial_id(expected));
   CHECK(e.checkpoint == CheckpointConfig{});
@@ -60,7 +60,7 @@ TEST_CASE("descriptor: axes in file order, the last fastest, then seeds") {
   CHECK(e.trials[3].label == "depth=2, lr=0.01, seed 3");
   CHECK(e.trials[3].row == 1);
   CHECK(e.trials[3].seed_index == 1);
-  CHECK(e.trials[3].config.model.depth == 2);
+  CHECK(vit_of(e.trials[3].config).depth == 2);
   CHECK(e.trials[3].config.train.optimizer.lr == 0.01);
   CHECK(e.trials[3].config.seed == 3);
   CHECK(e.rows[1].trials == std::vector<std::size_t>{2, 3});
@@ -73,7 +73,7 @@ TEST_CASE("descriptor: zipped axes move together") {
       files.load(R"({"sweep": {"model.embed_dim, model.num_heads": [[64, 2], [96, 3]], "model.depth": [1, 2]}})");
   CHECK(labels(e) == Words{"embed_dim=64, num_heads=2, depth=1", "embed_dim=64, num_heads=2, depth=2",
                            "embed_dim=96, num_heads=3, depth=1", "embed_dim=96, num_heads=3, depth=2"});
-  CHECK(e.trials[3].config.model.num_heads == 3);
+  CHECK(vit_of(e.trials[3].config).num_heads == 3);
 }
 
 TEST_CASE("descriptor: grids unite, a row that comes again adds its new seeds") {
@@ -120,13 +120,13 @@ TEST_CASE("descriptor: an axis may point into a placement") {
   const Experiment e = files.load(R"({"sweep": {"model.placement": ["pre_pre", {"base": "bn"}],
     "model.placement.stem.patch_in": ["none", {"kind": "layer_norm", "eps": 1e-5}]}})");
   REQUIRE(e.rows.size() == 4);
-  CHECK(e.trials[0].config.model.placement == find_placement("pre_pre")->placement);
+  CHECK(vit_of(e.trials[0].config).placement == find_placement("pre_pre")->placement);
   Placement expected = find_placement("bn")->placement;
   expected.stem.patch_in = {.kind = NormKind::layer_norm, .eps = 1e-5};
-  CHECK(e.trials[3].config.model.placement == expected);
+  CHECK(vit_of(e.trials[3].config).placement == expected);
   CHECK(e.rows[3].label == "placement=bn, patch_in={\"eps\":1e-05,\"kind\":\"layer_norm\"}");
   // Into the placement of a model that names none, into a word, and into the norm that the base has there.
-  const auto placement_of = [&](const char* text) { return files.load(text).trials[0].config.model.placement; };
+  const auto placement_of = [&](const char* text) { return vit_of(files.load(text).trials[0].config).placement; };
   expected = find_placement("pre_pre")->placement;
   expected.final = norm_of(NormKind::none);
   CHECK(placement_of(R"({"sweep": {"model.placement.final": ["none"]}})") == expected);
@@ -152,7 +152,7 @@ TEST_CASE("descriptor: placements of one's own, and labels by the difference to 
   Placement mine = find_placement("dpn")->placement;
   mine.final = norm_of(NormKind::dyt);
   mine.head_scale = HeadScale::before_proj;
-  CHECK(e.trials[0].config.model.placement == mine);
+  CHECK(vit_of(e.trials[0].config).placement == mine);
   CHECK(labels(e) == Words{"mine", "pre_pre + stem.patch_in=layer_norm",
                            "mine + final=dyt(alpha_init=0.8) + layer_scale=scalar(init=0) + init_gain=2",
                            "none + stem.posembed_out=rms_norm + attn.pre=layer_norm + residual_scale=true", "none"});
@@ -175,12 +175,12 @@ TEST_CASE("descriptor: extends merges objects, and the child's keys win") {
   const TrialConfig& c = e.trials[0].config;
   CHECK(c.dataset.name == "cifar10");
   CHECK(c.dataset.train == "train[:800]");
-  CHECK(c.model.depth == 4);
-  CHECK(c.model.embed_dim == 96);
-  CHECK(c.model.mlp_dim == 384);
+  CHECK(vit_of(c).depth == 4);
+  CHECK(vit_of(c).embed_dim == 96);
+  CHECK(vit_of(c).mlp_dim == 384);
   Placement only_final;  // so is a placement
   only_final.final = norm_of(NormKind::layer_norm);
-  CHECK(c.model.placement == only_final);
+  CHECK(vit_of(c).placement == only_final);
   CHECK(c.train.steps == 7);  // and the base's epochs give way
   CHECK(c.train.epochs == TrainConfig{}.epochs);
   CHECK(c.train.batch_size == 32);
@@ -204,13 +204,13 @@ TEST_CASE("descriptor: --set applies last, as JSON or as a word") {
   CHECK(e.trials.size() == 2);
   CHECK(e.trials[0].config.train.steps == 5);
   CHECK(e.trials[0].config.dataset.train_images == 50);
-  CHECK(e.trials[0].config.model.placement.attn.inner.kind == NormKind::layer_norm);
-  CHECK(e.trials[0].config.model.placement.final.kind == NormKind::rms_norm);
+  CHECK(vit_of(e.trials[0].config).placement.attn.inner.kind == NormKind::layer_norm);
+  CHECK(vit_of(e.trials[0].config).placement.final.kind == NormKind::rms_norm);
 }
 
 TEST_CASE("descriptor: a variant fills sizes that may be set by themselves") {
   DescriptorFiles files;
-  const ViTConfig c = files.load(R"({"model": {"depth": 2, "variant": "S/16"}})").trials[0].config.model;
+  const ViTConfig c = vit_of(files.load(R"({"model": {"depth": 2, "variant": "S/16"}})").trials[0].config);
   CHECK(c.embed_dim == 384);
   CHECK(c.num_heads == 6);
   CHECK(c.mlp_dim == 1536);
@@ -227,10 +227,10 @@ TEST_CASE("descriptor: a dataset of one's own states its sizes") {
                             .config;
   CHECK(c.dataset.name == "pets");
   CHECK(c.dataset.path == "");  // the name says it
-  CHECK(c.model.image_size == std::array<std::int64_t, 2>{64, 32});
-  CHECK(files.load(R"({"dataset": {"name": "mine", "path": "x/y", "layout": "cifar"}, "model": {"num_classes": 3}})")
-            .trials[0]
-            .config.model.channels == 3);
+  CHECK(vit_of(c).image_size == std::array<std::int64_t, 2>{64, 32});
+  const Experiment mine =
+      files.load(R"({"dataset": {"name": "mine", "path": "x/y", "layout": "cifar"}, "model": {"num_classes": 3}})");
+  CHECK(vit_of(mine.trials[0].config).channels == 3);
 }
 
 TEST_CASE("descriptor: random grids expand to the product, in order, each trial once") {
@@ -304,4 +304,77 @@ TEST_CASE("descriptor: ten thousand trials expand quickly") {
   CHECK(e.trials.size() == 10'000);
   WARN(seconds < 1.0);    // on a machine with nothing else to do
   CHECK(seconds < 20.0);  // quadratic time would take minutes
+}
+
+TEST_CASE(
+    "descriptor: a Swin by its variant, its norms with epsilon 1e-5, rows with their norm at patch_out and merge") {
+  DescriptorFiles files;
+  const auto swin = [&](const std::string& model) {
+    return swin_of(files.load("{\"model\": " + model + "}").trials[0].config);
+  };
+  SwinConfig c = swin(R"({"kind": "swin", "variant": "SwinD-B", "drop_path": 0.4, "window": 4})");
+  CHECK(c.embed_dim == 96);
+  CHECK(c.depths == std::vector<std::int64_t>{2, 2, 42, 2});
+  CHECK(c.num_heads == std::vector<std::int64_t>{3, 6, 12, 24});
+  CHECK(c.window == 4);
+  CHECK(c.placement == swin_placement(find_placement("pre_pre")->placement));
+  CHECK(c.placement.merge == NormSpec{.kind = NormKind::layer_norm, .eps = 1e-5});
+  CHECK(c.placement.stem.patch_out == c.placement.merge);
+  c = swin(R"({"kind": "swin", "placement": "bn_ffnbn"})");
+  CHECK(c.placement.merge == norm_of(NormKind::batch_norm));
+  c = swin(
+      R"({"kind": "swin", "placement": {"base": "dpn", "merge": "none", "final": {"kind": "rms_norm", "eps": 1e-6}}})");
+  CHECK(c.placement.stem.patch_in.eps == 1e-5);
+  CHECK(c.placement.merge.kind == NormKind::none);
+  CHECK(c.placement.final.eps == 1e-6);
+  // One row of one's own, for both kinds.
+  const Experiment both = files.load(R"({"placements": {"mine": {"base": "pre_pre", "pooled": "layer_norm"}},
+    "model": {"placement": "mine"}, "sweep": {"model.kind": ["vit", "swin"]}})");
+  CHECK(vit_of(both.trials[0].config).placement.pooled.eps == 1e-6);
+  CHECK(vit_of(both.trials[0].config).placement.merge.kind == NormKind::none);
+  CHECK(swin_of(both.trials[1].config).placement.pooled.eps == 1e-5);
+  CHECK(swin_of(both.trials[1].config).placement.merge.kind == NormKind::layer_norm);
+}
+
+TEST_CASE("descriptor: the key of another kind of model is an error, unless another trial uses it") {
+  DescriptorFiles files;
+  CHECK(files.problems(R"({"model": {"window": 4}})") ==
+        "d.json:1:12: /model/window: only a model of kind swin has this key");
+  CHECK(files.problems(R"({"model": {"kind": "swin", "pool": "gap", "windo": 3}})") ==
+        "d.json:1:28: /model/pool: only a model of kind vit has this key\n"
+        "d.json:1:43: /model/windo: unknown key; did you mean \"window\"?");
+  CHECK(files.problems(R"({"model": {"window": 4, "depth": 2}, "sweep": {"model.kind": ["vit", "swin"]}})") == "");
+  CHECK(files.problems(R"({"model": {"kind": "resnet"}})") ==
+        "d.json:1:20: /model/kind: unknown word \"resnet\"; one of: vit, swin");
+  CHECK(files.problems(R"({"model": {"kind": "swin", "variant": "Swin-X"}})").find("unknown variant \"Swin-X\"") !=
+        std::string::npos);
+  CHECK(files.problems(R"({"model": {"kind": "swin", "depths": [2, 2], "num_heads": [3]}})") ==
+        "d.json:1:59: /model/num_heads: num_heads is for 1 stages, depths for 2");
+  CHECK(files.problems(R"({"model": {"kind": "swin", "depths": 2}})") ==
+        "d.json:1:38: /model/depths: expected a list of integers, got 2");
+  CHECK(files.problems(R"({"model": {"kind": "swin", "placement": "stem_posembed"}})") ==
+        "d.json:1:41: /model/placement: stem.posembed_out is a site of the ViT; a Swin adds no positions");
+  CHECK(files.problems(R"({"placements": {"m": {"base": "pre_pre", "merge": "dyt"}}, "model": {"placement": "m"}})") ==
+        "d.json:1:83: /model/placement: merge is a site of Swin; a ViT has none");
+}
+
+TEST_CASE("descriptor: DeiT has a class token with a position, and a second one where it is distilled") {
+  DescriptorFiles files;
+  const ViTConfig c = vit_of(
+      files.load(R"({"model": {"variant": "DeiT-S/16", "distill_token": true, "image_size": 32}})").trials[0].config);
+  CHECK(c.embed_dim == 384);
+  CHECK(c.pool == Pool::token);
+  CHECK(c.class_position());
+  CHECK(c.tokens() == 6);
+  CHECK(files.problems(R"({"model": {"variant": "DeiT-L/16"}})").find("unknown variant \"DeiT-L\"") !=
+        std::string::npos);
+  CHECK(files.problems(R"({"model": {"distill_token": true}})") ==
+        "d.json:1:12: /model/distill_token: a distillation token stands beside a class token; set pool token");
+}
+
+TEST_CASE("descriptor: a caller may allow fewer trials") {
+  DescriptorFiles files;
+  const auto file = files.write("d.json", R"({"sweep": {"model.depth": [1, 2]}, "seeds": 2})");
+  CHECK(load_experiment(file, {}, 4).trials.size() == 4);
+  CHECK_THROWS_AS(load_experiment(file, {}, 3), InputError);
 }

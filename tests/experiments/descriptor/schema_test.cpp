@@ -22,7 +22,9 @@ TEST_CASE("schema: a closed object with every key of the field tables") {
     });
   };
   const nlohmann::json& top = schema["properties"];
-  has_all(top["model"], ViTConfig{});
+  has_all(top["model"]["else"], ViTConfig{});
+  has_all(top["model"]["then"], SwinConfig{});
+  CHECK(top["model"]["if"]["properties"]["kind"]["const"] == "swin");
   has_all(top["train"], TrainConfig{});
   has_all(top["train"]["properties"]["optimizer"], OptimizerConfig{});
   has_all(top["dataset"]["anyOf"][1], DatasetConfig{});
@@ -32,7 +34,7 @@ TEST_CASE("schema: a closed object with every key of the field tables") {
   CHECK_FALSE(top.contains("seed"));
   CHECK(top["train"]["properties"]["batch_size"]["minimum"] == 1);
   CHECK(top["train"]["properties"]["optimizer"]["properties"]["beta1"]["exclusiveMaximum"] == 1);
-  CHECK(top["model"]["properties"]["pool"]["enum"] == nlohmann::json({"token", "gap"}));
+  CHECK(top["model"]["else"]["properties"]["pool"]["enum"] == nlohmann::json({"token", "gap"}));
 }
 
 TEST_CASE("schema: references lead somewhere") {
@@ -48,7 +50,8 @@ TEST_CASE("schema: the documentation names every key with its default") {
   const std::string text = describe_fields();
   for (const char* line : {"| `train.optimizer.beta1` | number >= 0, < 1 | `0.9` | adamw |",
                            "| `model.mlp_dim` | integer | `4 embed_dim` |", "| `model.pool` | token \\| gap | `gap` |",
-                           "| `attn.query` | norm | `none` |", "| `checkpoint.seconds` | number > 0 | `30` |",
-                           "| `normformer` | Dual PatchNorm", "| `sweep` | object or list |"})
+                           "| `attn.query` | norm | `none` |", "| `model.depths` | list of integers | `[2, 2, 6, 2]` |",
+                           "| `checkpoint.seconds` | number > 0 | `30` |", "| `normformer` | Dual PatchNorm",
+                           "| `sweep` | object or list |"})
     CHECK(text.find(line) != std::string::npos);
 }

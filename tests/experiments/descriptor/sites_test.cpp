@@ -6,6 +6,7 @@
 
 #include "nn/engine.h"
 #include "nn/init.h"
+#include "nn/vit.h"
 #include "tests/experiments/descriptor/descriptor_files.h"
 
 using namespace normlab;
@@ -13,12 +14,13 @@ using namespace normlab;
 namespace {
 
 ViTConfig model_with(DescriptorFiles& files, const std::string& placement, std::int64_t depth = 1) {
-  return files
-      .load(concat(R"({"model": {"patch_size": 16, "embed_dim": 12, "num_heads": 2, "mlp_dim": 20, "pool": "token",
+  return vit_of(
+      files
+          .load(concat(R"({"model": {"patch_size": 16, "embed_dim": 12, "num_heads": 2, "mlp_dim": 20, "pool": "token",
     "init": "timm", "depth": )",
-                   depth, R"(, "placement": )", placement, "}}"))
-      .trials.at(0)
-      .config.model;
+                       depth, R"(, "placement": )", placement, "}}"))
+          .trials.at(0)
+          .config);
 }
 
 /// The largest gradient of every parameter after one step on noise, by name.
@@ -105,9 +107,9 @@ TEST_CASE("descriptor: LayerScale by its depth rule or a number, a gain a channe
   CHECK(start(R"({"kind": "channel", "init": 0.3})", 2) == std::vector<float>(12, 0.3f));
   CHECK(start(R"({"kind": "scalar", "init": 0.3})", 2) == std::vector<float>{0.3f});
   CHECK(start(R"("scalar")", 2) == std::vector<float>{0.1f});
-  CHECK(start_of(files.load(R"({"model": {"depth": 1, "layer_scale": {"kind": "scalar", "init": 0}}})")
-                     .trials.at(0)
-                     .config.model,
+  CHECK(start_of(vit_of(files.load(R"({"model": {"depth": 1, "layer_scale": {"kind": "scalar", "init": 0}}})")
+                            .trials.at(0)
+                            .config),
                  "blocks.0.attn.layer_scale") == std::vector<float>{0.0f});
 }
 

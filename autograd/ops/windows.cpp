@@ -1,0 +1,37 @@
+// Windows out of a grid of tokens, and back ("Swin Transformer", section 3.2).
+#include "autograd/ops.h"
+
+namespace normlab {
+
+Var cut_windows(const Var& x, const Windows& windows) {
+  const Shape& s = x.shape();
+  if (s.rank() != 3 || s[1] != windows.height * windows.width)
+    throw InputError(
+        concat("cut_windows: x is ", s.str(), ", expected [batch, ", windows.height, " * ", windows.width, ", width]"));
+  if (windows.window < 1 || windows.shift < 0 || windows.shift >= windows.window)
+    throw InputError(concat("cut_windows: a window of ", windows.window, " with a shift of ", windows.shift));
+  const WindowDims dims = windows.dims(s[0], s[2]);
+  Tape& tape = x.tape();
+  Tensor y = tape.empty({dims.batch * dims.windows(), dims.tokens(), dims.cols}, x.value().dtype());
+  tape.backend().cut_windows(dims, x.value(), y);
+  return tape.record("cut_windows", {x}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
+    backend.cut_windows_backward(dims, dy, d[0]);
+  });
+}
+
+Var join_windows(const Var& x, const Windows& windows) {
+  const Shape& s = x.shape();
+  const WindowDims one = windows.dims(1, s.back());
+  if (s.rank() != 3 || s[0] % one.windows() != 0 || s[1] != one.tokens())
+    throw InputError(
+        concat("join_windows: x is ", s.str(), ", expected [batch * ", one.windows(), ", ", one.tokens(), ", width]"));
+  const WindowDims dims = windows.dims(s[0] / one.windows(), s[2]);
+  Tape& tape = x.tape();
+  Tensor y = tape.empty({dims.batch, dims.height * dims.width, dims.cols}, x.value().dtype());
+  tape.backend().join_windows(dims, x.value(), y);
+  return tape.record("join_windows", {x}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
+    backend.join_windows_backward(dims, dy, d[0]);
+  });
+}
+
+}  // namespace normlab

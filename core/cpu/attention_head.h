@@ -1,0 +1,118 @@
+// Attention of one head in float and double. Its [N, N] weights live in scratch that stays in the cache, and are made
+// again on the way back from the kept log-sum-exp of each row.
+#pragma once
+
+#include "core/cpu/kernel.h"
+#include "core/cpu/product.h"
+#include "core/cpu/vector_exp.h"
+
+namespace normlab::cpu {
+
+/// One head of one image: [tokens, head_dim], `stride` values from token to token.
+template <class T>
+struct Head {
+  const T* data;
+  std::int64_t stride;
+};
+
+/// weights [N, N] = alpha a b^T, + `plus` [N, N] where given.
+template <class T>
+void weights_product(const AttentionDims& d, T alpha, Head<T> a, Head<T> b, T* weights, const T* plus = nullptr) {
+  product<T>({d.tokens, d.tokens, d.head_dim, plain(a.data, a.stride), transposed(b.data, b.stride), weights, d.tokens,
+              false, alpha, nullptr, plus});
+}
+
+/// to [N, head_dim] (+)= alpha W b, W the weights [N, N] as given or transposed.
+template <class T>
+void head_product(const AttentionDims& d, T alpha, Factor<T> weights, Head<T> b, T* to, std::int64_t to_stride,
+                  bool add) {
+  product<T>({d.tokens, d.head_dim, d.tokens, weights, plain(b.data, b.stride), to, to_stride, add, alpha});
+}
+
+/// Rows of scores to exponentials, in place; inverse [N] gets what makes weights of them, lse [N] the log of their
+/// sums.
+template <class T>
+void softmax_rows(std::int64_t N, T* p, T* inverse, T* lse) {
+  for (std::int64_t i = 0; i < N; ++i) {
+    T* row = p + i * N;
+    const T top = row_max(N, row);
+    const T total = exp_row(N, row, T(1), top);
+    inverse[i] = 1 / total;
+    lse[i] = top + std::log(total);
+  }
+}
+
+/// What all heads of a call share.
+template <class T>
+struct HeadWork {
+  AttentionDims d;
+  double rate;
+  T scale() const { return T(1 / std::sqrt(double(d.head_dim))); }
+  T inverse_keep() const { return T(1 / (1 - rate)); }
+};
+
+/// y [N, head_dim] = softmax(q k^T / sqrt(d) + bias) v, lse [N]. bias [N, N] and keep [N, N] may be null. p is scratch
+/// of N N + N values; y lies `width` apart.
+template <class T>
+void forward_head(const HeadWork<T>& work, Head<T> q, Head<T> k, Head<T> v, const T* bias, const std::uint8_t* keep,
+                  T* p, T* y, T* lse) {
+  const AttentionDims& d = work.d;
+  const std::int64_t N = d.tokens, width = d.width();
+  T* inverse = p + N * N;
+  weights_product<T>(d, work.scale(), q, k, p, bias);
+  softmax_rows(N, p, inverse, lse);
+  if (keep)
+    for (std::int64_t i = 0; i < N * N; ++i) p[i] = keep[i] ? p[i] * work.inverse_keep() : 0;
+  head_product<T>(d, T(1), plain<T>(p, N), v, y, width, false);
+  // The head's result has fewer values than its weights: these stay as they are, and it is divided by their sums.
+  for (std::int64_t i = 0; i < N; ++i)
+    for (std::int64_t c = 0; c < d.head_dim; ++c) y[i * width + c] *= inverse[i];
+}
+
+/// Where one head's gradients go; each may be null.
+template <class T>
+struct HeadGradients {
+  T *dq, *dk, *dv;
+  bool add_q, add_k, add_v;
+};
+
+/// With P the weights, M = keep / (1 - rate) and dP = (dy v^T) M:  dv = (P M)^T dy,  dS = P (dP - rowsum(dP P)),
+/// dq = dS k / sqrt(d),  dk = dS^T q / sqrt(d). The row sums equal dy . y. p is scratch of 2 N N values; dS stands in
+/// its second half afterwards, if `scores` says it is wanted, or for dq or dk.
+template <class T>
+void head_gradients(const HeadWork<T>& work, Head<T> dy, Head<T> q, Head<T> k, Head<T> v, const T* bias,
+                    const std::uint8_t* keep, const T* y, const T* lse, T* p, bool scores, const HeadGradients<T>& to) {
+  const AttentionDims& d = work.d;
+  const std::int64_t N = d.tokens, width = d.width();
+  const T inverse_keep = work.inverse_keep();
+  T* ds = p + N * N;
+  weights_product<T>(d, work.scale(), q, k, p, bias);
+  for (std::int64_t i = 0; i < N; ++i) exp_row(N, p + i * N, T(1), lse[i]);
+  if (to.dv) {
+    const T* dropped = p;
+    if (keep) {
+      for (std::int64_t i = 0; i < N * N; ++i) ds[i] = keep[i] ? p[i] * inverse_keep : 0;
+      dropped = ds;
+    }
+    head_product<T>(d, T(1), transposed(dropped, N), dy, to.dv, d.stride, to.add_v);
+  }
+  if (!to.dq && !to.dk && !scores) return;
+  weights_product<T>(d, T(1), dy, v, ds);
+  if (keep)
+    for (std::int64_t i = 0; i < N * N; ++i) ds[i] = keep[i] ? ds[i] * inverse_keep : 0;
+  for (std::int64_t i = 0; i < N; ++i) {
+    const T *gy = dy.data + i * width, *yy = y + i * width;
+    const T inner = sum<T>(d.head_dim, [&](auto c) { return gy[c] * yy[c]; });
+    for (std::int64_t j = 0; j < N; ++j) ds[i * N + j] = p[i * N + j] * (ds[i * N + j] - inner);
+  }
+  if (to.dq) head_product<T>(d, work.scale(), plain<T>(ds, N), k, to.dq, d.stride, to.add_q);
+  if (to.dk) head_product<T>(d, work.scale(), transposed<T>(ds, N), q, to.dk, d.stride, to.add_k);
+}
+
+/// `at` values into a gradient, null where that is not wanted.
+template <class T>
+T* into(const Gradient& g, std::int64_t at) {
+  return g ? g.to.data<T>() + at : nullptr;
+}
+
+}  // namespace normlab::cpu

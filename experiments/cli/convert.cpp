@@ -1,0 +1,109 @@
+#include "experiments/weights/convert.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "experiments/cli/commands.h"
+#include "experiments/weights/convert_files.h"
+#include "nn/fuse.h"
+#include "nn/model.h"
+
+namespace normlab {
+namespace {
+
+struct ConvertCommand {
+  std::string in, out, to = "normlab";
+  std::optional<std::string> from, model, resize_positions;
+  bool fuse = false;
+  ImportOptions import_options;
+};
+
+constexpr Resampling kResamplings[] = {Resampling::bilinear, Resampling::bilinear_antialias, Resampling::corners,
+                                       Resampling::bicubic, Resampling::bicubic_antialias};
+
+/// A network that only holds its values.
+struct Holder {
+  ModelConfig model;
+  ParameterSet weights;
+  explicit Holder(const ModelConfig& config) : model(config) {
+    make_model(weights, model);
+    weights.allocate(DType::f32, 0);
+  }
+};
+
+std::unique_ptr<Holder> fused(const Holder& network) {
+  const auto* vit = std::get_if<ViTConfig>(&network.model);
+  if (vit == nullptr) throw InputError("--fuse-bn: only norms of a ViT can be merged");
+  const FusedViT result = fuse_batch_norms(*vit, host_tensors(network.weights));
+  auto out = std::make_unique<Holder>(result.config);
+  assign(out->weights, result.tensors);
+  fmt::print("{}", fusion_report(result.sites, network.weights.count(), out->weights.count()));
+  return out;
+}
+
+int convert(const ConvertCommand& command) {
+  std::optional<NameScheme> from;
+  if (command.from) from = *name_scheme(*command.from);
+  const NameScheme to = *name_scheme(command.to);
+  require_container(command.out, to);
+  const WeightFile file = read_weight_file(command.in);
+  const NameScheme names = stated_names(file, from);
+  auto network = std::make_unique<Holder>(stated_model(file, command.model, command.resize_positions.has_value()));
+  initialise(network->weights, network->model, 0);  // what --allow-missing leaves
+
+  ImportOptions options = command.import_options;
+  for (const Resampling how : kResamplings)
+    if (command.resize_positions == to_string(how)) options.resize_positions = how;
+
+  ConversionReport report;
+  const auto print_report = [&] { fmt::print("{} ({}): {}", command.in, to_string(names), report.text()); };
+  try {
+    import_weights(file.tensors, names, network->model, options, network->weights, report);
+  } catch (const InputError&) {
+    print_report();
+    throw;
+  }
+  print_report();
+  if (command.fuse) network = fused(*network);
+  const Tensors tensors = export_weights(network->weights, network->model, to);
+  write_weight_file(command.out, tensors, to, network->model, report.positions);
+  fmt::print("{} ({}): {} tensors written, {} parameters\n", command.out, to_string(to), tensors.size(),
+             network->weights.count());
+  for (const std::string& advice : scheme_advice(to, network->model)) fmt::print("  note       {}\n", advice);
+  return 0;
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app, Action& action) {
+  auto options = std::make_shared<ConvertCommand>();
+  CLI::App& command = *app.add_subcommand("convert", "weights of timm, Big Vision and AugReg in, and ours out");
+  const CLI::IsMember schemes({"normlab", "timm", "big_vision", "augreg"});
+  command.add_option("in", options->in, "a .safetensors or .npz")->required();
+  command.add_option("out", options->out, "what is written: .npz for big_vision and augreg, else .safetensors")
+      ->required();
+  command.add_option("--from", options->from, "whose names IN has; may be left out where IN says it itself")
+      ->check(schemes);
+  command.add_option("--to", options->to, "whose names OUT gets")->check(schemes)->capture_default_str();
+  command.add_option("--model", options->model,
+                     "the network as JSON, a file or the text itself; may be left out where IN says it itself");
+  command.add_flag("--allow-missing", options->import_options.allow_missing,
+                   "tensors that IN lacks keep the model's initial values (seed 0)");
+  command.add_flag("--allow-left-over", options->import_options.allow_left_over,
+                   "tensors that the model lacks are dropped");
+  std::vector<std::string> resamplings;
+  for (const Resampling how : kResamplings) resamplings.emplace_back(to_string(how));
+  command
+      .add_option("--resize-positions", options->resize_positions,
+                  "take positions of another image size to the model's: timm does it by bicubic_antialias (an npz: "
+                  "bilinear), Big Vision by corners")
+      ->check(CLI::IsMember(resamplings));
+  command.add_flag("--fuse-bn", options->fuse,
+                   "merge batch norms into the linears beside them; sites that cannot be merged are named");
+  command.callback([options, &action] { action = [options] { return convert(*options); }; });
+}
+
+}  // namespace normlab

@@ -1,0 +1,321 @@
+#include "experiments/weights/convert.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "experiments/weights/npz.h"
+#include "nn/resize_positions.h"
+#include "nn/vit.h"
+
+namespace normlab {
+namespace {
+
+// Half a unit of float32 around 1, four times: tables that other programs computed in float differ by that.
+constexpr double kFixedTableTolerance = 3e-7;
+
+std::string shape_text(const std::vector<std::uint64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+/// A file's tensors under the names of its scheme.
+struct SourceTensor {
+  HostTensor tensor;
+  std::string name_in_file;
+};
+using SourceTensors = std::map<std::string, SourceTensor>;
+
+std::string prefix_of(const Tensors& file, NameScheme scheme) {
+  const NamePrefixes candidates = name_prefixes(scheme);
+  if (candidates.witness.empty()) return "";
+  std::vector<std::string> found;
+  for (const std::string_view prefix : candidates.prefixes)
+    if (file.find(concat(prefix, candidates.witness)) != nullptr) found.emplace_back(prefix);
+  if (found.size() == 1) return found.front();
+  if (found.empty())
+    throw InputError(fmt::format("{}: there is no \"{}\", by itself or under {}: these are not the names of {}",
+                                 file.source(), candidates.witness,
+                                 fmt::join(candidates.prefixes.begin() + 1, candidates.prefixes.end(), ", "),
+                                 to_string(scheme)));
+  throw InputError(
+      fmt::format("{}: holds networks under \"{}\" and \"{}\"; keep one of them", file.source(), found[0], found[1]));
+}
+
+/// One tensor with a leading axis of blocks, cut into the tensors of the blocks.
+void add_scanned(const HostTensor& tensor, NameScheme scheme, const std::string& name, std::int64_t depth,
+                 SourceTensors& out, std::vector<std::string>& problems) {
+  if (tensor.shape.empty() || tensor.shape[0] != static_cast<std::uint64_t>(depth)) {
+    problems.push_back(fmt::format("{} is {}; its first axis must be the {} blocks of this model", tensor.name,
+                                   shape_text(tensor.shape), depth));
+    return;
+  }
+  const std::size_t bytes = tensor.data.size() / tensor.shape[0];
+  for (std::int64_t block = 0; block < depth; ++block) {
+    HostTensor one = tensor;
+    one.shape.erase(one.shape.begin());
+    one.data = tensor.data.subspan(static_cast<std::size_t>(block) * bytes, bytes);
+    const std::string spelled = *scanned_name(scheme, name, block);
+    if (!out.try_emplace(spelled, SourceTensor{one, tensor.name}).second)
+      problems.push_back(fmt::format("{} is there by itself and within {}", spelled, tensor.name));
+  }
+}
+
+/// A table that is a function of the sizes here and a tensor in timm.
+bool has_fixed_positions(NameScheme scheme, const ModelConfig& config) {
+  const auto* vit = std::get_if<ViTConfig>(&config);
+  return scheme == NameScheme::timm && vit != nullptr && vit->pos_embed == PosEmbed::sincos2d;
+}
+std::vector<double> fixed_positions(const ViTConfig& c) {
+  return sincos2d(c.image_size[0] / c.patch_size, c.image_size[1] / c.patch_size, c.embed_dim);
+}
+
+class Import {
+ public:
+  Import(const Tensors& file, NameScheme scheme, const ModelConfig& config, ParameterSet& into,
+         std::optional<Resampling> resize, ConversionReport& report)
+      : file_(file),
+        scheme_(scheme),
+        config_(config),
+        vit_(std::get_if<ViTConfig>(&config)),
+        into_(into),
+        resize_(resize),
+        report_(report) {}
+
+  void run() {
+    check_network();
+    take_names();
+    for (const TensorLink& link : link_tensors(scheme_, config_, into_)) take(link);
+    compare_fixed_positions();
+    for (const auto& [name, source] : sources_)
+      if (!used_.contains(source.name_in_file)) report_.left_over.push_back(source.name_in_file);
+    // A scanned tensor stands for several.
+    report_.left_over.erase(std::unique(report_.left_over.begin(), report_.left_over.end()), report_.left_over.end());
+    report_.matched = used_.size();
+    throw_problems("");
+  }
+
+ private:
+  void check_network() {
+    for (const SchemeProblem& problem : scheme_problems(scheme_, config_)) {
+      if (problem.kind == SchemeProblem::Kind::maths) problems_.push_back(problem.what);
+      if (problem.kind == SchemeProblem::Kind::setting) report_.notes.push_back(problem.what);
+    }
+    throw_problems(fmt::format("this model is another one than {} has under these names:", to_string(scheme_)));
+  }
+
+  void take_names() {
+    const std::string prefix = prefix_of(file_, scheme_);
+    for (const HostTensor& tensor : file_) {
+      if (!tensor.name.starts_with(prefix)) {
+        report_.left_over.push_back(tensor.name);
+        continue;
+      }
+      const SourceName read = read_source_name(scheme_, tensor.name.substr(prefix.size()));
+      if (read.use == SourceName::Use::skip) {
+        report_.skipped.push_back(fmt::format("{} ({})", tensor.name, read.why));
+      } else if (read.use == SourceName::Use::refuse) {
+        problems_.push_back(fmt::format("{}: {}", tensor.name, read.why));
+      } else if (scanned_name(scheme_, read.name, 0)) {
+        add_scanned(tensor, scheme_, read.name, vit_->depth, sources_, problems_);
+      } else if (const auto [at, is_new] = sources_.try_emplace(read.name, SourceTensor{tensor, tensor.name});
+                 !is_new) {
+        problems_.push_back(
+            fmt::format("{} and {} are the same tensor of the network", tensor.name, at->second.name_in_file));
+      }
+    }
+  }
+
+  void take(const TensorLink& link) {
+    if (link.theirs.empty()) {
+      report_.missing.push_back(fmt::format("{} ({} has no name for it)", link.ours, to_string(scheme_)));
+      return;
+    }
+    const auto found = sources_.find(link.theirs);
+    if (found == sources_.end()) {
+      if (report_.missing.empty() || report_.missing.back() != link.theirs) report_.missing.push_back(link.theirs);
+      return;
+    }
+    const SourceTensor& source = found->second;
+    used_.insert(source.name_in_file);
+    if (link.ours == "pos_embed" && source.tensor.shape != link.their_shape) return take_positions(link, source);
+    if (!fits(source, link.their_shape)) return;
+    link.to_ours(floats(source), target(link).data<float>());
+  }
+
+  bool fits(const SourceTensor& source, const std::vector<std::uint64_t>& shape) {
+    const std::string& dtype = source.tensor.dtype;
+    if (dtype != "F32" && dtype != "F64" && dtype != "F16" && dtype != "BF16")
+      problems_.push_back(fmt::format("{} holds {}, weights are F32, F64, F16 or BF16", source.name_in_file, dtype));
+    else if (source.tensor.shape != shape)
+      problems_.push_back(fmt::format("{} is {}, this model needs {}", source.name_in_file,
+                                      shape_text(source.tensor.shape), shape_text(shape)));
+    else
+      return true;
+    return false;
+  }
+
+  /// Kept until another tensor is asked for: q, k and v come from one.
+  const float* floats(const SourceTensor& source) {
+    if (source.tensor.data.data() != floats_of_) floats_ = source.tensor.floats();
+    floats_of_ = source.tensor.data.data();
+    return floats_.data();
+  }
+
+  Tensor target(const TensorLink& link) const {
+    return link.is_buffer ? into_.buffer(link.number) : into_.value(link.number);
+  }
+
+  /// A table of another grid, or one with a row for the class token where this model has none.
+  void take_positions(const TensorLink& link, const SourceTensor& source) {
+    const std::vector<std::uint64_t>& shape = source.tensor.shape;
+    const std::uint64_t dim = link.their_shape[2], needed = link.their_shape[1];
+    if (shape.size() != 3 || shape[0] != 1 || shape[2] != dim || shape[1] == 0 || !fits(source, shape)) {
+      fits(source, link.their_shape);
+      return;
+    }
+    const std::uint64_t prefix = static_cast<std::uint64_t>(vit_->class_position() ? vit_->prefix() : 0);
+    const bool no_class_row = vit_->prefix() == 1 && !vit_->class_position();
+    const bool class_row =
+        no_class_row && (shape[1] == needed + 1 || (side_of(shape[1]) == 0 && side_of(shape[1] - 1) > 0));
+    const bool fold = class_row && stored_as_npz(scheme_);
+    const std::uint64_t rows = shape[1] - (fold ? 1 : 0);
+    const std::int64_t side = rows > prefix ? side_of(rows - prefix) : 0;
+    if (rows != needed && !(resize_ && side > 0)) {
+      fits(source, link.their_shape);
+      if (class_row)
+        problems_.back() += "; its class token has a position: \"pos_embed_class\": true";
+      else if (side > 0)
+        problems_.back() += fmt::format("; --resize-positions takes its grid of {}x{} to this one", side, side);
+      return;
+    }
+    std::vector<float> table = source.tensor.floats();
+    if (fold) {  // older files of Big Vision: the class token had a position, which is now part of the token
+      float* token = into_.value(into_.find("cls_token")).data<float>();
+      for (std::size_t i = 0; i < dim; ++i) token[i] += table[i];
+      table.erase(table.begin(), table.begin() + static_cast<std::ptrdiff_t>(dim));
+      report_.notes.push_back(
+          fmt::format("{}: its row 0 is the class token's position and was added to the token", source.name_in_file));
+    }
+    if (rows != needed) {
+      const Grid to{vit_->image_size[0] / vit_->patch_size, vit_->image_size[1] / vit_->patch_size};
+      ResizedPositions resized =
+          resize_positions(table, vit_->embed_dim, {side, side}, to, static_cast<std::int64_t>(prefix), *resize_);
+      table = std::move(resized.table);
+      report_.positions = resized.done;
+      report_.notes.push_back(resized.done);
+    }
+    std::copy(table.begin(), table.end(), target(link).data<float>());
+  }
+
+  /// Of a square grid of so many patches; 0 where they make none.
+  static std::int64_t side_of(std::uint64_t patches) {
+    const auto side = static_cast<std::int64_t>(std::llround(std::sqrt(double(patches))));
+    return static_cast<std::uint64_t>(side * side) == patches ? side : 0;
+  }
+
+  /// A table that is fixed here is a tensor in timm; it must be this one.
+  void compare_fixed_positions() {
+    if (!has_fixed_positions(scheme_, config_)) return;
+    const auto found = sources_.find("pos_embed");
+    if (found == sources_.end()) return;
+    const auto dim = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
+    const SourceTensor& source = found->second;
+    used_.insert(source.name_in_file);
+    if (!fits(source, {1, dim(vit_->patches()), dim(vit_->embed_dim)})) return;
+    const std::vector<double> table = fixed_positions(*vit_), theirs = source.tensor.doubles();
+    double difference = 0.0;
+    for (std::size_t i = 0; i < table.size(); ++i) difference = std::max(difference, std::abs(table[i] - theirs[i]));
+    if (!(difference <= kFixedTableTolerance))
+      problems_.push_back(
+          fmt::format("{} differs from sincos2d by {:.3g}; for learned positions say \"pos_embed\": "
+                      "\"learned\"",
+                      source.name_in_file, difference));
+  }
+
+  void throw_problems(const std::string& heading) {
+    if (problems_.empty()) return;
+    std::string text = heading.empty() ? "" : fmt::format("{}: {}\n", file_.source(), heading);
+    for (const std::string& problem : problems_) text += fmt::format("{}: {}\n", file_.source(), problem);
+    text.pop_back();
+    throw InputError(text);
+  }
+
+  const Tensors& file_;
+  const NameScheme scheme_;
+  const ModelConfig& config_;
+  const ViTConfig* vit_;  // null for a Swin
+  ParameterSet& into_;
+  const std::optional<Resampling> resize_;
+  ConversionReport& report_;
+  SourceTensors sources_;
+  std::set<std::string> used_;  // names in the file
+  std::vector<std::string> problems_;
+  std::vector<float> floats_;
+  const std::byte* floats_of_ = nullptr;
+};
+
+}  // namespace
+
+std::string ConversionReport::text() const {
+  std::string out =
+      fmt::format("{} tensors matched, {} missing, {} left over", matched, missing.size(), left_over.size());
+  if (!skipped.empty()) out += fmt::format(", {} skipped", skipped.size());
+  out += '\n';
+  for (const std::string& name : missing) out += fmt::format("  missing    {}\n", name);
+  for (const std::string& name : left_over) out += fmt::format("  left over  {}\n", name);
+  for (const std::string& name : skipped) out += fmt::format("  skipped    {}\n", name);
+  for (const std::string& note : notes) out += fmt::format("  note       {}\n", note);
+  return out;
+}
+
+void import_weights(const Tensors& file, NameScheme scheme, const ModelConfig& config, const ImportOptions& options,
+                    ParameterSet& into, ConversionReport& report) {
+  Import(file, scheme, config, into, options.resize_positions, report).run();
+  std::string refusal;
+  const auto refuse = [&](std::size_t count, bool allowed, std::string_view what, std::string_view advice) {
+    if (count > 0 && !allowed)
+      refusal +=
+          fmt::format("{}{}: {} tensors {}; {}", refusal.empty() ? "" : "\n", file.source(), count, what, advice);
+  };
+  refuse(report.missing.size(), options.allow_missing, "are missing",
+         "--allow-missing leaves the model's initial values there");
+  refuse(report.left_over.size(), options.allow_left_over, "are left over", "--allow-left-over drops them");
+  if (!refusal.empty()) throw InputError(refusal);
+}
+
+Tensors export_weights(const ParameterSet& weights, const ModelConfig& config, NameScheme scheme) {
+  std::string problems;
+  for (const SchemeProblem& problem : scheme_problems(scheme, config)) problems += fmt::format("\n  {}", problem.what);
+  if (!problems.empty()) throw InputError(fmt::format("{} cannot hold this model:{}", to_string(scheme), problems));
+
+  struct Whole {
+    std::vector<std::uint64_t> shape;
+    std::vector<float> values;
+  };
+  std::vector<std::string> order;
+  std::map<std::string, Whole> whole;  // a tensor of theirs may be made of three of ours
+  for (const TensorLink& link : link_tensors(scheme, config, weights)) {
+    if (link.theirs.empty())
+      throw InputError(fmt::format("{} cannot hold this model: it has no name for {}", to_string(scheme), link.ours));
+    const auto [at, is_new] = whole.try_emplace(link.theirs);
+    if (is_new) {
+      order.push_back(link.theirs);
+      at->second = {link.their_shape, std::vector<float>(static_cast<std::size_t>(link.size() * link.parts))};
+    }
+    const Tensor ours = link.is_buffer ? weights.buffer(link.number) : weights.read(link.number);
+    link.to_theirs(ours.data<float>(), at->second.values.data());
+  }
+  Tensors out(std::string(to_string(scheme)));
+  for (const std::string& name : order)
+    out.add(host_tensor<float>(name, whole[name].shape, std::move(whole[name].values)));
+  if (has_fixed_positions(scheme, config)) {
+    const auto& vit = std::get<ViTConfig>(config);
+    const std::vector<double> table = fixed_positions(vit);
+    out.add(host_tensor<float>(
+        "pos_embed", {1, static_cast<std::uint64_t>(vit.patches()), static_cast<std::uint64_t>(vit.embed_dim)},
+        std::vector<float>(table.begin(), table.end())));
+  }
+  return out;
+}
+
+}  // namespace normlab

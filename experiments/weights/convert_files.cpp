@@ -1,0 +1,117 @@
+#include "experiments/weights/convert_files.h"
+
+#include <fmt/format.h>
+
+#include "experiments/descriptor/canonical.h"
+#include "experiments/descriptor/problems.h"
+#include "experiments/descriptor/reader.h"
+#include "experiments/results/files.h"
+#include "experiments/weights/npz.h"
+
+namespace normlab {
+namespace {
+
+constexpr const char* kModelKey = "normlab.model";
+constexpr const char* kNamesKey = "normlab.names";
+constexpr const char* kPositionsKey = "normlab.positions";
+
+bool is_npz(const std::filesystem::path& path) {
+  const std::string ending = path.extension().string();
+  if (ending == ".npz") return true;
+  if (ending == ".safetensors" || path.string().ends_with(kSafetensorsIndexEnding)) return false;
+  throw InputError(fmt::format("{}: weights are files that end in .safetensors (or {}) or .npz", path.string(),
+                               kSafetensorsIndexEnding));
+}
+
+/// Without what evaluation does not see, so that a network compares equal however it is or was trained.
+ModelConfig in_evaluation(ModelConfig config) {
+  if (auto* vit = std::get_if<ViTConfig>(&config)) vit->init = ViTConfig{}.init;
+  std::visit(
+      [](auto& c) {
+        c.dropout = c.attention_dropout = c.drop_path = 0.0;
+        c.head_bias_init = 0.0;
+        c.placement.init_gain = {};
+        c.placement.layer_scale = {.kind = c.placement.layer_scale.kind};
+        visit_sites(c.placement, [](std::string_view, NormSpec& spec) { spec = {.kind = spec.kind, .eps = spec.eps}; });
+      },
+      config);
+  return config;
+}
+
+}  // namespace
+
+WeightFile read_weight_file(const std::filesystem::path& path) {
+  if (is_npz(path)) return {read_npz(path), {}};
+  const SafetensorsFile file = SafetensorsFile::read(path);
+  return {tensors_of(file, path.string()), file.metadata()};
+}
+
+void require_container(const std::filesystem::path& path, NameScheme scheme) {
+  if (is_npz(path) != stored_as_npz(scheme))
+    throw InputError(fmt::format("{}: {} keeps its weights in a {} file", path.string(), to_string(scheme),
+                                 stored_as_npz(scheme) ? ".npz" : ".safetensors"));
+}
+
+NameScheme stated_names(const WeightFile& file, std::optional<NameScheme> given) {
+  const std::string& source = file.tensors.source();
+  std::optional<NameScheme> said;
+  if (const auto names = file.metadata.find(kNamesKey); names != file.metadata.end()) {
+    said = name_scheme(names->second);
+    if (!said) throw InputError(fmt::format("{}: {} says \"{}\", which is unknown", source, kNamesKey, names->second));
+  } else if (file.metadata.contains(kModelKey)) {
+    said = NameScheme::normlab;
+  }
+  if (said && given && *said != *given)
+    throw InputError(fmt::format("{}: --from says {}, the file says {}", source, to_string(*given), to_string(*said)));
+  if (!said && !given)
+    throw InputError(fmt::format("{}: the file does not say whose names its tensors have; give --from", source));
+  const NameScheme scheme = given ? *given : *said;
+  require_container(source, scheme);
+  return scheme;
+}
+
+ModelConfig read_model_option(const std::string& text_or_path) {
+  const bool is_text = text_or_path.find_first_not_of(" \t\n") != std::string::npos &&
+                       text_or_path[text_or_path.find_first_not_of(" \t\n")] == '{';
+  const std::string text = is_text ? text_or_path : read_file(text_or_path);
+  Sources sources;
+  Problems problems;
+  const JsonNode root = parse_json(text, sources.add(is_text ? "--model" : text_or_path), problems);
+  PlacementRows rows;
+  const ModelConfig model = read_model(root, rows, problems);
+  for (const char* key : {"image_size", "num_classes"})
+    if (root.is_object() && root.find(key) == nullptr)
+      problems.add(root.at, "", fmt::format("give {}: no data set says it here", key));
+  problems.throw_if_any_or_unused();
+  return model;
+}
+
+ModelConfig stated_model(const WeightFile& file, const std::optional<std::string>& given, bool resizes_positions) {
+  const std::string& source = file.tensors.source();
+  const auto said = file.metadata.find(kModelKey);
+  if (said == file.metadata.end()) {
+    if (!given) throw InputError(fmt::format("{}: the file does not say which network it is; give --model", source));
+    return read_model_option(*given);
+  }
+  const ModelConfig stored = model_from_json(said->second, fmt::format("{} ({})", source, kModelKey));
+  if (!given) return stored;
+  const ModelConfig wanted = read_model_option(*given);
+  ModelConfig a = in_evaluation(stored), b = in_evaluation(wanted);
+  if (resizes_positions) std::visit([&](auto& c) { c.image_size = image_size(b); }, a);
+  if (!(a == b))
+    throw InputError(fmt::format("{}: holds another network than --model says:\n  file    {}\n  --model {}", source,
+                                 canonical_model_json(stored), canonical_model_json(wanted)));
+  return wanted;
+}
+
+void write_weight_file(const std::filesystem::path& path, const Tensors& tensors, NameScheme scheme,
+                       const ModelConfig& config, const std::string& positions) {
+  require_container(path, scheme);
+  if (stored_as_npz(scheme)) return write_npz(path, tensors);
+  std::map<std::string, std::string> metadata{{kModelKey, canonical_model_json(config)},
+                                              {kNamesKey, std::string(to_string(scheme))}};
+  if (!positions.empty()) metadata[kPositionsKey] = positions;
+  save_safetensors(path, metadata, tensors.views());
+}
+
+}  // namespace normlab

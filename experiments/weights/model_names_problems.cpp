@@ -1,0 +1,100 @@
+// What the names of another program do not carry: places it lacks, maths that differ.
+#include <algorithm>
+
+#include "core/error.h"
+#include "experiments/weights/model_name_tables.h"
+
+namespace normlab {
+namespace {
+
+using namespace name_tables;
+
+bool has_row(std::span<const NameRow> rows, std::string_view site) {
+  const std::string end = "." + std::string(site);
+  return std::any_of(rows.begin(), rows.end(),
+                     [&](const NameRow& row) { return row.ours == site || row.ours.ends_with(end); });
+}
+
+bool normalizes_with_eps(NormKind kind) {
+  return kind == NormKind::layer_norm || kind == NormKind::layer_norm_fixed || kind == NormKind::rms_norm;
+}
+
+}  // namespace
+
+std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig& config) {
+  std::vector<SchemeProblem> problems;
+  if (scheme == NameScheme::normlab) return problems;
+  using Kind = SchemeProblem::Kind;
+  const SchemeTable& table = table_of(scheme);
+  const std::span<const NameRow> rows = rows_of(table, config);
+  const Placement& placement = placement_of(config);
+  const auto report = [&](Kind kind, const auto&... parts) { problems.push_back({kind, concat(parts...)}); };
+  if (rows.empty()) {
+    report(Kind::maths, "kind: is swin, which ", table.program, " has not");
+    return problems;
+  }
+
+  visit_sites(placement, [&](std::string_view site, const NormSpec& spec) {
+    if (spec.kind == NormKind::none) return;
+    if (!has_row(rows, site))
+      report(Kind::place, site, ": ", table.program, " has no norm there (it is ", to_string(spec.kind), ")");
+    else if (is_flax(scheme) && spec.kind != NormKind::layer_norm)
+      report(Kind::maths, site, ": is ", to_string(spec.kind), ", ", table.program, "'s is layer_norm");
+    else if (spec.kind == NormKind::affine)
+      report(Kind::maths, site, ": is affine, which ", table.program, " lacks; under that name it normalizes");
+    else if (is_flax(scheme) && spec.eps != parts_of(NormKind::layer_norm).eps)
+      report(Kind::setting, site, ": eps is ", spec.eps, ", ", table.program, "'s is 1e-06");
+  });
+  const auto lacks = [&](bool there, std::string_view row, std::string_view what) {
+    if (there && !has_row(rows, row)) report(Kind::place, what, ": ", table.program, " has none");
+  };
+  lacks(placement.head_scale != HeadScale::none, "head_scale", "head_scale");
+  lacks(placement.residual_scale, "residual_scale", "residual_scale");
+  lacks(placement.layer_scale.kind != LayerScaleKind::none, "layer_scale", "layer_scale");
+  if (placement.layer_scale.kind == LayerScaleKind::scalar && has_row(rows, "layer_scale"))
+    report(Kind::maths, "layer_scale: is one scalar a branch, ", table.program, "'s is a gain a channel");
+  const auto* vit = std::get_if<ViTConfig>(&config);
+  if (vit == nullptr) return problems;
+
+  lacks(vit->rep_size > 0, "rep", "rep_size");
+  lacks(vit->distill_token, "dist_token", "distill_token");
+  const bool bypassed = placement.stem.posembed_out.kind != NormKind::none && vit->pool == Pool::token &&
+                        !placement.stem.posembed_out_includes_class;
+  if (bypassed && has_row(rows, "stem.posembed_out"))
+    report(Kind::maths, "stem.posembed_out: the class token passes it by, in ", table.program, " it does not");
+  if (!is_flax(scheme)) return problems;
+  if (!vit->qkv_bias) report(Kind::maths, "qkv_bias: is false, in ", table.program, " there is always one");
+  if (vit->gelu != Gelu::tanh)
+    report(Kind::setting, "gelu: is erf, ", table.program, "'s is tanh; say \"gelu\": \"tanh\" where it was meant");
+  if (scheme == NameScheme::augreg && vit->pos_embed != PosEmbed::learned)
+    report(Kind::maths, "pos_embed: is sincos2d, AugReg's is learned");
+  if (scheme == NameScheme::augreg && vit->pool == Pool::token && !vit->class_position())
+    report(Kind::maths, "pos_embed_class: is false, in AugReg the class token has a position");
+  return problems;
+}
+
+std::vector<std::string> scheme_advice(NameScheme scheme, const ModelConfig& config) {
+  std::vector<std::string> advice;
+  const auto say = [&](const auto&... parts) { advice.push_back(concat(parts...)); };
+  const auto* vit = std::get_if<ViTConfig>(&config);
+  if (scheme == NameScheme::timm) {
+    const double timms_eps = vit != nullptr ? 1e-6 : 1e-5;
+    visit_sites(placement_of(config), [&](std::string_view site, const NormSpec& spec) {
+      if (normalizes_with_eps(spec.kind) && spec.eps != timms_eps)
+        say(site, " has eps ", spec.eps, ": give timm a norm_layer with it");
+      if (spec.kind != NormKind::none && spec.kind != NormKind::layer_norm)
+        say(site, " is ", to_string(spec.kind), ": timm's network needs such a module there");
+    });
+    if (std::visit([](const auto& c) { return c.gelu; }, config) == Gelu::tanh)
+      say("gelu is tanh: timm needs act_layer=\"gelu_tanh\"");
+    if (vit != nullptr && vit->pool == Pool::token && !vit->class_position())
+      say("the class token has no position: timm needs no_embed_class=True");
+    if (placement_of(config).stem.posembed_out.kind != NormKind::none)
+      say("there is a norm after the positions: timm's pre_norm=True leaves out patch_embed.proj.bias, which is here");
+  }
+  if (scheme == NameScheme::big_vision && vit != nullptr && vit->class_position())
+    say("pos_embedding has a row for the class token, as older files: Big Vision adds it to cls when it loads them");
+  return advice;
+}
+
+}  // namespace normlab

@@ -1,0 +1,71 @@
+// Models spread over several files: `X.safetensors.index.json` beside `X-00001-of-00003.safetensors`, ...
+#include "core/error.h"
+#include "experiments/results/files.h"
+#include "experiments/results/strict_json.h"
+#include "experiments/weights/safetensors.h"
+#include "experiments/weights/safetensors_header.h"
+
+namespace normlab {
+namespace {
+
+/// Only a plain name of a file beside the index: the index may come from anywhere and must not reach elsewhere.
+void require_plain_name(const std::string& index, const std::string& tensor, const std::string& file) {
+  if (file.empty() || file == "." || file.find_first_of(std::string_view("/\\\0", 3)) != file.npos ||
+      file.find("..") != file.npos)
+    throw InputError(concat(index, ": weight_map: ", in_quotes(tensor), ": ", in_quotes(file),
+                            " is not the plain name of a file in the same folder"));
+}
+
+}  // namespace
+
+SafetensorsFile SafetensorsFile::read_index(const std::filesystem::path& path) {
+  const std::string index = path.string(), text = read_file(path);
+  if (text.size() > kMaxSafetensorsHeader)
+    throw InputError(concat(index, ": ", text.size(), " bytes are over the limit of ", kMaxSafetensorsHeader));
+  const nlohmann::json document = parse_strict_json(text, index);
+  ObjectReader reader(document, index);
+  const std::map<std::string, std::string> weight_map = reader.strings("weight_map");
+  const nlohmann::json* metadata = reader.optional("metadata");
+  reader.finish();
+  if (weight_map.empty()) reader.fail("weight_map", "names no tensor");
+
+  SafetensorsFile result;
+  result.file_ = index;
+  std::map<std::string, std::size_t> tensors_of;  // file -> how many tensors the index puts there
+  for (const auto& [tensor, file] : weight_map) {
+    require_plain_name(index, tensor, file);
+    ++tensors_of[file];
+  }
+  std::uint64_t total = 0;
+  for (const auto& [file, count] : tensors_of) {
+    SafetensorsFile shard = parse(read_file(path.parent_path() / file), (path.parent_path() / file).string());
+    for (TensorView& tensor : shard.tensors_) {
+      const auto entry = weight_map.find(tensor.name);
+      if (entry == weight_map.end() || entry->second != file)
+        throw InputError(
+            concat(shard.file_, ": ", in_quotes(tensor.name), ": ", index, " does not place this tensor here"));
+      total += tensor.data.size();
+      result.index_[tensor.name] = result.tensors_.size();
+      result.tensors_.push_back(std::move(tensor));
+    }
+    if (shard.tensors_.size() != count)
+      for (const auto& [tensor, place] : weight_map)
+        if (place == file && shard.find(tensor) == nullptr)
+          throw InputError(
+              concat(shard.file_, ": there is no tensor ", in_quotes(tensor), ", which ", index, " places here"));
+    for (const auto& [key, value] : shard.metadata_)
+      if (result.metadata_.try_emplace(key, value).first->second != value)
+        throw InputError(
+            concat(shard.file_, ": its metadata have another ", in_quotes(key), " than the files before it"));
+    result.bytes_.push_back(shard.bytes_.front());
+  }
+  if (metadata != nullptr) {
+    ObjectReader sizes(*metadata, index + ": metadata");
+    if (sizes.has("total_size") && sizes.unsigned_integer("total_size") != total)
+      sizes.fail("total_size", concat("is ", sizes.unsigned_integer("total_size"), ", the tensors have ", total,
+                                      " bytes; files and index do not belong together"));
+  }
+  return result;
+}
+
+}  // namespace normlab

@@ -1,0 +1,17 @@
+// A network as the engine sees it: images to logits.
+#pragma once
+
+#include "nn/context.h"
+
+namespace normlab {
+
+class Model {
+ public:
+  virtual ~Model() = default;
+  /// images [B, H, W, C] to logits [B, num_classes].
+  virtual Var operator()(const Var& images, const Context& ctx) const = 0;
+  /// Lets `backend` get ready for the products of a shard of `images`, so that no step has to.
+  virtual void prepare(Backend& backend, std::int64_t images, DType dtype) const = 0;
+};
+
+}  // namespace normlab

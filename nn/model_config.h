@@ -1,0 +1,45 @@
+// The settings of any of the models: what they have in common, by one name each.
+#pragma once
+
+#include <variant>
+
+#include "nn/swin_config.h"
+#include "nn/vit_config.h"
+
+namespace normlab {
+
+/// The alternatives stand in the order of ModelKind.
+using ModelConfig = std::variant<ViTConfig, SwinConfig>;
+enum class ModelKind : std::uint8_t { vit, swin };
+inline ModelKind kind_of(const ModelConfig& config) { return ModelKind(config.index()); }
+
+/// Blocks of the whole network.
+inline std::int64_t block_count(const ViTConfig& config) { return config.depth; }
+inline std::int64_t block_count(const SwinConfig& config) { return config.depth(); }
+
+/// `model.field` whatever the model: for what every model has under the same name.
+inline const std::array<std::int64_t, 2>& image_size(const ModelConfig& config) {
+  return std::visit(
+      [](const auto& c) -> const auto& { return c.image_size; }, config);
+}
+inline std::int64_t channels(const ModelConfig& config) {
+  return std::visit([](const auto& c) { return c.channels; }, config);
+}
+inline std::int64_t num_classes(const ModelConfig& config) {
+  return std::visit([](const auto& c) { return c.num_classes; }, config);
+}
+inline const Placement& placement_of(const ModelConfig& config) {
+  return std::visit(
+      [](const auto& c) -> const auto& { return c.placement; }, config);
+}
+/// Values of the widest pair of activations that one block holds for an image.
+inline std::int64_t widest_layer(const ModelConfig& config) {
+  return std::visit([](const auto& c) { return c.widest_layer(); }, config);
+}
+/// True where some site is a batch norm, so that shards must meet in every step.
+bool uses_batch_norm(const ModelConfig& config);
+
+ModelCost model_cost(const ModelConfig& config);
+std::vector<ConfigProblem> validate(const ModelConfig& config);
+
+}  // namespace normlab

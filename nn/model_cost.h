@@ -1,0 +1,84 @@
+// What every model's configuration can say of itself: what it costs, and what is wrong with it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "nn/placement.h"
+
+namespace normlab {
+
+/// Parameters and multiply-adds of one image through one network.
+struct ModelCost {
+  std::int64_t parameters = 0;
+  std::int64_t macs = 0;           // linears and the two attention products; no norms, softmax, GELU, biases or sums
+  std::int64_t norm_elements = 0;  // numbers that pass a norm of any kind
+  /// One multiply-add for each number that passes a norm (the convention of the Swin code and the batch norm paper).
+  std::int64_t macs_with_norms() const { return macs + norm_elements; }
+};
+
+/// `key` is the config key at fault.
+struct ConfigProblem {
+  std::string key, message;
+};
+
+/// Learnable values of a norm.
+inline std::int64_t norm_parameters(NormKind kind, std::int64_t width) {
+  const NormParts& parts = parts_of(kind);
+  return width * (int(parts.gamma) + int(parts.beta)) + int(parts.alpha);
+}
+
+/// Values of the learned gains of one block.
+inline std::int64_t gain_parameters(const Placement& p, std::int64_t width, std::int64_t heads) {
+  std::int64_t sum = 0;
+  if (p.head_scale != HeadScale::none) sum += heads;
+  if (p.residual_scale) sum += width;
+  if (p.layer_scale.kind != LayerScaleKind::none)
+    sum += 2 * (p.layer_scale.kind == LayerScaleKind::channel ? width : 1);
+  return sum;
+}
+
+// Far above every model of the papers, and low enough that no count of parameters or multiply-adds leaves 63 bits.
+namespace limits {
+inline constexpr std::int64_t kSide = 1 << 16, kTokens = 1 << 16, kWidth = 1 << 16;
+inline constexpr std::int64_t kChannels = 1 << 10, kMlp = 1 << 17, kClasses = 1 << 22;
+}  // namespace limits
+
+/// Collects what is wrong with a configuration.
+class ConfigChecks {
+ public:
+  void report(const std::string& key, const std::string& message) { problems_.push_back({key, message}); }
+  void size(const char* key, std::int64_t value, std::int64_t low, std::int64_t high) {
+    if (value >= low && value <= high) return;
+    sizes_fit_ = false;
+    report(key, concat(key, " must be from ", low, " to ", high, ", got ", value));
+  }
+  void rate(const char* key, double value) {
+    if (!(value >= 0.0 && value < 1.0)) report(key, concat(key, " must be at least 0 and below 1, got ", value));
+  }
+  /// That every range of blocks lies in a network of `depth` blocks.
+  void blocks(const Placement& placement, std::int64_t depth) {
+    for (const BlockRange& range : placement.blocks)
+      if (range.last >= depth)
+        report("placement.blocks." + block_range_name(range.first, range.last),
+               concat("there is no block ", range.last, ": depth ", depth, " has the blocks 0 to ", depth - 1));
+  }
+  bool sizes_fit() const { return sizes_fit_; }
+  std::vector<ConfigProblem> take() { return std::move(problems_); }
+
+ private:
+  std::vector<ConfigProblem> problems_;
+  bool sizes_fit_ = true;
+};
+
+/// Throws InputError with all of them, one line each.
+inline void throw_if_any(const std::vector<ConfigProblem>& found) {
+  std::string problems;
+  for (const ConfigProblem& problem : found)
+    problems += concat(problems.empty() ? "" : "\n", "model: ", problem.key, ": ", problem.message);
+  if (!problems.empty()) throw InputError(problems);
+}
+
+}  // namespace normlab

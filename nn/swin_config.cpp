@@ -1,0 +1,165 @@
+#include "nn/swin_config.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace normlab {
+namespace {
+
+constexpr std::int64_t kMaxStages = 8, kMaxWindow = 256, kMaxRatio = 16;
+
+/// Calls see(kind, width, rows an image) for every norm. Inside the windows, padding counts.
+template <class F>
+void for_norms(const SwinConfig& c, F&& see) {
+  const std::vector<SwinStage> stages = swin_stages(c);
+  const SwinStage &first = stages.front(), &last = stages.back();
+  visit_network_sites(c.placement, c.depth(), [&](std::string_view site, const NormSpec& spec, std::int64_t block) {
+    if (spec.kind == NormKind::none) return;
+    if (site == "stem.patch_in") see(spec.kind, c.patch_pixels(), first.tokens());
+    if (site == "stem.patch_out") see(spec.kind, c.embed_dim, first.tokens());
+    if (site == "final") see(spec.kind, last.embed_dim, last.tokens());
+    if (site == "pooled") see(spec.kind, last.embed_dim, std::int64_t{1});
+    const bool of_head = site == "attn.query" || site == "attn.key";
+    const bool in_windows = of_head || site == "attn.value" || site == "attn.inner";
+    const bool in_mlp = site == "mlp.hidden" || site == "mlp.inner";
+    for (const SwinStage& s : stages) {
+      const std::int64_t rows = in_windows ? s.padded_tokens() : s.tokens();
+      if (site == "merge" && &s != &first) see(spec.kind, 2 * s.embed_dim, rows);
+      if (block < s.first_block || block >= s.first_block + s.depth) continue;
+      if (of_head)
+        see(spec.kind, s.embed_dim / s.num_heads, rows * s.num_heads);
+      else
+        see(spec.kind, in_mlp ? s.mlp_dim : s.embed_dim, rows);
+    }
+  });
+}
+
+}  // namespace
+
+std::int64_t SwinConfig::depth() const { return std::accumulate(depths.begin(), depths.end(), std::int64_t{0}); }
+
+std::int64_t SwinConfig::widest_layer() const {
+  std::int64_t widest = 0;
+  for (const SwinStage& s : swin_stages(*this))
+    widest = std::max(widest, s.padded_tokens() * (2 * s.mlp_dim + s.embed_dim));
+  return widest;
+}
+
+std::vector<SwinStage> swin_stages(const SwinConfig& c) {
+  std::vector<SwinStage> stages;
+  std::int64_t height = c.image_size[0] / c.patch_size, width = c.image_size[1] / c.patch_size, first = 0;
+  std::int64_t dim = c.embed_dim;
+  for (std::size_t s = 0; s < c.depths.size(); ++s) {
+    const std::int64_t window = std::min({c.window, height, width});
+    stages.push_back({dim, c.num_heads[s], c.mlp_ratio * dim, height, width, window, c.depths[s], first});
+    first += c.depths[s];
+    dim *= 2;
+    height = (height + 1) / 2;
+    width = (width + 1) / 2;
+  }
+  return stages;
+}
+
+NormSpec swin_norm(NormKind kind) {
+  NormSpec spec = norm_of(kind);
+  if (kind == NormKind::layer_norm || kind == NormKind::layer_norm_fixed || kind == NormKind::rms_norm) spec.eps = 1e-5;
+  return spec;
+}
+
+Placement swin_placement(const Placement& row) {
+  Placement p = row;
+  const auto see = [](std::string_view, NormSpec& spec) {
+    if (spec.eps == parts_of(spec.kind).eps) spec.eps = swin_norm(spec.kind).eps;
+  };
+  visit_sites(p, see);
+  for (BlockRange& range : p.blocks) visit_block_sites(range, see);
+  NormSpec own{};
+  for (const NormSpec* spec : {&p.final, &p.attn.pre, &p.attn.out, &p.attn.post})
+    if (own.kind == NormKind::none) own = *spec;
+  if (p.stem.patch_out.kind == NormKind::none) p.stem.patch_out = own;
+  if (p.merge.kind == NormKind::none) p.merge = own;
+  return p;
+}
+
+ModelCost model_cost(const SwinConfig& c) {
+  const std::vector<SwinStage> stages = swin_stages(c);
+  const std::int64_t out = stages.back().embed_dim;
+  ModelCost cost;
+  cost.parameters = c.embed_dim * (c.patch_pixels() + 1) + c.num_classes * (out + 1);
+  cost.macs = stages.front().tokens() * c.embed_dim * c.patch_pixels() + c.num_classes * out;
+  for (const SwinStage& s : stages) {
+    const std::int64_t d = s.embed_dim, m = s.mlp_dim, area = s.window * s.window;
+    if (&s != &stages.front()) {  // the reduction
+      cost.parameters += 2 * d * d;
+      cost.macs += s.tokens() * 2 * d * d;
+    }
+    const std::int64_t table = (2 * s.window - 1) * (2 * s.window - 1) * s.num_heads;
+    cost.parameters += s.depth * (4 * d * d + (c.qkv_bias ? 4 : 1) * d + 2 * d * m + m + d + table);
+    cost.parameters += s.depth * gain_parameters(c.placement, d, s.num_heads);
+    cost.macs += s.depth * (s.padded_tokens() * (4 * d * d + 2 * area * d) + s.tokens() * 2 * d * m);
+  }
+  for_norms(c, [&](NormKind kind, std::int64_t width, std::int64_t rows) {
+    cost.parameters += norm_parameters(kind, width);
+    cost.norm_elements += rows * width;
+  });
+  return cost;
+}
+
+std::vector<ConfigProblem> validate(const SwinConfig& c) {
+  ConfigChecks checks;
+  checks.size("image_size", c.image_size[0], 1, limits::kSide);
+  if (c.image_size[1] != c.image_size[0]) checks.size("image_size", c.image_size[1], 1, limits::kSide);
+  checks.size("channels", c.channels, 1, limits::kChannels);
+  checks.size("patch_size", c.patch_size, 1, limits::kSide);
+  checks.size("window", c.window, 1, kMaxWindow);
+  checks.size("embed_dim", c.embed_dim, 1, limits::kWidth);
+  checks.size("mlp_ratio", c.mlp_ratio, 1, kMaxRatio);
+  checks.size("num_classes", c.num_classes, 1, limits::kClasses);
+  bool lists_fit = !c.depths.empty() && c.stages() <= kMaxStages && c.num_heads.size() == c.depths.size();
+  if (c.depths.empty() || c.stages() > kMaxStages)
+    checks.report("depths", concat("depths must have from 1 to ", kMaxStages, " stages, got ", c.stages()));
+  else if (!lists_fit)
+    checks.report("num_heads", concat("num_heads is for ", c.num_heads.size(), " stages, depths for ", c.stages()));
+  for (const std::int64_t depth : c.depths) checks.size("depths", depth, 1, kMaxDepth);
+  for (const std::int64_t heads : c.num_heads) checks.size("num_heads", heads, 1, limits::kWidth);
+  checks.rate("dropout", c.dropout);
+  checks.rate("attention_dropout", c.attention_dropout);
+  checks.rate("drop_path", c.drop_path);
+  if (lists_fit) checks.blocks(c.placement, c.depth());
+  if (!checks.sizes_fit() || !lists_fit) return checks.take();  // what follows divides and multiplies them
+
+  if (c.image_size[0] % c.patch_size != 0 || c.image_size[1] % c.patch_size != 0) {
+    checks.report("patch_size", concat("patches of ", c.patch_size, " do not divide an image of ", c.image_size[0],
+                                       " x ", c.image_size[1]));
+    return checks.take();
+  }
+  const std::vector<SwinStage> stages = swin_stages(c);
+  if (stages.front().tokens() > limits::kTokens)
+    checks.report("patch_size", concat(stages.front().tokens(), " patches an image, at most ", limits::kTokens,
+                                       "; take a larger patch"));
+  if (stages.back().embed_dim > limits::kWidth)
+    checks.report("embed_dim",
+                  concat("the last stage is ", stages.back().embed_dim, " wide, at most ", limits::kWidth));
+  for (const SwinStage& s : stages)
+    if (s.embed_dim % s.num_heads != 0)
+      checks.report("num_heads", concat(s.num_heads, " heads do not divide a stage's width of ", s.embed_dim));
+  if (c.placement.stem.posembed_out.kind != NormKind::none)
+    checks.report("placement", "stem.posembed_out is a site of the ViT; a Swin adds no positions");
+  return checks.take();
+}
+
+std::vector<std::int64_t> SwinVariant::num_heads() const {
+  std::vector<std::int64_t> heads;
+  for (std::size_t s = 0; s < depths.size(); ++s) heads.push_back(embed_dim / 32 << s);
+  return heads;
+}
+
+void set_variant(SwinConfig& c, const SwinVariant& variant) {
+  c.embed_dim = variant.embed_dim;
+  c.depths.assign(variant.depths.begin(), variant.depths.end());
+  c.num_heads = variant.num_heads();
+  c.patch_size = 4;
+  c.window = 7;
+}
+
+}  // namespace normlab

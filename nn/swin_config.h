@@ -1,0 +1,86 @@
+// The settings of a Swin Transformer. The field names are the JSON keys of a descriptor's "model" of kind swin.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "nn/vit_config.h"
+
+namespace normlab {
+
+struct SwinConfig {
+  std::array<std::int64_t, 2> image_size{32, 32};  // height, width
+  std::int64_t channels = 3;
+  std::int64_t patch_size = 4;
+  std::int64_t window = 7;
+  std::int64_t embed_dim = 96;                        // of the first stage; doubles with each
+  std::vector<std::int64_t> depths{2, 2, 6, 2};       // blocks a stage
+  std::vector<std::int64_t> num_heads{3, 6, 12, 24};  // a stage
+  std::int64_t mlp_ratio = 4;
+  std::int64_t num_classes = 10;
+  bool qkv_bias = true;
+  Gelu gelu = Gelu::erf;
+  double dropout = 0.0;            // after the stem, both branches and the hidden layer
+  double attention_dropout = 0.0;  // on the attention weights
+  double drop_path = 0.0;          // rate of the last block; grows linearly from 0 at the first, over all stages
+  double head_bias_init = 0.0;
+  Placement placement{};
+
+  std::int64_t stages() const { return std::int64_t(depths.size()); }
+  /// Blocks of all stages: the depth that LayerScale and Sub-LN go by.
+  std::int64_t depth() const;
+  std::int64_t patch_pixels() const { return patch_size * patch_size * channels; }
+  /// Drop-path rate of block i, counted through all stages.
+  double drop_path_rate(std::int64_t i) const {
+    return depth() > 1 ? drop_path * double(i) / double(depth() - 1) : drop_path;
+  }
+  /// Values of the widest pair of activations that one block holds for an image.
+  std::int64_t widest_layer() const;
+  bool operator==(const SwinConfig&) const = default;
+};
+
+/// A stage with its sizes worked out. `height` and `width` are its grid of tokens, half of the former stage's, rounded
+/// up. A window is at most as large as the shorter side; where it is that side, no block shifts (the official code;
+/// timm decides for each side, which is the same on square images).
+struct SwinStage {
+  std::int64_t embed_dim, num_heads, mlp_dim, height, width, window, depth;
+  std::int64_t first_block;  // counted through all stages
+  std::int64_t tokens() const { return height * width; }
+  /// Block i of the stage: every second one shifts by half a window.
+  std::int64_t shift(std::int64_t i) const { return i % 2 == 0 || std::min(height, width) <= window ? 0 : window / 2; }
+  /// Tokens with the padding up to whole windows.
+  std::int64_t padded_tokens() const {
+    const auto up = [&](std::int64_t n) { return (n + window - 1) / window * window; };
+    return up(height) * up(width);
+  }
+};
+std::vector<SwinStage> swin_stages(const SwinConfig& config);
+
+/// The norm of that kind with Swin's defaults: epsilon 1e-5 for every kind that has one.
+NormSpec swin_norm(NormKind kind);
+/// A row of the table on a Swin: every norm as swin_norm(), and `stem.patch_out` and `merge` of the row's kind (that of
+/// its final norm, or else of its branches) unless the row says another.
+Placement swin_placement(const Placement& row);
+
+/// Padding tokens of incomplete windows are counted: they are computed.
+ModelCost model_cost(const SwinConfig& config);
+/// One message for each size that does not fit, as for the ViT; a norm at `stem.posembed_out`, which Swin lacks.
+std::vector<ConfigProblem> validate(const SwinConfig& config);
+
+/// Depths, widths and heads by name: "Swin-T", ..., "SwinD-B" (patch 4, window 7).
+struct SwinVariant {
+  std::string_view name;
+  std::int64_t embed_dim;
+  std::array<std::int64_t, 4> depths;
+  /// Heads of 32 channels in every stage.
+  std::vector<std::int64_t> num_heads() const;
+};
+inline constexpr SwinVariant kSwinVariants[] = {
+    {"Swin-T", 96, {2, 2, 6, 2}},   {"Swin-S", 96, {2, 2, 18, 2}},  {"Swin-B", 128, {2, 2, 18, 2}},
+    {"SwinD-T", 64, {2, 2, 18, 2}}, {"SwinD-S", 64, {2, 2, 42, 2}}, {"SwinD-B", 96, {2, 2, 42, 2}},
+};
+/// Sets what the variant stands for.
+void set_variant(SwinConfig& config, const SwinVariant& variant);
+
+}  // namespace normlab

@@ -1,0 +1,315 @@
+#include "experiments/weights/convert.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "tests/experiments/weights/network_files.h"
+
+using namespace normlab;
+
+namespace {
+
+/// A fixture's tensors, with one of them replaced (empty: removed) or added.
+Tensors changed(const Tensors& file, const std::string& name, std::optional<HostTensor> replacement) {
+  Tensors out(file.source());
+  for (const HostTensor& tensor : file)
+    if (tensor.name != name) out.add(tensor);
+  if (replacement) out.add(*replacement);
+  return out;
+}
+
+HostTensor zeros(const std::string& name, const std::vector<std::uint64_t>& shape) {
+  std::uint64_t size = 1;
+  for (const std::uint64_t extent : shape) size *= extent;
+  return host_tensor<float>(name, shape, std::vector<float>(size));
+}
+
+/// What an import says; "" where it takes everything.
+std::string refusal(const Tensors& file, NameScheme scheme, const ViTConfig& config,
+                    const ImportOptions& options = {}) {
+  Weights network(config);
+  ConversionReport report;
+  try {
+    import_weights(file, scheme, config, options, network.weights, report);
+    return "";
+  } catch (const InputError& error) {
+    return error.what();
+  }
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+
+struct Loaded {
+  ViTConfig config;
+  Tensors tensors;
+};
+Loaded load(std::size_t number) {
+  return {network_vit(kNetworkFiles[number]), read_weight_file(network_path(kNetworkFiles[number])).tensors};
+}
+
+}  // namespace
+
+TEST_CASE("convert: networks of timm, Big Vision and AugReg give their logits") {
+  for (const NetworkFile& file : kNetworkFiles) {
+    CAPTURE(file.name);
+    const ModelConfig config = network_model(file);
+    Weights network(config);
+    ConversionReport report;
+    import_weights(read_weight_file(network_path(file)).tensors, file.scheme, config, {}, network.weights, report);
+    CHECK(report.missing.empty());
+    CHECK(report.left_over.empty());
+    const std::vector<double> ours = logits_of(network.weights, config);
+    const std::vector<float> theirs = expected_file().values<float>(std::string("logits/") + file.name);
+    REQUIRE(ours.size() == theirs.size());
+    double largest = 0.0;
+    for (std::size_t i = 0; i < ours.size(); ++i) largest = std::max(largest, std::abs(ours[i] - double(theirs[i])));
+    CHECK(largest < 1e-5);
+  }
+}
+
+TEST_CASE("convert: every file comes back as it was") {
+  for (const NetworkFile& file : kNetworkFiles) {
+    CAPTURE(file.name);
+    const ModelConfig config = network_model(file);
+    const Tensors source = read_weight_file(network_path(file)).tensors;
+    Weights network(config);
+    ConversionReport report;
+    import_weights(source, file.scheme, config, {}, network.weights, report);
+    CHECK(report.matched == source.size());
+    const Tensors back = export_weights(network.weights, config, file.scheme);
+    CHECK(back.size() == source.size());
+    for (const HostTensor& tensor : source) {
+      const bool prefixed = tensor.name.starts_with("params/");
+      const HostTensor& returned = back.get(prefixed ? tensor.name.substr(7) : tensor.name);
+      CAPTURE(tensor.name);
+      CHECK(returned.shape == tensor.shape);
+      CHECK(returned.floats() == tensor.floats());
+    }
+  }
+}
+
+TEST_CASE("convert: every placement goes out and comes back, or is refused by its site") {
+  std::size_t held = 0;
+  const auto check = [&](const ModelConfig& config) {
+    for (const NameScheme scheme :
+         {NameScheme::normlab, NameScheme::timm, NameScheme::big_vision, NameScheme::augreg}) {
+      CAPTURE(to_string(scheme));
+      Weights network(config);
+      fill_with_counts(network.weights);
+      const std::vector<SchemeProblem> problems = scheme_problems(scheme, config);
+      if (!problems.empty()) {
+        CHECK_THROWS_WITH_AS(export_weights(network.weights, config, scheme),
+                             doctest::Contains(problems.front().what.c_str()), InputError);
+        continue;
+      }
+      ++held;
+      const Tensors out = export_weights(network.weights, config, scheme);
+      Weights back(config, 7);
+      ConversionReport report;
+      import_weights(out, scheme, config, {}, back.weights, report);
+      CHECK(all_values(back.weights) == all_values(network.weights));
+    }
+  };
+  for (const NamedPlacement& row : named_placements()) {
+    CAPTURE(row.name);
+    ViTConfig vit;
+    vit.image_size = {8, 12};
+    vit.embed_dim = 8;
+    vit.depth = 2;
+    vit.num_heads = 2;
+    vit.mlp_dim = 12;
+    vit.gelu = Gelu::tanh;
+    vit.placement = row.placement;
+    check(vit);
+    vit.pool = Pool::token;
+    vit.pos_embed_class = true;
+    check(vit);
+    SwinConfig swin;
+    swin.embed_dim = 8;
+    swin.depths = {1, 2};
+    swin.num_heads = {2, 4};
+    swin.window = 4;
+    swin.placement = swin_placement(row.placement);
+    check(swin);
+  }
+  // Ours always; timm holds pre_pre and the rows that only change its kind of norm.
+  CHECK(held > 3 * named_placements().size() + 10);
+}
+
+TEST_CASE("convert: names that are missing or left over are an error with all of them, unless allowed") {
+  const auto [config, file] = load(0);
+  const Tensors lacking = changed(file, "blocks.1.attn.qkv.bias", std::nullopt);
+  CHECK(has(refusal(lacking, NameScheme::timm, config), "1 tensors are missing"));
+  Weights network(config);
+  ConversionReport report;
+  import_weights(lacking, NameScheme::timm, config, {.allow_missing = true}, network.weights, report);
+  CHECK(report.missing == std::vector<std::string>{"blocks.1.attn.qkv.bias"});  // once, not for q, k and v
+  CHECK(has(report.text(), "31 tensors matched, 1 missing, 0 left over\n  missing    blocks.1.attn.qkv.bias\n"));
+
+  const Tensors more = changed(file, "", zeros("extra", {2}));
+  CHECK(has(refusal(more, NameScheme::timm, config), "1 tensors are left over"));
+  CHECK(refusal(more, NameScheme::timm, config, {.allow_left_over = true}) == "");
+  ViTConfig deeper = config;
+  deeper.depth = 3;
+  CHECK(has(refusal(file, NameScheme::timm, deeper), "12 tensors are missing"));
+  CHECK(has(refusal(file, NameScheme::timm, deeper, {.allow_left_over = true}), "12 tensors are missing"));
+  ViTConfig gap = config;
+  gap.pool = Pool::gap;
+  gap.pos_embed_class = false;
+  CHECK(has(refusal(file, NameScheme::timm, gap), "pos_embed is [1, 7, 8], this model needs [1, 6, 8]"));
+}
+
+TEST_CASE("convert: tensors of another shape or type are named, all at once") {
+  const auto [config, file] = load(0);
+  Tensors wrong = changed(file, "head.bias", zeros("head.bias", {6}));
+  wrong = changed(wrong, "norm.weight", host_tensor<std::int32_t>("norm.weight", {8}, std::vector<std::int32_t>(8)));
+  const std::string text = refusal(wrong, NameScheme::timm, config);
+  CHECK(has(text, "head.bias is [6], this model needs [5]"));
+  CHECK(has(text, "norm.weight holds I32"));
+
+  // The same number of elements is not enough.
+  const Tensors turned = changed(file, "patch_embed.proj.weight", zeros("patch_embed.proj.weight", {8, 4, 4, 3}));
+  CHECK(has(refusal(turned, NameScheme::timm, config), "[8, 4, 4, 3], this model needs [8, 3, 4, 4]"));
+  ViTConfig without = config;
+  without.pos_embed_class = false;
+  CHECK(has(refusal(file, NameScheme::timm, without), "\"pos_embed_class\": true"));
+}
+
+TEST_CASE("convert: halves are widened") {
+  const auto [config, file] = load(0);
+  std::vector<bf16> halves;
+  for (const float value : file.get("norm.weight").floats()) halves.push_back(bf16(value));
+  Weights network(config);
+  ConversionReport report;
+  import_weights(changed(file, "norm.weight", host_tensor<bf16>("norm.weight", {8}, halves)), NameScheme::timm, config,
+                 {}, network.weights, report);
+  const Tensor gamma = network.weights.value(network.weights.find("final.gamma"));
+  for (std::size_t i = 0; i < halves.size(); ++i) CHECK(gamma.data<float>()[i] == float(halves[i]));
+}
+
+TEST_CASE("convert: what no network here has is refused by name, allowed or not") {
+  const auto [config, file] = load(0);
+  const ImportOptions everything{.allow_missing = true, .allow_left_over = true};
+  CHECK(has(refusal(changed(file, "", zeros("reg_token", {1, 4, 8})), NameScheme::timm, config, everything),
+            "reg_token: register tokens"));
+  const auto [flax_config, flax] = load(3);
+  CHECK(has(refusal(changed(flax, "", zeros("params/MAPHead_0/probe", {1, 1, 8})), NameScheme::big_vision, flax_config,
+                    everything),
+            "params/MAPHead_0/probe: attention pooling"));
+}
+
+TEST_CASE("convert: DeiT-III's own names of LayerScale, unless both are there") {
+  const auto [config, file] = load(1);
+  HostTensor gain = file.get("blocks.0.ls1.gamma");
+  gain.name = "blocks.0.gamma_1";
+  Weights network(config);
+  ConversionReport report;
+  import_weights(changed(file, "blocks.0.ls1.gamma", gain), NameScheme::timm, config, {}, network.weights, report);
+  const Tensor ours = network.weights.value(network.weights.find("blocks.0.attn.layer_scale"));
+  CHECK(std::vector<float>(ours.data<float>(), ours.data<float>() + 8) == gain.floats());
+  CHECK(has(refusal(changed(file, "", gain), NameScheme::timm, config), "are the same tensor of the network"));
+}
+
+TEST_CASE("convert: files of Flax under each prefix, in one row of blocks, with a class token's position") {
+  const auto [config, file] = load(3);
+  const auto logits = [config = config](const Tensors& tensors) {
+    Weights network(config);
+    ConversionReport report;
+    import_weights(tensors, NameScheme::big_vision, config, {}, network.weights, report);
+    return all_values(network.weights);
+  };
+  const std::vector<float> straight = logits(file);
+
+  for (const std::string prefix : {"", "opt/target/", "params/img/"}) {
+    Tensors renamed("renamed.npz");
+    for (HostTensor tensor : file) {
+      tensor.name = prefix + tensor.name.substr(7);
+      renamed.add(tensor);
+    }
+    CAPTURE(prefix);
+    CHECK(logits(renamed) == straight);
+  }
+  Tensors two = file;
+  two.add(zeros("params/img/embedding/kernel", {4, 4, 3, 8}));
+  CHECK(has(refusal(two, NameScheme::big_vision, config), "\"params/\" and \"params/img/\""));
+  CHECK(has(refusal(load(0).tensors, NameScheme::big_vision, config), "these are not the names of big_vision"));
+
+  Tensors scanned("scanned.npz");
+  const std::string first = "params/Transformer/encoderblock_0/", second = "params/Transformer/encoderblock_1/";
+  for (const HostTensor& tensor : file) {
+    if (tensor.name.starts_with(second)) continue;
+    if (!tensor.name.starts_with(first)) {
+      scanned.add(tensor);
+      continue;
+    }
+    const std::string rest = tensor.name.substr(first.size());
+    std::vector<float> values = tensor.floats(), more = file.get(second + rest).floats();
+    values.insert(values.end(), more.begin(), more.end());
+    std::vector<std::uint64_t> shape = tensor.shape;
+    shape.insert(shape.begin(), 2);
+    scanned.add(host_tensor<float>("params/Transformer/encoderblock/" + rest, shape, values));
+  }
+  CHECK(logits(scanned) == straight);
+  ViTConfig deeper = config;
+  deeper.depth = 3;
+  CHECK(has(refusal(scanned, NameScheme::big_vision, deeper), "its first axis must be the 3 blocks"));
+
+  // Row 0 moves into the class token.
+  std::vector<float> positions(8, 0.25f), token = file.get("params/cls").floats();
+  const std::vector<float> rest = file.get("params/pos_embedding").floats();
+  positions.insert(positions.end(), rest.begin(), rest.end());
+  for (float& value : token) value -= 0.25f;
+  Tensors older =
+      changed(file, "params/pos_embedding", host_tensor<float>("params/pos_embedding", {1, 7, 8}, positions));
+  older = changed(older, "params/cls", host_tensor<float>("params/cls", {1, 1, 8}, token));
+  const std::vector<float> folded = logits(older);
+  double largest = 0.0;
+  for (std::size_t i = 0; i < folded.size(); ++i)
+    largest = std::max(largest, std::abs(double(folded[i]) - double(straight[i])));
+  CHECK(largest < 1e-6);
+}
+
+TEST_CASE("convert: positions of another grid are resized by name of the way, or refused") {
+  auto [config, file] = load(0);
+  std::vector<float> rows(5 * 8);  // a class token and 2 x 2 patches
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = float(i % 8) + 10.0f * float(i / 8);
+  const Tensors square = changed(file, "pos_embed", host_tensor<float>("pos_embed", {1, 5, 8}, rows));
+  CHECK(has(refusal(square, NameScheme::timm, config),
+            "pos_embed is [1, 5, 8], this model needs [1, 7, 8]; --resize-positions takes its grid of 2x2"));
+  Weights network(config);
+  ConversionReport report;
+  import_weights(square, NameScheme::timm, config, {.resize_positions = Resampling::corners}, network.weights, report);
+  CHECK(report.positions == "positions 2x2 -> 2x3 by corners, 1 prefix token kept");
+  const float* ours = network.weights.value(network.weights.find("pos_embed")).data<float>();
+  CHECK(ours[0] == 0.0f);           // the class token's
+  CHECK(ours[8] == 10.0f);          // a corner
+  CHECK(ours[2 * 8] == 15.0f);      // between two
+  CHECK(ours[3 * 8 + 1] == 21.0f);  // the next corner
+  const Tensors odd = changed(file, "pos_embed", zeros("pos_embed", {1, 4, 8}));
+  CHECK(has(refusal(odd, NameScheme::timm, config, {.resize_positions = Resampling::corners}), "[1, 4, 8]"));
+}
+
+TEST_CASE("convert: fixed positions are a tensor in timm, which must be theirs") {
+  auto [config, file] = load(0);
+  config.pos_embed = PosEmbed::sincos2d;
+  config.pos_embed_class = false;
+  Weights network(config);
+  fill_with_counts(network.weights);
+  const Tensors out = export_weights(network.weights, config, NameScheme::timm);
+  CHECK(out.get("pos_embed").shape == std::vector<std::uint64_t>{1, 6, 8});
+  CHECK(refusal(out, NameScheme::timm, config) == "");
+  const Tensors other = changed(out, "pos_embed", zeros("pos_embed", {1, 6, 8}));
+  CHECK(has(refusal(other, NameScheme::timm, config), "pos_embed differs from sincos2d by 1"));
+}
+
+TEST_CASE("convert: a training's checkpoint is read without its optimiser") {
+  const auto [config, file] = load(0);
+  Weights network(config);
+  Tensors ours = export_weights(network.weights, config, NameScheme::normlab);
+  ours.add(zeros("optimizer.m/head.bias", {5}));
+  ConversionReport report;
+  import_weights(ours, NameScheme::normlab, config, {}, network.weights, report);
+  CHECK(report.skipped == std::vector<std::string>{"optimizer.m/head.bias (state of the optimiser)"});
+}

@@ -1,0 +1,98 @@
+// Models spread over several files.
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "experiments/results/files.h"
+#include "experiments/weights/safetensors.h"
+#include "tests/experiments/results/temporary_folder.h"
+
+using namespace normlab;
+
+namespace {
+
+const char* const kFirst = "m-00001-of-00002.safetensors";
+const char* const kSecond = "m-00002-of-00002.safetensors";
+
+/// Two files, of 8 and 4 bytes of tensors, and whatever index.
+struct Model {
+  TemporaryFolder folder;
+  Model() {
+    const std::vector<float> a{1, 2}, b{3};
+    save_safetensors(folder / kFirst, {}, {{"a", "F32", {2}, std::as_bytes(std::span(a))}});
+    save_safetensors(folder / kSecond, {{"by", "b"}}, {{"b", "F32", {1}, std::as_bytes(std::span(b))}});
+  }
+  std::filesystem::path index() const { return folder / "m.safetensors.index.json"; }
+  SafetensorsFile read(const std::string& text) const {
+    write_atomically(index(), text);
+    return SafetensorsFile::read(index());
+  }
+  /// What is said without the folder's name; "" where nothing is.
+  std::string refusal(const std::string& text) const {
+    try {
+      read(text);
+      return "";
+    } catch (const InputError& error) {
+      std::string what = error.what();
+      const std::string prefix = folder.path().string() + "/";
+      for (auto at = what.find(prefix); at != what.npos; at = what.find(prefix)) what.erase(at, prefix.size());
+      return what;
+    }
+  }
+};
+
+std::string index_of(const std::string& first, const std::string& second, const std::string& total = "12") {
+  return R"({"metadata": {"total_size": )" + total + R"(}, "weight_map": {"a": ")" + first + R"(", "b": ")" + second +
+         "\"}}";
+}
+
+}  // namespace
+
+TEST_CASE("safetensors index: the tensors of all files, by one name each") {
+  const Model model;
+  const SafetensorsFile file = model.read(index_of(kFirst, kSecond));
+  REQUIRE(file.tensors().size() == 2);
+  CHECK(file.values<float>("a") == std::vector<float>{1, 2});
+  CHECK(file.floats("b") == std::vector<float>{3});
+  CHECK(file.metadata() == std::map<std::string, std::string>{{"format", "pt"}, {"by", "b"}});
+  CHECK(model.refusal(std::string(R"({"weight_map": {"a": ")") + kFirst + "\"}}") == "");
+  CHECK(model.refusal(R"({"metadata": {"more": 1}, "weight_map": {"a": "m-00001-of-00002.safetensors"}})") == "");
+}
+
+TEST_CASE("safetensors index: no name leads out of its folder") {
+  const Model model;
+  for (const std::string name : {"../x.safetensors", "/etc/passwd", "sub/x.safetensors", "..", ".", "",
+                                 "a\\\\b.safetensors", "a..safetensors", "a\\u0000.safetensors"}) {
+    const std::string message = model.refusal(index_of(name, kSecond));
+    CHECK_MESSAGE(message.find("is not the plain name of a file in the same folder") != message.npos, name, ": ",
+                  message);
+  }
+}
+
+TEST_CASE("safetensors index: an index that does not fit its files is refused") {
+  const Model model;
+  const std::string index = "m.safetensors.index.json: ";
+  CHECK(model.refusal(index_of(kSecond, kFirst)) ==
+        std::string(kFirst) + ": \"a\": " + index.substr(0, index.size() - 2) + " does not place this tensor here");
+  CHECK(model.refusal(index_of(kFirst, kFirst)) ==
+        std::string(kFirst) + ": there is no tensor \"b\", which m.safetensors.index.json places here");
+  CHECK(model.refusal(index_of(kFirst, kSecond, "13")) ==
+        index + "metadata: \"total_size\": is 13, the tensors have 12 bytes; files and index do not belong together");
+  CHECK(model.refusal(index_of(kFirst, kSecond, "12.0")) ==
+        index + "metadata: \"total_size\": expected a non-negative integer, found 12.0");
+  CHECK(model.refusal("{}") == index + "\"weight_map\": this key is missing");
+  CHECK(model.refusal(R"({"weight_map": {}})") == index + "\"weight_map\": names no tensor");
+  CHECK(model.refusal(R"({"weight_map": {"a": 1}})") ==
+        index + "\"weight_map\": \"a\": expected a string, found number");
+  CHECK(model.refusal(R"({"weight_map": {"a": "x", "a": "x"}})") == index + "duplicate key \"a\"");
+  CHECK(model.refusal(R"({"weight_map": {"a": "x"}, "more": 1})") == index + "\"more\": unknown key");
+  CHECK(model.refusal("[1").find(index + "byte 2: not valid JSON") == 0);
+  CHECK_THROWS_AS(model.read(index_of(kFirst, "none.safetensors")), EnvironmentError);
+
+  const std::vector<float> b{3};
+  save_safetensors(model.folder / kSecond, {{"format", "np"}}, {{"b", "F32", {1}, std::as_bytes(std::span(b))}});
+  CHECK(model.refusal(index_of(kFirst, kSecond)) ==
+        std::string(kSecond) + ": its metadata have another \"format\" than the files before it");
+  std::filesystem::resize_file(model.folder / kSecond, 20);
+  CHECK(model.refusal(index_of(kFirst, kSecond)).find(std::string(kSecond) + ": byte 0: the header is said to have") ==
+        0);
+}

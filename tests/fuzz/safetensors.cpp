@@ -1,0 +1,48 @@
+// Any bytes as a safetensors file: refused with an InputError, or taken; what was taken lies inside the bytes and comes
+// back the same from the writer.
+#include "experiments/weights/safetensors.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "core/error.h"
+
+using namespace normlab;
+
+namespace {
+
+void require(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "safetensors: %s\n", what);
+  std::abort();
+}
+
+bool same(const TensorView& a, const TensorView& b) {
+  return a.name == b.name && a.dtype == b.dtype && a.shape == b.shape &&
+         std::equal(a.data.begin(), a.data.end(), b.data.begin(), b.data.end());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    const std::string bytes(reinterpret_cast<const char*>(data), size);
+    const SafetensorsFile file = SafetensorsFile::parse(bytes, "fuzz.safetensors");
+    const std::string written = write_safetensors_bytes(file.metadata(), file.tensors());
+    const SafetensorsFile again = SafetensorsFile::parse(written, "again.safetensors");
+    require(again.tensors().size() == file.tensors().size(), "the writer lost or made a tensor");
+    for (const TensorView& tensor : file.tensors()) {
+      const TensorView* back = again.find(tensor.name);
+      require(back != nullptr && same(tensor, *back), "a tensor has changed on its way through the writer");
+      try {
+        file.floats(tensor.name);
+      } catch (const InputError&) {
+      }
+    }
+    require(write_safetensors_bytes(again.metadata(), again.tensors()) == written, "equal content, other bytes");
+  } catch (const InputError& error) {
+    require(error.what()[0] != '\0', "an error without words");
+  }
+  return 0;
+}

@@ -1,0 +1,335 @@
+// Batch norms merged into linears: the arithmetic by hand, whole trained networks before and after, and what is left.
+#include "nn/fuse.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/random.h"
+#include "experiments/data/shapes.h"
+#include "nn/engine.h"
+#include "nn/model.h"
+
+using namespace normlab;
+
+namespace {
+
+constexpr NormSpec kBN = norm_of(NormKind::batch_norm);
+constexpr std::int64_t kBatch = 24;
+
+ViTConfig small_vit(const Placement& placement) {
+  ViTConfig c;
+  c.patch_size = 8;
+  c.embed_dim = 24;
+  c.depth = 2;
+  c.num_heads = 3;
+  c.mlp_dim = 48;
+  c.placement = placement;
+  return c;
+}
+ViTConfig small_vit(std::string_view placement) { return small_vit(find_placement(placement)->placement); }
+
+/// Batch norm wherever one can be merged.
+Placement everywhere() {
+  Placement p;
+  p.stem = {.patch_in = kBN, .patch_out = kBN};
+  p.attn = {.pre = kBN, .query = kBN, .key = kBN, .value = kBN, .inner = kBN, .out = kBN};
+  p.mlp = {.pre = kBN, .hidden = kBN, .inner = kBN, .out = kBN};
+  p.final = p.pooled = kBN;
+  p.attn.value.eps = 1e-3;  // another than its neighbours'
+  p.residual_scale = true;
+  p.layer_scale.kind = LayerScaleKind::channel;
+  return p;
+}
+
+/// Pictures of `shapes` with their labels.
+struct Pictures {
+  Arena memory;
+  Tensor images, labels;
+  explicit Pictures(DType dtype) {
+    images = memory.empty({kBatch, kShapesSide, kShapesSide, 3}, dtype);
+    labels = memory.empty({kBatch}, DType::i32);
+    std::vector<std::uint8_t> pixels(std::size_t(kShapesSide * kShapesSide * 3));
+    for (std::int64_t i = 0; i < kBatch; ++i) {
+      draw_shapes(1, "train", i, pixels.data());
+      labels.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % kShapesClasses);
+      for (std::size_t p = 0; p < pixels.size(); ++p) {
+        const double value = double(pixels[p]) / 64.0 - 2.0;
+        const std::size_t at = std::size_t(i) * pixels.size() + p;
+        if (dtype == DType::f64)
+          images.data<double>()[at] = value;
+        else
+          images.data<float>()[at] = static_cast<float>(value);
+      }
+    }
+  }
+};
+
+struct Network {
+  ShardPool pool{1};
+  Engine engine;
+  Network(const ViTConfig& c, DType dtype) : engine(cpu_backend(), pool, c, settings(dtype)) {}
+  static EngineSettings settings(DType dtype) {
+    EngineSettings s;
+    s.dtype = dtype;
+    s.max_batch = kBatch;
+    return s;
+  }
+  std::vector<double> logits(const Pictures& pictures) {
+    std::vector<double> losses(kBatch), logits(std::size_t(kBatch * num_classes(engine.config())));
+    std::vector<std::int32_t> predictions(kBatch);
+    engine.evaluate(pictures.images, pictures.labels, losses, predictions, logits);
+    return logits;
+  }
+};
+
+/// Gains and shifts far from one and zero, as longer training would leave them, then some steps.
+void train(Engine& engine, const Pictures& pictures, int steps) {
+  initialise(engine.parameters(), engine.config(), 3);
+  for (std::size_t n = 0; n < engine.parameters().parameters().size(); ++n) {
+    const ParameterInfo& info = engine.parameters().parameters()[n];
+    if (info.name.ends_with(".weight") && info.name != "head.weight") continue;
+    const Tensor t = engine.parameters().value(static_cast<int>(n));
+    const StreamKey key = stream_key(9, "test", info.name);
+    for (std::int64_t i = 0; i < t.size(); ++i) {
+      const double v = 0.2 * normal(key, static_cast<std::uint64_t>(i));
+      if (t.dtype() == DType::f64)
+        t.data<double>()[i] += v;
+      else
+        t.data<float>()[i] += static_cast<float>(v);
+    }
+  }
+  engine.state().lr = 2e-3;
+  engine.state().clip_norm = 1.0;
+  for (int s = 0; s < steps; ++s) engine.train_step(pictures.images, pictures.labels);
+}
+
+double largest(const std::vector<double>& values) {
+  double m = 0.0;
+  for (const double v : values) m = std::max(m, std::abs(v));
+  return m;
+}
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double m = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    REQUIRE(std::isfinite(a[i]));
+    m = std::max(m, std::abs(a[i] - b[i]));
+  }
+  return m;
+}
+
+/// Trains, fuses, and holds the logits against each other; `share` of the largest logit may be lost.
+FusedViT check_fused(const ViTConfig& c, DType dtype, double share) {
+  const Pictures pictures(dtype);
+  Network before(c, dtype);
+  train(before.engine, pictures, 12);
+  FusedViT fused = fuse_batch_norms(c, host_tensors(before.engine.parameters()));
+  Network after(fused.config, dtype);
+  assign(after.engine.parameters(), fused.tensors);
+  const std::vector<double> expected = before.logits(pictures), got = after.logits(pictures);
+  CHECK(largest(expected) > 0.1);
+  CHECK(largest_difference(expected, got) < share * largest(expected));
+  return fused;
+}
+
+std::vector<std::string> merged(const FusedViT& fused) {
+  std::vector<std::string> lines;
+  for (const SiteFate& fate : fused.sites)
+    if (fate.merged) lines.push_back(fate.site + ": " + fate.what);
+  return lines;
+}
+const SiteFate& fate_of(const FusedViT& fused, std::string_view site) {
+  const auto found =
+      std::find_if(fused.sites.begin(), fused.sites.end(), [&](const SiteFate& fate) { return fate.site == site; });
+  REQUIRE(found != fused.sites.end());
+  return *found;
+}
+
+HostTensors some_tensors(const ViTConfig& c) {
+  ParameterSet set;
+  make_model(set, c);
+  set.allocate(DType::f32, 0);
+  initialise(set, c, 1);
+  return host_tensors(set);
+}
+
+}  // namespace
+
+TEST_CASE("fuse: a norm merged into the next and into the previous linear, by hand") {
+  // Channel 0: gamma 2, deviation 2, so x + 5 - 3 = x + 2; channel 1: 3 / 1 (x - 1) + 0.
+  const std::vector<double> gamma{2, 3}, beta{5, 0}, mean{3, 1}, var{3, 0};
+  const FrozenNorm norm = frozen_norm(gamma, beta, mean, var, 1.0);
+  CHECK(norm.scale == std::vector<double>{1, 3});
+  CHECK(norm.offset == std::vector<double>{2, -3});
+
+  std::vector<double> weight{1, 10, 2, 20, 3, 30}, bias{1, 1, 0};  // [3, 2]
+  merge_into_next(norm, weight, bias);
+  CHECK(weight == std::vector<double>{1, 30, 2, 60, 3, 90});
+  CHECK(bias == std::vector<double>{1 + 2 - 30, 1 + 4 - 60, 6 - 90});
+
+  std::vector<double> wide{1, 2, 3, 4}, wide_bias{1, 1, 2, 2};  // [4, 1]: the norm twice, as over two heads
+  merge_into_previous(norm, wide, wide_bias);
+  CHECK(wide == std::vector<double>{1, 6, 3, 12});
+  CHECK(wide_bias == std::vector<double>{3, 0, 4, 3});
+}
+
+TEST_CASE("fuse: arithmetic that does not fit is refused") {
+  const std::vector<double> one{1}, two{1, 1}, negative{-1}, nan{std::numeric_limits<double>::quiet_NaN()};
+  CHECK_THROWS_AS(frozen_norm(one, two, one, one, 1e-5), InputError);
+  CHECK_THROWS_WITH_AS(frozen_norm(one, one, one, negative, 1e-5),
+                       "the running variance of channel 0 is -1, below zero with epsilon 1e-05", InputError);
+  CHECK_THROWS_AS(frozen_norm(one, one, one, nan, 1e-5), InputError);
+  const FrozenNorm norm = frozen_norm(two, two, two, two, 1e-5);
+  std::vector<double> weight(9, 1.0), bias(3, 0.0), none;
+  CHECK_THROWS_AS(merge_into_next(norm, weight, bias), InputError);
+  CHECK_THROWS_AS(merge_into_previous(norm, weight, bias), InputError);
+  CHECK_THROWS_AS(merge_into_previous(FrozenNorm{}, weight, bias), InputError);
+  CHECK_THROWS_AS(merge_into_next(norm, weight, none), InputError);
+}
+
+TEST_CASE("fuse: trained networks give the same logits without their batch norms") {
+  for (const char* placement : {"bn", "bn_ffnbn", "bn_ffnbn_postact", "bn_ffnbn_preres", "bn_extra", "ln_extra_bn"}) {
+    CAPTURE(placement);
+    const FusedViT fused = check_fused(small_vit(placement), DType::f32, 3e-5);
+    CHECK_FALSE(uses_batch_norm(fused.config.placement));
+    CHECK(std::none_of(fused.tensors.begin(), fused.tensors.end(),
+                       [](const auto& tensor) { return tensor.first.ends_with("running_var"); }));
+    check_fused(small_vit(placement), DType::f64, 1e-11);
+  }
+}
+
+TEST_CASE("fuse: batch norm at every site that a linear is next to, in double") {
+  for (const bool token : {false, true})
+    for (const bool qkv_bias : {false, true})
+      for (const HeadScale head_scale : {HeadScale::none, HeadScale::before_proj, HeadScale::after_proj}) {
+        CAPTURE(token);
+        CAPTURE(qkv_bias);
+        CAPTURE(int(head_scale));
+        ViTConfig c = small_vit(everywhere());
+        c.pool = token ? Pool::token : Pool::gap;
+        c.pos_embed_class = token;
+        c.qkv_bias = qkv_bias;
+        c.rep_size = token ? 20 : 0;
+        c.placement.head_scale = head_scale;
+        const FusedViT fused = check_fused(c, DType::f64, 1e-11);
+        CHECK_FALSE(uses_batch_norm(fused.config.placement));
+        CHECK(merged(fused).size() == 14);
+        CHECK(fused.config.qkv_bias);
+        CHECK(fused.config.placement.head_scale ==
+              (head_scale == HeadScale::after_proj ? HeadScale::none : head_scale));
+        CHECK(fate_of(fused, "final").what == (token ? "rep" : "head"));
+        const std::string gains = qkv_bias ? "" : ", which had no bias and has one now";
+        // Merged from the end of the network on: the norms on q, k and v come before the one in front of them.
+        CHECK(fate_of(fused, "attn.query").what == "attn.q" + gains);
+        CHECK(fate_of(fused, "attn.pre").what == "attn.q, attn.k, attn.v");
+        CHECK(fate_of(fused, "attn.out").what ==
+              (head_scale == HeadScale::after_proj ? "attn.proj together with attn.head_scale" : "attn.proj"));
+      }
+}
+
+TEST_CASE("fuse: a bias for one of q, k and v brings zeros for the others") {
+  ViTConfig c = small_vit("pre_pre");
+  c.qkv_bias = false;
+  c.placement.attn.key = kBN;
+  const FusedViT fused = check_fused(c, DType::f64, 1e-11);
+  CHECK(fused.config.qkv_bias);
+  CHECK(largest(fused.tensors.at("blocks.1.attn.q.bias").values) == 0.0);
+  CHECK(largest(fused.tensors.at("blocks.1.attn.k.bias").values) > 0.0);
+}
+
+TEST_CASE("fuse: norms that no linear is next to are left, with the reason") {
+  ViTConfig c = small_vit(everywhere());
+  c.pool = Pool::token;
+  c.placement.stem.posembed_out = c.placement.attn.post = c.placement.mlp.post = kBN;
+  c.placement.mlp.inner = norm_of(NormKind::layer_norm);
+  c.placement.pooled = norm_of(NormKind::rms_norm);
+  const FusedViT fused = check_fused(c, DType::f64, 1e-11);
+  Placement expected{};
+  expected.stem.posembed_out = expected.attn.post = expected.mlp.post = expected.final = kBN;
+  expected.mlp.inner = norm_of(NormKind::layer_norm);
+  expected.pooled = norm_of(NormKind::rms_norm);
+  expected.residual_scale = true;
+  expected.layer_scale.kind = LayerScaleKind::channel;
+  CHECK(fused.config.placement == expected);
+  CHECK(fate_of(fused, "mlp.inner").what == "it is no batch norm");
+  CHECK(fate_of(fused, "final").what == "the rms_norm at pooled lies between it and head");
+  CHECK(fusion_report(fused.sites, 100, 90) ==
+        "stem.patch_in      batch_norm        merged into patch_embed\n"
+        "stem.patch_out     batch_norm        merged into patch_embed\n"
+        "stem.posembed_out  batch_norm        left: the positions are added in front of it, and what follows is a "
+        "shortcut\n"
+        "attn.pre           batch_norm        merged into attn.q, attn.k, attn.v\n"
+        "attn.query         batch_norm        merged into attn.q\n"
+        "attn.key           batch_norm        merged into attn.k\n"
+        "attn.value         batch_norm        merged into attn.v\n"
+        "attn.inner         batch_norm        merged into attn.proj\n"
+        "attn.out           batch_norm        merged into attn.proj\n"
+        "attn.post          batch_norm        left: it follows a sum with the shortcut, which no linear gives\n"
+        "mlp.pre            batch_norm        merged into mlp.fc1\n"
+        "mlp.hidden         batch_norm        merged into mlp.fc1\n"
+        "mlp.inner          layer_norm        left: it is no batch norm\n"
+        "mlp.out            batch_norm        merged into mlp.fc2\n"
+        "mlp.post           batch_norm        left: it follows a sum with the shortcut, which no linear gives\n"
+        "final              batch_norm        left: the rms_norm at pooled lies between it and head\n"
+        "pooled             rms_norm          left: it is no batch norm\n"
+        "parameters and running statistics: 100 before, 90 after\n");
+}
+
+TEST_CASE("fuse: a network without batch norm comes back as it was") {
+  const ViTConfig c = small_vit("dpn");
+  const HostTensors tensors = some_tensors(c);
+  const FusedViT fused = fuse_batch_norms(c, tensors);
+  CHECK(fused.config == c);
+  CHECK(merged(fused).empty());
+  CHECK(count_values(fused.tensors) == count_values(tensors));
+}
+
+TEST_CASE("fuse: a norm in front of a linear without a bias, as in patch merging") {
+  Placement p;
+  p.merge = kBN;
+  HostTensors tensors;
+  for (const char* name : {"gamma", "beta", "running_mean", "running_var"})
+    tensors[std::string("stages.1.merge.") + name] = {Shape{2}, {4, 4}};
+  tensors["stages.1.reduction.weight"] = {Shape{1, 2}, {1, 2}};
+  p.merge.eps = 0.0;
+  const std::vector<SiteFate> fates = fuse_sites({{}, {"stages.1"}, "head"}, p, tensors);
+  REQUIRE(fates.size() == 1);
+  CHECK(fates[0].what == "reduction, which had no bias and has one now");
+  CHECK(p.merge.kind == NormKind::none);
+  CHECK(tensors.size() == 2);
+  CHECK(tensors.at("stages.1.reduction.weight").values == std::vector<double>{2, 4});
+  CHECK(tensors.at("stages.1.reduction.bias").values == std::vector<double>{-12});  // 3 times the offset 4 - 2 4
+}
+
+TEST_CASE("fuse: tensors that are not the network's are refused by name") {
+  const ViTConfig c = small_vit("bn");
+  const HostTensors good = some_tensors(c);
+  const auto refusal = [&](const auto& change) {
+    HostTensors tensors = good;
+    change(tensors);
+    try {
+      fuse_batch_norms(c, tensors);
+      return std::string();
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+  };
+  CHECK(refusal([](HostTensors&) {}) == "");
+  CHECK(refusal([](HostTensors& t) { t.erase("final.running_mean"); }) ==
+        "tensor final.running_mean of this network is missing");
+  CHECK(refusal([](HostTensors& t) { t["optimizer.m/head.bias"] = {}; }) ==
+        "tensor optimizer.m/head.bias does not belong to this network");
+  CHECK(refusal([](HostTensors& t) { t["head.bias"].shape = {3}; }) == "network: head.bias is [3], expected [10]");
+  CHECK(refusal([](HostTensors& t) { t["head.bias"].values.pop_back(); }) ==
+        "tensor head.bias has 9 values, its shape needs 10");
+  CHECK(refusal([](HostTensors& t) { t["blocks.1.mlp.pre.running_var"].values[3] = -2; }) ==
+        "blocks.1.mlp.pre: the running variance of channel 3 is -2, below zero with epsilon 1e-05");
+  CHECK(refusal([](HostTensors& t) {
+          t["final.gamma"].values[0] = 1e38;
+          t["final.running_var"].values[0] = 0;
+          t["head.weight"].values[0] = 1;
+        }) == "fusion: head.weight would be 3.16228e+40 at 0, which float cannot hold");
+}
