@@ -370,6 +370,7 @@ TEST_CASE("descriptor: DeiT has a class token with a position, and a second one 
         std::string::npos);
   CHECK(files.problems(R"({"model": {"distill_token": true}})") ==
         "d.json:1:12: /model/distill_token: a distillation token stands beside a class token; set pool token");
+}
 
 TEST_CASE("descriptor: a caller may allow fewer trials") {
   DescriptorFiles files;

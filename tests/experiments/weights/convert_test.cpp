@@ -132,7 +132,7 @@ TEST_CASE("convert: every placement goes out and comes back, or is refused by it
     swin.num_heads = {2, 4};
     swin.window = 4;
     swin.placement = swin_placement(row.placement);
-    check(swin);
+    if (validate(swin).empty()) check(swin);  // a Swin has no stem.posembed_out
   }
   // Ours always; timm holds pre_pre and the rows that only change its kind of norm.
   CHECK(held > 3 * named_placements().size() + 10);
