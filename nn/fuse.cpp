@@ -5,7 +5,7 @@
 #include <limits>
 #include <set>
 
-#include "nn/vit.h"
+#include "nn/model.h"
 
 namespace normlab {
 namespace {
@@ -20,7 +20,7 @@ struct Rule {
   std::string_view reason = {};  // where it cannot be
 };
 constexpr std::string_view kSum = "it follows a sum with the shortcut, which no linear gives";
-constexpr std::string_view kEnd = "";  // stands for FusionPlan::end
+constexpr std::string_view kEnd = "";  // stands for FusionPlan::ends
 
 const Rule& rule_of(std::string_view site) {
   static const std::vector<Rule> rules{
@@ -54,68 +54,94 @@ class Fuser {
       : plan_(plan), placement_(placement), tensors_(tensors) {}
 
   std::vector<SiteFate> run() {
-    std::vector<std::pair<std::string, NormSpec*>> sites;
+    const auto depth = static_cast<std::int64_t>(plan_.blocks.size());
+    std::vector<BlockRange> blocks;
+    for (std::int64_t i = 0; i < depth; ++i)
+      blocks.push_back({i, i, placement_.attention_sites(i), placement_.mlp_sites(i)});
+    std::vector<std::pair<std::string, std::vector<Place>>> sites;
     visit_sites(placement_, [&](std::string_view path, NormSpec& spec) {
-      if (spec.kind != NormKind::none && !prefixes_of(path).empty()) sites.emplace_back(path, &spec);
+      sites.emplace_back(path, std::vector<Place>{});
+      std::vector<Place>& places = sites.back().second;
+      if (path.starts_with("attn.") || path.starts_with("mlp.")) {
+        for (BlockRange& block : blocks)
+          visit_block_sites(block, [&](std::string_view at, NormSpec& own) {
+            if (at == path) places.push_back({plan_.blocks[static_cast<std::size_t>(block.first)] + ".", &own});
+          });
+      } else if (path == "merge") {
+        for (const std::string& stage : plan_.merges) places.push_back({stage + ".", &spec});
+      } else {
+        places.push_back({"", &spec});
+      }
     });
     std::vector<SiteFate> fates;
     // Backwards, since `final` goes through `pooled`. Norms on the two sides of one linear do not mind the order.
-    std::for_each(sites.rbegin(), sites.rend(),
-                  [&](const auto& site) { fates.push_back(fuse(site.first, *site.second)); });
+    for (auto site = sites.rbegin(); site != sites.rend(); ++site) fuse_alike(site->first, site->second, fates);
     std::reverse(fates.begin(), fates.end());
+    placement_.blocks = std::move(blocks);
+    simplify_blocks(placement_, depth);
     complete_qkv_biases();
     require_finite();
     return fates;
   }
 
  private:
-  /// What stands before a site's path in the names of its parameters, once for each place it is at.
-  std::vector<std::string> prefixes_of(std::string_view path) const {
-    std::vector<std::string> prefixes;
-    const auto dotted = [&](const std::vector<std::string>& names) {
-      for (const std::string& name : names) prefixes.push_back(name + ".");
-    };
-    if (path.starts_with("attn.") || path.starts_with("mlp."))
-      dotted(plan_.blocks);
-    else if (path == "merge")
-      dotted(plan_.merges);
-    else
-      prefixes.emplace_back();
-    return prefixes;
+  /// One norm of a site: what stands before the site's path in the names of its parameters, and its settings.
+  struct Place {
+    std::string prefix;
+    NormSpec* spec;
+  };
+
+  /// Takes the places of a site together that have the same norm.
+  void fuse_alike(const std::string& path, const std::vector<Place>& places, std::vector<SiteFate>& fates) {
+    std::vector<NormSpec> seen;
+    for (const Place& place : places)
+      if (place.spec->kind != NormKind::none && std::find(seen.begin(), seen.end(), *place.spec) == seen.end())
+        seen.push_back(*place.spec);
+    for (const NormSpec& spec : seen) {
+      std::vector<Place> alike;
+      std::vector<std::int64_t> numbers;
+      for (std::size_t i = 0; i < places.size(); ++i)
+        if (*places[i].spec == spec) {
+          alike.push_back(places[i]);
+          numbers.push_back(static_cast<std::int64_t>(i));
+        }
+      fates.push_back(fuse(path, spec, alike));
+      if (alike.size() < places.size()) fates.back().site += concat(" (blocks ", runs_name(numbers), ")");
+    }
   }
 
   std::string obstacle(const Rule& rule, const NormSpec& spec) const {
     if (spec.kind != NormKind::batch_norm) return "it is no batch norm";
     if (rule.site == "final" && placement_.pooled.kind != NormKind::none)
-      return concat("the ", to_string(placement_.pooled.kind), " at pooled lies between it and ", plan_.end);
+      return concat("the ", to_string(placement_.pooled.kind), " at pooled lies between it and ", plan_.ends.front());
+    if (rule.site == "attn.pre" && plan_.pads) return "windows are padded with zeros between it and q, k, v";
     return std::string(rule.reason);
   }
 
-  SiteFate fuse(const std::string& path, NormSpec& spec) {
+  SiteFate fuse(const std::string& path, const NormSpec& spec, const std::vector<Place>& places) {
     const Rule& rule = rule_of(path);
     SiteFate fate{path, spec.kind, false, obstacle(rule, spec)};
     if (!fate.what.empty()) return fate;
+    std::vector<std::string> linears(rule.linears.begin(), rule.linears.end());
+    if (rule.linears.front() == kEnd) linears = plan_.ends;
     bool gains_bias = false;
     const bool takes_head_scale = path == "attn.out" && placement_.head_scale == HeadScale::after_proj;
-    for (const std::string& prefix : prefixes_of(path)) {
-      if (takes_head_scale) absorb_head_scale(prefix);
-      const FrozenNorm norm = take_norm(prefix + path, spec.eps);
-      for (const std::string_view linear : rule.linears)
-        gains_bias = merge(rule.merge, norm, prefix + linear_name(linear), prefix + path) || gains_bias;
-    }
-    spec = NormSpec{};
-    fate.merged = true;
-    for (const std::string_view linear : rule.linears)
-      fate.what += concat(fate.what.empty() ? "" : ", ", linear_name(linear));
     if (takes_head_scale) {
+      for (const std::string& block : plan_.blocks) absorb_head_scale(block + ".");
       placement_.head_scale = HeadScale::none;
-      fate.what += " together with attn.head_scale";
     }
+    for (const Place& place : places) {
+      const FrozenNorm norm = take_norm(place.prefix + path, spec.eps);
+      for (const std::string& linear : linears)
+        gains_bias = merge(rule.merge, norm, place.prefix + linear, place.prefix + path) || gains_bias;
+    }
+    for (const Place& place : places) *place.spec = NormSpec{};
+    fate.merged = true;
+    for (const std::string& linear : linears) fate.what += concat(fate.what.empty() ? "" : ", ", linear);
+    if (takes_head_scale) fate.what += " together with attn.head_scale";
     if (gains_bias) fate.what += ", which had no bias and has one now";
     return fate;
   }
-
-  std::string linear_name(std::string_view linear) const { return linear == kEnd ? plan_.end : std::string(linear); }
 
   HostValues& tensor(const std::string& name, const std::string& needed_by) {
     const auto found = tensors_.find(name);
@@ -260,19 +286,48 @@ std::vector<SiteFate> fuse_sites(const FusionPlan& plan, Placement& placement, H
   return Fuser(plan, placement, tensors).run();
 }
 
-FusedViT fuse_batch_norms(const ViTConfig& config, HostTensors tensors) {
-  const auto check = [](const ViTConfig& c, const HostTensors& values) {
-    ParameterSet declared;
-    const ViT vit(declared, c);
-    require_match(declared, values);
-  };
-  check(config, tensors);
-  FusedViT fused{config, std::move(tensors), {}};
-  FusionPlan plan{{}, {}, config.rep_size > 0 ? "rep" : "head"};
-  for (std::int64_t i = 0; i < config.depth; ++i) plan.blocks.push_back("blocks." + std::to_string(i));
-  fused.sites = fuse_sites(plan, fused.config.placement, fused.tensors);
-  fused.config.qkv_bias = fused.tensors.count("blocks.0.attn.q.bias") > 0;
-  check(fused.config, fused.tensors);
+namespace {
+
+FusionPlan plan_of(const ViTConfig& config) {
+  FusionPlan plan{{}, {}, {config.rep_size > 0 ? "rep" : "head"}};
+  if (config.distill_token) plan.ends.emplace_back("head_dist");
+  for (std::int64_t i = 0; i < config.depth; ++i) plan.blocks.push_back(concat("blocks.", i));
+  return plan;
+}
+
+FusionPlan plan_of(const SwinConfig& config) {
+  FusionPlan plan{{}, {}, {"head"}};
+  std::int64_t stage = 0;
+  for (const SwinStage& s : swin_stages(config)) {
+    for (std::int64_t i = 0; i < s.depth; ++i) plan.blocks.push_back(concat("stages.", stage, ".blocks.", i));
+    if (stage > 0) plan.merges.push_back(concat("stages.", stage));
+    plan.pads = plan.pads || s.padded_tokens() > s.tokens();
+    ++stage;
+  }
+  return plan;
+}
+
+void require_all(const ModelConfig& config, const HostTensors& values) {
+  ParameterSet declared;
+  make_model(declared, config);
+  require_match(declared, values);
+}
+
+}  // namespace
+
+FusedModel fuse_batch_norms(const ModelConfig& config, HostTensors tensors) {
+  require_all(config, tensors);
+  FusedModel fused{config, std::move(tensors), {}};
+  std::visit(
+      [&](auto& c) {
+        const FusionPlan plan = plan_of(c);
+        fused.sites = fuse_sites(plan, c.placement, fused.tensors);
+        c.qkv_bias = fused.tensors.count(plan.blocks.front() + ".attn.q.bias") > 0;
+        if constexpr (std::is_same_v<std::remove_cvref_t<decltype(c)>, SwinConfig>)
+          c.reduction_bias = !plan.merges.empty() && fused.tensors.count(plan.merges.front() + ".reduction.bias") > 0;
+      },
+      fused.config);
+  require_all(fused.config, fused.tensors);
   return fused;
 }
 

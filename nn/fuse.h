@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "nn/host_tensors.h"
-#include "nn/vit_config.h"
+#include "nn/model_config.h"
 
 namespace normlab {
 
@@ -27,9 +27,9 @@ void merge_into_next(const FrozenNorm& norm, std::span<double> weight, std::span
 /// all heads. A linear without a bias gains one: hand in zeros.
 void merge_into_previous(const FrozenNorm& norm, std::span<double> weight, std::span<double> bias);
 
-/// What became of the norm at one site, in all blocks alike.
+/// What became of the norm at one site, in all blocks that have the same one there.
 struct SiteFate {
-  std::string site;  // path in the placement: "attn.pre"
+  std::string site;  // path in the placement: "attn.pre", "attn.pre (blocks 0-3)" where blocks differ
   NormKind kind;
   bool merged;
   std::string what;  // the linears that took it in, or why it was left
@@ -39,31 +39,33 @@ struct SiteFate {
 struct FusionPlan {
   std::vector<std::string> blocks;  // "blocks.0": `blocks.0.attn.pre`, `blocks.0.attn.q`, ...
   std::vector<std::string> merges;  // "stages.1": the norm `stages.1.merge` lies before the linear `stages.1.reduction`
-  std::string end;                  // the linear that reads what was pooled: "head", or "rep" where there is one
+  std::vector<std::string> ends;    // the linears that read what was pooled: "head", "rep", "head" and "head_dist"
+  bool pads = false;                // zeros come between attn.pre and q, k, v, which a merged offset would not reach
 };
 
 /// Merges what can be merged: `tensors` lose the norms' values, and the sites in `placement` become `none`. One entry a
 /// site that has a norm, in the order data meets them.
 ///   into the next linear      stem.patch_in: patch_embed; attn.pre: q, k, v; attn.inner: proj; mlp.pre: fc1;
-///                             mlp.inner: fc2; merge: reduction; final and pooled: `end`
+///                             mlp.inner: fc2; merge: reduction; final and pooled: `ends`
 ///   into the previous one     stem.patch_out: patch_embed; attn.query, key, value: q, k, v; attn.out: proj;
 ///                             mlp.hidden: fc1; mlp.out: fc2
 /// - A linear without a bias gains one. Where one of q, k, v does, the others get zeros: the network has qkv_bias then.
-/// - attn.out behind a head scale takes the head scale along into proj; HeadScale becomes none.
+/// - attn.out behind a head scale takes the head scale along into proj, in all blocks; HeadScale becomes none.
 /// - final lies before the pooling; mean and selection of a token commute with it, so it merges behind them, unless
 ///   `pooled` holds a norm of another kind.
-/// - Left: attn.post, mlp.post and stem.posembed_out, which follow a sum, and norms of other kinds.
+/// - Left: attn.post, mlp.post and stem.posembed_out, which follow a sum; attn.pre where windows are padded behind it;
+///   norms of other kinds.
 /// InputError for a missing tensor, sizes that do not fit, and a merged value that is not finite in float.
 std::vector<SiteFate> fuse_sites(const FusionPlan& plan, Placement& placement, HostTensors& tensors);
 
-struct FusedViT {
-  ViTConfig config;
+struct FusedModel {
+  ModelConfig config;
   HostTensors tensors;
   std::vector<SiteFate> sites;
 };
-/// The same for a trained ViT: in evaluation the returned network gives the same logits up to rounding. `tensors` are
+/// The same for a trained network: in evaluation the returned one gives the same logits up to rounding. `tensors` are
 /// exactly the parameters and running statistics of `config`; InputError names the first that is not.
-FusedViT fuse_batch_norms(const ViTConfig& config, HostTensors tensors);
+FusedModel fuse_batch_norms(const ModelConfig& config, HostTensors tensors);
 
 /// The sites as lines of text for people, and the number of values before and after.
 std::string fusion_report(std::span<const SiteFate> sites, std::int64_t values_before, std::int64_t values_after);

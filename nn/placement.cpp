@@ -156,6 +156,17 @@ const MlpSites& Placement::mlp_sites(std::int64_t block) const {
   return range == nullptr ? mlp : range->mlp;
 }
 
+std::string runs_name(const std::vector<std::int64_t>& numbers) {
+  std::string out;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    out += (out.empty() ? "" : ",") + block_range_name(numbers[i], numbers[end - 1]);
+    i = end;
+  }
+  return out;
+}
+
 std::string block_range_name(std::int64_t first, std::int64_t last) {
   return first == last ? std::to_string(first) : std::to_string(first) + "-" + std::to_string(last);
 }

@@ -110,6 +110,8 @@ struct BlockRange {
 
 /// "3" or "0-3".
 std::string block_range_name(std::int64_t first, std::int64_t last);
+/// Numbers in ascending order as runs: "0-3,7".
+std::string runs_name(const std::vector<std::int64_t>& numbers);
 
 /// No network is deeper.
 inline constexpr std::int64_t kMaxDepth = 1 << 10;

@@ -15,7 +15,7 @@ Swin::Swin(ParameterSet& p, const SwinConfig& c) : config_(c) {
     const std::int64_t dim = sizes.embed_dim;
     if (stages_.size() > 1) {
       stage.merge = Norm(p, stage.name + ".merge", sites.merge, 2 * dim);
-      stage.reduction = Linear(p, stage.name + ".reduction", 2 * dim, dim, false);
+      stage.reduction = Linear(p, stage.name + ".reduction", 2 * dim, dim, c.reduction_bias);
     }
     stage.blocks.reserve(std::size_t(sizes.depth));
     for (std::int64_t i = 0; i < sizes.depth; ++i)

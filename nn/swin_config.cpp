@@ -90,7 +90,7 @@ ModelCost model_cost(const SwinConfig& c) {
   for (const SwinStage& s : stages) {
     const std::int64_t d = s.embed_dim, m = s.mlp_dim, area = s.window * s.window;
     if (&s != &stages.front()) {  // the reduction
-      cost.parameters += 2 * d * d;
+      cost.parameters += 2 * d * d + (c.reduction_bias ? d : 0);
       cost.macs += s.tokens() * 2 * d * d;
     }
     const std::int64_t table = (2 * s.window - 1) * (2 * s.window - 1) * s.num_heads;

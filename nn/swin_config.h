@@ -20,6 +20,7 @@ struct SwinConfig {
   std::int64_t mlp_ratio = 4;
   std::int64_t num_classes = 10;
   bool qkv_bias = true;
+  bool reduction_bias = false;  // of patch merging; a batch norm merged into the reduction needs one
   Gelu gelu = Gelu::erf;
   double dropout = 0.0;            // after the stem, both branches and the hidden layer
   double attention_dropout = 0.0;  // on the attention weights

@@ -35,9 +35,7 @@ struct Holder {
 };
 
 std::unique_ptr<Holder> fused(const Holder& network) {
-  const auto* vit = std::get_if<ViTConfig>(&network.model);
-  if (vit == nullptr) throw InputError("--fuse-bn: only norms of a ViT can be merged");
-  const FusedViT result = fuse_batch_norms(*vit, host_tensors(network.weights));
+  const FusedModel result = fuse_batch_norms(network.model, host_tensors(network.weights));
   auto out = std::make_unique<Holder>(result.config);
   assign(out->weights, result.tensors);
   fmt::print("{}", fusion_report(result.sites, network.weights.count(), out->weights.count()));

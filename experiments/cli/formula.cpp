@@ -116,17 +116,6 @@ std::string end_formula(const ModelConfig& config) {
   return "logits = head(" + (vit != nullptr && vit->rep_size > 0 ? "tanh(rep(" + pooled + "))" : pooled) + ")";
 }
 
-std::string runs_name(const std::vector<std::int64_t>& numbers) {
-  std::string out;
-  for (std::size_t i = 0; i < numbers.size();) {
-    std::size_t end = i + 1;
-    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
-    out += (out.empty() ? "" : ",") + block_range_name(numbers[i], numbers[end - 1]);
-    i = end;
-  }
-  return out;
-}
-
 std::vector<std::vector<std::int64_t>> equal_blocks(const ModelConfig& model) {
   std::vector<std::vector<std::int64_t>> groups;
   const Placement& p = placement_of(model);

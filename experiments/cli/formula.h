@@ -18,9 +18,6 @@ BlockFormula block_formula(const ModelConfig& model, std::int64_t block);
 std::string stem_formula(const ModelConfig& model);
 std::string end_formula(const ModelConfig& model);
 
-/// Numbers in ascending order as runs: "0-3,7".
-std::string runs_name(const std::vector<std::int64_t>& numbers);
-
 /// Blocks of equal sites, in the order of their first ones; never empty lists.
 std::vector<std::vector<std::int64_t>> equal_blocks(const ModelConfig& model);
 

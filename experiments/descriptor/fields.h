@@ -158,6 +158,7 @@ constexpr auto fields() {
                       field("mlp_ratio", &T::mlp_ratio, "width of the hidden layer over that of the stage"),
                       field("num_classes", &T::num_classes, "the dataset's when left out"),
                       field("qkv_bias", &T::qkv_bias, "query, key and value have biases"),
+                      field("reduction_bias", &T::reduction_bias, "the linear of patch merging has a bias"),
                       field("gelu", &T::gelu, "form of the GELU"),
                       field("dropout", &T::dropout, "after the stem, both branches and the hidden layer"),
                       field("attention_dropout", &T::attention_dropout, "on the attention weights"),

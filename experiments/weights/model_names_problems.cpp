@@ -53,6 +53,10 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
   lacks(placement.layer_scale.kind != LayerScaleKind::none, "layer_scale", "layer_scale");
   if (placement.layer_scale.kind == LayerScaleKind::scalar && has_row(rows, "layer_scale"))
     report(Kind::maths, "layer_scale: is one scalar a branch, ", table.program, "'s is a gain a channel");
+  if (!placement.blocks.empty())
+    report(Kind::maths, "blocks: some have other norms than the rest, in ", table.program, " all are alike");
+  if (const auto* swin = std::get_if<SwinConfig>(&config); swin != nullptr && swin->reduction_bias)
+    report(Kind::maths, "reduction_bias: is true, in ", table.program, " a reduction has no bias");
   const auto* vit = std::get_if<ViTConfig>(&config);
   if (vit == nullptr) return problems;
 

@@ -70,7 +70,7 @@ struct Pictures {
 struct Network {
   ShardPool pool{1};
   Engine engine;
-  Network(const ViTConfig& c, DType dtype) : engine(cpu_backend(), pool, c, settings(dtype)) {}
+  Network(const ModelConfig& c, DType dtype) : engine(cpu_backend(), pool, c, settings(dtype)) {}
   static EngineSettings settings(DType dtype) {
     EngineSettings s;
     s.dtype = dtype;
@@ -122,11 +122,11 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
 }
 
 /// Trains, fuses, and holds the logits against each other; `share` of the largest logit may be lost.
-FusedViT check_fused(const ViTConfig& c, DType dtype, double share) {
+FusedModel check_fused(const ModelConfig& c, DType dtype, double share) {
   const Pictures pictures(dtype);
   Network before(c, dtype);
   train(before.engine, pictures, 12);
-  FusedViT fused = fuse_batch_norms(c, host_tensors(before.engine.parameters()));
+  FusedModel fused = fuse_batch_norms(c, host_tensors(before.engine.parameters()));
   Network after(fused.config, dtype);
   assign(after.engine.parameters(), fused.tensors);
   const std::vector<double> expected = before.logits(pictures), got = after.logits(pictures);
@@ -135,13 +135,15 @@ FusedViT check_fused(const ViTConfig& c, DType dtype, double share) {
   return fused;
 }
 
-std::vector<std::string> merged(const FusedViT& fused) {
+const ViTConfig& vit_in(const FusedModel& fused) { return std::get<ViTConfig>(fused.config); }
+
+std::vector<std::string> merged(const FusedModel& fused) {
   std::vector<std::string> lines;
   for (const SiteFate& fate : fused.sites)
     if (fate.merged) lines.push_back(fate.site + ": " + fate.what);
   return lines;
 }
-const SiteFate& fate_of(const FusedViT& fused, std::string_view site) {
+const SiteFate& fate_of(const FusedModel& fused, std::string_view site) {
   const auto found =
       std::find_if(fused.sites.begin(), fused.sites.end(), [&](const SiteFate& fate) { return fate.site == site; });
   REQUIRE(found != fused.sites.end());
@@ -193,8 +195,8 @@ TEST_CASE("fuse: arithmetic that does not fit is refused") {
 TEST_CASE("fuse: trained networks give the same logits without their batch norms") {
   for (const char* placement : {"bn", "bn_ffnbn", "bn_ffnbn_postact", "bn_ffnbn_preres", "bn_extra", "ln_extra_bn"}) {
     CAPTURE(placement);
-    const FusedViT fused = check_fused(small_vit(placement), DType::f32, 3e-5);
-    CHECK_FALSE(uses_batch_norm(fused.config.placement));
+    const FusedModel fused = check_fused(small_vit(placement), DType::f32, 3e-5);
+    CHECK_FALSE(uses_batch_norm(fused.config));
     CHECK(std::none_of(fused.tensors.begin(), fused.tensors.end(),
                        [](const auto& tensor) { return tensor.first.ends_with("running_var"); }));
     check_fused(small_vit(placement), DType::f64, 1e-11);
@@ -214,11 +216,11 @@ TEST_CASE("fuse: batch norm at every site that a linear is next to, in double") 
         c.qkv_bias = qkv_bias;
         c.rep_size = token ? 20 : 0;
         c.placement.head_scale = head_scale;
-        const FusedViT fused = check_fused(c, DType::f64, 1e-11);
-        CHECK_FALSE(uses_batch_norm(fused.config.placement));
+        const FusedModel fused = check_fused(c, DType::f64, 1e-11);
+        CHECK_FALSE(uses_batch_norm(fused.config));
         CHECK(merged(fused).size() == 14);
-        CHECK(fused.config.qkv_bias);
-        CHECK(fused.config.placement.head_scale ==
+        CHECK(vit_in(fused).qkv_bias);
+        CHECK(vit_in(fused).placement.head_scale ==
               (head_scale == HeadScale::after_proj ? HeadScale::none : head_scale));
         CHECK(fate_of(fused, "final").what == (token ? "rep" : "head"));
         const std::string gains = qkv_bias ? "" : ", which had no bias and has one now";
@@ -234,10 +236,59 @@ TEST_CASE("fuse: a bias for one of q, k and v brings zeros for the others") {
   ViTConfig c = small_vit("pre_pre");
   c.qkv_bias = false;
   c.placement.attn.key = kBN;
-  const FusedViT fused = check_fused(c, DType::f64, 1e-11);
-  CHECK(fused.config.qkv_bias);
+  const FusedModel fused = check_fused(c, DType::f64, 1e-11);
+  CHECK(vit_in(fused).qkv_bias);
   CHECK(largest(fused.tensors.at("blocks.1.attn.q.bias").values) == 0.0);
   CHECK(largest(fused.tensors.at("blocks.1.attn.k.bias").values) > 0.0);
+}
+
+TEST_CASE("fuse: a Swin, its reductions too; what is padded in between stays") {
+  SwinConfig c;
+  c.image_size = {kShapesSide, kShapesSide};
+  c.patch_size = 4;
+  c.window = 4;
+  c.embed_dim = 12;
+  c.depths = {2, 2};
+  c.num_heads = {2, 4};
+  c.mlp_ratio = 2;
+  c.placement = swin_placement(find_placement("bn_extra")->placement);
+  for (const std::int64_t window : {4, 3}) {  // 8 x 8 and 4 x 4 tokens
+    CAPTURE(window);
+    c.window = window;
+    check_fused(c, DType::f32, 3e-5);
+    const FusedModel fused = check_fused(c, DType::f64, 1e-11);
+    CHECK(std::get<SwinConfig>(fused.config).reduction_bias);
+    CHECK(fate_of(fused, "merge").what == "reduction, which had no bias and has one now");
+    CHECK(uses_batch_norm(fused.config) == (window == 3));
+    if (window == 3) CHECK(fate_of(fused, "attn.pre").what == "windows are padded with zeros between it and q, k, v");
+  }
+}
+
+TEST_CASE("fuse: blocks whose norms differ, one by one") {
+  ViTConfig c = small_vit("bn_ffnbn");
+  c.depth = 4;
+  c.placement.head_scale = HeadScale::after_proj;
+  carve_blocks(c.placement, 1, 2);
+  BlockRange& range = c.placement.blocks.front();
+  range.attn.pre = norm_of(NormKind::layer_norm);
+  range.attn.out = kBN;
+  range.mlp.hidden = NormSpec{};
+  const FusedModel fused = check_fused(c, DType::f64, 1e-11);
+  CHECK(fate_of(fused, "attn.pre (blocks 0,3)").merged);
+  CHECK_FALSE(fate_of(fused, "attn.pre (blocks 1-2)").merged);
+  CHECK(fate_of(fused, "attn.out (blocks 1-2)").what == "attn.proj together with attn.head_scale");
+  CHECK(fate_of(fused, "mlp.hidden (blocks 0,3)").merged);
+  CHECK(vit_in(fused).placement.head_scale == HeadScale::none);
+  CHECK_FALSE(uses_batch_norm(fused.config));
+  CHECK(vit_in(fused).placement.attention_sites(1).pre == norm_of(NormKind::layer_norm));
+}
+
+TEST_CASE("fuse: both heads of a distilled network take the last norm") {
+  ViTConfig c = small_vit("bn");
+  c.pool = Pool::token;
+  c.pos_embed_class = c.distill_token = true;
+  const FusedModel fused = check_fused(c, DType::f64, 1e-11);
+  CHECK(fate_of(fused, "final").what == "head, head_dist");
 }
 
 TEST_CASE("fuse: norms that no linear is next to are left, with the reason") {
@@ -246,14 +297,14 @@ TEST_CASE("fuse: norms that no linear is next to are left, with the reason") {
   c.placement.stem.posembed_out = c.placement.attn.post = c.placement.mlp.post = kBN;
   c.placement.mlp.inner = norm_of(NormKind::layer_norm);
   c.placement.pooled = norm_of(NormKind::rms_norm);
-  const FusedViT fused = check_fused(c, DType::f64, 1e-11);
+  const FusedModel fused = check_fused(c, DType::f64, 1e-11);
   Placement expected{};
   expected.stem.posembed_out = expected.attn.post = expected.mlp.post = expected.final = kBN;
   expected.mlp.inner = norm_of(NormKind::layer_norm);
   expected.pooled = norm_of(NormKind::rms_norm);
   expected.residual_scale = true;
   expected.layer_scale.kind = LayerScaleKind::channel;
-  CHECK(fused.config.placement == expected);
+  CHECK(vit_in(fused).placement == expected);
   CHECK(fate_of(fused, "mlp.inner").what == "it is no batch norm");
   CHECK(fate_of(fused, "final").what == "the rms_norm at pooled lies between it and head");
   CHECK(fusion_report(fused.sites, 100, 90) ==
@@ -281,8 +332,8 @@ TEST_CASE("fuse: norms that no linear is next to are left, with the reason") {
 TEST_CASE("fuse: a network without batch norm comes back as it was") {
   const ViTConfig c = small_vit("dpn");
   const HostTensors tensors = some_tensors(c);
-  const FusedViT fused = fuse_batch_norms(c, tensors);
-  CHECK(fused.config == c);
+  const FusedModel fused = fuse_batch_norms(c, tensors);
+  CHECK(fused.config == ModelConfig(c));
   CHECK(merged(fused).empty());
   CHECK(count_values(fused.tensors) == count_values(tensors));
 }
@@ -295,7 +346,7 @@ TEST_CASE("fuse: a norm in front of a linear without a bias, as in patch merging
     tensors[std::string("stages.1.merge.") + name] = {Shape{2}, {4, 4}};
   tensors["stages.1.reduction.weight"] = {Shape{1, 2}, {1, 2}};
   p.merge.eps = 0.0;
-  const std::vector<SiteFate> fates = fuse_sites({{}, {"stages.1"}, "head"}, p, tensors);
+  const std::vector<SiteFate> fates = fuse_sites({{}, {"stages.1"}, {"head"}}, p, tensors);
   REQUIRE(fates.size() == 1);
   CHECK(fates[0].what == "reduction, which had no bias and has one now");
   CHECK(p.merge.kind == NormKind::none);

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "autograd/ops.h"
-#include "nn/vit.h"
+#include "nn/model.h"
 #include "tests/reference/model_config.h"
 
 namespace normlab::reference {
@@ -49,16 +49,16 @@ Results run_one(const Fixture& f) {
   return results;
 }
 
-void add_logits(Results& results, const std::string& name, const Fixture& f, const ViTConfig& config,
+void add_logits(Results& results, const std::string& name, const Fixture& f, const ModelConfig& config,
                 const HostTensors& tensors) {
   ParameterSet parameters;
-  const ViT vit(parameters, config);
+  const auto network = make_model(parameters, config);
   parameters.allocate(DType::f32, 0);
   assign(parameters, tensors);
   Arena arena;
   Tape tape(cpu_backend(), arena);
   const Context ctx{tape, parameters};
-  results.add(name, vit(tape.input(f.floats(arena, "in/images")), ctx).value());
+  results.add(name, (*network)(tape.input(f.floats(arena, "in/images")), ctx).value());
 }
 
 /// Everything that the file holds of the network.
@@ -69,16 +69,15 @@ HostTensors stored_tensors(const Fixture& f) {
   return tensors;
 }
 
-Results run_vit(const Fixture& f) {
+Results run_whole(const Fixture& f) {
   ObjectReader reader(f.config(), f.name() + ": config");
-  const ModelCase model = read_model(reader);
+  const ModelCase model = f.op() == "bn_fusion_swin" ? read_swin(reader) : read_model(reader);
   reader.finish();
   if (model.training) throw InputError(concat(f.name(), ": only frozen batch norms are merged"));
   const HostTensors tensors = stored_tensors(f);
-  const auto& config = std::get<ViTConfig>(model.config);
-  const FusedViT fused = fuse_batch_norms(config, tensors);
+  const FusedModel fused = fuse_batch_norms(model.config, tensors);
   Results results{"a whole network"};
-  add_logits(results, "out/logits", f, config, tensors);
+  add_logits(results, "out/logits", f, model.config, tensors);
   add_logits(results, "out/fused_logits", f, fused.config, fused.tensors);
   for (const auto& [name, tensor] : fused.tensors)
     add_rounded(results, "out/fused/" + name, tensor.shape, tensor.values);
@@ -89,7 +88,7 @@ Results run_vit(const Fixture& f) {
 
 std::vector<Results> run_fusion(const Fixture& f) {
   if (f.op() == "bn_fusion") return {run_one(f)};
-  if (f.op() == "bn_fusion_vit") return {run_vit(f)};
+  if (f.op() == "bn_fusion_vit" || f.op() == "bn_fusion_swin") return {run_whole(f)};
   throw InputError(concat(f.name(), ": there is no rule for ", f.op()));
 }
 

@@ -37,7 +37,6 @@ struct Skip {
 };
 constexpr Skip kSkips[] = {
     {"augment/", "there is no augmentation yet"},
-    {"fusion/swin", "Swin is fused with its model"},
     {"metrics/", "few-shot regression and mIoU do not exist yet; statistics are tested where they are written"},
     {"optim/big_vision_adam", "Big Vision's Adam does not exist yet"},
     {"optim/clip_optax", "clipping has PyTorch's form only"},
