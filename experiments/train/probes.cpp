@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 
 #include "experiments/train/batches.h"
 #include "experiments/train/trial.h"
-#include "experiments/weights/safetensors.h"
-#include "nn/init.h"
+#include "experiments/weights/convert_files.h"
+#include "nn/model.h"
 
 namespace normlab {
 namespace {
@@ -23,27 +22,6 @@ std::string steps_text(const char* what, const std::vector<std::int64_t>& steps)
     text += fmt::format("{}{}", i == 0 ? "" : ", ", steps[i]);
   if (steps.size() > kShown) text += fmt::format(" and {} more", steps.size() - kShown);
   return text;
-}
-
-void load_weights(const std::filesystem::path& path, ParameterSet& parameters) {
-  const SafetensorsFile file = SafetensorsFile::read(path);
-  std::set<std::string> wanted;
-  const auto take = [&](const std::string& name, const Tensor& to) {
-    const TensorView* stored = file.find(name);
-    if (stored == nullptr) throw InputError(fmt::format("{}: there is no tensor {}", path.string(), name));
-    const Shape shape(stored->shape.begin(), stored->shape.end());
-    require_shape(path.c_str(), name.c_str(), shape, to.shape());
-    const std::vector<float> values = file.values<float>(name);
-    std::memcpy(to.raw(), values.data(), to.bytes());  // networks of every precision keep their weights in float
-    wanted.insert(name);
-  };
-  for (std::size_t p = 0; p < parameters.parameters().size(); ++p)
-    take(parameters.parameters()[p].name, parameters.value(static_cast<int>(p)));
-  for (std::size_t b = 0; b < parameters.buffers().size(); ++b)
-    take(parameters.buffers()[b].name, parameters.buffer(static_cast<int>(b)));
-  for (const TensorView& t : file.tensors())
-    if (!wanted.contains(t.name) && !t.name.starts_with("optimizer."))
-      throw InputError(fmt::format("{}: this network has no tensor {}", path.string(), t.name));
 }
 
 }  // namespace
@@ -134,7 +112,7 @@ ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std:
   ShardPool pool(threads);
   Engine engine(cpu_backend(), pool, one.model, engine_settings(one));
   if (weights)
-    load_weights(*weights, engine.parameters());
+    load_weights(*weights, one.model, engine.parameters());
   else
     initialise(engine.parameters(), one.model, one.seed);
   BatchSource batches(one, data.train, data.eval, engine.dtype());

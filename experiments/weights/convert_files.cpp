@@ -6,6 +6,7 @@
 #include "experiments/descriptor/problems.h"
 #include "experiments/descriptor/reader.h"
 #include "experiments/results/files.h"
+#include "experiments/weights/convert.h"
 #include "experiments/weights/npz.h"
 
 namespace normlab {
@@ -102,6 +103,11 @@ ModelConfig stated_model(const WeightFile& file, const std::optional<std::string
     throw InputError(fmt::format("{}: holds another network than --model says:\n  file    {}\n  --model {}", source,
                                  canonical_model_json(stored), canonical_model_json(wanted)));
   return wanted;
+}
+
+void load_weights(const std::filesystem::path& path, const ModelConfig& config, ParameterSet& into) {
+  ConversionReport report;
+  import_weights(read_weight_file(path).tensors, NameScheme::normlab, config, {}, into, report);
 }
 
 void write_weight_file(const std::filesystem::path& path, const Tensors& tensors, NameScheme scheme,

@@ -38,6 +38,9 @@ ModelConfig stated_model(const WeightFile& file, const std::optional<std::string
 /// there. InputError with all problems.
 ModelConfig read_model_option(const std::string& text_or_path);
 
+/// Fills `into` from a file with our names; state of an optimiser in it is passed over. InputError as import_weights().
+void load_weights(const std::filesystem::path& path, const ModelConfig& config, ParameterSet& into);
+
 /// Writes them; safetensors also say whose names they have and which network they are.
 void write_weight_file(const std::filesystem::path& path, const Tensors& tensors, NameScheme scheme,
                        const ModelConfig& config, const std::string& positions = "");

@@ -18,27 +18,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "tensors are copied byte by byte");
 
-/// IEEE 754 binary16: 1 sign, 5 exponent, 10 mantissa bits.
-float from_half(std::uint16_t bits) {
-  const int exponent = (bits >> 10) & 31, mantissa = bits & 1023;
-  const float sign = (bits & 0x8000) != 0 ? -1.0f : 1.0f;
-  if (exponent == 0) return sign * std::ldexp(float(mantissa), -24);
-  if (exponent < 31) return sign * std::ldexp(float(mantissa + 1024), exponent - 25);
-  return mantissa == 0 ? sign * std::numeric_limits<float>::infinity()
-                       : std::copysign(std::numeric_limits<float>::quiet_NaN(), sign);
-}
-
-template <class Stored, class Convert>
-std::vector<float> converted(const TensorView& tensor, Convert&& convert) {
-  std::vector<float> result(tensor.data.size() / sizeof(Stored));
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    Stored stored;
-    std::memcpy(&stored, tensor.data.data() + i * sizeof(Stored), sizeof(Stored));
-    result[i] = convert(stored, i);
-  }
-  return result;
-}
-
 }  // namespace
 
 SafetensorsFile SafetensorsFile::read(const std::filesystem::path& path) {
@@ -77,24 +56,6 @@ const TensorView& SafetensorsFile::get(const std::string& name) const {
 void SafetensorsFile::refuse_dtype(const TensorView& tensor) const {
   throw InputError(
       concat(file_, ": ", in_quotes(tensor.name), ": its dtype ", tensor.dtype, " is not the one expected here"));
-}
-
-std::vector<float> SafetensorsFile::floats(const std::string& name) const {
-  const TensorView& tensor = get(name);
-  if (tensor.dtype == "F32") return values<float>(name);
-  if (tensor.dtype == "F16")
-    return converted<std::uint16_t>(tensor, [](std::uint16_t bits, std::size_t) { return from_half(bits); });
-  if (tensor.dtype == "BF16")
-    return converted<bf16>(tensor, [](bf16 value, std::size_t) { return static_cast<float>(value); });
-  if (tensor.dtype != "F64")
-    throw InputError(concat(file_, ": ", in_quotes(name), ": its dtype ", tensor.dtype,
-                            " is none of F32, F16, BF16 and F64, which can be read as float"));
-  return converted<double>(tensor, [&](double value, std::size_t i) {
-    const auto rounded = static_cast<float>(value);
-    if (std::isinf(rounded) && !std::isinf(value))
-      throw InputError(concat(file_, ": ", in_quotes(name), ": value ", i, " is ", value, ", which float cannot hold"));
-    return rounded;
-  });
 }
 
 std::string write_safetensors_bytes(std::map<std::string, std::string> metadata, std::vector<TensorView> tensors) {

@@ -73,9 +73,6 @@ class SafetensorsFile {
     if (!result.empty()) std::memcpy(result.data(), tensor.data.data(), tensor.data.size());
     return result;
   }
-  /// Its elements as float, stored as F32, F16, BF16 or F64. InputError for any other dtype, and for an F64 value that
-  /// is finite and float cannot hold.
-  std::vector<float> floats(const std::string& name) const;
 
  private:
   static SafetensorsFile read_index(const std::filesystem::path& path);

@@ -34,6 +34,9 @@ std::vector<To> converted(const TensorView& tensor) {
     From from;
     std::memcpy(&from, tensor.data.data() + i * sizeof(From), sizeof(From));
     values[i] = static_cast<To>(from);
+    if constexpr (std::is_same_v<From, double> && std::is_same_v<To, float>)
+      if (std::isinf(values[i]) && !std::isinf(from))
+        throw InputError(concat("tensor \"", tensor.name, "\": value ", i, " is ", from, ", which float cannot hold"));
   }
   return values;
 }

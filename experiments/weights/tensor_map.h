@@ -17,7 +17,7 @@ struct HostTensor : TensorView {
   /// Number of elements; 1 for a scalar.
   std::uint64_t size() const;
   /// The elements, row-major, rounded to nearest where the type asked for is narrower; BOOL as 0 and 1. InputError for
-  /// dtypes that hold no plain numbers (C64, F8 and below).
+  /// dtypes that hold no plain numbers (C64, F8 and below), and for a finite value that float cannot hold.
   std::vector<float> floats() const;
   std::vector<double> doubles() const;
 };

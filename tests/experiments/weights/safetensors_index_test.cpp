@@ -52,7 +52,7 @@ TEST_CASE("safetensors index: the tensors of all files, by one name each") {
   const SafetensorsFile file = model.read(index_of(kFirst, kSecond));
   REQUIRE(file.tensors().size() == 2);
   CHECK(file.values<float>("a") == std::vector<float>{1, 2});
-  CHECK(file.floats("b") == std::vector<float>{3});
+  CHECK(file.values<float>("b") == std::vector<float>{3});
   CHECK(file.metadata() == std::map<std::string, std::string>{{"format", "pt"}, {"by", "b"}});
   CHECK(model.refusal(std::string(R"({"weight_map": {"a": ")") + kFirst + "\"}}") == "");
   CHECK(model.refusal(R"({"metadata": {"more": 1}, "weight_map": {"a": "m-00001-of-00002.safetensors"}})") == "");

@@ -1,4 +1,4 @@
-#include "experiments/weights/safetensors.h"
+#include "experiments/weights/tensor_map.h"
 
 #include <doctest/doctest.h>
 
@@ -286,27 +286,25 @@ TEST_CASE("safetensors: what is stored as a floating type of any width is read a
                                    view("wide", "F64", {5}, wide), view("single", "F32", {2}, single),
                                    view("too_wide", "F64", {2}, too_wide), view("whole", "I32", {1}, whole)}),
       "x");
-  std::vector<float> values = file.floats("half");
+  const Tensors tensors = tensors_of(file, "x");
+  std::vector<float> values = tensors.get("half").floats();
   CHECK(std::isnan(values[8]));
   CHECK(std::signbit(values[9]));
   values[8] = 0;
   CHECK(values == std::vector<float>{1, -2, std::ldexp(1.0f, -24), -std::ldexp(1023.0f, -24), std::ldexp(1.0f, -14),
                                      65504, inf, -inf, 0, 0});
-  values = file.floats("brain");
+  values = tensors.get("brain").floats();
   CHECK(std::isnan(values[5]));
   values.pop_back();
   CHECK(values == std::vector<float>{1, -2, std::ldexp(1.0f, -133), 0x1.fep127f, -inf});
-  values = file.floats("wide");
+  values = tensors.get("wide").floats();
   CHECK(std::isnan(values[4]));
   values.pop_back();
   CHECK(values == std::vector<float>{0.1f, -0.0f, std::numeric_limits<float>::max(), inf});
-  CHECK(file.floats("single") == single);
-  CHECK_THROWS_WITH_AS(file.floats("too_wide"), "x: \"too_wide\": value 1 is 1e+39, which float cannot hold",
-                       InputError);
-  CHECK_THROWS_WITH_AS(file.floats("whole"),
-                       "x: \"whole\": its dtype I32 is none of F32, F16, BF16 and F64, which can be read as float",
-                       InputError);
-  CHECK_THROWS_WITH_AS(file.floats("none"), "x: there is no tensor \"none\"", InputError);
+  CHECK(tensors.get("single").floats() == single);
+  CHECK_THROWS_WITH_AS(tensors.get("too_wide").floats(),
+                       "tensor \"too_wide\": value 1 is 1e+39, which float cannot hold", InputError);
+  CHECK(tensors.get("whole").floats() == std::vector<float>{1});
 }
 
 TEST_CASE("safetensors: a file that is cut or replaced after it was read changes nothing") {
