@@ -112,7 +112,7 @@ class Import {
       }
       const SourceName read = read_source_name(scheme_, tensor.name.substr(prefix.size()));
       if (read.use == SourceName::Use::skip) {
-        report_.skipped.push_back(fmt::format("{} ({})", tensor.name, read.why));
+        report_.skipped[std::string(read.why)].push_back(tensor.name);
       } else if (read.use == SourceName::Use::refuse) {
         problems_.push_back(fmt::format("{}: {}", tensor.name, read.why));
       } else if (scanned_name(scheme_, read.name, 0)) {
@@ -259,11 +259,15 @@ class Import {
 std::string ConversionReport::text() const {
   std::string out =
       fmt::format("{} tensors matched, {} missing, {} left over", matched, missing.size(), left_over.size());
-  if (!skipped.empty()) out += fmt::format(", {} skipped", skipped.size());
+  std::size_t passed_over = 0;
+  for (const auto& [why, names] : skipped) passed_over += names.size();
+  if (passed_over > 0) out += fmt::format(", {} skipped", passed_over);
   out += '\n';
   for (const std::string& name : missing) out += fmt::format("  missing    {}\n", name);
   for (const std::string& name : left_over) out += fmt::format("  left over  {}\n", name);
-  for (const std::string& name : skipped) out += fmt::format("  skipped    {}\n", name);
+  for (const auto& [why, names] : skipped)
+    out += names.size() == 1 ? fmt::format("  skipped    {} ({})\n", names.front(), why)
+                             : fmt::format("  skipped    {} and {} more ({})\n", names.front(), names.size() - 1, why);
   for (const std::string& note : notes) out += fmt::format("  note       {}\n", note);
   return out;
 }

@@ -1,6 +1,7 @@
 // Weights of other programs in, and ours out. Nothing is guessed, and what fits nowhere is reported by name.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,14 +15,14 @@ namespace normlab {
 /// What became of a file's tensors. Names are the file's, but for what the scheme cannot name.
 struct ConversionReport {
   std::size_t matched = 0;
-  std::vector<std::string> missing;    // the network has it, the file does not
-  std::vector<std::string> left_over;  // the file has it, the network does not
-  std::vector<std::string> skipped;    // known, and of no use here
-  std::vector<std::string> notes;      // one sentence each
-  std::string positions;               // how positions were resized, or ""
+  std::vector<std::string> missing;                         // the network has it, the file does not
+  std::vector<std::string> left_over;                       // the file has it, the network does not
+  std::map<std::string, std::vector<std::string>> skipped;  // known, and of no use here: names by the reason
+  std::vector<std::string> notes;                           // one sentence each
+  std::string positions;                                    // how positions were resized, or ""
 
-  /// A line of counts, then one line for each name that is missing, left over or skipped (those by kind), and the
-  /// notes.
+  /// A line of counts, then one line for each name that is missing or left over, for each reason to skip some, and for
+  /// each note.
   std::string text() const;
 };
 

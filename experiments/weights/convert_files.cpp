@@ -107,7 +107,11 @@ ModelConfig stated_model(const WeightFile& file, const std::optional<std::string
 
 void load_weights(const std::filesystem::path& path, const ModelConfig& config, ParameterSet& into) {
   ConversionReport report;
-  import_weights(read_weight_file(path).tensors, NameScheme::normlab, config, {}, into, report);
+  const ImportOptions all{.allow_missing = true, .allow_left_over = true};  // to name them here
+  import_weights(read_weight_file(path).tensors, NameScheme::normlab, config, all, into, report);
+  if (!report.missing.empty()) throw InputError(concat(path.string(), ": there is no tensor ", report.missing.front()));
+  if (!report.left_over.empty())
+    throw InputError(concat(path.string(), ": this network has no tensor ", report.left_over.front()));
 }
 
 void write_weight_file(const std::filesystem::path& path, const Tensors& tensors, NameScheme scheme,

@@ -127,13 +127,13 @@ TEST_CASE("probe: bad input of the command exits with 2 and says what to do") {
   refused(save(kept, {}), "may belong to several rows");
   const std::string one_row = " --set 'sweep={\"model.placement\": [\"pre_pre\"]}'";
   std::erase_if(kept, [](const TensorView& t) { return t.name == "head.bias"; });
-  refused(save(kept, {}) + one_row, "head.bias");
+  refused(save(kept, {}) + one_row, "there is no tensor head.bias");
   kept = stored.tensors();
   std::erase_if(kept, [](const TensorView& t) { return t.name.starts_with("optimizer."); });
   CHECK(files.probe(save(kept, {}) + one_row).code == 0);
   kept.push_back(kept.front());
   kept.back().name = "head.extra";
-  refused(save(kept, {}) + one_row, "head.extra");
+  refused(save(kept, {}) + one_row, "this network has no tensor head.extra");
 }
 
 TEST_CASE("probe: finished trials without the probes are named by plan and run, which says what to do") {
