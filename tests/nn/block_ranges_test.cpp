@@ -6,6 +6,7 @@
 #include "nn/engine.h"
 #include "nn/init.h"
 #include "nn/vit.h"
+#include "tests/nn/small_network.h"
 
 using namespace normlab;
 
@@ -26,15 +27,9 @@ std::string text_of(const std::vector<BlockRange>& ranges) {
   return out;
 }
 
-ViTConfig small_vit(std::string_view placement = "pre_pre") {
-  ViTConfig c;
-  c.image_size = {8, 8};
-  c.embed_dim = 24;
+ViTConfig four_blocks(std::string_view placement = "pre_pre") {
+  ViTConfig c = small_vit(placement);
   c.depth = 4;
-  c.num_heads = 3;
-  c.mlp_dim = 48;
-  c.num_classes = 5;
-  c.placement = find_placement(placement)->placement;
   return c;
 }
 
@@ -121,7 +116,7 @@ TEST_CASE("block_ranges: equal networks have one form") {
 }
 
 TEST_CASE("block_ranges: parameters, initial values and maths of a block are those of a network that has its sites") {
-  ViTConfig mixed = small_vit(), rms = small_vit("rms_norm");
+  ViTConfig mixed = four_blocks(), rms = four_blocks("rms_norm");
   mixed.placement.blocks = {{0, 1, {.pre = kRms, .query = kRms, .key = kRms}, {.pre = kRms, .inner = kRms}}};
   rms.placement.attn = mixed.placement.blocks[0].attn;
   rms.placement.mlp = mixed.placement.blocks[0].mlp;
@@ -135,7 +130,7 @@ TEST_CASE("block_ranges: parameters, initial values and maths of a block are tho
   CHECK(parameters.count() == model_cost(mixed).parameters);
 
   const auto seen = values_on_the_way(mixed), all_rms = values_on_the_way(rms),
-             all_layer = values_on_the_way(small_vit());
+             all_layer = values_on_the_way(four_blocks());
   for (const char* name : {"stem", "blocks.0.attn", "blocks.0.mlp", "blocks.1.attn", "blocks.1.mlp"}) {
     CAPTURE(name);
     CHECK(seen.at(name) == all_rms.at(name));
@@ -144,14 +139,14 @@ TEST_CASE("block_ranges: parameters, initial values and maths of a block are tho
   CHECK(seen.at("blocks.2.attn") != all_rms.at("blocks.2.attn"));
   // The first blocks the other way round.
   ViTConfig flipped = rms;
-  flipped.placement.blocks = {{0, 2, small_vit().placement.attn, small_vit().placement.mlp}};
+  flipped.placement.blocks = {{0, 2, four_blocks().placement.attn, four_blocks().placement.mlp}};
   const auto flipped_seen = values_on_the_way(flipped);
   for (const char* name : {"blocks.0.attn", "blocks.2.mlp"}) CHECK(flipped_seen.at(name) == all_layer.at(name));
   CHECK(flipped_seen.at("blocks.3.attn") != all_layer.at("blocks.3.attn"));
 }
 
 TEST_CASE("block_ranges: alpha and beta of a Dynamic Tanh start as its own range says") {
-  ViTConfig c = small_vit("dyt");
+  ViTConfig c = four_blocks("dyt");
   NormSpec other = norm_of(NormKind::dyt);
   other.alpha_init = 0.8;
   other.beta_init = 1.0;
@@ -167,7 +162,7 @@ TEST_CASE("block_ranges: alpha and beta of a Dynamic Tanh start as its own range
 }
 
 TEST_CASE("block_ranges: a range beyond the depth is a problem of the configuration") {
-  ViTConfig c = small_vit();
+  ViTConfig c = four_blocks();
   c.placement.blocks = {range(1, 1, kRms), range(3, 4, kRms)};
   const auto problems = validate(c);
   REQUIRE(problems.size() == 1);

@@ -9,23 +9,17 @@
 #include "nn/engine.h"
 #include "nn/init.h"
 #include "tests/core/cpu/bf16_choice.h"
+#include "tests/nn/small_network.h"
 
 using namespace normlab;
 
 namespace {
 
-ViTConfig small_vit(std::string_view placement) {
-  ViTConfig c;
-  c.image_size = {16, 16};
-  c.embed_dim = 24;
-  c.depth = 2;
-  c.num_heads = 3;
-  c.mlp_dim = 96;
-  c.num_classes = 7;
+ViTConfig dropping_vit(std::string_view placement) {
+  ViTConfig c = small_vit(placement);
   c.pool = Pool::token;
   c.dropout = 0.1;
   c.drop_path = 0.3;
-  c.placement = find_placement(placement)->placement;
   return c;
 }
 
@@ -47,22 +41,13 @@ Trained train(const ViTConfig& c, bool probed, int threads, std::int64_t images_
   initialise(engine.parameters(), c, 3);
   const Tensor head = engine.parameters().value(engine.parameters().find("head.weight"));
   for (std::int64_t i = 0; i < head.size(); ++i) head.data<float>()[i] = 0.1f * std::sin(float(i));
-  Arena memory;
-  const Tensor images = memory.empty({kBatch, 16, 16, 3}, dtype), labels = memory.empty({kBatch}, DType::i32);
-  for (std::int64_t i = 0; i < images.size(); ++i) {
-    const float v = float(normal(stream_key(5, "test", "images"), static_cast<std::uint64_t>(i)));
-    if (dtype == DType::bf16)
-      images.data<bf16>()[i] = bf16(v);
-    else
-      images.data<float>()[i] = v;
-  }
-  for (std::int32_t i = 0; i < kBatch; ++i) labels.data<std::int32_t>()[i] = i % 7;
+  const Batch data(c, kBatch, dtype);
   engine.state().lr = 1e-3;
   Trained out;
   for (int step = 0; step < 2; ++step) {
     SignalProbe probe;
     if (probed) engine.use_probe(&probe);
-    engine.train_step(images, labels);
+    engine.train_step(data.images, data.labels);
     if (!probed) continue;
     for (const SignalProbe::Layer& layer : probe.layers())
       for (int axis = 0; axis < 2; ++axis)
@@ -87,7 +72,7 @@ Trained train(const ViTConfig& c, bool probed, int threads, std::int64_t images_
 TEST_CASE("probes: a probed training has the same weights and running statistics, to the bit") {
   for (const char* placement : {"pre_pre", "post_post", "normformer_full", "bn_ffnbn", "layer_scale"}) {
     CAPTURE(placement);
-    ViTConfig c = small_vit(placement);
+    ViTConfig c = dropping_vit(placement);
     CHECK(train(c, true, 2, 3).weights == train(c, false, 2, 3).weights);
     c.dropout = c.drop_path = 0.0;  // branches end in a product that adds the residual
     CHECK(train(c, true, 2, 3).weights == train(c, false, 2, 3).weights);
@@ -98,7 +83,7 @@ TEST_CASE("probes: a probed training has the same weights and running statistics
 TEST_CASE("probes: the number of threads changes no bit, nor does the cut where it changes no value") {
   for (const char* placement : {"pre_pre", "bn_ffnbn"}) {
     CAPTURE(placement);
-    const ViTConfig c = small_vit(placement);
+    const ViTConfig c = dropping_vit(placement);
     const Trained one = train(c, true, 1, 3);
     for (const int threads : {2, 5}) CHECK(train(c, true, threads, 3).readings == one.readings);
     const Trained cut = train(c, true, 2, 1);
@@ -150,7 +135,7 @@ TEST_CASE("probes: the axis is that of the main norm") {
 }
 
 TEST_CASE("probes: layers of gradients share every parameter out once") {
-  ViTConfig c = small_vit("dpn");
+  ViTConfig c = dropping_vit("dpn");
   ShardPool pool(1);
   EngineSettings settings;
   Engine engine(cpu_backend(), pool, c, settings);
