@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -144,25 +145,31 @@ struct BenchNorms : BenchOptions {
   std::vector<std::string> shapes{"65x768",        "4096x4096",     "8320x192",   "128x56x56x96",
                                   "128x28x28x192", "128x14x14x384", "128x7x7x768"};
 
-  /// Seconds of one call of body(shards), which every shard makes as often as is worth timing; the shortest of some.
-  static double time(double seconds, ShardPool& pool, std::int64_t shards, bool lockstep,
-                     FunctionRef<void(Collective&)> body) {
-    double best = INFINITY, total = 0.0;
-    std::int64_t repeats = 1;
-    for (int round = 0; total < seconds || round < 3; ++round) {
-      const Clock::time_point begin = Clock::now();
-      pool.run(static_cast<int>(shards), static_cast<int>(shards), lockstep, [&](Collective& c) {
-        for (std::int64_t i = 0; i < repeats; ++i) body(c);
-      });
-      const double t = seconds_since(begin);
-      total += t;
-      if (round > 0) best = std::min(best, t / double(repeats));
-      // Until a round lasts long enough that starting its threads is nothing.
+  /// Something that all threads do at once, so often in a round that starting the threads is nothing.
+  class Timed {
+   public:
+    Timed(ShardPool& pool, std::int64_t shards, bool lockstep, std::function<void(Collective&)> body)
+        : pool_(pool), shards_(static_cast<int>(shards)), lockstep_(lockstep), body_(std::move(body)) {
       constexpr double kRound = 0.01;
-      if (t < kRound) repeats = std::max(repeats + 1, std::int64_t(double(repeats) * std::min(100.0, kRound / t)));
+      for (double t = round(); t < kRound; t = round() * double(repeats_))
+        repeats_ = std::max(repeats_ + 1, std::int64_t(double(repeats_) * std::min(100.0, kRound / t)));
     }
-    return best;
-  }
+    /// Seconds of one call in a round.
+    double round() const {
+      const Clock::time_point begin = Clock::now();
+      pool_.run(shards_, shards_, lockstep_, [&](Collective& c) {
+        for (std::int64_t i = 0; i < repeats_; ++i) body_(c);
+      });
+      return seconds_since(begin) / double(repeats_);
+    }
+
+   private:
+    ShardPool& pool_;
+    int shards_;
+    bool lockstep_;
+    std::function<void(Collective&)> body_;
+    std::int64_t repeats_ = 1;
+  };
 
   /// Three arrays that no cache holds.
   struct Streams {
@@ -177,29 +184,36 @@ struct BenchNorms : BenchOptions {
     }
   };
 
-  /// Bytes a second, the faster of a copy and a triad; a line that is written counts once, as it does in the bounds.
-  double bandwidth(ShardPool& pool, const Streams& streams) const {
-    const auto measure = [&](bool triad) {
-      return time(seconds / 5, pool, threads, false, [&](Collective& c) {
-        const std::int64_t begin = streams.kFloats * c.rank() / threads,
-                           end = streams.kFloats * (c.rank() + 1) / threads;
-        float* a = streams.arrays[0];
-        const float *x = streams.arrays[1], *y = streams.arrays[2];
-        if (triad)
-          for (std::int64_t i = begin; i < end; ++i) a[i] = x[i] + 0.5f * y[i];
-        else
-          for (std::int64_t i = begin; i < end; ++i) a[i] = 0.5f * x[i];
-      });
-    };
-    return std::max(2 * double(streams.kBytes) / measure(false), 3 * double(streams.kBytes) / measure(true));
+  /// A copy, or a triad, of the streams.
+  Timed stream(ShardPool& pool, const Streams& streams, bool triad) const {
+    return {pool, threads, false, [&streams, triad, this](Collective& c) {
+              const std::int64_t n = Streams::kFloats, begin = n * c.rank() / threads,
+                                 end = n * (c.rank() + 1) / threads;
+              float* a = streams.arrays[0];
+              const float *x = streams.arrays[1], *y = streams.arrays[2];
+              if (triad)
+                for (std::int64_t i = begin; i < end; ++i) a[i] = x[i] + 0.5f * y[i];
+              else
+                for (std::int64_t i = begin; i < end; ++i) a[i] = 0.5f * x[i];
+            }};
+  }
+
+  static double median(std::vector<double> values) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
   }
 
   struct Row {
     std::string_view norm;
-    double train, train_bound, eval, eval_bound;  // milliseconds
+    double rate;                             // bytes a second
+    double train, train_bound, train_ratio;  // milliseconds
+    double eval, eval_bound, eval_ratio;
   };
 
-  Row measure(ShardPool& pool, const NormShape& s, NormKind kind, double bytes_per_second,
+  /// Rounds of the streams, of training and of evaluation in turns, since the memory's rate changes from one second to
+  /// the next; the ratios are medians of those of the rounds.
+  Row measure(ShardPool& pool, const NormShape& s, NormKind kind, const Streams& streams,
               const std::array<Tensor, 4>& whole) const {
     Arena memory;
     // Rows are cut evenly over the threads; batch norm's images stay whole.
@@ -216,14 +230,30 @@ struct BenchNorms : BenchOptions {
     }
     const bool lockstep = kind == NormKind::batch_norm;
     const auto part = [&](Collective& c) -> Part& { return parts[static_cast<std::size_t>(c.rank())]; };
-    const double train = time(seconds, pool, shards, lockstep, [&](Collective& c) {
+    const Timed training(pool, shards, lockstep, [&](Collective& c) {
       part(c).forward(c, true);
       part(c).backward(c);
     });
-    const double eval = time(seconds, pool, shards, false, [&](Collective& c) { part(c).forward(c, false); });
+    const Timed evaluation(pool, shards, false, [&](Collective& c) { part(c).forward(c, false); });
+    const Timed copy = stream(pool, streams, false), triad = stream(pool, streams, true);
     const Passes passes = passes_of(kind);
-    const double pass = 1e3 * double(s.size()) * sizeof(float) / bytes_per_second;
-    return {to_string(kind), 1e3 * train, passes.train * pass, 1e3 * eval, passes.eval * pass};
+    const double bytes = double(s.size()) * sizeof(float);
+    std::vector<double> rates, trains, evals, train_ratios, eval_ratios;
+    constexpr std::size_t kRounds = 5;
+    for (const Clock::time_point begin = Clock::now(); rates.size() < kRounds || seconds_since(begin) < seconds;) {
+      // A line that is written counts once, as it does in the bounds.
+      rates.push_back(
+          std::max(2 * double(Streams::kBytes) / copy.round(), 3 * double(Streams::kBytes) / triad.round()));
+      trains.push_back(training.round());
+      evals.push_back(evaluation.round());
+      train_ratios.push_back(trains.back() * rates.back() / (passes.train * bytes));
+      eval_ratios.push_back(evals.back() * rates.back() / (passes.eval * bytes));
+    }
+    const double rate = median(rates), pass = 1e3 * bytes / rate;
+    return {to_string(kind),      rate,
+            1e3 * median(trains), passes.train * pass,
+            median(train_ratios), 1e3 * median(evals),
+            passes.eval * pass,   median(eval_ratios)};
   }
 
   int operator()() const {
@@ -238,9 +268,10 @@ struct BenchNorms : BenchOptions {
       fmt::print(
           "{} threads. In ms, f32. train: forward, dx, dgamma, dbeta. eval: forward;\n"
           "batch_norm with frozen statistics. GB/s: the faster of a copy and a triad of\n"
-          "288 MB just before. bound: tensors read or written at that rate, in train 5 (y\n"
-          "from x, dx from dy and x), batch_norm 8 (x, and dy and x, once more for the\n"
-          "sums), in eval 2. Below 1.00 the shape stays in a cache.\n\n"
+          "288 MB, in turns with the norms; all are medians. bound: tensors read or\n"
+          "written at that rate, in train 5 (y from x, dx from dy and x), batch_norm 8\n"
+          "(x, and dy and x, once more for the sums), in eval 2. Below 1.00 the shape\n"
+          "stays in a cache.\n\n"
           "{:<13} {:<16} {:>4} {:>8} {:>7} {:>5} {:>7} {:>7} {:>5}\n",
           threads, "shape", "norm", "GB/s", "train", "bound", "ratio", "eval", "bound", "ratio");
     }
@@ -254,19 +285,18 @@ struct BenchNorms : BenchOptions {
         for (std::int64_t i = 0; i < t.size(); ++i) t.data<float>()[i] = float(i * 7919 % 1009) * 0.004f - 2.0f;
       }
       for (const NormKind kind : kKinds) {
-        const double rate = bandwidth(pool, streams);
-        const Row row = measure(pool, s, kind, rate, whole);
-        const double train_ratio = row.train / row.train_bound, eval_ratio = row.eval / row.eval_bound;
+        const Row row = measure(pool, s, kind, streams, whole);
         if (json())
           fmt::print(
               "{}\n  {{\"shape\": \"{}\", \"norm\": \"{}\", \"bandwidth_gb_per_second\": {:.2f}, \"train_ms\": {:.5f}, "
               "\"train_bound_ms\": {:.5f}, "
               "\"train_ratio\": {:.3f}, \"eval_ms\": {:.5f}, \"eval_bound_ms\": {:.5f}, \"eval_ratio\": {:.3f}}}",
-              separator, s.name, row.norm, rate * 1e-9, row.train, row.train_bound, train_ratio, row.eval,
-              row.eval_bound, eval_ratio);
+              separator, s.name, row.norm, row.rate * 1e-9, row.train, row.train_bound, row.train_ratio, row.eval,
+              row.eval_bound, row.eval_ratio);
         else
           fmt::print("{:<13} {:<16} {:>4.0f} {:>8.3f} {:>7.3f} {:>5.2f} {:>7.3f} {:>7.3f} {:>5.2f}\n", s.name, row.norm,
-                     rate * 1e-9, row.train, row.train_bound, train_ratio, row.eval, row.eval_bound, eval_ratio);
+                     row.rate * 1e-9, row.train, row.train_bound, row.train_ratio, row.eval, row.eval_bound,
+                     row.eval_ratio);
         std::fflush(stdout);
         separator = ",";
       }
@@ -286,7 +316,7 @@ void add_bench_norms(CLI::App& bench, Action& action) {
   CLI::App& command = *bench.add_subcommand(
       "norms",
       "every norm kind beside the time that memory takes: tensors read or written once a pass (train 5, batch norm 8, "
-      "eval 2), at the rate of a copy or triad measured just before");
+      "eval 2), at the rate of a copy or triad measured in turns with it");
   command
       .add_option(
           "--shape", norms->shapes,
