@@ -15,6 +15,8 @@ struct ModelCost {
   std::int64_t parameters = 0;
   std::int64_t macs = 0;           // linears and the two attention products; no norms, softmax, GELU, biases or sums
   std::int64_t norm_elements = 0;  // numbers that pass a norm of any kind
+  /// Counts one norm, which `rows` rows an image of `width` values pass.
+  void add_norm(NormKind kind, std::int64_t width, std::int64_t rows);
   /// One multiply-add for each number that passes a norm (the convention of the Swin code and the batch norm paper).
   std::int64_t macs_with_norms() const { return macs + norm_elements; }
 };
@@ -28,6 +30,11 @@ struct ConfigProblem {
 inline std::int64_t norm_parameters(NormKind kind, std::int64_t width) {
   const NormParts& parts = parts_of(kind);
   return width * (int(parts.gamma) + int(parts.beta)) + int(parts.alpha);
+}
+
+inline void ModelCost::add_norm(NormKind kind, std::int64_t width, std::int64_t rows) {
+  parameters += norm_parameters(kind, width);
+  norm_elements += rows * width;
 }
 
 /// Values of the learned gains of one block.
@@ -57,6 +64,19 @@ class ConfigChecks {
   }
   void rate(const char* key, double value) {
     if (!(value >= 0.0 && value < 1.0)) report(key, concat(key, " must be at least 0 and below 1, got ", value));
+  }
+  /// What every model has, by the same names.
+  template <class Config>
+  void shared(const Config& c) {
+    size("image_size", c.image_size[0], 1, limits::kSide);
+    if (c.image_size[1] != c.image_size[0]) size("image_size", c.image_size[1], 1, limits::kSide);
+    size("channels", c.channels, 1, limits::kChannels);
+    size("patch_size", c.patch_size, 1, limits::kSide);
+    size("embed_dim", c.embed_dim, 1, limits::kWidth);
+    size("num_classes", c.num_classes, 1, limits::kClasses);
+    rate("dropout", c.dropout);
+    rate("attention_dropout", c.attention_dropout);
+    rate("drop_path", c.drop_path);
   }
   /// That every range of blocks lies in a network of `depth` blocks.
   void blocks(const Placement& placement, std::int64_t depth) {

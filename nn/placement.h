@@ -42,6 +42,9 @@ inline constexpr NormParts kNormKinds[] = {
 static_assert(std::size(kNormKinds) == std::size_t(NormKind::dyt) + 1);
 constexpr const NormParts& parts_of(NormKind kind) { return kNormKinds[std::size_t(kind)]; }
 
+/// Whether it divides by a deviation, to which an epsilon is added.
+constexpr bool has_eps(NormKind kind) { return parts_of(kind).settings.starts_with("eps"); }
+
 /// What sits at one site.
 struct NormSpec {
   NormKind kind = NormKind::none;

@@ -62,7 +62,7 @@ std::vector<SwinStage> swin_stages(const SwinConfig& c) {
 
 NormSpec swin_norm(NormKind kind) {
   NormSpec spec = norm_of(kind);
-  if (kind == NormKind::layer_norm || kind == NormKind::layer_norm_fixed || kind == NormKind::rms_norm) spec.eps = 1e-5;
+  if (has_eps(kind)) spec.eps = 1e-5;
   return spec;
 }
 
@@ -98,23 +98,15 @@ ModelCost model_cost(const SwinConfig& c) {
     cost.parameters += s.depth * gain_parameters(c.placement, d, s.num_heads);
     cost.macs += s.depth * (s.padded_tokens() * (4 * d * d + 2 * area * d) + s.tokens() * 2 * d * m);
   }
-  for_norms(c, [&](NormKind kind, std::int64_t width, std::int64_t rows) {
-    cost.parameters += norm_parameters(kind, width);
-    cost.norm_elements += rows * width;
-  });
+  for_norms(c, [&](NormKind kind, std::int64_t width, std::int64_t rows) { cost.add_norm(kind, width, rows); });
   return cost;
 }
 
 std::vector<ConfigProblem> validate(const SwinConfig& c) {
   ConfigChecks checks;
-  checks.size("image_size", c.image_size[0], 1, limits::kSide);
-  if (c.image_size[1] != c.image_size[0]) checks.size("image_size", c.image_size[1], 1, limits::kSide);
-  checks.size("channels", c.channels, 1, limits::kChannels);
-  checks.size("patch_size", c.patch_size, 1, limits::kSide);
+  checks.shared(c);
   checks.size("window", c.window, 1, kMaxWindow);
-  checks.size("embed_dim", c.embed_dim, 1, limits::kWidth);
   checks.size("mlp_ratio", c.mlp_ratio, 1, kMaxRatio);
-  checks.size("num_classes", c.num_classes, 1, limits::kClasses);
   bool lists_fit = !c.depths.empty() && c.stages() <= kMaxStages && c.num_heads.size() == c.depths.size();
   if (c.depths.empty() || c.stages() > kMaxStages)
     checks.report("depths", concat("depths must have from 1 to ", kMaxStages, " stages, got ", c.stages()));
@@ -122,9 +114,6 @@ std::vector<ConfigProblem> validate(const SwinConfig& c) {
     checks.report("num_heads", concat("num_heads is for ", c.num_heads.size(), " stages, depths for ", c.stages()));
   for (const std::int64_t depth : c.depths) checks.size("depths", depth, 1, kMaxDepth);
   for (const std::int64_t heads : c.num_heads) checks.size("num_heads", heads, 1, limits::kWidth);
-  checks.rate("dropout", c.dropout);
-  checks.rate("attention_dropout", c.attention_dropout);
-  checks.rate("drop_path", c.drop_path);
   if (lists_fit) checks.blocks(c.placement, c.depth());
   if (!checks.sizes_fit() || !lists_fit) return checks.take();  // what follows divides and multiplies them
 

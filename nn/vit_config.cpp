@@ -37,30 +37,19 @@ ModelCost model_cost(const ViTConfig& c) {
   const std::int64_t block_macs = 4 * t * d * d + 2 * t * t * d + 2 * t * d * m;
   const std::int64_t head_macs = c.rep_size * d + heads * c.num_classes * head_in;
   ModelCost cost{parameters, n * d * c.patch_pixels() + c.depth * block_macs + head_macs};
-  for_norms(c, [&](NormKind kind, std::int64_t width, std::int64_t rows) {
-    cost.parameters += norm_parameters(kind, width);
-    cost.norm_elements += rows * width;
-  });
+  for_norms(c, [&](NormKind kind, std::int64_t width, std::int64_t rows) { cost.add_norm(kind, width, rows); });
   return cost;
 }
 
 std::vector<ConfigProblem> validate(const ViTConfig& c) {
   ConfigChecks checks;
-  checks.size("image_size", c.image_size[0], 1, limits::kSide);
-  if (c.image_size[1] != c.image_size[0]) checks.size("image_size", c.image_size[1], 1, limits::kSide);
-  checks.size("channels", c.channels, 1, limits::kChannels);
-  checks.size("patch_size", c.patch_size, 1, limits::kSide);
-  checks.size("embed_dim", c.embed_dim, 1, limits::kWidth);
+  checks.shared(c);
   checks.size("depth", c.depth, 1, kMaxDepth);
   checks.size("num_heads", c.num_heads, 1, limits::kWidth);
   checks.size("mlp_dim", c.mlp_dim, 1, limits::kMlp);
-  checks.size("num_classes", c.num_classes, 1, limits::kClasses);
   checks.size("rep_size", c.rep_size, 0, limits::kWidth);
   checks.blocks(c.placement, c.depth);
 
-  checks.rate("dropout", c.dropout);
-  checks.rate("attention_dropout", c.attention_dropout);
-  checks.rate("drop_path", c.drop_path);
   if (!checks.sizes_fit()) return checks.take();  // what follows divides and multiplies them
 
   if (c.embed_dim % c.num_heads != 0)

@@ -15,9 +15,9 @@ using Floats = Vector<float>;
 typedef std::int32_t Ints __attribute__((vector_size(kVectorBytes)));
 
 /// The polynomial with these coefficients, that of the lowest power first.
-template <std::size_t kTerms>
-Floats polynomial(const float (&coefficients)[kTerms], Floats x) {
-  Floats sum = Floats{} + coefficients[kTerms - 1];
+template <std::size_t kTerms, class V>
+V polynomial(const float (&coefficients)[kTerms], V x) {
+  V sum = V{} + coefficients[kTerms - 1];
   for (std::size_t i = kTerms - 1; i-- > 0;) sum = sum * x + coefficients[i];
   return sum;
 }
@@ -51,10 +51,8 @@ template <class V>
   const V z = -40.0f > twice ? V{} - 40.0f : twice;  // from there on tanh is 1
   const V shifted = z * 1.44269504088896341f + kRound, n = shifted - kRound;
   const V r = z - n * kLog2;
-  V series = V{} + kTerms[5];
-  for (int i = 4; i >= 0; --i) series = series * r + kTerms[i];
   const V power = std::bit_cast<V>((std::bit_cast<I>(shifted) << 23) + 0x3f800000);
-  const V m = power * (series * r) + (power - 1.0f);
+  const V m = power * (polynomial(kTerms, r) * r) + (power - 1.0f);
   return std::bit_cast<V>(std::bit_cast<I>(m / (2.0f + m)) ^ (~std::bit_cast<I>(x) & kSign));
 }
 

@@ -15,10 +15,6 @@ bool has_row(std::span<const NameRow> rows, std::string_view site) {
                      [&](const NameRow& row) { return row.ours == site || row.ours.ends_with(end); });
 }
 
-bool normalizes_with_eps(NormKind kind) {
-  return kind == NormKind::layer_norm || kind == NormKind::layer_norm_fixed || kind == NormKind::rms_norm;
-}
-
 }  // namespace
 
 std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig& config) {
@@ -84,7 +80,7 @@ std::vector<std::string> scheme_advice(NameScheme scheme, const ModelConfig& con
   if (scheme == NameScheme::timm) {
     const double timms_eps = vit != nullptr ? 1e-6 : 1e-5;
     visit_sites(placement_of(config), [&](std::string_view site, const NormSpec& spec) {
-      if (normalizes_with_eps(spec.kind) && spec.eps != timms_eps)
+      if (has_eps(spec.kind) && spec.kind != NormKind::batch_norm && spec.eps != timms_eps)
         say(site, " has eps ", spec.eps, ": give timm a norm_layer with it");
       if (spec.kind != NormKind::none && spec.kind != NormKind::layer_norm)
         say(site, " is ", to_string(spec.kind), ": timm's network needs such a module there");
