@@ -1,15 +1,28 @@
-// Images in memory: all a trial sees of a dataset.
+// All a trial sees of a dataset: images in memory, or where to read them.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace normlab {
 
+/// Images as their files hold them (JPEG, PNG), decoded whenever one is needed. Safe for several threads.
+class EncodedImages {
+ public:
+  virtual ~EncodedImages() = default;
+  /// The file's bytes of image `index`. InputError names the file.
+  virtual void read(std::int64_t index, std::vector<std::uint8_t>& bytes) const = 0;
+  /// For errors: "pets/train/cat/1.jpg", or "train-000000.tar: member cat/1.jpg".
+  virtual std::string where(std::int64_t index) const = 0;
+};
+
 struct ImageSet {
+  /// Of each image; height and width are 0 where `encoded` is set, whose images have sizes of their own.
   std::int64_t height = 0, width = 0, channels = 0, num_classes = 0;
-  std::vector<std::uint8_t> pixels;      // [n, height, width, channels]
+  std::vector<std::uint8_t> pixels;      // [n, height, width, channels]; empty where `encoded` is set
+  std::shared_ptr<const EncodedImages> encoded;
   std::vector<std::int32_t> labels;      // [n], in [0, num_classes)
   std::vector<std::string> keys;         // [n], ascending and unique; empty: an image's key is its index in decimal
   std::vector<std::string> class_names;  // [num_classes]

@@ -20,11 +20,11 @@ JsonNode tree(std::int64_t value, Form) { return json_integer(value); }
 JsonNode tree(std::uint64_t value, Form) { return json_natural(value); }
 JsonNode tree(double value, Form) { return json_real(value); }
 JsonNode tree(const std::string& value, Form) { return json_string(value); }
-JsonNode tree(const std::vector<std::int64_t>& value, Form) {
-  std::vector<JsonNode> items;
-  for (const std::int64_t v : value) items.push_back(json_integer(v));
-  return json_array(std::move(items));
+JsonNode tree(const std::array<double, 2>& value, Form) {
+  return json_array({json_real(value[0]), json_real(value[1])});
 }
+template <class T>
+JsonNode tree(const std::vector<T>& value, Form form);
 JsonNode tree(const std::array<std::int64_t, 2>& value, Form) {
   return json_array({json_integer(value[0]), json_integer(value[1])});
 }
@@ -99,6 +99,13 @@ requires std::is_class_v<T> JsonNode tree(const T& value, Form form) {
   JsonNode object = json_object();
   add_fields(object, value, defaults_beside(value), form);
   return object;
+}
+
+template <class T>
+JsonNode tree(const std::vector<T>& value, Form form) {
+  std::vector<JsonNode> items;
+  for (const T& v : value) items.push_back(tree(v, form));
+  return json_array(std::move(items));
 }
 
 /// `implied`: the dataset's sizes, which need not be written.

@@ -78,13 +78,13 @@ void FieldReader::value(const JsonNode& node, const JsonPath& path, std::array<s
   value(node.items[1], JsonPath{&path, "1", &node.items[1].at}, out[1], range);
 }
 
-void FieldReader::value(const JsonNode& node, const JsonPath& path, std::vector<std::int64_t>& out, Range range) {
-  if (node.kind != JsonKind::array) return report(node.at, path, "expected a list of integers, got " + describe(node));
-  out.assign(node.items.size(), 0);
-  for (std::size_t i = 0; i < node.items.size(); ++i) {
-    const std::string number = std::to_string(i);
-    value(node.items[i], JsonPath{&path, number, &node.items[i].at}, out[i], range);
-  }
+void FieldReader::value(const JsonNode& node, const JsonPath& path, std::array<double, 2>& out, Range range) {
+  if (node.kind != JsonKind::array || node.items.size() != 2)
+    return report(node.at, path, "expected [least, largest], got " + describe(node));
+  const std::size_t before = reported_;
+  value(node.items[0], JsonPath{&path, "0", &node.items[0].at}, out[0], range);
+  value(node.items[1], JsonPath{&path, "1", &node.items[1].at}, out[1], range);
+  if (reported_ == before && out[0] > out[1]) report(node.at, path, "the first number is above the second");
 }
 
 void FieldReader::value(const JsonNode& node, const JsonPath& path, NormSpec& out, Range) {
@@ -285,46 +285,6 @@ void FieldReader::refuse_both(const JsonNode& node, const JsonPath& path, std::s
     later = first;
   report(later->key_at, JsonPath{&path, later->key, &later->key_at},
          concat(later == first ? b : a, " is given too; leave one of them out"));
-}
-
-void FieldReader::value(const JsonNode& node, const JsonPath& path, TrainConfig& out, Range) {
-  object(node, path, out);
-  if (out.steps == 0) return;
-  if (node.find("epochs") != nullptr) refuse_both(node, path, "epochs", "steps");
-  out.epochs = TrainConfig{}.epochs;
-}
-
-void FieldReader::value(const JsonNode& node, const JsonPath& path, ScheduleConfig& out, Range) {
-  object(node, path, out);
-  if (out.warmup_steps == 0) return;
-  const JsonMember* epochs = node.find("warmup_epochs");
-  if (epochs == nullptr) return;
-  refuse_both(node, path, "warmup_epochs", "warmup_steps");
-  problems_.used(epochs->key_at);  // said already, not to be called unused as well
-}
-
-std::string FieldReader::why_meaningless(const NormSpec& spec, std::string_view key) {
-  return concat("a norm of kind ", to_string(spec.kind), " has no ", key);
-}
-std::string FieldReader::why_meaningless(const StemSites&, std::string_view) {
-  return "there is no norm at posembed_out";
-}
-std::string FieldReader::why_meaningless(const ViTConfig&, std::string_view key) {
-  if (key == "distill_token") return "a distillation token stands beside a class token; set pool token";
-  return "only a class token (pool token) among learned positions can have one";
-}
-std::string FieldReader::why_meaningless(const SwinConfig&, std::string_view key) {
-  return concat("a Swin has no use for ", key);
-}
-std::string FieldReader::why_meaningless(const DatasetConfig& dataset, std::string_view key) {
-  return dataset.name == "shapes" ? concat("shapes is generated and has no ", key)
-                                  : concat("only shapes is generated; ", dataset.name, " has no ", key);
-}
-std::string FieldReader::why_meaningless(const OptimizerConfig& optimizer, std::string_view key) {
-  return concat(word_of(optimizer.name), " has no ", key);
-}
-std::string FieldReader::why_meaningless(const ScheduleConfig&, std::string_view key) {
-  return concat("a constant schedule has no ", key);
 }
 
 }  // namespace normlab

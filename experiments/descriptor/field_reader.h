@@ -49,11 +49,21 @@ class FieldReader {
   void value(const JsonNode& node, const JsonPath& path, LayerScale& out, Range);
   void value(const JsonNode& node, const JsonPath& path, InitGain& out, Range);
   void value(const JsonNode& node, const JsonPath& path, Placement& out, Range);
-  void value(const JsonNode& node, const JsonPath& path, std::vector<std::int64_t>& out, Range range);
+  void value(const JsonNode& node, const JsonPath& path, std::array<double, 2>& out, Range range);
   void value(const JsonNode& node, const JsonPath& path, ModelConfig& out, Range);
   void value(const JsonNode& node, const JsonPath& path, DatasetConfig& out, Range);
   void value(const JsonNode& node, const JsonPath& path, TrainConfig& out, Range);
   void value(const JsonNode& node, const JsonPath& path, ScheduleConfig& out, Range);
+
+  template <class T>
+  void value(const JsonNode& node, const JsonPath& path, std::vector<T>& out, Range range) {
+    if (node.kind != JsonKind::array) return report(node.at, path, "expected a list, got " + describe(node));
+    out.assign(node.items.size(), {});
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      const std::string number = std::to_string(i);
+      value(node.items[i], JsonPath{&path, number, &node.items[i].at}, out[i], range);
+    }
+  }
 
   template <class T>
   requires std::is_enum_v<T>
@@ -71,11 +81,25 @@ class FieldReader {
   void value(const JsonNode& node, const JsonPath& path, T& out, Range) { object(node, path, out); }
 
  private:
+  static std::string why_meaningless(const NormSpec& spec, std::string_view key);
+  static std::string why_meaningless(const StemSites&, std::string_view key);
+  static std::string why_meaningless(const ViTConfig&, std::string_view key);
+  static std::string why_meaningless(const SwinConfig&, std::string_view key);
+  static std::string why_meaningless(const DatasetConfig& dataset, std::string_view key);
+  static std::string why_meaningless(const RandAugmentConfig& randaugment, std::string_view key);
+  static std::string why_meaningless(const ErasingConfig& erasing, std::string_view key);
+  static std::string why_meaningless(const MixConfig&, std::string_view key);
+  static std::string why_meaningless(const AugmentConfig& augment, std::string_view key);
+  static std::string why_meaningless(const EvalTransformConfig& transform, std::string_view key);
+  static std::string why_meaningless(const OptimizerConfig& optimizer, std::string_view key);
+  static std::string why_meaningless(const ScheduleConfig& schedule, std::string_view key);
+  static std::string why_meaningless(const EmaConfig&, std::string_view key);
+  static std::string why_meaningless(const TrainConfig& train, std::string_view key);
+
   template <class T>
-  static constexpr bool kHasConditions =
-      std::is_same_v<T, NormSpec> || std::is_same_v<T, StemSites> || std::is_same_v<T, ViTConfig> ||
-      std::is_same_v<T, SwinConfig> || std::is_same_v<T, DatasetConfig> || std::is_same_v<T, OptimizerConfig> ||
-      std::is_same_v<T, ScheduleConfig>;
+  static constexpr bool kHasConditions = requires(const T& value) {
+    why_meaningless(value, std::string_view());
+  };
 
   template <class T>
   static bool has_field(std::string_view key) {
@@ -113,14 +137,6 @@ class FieldReader {
       problems_.unused(given->key_at, here.pointer(), why_meaningless(out, field.key));
     });
   }
-
-  static std::string why_meaningless(const NormSpec& spec, std::string_view key);
-  static std::string why_meaningless(const StemSites&, std::string_view key);
-  static std::string why_meaningless(const ViTConfig&, std::string_view key);
-  static std::string why_meaningless(const SwinConfig&, std::string_view key);
-  static std::string why_meaningless(const DatasetConfig& dataset, std::string_view key);
-  static std::string why_meaningless(const OptimizerConfig& optimizer, std::string_view key);
-  static std::string why_meaningless(const ScheduleConfig&, std::string_view key);
 
   template <class Number>
   void check_range(const JsonNode& node, const JsonPath& path, Number read, Range range, Number& out);

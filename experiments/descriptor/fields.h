@@ -9,7 +9,9 @@
 #include <tuple>
 #include <type_traits>
 
+#include "experiments/descriptor/conditions.h"
 #include "experiments/descriptor/config.h"
+#include "experiments/descriptor/words.h"
 
 namespace normlab {
 
@@ -21,7 +23,8 @@ struct Range {
 inline constexpr Range kAnyNumber{}, kPositive{.low = 0, .low_open = true}, kNotNegative{.low = 0},
     kAtLeastOne{.low = 1};
 inline constexpr Range kRate{.low = 0, .high = 1, .high_open = true};
-inline constexpr Range kShare{.low = 0, .high = 1};
+inline constexpr Range kShare{.low = 0, .high = 1}, kOpenShare{.low = 0, .high = 1, .low_open = true},
+    kHalf{.low = 0, .high = 0.5}, kPixel{.low = 0, .high = 255};
 
 template <class T, class M>
 struct Field {
@@ -34,45 +37,6 @@ struct Field {
 template <class T, class M>
 constexpr Field<T, M> field(std::string_view key, M T::*member, std::string_view doc, Range range = {}) {
   return {key, member, doc, range};
-}
-
-/// The words of an enum, in the order of its values.
-template <class E>
-constexpr auto words_of() {
-  using namespace std::string_view_literals;
-  if constexpr (std::is_same_v<E, NormKind>) {
-    std::array<std::string_view, std::size(kNormKinds)> words;
-    for (std::size_t i = 0; i < words.size(); ++i) words[i] = kNormKinds[i].word;
-    return words;
-  } else if constexpr (std::is_same_v<E, HeadScale>)
-    return std::array{"none"sv, "before_proj"sv, "after_proj"sv};
-  else if constexpr (std::is_same_v<E, LayerScaleKind>)
-    return std::array{"none"sv, "channel"sv, "scalar"sv};
-  else if constexpr (std::is_same_v<E, ModelKind>)
-    return std::array{"vit"sv, "swin"sv};
-  else if constexpr (std::is_same_v<E, Pool>)
-    return std::array{"token"sv, "gap"sv};
-  else if constexpr (std::is_same_v<E, PosEmbed>)
-    return std::array{"learned"sv, "sincos2d"sv};
-  else if constexpr (std::is_same_v<E, Gelu>)
-    return std::array{"erf"sv, "tanh"sv};
-  else if constexpr (std::is_same_v<E, Init>)
-    return std::array{"big_vision"sv, "timm"sv, "torch"sv, "timm_jax"sv, "deit"sv};
-  else if constexpr (std::is_same_v<E, DatasetLayout>)
-    return std::array{"known"sv, "webdataset"sv, "cifar"sv};
-  else if constexpr (std::is_same_v<E, OptimizerName>)
-    return std::array{"adamw"sv, "sgd"sv};
-  else if constexpr (std::is_same_v<E, ScheduleName>)
-    return std::array{"constant"sv, "linear"sv, "cosine"sv};
-  else if constexpr (std::is_same_v<E, LossName>)
-    return std::array{"softmax"sv, "sigmoid"sv};
-  else if constexpr (std::is_same_v<E, Precision>)
-    return std::array{"fp32"sv, "bf16"sv, "bf16_emulated"sv};
-}
-
-template <class E>
-std::string_view word_of(E value) {
-  return words_of<E>()[std::size_t(value)];
 }
 
 template <class T>
@@ -166,51 +130,143 @@ constexpr auto fields() {
                       field("head_bias_init", &T::head_bias_init, "start value of the head's bias"),
                       field("placement", &T::placement, "a row's name, or sites")};
   else if constexpr (std::is_same_v<T, DatasetConfig>)
-    return std::tuple{field("name", &T::name, "shapes, cifar10, or a label for `path`"),
-                      field("path", &T::path, "folder below the data root; the name when left out"),
-                      field("layout", &T::layout, "how the files lie; known: by the name"),
-                      field("train", &T::train, "slice to train on, as \"train[:99%]\""),
-                      field("eval", &T::eval, "slice to evaluate on"),
-                      field("allow_absent_classes", &T::allow_absent_classes, "a training slice may lack a class"),
-                      field("train_images", &T::train_images, "shapes: training images to generate", kAtLeastOne),
-                      field("eval_images", &T::eval_images, "shapes: test images to generate", kAtLeastOne),
-                      field("shapes_seed", &T::shapes_seed, "shapes: seed of the images, not of the trial")};
+    return std::tuple{
+        field("name", &T::name, "shapes, cifar10, or another known set; or a label for `path`"),
+        field("path", &T::path, "folder below the data root; the name when left out"),
+        field("layout", &T::layout, "how the files lie; known: by the name"),
+        field("train", &T::train, "slice to train on, as \"train[:99%]\""),
+        field("eval", &T::eval, "slice to evaluate on"),
+        field("train_shards", &T::train_shards,
+              "webdataset: file names, as \"pets-train-{0000..0146}.tar\"; by the split when left out"),
+        field("eval_shards", &T::eval_shards, "webdataset: the same for evaluation"),
+        field("labels", &T::labels, "image_list: the file of labels, below `path`"),
+        field("per_class", &T::per_class, "training images of each class; 0: all", kNotNegative),
+        field("fraction", &T::fraction, "share of the training slice", kOpenShare),
+        field("subset_seed", &T::subset_seed, "which images per_class and fraction take"),
+        field("allow_absent_classes", &T::allow_absent_classes, "a training slice may lack a class"),
+        field("order", &T::order, "over the whole slice, or shard by shard through a buffer"),
+        field("shuffle_buffer", &T::shuffle_buffer, "order shards: samples the next one is drawn from", kAtLeastOne),
+        field("on_bad_image", &T::on_bad_image,
+              "an image that cannot be decoded ends the trial, or is "
+              "left out, named and counted"),
+        field("mean", &T::mean, "of each channel, 255 being 1; the training slice's when left out"),
+        field("std", &T::std, "of each channel, 255 being 1; the training slice's when left out"),
+        field("train_images", &T::train_images, "shapes: training images to generate", kAtLeastOne),
+        field("eval_images", &T::eval_images, "shapes: test images to generate", kAtLeastOne),
+        field("shapes_seed", &T::shapes_seed, "shapes: seed of the images, not of the trial")};
   else if constexpr (std::is_same_v<T, AugmentConfig>)
     return std::tuple{
         field("crop_padding", &T::crop_padding, "zeros around the image before a random crop", kNotNegative),
-        field("flip", &T::flip, "left-right, probability one half")};
+        field("crop", &T::crop, "how an image gets the model's size; none: it has it"),
+        field("crop_area", &T::crop_area, "inception: least and largest share of the image", kOpenShare),
+        field("crop_aspect", &T::crop_aspect, "inception: least and largest width over height", kPositive),
+        field("resize", &T::resize, "how pixels between pixels come about"),
+        field("flip", &T::flip, "left-right, probability one half"),
+        field("randaugment", &T::randaugment, "drawn operations"),
+        field("color_jitter", &T::color_jitter, "torchvision's, in drawn order"),
+        field("erasing", &T::erasing, "a box is blanked, after normalisation"),
+        field("mix", &T::mix, "two images of a batch made one"),
+        field("repeats", &T::repeats, "times an image stands in an epoch's order (repeated augmentation)",
+              kAtLeastOne)};
+  else if constexpr (std::is_same_v<T, RandAugmentConfig>)
+    return std::tuple{
+        field("dialect", &T::dialect, "whose operations and levels"),
+        field("layers", &T::layers, "operations an image", kNotNegative),
+        field("magnitude", &T::magnitude, "big_vision, timm: out of 10; torchvision: index of 31", kNotNegative),
+        field("magnitude_std", &T::magnitude_std, "timm: deviation of the drawn magnitude", kNotNegative),
+        field("probability", &T::probability, "timm: that a drawn operation is applied", kShare),
+        field("increasing", &T::increasing, "timm: inc1, a higher level always does more"),
+        field("repaired", &T::repaired, "big_vision: Contrast and Solarize as meant, not as released"),
+        field("interpolation", &T::interpolation, "torchvision, timm: of geometric operations"),
+        field("fill", &T::fill, "beyond the image, a value a channel; the dialect's own when left out", kPixel)};
+  else if constexpr (std::is_same_v<T, ColorJitterConfig>)
+    return std::tuple{field("brightness", &T::brightness, "factor from 1 - x to 1 + x", kNotNegative),
+                      field("contrast", &T::contrast, "factor from 1 - x to 1 + x", kNotNegative),
+                      field("saturation", &T::saturation, "factor from 1 - x to 1 + x", kNotNegative),
+                      field("hue", &T::hue, "shift from -x to x of the circle", kHalf)};
+  else if constexpr (std::is_same_v<T, ErasingConfig>)
+    return std::tuple{field("dialect", &T::dialect, "whose way to draw the box"),
+                      field("probability", &T::probability, "that an image has a box", kShare),
+                      field("fill", &T::fill, "one value, a normal draw a channel, or one a pixel"),
+                      field("value", &T::value, "fill constant: after normalisation"),
+                      field("area", &T::area, "least and largest share of the image", kOpenShare),
+                      field("aspect", &T::aspect, "least and largest height over width", kPositive)};
+  else if constexpr (std::is_same_v<T, MixConfig>)
+    return std::tuple{field("mixup", &T::mixup, "parameter of the Beta distribution; 0: off", kNotNegative),
+                      field("cutmix", &T::cutmix, "parameter of the Beta distribution; 0: off", kNotNegative),
+                      field("dialect", &T::dialect, "whose partner and lambda"),
+                      field("scope", &T::scope, "one lambda a batch, or one an image"),
+                      field("probability", &T::probability, "that a batch (or image) is mixed", kShare),
+                      field("switch_probability", &T::switch_probability, "both on: that it is cutmix", kShare)};
+  else if constexpr (std::is_same_v<T, EvalTransformConfig>)
+    return std::tuple{
+        field("crop", &T::crop, "how an evaluation image gets the model's size; none: it has it"),
+        field("crop_pct", &T::crop_pct, "center: the model's size over the resized shorter side", kOpenShare),
+        field("resize_to", &T::resize_to, "center: pixels of the shorter side; 0: by crop_pct", kNotNegative),
+        field("resize", &T::resize, "how pixels between pixels come about"),
+        field("rounding", &T::rounding, "of the longer side and of odd margins")};
+  else if constexpr (std::is_same_v<T, Multiplier>)
+    return std::tuple{field("name", &T::name, "parameters; `*` stands for any text"),
+                      field("lr", &T::lr, "their rate is multiplied by it", kNotNegative),
+                      field("weight_decay", &T::weight_decay, "their decay is multiplied by it", kNotNegative)};
+  else if constexpr (std::is_same_v<T, EmaConfig>)
+    return std::tuple{field("decay", &T::decay, "of the averaged weights; 0: none are kept", kRate),
+                      field("every_steps", &T::every_steps, "steps between two averagings", kAtLeastOne)};
   else if constexpr (std::is_same_v<T, OptimizerConfig>)
     return std::tuple{
         field("name", &T::name, "which optimiser"),
         field("lr", &T::lr, "peak learning rate", kNotNegative),
-        field("weight_decay", &T::weight_decay, "times the rate for adamw, added to the gradient for sgd",
+        field("lr_batch", &T::lr_batch, "lr is for so many images a step and scaled to batch_size; 0: lr as it is",
+              kNotNegative),
+        field("weight_decay", &T::weight_decay,
+              "times the rate for adamw, lamb and lion; added to the gradient for sgd; times the schedule alone for "
+              "big_vision_adam and momentum_hp",
               kNotNegative),
         field("decay_matrices_only", &T::decay_matrices_only, "no decay on biases, gains, tokens, positions"),
-        field("beta1", &T::beta1, "adamw", kRate),
-        field("beta2", &T::beta2, "adamw", kRate),
-        field("eps", &T::eps, "adamw", kPositive),
-        field("momentum", &T::momentum, "sgd", kRate),
-        field("nesterov", &T::nesterov, "sgd")};
+        field("beta1", &T::beta1, "adamw, big_vision_adam, lamb, lion", kRate),
+        field("beta2", &T::beta2, "adamw, big_vision_adam, lamb, lion", kRate),
+        field("eps", &T::eps, "adamw, big_vision_adam, lamb", kPositive),
+        field("momentum", &T::momentum, "sgd, momentum_hp", kRate),
+        field("nesterov", &T::nesterov, "sgd, momentum_hp"),
+        field("bf16_moment", &T::bf16_moment, "big_vision_adam, momentum_hp: the first moment is stored in bf16"),
+        field("moment_product", &T::moment_product, "bf16_moment: how the decay times the moment is computed"),
+        field("layer_decay", &T::layer_decay, "a block's rate is multiplied by it once for each block above it",
+              kOpenShare),
+        field("multipliers", &T::multipliers, "factors for the parameters whose names fit; the last that fits counts")};
   else if constexpr (std::is_same_v<T, ScheduleConfig>)
-    return std::tuple{field("name", &T::name, "shape after the warm-up"),
-                      field("warmup_epochs", &T::warmup_epochs, "linear warm-up; this or warmup_steps", kNotNegative),
-                      field("warmup_steps", &T::warmup_steps, "linear warm-up; this or warmup_epochs", kNotNegative),
-                      field("final_lr", &T::final_lr, "linear, cosine: rate at the end", kNotNegative)};
+    return std::tuple{
+        field("name", &T::name, "shape after the warm-up"),
+        field("warmup_epochs", &T::warmup_epochs, "linear warm-up; this or warmup_steps", kNotNegative),
+        field("warmup_steps", &T::warmup_steps, "linear warm-up; this or warmup_epochs", kNotNegative),
+        field("warmup", &T::warmup, "lifted: lr (step + 1) / (warmup + 1); line: from warmup_from at step 0 to lr"),
+        field("warmup_from", &T::warmup_from, "warmup line: rate of the first step", kNotNegative),
+        field("final_lr", &T::final_lr, "linear, cosine, polynomial: rate at the end", kNotNegative),
+        field("power", &T::power, "polynomial", kPositive),
+        field("timescale", &T::timescale, "rsqrt: steps", kPositive),
+        field("shift", &T::shift, "rsqrt: steps", kNotNegative),
+        field("cooldown_steps", &T::cooldown_steps, "at the end, a line down to 0", kNotNegative),
+        field("factors", &T::factors, "compound: as \"constant * polynomial * linear_warmup\"")};
   else if constexpr (std::is_same_v<T, CheckpointConfig>)
     return std::tuple{field("seconds", &T::seconds, "of training between two checkpoints", kPositive),
                       field("steps", &T::steps, "and after so many steps; 0: by time alone", kNotNegative)};
   else if constexpr (std::is_same_v<T, TrainConfig>)
     return std::tuple{
-        field("epochs", &T::epochs, "length of the training; this or steps", kPositive),
-        field("steps", &T::steps, "length of the training; this or epochs", kNotNegative),
+        field("epochs", &T::epochs, "length of the training; this, steps or images", kPositive),
+        field("steps", &T::steps, "length of the training; this, epochs or images", kNotNegative),
+        field("images", &T::images, "length of the training; this, epochs or steps", kNotNegative),
         field("batch_size", &T::batch_size, "images a step", kAtLeastOne),
+        field("accumulate", &T::accumulate, "parts in which a batch goes through the network", kAtLeastOne),
         field("drop_last", &T::drop_last, "leave out an epoch's last, smaller batch"),
         field("optimizer", &T::optimizer, "the optimiser"),
         field("schedule", &T::schedule, "the learning rate over time"),
         field("clip_norm", &T::clip_norm, "largest global norm of the gradient; 0: no clipping", kNotNegative),
+        field("clip_form", &T::clip_form, "limit / (norm + 1e-6), at most 1, or optax's limit / norm"),
         field("loss", &T::loss, "cross-entropy over a softmax, or a sigmoid a class"),
-        field("label_smoothing", &T::label_smoothing, "spread over all classes", kRate),
+        field("label_smoothing", &T::label_smoothing, "taken from the label's class", kRate),
+        field("smoothing", &T::smoothing, "which classes label_smoothing is spread over"),
+        field("ema", &T::ema, "an average of the weights, evaluated beside them"),
         field("augment", &T::augment, "done to every training image"),
+        field("eval_transform", &T::eval_transform, "done to every evaluation image"),
         field("precision", &T::precision,
               "of activations and products; weights are kept in float. bf16 needs a CPU (or GPU) with instructions for "
               "it; "
@@ -226,114 +282,5 @@ template <class T, class Visitor>
 void for_each_field(Visitor&& see) {
   std::apply([&](const auto&... each) { (see(each), ...); }, fields<T>());
 }
-
-// --- Which settings mean something, given the others. One that does not is refused by the reader unless another trial
-// of the same descriptor uses it, is set to its default, and is left out of both written forms.
-
-template <class T>
-bool applies(const T&, std::string_view) {
-  return true;
-}
-inline bool applies(const NormSpec& spec, std::string_view key) {
-  if (key == "kind") return true;
-  for (std::string_view rest = parts_of(spec.kind).settings; !rest.empty();) {
-    const std::size_t end = std::min(rest.find(' '), rest.size());
-    if (rest.substr(0, end) == key) return true;
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return false;
-}
-inline bool applies(const StemSites& stem, std::string_view key) {
-  return key != "posembed_out_includes_class" || stem.posembed_out.kind != NormKind::none;
-}
-inline bool applies(const ViTConfig& model, std::string_view key) {
-  if (key == "distill_token") return model.pool == Pool::token;
-  return key != "pos_embed_class" || (model.pool == Pool::token && model.pos_embed == PosEmbed::learned);
-}
-inline bool applies(const DatasetConfig& dataset, std::string_view key) {
-  const bool shapes = dataset.name == "shapes";
-  if (key == "path" || key == "layout") return !shapes;
-  return shapes || (key != "train_images" && key != "eval_images" && key != "shapes_seed");
-}
-inline bool applies(const OptimizerConfig& optimizer, std::string_view key) {
-  const bool adamw = optimizer.name == OptimizerName::adamw;
-  if (key == "beta1" || key == "beta2" || key == "eps") return adamw;
-  return !adamw || (key != "momentum" && key != "nesterov");
-}
-inline bool applies(const ScheduleConfig& schedule, std::string_view key) {
-  if (key == "warmup_epochs") return schedule.warmup_steps == 0;
-  return key != "final_lr" || schedule.name != ScheduleName::constant;
-}
-inline bool applies(const TrainConfig& train, std::string_view key) { return key != "epochs" || train.steps == 0; }
-
-/// The value a setting has when it is left out, given the others of the same struct.
-template <class T>
-T defaults_beside(const T&) {
-  return {};
-}
-inline NormSpec defaults_beside(const NormSpec& spec) { return norm_of(spec.kind); }
-inline ViTConfig defaults_beside(const ViTConfig& model) {
-  ViTConfig out;
-  out.mlp_dim = std::int64_t(4 * std::uint64_t(model.embed_dim));  // a hostile width wraps and is refused later
-  return out;
-}
-
-/// What is known of a dataset by its name.
-struct KnownDataset {
-  std::string_view name;
-  std::array<std::int64_t, 2> image_size;
-  std::int64_t channels, num_classes;
-};
-inline constexpr KnownDataset kKnownDatasets[] = {{"shapes", {32, 32}, 3, 10}, {"cifar10", {32, 32}, 3, 10}};
-inline const KnownDataset* find_dataset(std::string_view name) {
-  for (const KnownDataset& dataset : kKnownDatasets)
-    if (dataset.name == name) return &dataset;
-  return nullptr;
-}
-
-/// Sizes that a ViT's `variant` stands for; the patch size follows a slash, as in "S/16". "DeiT-S/16" is the same with
-/// a class token that has a position. Those of Swin are in nn/swin_config.h.
-struct Variant {
-  std::string_view name;
-  std::int64_t embed_dim, depth, num_heads;
-};
-inline constexpr Variant kVariants[] = {{"Ti", 192, 12, 3}, {"S", 384, 12, 6}, {"B", 768, 12, 12}, {"L", 1024, 24, 16}};
-
-/// The key of a placement that gives blocks sites of their own.
-inline constexpr std::string_view
-    kBlocksKey = "blocks",
-    kOtherBlocks = "rest",
-    kBlocksDoc = "sites of some blocks: {\"0-3\": {\"attn\": {...}, \"mlp\": {...}}, \"rest\": {...}}";
-
-/// Pairs of settings that say the same thing twice: the one given later (a child descriptor, `--set`, an axis) replaces
-/// the other; both in one object are an error.
-struct Exclusive {
-  std::string_view object, a, b;
-};
-inline constexpr Exclusive kExclusive[] = {{"train", "epochs", "steps"},
-                                           {"train.schedule", "warmup_epochs", "warmup_steps"}};
-
-/// Other keys at a descriptor's top level than those of TrialConfig.
-struct TopLevelKey {
-  std::string_view key, type, doc;
-};
-inline constexpr TopLevelKey kTopLevelKeys[] = {
-    {"$schema", "string", "for editors; the file `normlab schema` wrote"},
-    {"about", "string", "question, cost and, once measured, the outcome"},
-    {"extends", "string", "another descriptor, relative to this file; keys given here win"},
-    {"checkpoint", "object", "how often a running trial is saved; changes no result"},
-    {"probes", "object",
-     "steps before whose update something is measured, 0 the first: \"signal\", a list; \"gradients\", a list or a "
-     "number n for every n-th; changes no result"},
-    {"placements", "object", "rows of one's own, by name"},
-    {"sweep", "object or list",
-     "axes of a grid (\"path\": [values]; \"a,b\": [[1, 2], [3, 4]] moves two together), or a "
-     "list of grids, each of which may have its own \"seeds\""},
-    {"exclude", "list", "combinations to leave out, as {\"axis\": value}"},
-    {"seeds", "number or list", "n for 0 to n - 1, or the seeds themselves; 1 when left out"},
-    {"baseline", "object", "the axis values that gains are measured against"},
-};
-
-inline constexpr std::int64_t kConfigSchema = 1;  // raised whenever a default or a meaning changes
 
 }  // namespace normlab

@@ -130,8 +130,17 @@ struct Shape<Placement> {
   static JsonNode schema(Range) { return reference("placement"); }
 };
 template <>
-struct Shape<std::vector<std::int64_t>> {
-  static JsonNode schema(Range) { return list_of(type("integer")); }
+struct Shape<std::array<double, 2>> {
+  static JsonNode schema(Range range) {
+    JsonNode pair = list_of(Shape<double>::schema(range));
+    pair.add("minItems", json_integer(2));
+    pair.add("maxItems", json_integer(2));
+    return pair;
+  }
+};
+template <class T>
+struct Shape<std::vector<T>> {
+  static JsonNode schema(Range range) { return list_of(Shape<T>::schema(range)); }
 };
 
 template <class Config>
@@ -227,9 +236,17 @@ std::string type_name(Range range) {
   if (std::is_same_v<M, LayerScale>) return "none \\| channel \\| scalar, or {\"kind\", \"init\"}";
   if (std::is_same_v<M, InitGain>) return "number > 0 \\| sub_ln";
   if (std::is_same_v<M, std::array<std::int64_t, 2>>) return "integer or [integer, integer]";
+  if (std::is_same_v<M, std::array<double, 2>>) return "[number, number]";
   if (std::is_same_v<M, std::vector<std::int64_t>>) return "list of integers";
+  if (std::is_same_v<M, std::vector<double>>) return "list of numbers";
+  if (std::is_same_v<M, std::vector<Multiplier>>) return "list of {\"name\", \"lr\", \"weight_decay\"}";
   return "object";
 }
+
+template <class M>
+constexpr bool kIsList = false;
+template <class T>
+constexpr bool kIsList<std::vector<T>> = true;
 
 template <class M>
 std::string default_text(const M& value) {
@@ -243,9 +260,12 @@ std::string default_text(const M& value) {
     return value;
   else if constexpr (std::is_same_v<M, std::array<std::int64_t, 2>>)
     return concat("[", value[0], ", ", value[1], "]");
-  else if constexpr (std::is_same_v<M, std::vector<std::int64_t>>) {
+  else if constexpr (std::is_same_v<M, std::array<double, 2>>)
+    return concat("[", value_text(json_real(value[0])), ", ", value_text(json_real(value[1])), "]");
+  else if constexpr (kIsList<M>) {
     std::string items;
-    for (const std::int64_t v : value) items += concat(items.empty() ? "" : ", ", v);
+    if constexpr (std::is_same_v<M, std::vector<std::int64_t>>)
+      for (const std::int64_t v : value) items += concat(items.empty() ? "" : ", ", v);
     return concat("[", items, "]");
   } else if constexpr (std::is_same_v<M, InitGain>)
     return "1";
@@ -259,7 +279,7 @@ template <class T>
 constexpr bool kOwnRows =
     std::is_class_v<T> && !std::is_same_v<T, NormSpec> && !std::is_same_v<T, LayerScale> &&
     !std::is_same_v<T, InitGain> && !std::is_same_v<T, Placement> && !std::is_same_v<T, std::string> &&
-    !std::is_same_v<T, std::array<std::int64_t, 2>> && !std::is_same_v<T, std::vector<std::int64_t>>;
+    !std::is_same_v<T, std::array<std::int64_t, 2>> && !std::is_same_v<T, std::array<double, 2>> && !kIsList<T>;
 
 template <class T>
 void add_rows(std::string& out, const std::string& prefix, const T& defaults) {

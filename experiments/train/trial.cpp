@@ -28,7 +28,7 @@ ScheduleKind schedule_kind(ScheduleName name) {
       return ScheduleKind::constant;
     case ScheduleName::linear:
       return ScheduleKind::linear;
-    case ScheduleName::cosine:
+    default:
       break;
   }
   return ScheduleKind::cosine;
