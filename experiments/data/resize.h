@@ -29,9 +29,9 @@ class ResizeScratch {
 
   Image between;                       // after the horizontal pass
   std::vector<std::uint8_t> columns;   // of sixteen rows, one column after the other
-  std::vector<std::int32_t> indices;   // nearest, bilinear_plain
+  std::vector<std::int32_t> indices;   // of columns and rows
   std::vector<float> fractions, rows;  // bilinear_plain
-  std::vector<std::int64_t> sums;      // area
+  std::vector<std::uint32_t> sums;     // area
 
  private:
   static constexpr std::size_t kCached = 512;
