@@ -35,7 +35,12 @@ inline bool applies(const DatasetConfig& dataset, std::string_view key) {
   const bool shapes = dataset.name == "shapes";
   if (key == "path" || key == "layout") return !shapes;
   if (key == "train_shards" || key == "eval_shards") return dataset.layout == DatasetLayout::webdataset;
-  if (key == "labels") return dataset.layout == DatasetLayout::image_list;
+  if (key == "labels")
+    return dataset.layout == DatasetLayout::image_list || dataset.layout == DatasetLayout::image_folder;
+  if (key == "order")
+    return dataset.layout == DatasetLayout::webdataset || (dataset.layout == DatasetLayout::known && !shapes);
+  if (key == "on_bad_image")  // the others have no images in files of their own
+    return !shapes && dataset.layout != DatasetLayout::cifar && dataset.layout != DatasetLayout::idx;
   if (key == "subset_seed") return dataset.per_class > 0 || dataset.fraction < 1;
   if (key == "shuffle_buffer") return dataset.order == SampleOrder::shards;
   return shapes || (key != "train_images" && key != "eval_images" && key != "shapes_seed");
@@ -113,7 +118,13 @@ struct KnownDataset {
   std::array<std::int64_t, 2> image_size;
   std::int64_t channels, num_classes;
 };
-inline constexpr KnownDataset kKnownDatasets[] = {{"shapes", {32, 32}, 3, 10}, {"cifar10", {32, 32}, 3, 10}};
+inline constexpr KnownDataset kKnownDatasets[] = {{"shapes", {32, 32}, 3, 10},
+                                                  {"cifar10", {32, 32}, 3, 10},
+                                                  {"cifar100", {32, 32}, 3, 100},
+                                                  {"mnist", {28, 28}, 1, 10},
+                                                  {"fashion_mnist", {28, 28}, 1, 10},
+                                                  {"kmnist", {28, 28}, 1, 10},
+                                                  {"tiny-imagenet-200", {64, 64}, 3, 200}};
 inline const KnownDataset* find_dataset(std::string_view name) {
   for (const KnownDataset& dataset : kKnownDatasets)
     if (dataset.name == name) return &dataset;
@@ -142,7 +153,8 @@ struct Exclusive {
 inline constexpr Exclusive kExclusive[] = {{"train", "epochs", "steps"},
                                            {"train", "epochs", "images"},
                                            {"train", "steps", "images"},
-                                           {"train.schedule", "warmup_epochs", "warmup_steps"}};
+                                           {"train.schedule", "warmup_epochs", "warmup_steps"},
+                                           {"dataset", "per_class", "fraction"}};
 
 /// Other keys at a descriptor's top level than those of TrialConfig.
 struct TopLevelKey {

@@ -47,9 +47,12 @@ void take_sizes_from_dataset(FieldReader& reader, const JsonNode& root, const Js
   };
   const KnownDataset& shape = known != nullptr ? *known : kKnownDatasets[1];
   const bool shaped = known != nullptr || cifar;
+  // Images that are brought to the model's size may have any of their own.
+  const bool resized = trial.train.augment.crop != CropName::none && trial.train.eval_transform.crop != EvalCrop::none;
   const auto settle_all = [&](auto& config) {
-    settle("image_size", config.image_size, shape.image_size, shaped,
-           concat("[", shape.image_size[0], ", ", shape.image_size[1], "]"));
+    if (!(shaped && resized && given("image_size")))
+      settle("image_size", config.image_size, shape.image_size, shaped,
+             concat("[", shape.image_size[0], ", ", shape.image_size[1], "]"));
     settle("channels", config.channels, shape.channels, shaped, concat(shape.channels));
     settle("num_classes", config.num_classes, shape.num_classes, known != nullptr, concat(shape.num_classes));
   };

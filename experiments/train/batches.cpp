@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "experiments/data/sample_order.h"
+
 namespace normlab {
 
 StepCount count_steps(const TrainConfig& train, std::int64_t images) {
@@ -74,7 +76,7 @@ void BatchSource::fill(const Batch& batch, const ImageSet& set, bool augmented, 
 BatchSource::Batch BatchSource::training(std::int64_t step, ShardPool& pool) {
   const std::int64_t epoch = step / steps_.per_epoch, first = step % steps_.per_epoch * config_.train.batch_size;
   if (epoch != order_epoch_) {
-    order_ = permutation(stream_key(config_.seed, "order", "train"), train_.size(), static_cast<std::uint64_t>(epoch));
+    order_ = sample_order(config_.dataset, train_, config_.seed, epoch);
     order_epoch_ = epoch;
   }
   const std::int64_t count = std::min(config_.train.batch_size, train_.size() - first);

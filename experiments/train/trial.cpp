@@ -54,6 +54,7 @@ class TrialRun {
 
   TrialOutcome run() {
     started_ = utc_time();
+    log_bad_images();
     resume_or_start();
     MetricsLog metrics(folder_.metrics(attempt_));
     const Clock::time_point begin = Clock::now();
@@ -206,8 +207,19 @@ class TrialRun {
     save_checkpoint(folder_.checkpoint(attempt_), engine_, info_);
   }
 
+  void log_bad_images() {
+    for (const ImageSet* set : {&data_.train, &data_.eval}) {
+      for (const BadImage& bad : set->bad_images)
+        bad_images_.push_back(fmt::format("{} {}: {}", set == &data_.train ? "train" : "eval", bad.key, bad.reason));
+    }
+    if (!bad_images_.empty())
+      log(fmt::format("{} images cannot be decoded and are left out: {}", bad_images_.size(),
+                      fmt::join(bad_images_, "; ")));
+  }
+
   TrialResult result() const {
     TrialResult r;
+    r.bad_images = bad_images_;
     r.id = info_.trial_id;
     r.seed = config_.seed;
     r.wall_seconds = info_.wall_seconds;
@@ -266,6 +278,7 @@ class TrialRun {
   std::optional<MetricsLine> probed_;  // of the last step
   CheckpointInfo info_;
   std::string where_, started_;
+  std::vector<std::string> bad_images_;
   double loss_ = 0.0, train_loss_ = 0.0, accuracy_ = 0.0, eval_loss_ = 0.0;
   std::int64_t images_ = 0;
   Clock::time_point reported_ = Clock::now();
