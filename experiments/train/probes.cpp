@@ -116,10 +116,10 @@ ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std:
   else
     initialise(engine.parameters(), one.model, one.seed);
   BatchSource batches(one, data.train, data.eval, engine.dtype());
-  const BatchSource::Batch batch = batches.training(0, pool);
+  const Batch batch = batches.training(0, pool);
   SignalProbe signal;
   engine.use_probe(&signal);
-  engine.forward_backward(batch.images, batch.labels);
+  engine.forward_backward(batch.images, batch.wanted());
   engine.sum_gradients();
   return {signal.layers(), gradient_norms(engine.parameters(), pool)};
 }

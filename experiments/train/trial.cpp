@@ -131,7 +131,7 @@ class TrialRun {
 
   /// False where the loss or its gradient was not finite; `where_` then says where that began.
   bool train_one(std::int64_t step) {
-    const BatchSource::Batch batch = batches_.training(step, pool_);
+    const Batch batch = batches_.training(step, pool_);
     const StepCount& steps = batches_.steps();
     const ScheduleConfig& schedule = config_.train.schedule;
     StepState& state = engine_.state();
@@ -140,10 +140,10 @@ class TrialRun {
                              steps.total, steps.warmup);
     state.clip_norm = config_.train.clip_norm;
     probes_.begin(engine_, step);
-    loss_ = engine_.train_step(batch.images, batch.labels);
+    loss_ = engine_.train_step(batch.images, batch.wanted());
     probed_ = probes_.end(engine_, pool_, step, steps.total);
     if (!std::isfinite(loss_)) {
-      const NonFinite found = engine_.find_nonfinite(batch.images, batch.labels);
+      const NonFinite found = engine_.find_nonfinite(batch.images, batch.wanted());
       where_ =
           found ? fmt::format("{} of {} at {}", found.in_backward ? "the gradient" : "the value", found.op, found.site)
                 : std::string("the sum of the gradients");
@@ -180,7 +180,7 @@ class TrialRun {
     std::vector<std::int32_t> predicted(losses.size());
     for (std::int64_t first = 0; first < n; first += kEvaluationImages) {
       const std::int64_t count = std::min(kEvaluationImages, n - first);
-      const BatchSource::Batch batch = batches_.evaluation(first, count, pool_);
+      const Batch batch = batches_.evaluation(first, count, pool_);
       engine_.evaluate(batch.images, batch.labels, losses, predicted);
       for (std::int64_t i = 0; i < count; ++i) {
         right += predicted[static_cast<std::size_t>(i)] == data_.eval.labels[static_cast<std::size_t>(first + i)];
@@ -280,6 +280,7 @@ EngineSettings engine_settings(const TrialConfig& c) {
   s.bf16_products = bf16_products_of(t.precision);
   s.loss = t.loss == LossName::softmax ? LossKind::softmax : LossKind::sigmoid;
   s.label_smoothing = t.label_smoothing;
+  s.smooth_others = t.smoothing == Smoothing::others;
   s.max_batch = t.batch_size;
   s.drop_seed = c.seed;
   const OptimizerConfig& o = t.optimizer;
