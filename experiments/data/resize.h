@@ -54,6 +54,9 @@ void flip_columns(Image& image);
 void resize_filtered(const Image& in, Box box, ResizeMethod method, Image& out, ResizeScratch& scratch);
 void resize_nearest(const Image& in, Box box, Image& out, ResizeScratch& scratch);
 void resize_bilinear_plain(const Image& in, Box box, Image& out, ResizeScratch& scratch);
+/// bilinear_plain before it is cut off to bytes: [height, width, 3], levels from 0 to 255.
+std::vector<float> bilinear_plain_floats(const Image& in, Box box, std::int64_t height, std::int64_t width,
+                                         ResizeScratch& scratch);
 void resize_area(const Image& in, Box box, Image& out, ResizeScratch& scratch);
 
 }  // namespace normlab

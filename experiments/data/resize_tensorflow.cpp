@@ -43,10 +43,9 @@ void for_overlaps(std::int64_t in, std::int64_t out, std::int64_t i, See&& see) 
     see(j, std::min(end, (j + 1) * out) - std::max(begin, j * out));
 }
 
-}  // namespace
-
-void resize_bilinear_plain(const Image& in, Box box, Image& out, ResizeScratch& scratch) {
-  const std::int64_t width = out.width, height = out.height, values = width * 3;
+template <class T>
+void mix_bilinear(const Image& in, Box box, std::int64_t height, std::int64_t width, T* out, ResizeScratch& scratch) {
+  const std::int64_t values = width * 3;
   scratch.indices.resize(static_cast<std::size_t>(2 * (width + height)));
   scratch.fractions.resize(static_cast<std::size_t>(width + height));
   scratch.rows.resize(static_cast<std::size_t>(2 * values));
@@ -64,14 +63,25 @@ void resize_bilinear_plain(const Image& in, Box box, Image& out, ResizeScratch& 
     held[slot] = y;
     return mixed[slot];
   };
-  for (std::int64_t y = 0; y < height; ++y) {
+  for (std::int64_t y = 0; y < height; ++y, out += values) {
     const float* top = row(rows.lower[y], rows.upper[y]);
     const float* bottom = row(rows.upper[y], rows.lower[y]);
     const float share = rows.share[y];
-    std::uint8_t* to = out.row(y);
-    for (std::int64_t v = 0; v < values; ++v)
-      to[v] = static_cast<std::uint8_t>(static_cast<std::int32_t>(top[v] + (bottom[v] - top[v]) * share));
+    for (std::int64_t v = 0; v < values; ++v) out[v] = static_cast<T>(top[v] + (bottom[v] - top[v]) * share);
   }
+}
+
+}  // namespace
+
+void resize_bilinear_plain(const Image& in, Box box, Image& out, ResizeScratch& scratch) {
+  mix_bilinear(in, box, out.height, out.width, out.pixels.data(), scratch);
+}
+
+std::vector<float> bilinear_plain_floats(const Image& in, Box box, std::int64_t height, std::int64_t width,
+                                         ResizeScratch& scratch) {
+  std::vector<float> values(static_cast<std::size_t>(height * width * 3));
+  mix_bilinear(in, box, height, width, values.data(), scratch);
+  return values;
 }
 
 void resize_area(const Image& in, Box box, Image& out, ResizeScratch& scratch) {

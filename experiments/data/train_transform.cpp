@@ -19,19 +19,6 @@ bool widens(ResizeMethod method) {
   return method == ResizeMethod::bilinear || method == ResizeMethod::bicubic || method == ResizeMethod::lanczos;
 }
 
-/// Pixels in memory as an RGB image, gray in all three channels.
-void load_pixels(const ImageSet& images, std::int64_t index, Image& out) {
-  out.resize(images.height, images.width);
-  const std::uint8_t* from = images.image(index);
-  if (images.channels == Image::kChannels) {
-    std::copy_n(from, images.image_bytes(), out.pixels.begin());
-    return;
-  }
-  for (std::size_t i = 0; i < out.pixels.size(); ++i) out.pixels[i] = from[i / Image::kChannels];
-}
-
-std::string size_text(std::int64_t height, std::int64_t width) { return concat("[", height, ", ", width, "]"); }
-
 std::vector<double> mean_of(const TrialConfig& c, const ImageSet& images) {
   return pixel_statistics(c.dataset, images).mean;
 }
@@ -65,7 +52,7 @@ TrainTransform::TrainTransform(const TrialConfig& config, const ImageSet& images
     : images_(images),
       augment_(config.train.augment),
       eval_(config.train.eval_transform),
-      size_(image_size(config.model)),
+      size_{image_size(config.model)[0], image_size(config.model)[1]},
       channels_(normlab::channels(config.model)),
       keys_(augment_keys(images, config.seed)),
       table_(mean_of(config, images), std_of(config, images)),
@@ -79,9 +66,10 @@ TrainTransform::TrainTransform(const TrialConfig& config, const ImageSet& images
         concat("train.augment: crops, RandAugment and colour jitter are for images of one or three channels, "
                "these have ",
                channels_));
-  if (!images.encoded && augment_.crop == CropName::none && (images.height != size_[0] || images.width != size_[1]))
-    throw InputError(concat("train.augment.crop: the images have size ", size_text(images.height, images.width),
-                            " and the model ", size_text(size_[0], size_[1]), "; without a crop they must be equal"));
+  if (!images.encoded && augment_.crop == CropName::none && ImageSize{images.height, images.width} != size_)
+    throw InputError(concat("train.augment.crop: the images are ", images.width, "x", images.height,
+                            " pixels, the model takes ", size_.width, "x", size_.height,
+                            "; without a crop they must be equal"));
 }
 
 Box TrainTransform::box(ImageSize image, const AugmentDraws& draws) const {
@@ -95,33 +83,39 @@ Box TrainTransform::box(ImageSize image, const AugmentDraws& draws) const {
   }
 }
 
+ResizeMethod TrainTransform::resize_method(const AugmentDraws& draws) const {
+  if (augment_.resize != ResizeMethod::random) return augment_.resize;
+  return draws.chance(0.5, DrawName::resize_method) ? ResizeMethod::bilinear : ResizeMethod::bicubic;
+}
+
 Image& TrainTransform::sized(std::int64_t index, const AugmentDraws& draws, TransformScratch& scratch) const {
-  const std::string where = images_.encoded ? images_.encoded->where(index) : std::string();
-  if (images_.encoded) images_.encoded->read(index, scratch.bytes);
+  ImageScratch& s = scratch.images;
   if (augment_.crop == CropName::none) {
-    if (!images_.encoded) {
-      load_pixels(images_, index, scratch.decoded);
-      return scratch.decoded;
-    }
-    scratch.decoder.decode(scratch.bytes, where, scratch.decoded);
-    if (scratch.decoded.height != size_[0] || scratch.decoded.width != size_[1])
-      throw InputError(concat(where, ": has size ", size_text(scratch.decoded.height, scratch.decoded.width),
-                              ", the model sees ", size_text(size_[0], size_[1]), "; give train.augment.crop"));
-    return scratch.decoded;
+    const Image& whole = whole_image(images_, index, s);
+    if (ImageSize{whole.height, whole.width} != size_)
+      throw InputError(concat(where_is(images_, index), ": is ", whole.width, "x", whole.height,
+                              " pixels, the model takes ", size_.width, "x", size_.height, "; set train.augment.crop"));
+    return s.decoded;
   }
-  ResizeMethod method = augment_.resize;
-  if (method == ResizeMethod::random)
-    method = draws.chance(0.5, DrawName::resize_method) ? ResizeMethod::bilinear : ResizeMethod::bicubic;
+  const ResizeMethod method = resize_method(draws);
+  if (augment_.crop == CropName::center) {
+    EvalTransformConfig center = eval_;
+    center.resize = method;
+    EvalTransform(center, size_).make(images_, index, scratch.sized, s);
+    return scratch.sized;
+  }
   Box from;
   if (images_.encoded) {
+    const std::string where = images_.encoded->where(index);
+    images_.encoded->read(index, s.bytes);
     const std::int64_t margin = widens(method) ? kDecodeMargin : 0;
-    scratch.decoder.decode_box(scratch.bytes, where, box(scratch.decoder.size(scratch.bytes, where), draws),
-                               margin * size_[0], margin * size_[1], scratch.decoded, from);
+    s.decoder.decode_box(s.bytes, where, box(s.decoder.size(s.bytes, where), draws), margin * size_.height,
+                         margin * size_.width, s.decoded, from);
   } else {
-    load_pixels(images_, index, scratch.decoded);
+    whole_image(images_, index, s);
     from = box({images_.height, images_.width}, draws);
   }
-  resize(scratch.decoded, from, method, size_[0], size_[1], scratch.sized, scratch.resize);
+  resize(s.decoded, from, method, size_.height, size_.width, scratch.sized, s.resize);
   return scratch.sized;
 }
 
@@ -146,10 +140,10 @@ void TrainTransform::operator()(std::int64_t index, std::int64_t epoch, std::int
     randaugment_.apply(*image, draws, scratch.ops);
     normalise_image(*image, channels_, table, out);
   }
-  const Box box = erasing_box(augment_.erasing, size_[0], size_[1], draws);
+  const Box box = erasing_box(augment_.erasing, size_.height, size_.width, draws);
   if (box.height == 0) return;
   draw_patch(augment_.erasing, box, channels_, draws, patch);
-  put_patch(patch, box, size_[1], channels_, out);
+  put_patch(patch, box, size_.width, channels_, out);
 }
 
 template void TrainTransform::operator()<float>(std::int64_t, std::int64_t, std::int64_t, TransformScratch&,

@@ -4,25 +4,21 @@
 // and torchvision are parts of it.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "experiments/data/augment.h"
-#include "experiments/data/decode.h"
+#include "experiments/data/eval_transform.h"
 #include "experiments/data/ops/randaugment.h"
-#include "experiments/data/resize.h"
 
 namespace normlab {
 
 /// Memory that making an image takes and the next one takes again. One a thread.
 struct TransformScratch {
-  ImageDecoder decoder;
-  std::vector<std::uint8_t> bytes;
-  Image decoded, sized, moved;
-  ResizeScratch resize;
+  ImageScratch images;
+  Image sized, moved;
   OpScratch ops;
   std::vector<float> patch;
   std::vector<double> patch_double;
@@ -64,14 +60,15 @@ class TrainTransform {
 
  private:
   bool needs_rgb() const;
-  /// The image at the model's size, in scratch.decoded or scratch.sized.
+  /// The image at the model's size, in scratch.sized or scratch.images.decoded.
   Image& sized(std::int64_t index, const AugmentDraws& draws, TransformScratch& scratch) const;
+  ResizeMethod resize_method(const AugmentDraws& draws) const;
   Box box(ImageSize image, const AugmentDraws& draws) const;
 
   const ImageSet& images_;
   const AugmentConfig augment_;
   const EvalTransformConfig eval_;
-  const std::array<std::int64_t, 2> size_;
+  const ImageSize size_;
   const std::int64_t channels_;
   std::vector<StreamKey> keys_;
   PixelTable<float> table_;

@@ -71,9 +71,17 @@ BatchSource::BatchSource(const TrialConfig& config, const ImageSet& train, const
       dtype_(dtype),
       size_(image_size(config.model)),
       transform_(config, train),
+      eval_transform_(config.train.eval_transform, {size_[0], size_[1]}),
       statistics_(pixel_statistics(config.dataset, train)),
       table_(statistics_.mean, statistics_.std),
-      table_double_(statistics_.mean, statistics_.std) {}
+      table_double_(statistics_.mean, statistics_.std) {
+  if (!eval.encoded && config.train.eval_transform.crop == EvalCrop::none &&
+      (eval.height != size_[0] || eval.width != size_[1]))
+    throw InputError(
+        fmt::format("train.eval_transform.crop: the images are {}x{} pixels, the model takes {}x{}; set it "
+                    "to \"center\" or \"stretch\"",
+                    eval.width, eval.height, size_[1], size_[0]));
+}
 
 BatchSource::Order BatchSource::order(std::int64_t epoch) const {
   const std::lock_guard lock(order_mutex_);
@@ -98,7 +106,7 @@ std::vector<BatchSample> BatchSource::samples(std::int64_t step) const {
   return samples;
 }
 
-Batch BatchSource::batch_of(std::int64_t count, BatchBuffer& buffer) const {
+BatchSource::Batch BatchSource::batch_of(std::int64_t count, BatchBuffer& buffer) const {
   const Shape shape{count, size_[0], size_[1], channels(config_.model)};
   const std::size_t bytes = static_cast<std::size_t>(shape.size()) * size_of(dtype_);
   if (buffer.images_.size() < bytes) buffer.images_.resize(bytes);
@@ -146,7 +154,7 @@ void BatchSource::fill_training(std::int64_t step, Batch& batch, BatchBuffer& bu
   batch.targets = Tensor(targets, {count, classes}, Storage<A>::dtype);
 }
 
-Batch BatchSource::training(std::int64_t step, BatchBuffer& buffer, Blocks blocks) const {
+BatchSource::Batch BatchSource::training(std::int64_t step, BatchBuffer& buffer, Blocks blocks) const {
   buffer.samples_ = samples(step);
   Batch batch = batch_of(static_cast<std::int64_t>(buffer.samples_.size()), buffer);
   for (std::size_t i = 0; i < buffer.samples_.size(); ++i)
@@ -157,32 +165,41 @@ Batch BatchSource::training(std::int64_t step, BatchBuffer& buffer, Blocks block
 
 template <class T>
 void BatchSource::fill_evaluation(std::int64_t first_image, const Batch& batch, Blocks blocks) const {
+  using A = Acc<T>;
   const std::int64_t count = batch.images.shape()[0], values = batch.images.shape().size() / count;
+  const auto& table = [&]() -> const PixelTable<A>& {
+    if constexpr (std::is_same_v<A, double>)
+      return table_double_;
+    else
+      return table_;
+  }();
+  const bool stored = !eval_.encoded && config_.train.eval_transform.crop == EvalCrop::none;
   for_images(count, blocks, [&](std::int64_t first, std::int64_t end) {
-    std::vector<Acc<T>> wide;
+    const ScratchPool::Lease scratch(scratch_);
+    std::vector<A> wide;
     for (std::int64_t i = first; i < end; ++i)
-      make_rounded(wide, values, batch.images.data<T>() + i * values, [&](auto* out) {
-        if constexpr (std::is_same_v<T, double>)
-          make_image(eval_, first_image + i, table_double_, out);
-        else
-          make_image(eval_, first_image + i, table_, out);
+      make_rounded(wide, values, batch.images.data<T>() + i * values, [&](A* out) {
+        if (stored) return make_image(eval_, first_image + i, table, out);
+        eval_transform_.make(eval_, first_image + i, (*scratch).sized, (*scratch).images);
+        normalise_image((*scratch).sized, eval_.channels, table, out);
       });
   });
 }
 
-Batch BatchSource::evaluation(std::int64_t first, std::int64_t count, BatchBuffer& buffer, Blocks blocks) const {
+BatchSource::Batch BatchSource::evaluation(std::int64_t first, std::int64_t count, BatchBuffer& buffer,
+                                           Blocks blocks) const {
   const Batch batch = batch_of(count, buffer);
   std::copy_n(eval_.labels.begin() + first, count, buffer.labels_.begin());
   with_type(dtype_, [&](auto type) { fill_evaluation<decltype(type)>(first, batch, blocks); });
   return batch;
 }
 
-Batch BatchSource::training(std::int64_t step, ShardPool& pool) {
+BatchSource::Batch BatchSource::training(std::int64_t step, ShardPool& pool) {
   return training(step, buffer_,
                   [&](std::int64_t blocks, FunctionRef<void(std::int64_t)> body) { pool.for_blocks(blocks, body); });
 }
 
-Batch BatchSource::evaluation(std::int64_t first, std::int64_t count, ShardPool& pool) {
+BatchSource::Batch BatchSource::evaluation(std::int64_t first, std::int64_t count, ShardPool& pool) {
   return evaluation(first, count, buffer_,
                     [&](std::int64_t blocks, FunctionRef<void(std::int64_t)> body) { pool.for_blocks(blocks, body); });
 }

@@ -28,15 +28,6 @@ struct BatchSample {
   bool operator==(const BatchSample&) const = default;
 };
 
-/// Views of a BatchBuffer, valid until it takes another batch.
-struct Batch {
-  Tensor images;   // [B, H, W, C], normalised
-  Tensor labels;   // i32 [B]
-  Tensor targets;  // [B, classes] in the type of statistics where images are mixed; else empty
-  /// What a loss compares with: targets where there are any.
-  const Tensor& wanted() const { return targets ? targets : labels; }
-};
-
 /// Memory of one batch. It keeps what it has when it takes another one.
 class BatchBuffer {
  private:
@@ -56,6 +47,15 @@ class BatchSource {
   /// Something that calls its second argument once with each of 0 to its first argument - 1, on threads of its choice,
   /// and returns when all calls have: ShardPool::for_blocks, or a loop.
   using Blocks = FunctionRef<void(std::int64_t, FunctionRef<void(std::int64_t)>)>;
+
+  /// Views of a BatchBuffer, valid until it takes another batch.
+  struct Batch {
+    Tensor images;   // [B, H, W, C], normalised
+    Tensor labels;   // i32 [B]
+    Tensor targets;  // [B, classes] in the type of statistics where images are mixed; else empty
+    /// What a loss compares with: targets where there are any.
+    const Tensor& wanted() const { return targets ? targets : labels; }
+  };
 
   const StepCount& steps() const { return steps_; }
   /// The images of 0-based optimisation step `step`, in the batch's order. Repeats of one image are in one batch but
@@ -85,6 +85,7 @@ class BatchSource {
   DType dtype_;
   std::array<std::int64_t, 2> size_;
   TrainTransform transform_;
+  EvalTransform eval_transform_;
   PixelStatistics statistics_;
   PixelTable<float> table_;
   PixelTable<double> table_double_;

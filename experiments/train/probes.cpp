@@ -116,7 +116,7 @@ ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std:
   else
     initialise(engine.parameters(), one.model, one.seed);
   BatchSource batches(one, data.train, data.eval, engine.dtype());
-  const Batch batch = batches.training(0, pool);
+  const BatchSource::Batch batch = batches.training(0, pool);
   SignalProbe signal;
   engine.use_probe(&signal);
   engine.forward_backward(batch.images, batch.wanted());

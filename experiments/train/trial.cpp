@@ -131,7 +131,7 @@ class TrialRun {
 
   /// False where the loss or its gradient was not finite; `where_` then says where that began.
   bool train_one(std::int64_t step) {
-    const Batch batch = batches_.training(step, pool_);
+    const BatchSource::Batch batch = batches_.training(step, pool_);
     const StepCount& steps = batches_.steps();
     const ScheduleConfig& schedule = config_.train.schedule;
     StepState& state = engine_.state();
@@ -180,7 +180,7 @@ class TrialRun {
     std::vector<std::int32_t> predicted(losses.size());
     for (std::int64_t first = 0; first < n; first += kEvaluationImages) {
       const std::int64_t count = std::min(kEvaluationImages, n - first);
-      const Batch batch = batches_.evaluation(first, count, pool_);
+      const BatchSource::Batch batch = batches_.evaluation(first, count, pool_);
       engine_.evaluate(batch.images, batch.labels, losses, predicted);
       for (std::int64_t i = 0; i < count; ++i) {
         right += predicted[static_cast<std::size_t>(i)] == data_.eval.labels[static_cast<std::size_t>(first + i)];

@@ -58,8 +58,12 @@ TEST_CASE("mix: nothing is drawn when both are off, and lambda is Beta's, in big
 
 TEST_CASE("mix: how often anything is mixed, how often it is cutmix; an image at a time as well") {
   for (const MixScope scope : {MixScope::batch, MixScope::image}) {
-    const MixConfig config{.mixup = 0.8, .cutmix = 1.0, .dialect = MixDialect::timm, .scope = scope,
-                           .probability = 0.6, .switch_probability = 0.3};
+    const MixConfig config{.mixup = 0.8,
+                           .cutmix = 1.0,
+                           .dialect = MixDialect::timm,
+                           .scope = scope,
+                           .probability = 0.6,
+                           .switch_probability = 0.3};
     double mixed = 0, cut = 0, all = 0;
     for (std::int64_t step = 0; step < 2000; ++step)
       for (const Mixing& mixing : draw_mixing(config, 4, 32, 32, kSeed, step)) {
