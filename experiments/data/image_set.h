@@ -21,7 +21,7 @@ class EncodedImages {
 struct ImageSet {
   /// Of each image; height and width are 0 where `encoded` is set, whose images have sizes of their own.
   std::int64_t height = 0, width = 0, channels = 0, num_classes = 0;
-  std::vector<std::uint8_t> pixels;      // [n, height, width, channels]; empty where `encoded` is set
+  std::vector<std::uint8_t> pixels;  // [n, height, width, channels]; empty where `encoded` is set
   std::shared_ptr<const EncodedImages> encoded;
   std::vector<std::int32_t> labels;      // [n], in [0, num_classes)
   std::vector<std::string> keys;         // [n], ascending and unique; empty: an image's key is its index in decimal

@@ -1,0 +1,233 @@
+#include "experiments/data/resize.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace normlab {
+namespace {
+
+// Sixteen values at once, in whatever vectors the CPU has.
+constexpr std::int64_t kLanes = 16;
+using Bytes = std::uint8_t __attribute__((vector_size(16)));
+using Ints = std::int32_t __attribute__((vector_size(64)));
+
+Bytes load(const std::uint8_t* from) {
+  Bytes bytes;
+  __builtin_memcpy(&bytes, from, sizeof(bytes));
+  return bytes;
+}
+void store(std::uint8_t* to, Bytes bytes) { __builtin_memcpy(to, &bytes, sizeof(bytes)); }
+
+constexpr std::int32_t kHalf = 1 << 21;  // of the 22 bits below the point
+
+Bytes rounded(Ints sum) {
+  sum >>= 22;
+  sum = sum < 0 ? Ints{} : sum;
+  sum = sum > 255 ? Ints{} + 255 : sum;
+  return __builtin_convertvector(sum, Bytes);
+}
+std::uint8_t rounded(std::int32_t sum) { return static_cast<std::uint8_t>(std::clamp(sum >> 22, 0, 255)); }
+
+Ints weighted(const std::uint8_t* from, std::int32_t weight) {
+  return __builtin_convertvector(load(from), Ints) * weight;
+}
+
+/// rows[r][c] becomes rows[c][r]: interleaving the upper half with the lower half four times.
+void transpose(Bytes (&rows)[16]) {
+  Bytes other[16];
+  const auto interleave = [](const Bytes* from, Bytes* to) {
+    for (int i = 0; i < 8; ++i) {
+      to[2 * i] = __builtin_shufflevector(from[i], from[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      to[2 * i + 1] =
+          __builtin_shufflevector(from[i], from[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    }
+  };
+  interleave(rows, other);
+  interleave(other, rows);
+  interleave(rows, other);
+  interleave(other, rows);
+}
+
+/// Sixteen rows of `values` bytes to columns [values, 16] and back. `rows` may name a row several times; what is read
+/// beyond `values` rounded up to 16 is nothing.
+void to_columns(const std::uint8_t* const (&rows)[16], std::int64_t values, std::uint8_t* columns) {
+  Bytes block[16];
+  std::int64_t v = 0;
+  for (; v + kLanes <= values; v += kLanes) {
+    for (int r = 0; r < 16; ++r) block[r] = load(rows[r] + v);
+    transpose(block);
+    for (int c = 0; c < 16; ++c) store(columns + (v + c) * kLanes, block[c]);
+  }
+  for (; v < values; ++v) {
+    for (int r = 0; r < 16; ++r) columns[v * kLanes + r] = rows[r][v];
+  }
+}
+
+void to_rows(const std::uint8_t* columns, std::int64_t values, std::uint8_t* const (&rows)[16]) {
+  Bytes block[16];
+  std::int64_t v = 0;
+  for (; v + kLanes <= values; v += kLanes) {
+    for (int c = 0; c < 16; ++c) block[c] = load(columns + (v + c) * kLanes);
+    transpose(block);
+    for (int r = 15; r >= 0; --r) store(rows[r] + v, block[r]);
+  }
+  for (; v < values; ++v) {
+    for (int r = 15; r >= 0; --r) rows[r][v] = columns[v * kLanes + r];
+  }
+}
+
+/// Columns of sixteen rows, [in, 3, 16], to [out, 3, 16].
+template <int kTaps>  // 0: any
+void mix_columns(const ResizeWeights& w, const std::uint8_t* in, std::uint8_t* out) {
+  const std::int64_t taps = kTaps > 0 ? kTaps : w.taps;
+  const std::int32_t* weight = w.weights.data();
+  for (std::int64_t x = 0; x < w.out; ++x, out += 3 * kLanes, weight += taps) {
+    const std::uint8_t* from = in + w.first[static_cast<std::size_t>(x)] * (3 * kLanes);
+    Ints red = Ints{} + kHalf, green = red, blue = red;
+    for (std::int64_t t = 0; t < taps; ++t, from += 3 * kLanes) {
+      red += weighted(from, weight[t]);
+      green += weighted(from + kLanes, weight[t]);
+      blue += weighted(from + 2 * kLanes, weight[t]);
+    }
+    store(out, rounded(red));
+    store(out + kLanes, rounded(green));
+    store(out + 2 * kLanes, rounded(blue));
+  }
+}
+
+void mix_columns(const ResizeWeights& w, const std::uint8_t* in, std::uint8_t* out) {
+  switch (w.taps) {
+    case 2:
+      return mix_columns<2>(w, in, out);
+    case 3:
+      return mix_columns<3>(w, in, out);
+    case 4:
+      return mix_columns<4>(w, in, out);
+    case 5:
+      return mix_columns<5>(w, in, out);
+    case 6:
+      return mix_columns<6>(w, in, out);
+    default:
+      return mix_columns<0>(w, in, out);
+  }
+}
+
+/// One output row from `taps` rows that lie `stride` apart.
+template <int kTaps>
+void mix_rows(const std::int32_t* weight, std::int64_t any_taps, const std::uint8_t* from, std::int64_t stride,
+              std::int64_t values, std::uint8_t* out) {
+  const std::int64_t taps = kTaps > 0 ? kTaps : any_taps;
+  std::int64_t v = 0;
+  for (; v + kLanes <= values; v += kLanes) {
+    Ints sum = Ints{} + kHalf;
+    for (std::int64_t t = 0; t < taps; ++t) sum += weighted(from + t * stride + v, weight[t]);
+    store(out + v, rounded(sum));
+  }
+  for (; v < values; ++v) {
+    std::int32_t sum = kHalf;
+    for (std::int64_t t = 0; t < taps; ++t) sum += from[t * stride + v] * weight[t];
+    out[v] = rounded(sum);
+  }
+}
+
+using MixRows = void (*)(const std::int32_t*, std::int64_t, const std::uint8_t*, std::int64_t, std::int64_t,
+                         std::uint8_t*);
+MixRows mix_rows_of(std::int64_t taps) {
+  switch (taps) {
+    case 2:
+      return mix_rows<2>;
+    case 3:
+      return mix_rows<3>;
+    case 4:
+      return mix_rows<4>;
+    case 5:
+      return mix_rows<5>;
+    case 6:
+      return mix_rows<6>;
+    default:
+      return mix_rows<0>;
+  }
+}
+
+/// Rows of `box` to [box.height, w.out].
+void resize_width(const Image& in, Box box, const ResizeWeights& w, Image& out, std::vector<std::uint8_t>& columns) {
+  columns.resize(static_cast<std::size_t>((box.width + w.out) * 3 * kLanes));
+  std::uint8_t *wide = columns.data(), *narrow = wide + box.width * 3 * kLanes;
+  for (std::int64_t y = 0; y < box.height; y += kLanes) {
+    const std::uint8_t* from[16];
+    std::uint8_t* to[16];
+    for (std::int64_t r = 0; r < kLanes; ++r) {  // the last block names its last row more than once
+      const std::int64_t row = std::min(y + r, box.height - 1);
+      from[r] = in.row(box.top + row) + box.left * 3;
+      to[r] = out.row(row);
+    }
+    to_columns(from, box.width * 3, wide);
+    mix_columns(w, wide, narrow);
+    to_rows(narrow, w.out * 3, to);
+  }
+}
+
+/// [w.in, width] at `in`, rows `stride` bytes apart, to [w.out, width].
+void resize_height(const std::uint8_t* in, std::int64_t stride, const ResizeWeights& w, Image& out) {
+  const MixRows mix = mix_rows_of(w.taps);
+  for (std::int64_t y = 0; y < w.out; ++y)
+    mix(w.weights.data() + y * w.taps, w.taps, in + w.first[static_cast<std::size_t>(y)] * stride, stride,
+        out.width * 3, out.row(y));
+}
+
+}  // namespace
+
+/// A pass that would change nothing is left out, as in Pillow.
+void resize_filtered(const Image& in, Box box, ResizeMethod method, Image& out, ResizeScratch& scratch) {
+  const bool wider = box.width != out.width, higher = box.height != out.height;
+  if (!higher) {
+    resize_width(in, box, scratch.weights(method, box.width, out.width), out, scratch.columns);
+    return;
+  }
+  const std::uint8_t* rows = in.row(box.top) + box.left * 3;
+  std::int64_t stride = in.width * 3;
+  if (wider) {
+    scratch.between.resize(box.height, out.width);
+    resize_width(in, box, scratch.weights(method, box.width, out.width), scratch.between, scratch.columns);
+    rows = scratch.between.row(0);
+    stride = out.width * 3;
+  }
+  resize_height(rows, stride, scratch.weights(method, box.height, out.height), out);
+}
+
+void resize(const Image& in, Box box, ResizeMethod method, std::int64_t height, std::int64_t width, Image& out,
+            ResizeScratch& scratch) {
+  const ImageSize size{in.height, in.width};
+  if (!is_inside(box, size)) throw InputError(concat("resize: ", box_outside(box, size)));
+  if (height < 1 || width < 1) throw InputError(concat("resize: to ", width, "x", height, " pixels"));
+  out.resize(height, width);
+  if (box.height == height && box.width == width) {
+    for (std::int64_t y = 0; y < height; ++y) std::copy_n(in.row(box.top + y) + box.left * 3, width * 3, out.row(y));
+    return;
+  }
+  switch (method) {
+    case ResizeMethod::nearest:
+      return resize_nearest(in, box, out, scratch);
+    case ResizeMethod::bilinear:
+    case ResizeMethod::bicubic:
+    case ResizeMethod::lanczos:
+      return resize_filtered(in, box, method, out, scratch);
+    case ResizeMethod::bilinear_plain:
+      return resize_bilinear_plain(in, box, out, scratch);
+    case ResizeMethod::area:
+      return resize_area(in, box, out, scratch);
+    case ResizeMethod::random:
+      break;
+  }
+  throw InputError("resize: the method must have been drawn before an image is resized");
+}
+
+void flip_columns(Image& image) {
+  for (std::int64_t y = 0; y < image.height; ++y) {
+    std::uint8_t *left = image.row(y), *right = left + (image.width - 1) * 3;
+    for (; left < right; left += 3, right -= 3) std::swap_ranges(left, left + 3, right);
+  }
+}
+
+}  // namespace normlab
