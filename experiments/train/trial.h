@@ -8,6 +8,7 @@
 #include "experiments/data/dataset.h"
 #include "experiments/descriptor/probes.h"
 #include "experiments/results/store.h"
+#include "experiments/train/batches.h"
 #include "nn/engine.h"
 
 namespace normlab {
@@ -33,6 +34,9 @@ enum class TrialOutcome { done, diverged, stopped };
 
 /// How a trial's network is computed and trained.
 EngineSettings engine_settings(const TrialConfig& config);
+
+/// A trial's learning rate over its `steps`; all rates times batch_size / lr_batch where that is given.
+ScheduleSettings schedule_settings(const TrainConfig& train, const StepCount& steps);
 
 /// Trains and publishes the result, or leaves a checkpoint when it was stopped. `claim` is this process's right to the
 /// trial. InputError and EnvironmentError leave everything that was there.

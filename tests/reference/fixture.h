@@ -85,5 +85,6 @@ std::vector<Results> run_fusion(const Fixture& fixture);
 /// A JSON file that is compared as a whole: one message for each difference.
 std::vector<std::string> check_counts(const std::filesystem::path& path);
 std::vector<std::string> check_initializers(const std::filesystem::path& path);
+std::vector<std::string> check_schedules(const std::filesystem::path& path);
 
 }  // namespace normlab::reference
