@@ -15,7 +15,7 @@ struct Context {
   const ParameterSet& parameters;
   std::int64_t lane = -1;  // gradients are added into this lane; -1: no gradients
   bool training = false;   // dropout, drop-path, batch statistics
-  BatchSlice slice{};  // of what goes through the network at a time, which shares batch statistics
+  BatchSlice slice{};      // of what goes through the network at a time, which shares batch statistics
   const StepState* state = nullptr;
   std::uint64_t drop_seed = 0;
   /// Where what goes through at a time is one part of a step's batch (gradient accumulation): the image that the part

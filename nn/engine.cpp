@@ -67,8 +67,7 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
   optimizer_ = std::make_unique<Optimizer>(
       backend_, parameters_, settings.optimizer,
       update_factors(config, parameters_.parameters(), settings.layer_decay, settings.multipliers));
-  if (settings.average.decay > 0)
-    average_ = std::make_unique<WeightAverage>(backend_, parameters_, settings.average);
+  if (settings.average.decay > 0) average_ = std::make_unique<WeightAverage>(backend_, parameters_, settings.average);
 }
 
 void Engine::prepare(std::int64_t batch) {
@@ -157,8 +156,9 @@ void Engine::train_shard(Collective& shards, const ShardPlan& plan, const Part& 
   const Var logits = (*model_)(w.tape.input(part.images.slice(first, count)), ctx);
   const Var losses = loss(logits, part.labels.slice(first, count));
   Tensor seed = w.tape.empty_like(losses.value());
-  with_acc(seed.dtype(),
-           [&](auto zero) { std::fill_n(seed.data<decltype(zero)>(), count, decltype(zero)(1.0 / double(part.step_images))); });
+  with_acc(seed.dtype(), [&](auto zero) {
+    std::fill_n(seed.data<decltype(zero)>(), count, decltype(zero)(1.0 / double(part.step_images)));
+  });
   for (std::int64_t i = 0; i < count; ++i)
     losses_[static_cast<std::size_t>(part.begin + first + i)] = element(losses.value(), i);
   w.tape.backward(losses, seed);

@@ -68,7 +68,8 @@ void Optimizer::cut_into_pieces(std::span<const UpdateFactors> factors) {
 }
 
 std::span<const Optimizer::Piece> Optimizer::pieces_of(std::int64_t block) const {
-  const std::size_t begin = begins_[static_cast<std::size_t>(block)], end = begins_[static_cast<std::size_t>(block) + 1];
+  const std::size_t begin = begins_[static_cast<std::size_t>(block)],
+                    end = begins_[static_cast<std::size_t>(block) + 1];
   return {pieces_.data() + begin, end - begin};
 }
 
@@ -119,17 +120,17 @@ void Optimizer::update(const Piece& piece, const StepState& state) {
   }
 }
 
-/// The first pass of LAMB: moments, and from the norms of each tensor its ratio. Pieces end where a block or a parameter
-/// ends, and their sums are added in their order.
+/// The first pass of LAMB: moments, and from the norms of each tensor its ratio. Pieces end where a block or a
+/// parameter ends, and their sums are added in their order.
 void Optimizer::update_lamb(ShardPool& pool, const StepState& state) {
   const OptimizerSettings& s = settings_;
   pool.for_blocks(static_cast<std::int64_t>(begins_.size()) - 1, [&](std::int64_t b) {
     for (const Piece& piece : pieces_of(b)) {
       const auto part = [&](const Tensor& flat) { return flat.slice(piece.first, piece.count); };
-      squares_[static_cast<std::size_t>(&piece - pieces_.data())] = backend_.lamb_moments(
-          {s.beta1, s.beta2, s.eps, s.weight_decay}, piece.factors, &state, part(parameters_.flat_lane(0)),
-          decaying_[piece.parameter], part(parameters_.update().values), part(moments_[0].flat),
-          part(moments_[1].flat));
+      squares_[static_cast<std::size_t>(&piece - pieces_.data())] =
+          backend_.lamb_moments({s.beta1, s.beta2, s.eps, s.weight_decay}, piece.factors, &state,
+                                part(parameters_.flat_lane(0)), decaying_[piece.parameter],
+                                part(parameters_.update().values), part(moments_[0].flat), part(moments_[1].flat));
     }
   });
   for (std::size_t i = 0; i < pieces_.size();) {

@@ -66,7 +66,8 @@ Schedule::Schedule(const ScheduleSettings& settings) : s_(settings) {
 }
 
 double Schedule::after_warmup(std::int64_t step) const {
-  const double done = progress(step, s_.warmup, s_.total), lr = s_.lr, end = s_.final_lr;
+  const std::int64_t first = s_.decay_from == DecayFrom::start ? 0 : s_.warmup;
+  const double done = progress(step, first, s_.total), lr = s_.lr, end = s_.final_lr;
   switch (s_.name) {
     case ScheduleName::constant:
     case ScheduleName::compound:

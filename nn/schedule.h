@@ -11,9 +11,13 @@ namespace normlab {
 
 enum class ScheduleName : std::uint8_t { constant, linear, cosine, rsqrt, polynomial, compound };
 
-/// lifted: lr (step + 1) / (warmup + 1), so that no step is lost at rate zero. line: from warmup_from at step 0 to lr at
-/// step `warmup`.
+/// lifted: lr (step + 1) / (warmup + 1), so that no step is lost at rate zero. line: from warmup_from at step 0 to lr
+/// at step `warmup`.
 enum class Warmup : std::uint8_t { lifted, line };
+
+/// Where the way down begins: at the end of the warm-up, or at step 0, of which the warm-up then hides a part (timm's
+/// schedulers without warmup_prefix, and so DeiT's).
+enum class DecayFrom : std::uint8_t { warmup, start };
 
 /// All rates as they are used (scaled by batch already), all lengths in steps.
 struct ScheduleSettings {
@@ -23,6 +27,7 @@ struct ScheduleSettings {
   std::int64_t total = 1, warmup = 0;
   Warmup warmup_form = Warmup::lifted;
   double warmup_from = 0.0;
+  DecayFrom decay_from = DecayFrom::warmup;  // linear, cosine, polynomial
   double power = 1.0;
   double timescale = 10000;
   std::int64_t shift = 0, cooldown = 0;
@@ -57,12 +62,13 @@ class Schedule {
   /// Throws InputError for factors with a problem, and for linear_cooldown without a cooldown.
   explicit Schedule(const ScheduleSettings& settings);
 
-  /// The rate of 0-based `step`. With progress = (step - warmup) / (total - warmup) in [0, 1], after the warm-up:
+  /// The rate of 0-based `step`. With progress = (step - warmup) / (total - warmup) in [0, 1], or step / total for
+  /// decay_from start, after the warm-up:
   ///   constant lr; linear lr + (final_lr - lr) progress; cosine final_lr + (lr - final_lr) (1 + cos(pi progress)) / 2;
   ///   polynomial final_lr + (lr - final_lr) (1 - progress)^power; rsqrt lr / sqrt(1 + (step - warmup + shift) /
   ///   timescale), at least final_lr (Big Vision's schedules, utils.py).
-  /// The warm-up leads to what the schedule has at its end. Over the last `cooldown` steps all is multiplied by (total -
-  /// step) / cooldown.
+  /// The warm-up leads to lr, of rsqrt to what it has at its end. Over the last `cooldown` steps all is multiplied by
+  /// (total - step) / cooldown.
   double rate(std::int64_t step) const;
   /// rate over lr: Big Vision's schedule value.
   double value(std::int64_t step) const;

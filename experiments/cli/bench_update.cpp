@@ -20,10 +20,14 @@ struct Case {
   double layer_decay;
 };
 constexpr Case kCases[] = {
-    {OptimizerName::adamw, false, 1.0},          {OptimizerName::adamw, false, 0.75},
-    {OptimizerName::sgd, false, 1.0},            {OptimizerName::big_vision_adam, false, 1.0},
-    {OptimizerName::big_vision_adam, true, 1.0}, {OptimizerName::momentum_hp, true, 1.0},
-    {OptimizerName::lamb, false, 1.0},           {OptimizerName::lion, false, 1.0},
+    {OptimizerName::adamw, false, 1.0},
+    {OptimizerName::adamw, false, 0.75},
+    {OptimizerName::sgd, false, 1.0},
+    {OptimizerName::big_vision_adam, false, 1.0},
+    {OptimizerName::big_vision_adam, true, 1.0},
+    {OptimizerName::momentum_hp, true, 1.0},
+    {OptimizerName::lamb, false, 1.0},
+    {OptimizerName::lion, false, 1.0},
 };
 
 struct BenchUpdate : BenchOptions {
@@ -89,8 +93,8 @@ struct BenchUpdate : BenchOptions {
 
 void add_bench_update(CLI::App& bench, Action& action) {
   auto update = std::make_shared<BenchUpdate>();
-  CLI::App& command =
-      *bench.add_subcommand("update", "the update alone: lanes, norm, clipping and each optimiser (median of its steps)");
+  CLI::App& command = *bench.add_subcommand(
+      "update", "the update alone: lanes, norm, clipping and each optimiser (median of its steps)");
   update->add_network(command);
   update->add_threads(command);
   command.add_option("--lanes", update->lanes, "gradient buffers that are summed")

@@ -87,6 +87,9 @@ inline bool applies(const ScheduleConfig& c, std::string_view key) {
   if (key == "warmup_epochs") return warms_up && c.warmup_steps == 0;
   if (key == "warmup") return warms_up && (c.warmup_steps > 0 || c.warmup_epochs > 0);
   if (key == "warmup_from") return c.warmup == Warmup::line && applies(c, "warmup");
+  if (key == "decay_from")
+    return (c.warmup_steps > 0 || c.warmup_epochs > 0) && !compound && c.name != ScheduleName::constant &&
+           c.name != ScheduleName::rsqrt;
   if (key == "power") return is(ScheduleName::polynomial, "polynomial");
   if (key == "timescale") return is(ScheduleName::rsqrt, "rsqrt_decay");
   if (key == "shift") return c.name == ScheduleName::rsqrt;

@@ -216,8 +216,8 @@ constexpr auto fields() {
     return std::tuple{
         field("name", &T::name, "which optimiser"),
         field("lr", &T::lr, "peak learning rate", kNotNegative),
-        field("lr_batch", &T::lr_batch, "lr, warmup_from and final_lr are for so many images a step and scaled to batch_size; 0: as they are",
-              kNotNegative),
+        field("lr_batch", &T::lr_batch,
+              "lr (alone) is for so many images a step and scaled to batch_size; 0: lr as it is", kNotNegative),
         field("weight_decay", &T::weight_decay,
               "times the rate for adamw, lamb and lion; added to the gradient for sgd; times the schedule alone for "
               "big_vision_adam and momentum_hp",
@@ -240,6 +240,8 @@ constexpr auto fields() {
         field("warmup_steps", &T::warmup_steps, "linear warm-up; this or warmup_epochs", kNotNegative),
         field("warmup", &T::warmup, "lifted: lr (step + 1) / (warmup + 1); line: from warmup_from at step 0 to lr"),
         field("warmup_from", &T::warmup_from, "warmup line: rate of the first step", kNotNegative),
+        field("decay_from", &T::decay_from,
+              "linear, cosine, polynomial: begin at the warm-up's end, or at step 0 beside it (timm)"),
         field("final_lr", &T::final_lr, "linear, cosine, polynomial: rate at the end; rsqrt: the least rate",
               kNotNegative),
         field("power", &T::power, "polynomial", kPositive),

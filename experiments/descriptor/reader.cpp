@@ -67,13 +67,11 @@ void check_statistics(FieldReader& reader, const JsonNode& root, const JsonNode*
                       const TrialConfig& trial) {
   const TrainConfig& train = trial.train;
   const std::int64_t part = train.batch_size / train.accumulate;  // of which batch norms see one at a time
-  const std::string part_text =
-      train.accumulate > 1
-          ? concat("the ", part, " images of a part (batch_size ", train.batch_size, ", accumulate ", train.accumulate, ")")
-          : concat("batch_size ", train.batch_size);
+  const std::string part_text = train.accumulate > 1 ? concat("the ", part, " images of a part (batch_size ",
+                                                              train.batch_size, ", accumulate ", train.accumulate, ")")
+                                                     : concat("batch_size ", train.batch_size);
   const auto see = [&](std::string_view site, const NormSpec& spec) {
-    if (spec.kind == NormKind::batch_norm && spec.statistics_batch > 0 &&
-        part % spec.statistics_batch != 0)
+    if (spec.kind == NormKind::batch_norm && spec.statistics_batch > 0 && part % spec.statistics_batch != 0)
       report_model(reader, model, path, root, "placement",
                    concat("statistics_batch ", spec.statistics_batch, " of ", site, " does not divide ", part_text));
   };

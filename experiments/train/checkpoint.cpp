@@ -69,10 +69,7 @@ std::vector<std::uint64_t> dims_of(const Tensor& t) {
 void save_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& info) {
   std::vector<TensorView> tensors;
   for_each_tensor(engine, [&](const std::string& name, const Tensor& t) {
-    tensors.push_back({name,
-                       dtype_word(t),
-                       dims_of(t),
-                       {static_cast<const std::byte*>(t.raw()), t.bytes()}});
+    tensors.push_back({name, dtype_word(t), dims_of(t), {static_cast<const std::byte*>(t.raw()), t.bytes()}});
   });
   save_safetensors(path,
                    {{"normlab.trial", info.trial_id},

@@ -55,9 +55,10 @@ void take_average(WeightFile& file, const std::filesystem::path& path) {
     average.add(std::move(tensor));
   }
   if (average.size() == 0)
-    throw InputError(fmt::format("{}: holds no averaged weights; it is of a training without train.ema, or no "
-                                 "checkpoint",
-                                 path.string()));
+    throw InputError(
+        fmt::format("{}: holds no averaged weights; it is of a training without train.ema, or no "
+                    "checkpoint",
+                    path.string()));
   file.tensors = std::move(average);
 }
 

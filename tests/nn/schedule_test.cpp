@@ -57,6 +57,15 @@ TEST_CASE("schedule: a line leads from warmup_from to the peak") {
   CHECK(Schedule(s).rate(300) == doctest::Approx(5e-6));
 }
 
+TEST_CASE("schedule: counted from step 0, the way down has begun when the warm-up ends") {
+  ScheduleSettings s = make(ScheduleName::cosine, 1.0, 0.0, 300, 20);
+  s.warmup_form = Warmup::line;
+  s.decay_from = DecayFrom::start;
+  CHECK(Schedule(s).rate(10) == doctest::Approx(0.5));
+  CHECK(Schedule(s).rate(20) == doctest::Approx(0.5 * (1 + std::cos(M_PI * 20 / 300))));
+  CHECK(Schedule(s).rate(150) == doctest::Approx(0.5));
+}
+
 TEST_CASE("schedule: rsqrt begins at its value with the shift, stays above the least rate, and cools down to zero") {
   ScheduleSettings s = make(ScheduleName::rsqrt, 2.0, 0.5, 1000, 10);
   s.timescale = 10;

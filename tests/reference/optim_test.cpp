@@ -125,6 +125,12 @@ std::vector<Results> run_optimizer(const Fixture& f) {
     if (!settings.bf16_moment && settings.weight_decay == 0) all.push_back(steps(f, "sgd", settings, number("lr")));
     return all;
   }
+  if (f.op() == "sgd") {
+    settings.momentum = number("mu");
+    settings.nesterov = c.at("nesterov").get<bool>();
+    settings.name = OptimizerName::sgd;
+    return {steps(f, "sgd", settings, 1.0)};
+  }
   settings.beta1 = number("b1");
   settings.beta2 = number("b2");
   if (f.op() == "lion") {

@@ -25,8 +25,9 @@ TEST_CASE("descriptor: factors of a compound schedule are words of Scenic that h
         "d.json:1:70: /train/schedule/warmup_steps: there is no linear_warmup among the factors");
   CHECK(schedule(R"("factors": "constant", "decay_factor": 0.1)") ==
         "d.json:1:70: /train/schedule/decay_factor: there is no decay_every among the factors");
-  CHECK(schedule(R"("factors": "constant", "final_lr": 0.1)") ==
-        "d.json:1:70: /train/schedule/final_lr: there is no polynomial, cosine_decay or linear_decay among the factors");
+  CHECK(
+      schedule(R"("factors": "constant", "final_lr": 0.1)") ==
+      "d.json:1:70: /train/schedule/final_lr: there is no polynomial, cosine_decay or linear_decay among the factors");
   CHECK(files.problems(R"({"train": {"schedule": {"name": "compound"}}})").find("unknown factor \"\"") !=
         std::string::npos);
   CHECK(files.problems(R"({"train": {"schedule": {"decay_every": 5}}})") ==
@@ -49,7 +50,8 @@ TEST_CASE("descriptor: a multiplier that fits no parameter is told, with a patte
         "\"blocks.*\"?");
   CHECK(files.problems(R"({"train": {"optimizer": {"multipliers": [{"lr": 2}]}}})")
             .find("/train/optimizer/multipliers/0: no parameter fits \"\"") != std::string::npos);
-  const Experiment e = files.load(R"({"train": {"optimizer": {"multipliers": [{"name": "*.bias", "weight_decay": 0}]}}})");
+  const Experiment e =
+      files.load(R"({"train": {"optimizer": {"multipliers": [{"name": "*.bias", "weight_decay": 0}]}}})");
   CHECK(e.trials[0].config.train.optimizer.multipliers == std::vector<Multiplier>{{"*.bias", 1.0, 0.0}});
   CHECK(config_from_json(canonical_json(e.trials[0].config), "c") == e.trials[0].config);
 }
@@ -62,9 +64,10 @@ TEST_CASE("descriptor: parts must divide a batch, and statistics of a batch norm
     {"kind": "batch_norm", "statistics_batch": 32}}}, "train": {"batch_size": 96, "accumulate": )";
   CHECK(files.problems(model + "1}}") == "");
   CHECK(files.problems(model + "3}}") == "");
-  CHECK(files.problems(model + "2}}").find(
-            "statistics_batch 32 of final does not divide the 48 images of a part (batch_size 96, accumulate 2)") !=
-        std::string::npos);
+  CHECK(
+      files.problems(model + "2}}")
+          .find("statistics_batch 32 of final does not divide the 48 images of a part (batch_size 96, accumulate 2)") !=
+      std::string::npos);
 }
 
 TEST_CASE("descriptor: settings of one optimiser mean nothing to another") {

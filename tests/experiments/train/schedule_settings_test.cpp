@@ -52,7 +52,7 @@ TEST_CASE("count_steps: no step at all, and a cooldown longer than the training,
   CHECK(count_steps(train, 1000).total == 10);
 }
 
-TEST_CASE("schedule_settings: lr_batch scales the peak, the start of the warm-up and the end alike, as Swin does") {
+TEST_CASE("schedule_settings: lr_batch scales the peak alone, by the whole batch") {
   TrainConfig train;
   train.batch_size = 1024;
   train.accumulate = 4;  // the whole batch counts
@@ -63,8 +63,8 @@ TEST_CASE("schedule_settings: lr_batch scales the peak, the start of the warm-up
   train.schedule.final_lr = 5e-6;
   const ScheduleSettings s = schedule_settings(train, {10, 300, 20, 10});
   CHECK(s.lr == 1e-3);
-  CHECK(s.warmup_from == 1e-6);
-  CHECK(s.final_lr == 1e-5);
+  CHECK(s.warmup_from == 5e-7);
+  CHECK(s.final_lr == 5e-6);
   CHECK(s.total == 300);
   CHECK(s.warmup == 20);
   train.optimizer.lr_batch = 0;
