@@ -47,9 +47,15 @@ void take_sizes_from_dataset(FieldReader& reader, const JsonNode& root, const Js
   };
   const KnownDataset& shape = known != nullptr ? *known : kKnownDatasets[1];
   const bool shaped = known != nullptr || cifar;
+  // A crop (or what else resizes) may give the model any size.
+  const bool resized = trial.train.augment.crop != CropName::none && given("image_size");
   const auto settle_all = [&](auto& config) {
-    settle("image_size", config.image_size, shape.image_size, shaped,
-           concat("[", shape.image_size[0], ", ", shape.image_size[1], "]"));
+    if (shaped && shape.image_size[0] == 0 && !given("image_size"))
+      report_model(reader, model, path, root, "image_size",
+                   concat("give image_size: the images of \"", dataset.name, "\" have many sizes"));
+    else if (!resized && (!shaped || shape.image_size[0] > 0))
+      settle("image_size", config.image_size, shape.image_size, shaped,
+             concat("[", shape.image_size[0], ", ", shape.image_size[1], "]"));
     settle("channels", config.channels, shape.channels, shaped, concat(shape.channels));
     settle("num_classes", config.num_classes, shape.num_classes, known != nullptr, concat(shape.num_classes));
   };

@@ -14,11 +14,14 @@ StepCount count_steps(const TrainConfig& train, std::int64_t images) {
         "train.batch_size: {} is more than the {} training images; lower it, or set train.drop_last to false",
         train.batch_size, images));
   const double per_epoch = double(steps.per_epoch);
-  steps.total = train.steps > 0 ? train.steps : std::llround(train.epochs * per_epoch);
+  steps.total = train.images > 0  ? std::llround(double(train.images) / double(train.batch_size))
+                : train.steps > 0 ? train.steps
+                                  : std::llround(train.epochs * per_epoch);
   steps.warmup = train.schedule.warmup_steps > 0 ? train.schedule.warmup_steps
                                                  : std::llround(train.schedule.warmup_epochs * per_epoch);
   if (steps.total < 1)
-    throw InputError(fmt::format("train.epochs: {} of {} steps is no step", train.epochs, steps.per_epoch));
+    throw InputError(fmt::format("the training is no step long: train.epochs {}, {} steps an epoch; train.images {}",
+                                 train.epochs, steps.per_epoch, train.images));
   if (train.eval_every_epochs > 0)
     steps.eval_every = std::max<std::int64_t>(1, std::llround(train.eval_every_epochs * per_epoch));
   return steps;

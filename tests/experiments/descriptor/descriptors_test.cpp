@@ -20,7 +20,7 @@ TEST_CASE("descriptor: placements_cifar10.json is six rows, five seeds for the b
   CHECK(c.dataset.name == "cifar10");
   CHECK(vit_of(c).embed_dim == 64);
   CHECK(vit_of(c).mlp_dim == 256);
-  CHECK(c.train.augment == AugmentConfig{4, true});
+  CHECK(c.train.augment == AugmentConfig{.crop_padding = 4, .flip = true});
   CHECK(c.train.schedule.warmup_epochs == 1);
   CHECK(c.train.clip_norm == 1);
 }
