@@ -37,7 +37,8 @@ struct EngineSettings {
   Bf16Products bf16_products = Bf16Products::native;
   OptimizerSettings optimizer{};
   LossKind loss = LossKind::softmax;
-  double label_smoothing = 0.0;
+  double label_smoothing = 0.0;  // of labels; soft targets have it in them
+  bool smooth_others = false;    // e / (C - 1) for each other class (Big Vision), not e / C for every one (PyTorch)
   std::int64_t max_batch = 1;         // the batch size of training, for which lanes are made
   std::int64_t images_per_shard = 0;  // 0: by plan_shards
   std::uint64_t drop_seed = 0;
@@ -49,9 +50,10 @@ class Engine {
   /// Throws EnvironmentError where `backend` has no instructions for the products that `settings` ask for.
   Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings);
 
-  /// Forward, backward, clip and update on one batch: images [B, H, W, C] in dtype(), labels i32 [B]. state().lr and
-  /// clip_norm are set by the caller; state().step counts up. Returns the mean loss, or NaN where the gradient was not
-  /// finite; parameters are then as before.
+  /// Forward, backward, clip and update on one batch: images [B, H, W, C] in dtype(), labels i32 [B] or, here and below,
+  /// soft targets [B, classes] in the type of statistics (acc_of(dtype())). state().lr and clip_norm are set by the
+  /// caller; state().step counts up. Returns the mean loss, or NaN where the gradient was not finite; parameters are
+  /// then as before.
   double train_step(Tensor images, Tensor labels);
   /// Forward and backward only: gradients are left in the lanes, summed into lane 0 by sum_gradients().
   double forward_backward(Tensor images, Tensor labels);

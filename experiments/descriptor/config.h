@@ -25,19 +25,20 @@ struct DatasetConfig {
   DatasetLayout layout = DatasetLayout::known;
   std::string train = "train";  // a slice: "train", "train[:99%]", "train[:800]", "train[800:1000]"
   std::string eval = "test";
-  std::string train_shards, eval_shards;  // webdataset: file names with a brace range, "pets-train-{0000..0146}.tar"
-  std::string labels;                     // image_list: the file of labels, below `path`
-  std::int64_t per_class = 0;             // so many training images of each class; 0: all of the slice
-  double fraction = 1.0;                  // of the training slice
-  std::uint64_t subset_seed = 0;          // which images per_class and fraction take
-  bool allow_absent_classes = false;      // a training slice without one of the classes is an error otherwise
+  // webdataset: file names with a brace range, "pets-train-{0000..0146}.tar"
+  std::string train_shards{}, eval_shards{};
+  std::string labels{};               // image_list: the file of labels, below `path`
+  std::int64_t per_class = 0;         // so many training images of each class; 0: all of the slice
+  double fraction = 1.0;              // of the training slice
+  std::uint64_t subset_seed = 0;      // which images per_class and fraction take
+  bool allow_absent_classes = false;  // a training slice without one of the classes is an error otherwise
   SampleOrder order = SampleOrder::shuffled;
   std::int64_t shuffle_buffer = 10000;  // order shards: samples from which the next one is drawn
   OnBadImage on_bad_image = OnBadImage::fail;
-  std::vector<double> mean, std;     // of each channel, where a pixel of 255 is 1; empty: the training slice's
-  std::int64_t train_images = 2000;  // shapes only: how many images are generated
-  std::int64_t eval_images = 1000;   // shapes only
-  std::uint64_t shapes_seed = 1;     // shapes only: seed of the generated images, not of the trial
+  std::vector<double> mean{}, std{};  // of each channel, where a pixel of 255 is 1; empty: the training slice's
+  std::int64_t train_images = 2000;   // shapes only: how many images are generated
+  std::int64_t eval_images = 1000;    // shapes only
+  std::uint64_t shapes_seed = 1;      // shapes only: seed of the generated images, not of the trial
   bool operator==(const DatasetConfig&) const = default;
 };
 
@@ -145,7 +146,7 @@ struct OptimizerConfig {
   bool bf16_moment = false;                       // big_vision_adam, momentum_hp: the first moment is stored in bf16
   MomentProduct moment_product = MomentProduct::wide;
   double layer_decay = 1.0;  // the rate of a block is multiplied by it once for each block above it
-  std::vector<Multiplier> multipliers;
+  std::vector<Multiplier> multipliers{};
   bool operator==(const OptimizerConfig&) const = default;
 };
 
@@ -162,7 +163,7 @@ struct ScheduleConfig {
   double timescale = 10000;         // rsqrt: steps
   std::int64_t shift = 0;           // rsqrt: steps
   std::int64_t cooldown_steps = 0;  // at the end, down to 0 along a line
-  std::string factors;              // compound: "constant * polynomial * linear_warmup", as in Scenic
+  std::string factors{};            // compound: "constant * polynomial * linear_warmup", as in Scenic
   bool operator==(const ScheduleConfig&) const = default;
 };
 

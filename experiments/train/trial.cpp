@@ -140,10 +140,10 @@ class TrialRun {
                              steps.total, steps.warmup);
     state.clip_norm = config_.train.clip_norm;
     probes_.begin(engine_, step);
-    loss_ = engine_.train_step(batch.images, batch.labels);
+    loss_ = engine_.train_step(batch.images, batch.wanted());
     probed_ = probes_.end(engine_, pool_, step, steps.total);
     if (!std::isfinite(loss_)) {
-      const NonFinite found = engine_.find_nonfinite(batch.images, batch.labels);
+      const NonFinite found = engine_.find_nonfinite(batch.images, batch.wanted());
       where_ =
           found ? fmt::format("{} of {} at {}", found.in_backward ? "the gradient" : "the value", found.op, found.site)
                 : std::string("the sum of the gradients");
@@ -280,6 +280,7 @@ EngineSettings engine_settings(const TrialConfig& c) {
   s.bf16_products = bf16_products_of(t.precision);
   s.loss = t.loss == LossName::softmax ? LossKind::softmax : LossKind::sigmoid;
   s.label_smoothing = t.label_smoothing;
+  s.smooth_others = t.smoothing == Smoothing::others;
   s.max_batch = t.batch_size;
   s.drop_seed = c.seed;
   const OptimizerConfig& o = t.optimizer;

@@ -81,6 +81,7 @@ std::vector<Results> run_training(const Fixture& fixture);
 std::vector<Results> run_optimizer(const Fixture& fixture);
 std::vector<Results> run_probe(const Fixture& fixture);
 std::vector<Results> run_fusion(const Fixture& fixture);
+std::vector<Results> run_chain(const Fixture& fixture);
 std::vector<Results> run_resize(const Fixture& fixture);
 
 /// A JSON file that is compared as a whole: one message for each difference.
