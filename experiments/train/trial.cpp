@@ -11,6 +11,7 @@
 #include "experiments/results/metrics_log.h"
 #include "experiments/train/batches.h"
 #include "experiments/train/checkpoint.h"
+#include "experiments/train/pipeline.h"
 #include "experiments/train/probes.h"
 
 namespace normlab {
@@ -46,6 +47,7 @@ class TrialRun {
         pool_(options.threads),
         engine_(*options.backend, pool_, config.model, engine_settings(config)),
         batches_(config, data.train, data.eval, engine_.dtype()),
+        pipeline_(batches_, options.data_threads),
         probes_(options.probes) {
     info_.trial_id = id;
     info_.model = canonical_model_json(config.model);
@@ -131,7 +133,7 @@ class TrialRun {
 
   /// False where the loss or its gradient was not finite; `where_` then says where that began.
   bool train_one(std::int64_t step) {
-    const BatchSource::Batch batch = batches_.training(step, pool_);
+    const BatchSource::Batch batch = pipeline_.training(step, pool_);
     const StepCount& steps = batches_.steps();
     const ScheduleConfig& schedule = config_.train.schedule;
     StepState& state = engine_.state();
@@ -223,6 +225,7 @@ class TrialRun {
                     {"data_hash", data_.train.hash + "+" + data_.eval.hash},
                     {"data", data_.train.provenance},
                     {"threads", std::to_string(options_.threads)},
+                    {"data_threads", std::to_string(options_.data_threads)},
                     {"device", options_.backend->name()},
                     {"host", host_name()},
                     {"started", started_}};
@@ -262,6 +265,7 @@ class TrialRun {
   ShardPool pool_;
   Engine engine_;
   BatchSource batches_;
+  BatchPipeline pipeline_;
   TrialProbes probes_;
   std::optional<MetricsLine> probed_;  // of the last step
   CheckpointInfo info_;
