@@ -106,7 +106,7 @@ Image& TrainTransform::sized(std::int64_t index, const AugmentDraws& draws, Tran
     EvalTransform(center, size_).make(images_, index, scratch.sized, s);
     return scratch.sized;
   }
-  Box from;
+  ScaledBox from;
   if (images_.encoded) {
     const std::string where = images_.encoded->where(index);
     images_.encoded->read(index, s.bytes);
