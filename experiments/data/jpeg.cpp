@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstdio>  // jpeglib.h wants FILE
+#include <cstdlib>
 #include <vector>
 
 #include <jerror.h>
@@ -233,6 +234,55 @@ std::string JpegDecoder::version() {
 #else
   return "libjpeg " NORMLAB_TEXT(JPEG_LIB_VERSION);
 #endif
+}
+
+namespace {
+
+struct Encoder {
+  jpeg_error_mgr errors{};
+  jpeg_compress_struct jpeg{};
+  std::jmp_buf jump{};
+  char message[JMSG_LENGTH_MAX] = "";
+  unsigned char* bytes = nullptr;
+  unsigned long size = 0;
+};
+
+/// False with encoder.message set.
+bool encode(Encoder& encoder, const Image& image, int quality) {
+  encoder.jpeg.err = jpeg_std_error(&encoder.errors);
+  encoder.errors.error_exit = stop<Encoder>;
+  if (setjmp(encoder.jump) != 0) return false;
+  encoder.jpeg.client_data = &encoder;
+  jpeg_create_compress(&encoder.jpeg);
+  jpeg_mem_dest(&encoder.jpeg, &encoder.bytes, &encoder.size);
+  encoder.jpeg.image_height = static_cast<JDIMENSION>(image.height);
+  encoder.jpeg.image_width = static_cast<JDIMENSION>(image.width);
+  encoder.jpeg.input_components = Image::kChannels;
+  encoder.jpeg.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&encoder.jpeg);
+  jpeg_set_quality(&encoder.jpeg, quality, TRUE);
+  jpeg_start_compress(&encoder.jpeg, TRUE);
+  while (encoder.jpeg.next_scanline < encoder.jpeg.image_height) {
+    auto* row = const_cast<std::uint8_t*>(image.row(encoder.jpeg.next_scanline));  // libjpeg only reads it
+    jpeg_write_scanlines(&encoder.jpeg, &row, 1);
+  }
+  jpeg_finish_compress(&encoder.jpeg);
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> encode_jpeg(const Image& image, int quality) {
+  Encoder encoder;
+  const bool encoded = encode(encoder, image, quality);
+  jpeg_destroy_compress(&encoder.jpeg);
+  std::vector<std::uint8_t> bytes;
+  if (encoded) bytes.assign(encoder.bytes, encoder.bytes + encoder.size);
+  std::free(encoder.bytes);
+  if (!encoded)
+    throw InputError(
+        concat("an image of ", image.width, "x", image.height, " pixels cannot be a JPEG: ", encoder.message));
+  return bytes;
 }
 
 }  // namespace normlab

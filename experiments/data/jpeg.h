@@ -46,4 +46,8 @@ class JpegDecoder {
   std::unique_ptr<State> state_;
 };
 
+/// The image as a baseline JPEG file's bytes, with libjpeg's defaults (accurate integer DCT, chroma at half size);
+/// `quality` from 1 to 100. InputError where the image has no pixel or a side above 65,500.
+std::vector<std::uint8_t> encode_jpeg(const Image& image, int quality);
+
 }  // namespace normlab

@@ -5,6 +5,8 @@
 #include "core/error.h"
 #include "experiments/data/crop.h"
 #include "experiments/data/erasing.h"
+#include "experiments/data/ops/color_jitter.h"
+#include "experiments/data/ops/color_jitter.h"
 #include "experiments/descriptor/words.h"
 
 namespace normlab {
@@ -138,6 +140,8 @@ void TrainTransform::operator()(std::int64_t index, std::int64_t epoch, std::int
       image = &scratch.moved;
     }
     randaugment_.apply(*image, draws, scratch.ops);
+    color_jitter(*image, augment_.color_jitter, draws);
+    color_jitter(*image, augment_.color_jitter, draws);
     normalise_image(*image, channels_, table, out);
   }
   const Box box = erasing_box(augment_.erasing, size_.height, size_.width, draws);

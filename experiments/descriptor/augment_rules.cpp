@@ -4,6 +4,8 @@
 #include <span>
 #include <string>
 
+#include "experiments/descriptor/randaugment_rules.h"
+
 namespace normlab {
 namespace {
 
@@ -33,6 +35,10 @@ class Rules {
     if (augment().crop == CropName::center && trial_.train.eval_transform.crop != EvalCrop::center)
       report({"train", "augment", "crop"},
              "center is cut as train.eval_transform says, whose crop is not center; set it to center there too");
+  }
+  void randaugment() const {
+    if (const auto problem = problem_of(augment().randaugment))
+      report({"train", "augment", "randaugment", problem->key}, problem->what);
   }
   void erasing() const {
     if (augment().erasing.dialect == ErasingDialect::torchvision && augment().erasing.fill == ErasingFill::color)
@@ -80,6 +86,7 @@ void check_augment(FieldReader& reader, const JsonNode& root, const JsonPath& to
   rules.flip();
   rules.ranges();
   rules.crop();
+  rules.randaugment();
   rules.erasing();
   rules.mix();
   rules.smoothing();

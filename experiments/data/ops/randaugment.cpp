@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "experiments/data/ops/tone.h"
-#include "experiments/descriptor/words.h"
+#include "experiments/descriptor/randaugment_rules.h"
 
 namespace normlab {
 namespace {
@@ -25,7 +25,6 @@ constexpr AugmentOp kTimm[] = {Op::auto_contrast, Op::equalize,     Op::invert, 
                                Op::sharpness,     Op::shear_x,      Op::shear_y, Op::translate_x, Op::translate_y};
 
 constexpr double kTimmTop = 10;  // levels are clipped to it
-constexpr double kBigVisionTop = 20;
 constexpr std::int64_t kTorchvisionBins = 31;
 
 bool is_enhancement(AugmentOp op) {
@@ -36,20 +35,16 @@ bool is_geometric(AugmentOp op) {
 }
 
 Fill fill_of(const RandAugmentConfig& config) {
-  if (config.fill.empty()) {
-    if (config.dialect == Dialect::big_vision) return {128, 128, 128};
-    if (config.dialect == Dialect::torchvision) return {0, 0, 0};
-    return {124, 116, 104};  // ImageNet's mean, times 255
+  if (config.fill.size() == Fill{}.size()) {
+    Fill fill{};
+    std::transform(config.fill.begin(), config.fill.end(), fill.begin(), [](std::int64_t value) {
+      return static_cast<std::uint8_t>(std::clamp<std::int64_t>(value, 0, 255));
+    });
+    return fill;
   }
-  if (config.fill.size() != Fill{}.size())
-    throw InputError(concat("randaugment: fill has ", config.fill.size(), " values, expected 3"));
-  Fill fill{};
-  for (std::size_t c = 0; c < fill.size(); ++c) {
-    if (config.fill[c] < 0 || config.fill[c] > 255)
-      throw InputError(concat("randaugment: fill is ", config.fill[c], ", expected 0 to 255"));
-    fill[c] = static_cast<std::uint8_t>(config.fill[c]);
-  }
-  return fill;
+  if (config.dialect == Dialect::big_vision) return {128, 128, 128};
+  if (config.dialect == Dialect::torchvision) return {0, 0, 0};
+  return {124, 116, 104};  // ImageNet's mean, times 255
 }
 
 /// An entry of torch.linspace(start, end, 31): in float, from the nearer end.
@@ -83,7 +78,7 @@ double torchvision_argument(AugmentOp op, double level, std::int64_t height, std
     case Op::posterize:
       return 8 - std::nearbyint(level / (static_cast<double>(kTorchvisionBins - 1) / 4));
     case Op::solarize:
-      return linspace(255, 0, index);
+      return 255 * linspace(1, 0, index);
     default:
       return 0;
   }
@@ -163,20 +158,8 @@ std::string_view name_of(AugmentOp op) {
 }
 
 RandAugment::RandAugment(const RandAugmentConfig& config) : config_(config), fill_(fill_of(config)) {
-  const double top = config.dialect == Dialect::torchvision ? double(kTorchvisionBins - 1) : kBigVisionTop;
-  const auto refuse = [&](auto... expected) {
-    throw InputError(concat("randaugment: magnitude ", config.magnitude, " in the dialect ", word_of(config.dialect),
-                            ", expected ", expected...));
-  };
-  if (config.dialect == Dialect::none) throw InputError("randaugment: there is no dialect");
-  if (config.dialect == Dialect::torchvision && std::trunc(config.magnitude) != config.magnitude)
-    refuse("a whole number");
-  if (!(config.magnitude >= 0) || (config.dialect != Dialect::timm && config.magnitude > top)) refuse("0 to ", top);
-  const ResizeMethod method = config.interpolation;
-  const bool drawn = method == ResizeMethod::random && config.dialect == Dialect::timm;
-  if (!drawn && method != ResizeMethod::nearest && method != ResizeMethod::bilinear && method != ResizeMethod::bicubic)
-    throw InputError(concat("randaugment: interpolation ", word_of(method), ", expected nearest, bilinear, bicubic",
-                            config.dialect == Dialect::timm ? " or random" : ""));
+  if (const auto problem = problem_of(config))
+    throw InputError(concat("train.augment.randaugment.", problem->key, ": ", problem->what));
 }
 
 std::span<const AugmentOp> RandAugment::operations() const {
@@ -280,6 +263,7 @@ void RandAugment::run(const DrawnOp& drawn, Image& image, OpScratch& scratch) co
 }
 
 void RandAugment::apply(Image& image, const AugmentDraws& draws, OpScratch& scratch) const {
+  if (config_.dialect == Dialect::none) return;
   for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
     const auto drawn = draw(static_cast<std::uint32_t>(layer), image.height, image.width, draws);
     if (drawn) run(*drawn, image, scratch);

@@ -45,9 +45,8 @@ struct DrawnOp {
 /// Draws operations and runs them. Safe for several threads, each with a scratch of its own.
 class RandAugment {
  public:
-  /// InputError: no dialect, a magnitude that the dialect has not (torchvision: a whole number from 0 to 30;
-  /// big_vision: 0 to 20), an interpolation that Pillow's geometric operations have not, a fill that is not three
-  /// values.
+  /// InputError: what problem_of() (descriptor/randaugment_rules.h) finds. Without a dialect there is nothing to apply,
+  /// and apply() is the only function to call.
   explicit RandAugment(const RandAugmentConfig& config);
 
   /// `layers` operations one after the other, drawn with replacement. The size stays.
