@@ -11,6 +11,7 @@
 #include "experiments/results/metrics_log.h"
 #include "experiments/train/batches.h"
 #include "experiments/train/checkpoint.h"
+#include "experiments/train/pipeline.h"
 #include "experiments/train/probes.h"
 
 namespace normlab {
@@ -34,6 +35,7 @@ class TrialRun {
         pool_(options.threads),
         engine_(*options.backend, pool_, config.model, engine_settings(config)),
         batches_(config, data.train, data.eval, engine_.dtype()),
+        pipeline_(batches_, options.data_threads),
         schedule_(schedule_settings(config.train, batches_.steps())),
         probes_(options.probes) {
     info_.trial_id = id;
@@ -121,7 +123,7 @@ class TrialRun {
 
   /// False where the loss or its gradient was not finite; `where_` then says where that began.
   bool train_one(std::int64_t step) {
-    const BatchSource::Batch batch = batches_.training(step, pool_);
+    const BatchSource::Batch batch = pipeline_.training(step, pool_);
     const StepCount& steps = batches_.steps();
     StepState& state = engine_.state();
     state.epoch = step / steps.per_epoch;
@@ -229,6 +231,7 @@ class TrialRun {
                     {"data_hash", data_.train.hash + "+" + data_.eval.hash},
                     {"data", data_.train.provenance},
                     {"threads", std::to_string(options_.threads)},
+                    {"data_threads", std::to_string(options_.data_threads)},
                     {"device", options_.backend->name()},
                     {"host", host_name()},
                     {"started", started_}};
@@ -269,6 +272,7 @@ class TrialRun {
   ShardPool pool_;
   Engine engine_;
   BatchSource batches_;
+  BatchPipeline pipeline_;
   const Schedule schedule_;
   TrialProbes probes_;
   std::optional<MetricsLine> probed_;  // of the last step

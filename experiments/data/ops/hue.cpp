@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/data/ops/rounded.h"
 #include "experiments/data/ops/tone.h"
 
 namespace normlab {
@@ -43,8 +42,8 @@ void from_hsv(Hsv in, std::uint8_t* out) {
     return static_cast<std::uint8_t>(std::clamp(std::round(static_cast<float>(v) * share), 0.0, 255.0));
   };
   const std::uint8_t p = level(1.0 - static_cast<double>(s));
-  const std::uint8_t q = level(1.0 - static_cast<double>(rounded(s * f)));
-  const std::uint8_t t = level(1.0 - rounded(static_cast<double>(s) * (1.0 - static_cast<double>(f))));
+  const std::uint8_t q = level(1.0 - static_cast<double>(s * f));
+  const std::uint8_t t = level(1.0 - static_cast<double>(s) * (1.0 - static_cast<double>(f)));
   const std::uint8_t colors[6][3] = {{v, t, p}, {q, v, p}, {p, v, t}, {p, q, v}, {t, p, v}, {v, p, q}};
   std::copy_n(colors[sector % 6], 3, out);
 }

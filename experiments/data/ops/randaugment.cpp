@@ -78,7 +78,7 @@ double torchvision_argument(AugmentOp op, double level, std::int64_t height, std
     case Op::posterize:
       return 8 - std::nearbyint(level / (static_cast<double>(kTorchvisionBins - 1) / 4));
     case Op::solarize:
-      return linspace(255, 0, index);
+      return 255 * linspace(1, 0, index);
     default:
       return 0;
   }

@@ -5,7 +5,6 @@
 
 #include "core/error.h"
 #include "experiments/data/ops/gather.h"
-#include "experiments/data/ops/rounded.h"
 
 namespace normlab {
 namespace {
@@ -15,7 +14,7 @@ struct Bilinear {
   template <class T>
   static double between(const T* const* v, std::int64_t i, double t) {
     const double p = v[0][i], q = v[1][i];
-    return p + rounded((q - p) * t);
+    return p + (q - p) * t;
   }
 };
 
@@ -25,7 +24,7 @@ struct Bicubic {
   static double between(const T* const* v, std::int64_t i, double t) {
     const double p = v[0][i], q = v[1][i], r = v[2][i], s = v[3][i];
     const double square = 2 * (p - q) + r - s, cube = -p + q - r + s;
-    return q + rounded(t * (-p + r + rounded(t * (square + rounded(t * cube)))));
+    return q + t * (-p + r + t * (square + t * cube));
   }
 };
 
@@ -96,7 +95,7 @@ class Sampler {
     const auto width = static_cast<double>(width_), height = static_cast<double>(height_);
     for (std::int64_t i = 0; i < width_; ++i) {
       const double x = static_cast<double>(static_cast<std::int32_t>(i)) + 0.5;
-      const double sx = rounded(map_.a * x) + rounded(by) + map_.c, sy = rounded(map_.d * x) + rounded(ey) + map_.f;
+      const double sx = map_.a * x + by + map_.c, sy = map_.d * x + ey + map_.f;
       const bool inside = (sx >= 0) & (sx < width) & (sy >= 0) & (sy < height);
       inside_[i] = inside;
       x_[i] = inside ? sx - 0.5 : 0;
