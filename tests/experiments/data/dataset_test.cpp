@@ -168,7 +168,7 @@ TEST_CASE("dataset: images that stay in their files need a mean and a deviation;
   const auto said = [&] { return input_error([&] { load_dataset(config, root.path(), 1); }); };
   CHECK_SAYS(said(), "dataset.mean: must be given, since the images stay in their files");
   CHECK_SAYS(said(), "images differ in size");
-  CHECK_SAYS(said(), "`normlab data info pets` measures it");
+  CHECK_SAYS(said(), "`normlab data info pets --layout image_folder` measures it");
   config.mean = {0.1, 0.2, 0.3};
   CHECK_SAYS(said(), "dataset.std: must be given");
   config.std = {0.5, 0.5};
