@@ -178,3 +178,29 @@ TEST_CASE("program: a bad image ends a training, or is left out, named and count
     if (entry.path().filename().string().find("log") != std::string::npos) log += text_of(entry.path());
   CHECK_MESSAGE(log.find("2 images cannot be decoded and are left out: train dog/123.jpg") != std::string::npos, log);
 }
+
+TEST_CASE("program: training shard by shard, the same for any number of threads") {
+  const TemporaryFolder folder;
+  write_pets(folder.path(), 1);
+  const std::string data = " --data " + folder.path().string();
+  const Finished packed = run_program(folder, "data pack pets --layout image_folder --skip-bad --shard-size 5" + data +
+                                                  " --out " + (folder / "shards").string());
+  REQUIRE_MESSAGE(packed.code == 0, packed.err);
+  std::ofstream(folder / "shards.json") << R"({
+    "dataset": {"path": "shards", "layout": "webdataset", "eval": "val", "order": "shards", "shuffle_buffer": 4,
+                "train_shards": "train-{000000..000004}.tar"},
+    "model": {"image_size": [40, 32], "channels": 3, "num_classes": 2, "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
+    "train": {"epochs": 3, "batch_size": 5}
+  })";
+  std::vector<double> losses;
+  for (const char* options : {" --threads 1", " --threads 2", " --set dataset.order=shuffled"}) {
+    const fs::path out = folder / ("r" + std::to_string(losses.size()));
+    const Finished run =
+        run_program(folder, "run " + (folder / "shards.json").string() + data + " --out " + out.string() + options);
+    REQUIRE_MESSAGE(run.code == 0, run.err);
+    const ResultStore store(out);
+    losses.push_back(store.trial(store.trial_ids().at(0)).load_result()->metrics.at("eval/loss"));
+  }
+  CHECK(losses[0] == losses[1]);
+  CHECK(losses[0] != losses[2]);
+}

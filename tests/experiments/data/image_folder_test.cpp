@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include "experiments/data/readers.h"
 #include "tests/experiments/data/fixtures.h"
 
@@ -115,6 +117,9 @@ TEST_CASE("image_folder: what is no class folder of images is refused by name") 
   fs::remove(folder / "train/b/gone.jpg");
   fs::create_symlink(folder / "train/2/x.JPEG", folder / "train/b/linked.jpg");
   CHECK(folder.read("train").size() == 5);
+  REQUIRE(mkfifo((folder / "train/b/pipe.jpg").c_str(), 0600) == 0);
+  CHECK_SAYS(folder.said(), "train/b/pipe.jpg: is neither a file nor a folder");
+  fs::remove(folder / "train/b/pipe.jpg");
   write_file(folder / "val/val_annotations.txt", "x");
   CHECK_SAYS(folder.said("val"), "it is the val folder of tiny-imagenet-200");
   const TempFolder nothing;
