@@ -83,14 +83,29 @@ inline bool applies(const OptimizerConfig& c, std::string_view key) {
   return key != "moment_product" || (big_vision && c.bf16_moment);
 }
 inline bool applies(const ScheduleConfig& c, std::string_view key) {
-  const auto is = [&](ScheduleName name) { return c.name == name; };
-  if (key == "warmup_epochs") return c.warmup_steps == 0;
-  if (key == "warmup") return c.warmup_steps > 0 || c.warmup_epochs > 0;
+  const bool compound = c.name == ScheduleName::compound;
+  const auto is = [&](ScheduleName name, std::string_view factor) {
+    return c.name == name || (compound && has_factor(c.factors, factor));
+  };
+  const bool warms_up = !compound || has_factor(c.factors, "linear_warmup");
+  if (key == "warmup_steps") return warms_up;
+  if (key == "warmup_epochs") return warms_up && c.warmup_steps == 0;
+  if (key == "warmup") return warms_up && (c.warmup_steps > 0 || c.warmup_epochs > 0);
   if (key == "warmup_from") return c.warmup == Warmup::line && applies(c, "warmup");
-  if (key == "power") return is(ScheduleName::polynomial) || is(ScheduleName::compound);
-  if (key == "timescale" || key == "shift") return is(ScheduleName::rsqrt);
-  if (key == "factors") return is(ScheduleName::compound);
-  return key != "final_lr" || !is(ScheduleName::constant);
+  if (key == "decay_from")
+    return (c.warmup_steps > 0 || c.warmup_epochs > 0) && !compound && c.name != ScheduleName::constant &&
+           c.name != ScheduleName::rsqrt;
+  if (key == "power") return is(ScheduleName::polynomial, "polynomial");
+  if (key == "timescale") return is(ScheduleName::rsqrt, "rsqrt_decay");
+  if (key == "shift") return c.name == ScheduleName::rsqrt;
+  if (key == "factors") return compound;
+  if (key == "decay_every" || key == "decay_factor") return compound && has_factor(c.factors, "decay_every");
+  if (key == "cooldown_steps") return !compound || has_factor(c.factors, "linear_cooldown");
+  if (key == "final_lr")
+    return compound ? is(ScheduleName::polynomial, "polynomial") || is(ScheduleName::cosine, "cosine_decay") ||
+                          is(ScheduleName::linear, "linear_decay")
+                    : c.name != ScheduleName::constant;
+  return true;
 }
 inline bool applies(const EmaConfig& c, std::string_view key) { return key == "decay" || c.decay > 0; }
 inline bool applies(const TrainConfig& c, std::string_view key) {
