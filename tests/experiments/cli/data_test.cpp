@@ -126,6 +126,7 @@ TEST_CASE("program: data info tells counts, sizes, statistics and bad images, an
   const Finished stopped = run_program(folder, pack + (folder / "stopped").string());
   CHECK(stopped.code == 2);
   CHECK_MESSAGE(stopped.err.find("dog/123.jpg") != std::string::npos, stopped.err);
+  CHECK(!fs::exists(folder / "stopped/train-000000.tar"));
   for (const char* threads : {"1", "2"}) {
     const Finished packed =
         run_program(folder, pack + (folder / "packed").string() + threads + " --skip-bad --threads " + threads);
