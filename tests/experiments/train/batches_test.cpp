@@ -17,7 +17,7 @@ namespace {
 ImageSet shapes(std::int64_t count) {
   DatasetConfig config;
   config.train_images = config.eval_images = count;
-  ImageSet images = make_shapes(config, parse_slice("train"));
+  ImageSet images = make_shapes(config, {.slice = parse_slice("train")});
   finish_image_set(images);
   return images;
 }
