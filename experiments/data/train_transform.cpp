@@ -6,7 +6,6 @@
 #include "experiments/data/crop.h"
 #include "experiments/data/erasing.h"
 #include "experiments/data/ops/color_jitter.h"
-#include "experiments/data/ops/color_jitter.h"
 #include "experiments/descriptor/words.h"
 
 namespace normlab {
@@ -19,13 +18,6 @@ constexpr std::int64_t kDecodeMargin = 2;
 /// Filters that widen when an image shrinks; the others pick pixels, which must be those of the whole image.
 bool widens(ResizeMethod method) {
   return method == ResizeMethod::bilinear || method == ResizeMethod::bicubic || method == ResizeMethod::lanczos;
-}
-
-std::vector<double> mean_of(const TrialConfig& c, const ImageSet& images) {
-  return pixel_statistics(c.dataset, images).mean;
-}
-std::vector<double> std_of(const TrialConfig& c, const ImageSet& images) {
-  return pixel_statistics(c.dataset, images).std;
 }
 
 }  // namespace
@@ -57,8 +49,8 @@ TrainTransform::TrainTransform(const TrialConfig& config, const ImageSet& images
       size_{image_size(config.model)[0], image_size(config.model)[1]},
       channels_(normlab::channels(config.model)),
       keys_(augment_keys(images, config.seed)),
-      table_(mean_of(config, images), std_of(config, images)),
-      table_double_(mean_of(config, images), std_of(config, images)),
+      table_(images.channel_mean, images.channel_std),
+      table_double_(images.channel_mean, images.channel_std),
       randaugment_(augment_.randaugment) {
   if (images.channels != channels_)
     throw InputError(

@@ -17,7 +17,10 @@ namespace {
 ImageSet shapes(std::int64_t count) {
   DatasetConfig config;
   config.train_images = config.eval_images = count;
-  ImageSet images = make_shapes(config, parse_slice("train"));
+  SliceRequest request;
+  request.slice = parse_slice("train");
+  request.dataset = config.name;
+  ImageSet images = make_shapes(config, request);
   finish_image_set(images);
   return images;
 }
