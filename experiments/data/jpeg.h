@@ -35,7 +35,7 @@ class JpegDecoder {
               std::uint8_t* rgb);
   /// As ImageDecoder::decode_box. A box that is not inside the image is an InputError.
   void decode_box(const std::uint8_t* data, std::size_t bytes, const std::string& where, Box box,
-                  std::int64_t min_height, std::int64_t min_width, Image& out, Box& box_in_out);
+                  std::int64_t min_height, std::int64_t min_width, Image& out, ScaledBox& box_in_out);
 
   static std::string version();  // "libjpeg-turbo 2.1.5"
 
@@ -45,5 +45,9 @@ class JpegDecoder {
   [[noreturn]] void refuse(const std::string& where, const std::string& what);
   std::unique_ptr<State> state_;
 };
+
+/// The image as a baseline JPEG file's bytes, with libjpeg's defaults (accurate integer DCT, chroma at half size);
+/// `quality` from 1 to 100. InputError where the image has no pixel or a side above 65,500.
+std::vector<std::uint8_t> encode_jpeg(const Image& image, int quality);
 
 }  // namespace normlab

@@ -1,16 +1,15 @@
 #include "experiments/data/resize.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "core/error.h"
 
 namespace normlab {
 namespace {
 
-// Sixteen values at once, in whatever vectors the CPU has.
-constexpr std::int64_t kLanes = 16;
+constexpr std::int64_t kLanes = 16;  // rows that go through the horizontal pass together
 using Bytes = std::uint8_t __attribute__((vector_size(16)));
-using Ints = std::int32_t __attribute__((vector_size(64)));
 
 Bytes load(const std::uint8_t* from) {
   Bytes bytes;
@@ -21,16 +20,63 @@ void store(std::uint8_t* to, Bytes bytes) { __builtin_memcpy(to, &bytes, sizeof(
 
 constexpr std::int32_t kHalf = 1 << 21;  // of the 22 bits below the point
 
-Bytes rounded(Ints sum) {
-  sum >>= 22;
-  sum = sum < 0 ? Ints{} : sum;
-  sum = sum > 255 ? Ints{} + 255 : sum;
-  return __builtin_convertvector(sum, Bytes);
+/// out[v] = the sum over taps of weight[t] times from[t * stride + v], rounded, for v < values. A loop that compilers
+/// turn into vectors, given the number of taps.
+template <int kTaps>
+inline void mix(const std::int32_t* weight, const std::uint8_t* __restrict from, std::int64_t stride,
+                std::int64_t values, std::uint8_t* __restrict out) {
+  std::int32_t w[kTaps];
+  for (int t = 0; t < kTaps; ++t) w[t] = weight[t];
+  for (std::int64_t v = 0; v < values; ++v) {
+    std::int32_t sum = kHalf;
+    for (int t = 0; t < kTaps; ++t) sum += w[t] * from[t * stride + v];
+    sum >>= 22;
+    out[v] = static_cast<std::uint8_t>(std::min(std::max(sum, 0), 255));
+  }
 }
-std::uint8_t rounded(std::int32_t sum) { return static_cast<std::uint8_t>(std::clamp(sum >> 22, 0, 255)); }
 
-Ints weighted(const std::uint8_t* from, std::int32_t weight) {
-  return __builtin_convertvector(load(from), Ints) * weight;
+/// The same for any number of taps, in pieces of so many values.
+constexpr std::int64_t kPiece = 64;
+inline void mix_any(const std::int32_t* weight, std::int64_t taps, const std::uint8_t* __restrict from,
+                    std::int64_t stride, std::int64_t values, std::uint8_t* __restrict out) {
+  for (std::int64_t first = 0; first < values; first += kPiece) {
+    const std::int64_t count = std::min(kPiece, values - first);
+    std::int32_t sums[kPiece];
+    std::fill_n(sums, kPiece, kHalf);
+    for (std::int64_t t = 0; t < taps; ++t) {
+      const std::uint8_t* row = from + t * stride + first;
+      const std::int32_t w = weight[t];
+      for (std::int64_t v = 0; v < count; ++v) sums[v] += w * row[v];
+    }
+    for (std::int64_t v = 0; v < count; ++v)
+      out[first + v] = static_cast<std::uint8_t>(std::min(std::max(sums[v] >> 22, 0), 255));
+  }
+}
+
+/// Calls f(kernel, taps) with mix for the number of taps, so that what calls it in a loop is compiled for each.
+template <class F>
+void with_taps(std::int64_t taps, F&& f) {
+  const auto fixed = [&]<int kTaps>(std::integral_constant<int, kTaps>) {
+    f([](auto... arguments) { mix<kTaps>(arguments...); });
+  };
+  switch (taps) {
+    case 2:
+      return fixed(std::integral_constant<int, 2>());
+    case 3:
+      return fixed(std::integral_constant<int, 3>());
+    case 4:
+      return fixed(std::integral_constant<int, 4>());
+    case 5:
+      return fixed(std::integral_constant<int, 5>());
+    case 6:
+      return fixed(std::integral_constant<int, 6>());
+    case 7:
+      return fixed(std::integral_constant<int, 7>());
+    case 8:
+      return fixed(std::integral_constant<int, 8>());
+    default:
+      f([taps](const std::int32_t* weight, auto... arguments) { mix_any(weight, taps, arguments...); });
+  }
 }
 
 /// rows[r][c] becomes rows[c][r]: interleaving the upper half with the lower half four times.
@@ -77,82 +123,11 @@ void to_rows(const std::uint8_t* columns, std::int64_t values, std::uint8_t* con
   }
 }
 
-/// Columns of sixteen rows, [in, 3, 16], to [out, 3, 16].
-template <int kTaps>  // 0: any
-void mix_columns(const ResizeWeights& w, const std::uint8_t* in, std::uint8_t* out) {
-  const std::int64_t taps = kTaps > 0 ? kTaps : w.taps;
-  const std::int32_t* weight = w.weights.data();
-  for (std::int64_t x = 0; x < w.out; ++x, out += 3 * kLanes, weight += taps) {
-    const std::uint8_t* from = in + w.first[static_cast<std::size_t>(x)] * (3 * kLanes);
-    Ints red = Ints{} + kHalf, green = red, blue = red;
-    for (std::int64_t t = 0; t < taps; ++t, from += 3 * kLanes) {
-      red += weighted(from, weight[t]);
-      green += weighted(from + kLanes, weight[t]);
-      blue += weighted(from + 2 * kLanes, weight[t]);
-    }
-    store(out, rounded(red));
-    store(out + kLanes, rounded(green));
-    store(out + 2 * kLanes, rounded(blue));
-  }
-}
+constexpr std::int64_t kColumn = 3 * kLanes;  // bytes of a column of sixteen rows
 
-void mix_columns(const ResizeWeights& w, const std::uint8_t* in, std::uint8_t* out) {
-  switch (w.taps) {
-    case 2:
-      return mix_columns<2>(w, in, out);
-    case 3:
-      return mix_columns<3>(w, in, out);
-    case 4:
-      return mix_columns<4>(w, in, out);
-    case 5:
-      return mix_columns<5>(w, in, out);
-    case 6:
-      return mix_columns<6>(w, in, out);
-    default:
-      return mix_columns<0>(w, in, out);
-  }
-}
-
-/// One output row from `taps` rows that lie `stride` apart.
-template <int kTaps>
-void mix_rows(const std::int32_t* weight, std::int64_t any_taps, const std::uint8_t* from, std::int64_t stride,
-              std::int64_t values, std::uint8_t* out) {
-  const std::int64_t taps = kTaps > 0 ? kTaps : any_taps;
-  std::int64_t v = 0;
-  for (; v + kLanes <= values; v += kLanes) {
-    Ints sum = Ints{} + kHalf;
-    for (std::int64_t t = 0; t < taps; ++t) sum += weighted(from + t * stride + v, weight[t]);
-    store(out + v, rounded(sum));
-  }
-  for (; v < values; ++v) {
-    std::int32_t sum = kHalf;
-    for (std::int64_t t = 0; t < taps; ++t) sum += from[t * stride + v] * weight[t];
-    out[v] = rounded(sum);
-  }
-}
-
-using MixRows = void (*)(const std::int32_t*, std::int64_t, const std::uint8_t*, std::int64_t, std::int64_t,
-                         std::uint8_t*);
-MixRows mix_rows_of(std::int64_t taps) {
-  switch (taps) {
-    case 2:
-      return mix_rows<2>;
-    case 3:
-      return mix_rows<3>;
-    case 4:
-      return mix_rows<4>;
-    case 5:
-      return mix_rows<5>;
-    case 6:
-      return mix_rows<6>;
-    default:
-      return mix_rows<0>;
-  }
-}
-
-/// Rows of `box` to [box.height, w.out].
+/// Rows of `box` to [box.height, out.width].
 void resize_width(const Image& in, Box box, const ResizeWeights& w, Image& out, std::vector<std::uint8_t>& columns) {
-  columns.resize(static_cast<std::size_t>((box.width + w.out) * 3 * kLanes));
+  columns.resize(static_cast<std::size_t>((box.width + out.width) * 3 * kLanes));
   std::uint8_t *wide = columns.data(), *narrow = wide + box.width * 3 * kLanes;
   for (std::int64_t y = 0; y < box.height; y += kLanes) {
     const std::uint8_t* from[16];
@@ -163,46 +138,56 @@ void resize_width(const Image& in, Box box, const ResizeWeights& w, Image& out, 
       to[r] = out.row(row);
     }
     to_columns(from, box.width * 3, wide);
-    mix_columns(w, wide, narrow);
-    to_rows(narrow, w.out * 3, to);
+    with_taps(w.taps, [&](auto mixed) {
+      for (std::int64_t x = 0; x < out.width; ++x)
+        mixed(w.weights.data() + x * w.taps, wide + w.first[static_cast<std::size_t>(x)] * kColumn, kColumn, kColumn,
+              narrow + x * kColumn);
+    });
+    to_rows(narrow, out.width * 3, to);
   }
 }
 
-/// [w.in, width] at `in`, rows `stride` bytes apart, to [w.out, width].
+/// Rows at `in`, `stride` bytes apart, to out.height rows.
 void resize_height(const std::uint8_t* in, std::int64_t stride, const ResizeWeights& w, Image& out) {
-  const MixRows mix = mix_rows_of(w.taps);
-  for (std::int64_t y = 0; y < w.out; ++y)
-    mix(w.weights.data() + y * w.taps, w.taps, in + w.first[static_cast<std::size_t>(y)] * stride, stride,
-        out.width * 3, out.row(y));
+  with_taps(w.taps, [&](auto mixed) {
+    for (std::int64_t y = 0; y < out.height; ++y)
+      mixed(w.weights.data() + y * w.taps, in + w.first[static_cast<std::size_t>(y)] * stride, stride, out.width * 3,
+            out.row(y));
+  });
 }
 
 }  // namespace
 
 /// A pass that would change nothing is left out, as in Pillow.
-void resize_filtered(const Image& in, Box box, ResizeMethod method, Image& out, ResizeScratch& scratch) {
-  const bool wider = box.width != out.width, higher = box.height != out.height;
-  if (!higher) {
-    resize_width(in, box, scratch.weights(method, box.width, out.width), out, scratch.columns);
-    return;
-  }
+void resize_filtered(const Image& in, const ScaledBox& part, ResizeMethod method, Image& out, ResizeScratch& scratch) {
+  const Box box = part.cover();
+  const std::int64_t shrink = part.shrink;
+  const bool wider = shrink > 1 || box.width != out.width, higher = shrink > 1 || box.height != out.height;
+  const ResizeAxis x{method, box.width, out.width, part.box.left % shrink, part.box.width, shrink};
+  const ResizeAxis y{method, box.height, out.height, part.box.top % shrink, part.box.height, shrink};
+  if (!higher) return resize_width(in, box, scratch.weights(x), out, scratch.columns);
   const std::uint8_t* rows = in.row(box.top) + box.left * 3;
   std::int64_t stride = in.width * 3;
   if (wider) {
     scratch.between.resize(box.height, out.width);
-    resize_width(in, box, scratch.weights(method, box.width, out.width), scratch.between, scratch.columns);
+    resize_width(in, box, scratch.weights(x), scratch.between, scratch.columns);
     rows = scratch.between.row(0);
     stride = out.width * 3;
   }
-  resize_height(rows, stride, scratch.weights(method, box.height, out.height), out);
+  resize_height(rows, stride, scratch.weights(y), out);
 }
 
-void resize(const Image& in, Box box, ResizeMethod method, std::int64_t height, std::int64_t width, Image& out,
-            ResizeScratch& scratch) {
+void resize(const Image& in, const ScaledBox& part, ResizeMethod method, std::int64_t height, std::int64_t width,
+            Image& out, ResizeScratch& scratch) {
   const ImageSize size{in.height, in.width};
+  const Box box = part.cover();
   if (!is_inside(box, size)) throw InputError(concat("resize: ", box_outside(box, size)));
   if (height < 1 || width < 1) throw InputError(concat("resize: to ", width, "x", height, " pixels"));
   out.resize(height, width);
-  if (box.height == height && box.width == width) {
+  const bool filtered =
+      method == ResizeMethod::bilinear || method == ResizeMethod::bicubic || method == ResizeMethod::lanczos;
+  if (part.shrink > 1 && !filtered) throw InputError("resize: this method is for images decoded at their full size");
+  if (part.shrink == 1 && box.height == height && box.width == width) {
     for (std::int64_t y = 0; y < height; ++y) std::copy_n(in.row(box.top + y) + box.left * 3, width * 3, out.row(y));
     return;
   }
@@ -212,7 +197,7 @@ void resize(const Image& in, Box box, ResizeMethod method, std::int64_t height, 
     case ResizeMethod::bilinear:
     case ResizeMethod::bicubic:
     case ResizeMethod::lanczos:
-      return resize_filtered(in, box, method, out, scratch);
+      return resize_filtered(in, part, method, out, scratch);
     case ResizeMethod::bilinear_plain:
       return resize_bilinear_plain(in, box, out, scratch);
     case ResizeMethod::area:

@@ -85,22 +85,35 @@ std::vector<float> bilinear_plain_floats(const Image& in, Box box, std::int64_t 
 }
 
 void resize_area(const Image& in, Box box, Image& out, ResizeScratch& scratch) {
-  const std::int64_t values = out.width * 3;
-  scratch.sums.resize(static_cast<std::size_t>(values));
-  for (std::int64_t y = 0; y < out.height; ++y) {
-    std::fill(scratch.sums.begin(), scratch.sums.end(), 0);
-    for_overlaps(box.height, out.height, y, [&](std::int64_t j, std::int64_t rows) {
-      const std::uint8_t* row = in.row(box.top + j) + box.left * 3;
-      for (std::int64_t x = 0; x < out.width; ++x) {
-        std::int64_t* sums = scratch.sums.data() + x * 3;
-        for_overlaps(box.width, out.width, x, [&](std::int64_t k, std::int64_t columns) {
-          for (std::int64_t c = 0; c < 3; ++c) sums[c] += rows * columns * row[k * 3 + c];
-        });
-      }
+  const std::int64_t values = box.width * 3, area = box.height * box.width;
+  // Of each output column: what it covers, as `overlaps` lists it.
+  scratch.indices.clear();
+  for (std::int64_t x = 0; x < out.width; ++x)
+    for_overlaps(box.width, out.width, x, [&](std::int64_t j, std::int64_t overlap) {
+      scratch.indices.push_back(static_cast<std::int32_t>(j * 3));
+      scratch.indices.push_back(static_cast<std::int32_t>(overlap));
     });
+  scratch.sums.resize(static_cast<std::size_t>(values));
+  std::uint32_t* sums = scratch.sums.data();
+  for (std::int64_t y = 0; y < out.height; ++y) {
+    std::fill_n(sums, values, 0u);
+    for_overlaps(box.height, out.height, y, [&](std::int64_t j, std::int64_t overlap) {
+      const std::uint8_t* row = in.row(box.top + j) + box.left * 3;
+      for (std::int64_t v = 0; v < values; ++v) sums[v] += static_cast<std::uint32_t>(overlap) * row[v];
+    });
+    const std::int32_t* covered = scratch.indices.data();
     std::uint8_t* to = out.row(y);
-    for (std::int64_t v = 0; v < values; ++v)
-      to[v] = static_cast<std::uint8_t>(scratch.sums[static_cast<std::size_t>(v)] / (box.height * box.width));
+    for (std::int64_t x = 0; x < out.width; ++x, to += 3) {
+      std::uint64_t red = 0, green = 0, blue = 0;
+      for (std::int64_t left = box.width; left > 0; left -= covered[1], covered += 2) {
+        const std::uint32_t* at = sums + covered[0];
+        const auto overlap = static_cast<std::uint64_t>(covered[1]);
+        red += overlap * at[0], green += overlap * at[1], blue += overlap * at[2];
+      }
+      to[0] = static_cast<std::uint8_t>(red / static_cast<std::uint64_t>(area));
+      to[1] = static_cast<std::uint8_t>(green / static_cast<std::uint64_t>(area));
+      to[2] = static_cast<std::uint8_t>(blue / static_cast<std::uint64_t>(area));
+    }
   }
 }
 

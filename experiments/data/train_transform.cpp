@@ -6,6 +6,7 @@
 #include "experiments/data/crop.h"
 #include "experiments/data/erasing.h"
 #include "experiments/data/ops/color_jitter.h"
+#include "experiments/data/ops/color_jitter.h"
 #include "experiments/descriptor/words.h"
 
 namespace normlab {
@@ -105,7 +106,7 @@ Image& TrainTransform::sized(std::int64_t index, const AugmentDraws& draws, Tran
     EvalTransform(center, size_).make(images_, index, scratch.sized, s);
     return scratch.sized;
   }
-  Box from;
+  ScaledBox from;
   if (images_.encoded) {
     const std::string where = images_.encoded->where(index);
     images_.encoded->read(index, s.bytes);
@@ -139,6 +140,7 @@ void TrainTransform::operator()(std::int64_t index, std::int64_t epoch, std::int
       image = &scratch.moved;
     }
     randaugment_.apply(*image, draws, scratch.ops);
+    color_jitter(*image, augment_.color_jitter, draws);
     color_jitter(*image, augment_.color_jitter, draws);
     normalise_image(*image, channels_, table, out);
   }

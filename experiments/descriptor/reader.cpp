@@ -2,6 +2,7 @@
 
 #include "experiments/descriptor/augment_rules.h"
 #include "experiments/descriptor/field_reader.h"
+#include "experiments/descriptor/train_checks.h"
 
 namespace normlab {
 namespace {
@@ -67,12 +68,15 @@ void check_model(FieldReader& reader, const JsonNode& root, const JsonNode* mode
 
 void check_statistics(FieldReader& reader, const JsonNode& root, const JsonNode* model, const JsonPath& path,
                       const TrialConfig& trial) {
+  const TrainConfig& train = trial.train;
+  const std::int64_t part = train.batch_size / train.accumulate;  // of which batch norms see one at a time
+  const std::string part_text = train.accumulate > 1 ? concat("the ", part, " images of a part (batch_size ",
+                                                              train.batch_size, ", accumulate ", train.accumulate, ")")
+                                                     : concat("batch_size ", train.batch_size);
   const auto see = [&](std::string_view site, const NormSpec& spec) {
-    if (spec.kind == NormKind::batch_norm && spec.statistics_batch > 0 &&
-        trial.train.batch_size % spec.statistics_batch != 0)
+    if (spec.kind == NormKind::batch_norm && spec.statistics_batch > 0 && part % spec.statistics_batch != 0)
       report_model(reader, model, path, root, "placement",
-                   concat("statistics_batch ", spec.statistics_batch, " of ", site, " does not divide batch_size ",
-                          trial.train.batch_size));
+                   concat("statistics_batch ", spec.statistics_batch, " of ", site, " does not divide ", part_text));
   };
   const Placement& placement = placement_of(trial.model);
   visit_sites(placement, see);
@@ -144,6 +148,7 @@ TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode,
     check_model(reader, root, model, path, trial.model);
     check_statistics(reader, root, model, path, trial);
     check_augment(reader, root, top, trial);
+    check_training(reader, root, top, trial);
   }
   return trial;
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/data/sample_order.h"
+
 namespace normlab {
 
 StepCount count_steps(const TrainConfig& train, std::int64_t images) {
@@ -15,11 +17,18 @@ StepCount count_steps(const TrainConfig& train, std::int64_t images) {
         "train.batch_size: {} is more than the {} training images; lower it, or set train.drop_last to false",
         train.batch_size, images));
   const double per_epoch = double(steps.per_epoch);
-  steps.total = train.steps > 0 ? train.steps : std::llround(train.epochs * per_epoch);
+  steps.total = train.images > 0  ? std::llround(double(train.images) / double(train.batch_size))
+                : train.steps > 0 ? train.steps
+                                  : std::llround(train.epochs * per_epoch);
   steps.warmup = train.schedule.warmup_steps > 0 ? train.schedule.warmup_steps
                                                  : std::llround(train.schedule.warmup_epochs * per_epoch);
+  if (steps.total < 1 && train.images > 0)
+    throw InputError(fmt::format("train.images: {} are no step of {} images", train.images, train.batch_size));
   if (steps.total < 1)
     throw InputError(fmt::format("train.epochs: {} of {} steps is no step", train.epochs, steps.per_epoch));
+  if (train.schedule.cooldown_steps > steps.total)
+    throw InputError(fmt::format("train.schedule.cooldown_steps: {} of a training of {} steps",
+                                 train.schedule.cooldown_steps, steps.total));
   if (train.eval_every_epochs > 0)
     steps.eval_every = std::max<std::int64_t>(1, std::llround(train.eval_every_epochs * per_epoch));
   return steps;
@@ -87,8 +96,7 @@ BatchSource::Order BatchSource::order(std::int64_t epoch) const {
   const std::lock_guard lock(order_mutex_);
   auto& [known, found] = orders_[static_cast<std::size_t>(epoch % 2)];
   if (!found || known != epoch) {
-    found = std::make_shared<const std::vector<std::int64_t>>(
-        permutation(stream_key(config_.seed, "order", "train"), train_.size(), static_cast<std::uint64_t>(epoch)));
+    found = std::make_shared<const std::vector<std::int64_t>>(sample_order(config_.dataset, train_, config_.seed, epoch));
     known = epoch;
   }
   return found;

@@ -90,5 +90,6 @@ std::vector<std::string> check_counts(const std::filesystem::path& path);
 std::vector<std::string> check_initializers(const std::filesystem::path& path);
 std::vector<std::string> check_big_vision_randaugment(const std::filesystem::path& path);
 std::vector<std::string> check_timm_randaugment(const std::filesystem::path& path);
+std::vector<std::string> check_schedules(const std::filesystem::path& path);
 
 }  // namespace normlab::reference

@@ -106,7 +106,7 @@ TEST_CASE("descriptor: datasets") {
   CHECK(files.problems(R"({"dataset": "cifar"})") ==
         "d.json:1:13: /dataset: unknown dataset \"cifar\"; did you mean \"cifar10\"?; for one of your own give "
         "\"path\" and "
-        "\"layout\" (webdataset, cifar)");
+        "\"layout\" (image_folder, webdataset, ...)");
   CHECK(files.problems(R"({"dataset": {"path": "pets", "layout": "webdataset"}, "model": {"image_size": 64}})") ==
         "d.json:1:64: /model: give channels: nothing is known of the dataset \"pets\"\n"
         "d.json:1:64: /model: give num_classes: nothing is known of the dataset \"pets\"");
