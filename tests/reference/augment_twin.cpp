@@ -14,6 +14,14 @@ void in_place(std::uint8_t* pixels, int height, int width, auto&& change) {
   std::copy(image.pixels.begin(), image.pixels.end(), pixels);
 }
 
+normlab::RandAugmentConfig config_of(int dialect, int increasing) {
+  normlab::RandAugmentConfig config;
+  config.dialect = static_cast<normlab::RandAugmentDialect>(dialect);
+  config.increasing = increasing != 0;
+  config.interpolation = normlab::ResizeMethod::bicubic;  // each operation brings its own
+  return config;
+}
+
 }  // namespace
 
 extern "C" {
@@ -21,9 +29,7 @@ extern "C" {
 /// `dialect`, `op` and `interpolation` are places in their enums; `fill` has three values.
 void twin_randaugment(int dialect, int increasing, int op, double argument, int interpolation, const int* fill,
                       std::uint8_t* pixels, int height, int width) {
-  normlab::RandAugmentConfig config;
-  config.dialect = static_cast<normlab::RandAugmentDialect>(dialect);
-  config.increasing = increasing != 0;
+  normlab::RandAugmentConfig config = config_of(dialect, increasing);
   config.fill = {fill[0], fill[1], fill[2]};
   const normlab::RandAugment augment(config);
   normlab::OpScratch scratch;
@@ -34,11 +40,8 @@ void twin_randaugment(int dialect, int increasing, int op, double argument, int 
 }
 
 double twin_argument(int dialect, int increasing, int op, double level, int negative, int height, int width) {
-  normlab::RandAugmentConfig config;
-  config.dialect = static_cast<normlab::RandAugmentDialect>(dialect);
-  config.increasing = increasing != 0;
-  return normlab::RandAugment(config).argument(static_cast<normlab::AugmentOp>(op), level, negative != 0, height,
-                                               width);
+  const normlab::RandAugment augment(config_of(dialect, increasing));
+  return augment.argument(static_cast<normlab::AugmentOp>(op), level, negative != 0, height, width);
 }
 
 void twin_jitter(const int* order, double brightness, double contrast, double saturation, double hue,
