@@ -37,9 +37,8 @@ bool is_geometric(AugmentOp op) {
 Fill fill_of(const RandAugmentConfig& config) {
   if (config.fill.size() == Fill{}.size()) {
     Fill fill{};
-    std::transform(config.fill.begin(), config.fill.end(), fill.begin(), [](std::int64_t value) {
-      return static_cast<std::uint8_t>(std::clamp<std::int64_t>(value, 0, 255));
-    });
+    for (std::size_t c = 0; c < fill.size(); ++c)
+      fill[c] = static_cast<std::uint8_t>(std::clamp<std::int64_t>(config.fill[c], 0, 255));
     return fill;
   }
   if (config.dialect == Dialect::big_vision) return {128, 128, 128};
