@@ -133,7 +133,6 @@ void TrainTransform::operator()(std::int64_t index, std::int64_t epoch, std::int
     }
     randaugment_.apply(*image, draws, scratch.ops);
     color_jitter(*image, augment_.color_jitter, draws);
-    color_jitter(*image, augment_.color_jitter, draws);
     normalise_image(*image, channels_, table, out);
   }
   const Box box = erasing_box(augment_.erasing, size_.height, size_.width, draws);
