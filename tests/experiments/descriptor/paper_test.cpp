@@ -48,23 +48,26 @@ TEST_CASE("paper: what is wrong is said with its place") {
         "d.json:1:26: /paper/deviation: unknown key; did you mean \"deviations\"?");
   CHECK(files.problems(R"({"paper": {"source": "A", "deviations": {}}})") ==
         "d.json:1:41: /paper/deviations: expected a list of objects, got an object");
-  CHECK(files.problems(R"({"paper": {"source": "A", "deviations": [
+  CHECK(
+      files.problems(R"({"paper": {"source": "A", "deviations": [
   {"key": "train.presicion", "paper": 1, "here": 2, "why": "w"},
   {"key": "train.loss", "paper": 1, "here": 1, "why": "w"},
   {"key": "train.loss", "paper": 1, "here": 2, "why": "w"},
   {"key": "train.loss", "paper": 1}]}})") ==
-        "d.json:2:11: /paper/deviations/0/key: there is no setting train.presicion; `normlab schema --keys` lists them\n"
-        "d.json:3:3: /paper/deviations/1: what is the same here and there is no deviation\n"
-        "d.json:4:11: /paper/deviations/2/key: train.loss is listed twice\n"
-        "d.json:5:3: /paper/deviations/3: give its \"here\"\n"
-        "d.json:5:3: /paper/deviations/3: give its \"why\"");
+      "d.json:2:11: /paper/deviations/0/key: there is no setting train.presicion; `normlab schema --keys` lists them\n"
+      "d.json:3:3: /paper/deviations/1: what is the same here and there is no deviation\n"
+      "d.json:4:11: /paper/deviations/2/key: train.loss is listed twice\n"
+      "d.json:5:3: /paper/deviations/3: give its \"here\"\n"
+      "d.json:5:3: /paper/deviations/3: give its \"why\"");
 }
 
 TEST_CASE("paper: settings are the dotted paths of the field tables") {
-  for (const char* yes : {"seed", "train", "train.optimizer.lr", "train.augment.mix.mixup", "dataset.order", "model.depths",
-                          "model.rep_size", "model.variant", "model.placement.stem.patch_in", "model.placement.mlp.pre.eps"})
+  for (const char* yes :
+       {"seed", "train", "train.optimizer.lr", "train.augment.mix.mixup", "dataset.order", "model.depths",
+        "model.rep_size", "model.variant", "model.placement.stem.patch_in", "model.placement.mlp.pre.eps"})
     CHECK_MESSAGE(is_setting(yes), yes);
-  for (const char* no : {"", "lr", "train.", "train.optimizer.lr.x", "model.placement.stem.patch", "dataset.name.x", ".train"})
+  for (const char* no :
+       {"", "lr", "train.", "train.optimizer.lr.x", "model.placement.stem.patch", "dataset.name.x", ".train"})
     CHECK_MESSAGE(!is_setting(no), no);
 }
 

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "experiments/descriptor/words.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/experiment.h"
+#include "experiments/descriptor/words.h"
 #include "experiments/train/cost.h"
 #include "experiments/train/trial.h"
 #include "nn/init.h"
@@ -117,8 +117,7 @@ TEST_CASE("papers: a deviation says what the descriptor has") {
       std::string pointer = "/" + d.key;
       std::replace(pointer.begin(), pointer.end(), '.', '/');
       for (const Cell& row : experiment.rows) {
-        const nlohmann::json settings =
-            nlohmann::json::parse(full_json(experiment.trials[row.trials.front()].config));
+        const nlohmann::json settings = nlohmann::json::parse(full_json(experiment.trials[row.trials.front()].config));
         const nlohmann::json::json_pointer at(pointer);
         REQUIRE(settings.contains(at));
         CHECK(settings.at(at) == nlohmann::json::parse(d.here));

@@ -100,78 +100,105 @@ TEST_CASE("papers: batch norm, Table 1: Swin and SwinD with LN and BN+FFNBN") {
   struct Row {
     const char *file, *row, *millions, *macs, *width, *depths, *ln, *bn;
   };
-  for (const Row& r : std::initializer_list<Row>{
-           {"t", "variant=Swin-T", "28.3", "4.5", "96", "[2, 2, 6, 2]", "0.2", "0.1"},
-           {"s", "variant=Swin-S", "50", "8.7", "96", "[2, 2, 18, 2]", "0.3", "0.2"},
-           {"b", "variant=Swin-B", "88", "15.4", "128", "[2, 2, 18, 2]", "0.5", "0.4"},
-           {"t", "variant=SwinD-T", "22", "3.9", "64", "[2, 2, 18, 2]", "0.2", "0.1"},
-           {"s", "variant=SwinD-S", "41", "7.8", "64", "[2, 2, 42, 2]", "0.3", "0.2"},
-           {"b", "variant=SwinD-B", "92", "17.2", "96", "[2, 2, 42, 2]", "0.5", "0.4"}}) {
+  for (const Row& r :
+       std::initializer_list<Row>{{"t", "variant=Swin-T", "28.3", "4.5", "96", "[2, 2, 6, 2]", "0.2", "0.1"},
+                                  {"s", "variant=Swin-S", "50", "8.7", "96", "[2, 2, 18, 2]", "0.3", "0.2"},
+                                  {"b", "variant=Swin-B", "88", "15.4", "128", "[2, 2, 18, 2]", "0.5", "0.4"},
+                                  {"t", "variant=SwinD-T", "22", "3.9", "64", "[2, 2, 18, 2]", "0.2", "0.1"},
+                                  {"s", "variant=SwinD-S", "41", "7.8", "64", "[2, 2, 42, 2]", "0.3", "0.2"},
+                                  {"b", "variant=SwinD-B", "92", "17.2", "96", "[2, 2, 42, 2]", "0.5", "0.4"}}) {
     const std::string file = std::string("papers/batch_norm/table1_") + r.file, row = r.row;
-    const Lines size{{"C", "model.embed_dim", r.width}, {"layer numbers", "model.depths", r.depths},
+    const Lines size{{"C", "model.embed_dim", r.width},
+                     {"layer numbers", "model.depths", r.depths},
                      {"Params", "M parameters", r.millions}};
     check_table(file, row, kSetup + k300 + kSwin + size);
     const std::string placement = row + ", placement=";
     check_lines(file, placement + "pre_pre",
                 drop(r.ln) + Lines{{"FLOPs", "G macs", r.macs}} +
-                    norm_at({"stem.patch_out", "attn.pre", "mlp.pre", "merge", "final"}, kLN) + none_at({"mlp.hidden"}));
+                    norm_at({"stem.patch_out", "attn.pre", "mlp.pre", "merge", "final"}, kLN) +
+                    none_at({"mlp.hidden"}));
     check_lines(file, placement + "bn_ffnbn_128",
                 drop(r.bn) + norm_at({"stem.patch_out", "attn.pre", "mlp.pre", "mlp.hidden", "merge", "final"}, kBN) +
                     none_at({"mlp.inner", "mlp.out", "attn.out"}));
   }
   // Table 6 prints more digits.
-  check_lines("papers/batch_norm/table1_t", "=Swin-T, placement=pre_pre", {{"LN", "M parameters", "28.29"}, {"LN", "G macs", "4.49"}});
-  check_lines("papers/batch_norm/table1_t", "=Swin-T, placement=bn_ffnbn", {{"BN+FFNBN", "M parameters", "28.32"}, {"BN+FFNBN", "G macs", "4.50"}});
+  check_lines("papers/batch_norm/table1_t", "=Swin-T, placement=pre_pre",
+              {{"LN", "M parameters", "28.29"}, {"LN", "G macs", "4.49"}});
+  check_lines("papers/batch_norm/table1_t", "=Swin-T, placement=bn_ffnbn",
+              {{"BN+FFNBN", "M parameters", "28.32"}, {"BN+FFNBN", "G macs", "4.50"}});
   check_lines("papers/batch_norm/table1_b", "=Swin-B, placement=bn_ffnbn", {{"BN+FFNBN", "M parameters", "87.86"}});
 }
 
 TEST_CASE("papers: batch norm, Table 1: DeiT-S under Swin-T's setting") {
   const char* const file = "papers/batch_norm/table1_deit";
-  check_table(file, "", kSetup + k300 + Lines{{"DeiT-S, 22M", "M parameters", "22"}, {"patch 16", "model.patch_size", "16"},
-                                              {"class token", "model.pool", "\"token\""}, {"DeiT's start", "model.init", "\"deit\""}});
-  check_lines(file, "pre_pre", drop("0.2") + norm_at({"attn.pre", "mlp.pre", "final"}, kLN) + Lines{{"FLOPs", "G macs", "4.6"}});
-  check_lines(file, "bn_ffnbn_128", drop("0.1") + norm_at({"attn.pre", "mlp.pre", "mlp.hidden", "final"}, kBN) +
-                                        none_at({"stem.patch_in", "stem.patch_out"}));
+  check_table(file, "",
+              kSetup + k300 +
+                  Lines{{"DeiT-S, 22M", "M parameters", "22"},
+                        {"patch 16", "model.patch_size", "16"},
+                        {"class token", "model.pool", "\"token\""},
+                        {"DeiT's start", "model.init", "\"deit\""}});
+  check_lines(file, "pre_pre",
+              drop("0.2") + norm_at({"attn.pre", "mlp.pre", "final"}, kLN) + Lines{{"FLOPs", "G macs", "4.6"}});
+  check_lines(file, "bn_ffnbn_128",
+              drop("0.1") + norm_at({"attn.pre", "mlp.pre", "mlp.hidden", "final"}, kBN) +
+                  none_at({"stem.patch_in", "stem.patch_out"}));
 }
 
 TEST_CASE("papers: batch norm, Table 2: drop-path rates") {
   const char* const file = "papers/batch_norm/table2";
-  check_table(file, "", kSetup + k300 + kSwin + norm_at({"stem.patch_out", "attn.pre", "mlp.pre", "mlp.hidden", "merge", "final"}, kBN));
+  check_table(
+      file, "",
+      kSetup + k300 + kSwin + norm_at({"stem.patch_out", "attn.pre", "mlp.pre", "mlp.hidden", "merge", "final"}, kBN));
   const Experiment experiment = load_experiment(file_of(file));
   std::vector<std::string> labels;
   for (const Cell& cell : experiment.rows) labels.push_back(cell.label);
-  CHECK(labels == std::vector<std::string>{"variant=Swin-T, drop_path=0.05", "variant=Swin-T, drop_path=0.1", "variant=Swin-T, drop_path=0.2",
-                                           "variant=SwinD-T, drop_path=0.1", "variant=SwinD-T, drop_path=0.2", "variant=SwinD-T, drop_path=0.3",
-                                           "variant=SwinD-B, drop_path=0.3", "variant=SwinD-B, drop_path=0.4", "variant=SwinD-B, drop_path=0.5"});
+  CHECK(labels == std::vector<std::string>{"variant=Swin-T, drop_path=0.05", "variant=Swin-T, drop_path=0.1",
+                                           "variant=Swin-T, drop_path=0.2", "variant=SwinD-T, drop_path=0.1",
+                                           "variant=SwinD-T, drop_path=0.2", "variant=SwinD-T, drop_path=0.3",
+                                           "variant=SwinD-B, drop_path=0.3", "variant=SwinD-B, drop_path=0.4",
+                                           "variant=SwinD-B, drop_path=0.5"});
 }
 
 TEST_CASE("papers: batch norm, Table 3: before the branch, at its end, and both") {
   const char* const file = "papers/batch_norm/table3";
   check_table(file, "", kSetup + k100 + kSwin + Lines{{"Swin-T", "model.depths", "[2, 2, 6, 2]"}});
   check_lines(file, "=pre_pre", drop("0.2") + norm_at({"attn.pre", "mlp.pre"}, kLN) + none_at({"attn.out", "mlp.out"}));
-  check_lines(file, "=respost_respost", drop("0.2") + norm_at({"attn.out", "mlp.out"}, kLN) + none_at({"attn.pre", "mlp.pre", "attn.post"}));
+  check_lines(file, "=respost_respost",
+              drop("0.2") + norm_at({"attn.out", "mlp.out"}, kLN) + none_at({"attn.pre", "mlp.pre", "attn.post"}));
   check_lines(file, "=preres_preres", drop("0.2") + norm_at({"attn.pre", "mlp.pre", "attn.out", "mlp.out"}, kLN));
-  check_lines(file, "=bn_ffnbn_128", drop("0.1") + norm_at({"attn.pre", "mlp.pre", "mlp.hidden"}, kBN) + none_at({"attn.out", "mlp.out"}));
-  check_lines(file, "=bn_ffnbn_respost_128", drop("0.1") + norm_at({"attn.out", "mlp.out", "mlp.hidden", "final"}, kBN) + none_at({"attn.pre", "mlp.pre"}));
-  check_lines(file, "=bn_ffnbn_preres_128", drop("0.1") + norm_at({"attn.pre", "mlp.pre", "attn.out", "mlp.out", "mlp.hidden", "merge"}, kBN));
+  check_lines(file, "=bn_ffnbn_128",
+              drop("0.1") + norm_at({"attn.pre", "mlp.pre", "mlp.hidden"}, kBN) + none_at({"attn.out", "mlp.out"}));
+  check_lines(
+      file, "=bn_ffnbn_respost_128",
+      drop("0.1") + norm_at({"attn.out", "mlp.out", "mlp.hidden", "final"}, kBN) + none_at({"attn.pre", "mlp.pre"}));
+  check_lines(file, "=bn_ffnbn_preres_128",
+              drop("0.1") + norm_at({"attn.pre", "mlp.pre", "attn.out", "mlp.out", "mlp.hidden", "merge"}, kBN));
 }
 
 TEST_CASE("papers: batch norm, Table 4: extra batch norms") {
   const char* const file = "papers/batch_norm/table4";
   check_table(file, "", kSetup + k100 + kSwin + Lines{{"Swin-T", "model.depths", "[2, 2, 6, 2]"}});
-  check_lines(file, "=pre_pre", drop("0.2") + norm_at({"attn.pre", "mlp.pre"}, kLN) + none_at({"attn.value", "attn.out", "mlp.hidden", "mlp.out"}));
-  check_lines(file, "=ln_extra_bn_attn_128", drop("0.2") + norm_at({"attn.pre", "mlp.pre", "final"}, kLN) +
-                                                 norm_at({"attn.value", "attn.out"}, kBN) + none_at({"mlp.hidden", "attn.query", "attn.key"}));
-  check_lines(file, "=ln_extra_bn_128", drop("0.2") + norm_at({"attn.pre", "mlp.pre"}, kLN) +
-                                            norm_at({"attn.value", "attn.out", "mlp.hidden", "mlp.out"}, kBN));
-  check_lines(file, "=bn_ffnbn_128", drop("0.1") + norm_at({"attn.pre", "mlp.pre", "mlp.hidden"}, kBN) + none_at({"attn.value", "attn.out"}));
-  check_lines(file, "=bn_extra_attn_128", drop("0.1") + norm_at({"attn.value", "attn.out", "mlp.hidden"}, kBN) + none_at({"mlp.out"}));
+  check_lines(file, "=pre_pre",
+              drop("0.2") + norm_at({"attn.pre", "mlp.pre"}, kLN) +
+                  none_at({"attn.value", "attn.out", "mlp.hidden", "mlp.out"}));
+  check_lines(file, "=ln_extra_bn_attn_128",
+              drop("0.2") + norm_at({"attn.pre", "mlp.pre", "final"}, kLN) + norm_at({"attn.value", "attn.out"}, kBN) +
+                  none_at({"mlp.hidden", "attn.query", "attn.key"}));
+  check_lines(file, "=ln_extra_bn_128",
+              drop("0.2") + norm_at({"attn.pre", "mlp.pre"}, kLN) +
+                  norm_at({"attn.value", "attn.out", "mlp.hidden", "mlp.out"}, kBN));
+  check_lines(file, "=bn_ffnbn_128",
+              drop("0.1") + norm_at({"attn.pre", "mlp.pre", "mlp.hidden"}, kBN) + none_at({"attn.value", "attn.out"}));
+  check_lines(file, "=bn_extra_attn_128",
+              drop("0.1") + norm_at({"attn.value", "attn.out", "mlp.hidden"}, kBN) + none_at({"mlp.out"}));
   check_lines(file, "=bn_extra_128", drop("0.1") + norm_at({"attn.value", "attn.out", "mlp.hidden", "mlp.out"}, kBN));
 }
 
 TEST_CASE("papers: batch norm, section 3.3: the crash") {
   const char* const file = "papers/batch_norm/crash";
-  check_table(file, "", kSetup + k300 + kSwin + drop("0.2"));  // "all the other hyperparameters follow Swin-T's official settings"
+  check_table(
+      file, "",
+      kSetup + k300 + kSwin + drop("0.2"));  // "all the other hyperparameters follow Swin-T's official settings"
   check_lines(file, "bn_128", norm_at({"stem.patch_out", "attn.pre", "mlp.pre", "merge", "final"}, kBN));
   const Experiment experiment = load_experiment(file_of(file));
   REQUIRE(experiment.rows.size() == 3);

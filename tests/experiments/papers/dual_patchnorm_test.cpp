@@ -63,57 +63,83 @@ struct Size {
   Lines lines;
 };
 const std::vector<Size> kSizes{
-    {"_ti16", "variant=Ti/16", {
-        {"37: Ti/16 light1, 8: randaug(2,0)", "train.augment.randaugment.magnitude", "0"},
-        {"37: Ti/16 light1, 18: p=0.0", "train.augment.mix.mixup", "0"},
-        {"after C: dropout off", "model.dropout", "0"},
-        {"after C: stochastic depth off", "model.drop_path", "0"},
-        {"78: rep_size=True", "model.rep_size", "192"},
-        {"Ti", "model.embed_dim", "192"}, {"Ti", "model.depth", "12"}, {"Ti", "model.num_heads", "3"}, {"/16", "model.patch_size", "16"},
-    }},
-    {"_s32", "variant=S/32", {
-        {"38: S/32 medium1, 10: randaug(2,15)", "train.augment.randaugment.magnitude", "15"},
-        {"38: S/32 medium1, 20: p=0.2", "train.augment.mix.mixup", "0.2"},
-        {"20: fold_in=None", "train.augment.mix.scope", "\"batch\""},
-        {"20: mixup of the library", "train.augment.mix.dialect", "\"big_vision\""},
-        {"after C: dropout off", "model.dropout", "0"},
-        {"after C: stochastic depth off", "model.drop_path", "0"},
-        {"after C: representation size false for S/32", "model.rep_size", "0"},
-        {"S", "model.embed_dim", "384"}, {"S", "model.depth", "12"}, {"S", "model.num_heads", "6"}, {"/32", "model.patch_size", "32"},
-    }},
-    {"_s16", "variant=S/16", {
-        {"39: S/16 medium2, 11: randaug(2,15)", "train.augment.randaugment.magnitude", "15"},
-        {"39: S/16 medium2, 21: p=0.5", "train.augment.mix.mixup", "0.5"},
-        {"after C: dropout off", "model.dropout", "0"},
-        {"after C: stochastic depth off", "model.drop_path", "0"},
-        {"78: rep_size=True", "model.rep_size", "384"},
-        {"S", "model.embed_dim", "384"}, {"/16", "model.patch_size", "16"},
-    }},
-    {"_b32", "variant=B/32", {
-        {"40: B/32 medium2, 11: randaug(2,15)", "train.augment.randaugment.magnitude", "15"},
-        {"40: B/32 medium2, 21: p=0.5", "train.augment.mix.mixup", "0.5"},
-        {"80: dropout=0.1", "model.dropout", "0.1"},
-        {"81: stoch_depth=0.1", "model.drop_path", "0.1"},
-        {"78: rep_size=True", "model.rep_size", "768"},
-        {"B", "model.embed_dim", "768"}, {"B", "model.depth", "12"}, {"B", "model.num_heads", "12"}, {"/32", "model.patch_size", "32"},
-    }},
-    {"", "variant=B/16", {
-        {"41: B/16 medium2, 11: randaug(2,15)", "train.augment.randaugment.magnitude", "15"},
-        {"41: B/16 medium2, 21: p=0.5", "train.augment.mix.mixup", "0.5"},
-        {"21: fold_in=None", "train.augment.mix.scope", "\"batch\""},
-        {"80: dropout=0.1", "model.dropout", "0.1"},
-        {"81: stoch_depth=0.1", "model.drop_path", "0.1"},
-        {"78: rep_size=True", "model.rep_size", "768"},
-        {"B", "model.embed_dim", "768"}, {"/16", "model.patch_size", "16"},
-    }},
-    {"_l16", "", {
-        {"42: L/16 medium2, 11: randaug(2,15)", "train.augment.randaugment.magnitude", "15"},
-        {"42: L/16 medium2, 21: p=0.5", "train.augment.mix.mixup", "0.5"},
-        {"80: dropout=0.1", "model.dropout", "0.1"},
-        {"81: stoch_depth=0.1", "model.drop_path", "0.1"},
-        {"78: rep_size=True", "model.rep_size", "1024"},
-        {"L", "model.embed_dim", "1024"}, {"L", "model.depth", "24"}, {"L", "model.num_heads", "16"}, {"/16", "model.patch_size", "16"},
-    }},
+    {"_ti16",
+     "variant=Ti/16",
+     {
+         {"37: Ti/16 light1, 8: randaug(2,0)", "train.augment.randaugment.magnitude", "0"},
+         {"37: Ti/16 light1, 18: p=0.0", "train.augment.mix.mixup", "0"},
+         {"after C: dropout off", "model.dropout", "0"},
+         {"after C: stochastic depth off", "model.drop_path", "0"},
+         {"78: rep_size=True", "model.rep_size", "192"},
+         {"Ti", "model.embed_dim", "192"},
+         {"Ti", "model.depth", "12"},
+         {"Ti", "model.num_heads", "3"},
+         {"/16", "model.patch_size", "16"},
+     }},
+    {"_s32",
+     "variant=S/32",
+     {
+         {"38: S/32 medium1, 10: randaug(2,15)", "train.augment.randaugment.magnitude", "15"},
+         {"38: S/32 medium1, 20: p=0.2", "train.augment.mix.mixup", "0.2"},
+         {"20: fold_in=None", "train.augment.mix.scope", "\"batch\""},
+         {"20: mixup of the library", "train.augment.mix.dialect", "\"big_vision\""},
+         {"after C: dropout off", "model.dropout", "0"},
+         {"after C: stochastic depth off", "model.drop_path", "0"},
+         {"after C: representation size false for S/32", "model.rep_size", "0"},
+         {"S", "model.embed_dim", "384"},
+         {"S", "model.depth", "12"},
+         {"S", "model.num_heads", "6"},
+         {"/32", "model.patch_size", "32"},
+     }},
+    {"_s16",
+     "variant=S/16",
+     {
+         {"39: S/16 medium2, 11: randaug(2,15)", "train.augment.randaugment.magnitude", "15"},
+         {"39: S/16 medium2, 21: p=0.5", "train.augment.mix.mixup", "0.5"},
+         {"after C: dropout off", "model.dropout", "0"},
+         {"after C: stochastic depth off", "model.drop_path", "0"},
+         {"78: rep_size=True", "model.rep_size", "384"},
+         {"S", "model.embed_dim", "384"},
+         {"/16", "model.patch_size", "16"},
+     }},
+    {"_b32",
+     "variant=B/32",
+     {
+         {"40: B/32 medium2, 11: randaug(2,15)", "train.augment.randaugment.magnitude", "15"},
+         {"40: B/32 medium2, 21: p=0.5", "train.augment.mix.mixup", "0.5"},
+         {"80: dropout=0.1", "model.dropout", "0.1"},
+         {"81: stoch_depth=0.1", "model.drop_path", "0.1"},
+         {"78: rep_size=True", "model.rep_size", "768"},
+         {"B", "model.embed_dim", "768"},
+         {"B", "model.depth", "12"},
+         {"B", "model.num_heads", "12"},
+         {"/32", "model.patch_size", "32"},
+     }},
+    {"",
+     "variant=B/16",
+     {
+         {"41: B/16 medium2, 11: randaug(2,15)", "train.augment.randaugment.magnitude", "15"},
+         {"41: B/16 medium2, 21: p=0.5", "train.augment.mix.mixup", "0.5"},
+         {"21: fold_in=None", "train.augment.mix.scope", "\"batch\""},
+         {"80: dropout=0.1", "model.dropout", "0.1"},
+         {"81: stoch_depth=0.1", "model.drop_path", "0.1"},
+         {"78: rep_size=True", "model.rep_size", "768"},
+         {"B", "model.embed_dim", "768"},
+         {"/16", "model.patch_size", "16"},
+     }},
+    {"_l16",
+     "",
+     {
+         {"42: L/16 medium2, 11: randaug(2,15)", "train.augment.randaugment.magnitude", "15"},
+         {"42: L/16 medium2, 21: p=0.5", "train.augment.mix.mixup", "0.5"},
+         {"80: dropout=0.1", "model.dropout", "0.1"},
+         {"81: stoch_depth=0.1", "model.drop_path", "0.1"},
+         {"78: rep_size=True", "model.rep_size", "1024"},
+         {"L", "model.embed_dim", "1024"},
+         {"L", "model.depth", "24"},
+         {"L", "model.num_heads", "16"},
+         {"/16", "model.patch_size", "16"},
+     }},
 };
 
 const char* const kLN = "\"layer_norm\"";
@@ -144,13 +170,12 @@ TEST_CASE("papers: Dual PatchNorm, section 4.1 and Figure 1: every placement it 
   CHECK(experiment.trials.size() == 3 * experiment.rows.size());  // "at least 3 independent runs"
   for (const char* branch : {"attn", "mlp"})
     for (const char* where : {"pre", "post", "prepost"}) {
-      const std::string name =
-          std::string(branch) == "attn" ? concat(where, "_pre") : concat("pre_", where);
+      const std::string name = std::string(branch) == "attn" ? concat(where, "_pre") : concat("pre_", where);
       const bool before = std::string(where) != "post", after = std::string(where) != "pre";
       const std::string site = concat("model.placement.", branch, ".");
       const std::string pre = site + "pre", pre_kind = pre + ".kind", post = site + "post", post_kind = post + ".kind";
       const char* none = "\"none\"";
-      row((name + "").c_str(), {{"LN before", before ? pre_kind.c_str() : pre.c_str(), before ? kLN : none},
+      row(name.c_str(), {{"LN before", before ? pre_kind.c_str() : pre.c_str(), before ? kLN : none},
                          {"LN after", after ? post_kind.c_str() : post.c_str(), after ? kLN : none},
                          {"the final LN stays", "model.placement.final.kind", kLN}});
     }
@@ -166,14 +191,14 @@ TEST_CASE("papers: Dual PatchNorm, Table 6: the ablations") {
   const auto row = [](const char* name, const Lines& lines) {
     check_lines("papers/dual_patchnorm/table6", std::string("placement=") + name, lines);
   };
-  const char *in = "model.placement.stem.patch_in", *out = "model.placement.stem.patch_out", *none = "\"none\"";
+  const char *out = "model.placement.stem.patch_out", *none = "\"none\"";
   const char *in_kind = "model.placement.stem.patch_in.kind", *out_kind = "model.placement.stem.patch_out.kind";
   row("stem_pre", {{"Pre: only to the inputs", in_kind, kLN}, {"Pre: only to the inputs", out, none}});
   row("stem_posembed", {{"Post PosEmb", "model.placement.stem.posembed_out.kind", kLN}, {"Post PosEmb", out, none}});
   row("dpn_only_learnable", {{"Only learnable", in_kind, "\"affine\""}, {"Only learnable", out_kind, "\"affine\""}});
   row("dpn_rms_norm", {{"RMSNorm", in_kind, "\"rms_norm\""}, {"RMSNorm", out_kind, "\"rms_norm\""}});
-  row("dpn_no_learnable", {{"No learnable", in_kind, "\"layer_norm_fixed\""},
-                           {"No learnable", out_kind, "\"layer_norm_fixed\""}});
+  row("dpn_no_learnable",
+      {{"No learnable", in_kind, "\"layer_norm_fixed\""}, {"No learnable", out_kind, "\"layer_norm_fixed\""}});
   const Experiment experiment = load_experiment(file_of("papers/dual_patchnorm/table6"));
   CHECK(experiment.rows.size() == 5 * 7);
   int post = 0;
@@ -212,8 +237,7 @@ TEST_CASE("papers: Dual PatchNorm, appendix F: the grids of SUN397") {
   const auto values = [](const char* stage, const char* key) {
     std::set<double> out;
     for (const Trial& trial : load_experiment(file_of(std::string("papers/dual_patchnorm/sun397_") + stage)).trials) {
-      const nlohmann::json v =
-          value_of(trial.config, nlohmann::json::parse(full_json(trial.config)), {"", key, ""});
+      const nlohmann::json v = value_of(trial.config, nlohmann::json::parse(full_json(trial.config)), {"", key, ""});
       if (!v.is_null()) out.insert(v.get<double>());
     }
     return out;

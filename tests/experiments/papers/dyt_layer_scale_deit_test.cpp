@@ -123,11 +123,13 @@ TEST_CASE("papers: the DyT blog: its summary and its code") {
                {"beta = torch.ones(C)", "model.placement.mlp.pre.beta_init", "1"},
                {"beta = torch.ones(C)", "model.placement.final.beta_init", "1"}});
   check_lines(file, experiment.rows[2].label,
-              {{"DyT", "model.placement.final.kind", "\"dyt\""}, {"beta from 0 in its paper", "model.placement.final.beta_init", "0"}});
+              {{"DyT", "model.placement.final.kind", "\"dyt\""},
+               {"beta from 0 in its paper", "model.placement.final.beta_init", "0"}});
 }
 
 TEST_CASE("papers: DeiT's defaults, for Dual PatchNorm and LayerScale") {
-  for (const char* file : {"recipes/deit", "papers/dual_patchnorm/deit", "papers/layer_scale/depth"}) check_table(file, "", kDeiT);
+  for (const char* file : {"recipes/deit", "papers/dual_patchnorm/deit", "papers/layer_scale/depth"})
+    check_table(file, "", kDeiT);
 }
 
 TEST_CASE("papers: LayerScale starts by depth, a gain a channel or one a branch") {
@@ -140,7 +142,8 @@ TEST_CASE("papers: LayerScale starts by depth, a gain a channel or one a branch"
     for (const char* kind : {"channel", "scalar"})
       check_lines(file, row + kind,
                   {{"blocks", "model.depth", depth},
-                   {"diagonal or scalar", "model.placement.layer_scale.kind", kind == std::string("channel") ? "\"channel\"" : "\"scalar\""}});
+                   {"diagonal or scalar", "model.placement.layer_scale.kind",
+                    kind == std::string("channel") ? "\"channel\"" : "\"scalar\""}});
     check_lines(file, row + "channel", {{"epsilon by depth", "layer_scale_init", start}});
     check_lines(file, row + "none", {{"without", "model.placement.layer_scale", "\"none\""}});
   }

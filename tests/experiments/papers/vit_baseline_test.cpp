@@ -79,10 +79,12 @@ TEST_CASE("papers: variants of the simple ViT differ in what they name and in no
   REQUIRE(experiment.rows.size() == 6);
   for (std::size_t r = 1; r < 6; ++r) CHECK(experiment.rows[r].baseline == 0);
   check_table(file, experiment.rows[0].label, all);
-  check_table(file, experiment.rows[1].label, without(sizes, "model.rep_size") + Lines{{"MLP head", "model.rep_size", "384"}});
+  check_table(file, experiment.rows[1].label,
+              without(sizes, "model.rep_size") + Lines{{"MLP head", "model.rep_size", "384"}});
   check_table(file, experiment.rows[2].label,
               without(sizes, "model.pos_embed") + Lines{{"learned positions", "model.pos_embed", "\"learned\""}});
-  check_table(file, experiment.rows[3].label, without(sizes, "model.pool") + Lines{{"token pooling", "model.pool", "\"token\""}});
+  check_table(file, experiment.rows[3].label,
+              without(sizes, "model.pool") + Lines{{"token pooling", "model.pool", "\"token\""}});
   check_table(file, experiment.rows[4].label,
               without(without(all, "train.batch_size"), "steps") +
                   Lines{{"batch 4096", "train.batch_size", "4096"}, {"the same images", "steps", "28151"}});
