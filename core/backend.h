@@ -96,6 +96,30 @@ struct SgdSettings {
   double momentum, weight_decay;
   bool nesterov;
 };
+/// How beta times a moment stored in bf16 is computed. wide: in float. constant: beta itself is rounded to bf16, 0.9 to
+/// 0.8984375, the product is float (what jitted optax does). rounded: the product is rounded as well (optax unjitted).
+enum class MomentProduct : std::uint8_t { wide, constant, rounded };
+struct BigVisionAdamSettings {
+  double beta1, beta2, eps, weight_decay;
+  MomentProduct product;
+};
+struct MomentumSettings {
+  double momentum, weight_decay;
+  bool nesterov;
+  MomentProduct product;
+};
+struct LionSettings {
+  double beta1, beta2, weight_decay;
+};
+/// What some parameters have on top of an optimiser's settings.
+struct UpdateFactors {
+  double lr = 1.0, weight_decay = 1.0;
+  bool operator==(const UpdateFactors&) const = default;
+};
+/// Sums of squares of parameters and of LAMB's direction.
+struct LambSquares {
+  double parameters = 0.0, direction = 0.0;
+};
 
 class Backend {
  public:
@@ -248,11 +272,33 @@ class Backend {
   // Over one block of the flat parameter buffer, whose tensors are slices in Param<T>. lanes [L, n] are summed in order
   // into lane 0; returns the sum of squares of the total, in double.
   virtual double sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0) = 0;
-  // decay u8 [n]: 1 where weight decay applies. Gradients are multiplied by state->clip_factor; nothing is written
-  // where state->nonfinite is set.
-  virtual void adamw(AdamWSettings, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m,
-                     Tensor v) = 0;
-  virtual void sgd(SgdSettings, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m) = 0;
+  // decay u8 [n]: 1 where weight decay applies. Gradients g are multiplied by state->clip_factor; nothing is written
+  // where state->nonfinite is set. lr is state->lr times the factor, wd the decay times its own; m' and v' are moments
+  // over their bias correction.
+  // m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g g; p -= lr wd p, p -= lr m' / (sqrt(v') + eps).
+  virtual void adamw(AdamWSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p,
+                     Tensor m, Tensor v) = 0;
+  // m = momentum m + (g + wd p); p -= lr m, or lr (g + wd p + momentum m) for nesterov.
+  virtual void sgd(SgdSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p,
+                   Tensor m) = 0;
+  // AdamW whose decay has state->schedule in place of lr: p -= lr m' / (sqrt(v') + eps) + schedule wd p. m is bf16, or
+  // as p: the step is from the value before it is rounded.
+  virtual void big_vision_adam(BigVisionAdamSettings, UpdateFactors, const StepState* state, Tensor gradient,
+                               Tensor decay, Tensor p, Tensor m, Tensor v) = 0;
+  // m = g + momentum m; p -= lr (m, or g + momentum m for nesterov) + schedule wd p. m as above.
+  virtual void momentum_hp(MomentumSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay,
+                           Tensor p, Tensor m) = 0;
+  // p -= lr wd p, p -= lr sign(b1 m + (1 - b1) g); m = b2 m + (1 - b2) g.
+  virtual void lion(LionSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p,
+                    Tensor m) = 0;
+  // LAMB in two passes, for parameters that all decay or all do not. The first updates m and v and returns the sums of
+  // squares of p and of r = m' / (sqrt(v') + eps) + wd p; the second: p -= lr *trust_ratio r.
+  virtual LambSquares lamb_moments(AdamWSettings, UpdateFactors, const StepState* state, Tensor gradient, bool decays,
+                                   Tensor p, Tensor m, Tensor v) = 0;
+  virtual void lamb(AdamWSettings, UpdateFactors, const StepState* state, const double* trust_ratio, bool decays,
+                    Tensor p, Tensor m, Tensor v) = 0;
+  // to = decay to + (1 - decay) x, nothing where state->nonfinite is set.
+  virtual void average(double decay, const StepState* state, Tensor x, Tensor to) = 0;
   // to bf16 [n] = p rounded: the copy of a block that the next step's products read.
   virtual void round_to_bf16(Tensor p, Tensor to) = 0;
 };

@@ -9,7 +9,7 @@ Tensor Context::mask(const Shape& shape, double rate, const std::string& site) c
     if (found == masks->end()) throw InputError(concat("mask ", site, " is missing among the given masks"));
     return found->second;
   }
-  return draw_mask(tape, shape, rate, {stream_key(drop_seed, "drop", site), slice.first_image, state});
+  return draw_mask(tape, shape, rate, {stream_key(drop_seed, "drop", site), part_begin + slice.first_image, state});
 }
 
 Var Context::dropout(const Var& x, double rate, const std::string& site) const {

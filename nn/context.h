@@ -15,9 +15,12 @@ struct Context {
   const ParameterSet& parameters;
   std::int64_t lane = -1;  // gradients are added into this lane; -1: no gradients
   bool training = false;   // dropout, drop-path, batch statistics
-  BatchSlice slice{};
+  BatchSlice slice{};      // of what goes through the network at a time, which shares batch statistics
   const StepState* state = nullptr;
   std::uint64_t drop_seed = 0;
+  /// Where what goes through at a time is one part of a step's batch (gradient accumulation): the image that the part
+  /// begins with, and how many images all parts have; 0 where there is one part.
+  std::int64_t part_begin = 0, step_images = 0;
   /// Masks given by name instead of drawn (u8, this shard's images), as fixtures have them.
   const std::map<std::string, Tensor>* masks = nullptr;
   /// Sees named intermediate values: "stem", "blocks.0.attn", "blocks.0.mlp", "pre_logits".

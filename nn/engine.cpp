@@ -62,8 +62,12 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
       settings_(settings),
       config_(config),
       model_(make_model(parameters_, config)) {
-  parameters_.allocate(acc_of(settings.dtype), plan(settings.max_batch).lanes, settings.dtype == DType::bf16);
-  optimizer_ = std::make_unique<Optimizer>(backend_, parameters_, settings.optimizer);
+  parameters_.allocate(acc_of(settings.dtype), plan(part_images(settings.max_batch)).lanes,
+                       settings.dtype == DType::bf16);
+  optimizer_ = std::make_unique<Optimizer>(
+      backend_, parameters_, settings.optimizer,
+      update_factors(config, parameters_.parameters(), settings.layer_decay, settings.multipliers));
+  if (settings.average.decay > 0) average_ = std::make_unique<WeightAverage>(backend_, parameters_, settings.average);
 }
 
 void Engine::prepare(std::int64_t batch) {
@@ -72,6 +76,11 @@ void Engine::prepare(std::int64_t batch) {
   const ShardPlan p = plan(batch);
   model_->prepare(backend_, p.images, dtype());
   if (batch % p.images != 0) model_->prepare(backend_, batch % p.images, dtype());
+}
+
+std::int64_t Engine::part_images(std::int64_t batch) const {
+  if (settings_.accumulate <= 1) return batch;
+  return std::min(batch, std::max<std::int64_t>(1, settings_.max_batch / settings_.accumulate));
 }
 
 ShardPlan Engine::plan(std::int64_t batch) const {
@@ -122,14 +131,15 @@ void Engine::make_workspaces(std::int64_t count) {
 }
 
 Var Engine::loss(const Var& logits, Tensor labels) const {
-  const Targets targets{labels, Tensor(), settings_.label_smoothing, false};
+  const bool soft = labels.shape().rank() == 2;
+  const Targets targets{soft ? Tensor() : labels, soft ? labels : Tensor(), settings_.label_smoothing,
+                        settings_.smooth_others};
   return settings_.loss == LossKind::softmax ? softmax_cross_entropy(logits, targets)
                                              : sigmoid_cross_entropy(logits, targets);
 }
 
-void Engine::train_shard(Collective& shards, const ShardPlan& plan, Tensor images, Tensor labels, bool guard,
-                         NonFinite* found) {
-  const std::int64_t batch = images.shape()[0], shard = shards.rank(), first = shard * plan.images;
+void Engine::train_shard(Collective& shards, const ShardPlan& plan, const Part& part, bool guard, NonFinite* found) {
+  const std::int64_t batch = part.images.shape()[0], shard = shards.rank(), first = shard * plan.images;
   const std::int64_t count = std::min(plan.images, batch - first), lane = shard % plan.lanes;
   const Lease lease(*this, plan, shard);
   Workspace& w = *lease;
@@ -137,18 +147,22 @@ void Engine::train_shard(Collective& shards, const ShardPlan& plan, Tensor image
   w.tape.reset();
   if (guard) w.tape.guard();
   Context ctx{w.tape, parameters_, lane, true, {count, first, batch, &shards}, &state_, settings_.drop_seed};
+  ctx.part_begin = part.begin;
+  ctx.step_images = part.step_images;
   std::map<std::string, Tensor> masks;
   if (masks_) {
-    for (const auto& [name, mask] : *masks_) masks[name] = mask.slice(first, count);
+    for (const auto& [name, mask] : *masks_) masks[name] = mask.slice(part.begin + first, count);
     ctx.masks = &masks;
   }
   if (probe_) probe_->observe(ctx);
-  const Var logits = (*model_)(w.tape.input(images.slice(first, count)), ctx);
-  const Var losses = loss(logits, labels.slice(first, count));
+  const Var logits = (*model_)(w.tape.input(part.images.slice(first, count)), ctx);
+  const Var losses = loss(logits, part.labels.slice(first, count));
   Tensor seed = w.tape.empty_like(losses.value());
-  with_acc(seed.dtype(),
-           [&](auto zero) { std::fill_n(seed.data<decltype(zero)>(), count, decltype(zero)(1.0 / double(batch))); });
-  for (std::int64_t i = 0; i < count; ++i) losses_[static_cast<std::size_t>(first + i)] = element(losses.value(), i);
+  with_acc(seed.dtype(), [&](auto zero) {
+    std::fill_n(seed.data<decltype(zero)>(), count, decltype(zero)(1.0 / double(part.step_images)));
+  });
+  for (std::int64_t i = 0; i < count; ++i)
+    losses_[static_cast<std::size_t>(part.begin + first + i)] = element(losses.value(), i);
   w.tape.backward(losses, seed);
   w.addresses = {logits.value().raw(), losses.value().raw(), seed.raw(), w.tape.empty({1}, DType::f32).raw()};
   if (guard) *found = w.tape.nonfinite();
@@ -168,22 +182,30 @@ void Engine::even_out_threads() {
   thread_memory_ = backend_.thread_memory();
 }
 
-double Engine::run_batch(Tensor images, Tensor labels, bool guard, NonFinite* found) {
-  const std::int64_t batch = images.shape()[0];
+void Engine::run_part(const Part& part, bool guard, NonFinite* found) {
+  const std::int64_t batch = part.images.shape()[0];
   prepare(batch);
   const ShardPlan p = plan(batch);
   make_workspaces(p.lockstep ? p.shards : std::min<std::int64_t>(p.lanes, pool_.threads()));
-  losses_.resize(static_cast<std::size_t>(batch));
   std::vector<NonFinite> findings(guard ? static_cast<std::size_t>(p.shards) : 0);
-  parameters_.begin_step();
   pool_.run(static_cast<int>(p.shards), static_cast<int>(p.lanes), p.lockstep, [&](Collective& shards) {
-    train_shard(shards, p, images, labels, guard, guard ? &findings[static_cast<std::size_t>(shards.rank())] : nullptr);
+    train_shard(shards, p, part, guard, guard ? &findings[static_cast<std::size_t>(shards.rank())] : nullptr);
   });
-  parameters_.end_step();
   if (!p.lockstep) even_out_arenas();
   even_out_threads();
   for (const NonFinite& f : findings)
     if (f && !*found) *found = f;
+}
+
+double Engine::run_batch(Tensor images, Tensor labels, bool guard, NonFinite* found) {
+  const std::int64_t batch = images.shape()[0], part = part_images(batch);
+  losses_.resize(static_cast<std::size_t>(batch));
+  parameters_.begin_step();
+  for (std::int64_t begin = 0; begin < batch; begin += part) {
+    const std::int64_t count = std::min(part, batch - begin);
+    run_part({images.slice(begin, count), labels.slice(begin, count), begin, batch}, guard, found);
+  }
+  parameters_.end_step();
   double total = 0.0;
   for (const double l : losses_) total += l;
   return total / double(batch);
@@ -197,8 +219,10 @@ void Engine::sum_gradients() {
 
 double Engine::train_step(Tensor images, Tensor labels) {
   const double mean_loss = run_batch(images, labels, false, nullptr);
+  if (average_ && state_.step == 0) average_->start();
   optimizer_->step(pool_, state_);
   ++state_.step;
+  if (average_) average_->step(pool_, state_);
   return state_.nonfinite ? std::numeric_limits<double>::quiet_NaN() : mean_loss;
 }
 

@@ -11,6 +11,8 @@
 #include "nn/model.h"
 #include "nn/optimizer.h"
 #include "nn/probes.h"
+#include "nn/update_factors.h"
+#include "nn/weight_average.h"
 
 namespace normlab {
 
@@ -36,9 +38,14 @@ struct EngineSettings {
   DType dtype = DType::f32;  // of activations: f32, f64, bf16
   Bf16Products bf16_products = Bf16Products::native;
   OptimizerSettings optimizer{};
+  double layer_decay = 1.0;  // and multipliers: factors of single parameters, as update_factors() has them
+  std::vector<Multiplier> multipliers{};
+  AverageSettings average{};
   LossKind loss = LossKind::softmax;
-  double label_smoothing = 0.0;
+  double label_smoothing = 0.0;  // of labels; soft targets have it in them
+  bool smooth_others = false;    // e / (C - 1) for each other class (Big Vision), not e / C for every one (PyTorch)
   std::int64_t max_batch = 1;         // the batch size of training, for which lanes are made
+  std::int64_t accumulate = 1;        // parts of max_batch / accumulate images in which it goes through the network
   std::int64_t images_per_shard = 0;  // 0: by plan_shards
   std::uint64_t drop_seed = 0;
 };
@@ -49,9 +56,12 @@ class Engine {
   /// Throws EnvironmentError where `backend` has no instructions for the products that `settings` ask for.
   Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings);
 
-  /// Forward, backward, clip and update on one batch: images [B, H, W, C] in dtype(), labels i32 [B]. state().lr and
-  /// clip_norm are set by the caller; state().step counts up. Returns the mean loss, or NaN where the gradient was not
-  /// finite; parameters are then as before.
+  /// Forward, backward, clip and update on one batch: images [B, H, W, C] in dtype(), labels i32 [B] or, here and below,
+  /// soft targets [B, classes] in the type of statistics (acc_of(dtype())). state().lr and clip_norm are set by the
+  /// caller, for Big Vision's optimisers state().schedule too; state().step counts up. Returns the mean loss, or NaN
+  /// where the gradient was not finite; parameters are then as before. Accumulation: the parts of the batch go through
+  /// one after the other and their gradients are added up; loss and update are those of the whole batch, but batch norms
+  /// see a part at a time and take its statistics into the running ones each time.
   double train_step(Tensor images, Tensor labels);
   /// Forward and backward only: gradients are left in the lanes, summed into lane 0 by sum_gradients().
   double forward_backward(Tensor images, Tensor labels);
@@ -65,6 +75,8 @@ class Engine {
 
   ParameterSet& parameters() { return parameters_; }
   Optimizer& optimizer() { return *optimizer_; }
+  /// The average of the weights, which starts with the first step; null where none is kept.
+  WeightAverage* average() { return average_.get(); }
   StepState& state() { return state_; }
   const ModelConfig& config() const { return config_; }
   DType dtype() const { return settings_.dtype; }
@@ -97,8 +109,15 @@ class Engine {
   void even_out_arenas();
   void even_out_threads();
   Var loss(const Var& logits, Tensor labels) const;
-  void train_shard(Collective& shards, const ShardPlan& plan, Tensor images, Tensor labels, bool guard,
-                   NonFinite* found);
+  /// What goes through the network at a time: all of a step's batch, or the images of it from `begin` on.
+  struct Part {
+    Tensor images, labels;
+    std::int64_t begin, step_images;
+  };
+  void train_shard(Collective& shards, const ShardPlan& plan, const Part& part, bool guard, NonFinite* found);
+  void run_part(const Part& part, bool guard, NonFinite* found);
+  /// Images of a part of a step of `batch` images; the last part may have fewer.
+  std::int64_t part_images(std::int64_t batch) const;
   double run_batch(Tensor images, Tensor labels, bool guard, NonFinite* found);
 
   Backend& backend_;
@@ -108,6 +127,7 @@ class Engine {
   ParameterSet parameters_;
   const std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<WeightAverage> average_;
   StepState state_;
   std::vector<std::unique_ptr<Workspace>> workspaces_;
   std::mutex free_mutex_;

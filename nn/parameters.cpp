@@ -45,10 +45,22 @@ int ParameterSet::add_buffer(std::string name, std::int64_t width, double initia
   return static_cast<int>(buffers_.size()) - 1;
 }
 
-Tensor ParameterSet::make_flat() {
-  Tensor t = memory_.empty({flat_size_}, dtype_);
+Tensor ParameterSet::make_flat(DType dtype) {
+  Tensor t = memory_.empty({flat_size_}, dtype);
   std::memset(t.raw(), 0, t.bytes());
   return t;
+}
+
+Tensor ParameterSet::make_flat_buffers() {
+  Tensor t = memory_.empty({buffer_size_}, dtype_);
+  std::memset(t.raw(), 0, t.bytes());
+  return t;
+}
+
+void ParameterSet::exchange(Tensor& values, Tensor& buffers) {
+  std::swap(values_, values);
+  std::swap(buffer_values_, buffers);
+  handed_out_ = bool(copy_);  // the copy is of the others
 }
 
 void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy) {

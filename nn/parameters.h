@@ -82,11 +82,22 @@ class ParameterSet {
   Tensor flat_lane(std::int64_t lane) const;
   std::int64_t lanes() const { return lanes_; }
   DType dtype() const { return dtype_; }
-  /// A zeroed tensor of the same layout, for optimiser state; slices of it are found with `view_flat`.
-  Tensor make_flat();
+  /// A zeroed tensor of the same layout, for optimiser state; slices of it are found with `view_flat`. Its type is that
+  /// of the parameters where none is given.
+  Tensor make_flat() { return make_flat(dtype_); }
+  Tensor make_flat(DType dtype);
   Tensor view_flat(const Tensor& flat, int parameter) const {
     return view(flat, parameters_[static_cast<std::size_t>(parameter)]);
   }
+  /// All buffers in one, another of that layout, and the part of it that belongs to one.
+  Tensor flat_buffers() const { return buffer_values_; }
+  Tensor make_flat_buffers();
+  Tensor view_flat_buffer(const Tensor& flat, int number) const {
+    return view(flat, buffers_[static_cast<std::size_t>(number)]);
+  }
+  /// Puts other values and buffers of the same layout in place of the network's, which are handed back in them. Tensors
+  /// handed out before still see the memory they saw. Not while a step runs.
+  void exchange(Tensor& values, Tensor& buffers);
 
  private:
   static Tensor view(const Tensor& flat, const ParameterInfo& info);

@@ -124,25 +124,26 @@ FeatureMoments FeatureStatistics::moments(ProbeAxis axis) const {
 }
 
 void SignalProbe::observe(Context& ctx) {
-  const BatchSlice slice = ctx.slice;
-  ctx.observe_branch = [this, slice](const std::string& name, const Var& branch) {
+  const std::int64_t images = ctx.step_images > 0 ? ctx.step_images : ctx.slice.batch;
+  const std::int64_t first = ctx.part_begin + ctx.slice.first_image;
+  ctx.observe_branch = [this, images, first](const std::string& name, const Var& branch) {
     Point* point = nullptr;
     {
       const std::lock_guard lock(mutex_);
       point = find(name);
       // A shard that is the first here was at all points before: the order is that of the network.
       if (point == nullptr)
-        point = points_.emplace_back(std::make_unique<Point>(name, slice.batch, branch.shape().back())).get();
+        point = points_.emplace_back(std::make_unique<Point>(name, images, branch.shape().back())).get();
     }
-    point->branch.see(branch.value(), slice.first_image);
+    point->branch.see(branch.value(), first);
   };
-  ctx.observe = [this, slice](const std::string& name, const Var& value) {
+  ctx.observe = [this, first](const std::string& name, const Var& value) {
     Point* point = nullptr;
     {
       const std::lock_guard lock(mutex_);
       point = find(name);
     }
-    if (point != nullptr) point->stream.see(value.value(), slice.first_image);  // only a sum has a branch
+    if (point != nullptr) point->stream.see(value.value(), first);  // only a sum has a branch
   };
 }
 

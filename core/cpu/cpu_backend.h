@@ -93,9 +93,21 @@ class CpuBackend final : public Backend {
   void draw_mask(MaskDraw, const StepState* state, Tensor keep) override;
   void check_finite(Tensor x, std::int32_t code, Tensor flag) override;
   double sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0) override;
-  void adamw(AdamWSettings, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m,
+  void adamw(AdamWSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m,
              Tensor v) override;
-  void sgd(SgdSettings, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m) override;
+  void sgd(SgdSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p,
+           Tensor m) override;
+  void big_vision_adam(BigVisionAdamSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay,
+                       Tensor p, Tensor m, Tensor v) override;
+  void momentum_hp(MomentumSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p,
+                   Tensor m) override;
+  void lion(LionSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p,
+            Tensor m) override;
+  LambSquares lamb_moments(AdamWSettings, UpdateFactors, const StepState* state, Tensor gradient, bool decays, Tensor p,
+                           Tensor m, Tensor v) override;
+  void lamb(AdamWSettings, UpdateFactors, const StepState* state, const double* trust_ratio, bool decays, Tensor p,
+            Tensor m, Tensor v) override;
+  void average(double decay, const StepState* state, Tensor x, Tensor to) override;
   void round_to_bf16(Tensor p, Tensor to) override;
 
  private:

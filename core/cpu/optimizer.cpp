@@ -1,5 +1,5 @@
 // One block of the flat parameter buffer: sum of the lanes, AdamW (Loshchilov and Hutter 2019) and SGD as PyTorch has
-// them.
+// them, an average of weights. The other optimisers are in files of their own.
 #include "core/cpu/kernel.h"
 
 namespace normlab {
@@ -18,8 +18,8 @@ double CpuBackend::sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tenso
   return square;
 }
 
-void CpuBackend::adamw(AdamWSettings s, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m,
-                       Tensor v) {
+void CpuBackend::adamw(AdamWSettings s, UpdateFactors factors, const StepState* state, Tensor gradient, Tensor decay,
+                       Tensor p, Tensor m, Tensor v) {
   if (state->nonfinite) return;
   for_param_type("adamw", p.dtype(), [&](auto type) {
     using P = typename decltype(type)::type;
@@ -30,7 +30,8 @@ void CpuBackend::adamw(AdamWSettings s, const StepState* state, Tensor gradient,
     // 1 - beta is rounded once: in float, 1 - 0.999f is off by 1e-5, and the bias correction would not make up for
     // it.
     const P new1 = P(1 - s.beta1), new2 = P(1 - s.beta2);
-    const P shrink = P(1 - state->lr * s.weight_decay), rate = P(state->lr / state->bias_correction1);
+    const double lr = state->lr * factors.lr;
+    const P shrink = P(1 - lr * (s.weight_decay * factors.weight_decay)), rate = P(lr / state->bias_correction1);
     const P inverse_root = P(1 / std::sqrt(state->bias_correction2));
     for (std::int64_t i = 0; i < n; ++i) {
       const P grad = g[i] * clip;
@@ -42,19 +43,31 @@ void CpuBackend::adamw(AdamWSettings s, const StepState* state, Tensor gradient,
   });
 }
 
-void CpuBackend::sgd(SgdSettings s, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m) {
+void CpuBackend::sgd(SgdSettings s, UpdateFactors factors, const StepState* state, Tensor gradient, Tensor decay,
+                     Tensor p, Tensor m) {
   if (state->nonfinite) return;
   for_param_type("sgd", p.dtype(), [&](auto type) {
     using P = typename decltype(type)::type;
     const std::int64_t n = p.size();
     P *g = gradient.data<P>(), *weight = p.data<P>(), *velocity = m.data<P>();
     const std::uint8_t* decays = decay.data<std::uint8_t>();
-    const P clip = P(state->clip_factor), momentum = P(s.momentum), lr = P(state->lr), wd = P(s.weight_decay);
+    const P clip = P(state->clip_factor), momentum = P(s.momentum), lr = P(state->lr * factors.lr);
+    const P wd = P(s.weight_decay * factors.weight_decay);
     for (std::int64_t i = 0; i < n; ++i) {
       const P grad = g[i] * clip + (decays[i] ? wd * weight[i] : P(0));
       velocity[i] = momentum * velocity[i] + grad;
       weight[i] -= lr * (s.nesterov ? grad + momentum * velocity[i] : velocity[i]);
     }
+  });
+}
+
+void CpuBackend::average(double decay, const StepState* state, Tensor x, Tensor to) {
+  if (state->nonfinite) return;
+  for_param_type("average", x.dtype(), [&](auto type) {
+    using P = typename decltype(type)::type;
+    const P *from = x.data<P>(), kept = P(decay), taken = P(1 - decay);
+    P* mean = to.data<P>();
+    for (std::int64_t i = 0, n = x.size(); i < n; ++i) mean[i] = kept * mean[i] + taken * from[i];
   });
 }
 

@@ -17,7 +17,7 @@ namespace {
 struct ConvertCommand {
   std::string in, out, to = "normlab";
   std::optional<std::string> from, model, resize_positions;
-  bool fuse = false;
+  bool fuse = false, ema = false;
   ImportOptions import_options;
 };
 
@@ -47,7 +47,8 @@ int convert(const ConvertCommand& command) {
   if (command.from) from = *name_scheme(*command.from);
   const NameScheme to = *name_scheme(command.to);
   require_container(command.out, to);
-  const WeightFile file = read_weight_file(command.in);
+  WeightFile file = read_weight_file(command.in);
+  if (command.ema) take_average(file, command.in);
   const NameScheme names = stated_names(file, from);
   auto network = std::make_unique<Holder>(stated_model(file, command.model, command.resize_positions.has_value()));
   initialise(network->weights, network->model, 0);  // what --allow-missing leaves
@@ -92,6 +93,7 @@ void add_convert(CLI::App& app, Action& action) {
                    "tensors that IN lacks keep the model's initial values (seed 0)");
   command.add_flag("--allow-left-over", options->import_options.allow_left_over,
                    "tensors that the model lacks are dropped");
+  command.add_flag("--ema", options->ema, "of a checkpoint: its averaged weights");
   std::vector<std::string> resamplings;
   for (const Resampling how : kResamplings) resamplings.emplace_back(to_string(how));
   command

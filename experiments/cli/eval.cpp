@@ -26,6 +26,7 @@ struct EvalCommand {
   std::vector<double> mean, std;
   std::string slice = "test";
   std::int64_t batch = 64;
+  bool ema = false;
   int threads = available_cores();
 };
 
@@ -155,7 +156,10 @@ EvalImages images_of_dataset(const EvalCommand& command, const ModelConfig& mode
   config.eval = command.slice;
   std::optional<std::filesystem::path> root;
   if (command.data_root) root = *command.data_root;
-  DataPair data = load_dataset(config, root, command.threads);
+  DataPair data = load_dataset(config, root, command.threads, DataUse::evaluation);
+  if (data.eval.encoded)
+    throw InputError(fmt::format("{}: its images have sizes of their own; only a set of one size is evaluated here",
+                                 command.data));
   if (data.eval.num_classes != num_classes(model))
     throw InputError(
         fmt::format("{} has {} classes, this model has {}", command.data, data.eval.num_classes, num_classes(model)));
@@ -175,7 +179,8 @@ EvalImages images_of_dataset(const EvalCommand& command, const ModelConfig& mode
 }
 
 int evaluate(const EvalCommand& command) {
-  const WeightFile file = read_weight_file(command.weights);
+  WeightFile file = read_weight_file(command.weights);
+  if (command.ema) take_average(file, command.weights);
   if (stated_names(file, std::nullopt) != NameScheme::normlab)
     throw InputError(
         fmt::format("{}: has the names of another program; `normlab convert` gives it ours first", command.weights));
@@ -236,6 +241,7 @@ void add_eval(CLI::App& app, Action& action) {
   auto options = std::make_shared<EvalCommand>();
   CLI::App& command = *app.add_subcommand("eval", "run a network on images: accuracy, loss, logits");
   command.add_option("--weights", options->weights, "a checkpoint, or what `normlab convert` wrote")->required();
+  command.add_flag("--ema", options->ema, "of a checkpoint: its averaged weights");
   command.add_option("--model", options->model,
                      "the network as JSON, a file or the text itself; compared with what the weights say");
   command.add_option("--data", options->data, "a data set's name, or a .npy of images, uint8 or float [N, H, W, C]")

@@ -35,7 +35,12 @@ inline bool applies(const DatasetConfig& dataset, std::string_view key) {
   const bool shapes = dataset.name == "shapes";
   if (key == "path" || key == "layout") return !shapes;
   if (key == "train_shards" || key == "eval_shards") return dataset.layout == DatasetLayout::webdataset;
-  if (key == "labels") return dataset.layout == DatasetLayout::image_list;
+  if (key == "labels")
+    return dataset.layout == DatasetLayout::image_list || dataset.layout == DatasetLayout::image_folder;
+  if (key == "order")
+    return dataset.layout == DatasetLayout::webdataset || (dataset.layout == DatasetLayout::known && !shapes);
+  if (key == "on_bad_image")  // the others have no images in files of their own
+    return !shapes && dataset.layout != DatasetLayout::cifar && dataset.layout != DatasetLayout::idx;
   if (key == "subset_seed") return dataset.per_class > 0 || dataset.fraction < 1;
   if (key == "shuffle_buffer") return dataset.order == SampleOrder::shards;
   return shapes || (key != "train_images" && key != "eval_images" && key != "shapes_seed");
@@ -78,14 +83,29 @@ inline bool applies(const OptimizerConfig& c, std::string_view key) {
   return key != "moment_product" || (big_vision && c.bf16_moment);
 }
 inline bool applies(const ScheduleConfig& c, std::string_view key) {
-  const auto is = [&](ScheduleName name) { return c.name == name; };
-  if (key == "warmup_epochs") return c.warmup_steps == 0;
-  if (key == "warmup") return c.warmup_steps > 0 || c.warmup_epochs > 0;
+  const bool compound = c.name == ScheduleName::compound;
+  const auto is = [&](ScheduleName name, std::string_view factor) {
+    return c.name == name || (compound && has_factor(c.factors, factor));
+  };
+  const bool warms_up = !compound || has_factor(c.factors, "linear_warmup");
+  if (key == "warmup_steps") return warms_up;
+  if (key == "warmup_epochs") return warms_up && c.warmup_steps == 0;
+  if (key == "warmup") return warms_up && (c.warmup_steps > 0 || c.warmup_epochs > 0);
   if (key == "warmup_from") return c.warmup == Warmup::line && applies(c, "warmup");
-  if (key == "power") return is(ScheduleName::polynomial) || is(ScheduleName::compound);
-  if (key == "timescale" || key == "shift") return is(ScheduleName::rsqrt);
-  if (key == "factors") return is(ScheduleName::compound);
-  return key != "final_lr" || !is(ScheduleName::constant);
+  if (key == "decay_from")
+    return (c.warmup_steps > 0 || c.warmup_epochs > 0) && !compound && c.name != ScheduleName::constant &&
+           c.name != ScheduleName::rsqrt;
+  if (key == "power") return is(ScheduleName::polynomial, "polynomial");
+  if (key == "timescale") return is(ScheduleName::rsqrt, "rsqrt_decay");
+  if (key == "shift") return c.name == ScheduleName::rsqrt;
+  if (key == "factors") return compound;
+  if (key == "decay_every" || key == "decay_factor") return compound && has_factor(c.factors, "decay_every");
+  if (key == "cooldown_steps") return !compound || has_factor(c.factors, "linear_cooldown");
+  if (key == "final_lr")
+    return compound ? is(ScheduleName::polynomial, "polynomial") || is(ScheduleName::cosine, "cosine_decay") ||
+                          is(ScheduleName::linear, "linear_decay")
+                    : c.name != ScheduleName::constant;
+  return true;
 }
 inline bool applies(const EmaConfig& c, std::string_view key) { return key == "decay" || c.decay > 0; }
 inline bool applies(const TrainConfig& c, std::string_view key) {
@@ -118,6 +138,8 @@ inline constexpr KnownDataset kKnownDatasets[] = {{"shapes", {32, 32}, 3, 10},
                                                   {"cifar10", {32, 32}, 3, 10, 50'000, 10'000},
                                                   {"cifar100", {32, 32}, 3, 100, 50'000, 10'000},
                                                   {"mnist", {28, 28}, 1, 10, 60'000, 10'000},
+                                                  {"fashion_mnist", {28, 28}, 1, 10, 60'000, 10'000},
+                                                  {"kmnist", {28, 28}, 1, 10, 60'000, 10'000},
                                                   {"tiny-imagenet-200", {64, 64}, 3, 200, 100'000, 10'000},
                                                   {"imagenet", {0, 0}, 3, 1000, 1'281'167, 50'000},
                                                   {"sun397", {0, 0}, 3, 397, 76'128, 21'750}};
@@ -149,7 +171,8 @@ struct Exclusive {
 inline constexpr Exclusive kExclusive[] = {{"train", "epochs", "steps"},
                                            {"train", "epochs", "images"},
                                            {"train", "steps", "images"},
-                                           {"train.schedule", "warmup_epochs", "warmup_steps"}};
+                                           {"train.schedule", "warmup_epochs", "warmup_steps"},
+                                           {"dataset", "per_class", "fraction"}};
 
 /// Other keys at a descriptor's top level than those of TrialConfig.
 struct TopLevelKey {

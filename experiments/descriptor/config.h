@@ -11,6 +11,9 @@
 
 #include "core/backend.h"
 #include "nn/model_config.h"
+#include "nn/optimizer.h"
+#include "nn/schedule.h"
+#include "nn/update_factors.h"
 
 namespace normlab {
 
@@ -25,19 +28,20 @@ struct DatasetConfig {
   DatasetLayout layout = DatasetLayout::known;
   std::string train = "train";  // a slice: "train", "train[:99%]", "train[:800]", "train[800:1000]"
   std::string eval = "test";
-  std::string train_shards, eval_shards;  // webdataset: file names with a brace range, "pets-train-{0000..0146}.tar"
-  std::string labels;                     // image_list: the file of labels, below `path`
-  std::int64_t per_class = 0;             // so many training images of each class; 0: all of the slice
-  double fraction = 1.0;                  // of the training slice
-  std::uint64_t subset_seed = 0;          // which images per_class and fraction take
-  bool allow_absent_classes = false;      // a training slice without one of the classes is an error otherwise
+  // webdataset: file names with a brace range, "pets-train-{0000..0146}.tar"
+  std::string train_shards{}, eval_shards{};
+  std::string labels{};               // image_list: the file of labels, below `path`
+  std::int64_t per_class = 0;         // so many training images of each class; 0: all of the slice
+  double fraction = 1.0;              // of the training slice
+  std::uint64_t subset_seed = 0;      // which images per_class and fraction take
+  bool allow_absent_classes = false;  // a training slice without one of the classes is an error otherwise
   SampleOrder order = SampleOrder::shuffled;
   std::int64_t shuffle_buffer = 10000;  // order shards: samples from which the next one is drawn
   OnBadImage on_bad_image = OnBadImage::fail;
-  std::vector<double> mean, std;     // of each channel, where a pixel of 255 is 1; empty: the training slice's
-  std::int64_t train_images = 2000;  // shapes only: how many images are generated
-  std::int64_t eval_images = 1000;   // shapes only
-  std::uint64_t shapes_seed = 1;     // shapes only: seed of the generated images, not of the trial
+  std::vector<double> mean{}, std{};  // of each channel, where a pixel of 255 is 1; empty: the training slice's
+  std::int64_t train_images = 2000;   // shapes only: how many images are generated
+  std::int64_t eval_images = 1000;    // shapes only
+  std::uint64_t shapes_seed = 1;      // shapes only: seed of the generated images, not of the trial
   bool operator==(const DatasetConfig&) const = default;
 };
 
@@ -123,21 +127,11 @@ struct EvalTransformConfig {
   bool operator==(const EvalTransformConfig&) const = default;
 };
 
-enum class OptimizerName : std::uint8_t { adamw, sgd, big_vision_adam, momentum_hp, lamb, lion };
-enum class MomentProduct : std::uint8_t { wide, constant, rounded };  // bf16: how beta1 times the moment is computed
-
-/// A factor for the parameters whose name fits a pattern of words and `*`.
-struct Multiplier {
-  std::string name;
-  double lr = 1.0, weight_decay = 1.0;
-  bool operator==(const Multiplier&) const = default;
-};
-
 struct OptimizerConfig {
   OptimizerName name = OptimizerName::adamw;
   double lr = 1e-3;
   std::int64_t lr_batch = 0;   // lr is meant for so many images a step and scaled to batch_size; 0: lr as it is
-  double weight_decay = 0.05;  // decoupled for adamw; added to the gradient for sgd (PyTorch)
+  double weight_decay = 0.05;  // decoupled; for sgd added to the gradient (PyTorch)
   bool decay_matrices_only = true;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  // adamw, big_vision_adam, lamb; lion: beta1 and beta2
   double momentum = 0.9;                          // sgd, momentum_hp
@@ -145,24 +139,25 @@ struct OptimizerConfig {
   bool bf16_moment = false;                       // big_vision_adam, momentum_hp: the first moment is stored in bf16
   MomentProduct moment_product = MomentProduct::wide;
   double layer_decay = 1.0;  // the rate of a block is multiplied by it once for each block above it
-  std::vector<Multiplier> multipliers;
+  std::vector<Multiplier> multipliers{};
   bool operator==(const OptimizerConfig&) const = default;
 };
 
-enum class ScheduleName : std::uint8_t { constant, linear, cosine, rsqrt, polynomial, compound };
-enum class Warmup : std::uint8_t { lifted, line };
 struct ScheduleConfig {
   ScheduleName name = ScheduleName::cosine;
   double warmup_epochs = 0.0;  // at most one of the two is given
   std::int64_t warmup_steps = 0;
   Warmup warmup = Warmup::lifted;  // lifted: from lr/(warmup + 1), no step at rate 0; line: from warmup_from at step 0
   double warmup_from = 0.0;
-  double final_lr = 0.0;            // linear, cosine and polynomial end here; the least rate of the others
-  double power = 1.0;               // polynomial
-  double timescale = 10000;         // rsqrt: steps
-  std::int64_t shift = 0;           // rsqrt: steps
-  std::int64_t cooldown_steps = 0;  // at the end, down to 0 along a line
-  std::string factors;              // compound: "constant * polynomial * linear_warmup", as in Scenic
+  DecayFrom decay_from = DecayFrom::warmup;  // linear, cosine, polynomial: begin after the warm-up or, as timm's, at 0
+  double final_lr = 0.0;                     // linear, cosine and polynomial end here; the least rate of rsqrt
+  double power = 1.0;                        // polynomial
+  double timescale = 10000;                  // rsqrt, rsqrt_decay: steps
+  std::int64_t shift = 0;                    // rsqrt: steps
+  std::int64_t cooldown_steps = 0;           // at the end, down to 0 along a line
+  std::string factors{};                     // compound: "constant * polynomial * linear_warmup", as in Scenic
+  std::int64_t decay_every = 1;              // compound, decay_every: steps between two multiplications by decay_factor
+  double decay_factor = 1.0;
   bool operator==(const ScheduleConfig&) const = default;
 };
 
@@ -173,8 +168,6 @@ inline Bf16Products bf16_products_of(Precision p) {
   return p == Precision::bf16_emulated ? Bf16Products::emulated : Bf16Products::native;
 }
 
-/// Scaled when norm >= limit by limit / norm (optax), or by limit / (norm + 1e-6), at most 1 (PyTorch).
-enum class ClipForm : std::uint8_t { torch, optax };
 enum class Smoothing : std::uint8_t { all, others };  // over which classes label smoothing goes
 
 struct EmaConfig {

@@ -70,7 +70,20 @@ std::string FieldReader::why_meaningless(const OptimizerConfig& optimizer, std::
   return concat(word_of(optimizer.name), " has no ", key);
 }
 std::string FieldReader::why_meaningless(const ScheduleConfig& schedule, std::string_view key) {
-  if (key == "warmup") return "there is no warm-up";
+  if (schedule.name == ScheduleName::compound) {
+    for (const auto& [of, factor] : {std::pair("warmup_steps", "linear_warmup"),
+                                     {"warmup_epochs", "linear_warmup"},
+                                     {"timescale", "rsqrt_decay"},
+                                     {"power", "polynomial"},
+                                     {"decay_every", "decay_every"},
+                                     {"decay_factor", "decay_every"},
+                                     {"cooldown_steps", "linear_cooldown"}})
+      if (key == of && !has_factor(schedule.factors, factor))
+        return concat("there is no ", factor, " among the factors");
+    if (key == "final_lr") return "there is no polynomial, cosine_decay or linear_decay among the factors";
+  }
+  const bool warms_up = schedule.warmup_steps > 0 || schedule.warmup_epochs > 0;
+  if (key == "warmup" || (key == "decay_from" && !warms_up)) return "there is no warm-up";
   if (key == "warmup_from") return "only a warm-up along a line has it";
   return concat("a ", word_of(schedule.name), " schedule has no ", key);
 }

@@ -216,8 +216,8 @@ constexpr auto fields() {
     return std::tuple{
         field("name", &T::name, "which optimiser"),
         field("lr", &T::lr, "peak learning rate", kNotNegative),
-        field("lr_batch", &T::lr_batch, "lr is for so many images a step and scaled to batch_size; 0: lr as it is",
-              kNotNegative),
+        field("lr_batch", &T::lr_batch,
+              "lr (alone) is for so many images a step and scaled to batch_size; 0: lr as it is", kNotNegative),
         field("weight_decay", &T::weight_decay,
               "times the rate for adamw, lamb and lion; added to the gradient for sgd; times the schedule alone for "
               "big_vision_adam and momentum_hp",
@@ -240,12 +240,17 @@ constexpr auto fields() {
         field("warmup_steps", &T::warmup_steps, "linear warm-up; this or warmup_epochs", kNotNegative),
         field("warmup", &T::warmup, "lifted: lr (step + 1) / (warmup + 1); line: from warmup_from at step 0 to lr"),
         field("warmup_from", &T::warmup_from, "warmup line: rate of the first step", kNotNegative),
-        field("final_lr", &T::final_lr, "linear, cosine, polynomial: rate at the end", kNotNegative),
+        field("decay_from", &T::decay_from,
+              "linear, cosine, polynomial: begin at the warm-up's end, or at step 0 beside it (timm)"),
+        field("final_lr", &T::final_lr, "linear, cosine, polynomial: rate at the end; rsqrt: the least rate",
+              kNotNegative),
         field("power", &T::power, "polynomial", kPositive),
-        field("timescale", &T::timescale, "rsqrt: steps", kPositive),
+        field("timescale", &T::timescale, "rsqrt, rsqrt_decay: steps", kPositive),
         field("shift", &T::shift, "rsqrt: steps", kNotNegative),
         field("cooldown_steps", &T::cooldown_steps, "at the end, a line down to 0", kNotNegative),
-        field("factors", &T::factors, "compound: as \"constant * polynomial * linear_warmup\"")};
+        field("factors", &T::factors, "compound: as \"constant * polynomial * linear_warmup\""),
+        field("decay_every", &T::decay_every, "compound, decay_every: steps between two multiplications", kAtLeastOne),
+        field("decay_factor", &T::decay_factor, "compound, decay_every: by what the rate is multiplied", kNotNegative)};
   else if constexpr (std::is_same_v<T, CheckpointConfig>)
     return std::tuple{field("seconds", &T::seconds, "of training between two checkpoints", kPositive),
                       field("steps", &T::steps, "and after so many steps; 0: by time alone", kNotNegative)};

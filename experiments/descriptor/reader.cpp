@@ -1,6 +1,8 @@
 #include "experiments/descriptor/reader.h"
 
+#include "experiments/descriptor/augment_rules.h"
 #include "experiments/descriptor/field_reader.h"
+#include "experiments/descriptor/train_checks.h"
 
 namespace normlab {
 namespace {
@@ -47,15 +49,17 @@ void take_sizes_from_dataset(FieldReader& reader, const JsonNode& root, const Js
   };
   const KnownDataset& shape = known != nullptr ? *known : kKnownDatasets[1];
   const bool shaped = known != nullptr || cifar;
-  // A crop (or what else resizes) may give the model any size.
-  const bool resized = trial.train.augment.crop != CropName::none && given("image_size");
   const auto settle_all = [&](auto& config) {
-    if (shaped && shape.image_size[0] == 0 && !given("image_size"))
-      report_model(reader, model, path, root, "image_size",
-                   concat("give image_size: the images of \"", dataset.name, "\" have many sizes"));
-    else if (!resized && (!shaped || shape.image_size[0] > 0))
-      settle("image_size", config.image_size, shape.image_size, shaped,
-             concat("[", shape.image_size[0], ", ", shape.image_size[1], "]"));
+    if (shaped && shape.image_size[0] == 0) {
+      if (!given("image_size"))
+        report_model(reader, model, path, root, "image_size",
+                     concat("give image_size: the images of \"", dataset.name, "\" have many sizes"));
+    } else {
+      settle("image_size", config.image_size, shape.image_size,
+             shaped && !(resizes_images(trial.train) && given("image_size")),
+             concat("[", shape.image_size[0], ", ", shape.image_size[1],
+                    "]; for another, give train.augment.crop and train.eval_transform.crop"));
+    }
     settle("channels", config.channels, shape.channels, shaped, concat(shape.channels));
     settle("num_classes", config.num_classes, shape.num_classes, known != nullptr, concat(shape.num_classes));
   };
@@ -70,30 +74,19 @@ void check_model(FieldReader& reader, const JsonNode& root, const JsonNode* mode
 
 void check_statistics(FieldReader& reader, const JsonNode& root, const JsonNode* model, const JsonPath& path,
                       const TrialConfig& trial) {
+  const TrainConfig& train = trial.train;
+  const std::int64_t part = train.batch_size / train.accumulate;  // of which batch norms see one at a time
+  const std::string part_text = train.accumulate > 1 ? concat("the ", part, " images of a part (batch_size ",
+                                                              train.batch_size, ", accumulate ", train.accumulate, ")")
+                                                     : concat("batch_size ", train.batch_size);
   const auto see = [&](std::string_view site, const NormSpec& spec) {
-    if (spec.kind == NormKind::batch_norm && spec.statistics_batch > 0 &&
-        trial.train.batch_size % spec.statistics_batch != 0)
+    if (spec.kind == NormKind::batch_norm && spec.statistics_batch > 0 && part % spec.statistics_batch != 0)
       report_model(reader, model, path, root, "placement",
-                   concat("statistics_batch ", spec.statistics_batch, " of ", site, " does not divide batch_size ",
-                          trial.train.batch_size));
+                   concat("statistics_batch ", spec.statistics_batch, " of ", site, " does not divide ", part_text));
   };
   const Placement& placement = placement_of(trial.model);
   visit_sites(placement, see);
   for (const BlockRange& range : placement.blocks) visit_block_sites(range, see);
-}
-
-/// Classes of `shapes` are directions: mirrored, a rising pair is a falling one, with the wrong label.
-void check_flip(FieldReader& reader, const JsonNode& root, const JsonPath& top, const TrialConfig& trial) {
-  if (trial.dataset.name != "shapes" || trial.dataset.layout != DatasetLayout::known || !trial.train.augment.flip)
-    return;
-  const JsonNode* node = &root;
-  for (const char* key : {"train", "augment", "flip"}) {
-    const JsonMember* member = node->find(key);
-    if (member == nullptr) return;
-    node = &member->value;
-  }
-  const JsonPath train{&top, "train", nullptr}, augment{&train, "augment", nullptr}, flip{&augment, "flip", &node->at};
-  reader.report(node->at, flip, "a flip turns one class of shapes into another; leave it out");
 }
 
 }  // namespace
@@ -160,7 +153,8 @@ TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode,
   if (reader.reported() == 0) {  // what is left at a default because of a problem would only bring up others
     check_model(reader, root, model, path, trial.model);
     check_statistics(reader, root, model, path, trial);
-    check_flip(reader, root, top, trial);
+    check_augment(reader, root, top, trial);
+    check_training(reader, root, top, trial);
   }
   return trial;
 }

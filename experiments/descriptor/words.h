@@ -64,6 +64,8 @@ constexpr auto words_of() {
     return std::array{"constant"sv, "linear"sv, "cosine"sv, "rsqrt"sv, "polynomial"sv, "compound"sv};
   else if constexpr (std::is_same_v<E, Warmup>)
     return std::array{"lifted"sv, "line"sv};
+  else if constexpr (std::is_same_v<E, DecayFrom>)
+    return std::array{"warmup"sv, "start"sv};
   else if constexpr (std::is_same_v<E, ClipForm>)
     return std::array{"torch"sv, "optax"sv};
   else if constexpr (std::is_same_v<E, Smoothing>)

@@ -12,6 +12,7 @@
 #include "experiments/descriptor/sha256.h"
 #include "experiments/results/files.h"
 #include "experiments/results/store.h"
+#include "experiments/weights/convert_files.h"
 #include "experiments/weights/safetensors.h"
 
 namespace normlab {
@@ -27,6 +28,24 @@ void for_each_tensor(Engine& engine, const std::function<void(const std::string&
       see(fmt::format("optimizer.{}/{}", moment.name, set.parameters()[i].name), set.view_flat(moment.flat, number));
   }
   for (std::size_t i = 0; i < set.buffers().size(); ++i) see(set.buffers()[i].name, set.buffer(static_cast<int>(i)));
+  const WeightAverage* average = engine.average();
+  if (average == nullptr) return;
+  for (std::size_t i = 0; i < set.parameters().size(); ++i)
+    see(std::string(kAveragePrefix) + set.parameters()[i].name, set.view_flat(average->values(), static_cast<int>(i)));
+  for (std::size_t i = 0; i < set.buffers().size(); ++i)
+    see(std::string(kAveragePrefix) + set.buffers()[i].name,
+        set.view_flat_buffer(average->buffers(), static_cast<int>(i)));
+}
+
+const char* dtype_word(const Tensor& t) {
+  switch (t.dtype()) {
+    case DType::f64:
+      return "F64";
+    case DType::bf16:
+      return "BF16";
+    default:
+      return "F32";
+  }
 }
 
 std::string exact(double value) { return fmt::format("{:a}", value); }
@@ -50,10 +69,7 @@ std::vector<std::uint64_t> dims_of(const Tensor& t) {
 void save_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& info) {
   std::vector<TensorView> tensors;
   for_each_tensor(engine, [&](const std::string& name, const Tensor& t) {
-    tensors.push_back({name,
-                       t.dtype() == DType::f64 ? "F64" : "F32",
-                       dims_of(t),
-                       {static_cast<const std::byte*>(t.raw()), t.bytes()}});
+    tensors.push_back({name, dtype_word(t), dims_of(t), {static_cast<const std::byte*>(t.raw()), t.bytes()}});
   });
   save_safetensors(path,
                    {{"normlab.trial", info.trial_id},
@@ -84,7 +100,7 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   std::size_t known = 0;
   for_each_tensor(engine, [&](const std::string& name, const Tensor& t) {
     const TensorView& stored = file.get(name);
-    if (stored.dtype != (t.dtype() == DType::f64 ? "F64" : "F32") || stored.shape != dims_of(t))
+    if (stored.dtype != dtype_word(t) || stored.shape != dims_of(t))
       throw InputError(fmt::format("{}: tensor {} is {} with {} values, expected {}", path.string(), name, stored.dtype,
                                    stored.data.size(), t.shape().str()));
     std::memcpy(t.raw(), stored.data.data(), t.bytes());

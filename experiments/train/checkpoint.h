@@ -23,7 +23,8 @@ struct CheckpointInfo {
   bool different_bits = false;  // some attempt went on under another program
 };
 
-/// Writes parameters and buffers by their names, moments as `optimizer.m/NAME` and `optimizer.v/NAME`, atomically.
+/// Writes parameters and buffers by their names, moments as `optimizer.m/NAME` and `optimizer.v/NAME`, averaged weights
+/// and buffers as `ema/NAME`, atomically.
 /// EnvironmentError where the disk refuses; the former checkpoint is then still there.
 void save_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& info);
 

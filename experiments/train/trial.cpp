@@ -22,18 +22,6 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 constexpr std::int64_t kStepsPerLine = 50;       // a metrics line with the mean loss of so many steps
 constexpr std::int64_t kEvaluationImages = 512;  // made at a time
 
-ScheduleKind schedule_kind(ScheduleName name) {
-  switch (name) {
-    case ScheduleName::constant:
-      return ScheduleKind::constant;
-    case ScheduleName::linear:
-      return ScheduleKind::linear;
-    default:
-      break;
-  }
-  return ScheduleKind::cosine;
-}
-
 class TrialRun {
  public:
   TrialRun(const TrialConfig& config, const std::string& id, const DataPair& data, const TrialFolder& folder,
@@ -46,6 +34,7 @@ class TrialRun {
         pool_(options.threads),
         engine_(*options.backend, pool_, config.model, engine_settings(config)),
         batches_(config, data.train, data.eval, engine_.dtype()),
+        schedule_(schedule_settings(config.train, batches_.steps())),
         probes_(options.probes) {
     info_.trial_id = id;
     info_.model = canonical_model_json(config.model);
@@ -54,6 +43,7 @@ class TrialRun {
 
   TrialOutcome run() {
     started_ = utc_time();
+    log_bad_images();
     resume_or_start();
     MetricsLog metrics(folder_.metrics(attempt_));
     const Clock::time_point begin = Clock::now();
@@ -133,17 +123,16 @@ class TrialRun {
   bool train_one(std::int64_t step) {
     const BatchSource::Batch batch = batches_.training(step, pool_);
     const StepCount& steps = batches_.steps();
-    const ScheduleConfig& schedule = config_.train.schedule;
     StepState& state = engine_.state();
     state.epoch = step / steps.per_epoch;
-    state.lr = learning_rate(schedule_kind(schedule.name), config_.train.optimizer.lr, schedule.final_lr, step,
-                             steps.total, steps.warmup);
+    state.lr = schedule_.rate(step);
+    state.schedule = schedule_.value(step);
     state.clip_norm = config_.train.clip_norm;
     probes_.begin(engine_, step);
-    loss_ = engine_.train_step(batch.images, batch.labels);
+    loss_ = engine_.train_step(batch.images, batch.wanted());
     probed_ = probes_.end(engine_, pool_, step, steps.total);
     if (!std::isfinite(loss_)) {
-      const NonFinite found = engine_.find_nonfinite(batch.images, batch.labels);
+      const NonFinite found = engine_.find_nonfinite(batch.images, batch.wanted());
       where_ =
           found ? fmt::format("{} of {} at {}", found.in_backward ? "the gradient" : "the value", found.op, found.site)
                 : std::string("the sum of the gradients");
@@ -166,13 +155,19 @@ class TrialRun {
     info_.loss_count = 0;
     if (evaluates) {
       evaluate();
-      line.values["eval/accuracy"] = accuracy_;
-      line.values["eval/loss"] = eval_loss_;
+      line.values.insert(evaluated_.begin(), evaluated_.end());
     }
     metrics.append(line);
   }
 
   void evaluate() {
+    evaluate_as("eval/");
+    if (engine_.average() == nullptr) return;
+    const WeightAverage::InUse in_use(*engine_.average());
+    evaluate_as("eval/ema_");
+  }
+
+  void evaluate_as(const std::string& prefix) {
     const std::int64_t n = data_.eval.size();
     std::int64_t right = 0;
     double loss = 0.0;
@@ -187,8 +182,8 @@ class TrialRun {
         loss += losses[static_cast<std::size_t>(i)];
       }
     }
-    accuracy_ = double(right) / double(n);
-    eval_loss_ = loss / double(n);
+    evaluated_[prefix + "accuracy"] = double(right) / double(n);
+    evaluated_[prefix + "loss"] = loss / double(n);
   }
 
   void report(std::int64_t done) {
@@ -206,8 +201,19 @@ class TrialRun {
     save_checkpoint(folder_.checkpoint(attempt_), engine_, info_);
   }
 
+  void log_bad_images() {
+    for (const ImageSet* set : {&data_.train, &data_.eval}) {
+      for (const BadImage& bad : set->bad_images)
+        bad_images_.push_back(fmt::format("{} {}: {}", set == &data_.train ? "train" : "eval", bad.key, bad.reason));
+    }
+    if (!bad_images_.empty())
+      log(fmt::format("{} images cannot be decoded and are left out: {}", bad_images_.size(),
+                      fmt::join(bad_images_, "; ")));
+  }
+
   TrialResult result() const {
     TrialResult r;
+    r.bad_images = bad_images_;
     r.id = info_.trial_id;
     r.seed = config_.seed;
     r.wall_seconds = info_.wall_seconds;
@@ -231,7 +237,8 @@ class TrialRun {
 
   void publish(std::int64_t first_step) {
     TrialResult r = result();
-    r.metrics = {{"eval/accuracy", accuracy_}, {"eval/loss", eval_loss_}, {"train/loss", train_loss_}};
+    r.metrics = evaluated_;
+    r.metrics["train/loss"] = train_loss_;
     const double images = double(batches_.steps().total * config_.train.batch_size);
     r.images_per_second = info_.wall_seconds > 0 ? images / info_.wall_seconds : 0.0;
     if (first_step == batches_.steps().total) {  // killed between the last checkpoint and the result
@@ -262,11 +269,14 @@ class TrialRun {
   ShardPool pool_;
   Engine engine_;
   BatchSource batches_;
+  const Schedule schedule_;
   TrialProbes probes_;
   std::optional<MetricsLine> probed_;  // of the last step
   CheckpointInfo info_;
   std::string where_, started_;
-  double loss_ = 0.0, train_loss_ = 0.0, accuracy_ = 0.0, eval_loss_ = 0.0;
+  std::vector<std::string> bad_images_;
+  double loss_ = 0.0, train_loss_ = 0.0;
+  std::map<std::string, double> evaluated_;  // the last evaluation's metrics
   std::int64_t images_ = 0;
   Clock::time_point reported_ = Clock::now();
 };
@@ -280,14 +290,47 @@ EngineSettings engine_settings(const TrialConfig& c) {
   s.bf16_products = bf16_products_of(t.precision);
   s.loss = t.loss == LossName::softmax ? LossKind::softmax : LossKind::sigmoid;
   s.label_smoothing = t.label_smoothing;
+  s.smooth_others = t.smoothing == Smoothing::others;
   s.max_batch = t.batch_size;
   s.drop_seed = c.seed;
+  s.accumulate = t.accumulate;
+  s.average = {t.ema.decay, t.ema.every_steps};
   const OptimizerConfig& o = t.optimizer;
-  s.optimizer.kind = o.name == OptimizerName::adamw ? OptimizerKind::adamw : OptimizerKind::sgd;
-  s.optimizer.adamw = {o.beta1, o.beta2, o.eps, o.weight_decay};
-  s.optimizer.sgd = {o.momentum, o.weight_decay, o.nesterov};
-  s.optimizer.decay_matrices_only = o.decay_matrices_only;
+  s.layer_decay = o.layer_decay;
+  s.multipliers = o.multipliers;
+  s.optimizer = {.name = o.name,
+                 .beta1 = o.beta1,
+                 .beta2 = o.beta2,
+                 .eps = o.eps,
+                 .momentum = o.momentum,
+                 .nesterov = o.nesterov,
+                 .weight_decay = o.weight_decay,
+                 .decay_matrices_only = o.decay_matrices_only,
+                 .bf16_moment = o.bf16_moment,
+                 .moment_product = o.moment_product,
+                 .clip_form = t.clip_form};
   return s;
+}
+
+ScheduleSettings schedule_settings(const TrainConfig& train, const StepCount& steps) {
+  const ScheduleConfig& c = train.schedule;
+  const std::int64_t meant_for = train.optimizer.lr_batch;
+  const double scale = meant_for > 0 ? double(train.batch_size) / double(meant_for) : 1.0;
+  return {.name = c.name,
+          .lr = scale * train.optimizer.lr,
+          .final_lr = c.final_lr,
+          .total = steps.total,
+          .warmup = steps.warmup,
+          .warmup_form = c.warmup,
+          .warmup_from = c.warmup_from,
+          .decay_from = c.decay_from,
+          .power = c.power,
+          .timescale = c.timescale,
+          .shift = c.shift,
+          .cooldown = c.cooldown_steps,
+          .decay_every = c.decay_every,
+          .decay_factor = c.decay_factor,
+          .factors = c.factors};
 }
 
 TrialOutcome run_trial(const TrialConfig& config, const std::string& id, const DataPair& data,

@@ -8,6 +8,7 @@
 #include "experiments/data/dataset.h"
 #include "experiments/descriptor/probes.h"
 #include "experiments/results/store.h"
+#include "experiments/train/batches.h"
 #include "nn/engine.h"
 
 namespace normlab {
@@ -33,6 +34,10 @@ enum class TrialOutcome { done, diverged, stopped };
 
 /// How a trial's network is computed and trained.
 EngineSettings engine_settings(const TrialConfig& config);
+
+/// A trial's learning rate over its `steps`. Where lr_batch is given lr is multiplied by batch_size / lr_batch, of the
+/// whole batch however it is accumulated; warmup_from and final_lr are taken as they are.
+ScheduleSettings schedule_settings(const TrainConfig& train, const StepCount& steps);
 
 /// Trains and publishes the result, or leaves a checkpoint when it was stopped. `claim` is this process's right to the
 /// trial. InputError and EnvironmentError leave everything that was there.

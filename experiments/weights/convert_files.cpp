@@ -47,6 +47,21 @@ WeightFile read_weight_file(const std::filesystem::path& path) {
   return {tensors_of(file, path.string()), file.metadata()};
 }
 
+void take_average(WeightFile& file, const std::filesystem::path& path) {
+  Tensors average(file.tensors.source());
+  for (HostTensor tensor : file.tensors) {
+    if (!tensor.name.starts_with(kAveragePrefix)) continue;
+    tensor.name = tensor.name.substr(kAveragePrefix.size());
+    average.add(std::move(tensor));
+  }
+  if (average.size() == 0)
+    throw InputError(
+        fmt::format("{}: holds no averaged weights; it is of a training without train.ema, or no "
+                    "checkpoint",
+                    path.string()));
+  file.tensors = std::move(average);
+}
+
 void require_container(const std::filesystem::path& path, NameScheme scheme) {
   if (is_npz(path) != stored_as_npz(scheme))
     throw InputError(fmt::format("{}: {} keeps its weights in a {} file", path.string(), to_string(scheme),

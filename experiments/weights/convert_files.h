@@ -18,6 +18,12 @@ struct WeightFile {
   std::map<std::string, std::string> metadata;
 };
 
+/// Before the name of an averaged weight in a checkpoint.
+inline constexpr std::string_view kAveragePrefix = "ema/";
+
+/// Leaves in `file` the averaged weights alone, under their own names. InputError where it has none.
+void take_average(WeightFile& file, const std::filesystem::path& path);
+
 /// Reads a .safetensors, the .safetensors.index.json of a model in several files, or a .npz; the ending decides.
 /// InputError for another ending or a file that breaks its format.
 WeightFile read_weight_file(const std::filesystem::path& path);

@@ -128,6 +128,7 @@ struct SpecialName {
 using Use = SourceName::Use;
 inline constexpr SpecialName kNormlabSpecial[] = {
     {"optimizer.*", Use::skip, "state of the optimiser"},
+    {"ema/*", Use::skip, "averaged weights, which --ema takes"},
 };
 inline constexpr std::string_view kMapHead = "attention pooling (Big Vision's MAP head), which no model here has";
 inline constexpr SpecialName kTimmSpecial[] = {

@@ -43,8 +43,8 @@ constexpr const char* kPlacements[] = {"pre_pre", "bn_ffnbn", "dpn", "normformer
 /// A small network on two threads, its batch cut into six shards, trained until it is warm.
 class WarmNetwork {
  public:
-  explicit WarmNetwork(const char* placement)
-      : pool_(2), engine_(cpu_backend(), pool_, small_vit(placement), settings()), data_(engine_.config(), 12) {
+  explicit WarmNetwork(const char* placement, const EngineSettings& changes = {})
+      : pool_(2), engine_(cpu_backend(), pool_, small_vit(placement), settings(changes)), data_(engine_.config(), 12) {
     initialise(engine_.parameters(), engine_.config(), 1);
     engine_.state().lr = 1e-3;
     engine_.state().clip_norm = 1.0;
@@ -55,8 +55,7 @@ class WarmNetwork {
   }
 
  private:
-  static EngineSettings settings() {
-    EngineSettings s;
+  static EngineSettings settings(EngineSettings s) {
     s.max_batch = 12;
     s.images_per_shard = 2;
     return s;
@@ -78,6 +77,27 @@ TEST_CASE("engine: steps after the first allocate nothing and touch no fresh pag
     WarmNetwork network(placement);
     const long allocated = allocations, faulted = page_faults();
     network.train(50);
+    CHECK(page_faults() - faulted == 0);
+    CHECK(allocations - allocated == 0);
+  }
+}
+
+TEST_CASE("engine: nor do they with other optimisers, an average of the weights and accumulation") {
+#if !defined(NORMLAB_COUNTS_ALLOCATIONS)
+  MESSAGE("skipped: a sanitizer allocates and takes pages for its own bookkeeping");
+  return;
+#endif
+  for (const OptimizerName name : {OptimizerName::big_vision_adam, OptimizerName::lamb, OptimizerName::lion}) {
+    EngineSettings settings;
+    settings.optimizer.name = name;
+    settings.optimizer.bf16_moment = true;
+    settings.layer_decay = 0.8;
+    settings.multipliers = {{"head.*", 2.0, 0.0}};
+    settings.average = {0.9, 2};
+    settings.accumulate = 3;
+    WarmNetwork network("bn_ffnbn", settings);
+    const long allocated = allocations, faulted = page_faults();
+    network.train(20);
     CHECK(page_faults() - faulted == 0);
     CHECK(allocations - allocated == 0);
   }

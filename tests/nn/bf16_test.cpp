@@ -25,17 +25,17 @@ struct Run {
   ShardPool pool;
   Engine engine;
   const Batch data;
-  static EngineSettings settings(Bf16Products how, OptimizerKind kind) {
+  static EngineSettings settings(Bf16Products how, OptimizerName name) {
     EngineSettings s;
     s.dtype = DType::bf16;
     s.bf16_products = how;
     s.max_batch = kBatch;
     s.images_per_shard = 4;  // and a last shard of one
-    s.optimizer.kind = kind;
+    s.optimizer.name = name;
     return s;
   }
-  explicit Run(Bf16Products how, const ViTConfig& c = model(), OptimizerKind kind = OptimizerKind::adamw)
-      : pool(2), engine(cpu_backend(), pool, c, settings(how, kind)), data(c, kBatch, DType::bf16) {
+  explicit Run(Bf16Products how, const ViTConfig& c = model(), OptimizerName name = OptimizerName::adamw)
+      : pool(2), engine(cpu_backend(), pool, c, settings(how, name)), data(c, kBatch, DType::bf16) {
     initialise(engine.parameters(), c, 3);
     engine.state().lr = 2e-3;
   }
@@ -54,8 +54,8 @@ struct Run {
 }  // namespace
 
 TEST_CASE("bf16: the optimiser keeps the rounded copy of the weights equal to them") {
-  for (const OptimizerKind kind : {OptimizerKind::adamw, OptimizerKind::sgd}) {
-    Run run(best_bf16(), model(), kind);
+  for (const OptimizerName name : {OptimizerName::adamw, OptimizerName::sgd}) {
+    Run run(best_bf16(), model(), name);
     double first = run.step(), last = 0;
     for (int s = 0; s < 8; ++s) {
       last = run.step();

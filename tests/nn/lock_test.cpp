@@ -70,11 +70,11 @@ ViTConfig config(const Placement& placement, bool token) {
 class Network {
  public:
   static constexpr std::int64_t kBatch = 4;
-  Network(const ViTConfig& c, DType dtype, OptimizerKind kind) : tape_(cpu_backend(), arena_), model_(parameters_, c) {
+  Network(const ViTConfig& c, DType dtype, OptimizerName name) : tape_(cpu_backend(), arena_), model_(parameters_, c) {
     parameters_.allocate(acc_of(dtype), 1);
     initialise(parameters_, c, 1);
     OptimizerSettings settings;
-    settings.kind = kind;
+    settings.name = name;
     optimizer_ = std::make_unique<Optimizer>(cpu_backend(), parameters_, settings);
     images_ = memory_.empty({kBatch, c.image_size[0], c.image_size[1], c.channels}, dtype);
     labels_ = memory_.empty({kBatch}, DType::i32);
@@ -136,7 +136,7 @@ TEST_CASE("locks: no kernel takes one") {
         CAPTURE(std::string(row.name));
         CAPTURE(to_string(dtype));
         CAPTURE(token);
-        Network network(config(row.placement, token), dtype, token ? OptimizerKind::sgd : OptimizerKind::adamw);
+        Network network(config(row.placement, token), dtype, token ? OptimizerName::sgd : OptimizerName::adamw);
         const auto steps = [&] {
           network.step(true, false);
           network.step(true, true);

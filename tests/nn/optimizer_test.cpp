@@ -3,91 +3,306 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
+#include <limits>
 
 #include "core/random.h"
 
 using namespace normlab;
 
 namespace {
+
+constexpr OptimizerName kAll[] = {OptimizerName::adamw,       OptimizerName::sgd,  OptimizerName::big_vision_adam,
+                                  OptimizerName::momentum_hp, OptimizerName::lamb, OptimizerName::lion};
+
 void fill_normal(const Tensor& t, std::uint64_t seed, double std) {
   const StreamKey key = stream_key(seed, "test", "optimizer");
-  for (std::int64_t i = 0; i < t.size(); ++i) t.data<double>()[i] = std * normal(key, static_cast<std::uint64_t>(i));
+  for (std::int64_t i = 0; i < t.size(); ++i) {
+    const double value = std * normal(key, static_cast<std::uint64_t>(i));
+    if (t.dtype() == DType::f64)
+      t.data<double>()[i] = value;
+    else
+      t.data<float>()[i] = static_cast<float>(value);
+  }
 }
+
+std::vector<double> copy(const Tensor& t) { return {t.data<double>(), t.data<double>() + t.size()}; }
+
+/// One parameter, tensor by tensor and formula by formula.
+struct Reference {
+  std::vector<double> p, m, v;
+  UpdateFactors factors;
+  bool decays;
+
+  void step(const OptimizerSettings& s, const StepState& state, const std::vector<double>& gradient, double factor) {
+    const double lr = state.lr * factors.lr, wd = decays ? s.weight_decay * factors.weight_decay : 0.0;
+    const double t = double(state.step + 1), c1 = 1 - std::pow(s.beta1, t), c2 = 1 - std::pow(s.beta2, t);
+    std::vector<double> r(p.size());
+    double pp = 0, rr = 0;
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const double g = gradient[i] * factor, before = m[i];
+      switch (s.name) {
+        case OptimizerName::sgd:
+          m[i] = s.momentum * m[i] + g + wd * p[i];
+          r[i] = s.nesterov ? g + wd * p[i] + s.momentum * m[i] : m[i];
+          break;
+        case OptimizerName::momentum_hp:
+          m[i] = s.momentum * m[i] + g;
+          r[i] = s.nesterov ? g + s.momentum * m[i] : m[i];
+          break;
+        case OptimizerName::lion: {
+          const double c = s.beta1 * before + (1 - s.beta1) * g;
+          r[i] = c > 0 ? 1.0 : c < 0 ? -1.0 : 0.0;
+          m[i] = s.beta2 * before + (1 - s.beta2) * g;
+          break;
+        }
+        default:
+          m[i] = s.beta1 * m[i] + (1 - s.beta1) * g;
+          v[i] = s.beta2 * v[i] + (1 - s.beta2) * g * g;
+          r[i] = m[i] / c1 / (std::sqrt(v[i] / c2) + s.eps);
+      }
+      if (s.name == OptimizerName::lamb) r[i] += wd * p[i];
+      pp += p[i] * p[i];
+      rr += r[i] * r[i];
+    }
+    const bool adapts = s.name == OptimizerName::lamb && wd > 0;
+    const bool big_vision = s.name == OptimizerName::big_vision_adam || s.name == OptimizerName::momentum_hp;
+    const bool decoupled = s.name == OptimizerName::adamw || s.name == OptimizerName::lion;
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      if (big_vision)
+        p[i] -= state.schedule * wd * p[i];
+      else if (decoupled)
+        p[i] -= lr * wd * p[i];
+      p[i] -= lr * (adapts ? std::sqrt(pp / rr) : 1.0) * r[i];
+    }
+  }
+};
+
+/// A network of three parameters, the first of more than one block, and what it should become.
+struct Twin {
+  Twin(const OptimizerSettings& settings, std::span<const UpdateFactors> factors) {
+    set.add("a.weight", {150, 130});
+    set.add("a.bias", {37});
+    set.add("b.weight", {9, 50});
+    set.allocate(DType::f64, 3);
+    optimizer = std::make_unique<Optimizer>(cpu_backend(), set, settings, factors);
+    for (int i = 0; i < 3; ++i) {
+      fill_normal(set.value(i), 1 + static_cast<std::uint64_t>(i), 0.1);
+      const auto n = static_cast<std::size_t>(set.value(i).size());
+      expected.push_back({copy(set.value(i)), std::vector<double>(n), std::vector<double>(n),
+                          factors.empty() ? UpdateFactors{} : factors[static_cast<std::size_t>(i)],
+                          set.parameters()[static_cast<std::size_t>(i)].decays});
+    }
+  }
+  ParameterSet set;
+  std::unique_ptr<Optimizer> optimizer;
+  std::vector<Reference> expected;
+};
+
+/// Everything that a step may write.
+std::vector<std::byte> bytes_of(Twin& twin) {
+  std::vector<std::byte> bytes;
+  const auto append = [&](const Tensor& t) {
+    const auto* begin = static_cast<const std::byte*>(t.raw());
+    bytes.insert(bytes.end(), begin, begin + t.bytes());
+  };
+  append(twin.set.flat_values());
+  for (const Optimizer::Moment& moment : twin.optimizer->moments()) append(moment.flat);
+  return bytes;
+}
+
+void fill_gradients(Twin& twin, int step) {
+  for (std::int64_t lane = 0; lane < 3; ++lane)
+    for (int i = 0; i < 3; ++i)
+      fill_normal(twin.set.gradient(lane, i), static_cast<std::uint64_t>(100 * (step + 1) + 10 * i + lane), 1.0);
+}
+
+OptimizerSettings settings_of(OptimizerName name) {
+  OptimizerSettings settings;
+  settings.name = name;
+  settings.nesterov = true;
+  if (name == OptimizerName::lion) settings.beta2 = 0.99;
+  return settings;
+}
+
 }  // namespace
 
-TEST_CASE("optimizer: AdamW and SGD follow PyTorch's formulas over lanes and blocks, decay on matrices only") {
-  for (const OptimizerKind kind : {OptimizerKind::adamw, OptimizerKind::sgd})
-    for (const int threads : {1, 3}) {
-      ParameterSet set;
-      const int weight = set.add("a.weight", {150, 130}), bias = set.add("a.bias", {37});  // more than one block
-      set.allocate(DType::f64, 3);
-      OptimizerSettings settings;
-      settings.kind = kind;
-      settings.sgd = {0.9, 0.05, true};
-      Optimizer optimizer(cpu_backend(), set, settings);
-      ShardPool pool(threads);
-      fill_normal(set.value(weight), 1, 0.1);
-      fill_normal(set.value(bias), 2, 0.1);
-      StepState state;
-      std::vector<double> p(37), m(37), v(37), w(19500), wm(19500), wv(19500);
-      std::copy_n(set.value(bias).data<double>(), 37, p.begin());
-      std::copy_n(set.value(weight).data<double>(), 19500, w.begin());
-      for (int step = 0; step < 4; ++step) {
-        std::vector<double> g(37), wg(19500);
-        for (std::int64_t lane = 0; lane < 3; ++lane) {
-          fill_normal(set.gradient(lane, weight), 100 + static_cast<std::uint64_t>(10 * step + lane), 1.0);
-          fill_normal(set.gradient(lane, bias), 200 + static_cast<std::uint64_t>(10 * step + lane), 1.0);
-          for (std::size_t i = 0; i < 37; ++i) g[i] += set.gradient(lane, bias).data<double>()[i];
-          for (std::size_t i = 0; i < 19500; ++i) wg[i] += set.gradient(lane, weight).data<double>()[i];
-        }
-        double square = 0.0;
-        for (const double x : g) square += x * x;
-        for (const double x : wg) square += x * x;
-        state.lr = 0.01;
-        state.clip_norm = step == 2 ? 0.0 : 1.0;
-        const double factor = step == 2 ? 1.0 : std::min(1.0, 1.0 / (std::sqrt(square) + 1e-6));
-        optimizer.step(pool, state);
-        ++state.step;
-        CHECK(state.grad_norm == doctest::Approx(std::sqrt(square)).epsilon(1e-12));
-        const auto update = [&](std::vector<double>& x, std::vector<double>& first, std::vector<double>& second,
-                                const std::vector<double>& grad, double decay) {
-          for (std::size_t i = 0; i < x.size(); ++i) {
-            double gi = grad[i] * factor;
-            if (kind == OptimizerKind::adamw) {
-              first[i] = 0.9 * first[i] + 0.1 * gi;
-              second[i] = 0.999 * second[i] + 0.001 * gi * gi;
-              const double t = step + 1;
-              x[i] -= 0.01 * decay * x[i];
-              x[i] -=
-                  0.01 * (first[i] / (1 - std::pow(0.9, t))) / (std::sqrt(second[i] / (1 - std::pow(0.999, t))) + 1e-8);
-            } else {
-              gi += decay * x[i];
-              first[i] = 0.9 * first[i] + gi;
-              x[i] -= 0.01 * (gi + 0.9 * first[i]);
-            }
+TEST_CASE("optimizer: each follows its formula over lanes, blocks and factors, decay on matrices only") {
+  const std::vector<UpdateFactors> factors{{0.5, 1.0}, {2.0, 1.0}, {1.0, 0.0}};
+  for (const OptimizerName name : kAll)
+    for (const bool with_factors : {false, true})
+      for (const ClipForm form : {ClipForm::torch, ClipForm::optax}) {
+        CAPTURE(static_cast<int>(name));
+        CAPTURE(with_factors);
+        OptimizerSettings settings = settings_of(name);
+        settings.clip_form = form;
+        Twin twin(settings, with_factors ? factors : std::vector<UpdateFactors>{});
+        ShardPool pool(2);
+        StepState state;
+        for (int step = 0; step < 4; ++step) {
+          fill_gradients(twin, step);
+          std::vector<std::vector<double>> gradients;
+          double square = 0.0;
+          for (int i = 0; i < 3; ++i) {
+            std::vector<double> sum = copy(twin.set.gradient(0, i));
+            for (std::int64_t lane = 1; lane < 3; ++lane)
+              for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += twin.set.gradient(lane, i).data<double>()[k];
+            for (const double g : sum) square += g * g;
+            gradients.push_back(std::move(sum));
           }
-        };
-        update(p, m, v, g, 0.0);
-        update(w, wm, wv, wg, 0.05);
-        double worst = 0.0;
-        for (std::size_t i = 0; i < 37; ++i)
-          worst = std::max(worst, std::abs(p[i] - set.value(bias).data<double>()[i]));
-        for (std::size_t i = 0; i < 19500; ++i)
-          worst = std::max(worst, std::abs(w[i] - set.value(weight).data<double>()[i]));
-        CHECK(worst < 1e-12);
+          const double norm = std::sqrt(square);
+          state.lr = 0.01;
+          state.schedule = 0.3;
+          state.clip_norm = step == 2 ? 0.0 : step == 3 ? 1e9 : 1.0;
+          const double limit = state.clip_norm;
+          const double torch = limit > 0 ? std::min(1.0, limit / (norm + 1e-6)) : 1.0;
+          const double optax = limit > 0 && norm >= limit ? limit / norm : 1.0;
+          for (std::size_t i = 0; i < 3; ++i)
+            twin.expected[i].step(settings, state, gradients[i], form == ClipForm::torch ? torch : optax);
+          twin.optimizer->step(pool, state);
+          ++state.step;
+          CHECK(state.grad_norm == doctest::Approx(norm).epsilon(1e-12));
+          double worst = 0.0;
+          for (int i = 0; i < 3; ++i)
+            for (std::size_t k = 0; k < twin.expected[static_cast<std::size_t>(i)].p.size(); ++k)
+              worst = std::max(worst, std::abs(twin.expected[static_cast<std::size_t>(i)].p[k] -
+                                               twin.set.value(i).data<double>()[k]));
+          CHECK(worst < 1e-12);
+        }
+      }
+}
+
+TEST_CASE("optimizer: the same bits for one, two and three threads, moments in bf16 included") {
+  for (const OptimizerName name : kAll)
+    for (const bool narrow : {false, true}) {
+      std::vector<std::byte> first;
+      for (const int threads : {1, 2, 3}) {
+        OptimizerSettings settings = settings_of(name);
+        settings.bf16_moment = narrow;
+        Twin twin(settings, {});
+        ShardPool pool(threads);
+        StepState state;
+        state.lr = 0.01;
+        state.clip_norm = 1.0;
+        for (int step = 0; step < 3; ++step, ++state.step) {
+          fill_gradients(twin, step);
+          twin.optimizer->step(pool, state);
+        }
+        if (threads == 1) first = bytes_of(twin);
+        CHECK(bytes_of(twin) == first);
       }
     }
 }
 
-TEST_CASE("learning_rate: warms up from above zero and ends where it should") {
-  using K = ScheduleKind;
-  CHECK(learning_rate(K::cosine, 1.0, 0.0, 0, 100, 4) == doctest::Approx(0.2));
-  CHECK(learning_rate(K::cosine, 1.0, 0.0, 3, 100, 4) == doctest::Approx(0.8));
-  CHECK(learning_rate(K::cosine, 1.0, 0.0, 4, 100, 4) == doctest::Approx(1.0));
-  CHECK(learning_rate(K::cosine, 1.0, 0.0, 52, 100, 4) == doctest::Approx(0.5));
-  CHECK(learning_rate(K::cosine, 1.0, 0.1, 100, 100, 4) == doctest::Approx(0.1));
-  CHECK(learning_rate(K::linear, 1.0, 0.1, 55, 100, 10) == doctest::Approx(0.55));
-  CHECK(learning_rate(K::constant, 0.3, 0.1, 99, 100, 0) == doctest::Approx(0.3));
-  CHECK(learning_rate(K::cosine, 1.0, 0.0, 5, 3, 10) ==
-        doctest::Approx(6.0 / 11));  // a training that ends within its warm-up
+TEST_CASE("optimizer: a gradient that is not finite leaves values, moments and ratios as they were") {
+  for (const OptimizerName name : kAll) {
+    CAPTURE(static_cast<int>(name));
+    OptimizerSettings settings = settings_of(name);
+    settings.bf16_moment = true;
+    Twin twin(settings, {});
+    ShardPool pool(2);
+    StepState state;
+    state.lr = 0.01;
+    fill_gradients(twin, 0);
+    twin.optimizer->step(pool, state);
+    ++state.step;
+    const std::vector<std::byte> before = bytes_of(twin);
+    for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+      fill_gradients(twin, 1);
+      twin.set.gradient(1, 2).data<double>()[449] = bad;
+      twin.optimizer->step(pool, state);
+      CHECK(state.nonfinite == 1);
+      CHECK(bytes_of(twin) == before);
+    }
+    fill_gradients(twin, 1);
+    twin.optimizer->step(pool, state);
+    CHECK(state.nonfinite == 0);
+    CHECK(bytes_of(twin) != before);
+  }
+}
+
+TEST_CASE("optimizer: none of its tensors needs to hold anything") {
+  for (const OptimizerName name : kAll) {
+    ParameterSet nothing, hollow;
+    nothing.allocate(DType::f32, 1);
+    hollow.add("a.weight", {0, 3});
+    hollow.add("b.weight", {2, 2});
+    hollow.add("c.bias", {0});
+    hollow.allocate(DType::f32, 1);
+    ShardPool pool(1);
+    for (ParameterSet* set : {&nothing, &hollow}) {
+      Optimizer optimizer(cpu_backend(), *set, settings_of(name));
+      StepState state;
+      state.lr = 0.1;
+      optimizer.step(pool, state);
+      CHECK(state.grad_norm == 0.0);
+    }
+  }
+}
+
+TEST_CASE("optimizer: LAMB's ratio is |p| / |r|, and 1 without decay or where a norm is zero") {
+  ParameterSet set;
+  set.add("a.weight", {40, 500});  // two blocks
+  set.add("a.bias", {5});
+  set.add("zero.weight", {5});
+  set.allocate(DType::f64, 1);
+  OptimizerSettings settings;
+  settings.name = OptimizerName::lamb;
+  settings.weight_decay = 0.5;
+  Optimizer optimizer(cpu_backend(), set, settings);
+  std::fill_n(set.value(0).data<double>(), 20000, 3.0);
+  std::fill_n(set.gradient(0, 0).data<double>(), 20000, 2.0);
+  std::fill_n(set.gradient(0, 1).data<double>(), 5, 2.0);
+  std::fill_n(set.gradient(0, 2).data<double>(), 5, 2.0);
+  ShardPool pool(1);
+  StepState state;
+  state.lr = 0.1;
+  optimizer.step(pool, state);
+  CHECK(optimizer.trust_ratios()[0] == doctest::Approx(3.0 / (1.0 + 0.5 * 3.0)));  // r = g / |g| + wd p
+  CHECK(optimizer.trust_ratios()[1] == 1.0);
+  CHECK(optimizer.trust_ratios()[2] == 1.0);
+  CHECK(set.value(0).data<double>()[19999] == doctest::Approx(3.0 - 0.1 * 3.0));
+  CHECK(set.value(2).data<double>()[0] == doctest::Approx(-0.1));
+}
+
+TEST_CASE("optimizer: Lion stands still where its direction is zero") {
+  ParameterSet set;
+  set.add("a.bias", {3});
+  set.allocate(DType::f32, 1);
+  OptimizerSettings settings;
+  settings.name = OptimizerName::lion;
+  Optimizer optimizer(cpu_backend(), set, settings);
+  set.gradient(0, 0).data<float>()[0] = 1e-30f;
+  set.gradient(0, 0).data<float>()[1] = -1e3f;
+  ShardPool pool(1);
+  StepState state;
+  state.lr = 0.25;
+  optimizer.step(pool, state);
+  CHECK(set.value(0).data<float>()[0] == -0.25f);
+  CHECK(set.value(0).data<float>()[1] == 0.25f);
+  CHECK(set.value(0).data<float>()[2] == 0.0f);
+}
+
+TEST_CASE("optimizer: bytes of its moments") {
+  OptimizerSettings s;
+  CHECK(moment_bytes(s) == 8);
+  CHECK(moment_bytes(s, DType::f64) == 16);
+  s.bf16_moment = true;  // means nothing to AdamW
+  CHECK(moment_bytes(s) == 8);
+  s.name = OptimizerName::big_vision_adam;
+  CHECK(moment_bytes(s) == 6);
+  s.name = OptimizerName::momentum_hp;
+  CHECK(moment_bytes(s) == 2);
+  s.name = OptimizerName::lion;
+  CHECK(moment_bytes(s) == 4);
+  s.name = OptimizerName::lamb;
+  CHECK(moment_bytes(s) == 8);
+}
+
+TEST_CASE("optimizer: factors must be one a parameter") {
+  ParameterSet set;
+  set.add("a.bias", {3});
+  set.allocate(DType::f32, 1);
+  CHECK_THROWS_WITH_AS(Optimizer(cpu_backend(), set, {}, std::vector<UpdateFactors>(2)),
+                       "optimizer: 2 factors for 1 parameters", InputError);
 }

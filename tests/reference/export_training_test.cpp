@@ -13,6 +13,7 @@
 #include "experiments/weights/safetensors.h"
 #include "nn/engine.h"
 #include "nn/init.h"
+#include "nn/schedule.h"
 
 using namespace normlab;
 
@@ -37,7 +38,7 @@ Batches make_batches(const ImageSet& train) {
   batches.images.resize(static_cast<std::size_t>(kSteps * kBatch * train.image_bytes()));
   for (std::int64_t i = 0; i < kSteps * kBatch; ++i) {
     const auto image = static_cast<std::size_t>(order[static_cast<std::size_t>(i)]);
-    make_image(train, static_cast<std::int64_t>(image), augment, keys[image], 0, table,
+    make_image(train, static_cast<std::int64_t>(image), augment, {keys[image], 0}, table,
                batches.images.data() + i * train.image_bytes());
     batches.labels.push_back(train.labels[image]);
   }
@@ -102,8 +103,9 @@ void export_run(const std::filesystem::path& folder, std::string_view placement,
   const Tensor all_images(images.data(), {kSteps, kBatch, 32, 32, 3}, DType::f32);
   const Tensor all_labels(labels.data(), {kSteps, kBatch}, DType::i32);
   std::vector<double> rates, losses, grad_norms;
+  const Schedule schedule({.lr = kPeakRate, .total = kSteps, .warmup = kWarmup});
   for (std::int64_t step = 0; step < kSteps; ++step) {
-    engine.state().lr = learning_rate(ScheduleKind::cosine, kPeakRate, 0.0, step, kSteps, kWarmup);
+    engine.state().lr = schedule.rate(step);
     engine.state().clip_norm = kClipNorm;
     rates.push_back(engine.state().lr);
     losses.push_back(engine.train_step(all_images.slice(step, 1).reshape({kBatch, 32, 32, 3}),
@@ -118,7 +120,7 @@ void export_run(const std::filesystem::path& folder, std::string_view placement,
   tensors.push_back(view("rates", "F64", steps, rates));
   tensors.push_back(view("losses", "F64", steps, losses));
   tensors.push_back(view("grad_norms", "F64", steps, grad_norms));
-  const AdamWSettings& adamw = settings.optimizer.adamw;
+  const OptimizerSettings& adamw = settings.optimizer;
   const nlohmann::json optimizer{{"beta1", adamw.beta1},
                                  {"beta2", adamw.beta2},
                                  {"eps", adamw.eps},

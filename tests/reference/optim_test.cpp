@@ -1,6 +1,9 @@
 #include <algorithm>
 
+#include "experiments/results/files.h"
+#include "experiments/results/strict_json.h"
 #include "nn/optimizer.h"
+#include "nn/schedule.h"
 #include "tests/reference/fixture.h"
 
 namespace normlab::reference {
@@ -25,12 +28,21 @@ struct Setup {
   StepState state;
 };
 
+ClipForm clip_form(const Fixture& f, const nlohmann::json& word) {
+  if (word == "torch") return ClipForm::torch;
+  if (word == "optax") return ClipForm::optax;
+  throw InputError(concat(f.name(), ": no rule for this form of clipping"));
+}
+
 /// Plain descent at rate 1 from zero: the parameters become the clipped gradient with its sign turned.
 Results clipped(const Fixture& f) {
   Setup s(f);
-  if (f.config().at("form") != "torch") throw InputError(concat(f.name(), ": no rule for this form of clipping"));
   s.fill(f, "in/", true);
-  Optimizer optimizer(cpu_backend(), s.parameters, {.kind = OptimizerKind::sgd, .sgd = {0.0, 0.0, false}});
+  Optimizer optimizer(cpu_backend(), s.parameters,
+                      {.name = OptimizerName::sgd,
+                       .momentum = 0.0,
+                       .weight_decay = 0.0,
+                       .clip_form = clip_form(f, f.config().at("form"))});
   s.state.lr = -1.0;
   s.state.clip_norm = f.config().at("limit").get<double>();
   optimizer.step(s.pool, s.state);
@@ -40,24 +52,34 @@ Results clipped(const Fixture& f) {
   return results;
 }
 
-Results steps(const Fixture& f, const OptimizerSettings& settings, double rate_factor) {
+/// A value stored in bf16 is held against a float of the file.
+void add_moment(Results& results, const std::string& name, const Tensor& moment) {
+  if (moment.dtype() != DType::bf16) return results.add(name, moment);
+  std::vector<double> numbers;
+  for (std::int64_t i = 0; i < moment.size(); ++i) numbers.push_back(double(float(moment.data<bf16>()[i])));
+  results.add(name, moment.shape(), std::move(numbers));
+}
+
+/// `peak`: what the file's rates are multiplied by, which are the rates themselves where it is 1.
+Results steps(const Fixture& f, const std::string& how, OptimizerSettings settings, double peak) {
   const nlohmann::json& c = f.config();
   Setup s(f);
   s.fill(f, "in/", false);
+  if (!c.at("clip").is_null()) {
+    settings.clip_form = clip_form(f, c.at("clip").at(1));
+    s.state.clip_norm = c.at("clip").at(0).get<double>();
+  }
   Optimizer optimizer(cpu_backend(), s.parameters, settings);
   std::vector<std::string> decayed;
   for (const ParameterInfo& p : s.parameters.parameters())
     if (p.decays) decayed.push_back(p.name);
   if (c.at("decayed") != decayed) throw InputError(concat(f.name(), ": other parameters decay than the file says"));
-  if (!c.at("clip").is_null()) {
-    if (c.at("clip").at(1) != "torch") throw InputError(concat(f.name(), ": no rule for this form of clipping"));
-    s.state.clip_norm = c.at("clip").at(0).get<double>();
-  }
-  Results results{"one lane"};
+  Results results{how};
   for (const auto& rate : c.at("rates")) {
     const std::string number = std::to_string(s.state.step + 1);
     s.fill(f, concat("grad", number, "/"), true);
-    s.state.lr = rate_factor * rate.get<double>();
+    s.state.schedule = rate.get<double>();
+    s.state.lr = peak * rate.get<double>();
     optimizer.step(s.pool, s.state);
     ++s.state.step;
     for (std::size_t i = 0; i < s.names.size(); ++i)
@@ -65,8 +87,24 @@ Results steps(const Fixture& f, const OptimizerSettings& settings, double rate_f
   }
   for (const Optimizer::Moment& moment : optimizer.moments())
     for (std::size_t i = 0; i < s.names.size(); ++i)
-      results.add(concat("out/state/", moment.name, "/", s.names[i]), s.parameters.view_flat(moment.flat, int(i)));
+      add_moment(results, concat("out/state/", moment.name, "/", s.names[i]),
+                 s.parameters.view_flat(moment.flat, int(i)));
   return results;
+}
+
+/// How a bf16 moment is multiplied; nothing where the file's moment is float.
+void set_product(const Fixture& f, OptimizerSettings& settings) {
+  const nlohmann::json& c = f.config();
+  if (!c.contains("product")) return;
+  settings.bf16_moment = true;
+  if (c.at("product") == "wide")
+    settings.moment_product = MomentProduct::wide;
+  else if (c.at("product") == "constant")
+    settings.moment_product = MomentProduct::constant;
+  else if (c.at("product") == "rounded")
+    settings.moment_product = MomentProduct::rounded;
+  else
+    throw InputError(concat(f.name(), ": no rule for this product"));
 }
 
 }  // namespace
@@ -75,15 +113,73 @@ std::vector<Results> run_optimizer(const Fixture& f) {
   const nlohmann::json& c = f.config();
   const auto number = [&](const char* key) { return c.at(key).get<double>(); };
   if (f.op() == "clip_global_norm") return {clipped(f)};
-  if (f.op() == "adamw")
-    return {steps(f, {.kind = OptimizerKind::adamw, .adamw = {number("b1"), number("b2"), number("eps"), number("wd")}},
-                  1.0)};
+  OptimizerSettings settings;
+  settings.weight_decay = number("wd");
   if (f.op() == "momentum") {
-    if (c.contains("product") || number("wd") != 0.0) throw InputError(concat(f.name(), ": no rule for this momentum"));
-    const SgdSettings sgd{number("mu"), 0.0, c.at("nesterov").get<bool>()};
-    return {steps(f, {.kind = OptimizerKind::sgd, .sgd = sgd}, number("lr"))};
+    settings.momentum = number("mu");
+    settings.nesterov = c.at("nesterov").get<bool>();
+    settings.name = OptimizerName::momentum_hp;
+    set_product(f, settings);
+    std::vector<Results> all{steps(f, "momentum_hp", settings, number("lr"))};
+    settings.name = OptimizerName::sgd;  // the same where nothing decays or is rounded
+    if (!settings.bf16_moment && settings.weight_decay == 0) all.push_back(steps(f, "sgd", settings, number("lr")));
+    return all;
+  }
+  if (f.op() == "sgd") {
+    settings.momentum = number("mu");
+    settings.nesterov = c.at("nesterov").get<bool>();
+    settings.name = OptimizerName::sgd;
+    return {steps(f, "sgd", settings, 1.0)};
+  }
+  settings.beta1 = number("b1");
+  settings.beta2 = number("b2");
+  if (f.op() == "lion") {
+    settings.name = OptimizerName::lion;
+    return {steps(f, "lion", settings, 1.0)};
+  }
+  settings.eps = number("eps");
+  if (f.op() == "adamw") return {steps(f, "adamw", settings, 1.0)};
+  if (f.op() == "lamb") {
+    settings.name = OptimizerName::lamb;
+    return {steps(f, "lamb", settings, 1.0)};
+  }
+  if (f.op() == "big_vision_adam") {
+    settings.name = OptimizerName::big_vision_adam;
+    set_product(f, settings);
+    return {steps(f, "big_vision_adam", settings, number("lr"))};
   }
   throw InputError(concat(f.name(), ": there is no rule for the optimizer ", f.op()));
+}
+
+std::vector<std::string> check_schedules(const std::filesystem::path& path) {
+  const nlohmann::json file = parse_strict_json(read_file(path), path.string());
+  const std::map<std::string, ScheduleName> kinds{{"constant", ScheduleName::constant},
+                                                  {"linear", ScheduleName::linear},
+                                                  {"cosine", ScheduleName::cosine},
+                                                  {"rsqrt", ScheduleName::rsqrt},
+                                                  {"polynomial", ScheduleName::polynomial}};
+  std::vector<std::string> failures;
+  const double peak = 0.003;
+  for (const auto& row : file.at("schedules")) {
+    const Schedule schedule({.name = kinds.at(row.at("kind").get<std::string>()),
+                             .lr = peak,
+                             .final_lr = peak * row.value("end", 0.0),
+                             .total = row.at("total").get<std::int64_t>(),
+                             .warmup = row.value("warmup", std::int64_t{0}),
+                             .warmup_form = Warmup::line,
+                             .power = row.value("power", 1.0),
+                             .timescale = row.value("timescale", 10000.0),
+                             .shift = row.value("shift", std::int64_t{0}),
+                             .cooldown = row.value("cooldown", std::int64_t{0})});
+    for (std::size_t i = 0; i < row.at("steps").size(); ++i) {
+      const auto step = row.at("steps").at(i).get<std::int64_t>();
+      const double expected = row.at("values").at(i).get<double>(), value = schedule.value(step);
+      const bool fine = std::abs(value - expected) <= file.at("atol").get<double>() &&
+                        std::abs(schedule.rate(step) - peak * value) <= 1e-15;
+      if (!fine) failures.push_back(concat(row.dump(), ": at step ", step, " ", value, ", not ", expected));
+    }
+  }
+  return failures;
 }
 
 }  // namespace normlab::reference

@@ -15,13 +15,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::vector<Results> run_augment(const Fixture& f) {
+  if (f.op().ends_with("randaugment")) return run_randaugment(f);
+  return f.op() == "resize_small" || f.op() == "resized_crop" ? run_resize(f) : run_chain(f);
+}
+
 struct Group {
   const char* name;
   std::vector<Results> (*run)(const Fixture&);
 };
 constexpr Group kGroups[] = {{"norms", run_norm},    {"ops", run_op},         {"models", run_model},
                              {"swin", run_model},    {"train", run_training}, {"optim", run_optimizer},
-                             {"fusion", run_fusion}, {"probes", run_probe}};
+                             {"fusion", run_fusion}, {"probes", run_probe},   {"augment", run_augment}};
 
 // Files that are no cases of tensors.
 struct Table {
@@ -29,20 +34,17 @@ struct Table {
   std::vector<std::string> (*check)(const fs::path&);
 };
 constexpr Table kTables[] = {{"initializers/counts.json", check_counts},
-                             {"initializers/statistics.json", check_initializers}};
+                             {"initializers/statistics.json", check_initializers},
+                             {"augment/big_vision_randaugment.json", check_big_vision_randaugment},
+                             {"augment/timm_randaugment.json", check_timm_randaugment},
+                             {"optim/schedules.json", check_schedules}};
 
 // What later work will compare. The first row whose text begins a file's name counts.
 struct Skip {
   std::string_view begins, reason;
 };
 constexpr Skip kSkips[] = {
-    {"augment/", "there is no augmentation yet"},
     {"metrics/", "few-shot regression and mIoU do not exist yet; statistics are tested where they are written"},
-    {"optim/big_vision_adam", "Big Vision's Adam does not exist yet"},
-    {"optim/clip_optax", "clipping has PyTorch's form only"},
-    {"optim/lamb", "LAMB does not exist yet"},
-    {"optim/momentum", "clipping in optax's form or a bfloat16 moment, which do not exist yet"},
-    {"optim/schedules", "Big Vision's schedules start at rate zero, ours above it"},
 };
 
 const Skip* skip_of(const std::string& file) {

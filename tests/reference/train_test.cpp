@@ -34,8 +34,11 @@ Training read_training(const Fixture& f) {
   value("no_gradient");  // said by the tolerances already
   ObjectReader optimizer(value("optimizer"), f.name() + ": config: optimizer");
   if (optimizer.string("name") != "adamw") optimizer.fail("name", "no rule for this optimizer");
-  t.settings.optimizer.adamw = {optimizer.number("b1"), optimizer.number("b2"), optimizer.number("eps"),
-                                optimizer.number("wd")};
+  OptimizerSettings& adamw = t.settings.optimizer;
+  adamw.beta1 = optimizer.number("b1");
+  adamw.beta2 = optimizer.number("b2");
+  adamw.eps = optimizer.number("eps");
+  adamw.weight_decay = optimizer.number("wd");
   optimizer.finish();
   reader.finish();
   if (!t.model.training || t.model.soft_targets) reader.fail("mode", "training takes labels and runs in train mode");

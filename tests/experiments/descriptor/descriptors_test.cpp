@@ -1,6 +1,8 @@
 // The descriptors that come with the program.
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "tests/experiments/descriptor/descriptor_files.h"
 
 using namespace normlab;
@@ -30,4 +32,15 @@ TEST_CASE("descriptor: placements_shapes.json is twelve placements with five see
   CHECK(e.rows.size() == 12);
   CHECK(e.trials.size() == 60);
   CHECK(e.trials[0].config.dataset.name == "shapes");
+}
+
+// Their ids hang on the canonical form of settings: a default that changes, or a key that is written where it says
+// nothing, would orphan them.
+TEST_CASE("descriptor: the results that are kept belong to the descriptors that are kept") {
+  std::set<std::string> ids, folders;
+  for (const char* file : {"experiments/placements_cifar10.json", "experiments/bf16_cifar10.json"})
+    for (const Trial& trial : load_experiment(file).trials) ids.insert(trial.id);
+  for (const auto& entry : std::filesystem::directory_iterator("docs/results/cifar10/trials"))
+    folders.insert(entry.path().filename().string());
+  CHECK(ids == folders);
 }

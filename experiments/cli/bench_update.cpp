@@ -1,0 +1,107 @@
+// Measured speed of the update alone, optimiser by optimiser, on the parameters of a network.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "core/random.h"
+#include "experiments/cli/bench.h"
+#include "experiments/cli/bench_shapes.h"
+#include "experiments/descriptor/words.h"
+#include "nn/model.h"
+
+namespace normlab {
+namespace {
+
+struct Case {
+  OptimizerName name;
+  bool bf16_moment;
+  double layer_decay;
+};
+constexpr Case kCases[] = {
+    {OptimizerName::adamw, false, 1.0},
+    {OptimizerName::adamw, false, 0.75},
+    {OptimizerName::sgd, false, 1.0},
+    {OptimizerName::big_vision_adam, false, 1.0},
+    {OptimizerName::big_vision_adam, true, 1.0},
+    {OptimizerName::momentum_hp, true, 1.0},
+    {OptimizerName::lamb, false, 1.0},
+    {OptimizerName::lion, false, 1.0},
+};
+
+struct BenchUpdate : BenchOptions {
+  std::int64_t lanes = 1;
+  BenchUpdate() {
+    shape = "small";
+    seconds = 1.0;
+  }
+
+  double milliseconds(const ModelConfig& config, const Case& c) const {
+    ParameterSet parameters;
+    make_model(parameters, config);
+    parameters.allocate(DType::f32, lanes, precision != "fp32");
+    initialise(parameters, config, 0);
+    OptimizerSettings s;
+    s.name = c.name;
+    s.bf16_moment = c.bf16_moment;
+    Optimizer optimizer(cpu_backend(), parameters, s,
+                        update_factors(config, parameters.parameters(), c.layer_decay, {}));
+    const StreamKey key = stream_key(1, "bench", "gradients");
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      const Tensor gradient = parameters.flat_lane(lane);
+      for (std::int64_t i = 0; i < gradient.size(); ++i)
+        gradient.data<float>()[i] = static_cast<float>(1e-3 * normal(key, static_cast<std::uint64_t>(i)));
+    }
+    ShardPool pool(threads);
+    StepState state;
+    state.lr = 1e-9;
+    state.clip_norm = 1.0;
+    using Clock = std::chrono::steady_clock;
+    std::vector<double> times;
+    for (double total = 0; total < seconds || times.size() < 8; total += times.back()) {
+      const Clock::time_point begin = Clock::now();
+      optimizer.step(pool, state);
+      times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+      ++state.step;
+    }
+    times.erase(times.begin(), times.begin() + 3);  // pages are touched for the first time
+    std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+    return 1e3 * times[times.size() / 2];
+  }
+
+  int operator()() const {
+    const ModelConfig config = bench_model(bench_shape(shape), placement);
+    fmt::print("{} {}: {} parameters, {} lanes, {} threads\n{:<34}{:>8}{:>14}\n", shape, placement,
+               model_cost(config).parameters, lanes, threads, "optimiser", "ms", "state bytes");
+    const LoadMeter meter;
+    for (const Case& c : kCases) {
+      OptimizerSettings s;
+      s.name = c.name;
+      s.bf16_moment = c.bf16_moment;
+      fmt::print("{:<34}{:>8.2f}{:>14}\n",
+                 fmt::format("{}{}{}", word_of(c.name), c.bf16_moment ? ", bf16 moment" : "",
+                             c.layer_decay < 1 ? ", layer_decay" : ""),
+                 milliseconds(config, c), moment_bytes(s));
+    }
+    warn_of_load(meter, threads);
+    return 0;
+  }
+};
+
+}  // namespace
+
+void add_bench_update(CLI::App& bench, Action& action) {
+  auto update = std::make_shared<BenchUpdate>();
+  CLI::App& command = *bench.add_subcommand(
+      "update", "the update alone: lanes, norm, clipping and each optimiser (median of its steps)");
+  update->add_network(command);
+  update->add_threads(command);
+  command.add_option("--lanes", update->lanes, "gradient buffers that are summed")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  update->add_seconds(command, "how long to measure each");
+  command.callback([update, &action] { action = [update] { return (*update)(); }; });
+}
+
+}  // namespace normlab

@@ -1,0 +1,92 @@
+#include "experiments/descriptor/train_checks.h"
+
+#include <set>
+
+#include "nn/update_factors.h"
+
+namespace normlab {
+namespace {
+
+/// Points at the dotted `key` below `node`, as much of it as is written there.
+void report_at(FieldReader& reader, const JsonNode& node, const JsonPath& path, std::string_view key,
+               const std::string& what) {
+  const std::size_t dot = std::min(key.find('.'), key.size());
+  const std::string_view first = key.substr(0, dot);
+  const JsonNode* below = nullptr;
+  if (node.kind == JsonKind::array) {
+    const std::size_t index = static_cast<std::size_t>(std::stoul(std::string(first)));
+    if (index < node.items.size()) below = &node.items[index];
+  } else if (const JsonMember* member = node.find(first)) {
+    below = &member->value;
+  }
+  if (below == nullptr) return reader.report(node.at, path, what);
+  const JsonPath here{&path, first, &below->at};
+  if (dot == key.size()) return reader.report(below->at, here, what);
+  report_at(reader, *below, here, key.substr(dot + 1), what);
+}
+
+/// Patterns that somebody may have meant: all names, with any number in place of theirs, and the beginnings and ends of
+/// those with a star for the rest.
+std::vector<std::string> likely_patterns(const std::vector<std::string>& names) {
+  std::set<std::string> patterns(names.begin(), names.end());
+  for (const std::string& name : names) {
+    std::string any;
+    for (const char c : name) {
+      const bool digit = c >= '0' && c <= '9';
+      if (!digit)
+        any += c;
+      else if (any.empty() || any.back() != '*')
+        any += '*';
+    }
+    patterns.insert(any);
+    for (std::size_t dot = any.find('.'); dot != any.npos; dot = any.find('.', dot + 1)) {
+      patterns.insert(any.substr(0, dot + 1) + "*");
+      patterns.insert("*" + any.substr(dot));
+    }
+  }
+  return {patterns.begin(), patterns.end()};
+}
+
+}  // namespace
+
+void check_training(FieldReader& reader, const JsonNode& root, const JsonPath& top, const TrialConfig& trial) {
+  const TrainConfig& train = trial.train;
+  const auto report = [&](const std::string& key, const std::string& what) {
+    report_at(reader, root, top, "train." + key, what);
+  };
+  if (train.batch_size % train.accumulate != 0)
+    report("accumulate", concat(train.accumulate, " does not divide batch_size ", train.batch_size));
+
+  const ScheduleConfig& schedule = train.schedule;
+  if (schedule.name == ScheduleName::compound) {
+    const std::vector<std::string_view>& words = schedule_factor_words();
+    bool known = true;
+    for (const std::string_view word : split_factors(schedule.factors))
+      if (std::find(words.begin(), words.end(), word) == words.end()) {
+        report("schedule.factors", unknown_word("factor", word, words));
+        known = false;
+      }
+    if (const auto problem = problem_of_factors(schedule.factors); known && problem)
+      report("schedule.factors", *problem);
+    if (has_factor(schedule.factors, "linear_warmup") && schedule.warmup_steps == 0 && schedule.warmup_epochs == 0)
+      report("schedule.factors", "linear_warmup needs warmup_steps or warmup_epochs");
+    if (has_factor(schedule.factors, "linear_cooldown") && schedule.cooldown_steps == 0)
+      report("schedule.factors", "linear_cooldown needs cooldown_steps");
+  }
+
+  const std::vector<Multiplier>& multipliers = train.optimizer.multipliers;
+  if (multipliers.empty()) return;
+  const std::vector<std::string> names = parameter_names(trial.model);
+  for (std::size_t i = 0; i < multipliers.size(); ++i) {
+    const std::string& pattern = multipliers[i].name;
+    if (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return fits(pattern, name); })) continue;
+    const std::vector<std::string> likely = likely_patterns(names);
+    const std::string_view near = nearest(pattern, {likely.begin(), likely.end()});
+    report(concat("optimizer.multipliers.", i, ".name"),
+           concat("no parameter fits \"", pattern, "\"",
+                  near.empty() ? concat("; they are named as \"", names.front(), "\" and \"", names.back(), "\"")
+                               : concat("; did you mean \"", near, "\"?")));
+  }
+}
+
+}  // namespace normlab

@@ -1,0 +1,12 @@
+// What a training's settings must be beside each other and beside the model.
+#pragma once
+
+#include "experiments/descriptor/field_reader.h"
+
+namespace normlab {
+
+/// Reports parts that do not divide a batch, factors of a compound schedule that are unknown or lack what they need,
+/// and multipliers that fit no parameter of the (valid) model. `root` holds "train".
+void check_training(FieldReader& reader, const JsonNode& root, const JsonPath& top, const TrialConfig& trial);
+
+}  // namespace normlab

@@ -1,0 +1,85 @@
+// Optimisers, schedules, averages and accumulation in a descriptor: what is refused, and where it says so.
+#include <doctest/doctest.h>
+
+#include "experiments/descriptor/canonical.h"
+#include "tests/experiments/descriptor/descriptor_files.h"
+
+using namespace normlab;
+
+TEST_CASE("descriptor: factors of a compound schedule are words of Scenic that have what they need") {
+  DescriptorFiles files;
+  const auto schedule = [&](const std::string& settings) {
+    return files.problems(R"({"train": {"schedule": {"name": "compound", )" + settings + "}}}");
+  };
+  CHECK(schedule(R"("factors": "constant * linear_warmup * polynomial", "warmup_steps": 5, "warmup": "line",
+                    "power": 0.9, "final_lr": 1e-5)") == "");
+  CHECK(schedule(R"("factors": "constant * rsqrt_dekay")") ==
+        "d.json:1:58: /train/schedule/factors: unknown factor \"rsqrt_dekay\"; did you mean \"rsqrt_decay\"?");
+  CHECK(schedule(R"("factors": "polynomial")") ==
+        "d.json:1:58: /train/schedule/factors: without the factor constant, which is lr, lr would have no effect");
+  CHECK(schedule(R"("factors": "constant*linear_warmup")") ==
+        "d.json:1:58: /train/schedule/factors: linear_warmup needs warmup_steps or warmup_epochs");
+  CHECK(schedule(R"("factors": "constant*linear_cooldown")") ==
+        "d.json:1:58: /train/schedule/factors: linear_cooldown needs cooldown_steps");
+  CHECK(schedule(R"("factors": "constant", "warmup_steps": 5)") ==
+        "d.json:1:70: /train/schedule/warmup_steps: there is no linear_warmup among the factors");
+  CHECK(schedule(R"("factors": "constant", "decay_factor": 0.1)") ==
+        "d.json:1:70: /train/schedule/decay_factor: there is no decay_every among the factors");
+  CHECK(
+      schedule(R"("factors": "constant", "final_lr": 0.1)") ==
+      "d.json:1:70: /train/schedule/final_lr: there is no polynomial, cosine_decay or linear_decay among the factors");
+  CHECK(files.problems(R"({"train": {"schedule": {"name": "compound"}}})").find("unknown factor \"\"") !=
+        std::string::npos);
+  CHECK(files.problems(R"({"train": {"schedule": {"decay_every": 5}}})") ==
+        "d.json:1:25: /train/schedule/decay_every: a cosine schedule has no decay_every");
+}
+
+TEST_CASE("descriptor: a sweep may complete a compound schedule") {
+  DescriptorFiles files;
+  const Experiment e = files.load(R"({"train": {"schedule": {"name": "compound"}},
+    "sweep": {"train.schedule.factors": ["constant", "constant * cosine_decay"]}})");
+  CHECK(e.trials.size() == 2);
+  CHECK(e.trials[1].config.train.schedule.factors == "constant * cosine_decay");
+}
+
+TEST_CASE("descriptor: a multiplier that fits no parameter is told, with a pattern that does") {
+  DescriptorFiles files;
+  CHECK(files.problems(R"({"train": {"optimizer": {"multipliers": [{"name": "head.*", "lr": 2},
+    {"name": "block.*.bias", "lr": 0.5}]}}})") ==
+        "d.json:2:14: /train/optimizer/multipliers/1/name: no parameter fits \"block.*.bias\"; did you mean "
+        "\"blocks.*\"?");
+  CHECK(files.problems(R"({"train": {"optimizer": {"multipliers": [{"lr": 2}]}}})")
+            .find("/train/optimizer/multipliers/0: no parameter fits \"\"") != std::string::npos);
+  const Experiment e =
+      files.load(R"({"train": {"optimizer": {"multipliers": [{"name": "*.bias", "weight_decay": 0}]}}})");
+  CHECK(e.trials[0].config.train.optimizer.multipliers == std::vector<Multiplier>{{"*.bias", 1.0, 0.0}});
+  CHECK(config_from_json(canonical_json(e.trials[0].config), "c") == e.trials[0].config);
+}
+
+TEST_CASE("descriptor: parts must divide a batch, and statistics of a batch norm a part") {
+  DescriptorFiles files;
+  CHECK(files.problems(R"({"train": {"batch_size": 96, "accumulate": 5}})") ==
+        "d.json:1:44: /train/accumulate: 5 does not divide batch_size 96");
+  const std::string model = R"({"model": {"placement": {"base": "bn_ffnbn", "final":
+    {"kind": "batch_norm", "statistics_batch": 32}}}, "train": {"batch_size": 96, "accumulate": )";
+  CHECK(files.problems(model + "1}}") == "");
+  CHECK(files.problems(model + "3}}") == "");
+  CHECK(
+      files.problems(model + "2}}")
+          .find("statistics_batch 32 of final does not divide the 48 images of a part (batch_size 96, accumulate 2)") !=
+      std::string::npos);
+}
+
+TEST_CASE("descriptor: settings of one optimiser mean nothing to another") {
+  DescriptorFiles files;
+  const auto optimizer = [&](const std::string& settings) {
+    return files.problems(R"({"train": {"optimizer": {)" + settings + "}}}");
+  };
+  CHECK(optimizer(R"("name": "lion", "beta2": 0.99, "layer_decay": 0.65)") == "");
+  CHECK(optimizer(R"("name": "lion", "eps": 1e-6)").find("lion has no eps") != std::string::npos);
+  CHECK(optimizer(R"("name": "lamb", "bf16_moment": true)").find("lamb has no bf16_moment") != std::string::npos);
+  CHECK(optimizer(R"("name": "momentum_hp", "moment_product": "rounded")").find("bf16_moment is off") !=
+        std::string::npos);
+  CHECK(optimizer(R"("name": "momentum_hp", "bf16_moment": true, "moment_product": "rounded")") == "");
+  CHECK(files.problems(R"({"train": {"ema": {"every_steps": 2}}})").find("without a decay") != std::string::npos);
+}

@@ -1,0 +1,72 @@
+// From a descriptor's words to steps and rates.
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "experiments/train/trial.h"
+
+using namespace normlab;
+
+namespace {
+constexpr std::int64_t kImageNet = 1281167;
+}
+
+TEST_CASE("count_steps: 90 and 150 epochs of ImageNet at batch 1024 as Big Vision counts them") {
+  TrainConfig train;
+  train.batch_size = 1024;
+  train.images = 90 * kImageNet;
+  CHECK(count_steps(train, kImageNet).total == 112603);
+  train.images = 150 * kImageNet;
+  CHECK(count_steps(train, kImageNet).total == 187671);
+  CHECK(count_steps(train, kImageNet * 99 / 100).total == 187671);  // whatever slice is trained on
+  CHECK(count_steps(train, kImageNet).per_epoch == 1251);
+  train.drop_last = false;
+  CHECK(count_steps(train, kImageNet).total == 187671);
+  CHECK(count_steps(train, kImageNet).per_epoch == 1252);
+}
+
+TEST_CASE("count_steps: epochs are of whole steps, warm-up in epochs or steps") {
+  TrainConfig train;
+  train.batch_size = 100;
+  train.epochs = 2.5;
+  train.schedule.warmup_epochs = 0.5;
+  CHECK(count_steps(train, 1050).total == 25);
+  CHECK(count_steps(train, 1050).warmup == 5);
+  train.drop_last = false;
+  CHECK(count_steps(train, 1050).total == 28);  // 27.5, away from zero
+  train.steps = 7;
+  train.schedule.warmup_steps = 3;
+  CHECK(count_steps(train, 1050).total == 7);
+  CHECK(count_steps(train, 1050).warmup == 3);
+}
+
+TEST_CASE("count_steps: no step at all, and a cooldown longer than the training, are errors") {
+  TrainConfig train;
+  train.batch_size = 100;
+  train.images = 49;
+  CHECK_THROWS_WITH_AS(count_steps(train, 1000), "train.images: 49 are no step of 100 images", InputError);
+  train.images = 1000;
+  train.schedule.cooldown_steps = 11;
+  CHECK_THROWS_WITH_AS(count_steps(train, 1000), "train.schedule.cooldown_steps: 11 of a training of 10 steps",
+                       InputError);
+  train.schedule.cooldown_steps = 10;
+  CHECK(count_steps(train, 1000).total == 10);
+}
+
+TEST_CASE("schedule_settings: lr_batch scales the peak alone, by the whole batch") {
+  TrainConfig train;
+  train.batch_size = 1024;
+  train.accumulate = 4;  // the whole batch counts
+  train.optimizer.lr = 5e-4;
+  train.optimizer.lr_batch = 512;
+  train.schedule.warmup = Warmup::line;
+  train.schedule.warmup_from = 5e-7;
+  train.schedule.final_lr = 5e-6;
+  const ScheduleSettings s = schedule_settings(train, {10, 300, 20, 10});
+  CHECK(s.lr == 1e-3);
+  CHECK(s.warmup_from == 5e-7);
+  CHECK(s.final_lr == 5e-6);
+  CHECK(s.total == 300);
+  CHECK(s.warmup == 20);
+  train.optimizer.lr_batch = 0;
+  CHECK(schedule_settings(train, {10, 300, 20, 10}).lr == 5e-4);
+}

@@ -1,0 +1,112 @@
+#include "nn/weight_average.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "nn/engine.h"
+#include "nn/model.h"
+#include "tests/core/cpu/bf16_choice.h"
+#include "tests/nn/small_network.h"
+
+using namespace normlab;
+
+namespace {
+
+std::vector<double> numbers(const Tensor& t) { return {t.data<double>(), t.data<double>() + t.size()}; }
+
+EngineSettings settings_for(DType dtype, double decay, std::int64_t every) {
+  EngineSettings settings;
+  settings.dtype = dtype;
+  settings.bf16_products = best_bf16();
+  settings.max_batch = 6;
+  settings.average = {decay, every};
+  return settings;
+}
+
+struct Run {
+  Run(const ModelConfig& c, DType dtype, double decay, std::int64_t every)
+      : engine(cpu_backend(), pool, c, settings_for(dtype, decay, every)), data(c, 6, dtype) {
+    initialise(engine.parameters(), c, 3);
+    engine.state().lr = 1e-2;
+  }
+  void step() { engine.train_step(data.images, data.labels); }
+  std::vector<double> logits() {
+    std::vector<double> losses(6), out(6 * static_cast<std::size_t>(num_classes(engine.config())));
+    std::vector<std::int32_t> predictions(6);
+    engine.evaluate(data.images, data.labels, losses, predictions, out);
+    return out;
+  }
+  ShardPool pool{2};
+  Engine engine;
+  Batch data;
+};
+
+std::vector<std::byte> bytes_of(Engine& engine) {
+  const Tensor t = engine.parameters().update().values;
+  const auto* begin = static_cast<const std::byte*>(t.raw());
+  return {begin, begin + t.bytes()};
+}
+
+}  // namespace
+
+TEST_CASE("weight_average: follows values and running statistics from the first weights on, every so many steps") {
+  for (const std::int64_t every : {1, 2}) {
+    const ViTConfig c = small_vit("bn_ffnbn");
+    Run run(c, DType::f64, 0.75, every);
+    ParameterSet& set = run.engine.parameters();
+    std::vector<double> values = numbers(set.flat_values()), buffers = numbers(set.flat_buffers());
+    const auto follow = [](std::vector<double>& average, const std::vector<double>& now) {
+      for (std::size_t i = 0; i < average.size(); ++i) average[i] = 0.75 * average[i] + 0.25 * now[i];
+    };
+    for (int step = 1; step <= 5; ++step) {
+      run.step();
+      if (step % every != 0) continue;
+      follow(values, numbers(set.flat_values()));
+      follow(buffers, numbers(set.flat_buffers()));
+    }
+    double worst = 0.0;
+    const std::vector<double> average = numbers(run.engine.average()->values()),
+                              statistics = numbers(run.engine.average()->buffers());
+    for (std::size_t i = 0; i < values.size(); ++i) worst = std::max(worst, std::abs(values[i] - average[i]));
+    for (std::size_t i = 0; i < buffers.size(); ++i) worst = std::max(worst, std::abs(buffers[i] - statistics[i]));
+    CHECK(worst < 1e-14);
+    CHECK(statistics != numbers(set.flat_buffers()));
+  }
+}
+
+TEST_CASE("weight_average: in use, the network computes with it, and goes on as if it had not") {
+  for (const DType dtype : {DType::f64, DType::bf16}) {
+    const ViTConfig c = small_vit("bn_ffnbn");
+    Run run(c, dtype, 0.9, 1), alone(c, dtype, 0.0, 1), other(c, dtype, 0.0, 1);
+    CHECK(alone.engine.average() == nullptr);
+    for (int step = 0; step < 3; ++step) {
+      run.step();
+      alone.step();
+    }
+    const WeightAverage& average = *run.engine.average();
+    const auto copy = [](const Tensor& from, const Tensor& to) { std::memcpy(to.raw(), from.raw(), from.bytes()); };
+    copy(average.values(), other.engine.parameters().flat_values());
+    copy(average.buffers(), other.engine.parameters().flat_buffers());
+    {
+      const WeightAverage::InUse in_use(*run.engine.average());
+      CHECK(run.logits() == other.logits());
+    }
+    CHECK(run.logits() == alone.logits());
+    CHECK(run.logits() != other.logits());
+    run.step();
+    alone.step();
+    CHECK(bytes_of(run.engine) == bytes_of(alone.engine));
+  }
+}
+
+TEST_CASE("weight_average: a step that was skipped leaves it alone") {
+  Run run(small_vit("pre_pre"), DType::f64, 0.5, 1);
+  run.step();
+  const std::vector<double> before = numbers(run.engine.average()->values());
+  run.data.images.data<double>()[0] = std::numeric_limits<double>::quiet_NaN();
+  run.step();
+  CHECK(numbers(run.engine.average()->values()) == before);
+}
