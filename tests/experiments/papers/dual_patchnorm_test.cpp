@@ -10,7 +10,7 @@ const Lines kAppendixC{
     {"46: name='imagenet2012'", "dataset.name", "\"imagenet\""},
     {"48: split='train[:99%]'", "dataset.train", "\"train[:99%]\""},
     {"50: batch_size = 4096", "train.batch_size", "4096"},
-    {"52: shuffle_buffer_size = 250_000", "dataset.order", "\"a shuffle buffer of 250000\""},
+    {"52: shuffle_buffer_size = 250_000; here an epoch is a permutation", "dataset.shuffle_buffer", "absent"},
     {"46-52: one endless stream of batches", "train.drop_last", "false"},
     {"55: value_range(-1, 1)", "dataset.mean", "[0.5, 0.5, 0.5]"},
     {"55: value_range(-1, 1)", "dataset.std", "[0.5, 0.5, 0.5]"},
@@ -216,7 +216,7 @@ TEST_CASE("papers: Dual PatchNorm, Table 6: the ablations") {
 TEST_CASE("papers: Dual PatchNorm, appendix F: the grids of SUN397") {
   const Lines common{
       {"C 46: data", "dataset.name", "\"sun397\""},
-      {"C 52: a shuffle buffer", "dataset.order", "\"a shuffle buffer of 250000\""},
+      {"C 52: a shuffle buffer; here an epoch is a permutation", "dataset.shuffle_buffer", "absent"},
       {"C: one endless stream of batches", "train.drop_last", "false"},
       {"C 50: batch_size", "train.batch_size", "4096"},
       {"C 86: scale_by_adam", "train.optimizer.name", "\"big_vision_adam\""},

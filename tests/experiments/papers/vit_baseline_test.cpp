@@ -39,7 +39,7 @@ const Lines kSimpleViT{
     {"configuration: b2 by default", "train.optimizer.beta2", "0.999"},
     {"configuration: grad_clip_norm 1.0", "train.clip_norm", "1"},
     {"configuration: clipping of optax", "train.clip_form", "\"optax\""},
-    {"configuration: shuffle_buffer_size 250_000", "dataset.order", "\"a shuffle buffer of 250000\""},
+    {"configuration: shuffle_buffer_size; here an epoch is a permutation", "dataset.shuffle_buffer", "absent"},
     {"configuration: one endless stream of batches", "train.drop_last", "false"},
     {"configuration: resize_small(256)", "train.eval_transform.resize_to", "256"},
     {"configuration: resize_small by area", "train.eval_transform.resize", "\"area\""},
