@@ -1,6 +1,7 @@
 #include "experiments/train/cost.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "experiments/data/slice.h"
 #include "experiments/descriptor/conditions.h"
@@ -58,7 +59,7 @@ std::optional<std::int64_t> known_training_images(const DatasetConfig& dataset) 
     const KnownDataset* known = find_dataset(dataset.name);
     images = std::min(images, dataset.per_class * known->num_classes);
   }
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(double(images) * dataset.fraction));
+  return std::max<std::int64_t>(1, std::llround(dataset.fraction * double(images)));
 }
 
 std::optional<std::int64_t> known_evaluation_images(const DatasetConfig& dataset) {

@@ -60,14 +60,24 @@ inline nlohmann::json value_of(const TrialConfig& config, const nlohmann::json& 
   return settings.contains(at) ? settings.at(at) : nlohmann::json();
 }
 
-/// Every line must agree with every row of the descriptor whose label holds `row`, or be listed as a deviation with
+/// Whether a row's label has `row` as one of its parts; every label has "".
+inline bool names_row(const std::string& label, const std::string& row) {
+  const std::size_t at = label.find(row), end = at + row.size();
+  if (row.empty()) return true;
+  if (at == label.npos) return false;
+  const bool begins = at == 0 || row[0] == '=' || label[at - 1] == ' ' || label[at - 1] == '=';
+  const bool ends = end == label.size() || label[end] == ',';
+  return (begins && ends) || names_row(label.substr(at + 1), row);
+}
+
+/// Every line must agree with every row of the descriptor that `row` names, or be listed as a deviation with
 /// both values; a deviation that the lines speak of must be one. Returns the keys of the deviations met.
 inline std::set<std::string> check_lines(const std::string& name, const std::string& row, const Lines& lines) {
   const Experiment experiment = load_experiment(file_of(name));
   std::set<std::string> met;
   int rows = 0;
   for (const Cell& cell : experiment.rows) {
-    if (cell.label.find(row) == cell.label.npos) continue;
+    if (!names_row(cell.label, row)) continue;
     ++rows;
     const TrialConfig& config = experiment.trials[cell.trials.front()].config;
     const nlohmann::json settings = nlohmann::json::parse(full_json(config));

@@ -27,8 +27,10 @@ TEST_CASE("cost: images of known datasets, their slices and parts") {
   DatasetConfig part;
   part.name = "cifar10";
   part.per_class = 40;
+  CHECK(known_training_images(part) == 400);
+  part.per_class = 0;
   part.fraction = 0.5;
-  CHECK(known_training_images(part) == 200);
+  CHECK(known_training_images(part) == 25000);
 }
 
 TEST_CASE("cost: products, steps and bytes of a trial") {
