@@ -154,7 +154,7 @@ TEST_CASE("papers: Dual PatchNorm, appendix C: the AugReg recipe of every size")
     check_table(std::string("recipes/augreg") + size.file, "", kAppendixC + size.lines);
     const std::string paper = std::string("papers/dual_patchnorm/") + (*size.file ? size.file + 1 : "b16");
     check_table(paper, "", kAppendixC + size.lines);
-    check_table(paper, "dpn", kDpn);
+    check_lines(paper, "dpn", kDpn);
     if (!*size.row) continue;
     check_table("papers/dual_patchnorm/figure1", size.row, kAppendixC + size.lines);
     check_table("papers/dual_patchnorm/table6", size.row, kAppendixC + size.lines);

@@ -16,7 +16,8 @@
 namespace normlab {
 
 /// What the paper prints, the setting that means it, and its value as JSON. Beside settings: "steps", "warmup_steps",
-/// "parameters", "peak_lr", "layer_scale_init", and "M parameters", "G macs" rounded to the digits given. "absent": the
+/// "parameters", "peak_lr", "layer_scale_init", and "M parameters", "G macs" (a norm's
+/// numbers counted) and "G products" rounded to the digits given. "absent": the
 /// setting must not apply.
 struct Line {
   const char *printed, *key, *value;
@@ -46,6 +47,7 @@ inline nlohmann::json value_of(const TrialConfig& config, const nlohmann::json& 
   if (key == "parameters") return cost.parameters;
   if (key == "M parameters") return rounded_as(double(cost.parameters) * 1e-6, line.value);
   if (key == "G macs") return rounded_as(double(cost.macs_with_norms()) * 1e-9, line.value);
+  if (key == "G products") return rounded_as(double(cost.macs) * 1e-9, line.value);
   if (key == "peak_lr") {
     const OptimizerConfig& o = config.train.optimizer;
     return o.lr_batch > 0 ? o.lr * double(config.train.batch_size) / double(o.lr_batch) : o.lr;
@@ -82,7 +84,7 @@ inline std::set<std::string> check_lines(const std::string& name, const std::str
     const TrialConfig& config = experiment.trials[cell.trials.front()].config;
     const nlohmann::json settings = nlohmann::json::parse(full_json(config));
     for (const Line& line : lines) {
-      INFO(name, ", ", cell.label, ": ", line.printed, " -> ", line.key);
+      INFO(name, ", ", cell.label, ": ", std::string(line.printed), " -> ", std::string(line.key));
       const nlohmann::json here = value_of(config, settings, line);
       if (line.value == std::string("absent")) {
         CHECK(here.is_null());
