@@ -50,16 +50,14 @@ void take_sizes_from_dataset(FieldReader& reader, const JsonNode& root, const Js
   const KnownDataset& shape = known != nullptr ? *known : kKnownDatasets[1];
   const bool shaped = known != nullptr || cifar;
   const auto settle_all = [&](auto& config) {
-    if (shaped && shape.image_size[0] == 0) {
-      if (!given("image_size"))
-        report_model(reader, model, path, root, "image_size",
-                     concat("give image_size: the images of \"", dataset.name, "\" have many sizes"));
-    } else {
+    if (shaped && shape.image_size[0] == 0 && !given("image_size"))
+      report_model(reader, model, path, root, "image_size",
+                   concat("give image_size: the images of \"", trial.dataset.name, "\" have many sizes"));
+    else if (!shaped || shape.image_size[0] > 0)
       settle("image_size", config.image_size, shape.image_size,
              shaped && !(resizes_images(trial.train) && given("image_size")),
              concat("[", shape.image_size[0], ", ", shape.image_size[1],
                     "]; for another, give train.augment.crop and train.eval_transform.crop"));
-    }
     settle("channels", config.channels, shape.channels, shaped, concat(shape.channels));
     settle("num_classes", config.num_classes, shape.num_classes, known != nullptr, concat(shape.num_classes));
   };

@@ -96,7 +96,8 @@ BatchSource::Order BatchSource::order(std::int64_t epoch) const {
   const std::lock_guard lock(order_mutex_);
   auto& [known, found] = orders_[static_cast<std::size_t>(epoch % 2)];
   if (!found || known != epoch) {
-    found = std::make_shared<const std::vector<std::int64_t>>(sample_order(config_.dataset, train_, config_.seed, epoch));
+    found =
+        std::make_shared<const std::vector<std::int64_t>>(sample_order(config_.dataset, train_, config_.seed, epoch));
     known = epoch;
   }
   return found;
