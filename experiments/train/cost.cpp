@@ -1,9 +1,11 @@
 #include "experiments/train/cost.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "experiments/data/slice.h"
-#include "experiments/descriptor/fields.h"
+#include "experiments/descriptor/conditions.h"
+#include "experiments/train/trial.h"
 
 namespace normlab {
 namespace {
@@ -47,22 +49,6 @@ double kept_values(const SwinConfig& c) {
   return sum;
 }
 
-/// Numbers of four bytes that the optimiser keeps for each parameter.
-double moments(const OptimizerConfig& optimizer) {
-  const double first = optimizer.bf16_moment ? 0.5 : 1.0;
-  switch (optimizer.name) {
-    case OptimizerName::adamw:
-    case OptimizerName::lamb:
-    case OptimizerName::big_vision_adam:
-      return first + 1;
-    case OptimizerName::sgd:
-    case OptimizerName::momentum_hp:
-    case OptimizerName::lion:
-      return first;
-  }
-  return first;
-}
-
 }  // namespace
 
 std::optional<std::int64_t> known_training_images(const DatasetConfig& dataset) {
@@ -73,7 +59,7 @@ std::optional<std::int64_t> known_training_images(const DatasetConfig& dataset) 
     const KnownDataset* known = find_dataset(dataset.name);
     images = std::min(images, dataset.per_class * known->num_classes);
   }
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(double(images) * dataset.fraction));
+  return std::max<std::int64_t>(1, std::llround(dataset.fraction * double(images)));
 }
 
 std::optional<std::int64_t> known_evaluation_images(const DatasetConfig& dataset) {
@@ -97,10 +83,10 @@ TrialCost trial_cost(const TrialConfig& config) {
     const std::int64_t evaluations = every == 0 ? 1 : (total + every - 1) / every;
     if (eval) out.evaluation_flops = 2 * double(out.model.macs) * double(*eval) * double(evaluations);
   }
-  const double parameters = double(out.model.parameters), bf16_copy = bytes == 2 ? 0.5 : 0.0;
-  out.state_bytes =
-      4 * parameters *
-      (1 + double(out.shards.lanes) + moments(train.optimizer) + bf16_copy + (train.ema.decay > 0 ? 1 : 0));
+  // Weights and gradients in float, as many gradients as lanes; in bf16 a copy of the weights.
+  const std::int64_t each = 4 * (1 + out.shards.lanes) + moment_bytes(engine_settings(config).optimizer) +
+                            (bytes == 2 ? 2 : 0) + (train.ema.decay > 0 ? 4 : 0);
+  out.state_bytes = double(out.model.parameters) * double(each);
   out.shard_bytes = double(bytes) * double(out.shards.images) *
                     std::visit([](const auto& c) { return kept_values(c); }, config.model);
   const std::array<std::int64_t, 2>& size = image_size(config.model);
