@@ -1,5 +1,6 @@
 #include "experiments/data/resize.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "experiments/data/eval_transform.h"
