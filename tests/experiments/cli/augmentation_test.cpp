@@ -17,7 +17,8 @@ const char* const kEverything = R"({
     "epochs": 12, "batch_size": 20, "drop_last": false, "label_smoothing": 0.1, "smoothing": "others",
     "augment": {
       "crop_padding": 1, "crop": "inception_tensorflow", "crop_area": [0.3, 1.0], "resize": "random", "repeats": 3,
-      "randaugment": {"dialect": "timm", "magnitude": 9, "magnitude_std": 0.5, "increasing": true},
+      "randaugment": {"dialect": "timm", "magnitude": 9, "magnitude_std": 0.5, "increasing": true,
+                      "interpolation": "random"},
       "color_jitter": {"brightness": 0.3, "contrast": 0.3, "saturation": 0.3, "hue": 0.1},
       "erasing": {"dialect": "timm", "probability": 0.25, "fill": "pixel"},
       "mix": {"mixup": 0.8, "cutmix": 1.0, "dialect": "timm"}
