@@ -24,7 +24,7 @@ COPIES := $(shell echo | $(CXX) $(COPIES) -x c++ -fsyntax-only - >/dev/null 2>&1
 CPPFLAGS += -I. -MMD -MP
 CXXFLAGS += -std=c++20 $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(WARNINGS) -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 LDFLAGS += -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
-LDLIBS += -lfmt -larchive -ljpeg -lcrypto -ldnnl -ldl
+LDLIBS += -lfmt -larchive -ljpeg -lpng -lcrypto -ldnnl -ldl
 
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 BUILD_FLAGS := $(CXX) $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE))
@@ -115,6 +115,10 @@ $(BUILD)/%.o: %.cpp $(BUILD)/flags
 # The version changes with every commit, so only the one file that prints it is compiled again.
 $(BUILD)/experiments/results/build_info.o: CPPFLAGS += -DNORMLAB_VERSION='"$(VERSION)"' -DNORMLAB_FLAGS='"$(BUILD_FLAGS)"'
 $(BUILD)/experiments/results/build_info.o: $(BUILD)/version
+
+# Must give the bits of libraries that are built for any CPU.
+$(BUILD)/experiments/data/resize_weights.o $(BUILD)/experiments/data/resize_tensorflow.o \
+$(patsubst %.cpp,$(BUILD)/%.o,$(wildcard experiments/data/ops/*.cpp)): CXXFLAGS += -ffp-contract=off
 
 ifeq ($(CUDA),1)
 # The runtime is linked statically: the binary runs where only a driver is installed.

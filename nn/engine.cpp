@@ -131,7 +131,9 @@ void Engine::make_workspaces(std::int64_t count) {
 }
 
 Var Engine::loss(const Var& logits, Tensor labels) const {
-  const Targets targets{labels, Tensor(), settings_.label_smoothing, false};
+  const bool soft = labels.shape().rank() == 2;
+  const Targets targets{soft ? Tensor() : labels, soft ? labels : Tensor(), settings_.label_smoothing,
+                        settings_.smooth_others};
   return settings_.loss == LossKind::softmax ? softmax_cross_entropy(logits, targets)
                                              : sigmoid_cross_entropy(logits, targets);
 }

@@ -42,9 +42,10 @@ struct EngineSettings {
   std::vector<Multiplier> multipliers{};
   AverageSettings average{};
   LossKind loss = LossKind::softmax;
-  double label_smoothing = 0.0;
-  std::int64_t max_batch = 1;         // the batch size of training, for which lanes are made
-  std::int64_t accumulate = 1;        // parts of max_batch / accumulate images in which it goes through the network
+  double label_smoothing = 0.0;  // of labels; soft targets have it in them
+  bool smooth_others = false;    // e / (C - 1) for each other class (Big Vision), not e / C for every one (PyTorch)
+  std::int64_t max_batch = 1;    // the batch size of training, for which lanes are made
+  std::int64_t accumulate = 1;   // parts of max_batch / accumulate images in which it goes through the network
   std::int64_t images_per_shard = 0;  // 0: by plan_shards
   std::uint64_t drop_seed = 0;
 };
@@ -55,11 +56,12 @@ class Engine {
   /// Throws EnvironmentError where `backend` has no instructions for the products that `settings` ask for.
   Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings);
 
-  /// Forward, backward, clip and update on one batch: images [B, H, W, C] in dtype(), labels i32 [B]. state().lr and
-  /// clip_norm are set by the caller, for Big Vision's optimisers state().schedule too; state().step counts up. Returns
-  /// the mean loss, or NaN where the gradient was not finite; parameters are then as before. Accumulation: the parts of
-  /// the batch go through one after the other and their gradients are added up; loss and update are those of the whole
-  /// batch, but batch norms see a part at a time and take its statistics into the running ones each time.
+  /// Forward, backward, clip and update on one batch: images [B, H, W, C] in dtype(), labels i32 [B] or, here and
+  /// below, soft targets [B, classes] in the type of statistics (acc_of(dtype())). state().lr and clip_norm are set by
+  /// the caller, for Big Vision's optimisers state().schedule too; state().step counts up. Returns the mean loss, or
+  /// NaN where the gradient was not finite; parameters are then as before. Accumulation: the parts of the batch go
+  /// through one after the other and their gradients are added up; loss and update are those of the whole batch, but
+  /// batch norms see a part at a time and take its statistics into the running ones each time.
   double train_step(Tensor images, Tensor labels);
   /// Forward and backward only: gradients are left in the lanes, summed into lane 0 by sum_gradients().
   double forward_backward(Tensor images, Tensor labels);

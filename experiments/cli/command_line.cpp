@@ -34,6 +34,7 @@ int run_command_line(int argc, char** argv) {
   add_convert(app, action);
   add_eval(app, action);
   add_bench(app, action);
+  add_data(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

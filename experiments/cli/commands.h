@@ -19,6 +19,12 @@ void add_probe(CLI::App& app, Action& action);
 void add_convert(CLI::App& app, Action& action);
 void add_eval(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
+void add_data(CLI::App& app, Action& action);
+
+/// Parts of `normlab data`.
+void add_data_info(CLI::App& data, Action& action);
+void add_data_pack(CLI::App& data, Action& action);
+void add_data_preview(CLI::App& data, Action& action);
 
 /// Reads the command line and does what it says; errors become one message on standard error and their exit code.
 int run_command_line(int argc, char** argv);

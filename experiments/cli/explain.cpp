@@ -9,6 +9,7 @@
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/formula.h"
+#include "experiments/cli/paper_text.h"
 #include "experiments/descriptor/fields.h"
 #include "experiments/results/text_layout.h"
 #include "nn/init.h"
@@ -231,6 +232,7 @@ struct Explain {
     if (descriptor.file.empty())
       throw InputError("explain: give a descriptor, or --placements for the table of all named rows");
     const Experiment experiment = descriptor.load();
+    if (const std::string paper = paper_text(experiment.paper); !paper.empty()) fmt::print("{}\n", paper);
     const std::size_t rows = all ? experiment.rows.size() : 1;
     for (std::size_t r = 0; r < rows; ++r) {
       if (r > 0) fmt::print("\n");

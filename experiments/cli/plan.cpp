@@ -4,42 +4,101 @@
 
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
+#include "experiments/cli/paper_text.h"
 #include "experiments/results/store.h"
+#include "experiments/train/cost.h"
 #include "experiments/train/probes.h"
-#include "nn/engine.h"
 
 namespace normlab {
 namespace {
 
-int print_plan(const DescriptorOptions& options) {
-  const Experiment experiment = options.load();
-  const ResultStore store(options.out);
-  std::size_t done = 0;
-  fmt::print("{}\n{} trials", experiment.about, experiment.trials.size());
-  if (experiment.duplicates > 0) fmt::print(", {} more were the same as another", experiment.duplicates);
-  fmt::print("\n\n");
-  std::string row;
-  for (const Trial& trial : experiment.trials) {
-    const TrialStatus status = store.trial(trial.id).status();
-    done += status.state == TrialState::done || status.state == TrialState::diverged;
-    const std::string name = experiment.rows[trial.row].label;
-    if (name != row) {
-      const ModelConfig& model = trial.config.model;
-      const ModelCost cost = model_cost(model);
-      const ShardPlan shards = plan_shards(model, trial.config.train.batch_size, cost.parameters,
-                                           std::int64_t(size_of(dtype_of(trial.config.train.precision))));
-      fmt::print("{}\n  {} parameters, {} macs an image, {} flops; with norms {} macs, {} flops\n", name,
-                 cost.parameters, cost.macs, 2 * cost.macs, cost.macs_with_norms(), 2 * cost.macs_with_norms());
-      fmt::print("  {} shards of {} images in {} lanes{}\n", shards.shards, shards.images, shards.lanes,
-                 shards.lockstep ? ", in lockstep" : "");
-      fmt::print("  threads beyond {} have nothing to do in one trial\n", shards.lanes);
-      row = name;
-    }
-    fmt::print("    {}  seed {:<3} {}\n", trial.id.substr(0, 12), trial.config.seed, to_string(status.state));
-  }
-  fmt::print("\n{} of {} done\n{}", done, experiment.trials.size(), missing_probes_note(experiment, store));
-  return 0;
+std::string size_text(double bytes) {
+  return bytes < 1e9 ? fmt::format("{:.0f} MB", bytes * 1e-6) : fmt::format("{:.1f} GB", bytes * 1e-9);
 }
+
+std::string flops_text(double flops) {
+  for (const auto& [unit, name] : {std::pair{1e18, "E"}, {1e15, "P"}, {1e12, "T"}})
+    if (flops >= unit) return fmt::format("{:.1f} {}FLOP", flops / unit, name);
+  return fmt::format("{:.1f} GFLOP", flops * 1e-9);
+}
+
+std::string duration_text(double seconds) {
+  for (const auto& [unit, name] :
+       {std::pair{365.25 * 86400, "years"}, {86400.0, "days"}, {3600.0, "hours"}, {60.0, "minutes"}})
+    if (seconds >= 2 * unit) return fmt::format("{:.{}f} {}", seconds / unit, seconds < 10 * unit ? 1 : 0, name);
+  return fmt::format("{:.0f} seconds", seconds);
+}
+
+struct Plan {
+  DescriptorOptions descriptor;
+  double gflops = 0;  // of one core; 0: what was measured
+
+  double rate(const TrialConfig& config) const {
+    return 1e9 * (gflops > 0 ? gflops : default_gflops(config.train.precision));
+  }
+  double seconds(const TrialCost& cost, const TrialConfig& config) const {
+    return (cost.training_flops + cost.evaluation_flops) / rate(config);
+  }
+
+  void print_row(const TrialConfig& config, const TrialCost& cost) const {
+    fmt::print("  {} parameters, {} macs an image, {} flops; with norms {} macs, {} flops\n", cost.model.parameters,
+               cost.model.macs, 2 * cost.model.macs, cost.model.macs_with_norms(), 2 * cost.model.macs_with_norms());
+    if (cost.steps) {
+      fmt::print("  {} steps of {} images, {} an epoch of {} images; warm-up {} steps\n", cost.steps->total,
+                 config.train.batch_size, cost.steps->per_epoch, *cost.train_images, cost.steps->warmup);
+      fmt::print("  {} of products, about {} on one core\n", flops_text(cost.training_flops + cost.evaluation_flops),
+                 duration_text(seconds(cost, config)));
+    } else {
+      fmt::print("  steps and time: once the data is there; nothing is known of \"{}\"\n", config.dataset.name);
+    }
+    fmt::print("  about {}: {} of weights, gradients and moments, {} of images, {} for {}\n", size_text(cost.bytes(1)),
+               size_text(cost.state_bytes), size_text(cost.batch_bytes),
+               size_text(cost.bytes(1) - cost.state_bytes - cost.batch_bytes),
+               cost.shards.lockstep ? "all shards" : "each thread");
+    fmt::print("  {} shards of {} images in {} lanes{}\n", cost.shards.shards, cost.shards.images, cost.shards.lanes,
+               cost.shards.lockstep ? ", in lockstep" : "");
+    fmt::print("  threads beyond {} have nothing to do in one trial\n", cost.shards.lanes);
+  }
+
+  int operator()() const {
+    const Experiment experiment = descriptor.load();
+    const ResultStore store(descriptor.out);
+    std::size_t done = 0;
+    fmt::print("{}\n{} trials", experiment.about, experiment.trials.size());
+    if (experiment.duplicates > 0) fmt::print(", {} more were the same as another", experiment.duplicates);
+    fmt::print("\n{}\n", paper_text(experiment.paper));
+    std::size_t row = experiment.rows.size();
+    TrialCost cost;
+    double all = 0, left = 0;
+    bool known = true;
+    for (const Trial& trial : experiment.trials) {
+      const TrialStatus status = store.trial(trial.id).status();
+      const bool over = status.state == TrialState::done || status.state == TrialState::diverged;
+      done += over;
+      if (trial.row != row) {
+        row = trial.row;
+        cost = trial_cost(trial.config);
+        fmt::print("{}\n", experiment.rows[row].label);
+        print_row(trial.config, cost);
+      }
+      known = known && cost.steps;
+      all += seconds(cost, trial.config);
+      if (!over) left += seconds(cost, trial.config);
+      fmt::print("    {}  seed {:<3} {}\n", trial.id.substr(0, 12), trial.config.seed, to_string(status.state));
+    }
+    if (known) {
+      fmt::print("\nAll trials about {} on one core, what is left {}: products at {} GFLOP/s a core, {};\n",
+                 duration_text(all), duration_text(left),
+                 gflops > 0 ? fmt::format("{:g}", gflops)
+                            : fmt::format("{:g} (fp32) or {:g} (bf16)", default_gflops(Precision::fp32),
+                                          default_gflops(Precision::bf16)),
+                 gflops > 0 ? "as told" : "as measured for docs/results.md");
+      fmt::print("reading and augmenting images, which the data threads do, comes on top.\n");
+    }
+    fmt::print("\n{} of {} done\n{}", done, experiment.trials.size(), missing_probes_note(experiment, store));
+    return 0;
+  }
+};
 
 int check(const DescriptorOptions& options) {
   const Experiment experiment = options.load();
@@ -50,12 +109,14 @@ int check(const DescriptorOptions& options) {
 }  // namespace
 
 void add_plan(CLI::App& app, Action& action) {
-  auto options = std::make_shared<DescriptorOptions>();
+  auto plan = std::make_shared<Plan>();
   CLI::App& command =
       *app.add_subcommand("plan", "print the trials of a descriptor, what each costs and which are done");
-  options->add_file(command);
-  options->add_out(command);
-  command.callback([options, &action] { action = [options] { return print_plan(*options); }; });
+  plan->descriptor.add_file(command);
+  plan->descriptor.add_out(command);
+  command.add_option("--gflops", plan->gflops, "what one core does, for the time; `bench step` measures it")
+      ->check(CLI::PositiveNumber);
+  command.callback([plan, &action] { action = [plan] { return (*plan)(); }; });
 }
 
 void add_check(CLI::App& app, Action& action) {

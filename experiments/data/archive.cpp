@@ -15,6 +15,7 @@ constexpr std::int64_t kBlock = 512;                                 // tar's un
 constexpr std::int64_t kMaxMember = 256ll << 20;                     // an image of 256 MiB is a mistake
 constexpr std::int64_t kMaxUnpacked = 256ll << 20, kMaxRatio = 100;  // of a zip, as a whole; the larger one counts
 constexpr std::size_t kReadBytes = std::size_t{1} << 18;
+constexpr std::size_t kSkipBytes = std::size_t{1} << 14;  // where most of the file is passed over
 
 using Reader = std::unique_ptr<archive, int (*)(archive*)>;
 
@@ -117,14 +118,18 @@ Reader zip_reader() {
 
 }  // namespace
 
-void read_tar(const std::filesystem::path& file, const std::function<void(ArchiveMember)>& visit) {
+void read_tar(const std::filesystem::path& file, const std::function<void(ArchiveMember)>& visit,
+              const std::function<bool(const std::string&)>& wants) {
   const Reader reader(archive_read_new(), archive_read_free);
   if (!reader) throw EnvironmentError("libarchive cannot be set up: no memory");
   archive_read_support_format_tar(reader.get());
-  if (file.extension() == ".gz") archive_read_support_filter_gzip(reader.get());
-  if (archive_read_open_filename(reader.get(), file.c_str(), kReadBytes) != ARCHIVE_OK) {
+  const bool packed = file.extension() == ".gz";
+  if (packed) archive_read_support_filter_gzip(reader.get());
+  if (archive_read_open_filename(reader.get(), file.c_str(), wants ? kSkipBytes : kReadBytes) != ARCHIVE_OK) {
     throw InputError(concat(file.string(), ": cannot be read as a tar: ", reason(reader.get())));
   }
+  std::error_code error;
+  const auto file_bytes = static_cast<std::int64_t>(std::filesystem::file_size(file, error));
   std::int64_t end = 0;  // of the last member, in the unpacked tar
   std::string last;
   archive_entry* entry = nullptr;
@@ -144,7 +149,17 @@ void read_tar(const std::filesystem::path& file, const std::function<void(Archiv
       continue;
     }
     require_plain_file(file, entry, member);
-    read_content(reader.get(), file, archive_entry_size(entry), member);
+    member.data_offset = archive_filter_bytes(reader.get(), 0);
+    member.bytes = archive_entry_size(entry);
+    if (!wants || wants(member.name)) {
+      read_content(reader.get(), file, member.bytes, member);
+    } else if (!packed && member.data_offset + member.bytes > file_bytes) {  // a seek past the end would go unnoticed
+      fail(file, member.offset, member.name,
+           concat("claims ", member.bytes, " bytes, ", file_bytes - member.data_offset,
+                  " are left; is the file cut short?"));
+    } else if (archive_read_data_skip(reader.get()) != ARCHIVE_OK) {
+      fail(file, member.offset, member.name, reason(reader.get()));
+    }
     end = (archive_filter_bytes(reader.get(), 0) + kBlock - 1) / kBlock * kBlock;
     visit(std::move(member));
   }
@@ -175,6 +190,65 @@ void read_zip(std::span<const std::byte> bytes, const std::string& file,
   const void* begin = bytes.empty() ? "" : static_cast<const void*>(bytes.data());
   if (archive_read_open_memory(reader.get(), begin, bytes.size()) != ARCHIVE_OK) refuse_zip(file, bytes.size());
   read_zip_members(reader.get(), file, static_cast<std::int64_t>(bytes.size()), visit);
+}
+
+std::vector<std::uint8_t> read_gzip(const std::filesystem::path& file, std::int64_t most) {
+  const Reader reader(archive_read_new(), archive_read_free);
+  if (!reader) throw EnvironmentError("libarchive cannot be set up: no memory");
+  archive_read_support_format_raw(reader.get());
+  archive_read_support_filter_gzip(reader.get());
+  archive_entry* entry = nullptr;
+  if (archive_read_open_filename(reader.get(), file.c_str(), kReadBytes) != ARCHIVE_OK ||
+      archive_read_next_header(reader.get(), &entry) != ARCHIVE_OK) {
+    throw InputError(concat(file.string(), ": cannot be read: ", reason(reader.get())));
+  }
+  if (archive_filter_code(reader.get(), 0) != ARCHIVE_FILTER_GZIP)
+    throw InputError(concat(file.string(), ": is not a gzip, whatever its name says"));
+  std::vector<std::uint8_t> bytes;
+  const void* data = nullptr;
+  std::size_t count = 0;
+  la_int64_t at = 0;
+  int status = ARCHIVE_OK;
+  while ((status = archive_read_data_block(reader.get(), &data, &count, &at)) == ARCHIVE_OK) {
+    if (static_cast<std::int64_t>(bytes.size() + count) > most)
+      throw InputError(concat(file.string(), ": unpacks to more than ", most, " bytes"));
+    const auto* from = static_cast<const std::uint8_t*>(data);
+    bytes.insert(bytes.end(), from, from + count);
+  }
+  if (status != ARCHIVE_EOF)
+    throw InputError(concat(file.string(), ": after ", bytes.size(), " unpacked bytes: ", reason(reader.get())));
+  return bytes;
+}
+
+TarWriter::TarWriter(const std::filesystem::path& file) : file_(file), writer_(archive_write_new()) {
+  if (writer_ == nullptr) throw EnvironmentError("libarchive cannot be set up: no memory");
+  if (archive_write_set_format_ustar(writer_) != ARCHIVE_OK ||
+      archive_write_set_bytes_in_last_block(writer_, 1) != ARCHIVE_OK ||
+      archive_write_open_filename(writer_, file_.c_str()) != ARCHIVE_OK) {
+    const std::string what = reason(writer_);
+    archive_write_free(writer_);
+    throw EnvironmentError(concat(file_.string(), ": cannot be written: ", what));
+  }
+}
+
+TarWriter::~TarWriter() { archive_write_free(writer_); }
+
+void TarWriter::add(const std::string& name, std::span<const std::uint8_t> content) {
+  const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(archive_entry_new(), archive_entry_free);
+  archive_entry_set_pathname(entry.get(), name.c_str());
+  archive_entry_set_filetype(entry.get(), AE_IFREG);
+  archive_entry_set_perm(entry.get(), 0644);
+  archive_entry_set_mtime(entry.get(), 0, 0);
+  archive_entry_set_size(entry.get(), static_cast<la_int64_t>(content.size()));
+  if (archive_write_header(writer_, entry.get()) != ARCHIVE_OK ||
+      archive_write_data(writer_, content.data(), content.size()) != static_cast<la_ssize_t>(content.size())) {
+    throw EnvironmentError(concat(file_.string(), ": member \"", name, "\" cannot be written: ", reason(writer_)));
+  }
+}
+
+void TarWriter::finish() {
+  if (archive_write_close(writer_) != ARCHIVE_OK)
+    throw EnvironmentError(concat(file_.string(), ": cannot be written: ", reason(writer_)));
 }
 
 struct ZipWriter::State {

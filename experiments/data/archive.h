@@ -11,18 +11,28 @@
 #include <string_view>
 #include <vector>
 
+struct archive;
+
 namespace normlab {
 
 struct ArchiveMember {
   std::string name;
-  std::int64_t offset = 0;  // of the header in the unpacked tar; of the packed data in the zip
+  std::int64_t offset = 0;                  // of the header in the unpacked tar; of the packed data in the zip
+  std::int64_t data_offset = 0, bytes = 0;  // of the content in the unpacked tar
   std::vector<std::uint8_t> content;
 };
 
 /// Hands every regular file of a .tar or .tar.gz to `visit`, in archive order. Reads ustar, GNU long names and pax;
 /// folders are passed over. InputError with file, member and byte offset: not a tar, cut short (also on a member's
 /// border: the two empty blocks at the end must be there), a link, device or sparse file, a member beyond 256 MiB.
-void read_tar(const std::filesystem::path& file, const std::function<void(ArchiveMember)>& visit);
+/// `wants`, where it is given, says by its name whether a member's content is read; that of others stays empty, and in
+/// a plain tar is passed over without reading it.
+void read_tar(const std::filesystem::path& file, const std::function<void(ArchiveMember)>& visit,
+              const std::function<bool(const std::string& name)>& wants = nullptr);
+
+/// The unpacked bytes of a .gz of one file, at most `most` of them. InputError: cannot be read, is no gzip, is damaged,
+/// unpacks to more.
+std::vector<std::uint8_t> read_gzip(const std::filesystem::path& file, std::int64_t most);
 
 /// Hands every member of a zip to `visit`, in the order of their data; names and sizes are those of the directory at
 /// its end. Stored and deflated members, ZIP64. InputError with file, member and byte offset: not a zip, cut short, a
@@ -32,6 +42,23 @@ void read_zip(const std::filesystem::path& file, const std::function<void(Archiv
 /// The same for bytes at hand; `file` names them in errors.
 void read_zip(std::span<const std::byte> bytes, const std::string& file,
               const std::function<void(ArchiveMember)>& visit);
+
+/// Writes a tar, all members from 1970 and readable by all, so that equal members give equal bytes. EnvironmentError
+/// where the file cannot be written.
+class TarWriter {
+ public:
+  explicit TarWriter(const std::filesystem::path& file);
+  TarWriter(const TarWriter&) = delete;
+  TarWriter& operator=(const TarWriter&) = delete;
+  ~TarWriter();
+  void add(const std::string& name, std::span<const std::uint8_t> content);
+  /// Until then the file is not whole.
+  void finish();
+
+ private:
+  std::filesystem::path file_;
+  archive* writer_;
+};
 
 /// Makes a zip of stored members, all from 1980, so that equal members give equal bytes.
 class ZipWriter {

@@ -1,16 +1,27 @@
 #include "experiments/data/augment.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/error.h"
 
 namespace normlab {
 namespace {
 
+/// Bytes as they are, in the place of a PixelTable.
+struct SameBytes {
+  const std::uint8_t* channel(std::int64_t) const { return kBytes.data(); }
+  static constexpr auto kBytes = [] {
+    std::array<std::uint8_t, 256> bytes{};
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i);
+    return bytes;
+  }();
+};
+
 /// `count` pixels from `from` on (backwards where `step` is negative). Three channels is what images have; others go by
 /// a loop.
-template <class T>
-void copy_pixels(const PixelTable<T>& table, std::int64_t channels, const std::uint8_t* from, std::int64_t step,
+template <class Table, class T>
+void copy_pixels(const Table& table, std::int64_t channels, const std::uint8_t* from, std::int64_t step,
                  std::int64_t count, T* out) {
   if (channels == 3) {
     const T *red = table.channel(0), *green = table.channel(1), *blue = table.channel(2);
@@ -26,10 +37,45 @@ void copy_pixels(const PixelTable<T>& table, std::int64_t channels, const std::u
   }
 }
 
-template <class T>
-void fill_black(const PixelTable<T>& table, std::int64_t channels, std::int64_t count, T* out) {
+template <class Table, class T>
+void fill_black(const Table& table, std::int64_t channels, std::int64_t count, T* out) {
   for (std::int64_t x = 0; x < count; ++x) {
     for (std::int64_t c = 0; c < channels; ++c) *out++ = table.channel(c)[0];
+  }
+}
+
+/// A padded crop, which begins at (row, column) of the image, and then a flip.
+struct Move {
+  std::int64_t row = 0, column = 0;
+  bool flip = false;
+};
+
+Move draw_move(const AugmentConfig& augment, const AugmentDraws& draws) {
+  const auto words = draws.words(DrawName::crop_and_flip);
+  const std::int64_t padding = augment.crop_padding;
+  const auto offsets = static_cast<std::uint32_t>(2 * padding + 1);
+  return {std::int64_t{below(words[0], offsets)} - padding, std::int64_t{below(words[1], offsets)} - padding,
+          augment.flip && (words[2] >> 31) != 0};
+}
+
+/// `image` moved, black where nothing of it is, at `out`; both are [height, width, channels].
+template <class Table, class T>
+void put_moved(const std::uint8_t* image, std::int64_t height, std::int64_t width, std::int64_t channels,
+               const Move& move, const Table& table, T* out) {
+  // Columns of the crop that show the image: [left, right); the same counted from the other side once it is flipped.
+  const std::int64_t left = std::clamp<std::int64_t>(-move.column, 0, width);
+  const std::int64_t right = std::max(left, std::clamp<std::int64_t>(width - move.column, 0, width));
+  const std::int64_t before = move.flip ? width - right : left, count = right - left;
+  for (std::int64_t y = 0; y < height; ++y, out += width * channels) {
+    if (y + move.row < 0 || y + move.row >= height || count == 0) {
+      fill_black(table, channels, width, out);
+      continue;
+    }
+    const std::int64_t first = (y + move.row) * width + (move.flip ? right - 1 : left) + move.column;
+    fill_black(table, channels, before, out);
+    copy_pixels(table, channels, image + first * channels, move.flip ? -channels : channels, count,
+                out + before * channels);
+    fill_black(table, channels, width - before - count, out + (before + count) * channels);
   }
 }
 
@@ -49,38 +95,15 @@ PixelTable<T>::PixelTable(const std::vector<double>& mean, const std::vector<dou
 
 std::vector<StreamKey> augment_keys(const ImageSet& images, std::uint64_t seed) {
   std::vector<StreamKey> keys(static_cast<std::size_t>(images.size()));
-  for (std::int64_t i = 0; i < images.size(); ++i) {
+  for (std::int64_t i = 0; i < images.size(); ++i)
     keys[static_cast<std::size_t>(i)] = stream_key(seed, "augment", images.key(i));
-  }
   return keys;
 }
 
 template <class T>
-void make_image(const ImageSet& images, std::int64_t index, const AugmentConfig& augment, StreamKey key,
-                std::int64_t epoch, const PixelTable<T>& table, T* out) {
-  const auto words = draw(key, 0, static_cast<std::uint64_t>(epoch));
-  const std::int64_t padding = augment.crop_padding;
-  const auto offsets = static_cast<std::uint32_t>(2 * padding + 1);
-  const std::int64_t row = std::int64_t{below(words[0], offsets)} - padding;
-  const std::int64_t column = std::int64_t{below(words[1], offsets)} - padding;
-  const bool flip = augment.flip && (words[2] >> 31) != 0;
-
-  const std::int64_t height = images.height, width = images.width, channels = images.channels;
-  const std::uint8_t* image = images.image(index);
-  // Columns of the crop that show the image: [left, right); the same counted from the other side once it is flipped.
-  const std::int64_t left = std::clamp<std::int64_t>(-column, 0, width);
-  const std::int64_t right = std::max(left, std::clamp<std::int64_t>(width - column, 0, width));
-  const std::int64_t before = flip ? width - right : left, count = right - left;
-  for (std::int64_t y = 0; y < height; ++y, out += width * channels) {
-    if (y + row < 0 || y + row >= height || count == 0) {
-      fill_black(table, channels, width, out);
-      continue;
-    }
-    const std::uint8_t* source = image + ((y + row) * width + (flip ? right - 1 : left) + column) * channels;
-    fill_black(table, channels, before, out);
-    copy_pixels(table, channels, source, flip ? -channels : channels, count, out + before * channels);
-    fill_black(table, channels, width - before - count, out + (before + count) * channels);
-  }
+void make_image(const ImageSet& images, std::int64_t index, const AugmentConfig& augment, const AugmentDraws& draws,
+                const PixelTable<T>& table, T* out) {
+  put_moved(images.image(index), images.height, images.width, images.channels, draw_move(augment, draws), table, out);
 }
 
 template <class T>
@@ -88,11 +111,26 @@ void make_image(const ImageSet& images, std::int64_t index, const PixelTable<T>&
   copy_pixels(table, images.channels, images.image(index), images.channels, images.height * images.width, out);
 }
 
-#define NORMLAB_FOR(T)                                                                                      \
-  template class PixelTable<T>;                                                                             \
-  template void make_image<T>(const ImageSet&, std::int64_t, const AugmentConfig&, StreamKey, std::int64_t, \
-                              const PixelTable<T>&, T*);                                                    \
-  template void make_image<T>(const ImageSet&, std::int64_t, const PixelTable<T>&, T*);
+void move_image(const Image& in, const AugmentConfig& augment, const AugmentDraws& draws, Image& out) {
+  out.resize(in.height, in.width);
+  put_moved(in.pixels.data(), in.height, in.width, Image::kChannels, draw_move(augment, draws), SameBytes{},
+            out.pixels.data());
+}
+
+template <class T>
+void normalise_image(const Image& in, std::int64_t channels, const PixelTable<T>& table, T* out) {
+  const std::uint8_t* from = in.pixels.data();
+  if (channels == Image::kChannels) return copy_pixels(table, channels, from, channels, in.height * in.width, out);
+  for (std::int64_t i = 0; i < in.height * in.width; ++i, from += Image::kChannels)
+    for (std::int64_t c = 0; c < channels; ++c) *out++ = table.channel(c)[from[c]];
+}
+
+#define NORMLAB_FOR(T)                                                                                  \
+  template class PixelTable<T>;                                                                         \
+  template void make_image<T>(const ImageSet&, std::int64_t, const AugmentConfig&, const AugmentDraws&, \
+                              const PixelTable<T>&, T*);                                                \
+  template void make_image<T>(const ImageSet&, std::int64_t, const PixelTable<T>&, T*);                 \
+  template void normalise_image<T>(const Image&, std::int64_t, const PixelTable<T>&, T*);
 NORMLAB_FOR(float)
 NORMLAB_FOR(double)
 #undef NORMLAB_FOR

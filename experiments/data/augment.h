@@ -1,10 +1,12 @@
-// From stored pixels to a network's input: crop, flip, normalise.
+// From stored pixels to a network's input: padded crop, flip, normalise. train_transform.h has the whole chain.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "core/random.h"
+#include "experiments/data/draws.h"
+#include "experiments/data/image.h"
 #include "experiments/data/image_set.h"
 #include "experiments/descriptor/config.h"
 
@@ -22,18 +24,25 @@ class PixelTable {
   std::vector<T> values_;  // [channels, 256]
 };
 
-/// Keys of all images' crops and flips, for one seed: stream "augment", the image's key. Made once a trial.
+/// Keys of all images' draws, for one seed: stream "augment", the image's key. Made once a trial.
 std::vector<StreamKey> augment_keys(const ImageSet& images, std::uint64_t seed);
 
-/// One training image, [height, width, channels] at `out`. Zeros (black pixels, before normalisation) around the image,
-/// a crop of the original size, a flip: draws at position 0 of `key`, step `epoch`; words 0, 1 and 2 are row, column
-/// and flip. Nothing else enters, so any thread may make any image.
+/// One training image that needs no more than a padded crop and a flip, [height, width, channels] at `out`. Zeros
+/// (black pixels, before normalisation) around the image, a crop of the original size, a flip: words 0, 1 and 2 of
+/// DrawName::crop_and_flip are row, column and flip.
 template <class T>
-void make_image(const ImageSet& images, std::int64_t index, const AugmentConfig& augment, StreamKey key,
-                std::int64_t epoch, const PixelTable<T>& table, T* out);
+void make_image(const ImageSet& images, std::int64_t index, const AugmentConfig& augment, const AugmentDraws& draws,
+                const PixelTable<T>& table, T* out);
 
 /// The same for evaluation: normalised only.
 template <class T>
 void make_image(const ImageSet& images, std::int64_t index, const PixelTable<T>& table, T* out);
+
+/// What a padded crop and a flip do to an image of any origin; black where nothing of it is.
+void move_image(const Image& in, const AugmentConfig& augment, const AugmentDraws& draws, Image& out);
+
+/// The first `channels` channels of an image, normalised, at `out`.
+template <class T>
+void normalise_image(const Image& in, std::int64_t channels, const PixelTable<T>& table, T* out);
 
 }  // namespace normlab

@@ -8,21 +8,42 @@
 namespace normlab {
 namespace {
 
-constexpr std::size_t kSide = 32, kPlane = kSide * kSide, kRecord = 1 + 3 * kPlane;
+constexpr std::size_t kSide = 32, kPlane = kSide * kSide;
 
-std::vector<std::string> batches(const std::string& split) {
-  if (split == "train") return {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"};
-  if (split == "test") return {"test_batch"};
-  throw InputError(concat("split \"", split, "\": CIFAR-10 has \"train\" and \"test\""));
+/// How the two sets are written.
+struct Form {
+  const char* name;
+  const char* class_names;
+  std::size_t label;  // where it stands in a record; the pixels follow
+  std::vector<std::string> train, test;
+
+  std::size_t record() const { return label + 1 + 3 * kPlane; }
+  const std::vector<std::string>& files(const std::string& split) const {
+    if (split == "train") return train;
+    if (split == "test") return test;
+    throw InputError(concat("split \"", split, "\": ", name, " has \"train\" and \"test\""));
+  }
+};
+const Form& cifar10() {
+  static const Form kForm{"CIFAR-10",
+                          "batches.meta.txt",
+                          0,
+                          {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"},
+                          {"test_batch"}};
+  return kForm;
+}
+const Form& cifar100() {
+  static const Form kForm{"CIFAR-100", "fine_label_names.txt", 1, {"train"}, {"test"}};
+  return kForm;
 }
 
-std::vector<std::uint8_t> read_file(const std::filesystem::path& file) {
+std::vector<std::uint8_t> read_file(const std::filesystem::path& file, std::size_t record) {
   std::ifstream in(file, std::ios::binary);
   if (!in) throw InputError(concat(file.string(), ": cannot be read; the split needs this file"));
   std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (bytes.empty() || bytes.size() % kRecord != 0) {
-    throw InputError(concat(file.string(), ": ", bytes.size(), " bytes are not a whole number of records of ", kRecord,
-                            " bytes: byte ", bytes.size() / kRecord * kRecord,
+  if (bytes.empty() || bytes.size() % record != 0) {
+    throw InputError(concat(file.string(), ": ", bytes.size(), " bytes are not a whole number of records of ", record,
+                            " bytes: byte ", bytes.size() / record * record,
                             " begins a broken one; download it again"));
   }
   return bytes;
@@ -33,15 +54,21 @@ std::string record_key(const std::string& batch, std::size_t record) {
   return batch + "/" + std::string(number.size() < 6 ? 6 - number.size() : 0, '0') + number;
 }
 
-}  // namespace
-
-bool has_cifar_binary(const std::filesystem::path& folder) {
-  return std::filesystem::exists(folder / "data_batch_1.bin") || std::filesystem::exists(folder / "test_batch.bin");
+bool has_file_of(const Form& form, const std::filesystem::path& folder) {
+  std::error_code error;
+  return std::filesystem::exists(folder / (form.train[0] + ".bin"), error) ||
+         std::filesystem::exists(folder / (form.test[0] + ".bin"), error);
 }
 
-ImageSet read_cifar_binary(const std::filesystem::path& folder, const Slice& slice, const std::string& dataset) {
+}  // namespace
+
+bool has_cifar10_binary(const std::filesystem::path& folder) { return has_file_of(cifar10(), folder); }
+bool has_cifar100_binary(const std::filesystem::path& folder) { return has_file_of(cifar100(), folder); }
+
+ImageSet read_cifar_binary(const std::filesystem::path& folder, const SliceRequest& request) {
+  const Form& form = has_cifar10_binary(folder) ? cifar10() : cifar100();
   ImageSet images;
-  images.class_names = read_class_names(folder / "batches.meta.txt");
+  images.class_names = read_class_names(folder / form.class_names);
   images.num_classes = static_cast<std::int64_t>(images.class_names.size());
   images.height = images.width = kSide;
   images.channels = 3;
@@ -52,21 +79,24 @@ ImageSet read_cifar_binary(const std::filesystem::path& folder, const Slice& sli
   };
   std::vector<std::vector<std::uint8_t>> files;
   std::vector<Record> records;
-  for (const std::string& batch : batches(slice.split)) {
+  for (const std::string& batch : form.files(request.slice.split)) {
     const std::filesystem::path file = folder / (batch + ".bin");
-    files.push_back(read_file(file));
-    for (std::size_t r = 0; r < files.back().size() / kRecord; ++r) {
-      const std::uint8_t* bytes = files.back().data() + r * kRecord;
-      if (bytes[0] >= images.num_classes) {
-        throw InputError(concat(file.string(), ": record ", r, ", byte ", r * kRecord, ": label ", int{bytes[0]},
-                                " is not below ", images.num_classes, ", the number of classes"));
+    files.push_back(read_file(file, form.record()));
+    for (std::size_t r = 0; r < files.back().size() / form.record(); ++r) {
+      const std::uint8_t* bytes = files.back().data() + r * form.record();
+      if (bytes[form.label] >= images.num_classes) {
+        throw InputError(concat(file.string(), ": record ", r, ", byte ", r * form.record() + form.label, ": label ",
+                                int{bytes[form.label]}, " is not below ", images.num_classes,
+                                ", the number of classes"));
       }
-      records.push_back({record_key(batch, r), bytes});
+      records.push_back({record_key(batch, r), bytes + form.label});
     }
   }
   std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) { return a.key < b.key; });
 
-  const auto chosen = slice_indices(slice, dataset, static_cast<std::int64_t>(records.size()));
+  std::vector<std::int32_t> labels;
+  for (const Record& record : records) labels.push_back(record.bytes[0]);
+  const auto chosen = select_images(request.slice, request.subset, request.dataset, labels, images.class_names);
   images.pixels.reserve(chosen.size() * 3 * kPlane);
   for (const std::int64_t index : chosen) {
     const Record& record = records[static_cast<std::size_t>(index)];
@@ -76,8 +106,8 @@ ImageSet read_cifar_binary(const std::filesystem::path& folder, const Slice& sli
       for (std::size_t c = 0; c < 3; ++c) images.pixels.push_back(record.bytes[1 + c * kPlane + p]);
     }
   }
-  images.provenance = concat("CIFAR-10 binary, ", folder.string(), ", ", slice.text, ": ", chosen.size(), " of ",
-                             records.size(), " images");
+  images.provenance = concat(form.name, " binary, ", folder.string(), ", ", request.slice.text, ": ", chosen.size(),
+                             " of ", records.size(), " images");
   return images;
 }
 

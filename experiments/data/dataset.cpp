@@ -1,72 +1,22 @@
 #include "experiments/data/dataset.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <vector>
 
 #include "core/error.h"
-#include "experiments/data/readers.h"
-#include "experiments/data/shapes.h"
+#include "experiments/data/dataset_place.h"
+#include "experiments/descriptor/words.h"
 
 namespace normlab {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kCifarFolder = "cifar-10-batches-bin";
-
 bool is_folder(const fs::path& path) {
   std::error_code error;
   return fs::is_directory(path, error);
-}
-
-/// A dataset found on disk.
-struct Place {
-  fs::path folder;
-  bool shards = false;  // WebDataset, else CIFAR's binary
-};
-
-std::optional<Place> look_in(const fs::path& folder, DatasetLayout layout) {
-  if (layout != DatasetLayout::cifar && has_webdataset(folder)) return Place{folder, true};
-  if (layout != DatasetLayout::webdataset) {
-    if (has_cifar_binary(folder)) return Place{folder, false};
-    if (has_cifar_binary(folder / kCifarFolder)) return Place{folder / kCifarFolder, false};
-  }
-  return std::nullopt;
-}
-
-Place find_dataset(const DatasetConfig& config, const fs::path& root) {
-  const fs::path below = config.path.empty() ? config.name : config.path;
-  for (const fs::path& part : below) {
-    if (below.is_absolute() || part == "..") {
-      throw InputError(concat("dataset path \"", below.string(),
-                              "\" leaves the data root; name a folder below it, and give ",
-                              "the root with --data or NORMLAB_DATA"));
-    }
-  }
-  std::vector<fs::path> places{root / below};
-  if (config.layout == DatasetLayout::known && config.path.empty()) places.push_back(root);
-  for (const fs::path& folder : places) {
-    if (const auto place = look_in(folder, config.layout)) return *place;
-  }
-  std::string message = concat("dataset \"", config.name, "\" is not there. Looked in:\n");
-  for (const fs::path& folder : places)
-    message += concat("  ", folder.string(), is_folder(folder) ? "" : " (no such folder)", "\n");
-  message += "Expected there:\n";
-  if (config.layout != DatasetLayout::cifar)
-    message += "  classes.txt and shards train-000000.tar, ..., test-000000.tar (or .tar.gz)\n";
-  if (config.layout != DatasetLayout::webdataset) {
-    message +=
-        concat("  ", kCifarFolder, "/ with data_batch_1.bin to data_batch_5.bin, test_batch.bin, batches.meta.txt\n");
-  }
-  throw InputError(message + "Give the folder above with --data DIR or NORMLAB_DATA.");
-}
-
-ImageSet read_slice(const DatasetConfig& config, const std::optional<Place>& place, const std::string& text,
-                    int threads) {
-  const Slice slice = parse_slice(text);
-  if (!place) return make_shapes(config, slice);
-  return place->shards ? read_webdataset(place->folder, slice, config.name, threads)
-                       : read_cifar_binary(place->folder, slice, config.name);
 }
 
 void require_all_classes(const DatasetConfig& config, const ImageSet& train) {
@@ -80,6 +30,47 @@ void require_all_classes(const DatasetConfig& config, const ImageSet& train) {
     throw InputError(concat("dataset \"", config.name, "\", training slice \"", config.train, "\": no image of ",
                             absent, "; take a larger slice or set allow_absent_classes"));
   }
+}
+
+/// Keys tell images apart within a split; those of shards do so everywhere, since they begin with the shard's name.
+void require_disjoint(const DatasetConfig& config, const DataPair& pair) {
+  const bool comparable =
+      !pair.train.shards.empty() || parse_slice(config.train).split == parse_slice(config.eval).split;
+  if (!comparable) return;
+  std::int64_t shared = 0;
+  for (std::size_t i = 0, j = 0; i < pair.train.keys.size() && j < pair.eval.keys.size();) {
+    const int order = pair.train.keys[i].compare(pair.eval.keys[j]);
+    shared += order == 0;
+    i += order <= 0;
+    j += order >= 0;
+  }
+  if (shared > 0) {
+    throw InputError(concat("dataset \"", config.name, "\": the training slice \"", config.train,
+                            "\" and the evaluation slice \"", config.eval, "\" share ", shared,
+                            " images; what was trained on says nothing about new images: take \"train[:90%]\" and "
+                            "\"train[90%:]\""));
+  }
+}
+
+void use_statistic(const DatasetConfig& config, const char* key, const std::vector<double>& given,
+                   const ImageSet& train, std::vector<double>& statistic) {
+  const std::string where = concat("dataset \"", config.name, "\", dataset.", key, ": ");
+  const bool deviation = &given == &config.std;
+  if (given.empty()) {
+    if (train.encoded)
+      throw InputError(concat(where, "must be given, since the images stay in their files (", train.provenance,
+                              "); `normlab data info ", config.path.empty() ? config.name : config.path,
+                              config.layout == DatasetLayout::known ? "" : " --layout ",
+                              config.layout == DatasetLayout::known ? "" : word_of(config.layout), "` measures it"));
+    return;
+  }
+  if (static_cast<std::int64_t>(given.size()) != train.channels)
+    throw InputError(concat(where, given.size(), " values for ", train.channels, " channels"));
+  for (const double value : given) {
+    if (!std::isfinite(value) || (deviation && value <= 0))
+      throw InputError(concat(where, value, deviation ? " is not a number above 0" : " is not a number"));
+  }
+  statistic = given;
 }
 
 }  // namespace
@@ -99,24 +90,38 @@ fs::path find_data_root(const std::optional<fs::path>& from_command_line) {
                           (fs::current_path() / "data").string()));
 }
 
-DataPair load_dataset(const DatasetConfig& config, const std::optional<fs::path>& data_from_command_line, int threads) {
+DataPair load_dataset(const DatasetConfig& config, const std::optional<fs::path>& data_from_command_line, int threads,
+                      DataUse use) {
   const bool shapes = config.layout == DatasetLayout::known && config.name == "shapes";
-  if (config.layout == DatasetLayout::known && !shapes && config.name != "cifar10") {
-    throw InputError(concat("dataset \"", config.name,
-                            "\" is not known by name (\"shapes\", \"cifar10\"); for data of your ",
-                            "own set \"layout\" to \"webdataset\" or \"cifar\""));
-  }
-  std::optional<Place> place;
-  if (!shapes) place = find_dataset(config, find_data_root(data_from_command_line));
-  DataPair pair{read_slice(config, place, config.train, threads), read_slice(config, place, config.eval, threads)};
-  const ImageSet &train = pair.train, &eval = pair.eval;
-  if (train.height != eval.height || train.width != eval.width || train.channels != eval.channels) {
+  DatasetPlace place;
+  if (!shapes) place = find_dataset_place(config, find_data_root(data_from_command_line));
+  SliceRequest request;
+  request.slice = parse_slice(config.train);
+  request.dataset = config.name;
+  request.subset = {config.per_class, config.fraction, config.subset_seed};
+  request.skip_bad = config.on_bad_image == OnBadImage::skip;
+  request.threads = threads;
+  DataPair pair;
+  pair.train = read_dataset(config, place, config.train_shards, request);
+  request.slice = parse_slice(config.eval);
+  request.subset = {};
+  request.class_names = pair.train.class_names;
+  pair.eval = read_dataset(config, place, config.eval_shards, request);
+
+  ImageSet &train = pair.train, &eval = pair.eval;
+  const bool sized = !train.encoded && !eval.encoded;
+  if (sized && (train.height != eval.height || train.width != eval.width || train.channels != eval.channels)) {
     throw InputError(concat("dataset \"", config.name, "\": training images are ", train.width, "x", train.height,
                             " pixels, evaluation images ", eval.width, "x", eval.height));
   }
+  if (config.order == SampleOrder::shards && train.shards.empty())
+    throw InputError(concat("dataset \"", config.name, "\": order \"shards\" is for WebDataset shards; leave it out"));
   if (!config.allow_absent_classes) require_all_classes(config, train);
-  finish_image_set(pair.train);
-  finish_image_set(pair.eval);
+  if (use == DataUse::training) require_disjoint(config, pair);
+  finish_image_set(train);
+  finish_image_set(eval);
+  use_statistic(config, "mean", config.mean, train, train.channel_mean);
+  use_statistic(config, "std", config.std, train, train.channel_std);
   return pair;
 }
 

@@ -1,10 +1,47 @@
-// One decoded image of any size.
+// One decoded image of any size, and boxes in it.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace normlab {
+
+struct ImageSize {
+  std::int64_t height = 0, width = 0;
+  bool operator==(const ImageSize&) const = default;
+};
+
+/// Rows top .. top + height, columns left .. left + width.
+struct Box {
+  std::int64_t top = 0, left = 0, height = 0, width = 0;
+  bool operator==(const Box&) const = default;
+};
+
+/// A box of an image that was decoded smaller: its numbers count the original's pixels, of which `shrink` make one
+/// here, and begin where the decoded image begins. Its edges may lie inside a pixel.
+struct ScaledBox {
+  Box box;
+  std::int64_t shrink = 1;
+  ScaledBox() = default;
+  ScaledBox(const Box& b, std::int64_t s = 1) : box(b), shrink(s) {}  // NOLINT: a box of an image of full size
+  bool operator==(const ScaledBox&) const = default;
+  /// The pixels that it touches.
+  Box cover() const {
+    const std::int64_t top = box.top / shrink, left = box.left / shrink;
+    return {top, left, (box.top + box.height + shrink - 1) / shrink - top,
+            (box.left + box.width + shrink - 1) / shrink - left};
+  }
+};
+
+/// Whether the box holds a pixel and nothing outside the image.
+inline bool is_inside(const Box& box, const ImageSize& image) {
+  return box.top >= 0 && box.left >= 0 && box.height >= 1 && box.width >= 1 && box.height <= image.height - box.top &&
+         box.width <= image.width - box.left;
+}
+
+/// A file that claims more is refused before memory is taken for it. Pillow draws the line there too.
+constexpr std::int64_t kMaxImagePixels = 178956970;
 
 /// RGB, [height, width, 3], a byte a value. Its memory is kept when it takes another image.
 struct Image {
@@ -20,5 +57,16 @@ struct Image {
   std::uint8_t* row(std::int64_t y) { return pixels.data() + y * width * kChannels; }
   const std::uint8_t* row(std::int64_t y) const { return pixels.data() + y * width * kChannels; }
 };
+
+/// What to say of an image above kMaxImagePixels, and of a box that is not inside its image.
+inline std::string too_many_pixels(const ImageSize& size) {
+  return "says it has " + std::to_string(size.width) + "x" + std::to_string(size.height) + " pixels; at most " +
+         std::to_string(kMaxImagePixels) + " are decoded";
+}
+inline std::string box_outside(const Box& box, const ImageSize& size) {
+  return "rows " + std::to_string(box.top) + " and " + std::to_string(box.height) + " more, columns " +
+         std::to_string(box.left) + " and " + std::to_string(box.width) + " more are not a box inside " +
+         std::to_string(size.width) + "x" + std::to_string(size.height) + " pixels";
+}
 
 }  // namespace normlab

@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "experiments/descriptor/sha256.h"
 
 namespace normlab {
 
@@ -18,10 +21,15 @@ class EncodedImages {
   virtual std::string where(std::int64_t index) const = 0;
 };
 
+/// An image that was left out because it cannot be read or decoded.
+struct BadImage {
+  std::string key, reason;
+};
+
 struct ImageSet {
   /// Of each image; height and width are 0 where `encoded` is set, whose images have sizes of their own.
   std::int64_t height = 0, width = 0, channels = 0, num_classes = 0;
-  std::vector<std::uint8_t> pixels;      // [n, height, width, channels]; empty where `encoded` is set
+  std::vector<std::uint8_t> pixels;  // [n, height, width, channels]; empty where `encoded` is set
   std::shared_ptr<const EncodedImages> encoded;
   std::vector<std::int32_t> labels;      // [n], in [0, num_classes)
   std::vector<std::string> keys;         // [n], ascending and unique; empty: an image's key is its index in decimal
@@ -31,6 +39,9 @@ struct ImageSet {
   std::string provenance;  // for people: where the images come from, and by which decoder
   /// Of each channel over all images, in units where a pixel of 255 is 1; the deviation divides by n.
   std::vector<double> channel_mean, channel_std;
+  std::vector<BadImage> bad_images;  // ascending keys; only where the descriptor lets them be left out
+  /// Images from shards: those of each, in the order in which they lie there. Empty for all others.
+  std::vector<std::vector<std::int64_t>> shards;
 
   std::int64_t size() const { return static_cast<std::int64_t>(labels.size()); }
   std::int64_t image_bytes() const { return height * width * channels; }
@@ -40,7 +51,35 @@ struct ImageSet {
   }
 };
 
-/// Fills `hash`, `channel_mean` and `channel_std`. The sums are of integers, so no order can change a bit.
+/// Fills `hash`, `channel_mean` and `channel_std` of a set in memory; one that is encoded keeps what its reader gave
+/// it. The sums are of integers, so no order can change a bit.
 void finish_image_set(ImageSet& images);
+
+/// Exact sums over the pixels of images of any size, from which a mean and a deviation come.
+class PixelSums {
+ public:
+  explicit PixelSums(std::int64_t channels);
+  /// Rows of `width` pixels each, all channels of a pixel together.
+  void add(const std::uint8_t* pixels, std::int64_t rows, std::int64_t width);
+  void add(const PixelSums& other);
+  /// In units where a value of 255 is 1; zeros where nothing was added.
+  std::vector<double> mean() const, deviation() const;
+
+ private:
+  std::vector<std::uint64_t> sum_, squares_;
+  std::uint64_t pixels_ = 0;
+};
+
+/// SHA-256 of numbers and texts, with lengths before texts so that no two lists look alike.
+class SetHash {
+ public:
+  void number(std::int64_t value);
+  void text(const std::string& text);
+  void bytes(std::span<const std::uint8_t> bytes) { sha_.update(std::as_bytes(bytes)); }
+  std::string hex() { return sha_.hex(); }
+
+ private:
+  Sha256 sha_;
+};
 
 }  // namespace normlab

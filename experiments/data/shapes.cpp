@@ -148,7 +148,8 @@ void draw_shapes(std::uint64_t shapes_seed, const std::string& split, std::int64
   canvas.write(draws, rgb);
 }
 
-ImageSet make_shapes(const DatasetConfig& config, const Slice& slice) {
+ImageSet make_shapes(const DatasetConfig& config, const SliceRequest& request) {
+  const Slice& slice = request.slice;
   if (slice.split != "train" && slice.split != "test") {
     throw InputError(concat("dataset \"shapes\", slice \"", slice.text, "\": its splits are \"train\" and \"test\""));
   }
@@ -158,17 +159,19 @@ ImageSet make_shapes(const DatasetConfig& config, const Slice& slice) {
     throw InputError(concat("dataset \"shapes\": ", train ? "train_images" : "eval_images", " is ", count,
                             "; it is from 1 to 1000000"));
   }
-  const std::vector<std::int64_t> chosen = slice_indices(slice, config.name, count);
   ImageSet images;
   images.height = images.width = kShapesSide;
   images.channels = 3;
   images.num_classes = kShapesClasses;
   images.class_names.assign(std::begin(kClassNames), std::end(kClassNames));
+  std::vector<std::int32_t> labels;
+  for (std::int64_t i = 0; i < count; ++i) labels.push_back(static_cast<std::int32_t>(i % kShapesClasses));
+  const auto chosen = select_images(slice, request.subset, config.name, labels, images.class_names);
   images.pixels.resize(chosen.size() * static_cast<std::size_t>(images.image_bytes()));
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     draw_shapes(config.shapes_seed, slice.split, chosen[i],
                 images.pixels.data() + i * static_cast<std::size_t>(images.image_bytes()));
-    images.labels.push_back(static_cast<std::int32_t>(chosen[i] % kShapesClasses));
+    images.labels.push_back(labels[static_cast<std::size_t>(chosen[i])]);
     const std::string number = std::to_string(chosen[i]);
     images.keys.push_back(std::string(6 - std::min<std::size_t>(6, number.size()), '0') + number);
   }

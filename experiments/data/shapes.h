@@ -3,8 +3,7 @@
 // about the class and place says little, so a linear classifier of pixels gets nowhere.
 #pragma once
 
-#include "experiments/data/image_set.h"
-#include "experiments/data/slice.h"
+#include "experiments/data/image_index.h"
 #include "experiments/descriptor/config.h"
 
 namespace normlab {
@@ -17,6 +16,6 @@ void draw_shapes(std::uint64_t shapes_seed, const std::string& split, std::int64
 
 /// The slice of `train_images` ("train") or `eval_images` ("test") pictures; keys are six-digit indices. A left-right
 /// flip would turn one class into another. InputError: another split, fewer than one image or more than a million.
-ImageSet make_shapes(const DatasetConfig& config, const Slice& slice);
+ImageSet make_shapes(const DatasetConfig& config, const SliceRequest& request);
 
 }  // namespace normlab

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 #include "core/error.h"
 #include "core/random.h"
@@ -23,6 +24,31 @@ std::optional<SliceBound> parse_bound(std::string_view text, std::string_view sl
   for (const char c : text) bound.value = 10 * bound.value + (c - '0');
   if (bound.percent && bound.value > 100) throw InputError(concat("slice \"", slice, "\": more than 100%"));
   return bound;
+}
+
+/// How many images of each class a fraction takes, of those that are there.
+std::vector<std::int64_t> class_shares(double fraction, const std::vector<std::int64_t>& there) {
+  std::int64_t total = 0;
+  for (const std::int64_t count : there) total += count;
+  std::int64_t left = std::max<std::int64_t>(1, std::llround(fraction * static_cast<double>(total)));
+  std::vector<std::int64_t> shares(there.size());
+  std::vector<double> lost(there.size());
+  for (std::size_t c = 0; c < there.size(); ++c) {
+    const double share = fraction * static_cast<double>(there[c]);
+    shares[c] = std::min(there[c], static_cast<std::int64_t>(share));
+    lost[c] = share - static_cast<double>(shares[c]);
+    left -= shares[c];
+  }
+  std::vector<std::size_t> by_loss(there.size());
+  for (std::size_t c = 0; c < by_loss.size(); ++c) by_loss[c] = c;
+  std::stable_sort(by_loss.begin(), by_loss.end(), [&](std::size_t a, std::size_t b) { return lost[a] > lost[b]; });
+  for (std::size_t i = 0; i < by_loss.size() && left > 0; ++i) {
+    const std::size_t c = by_loss[i];
+    if (shares[c] == there[c]) continue;
+    ++shares[c];
+    --left;
+  }
+  return shares;
 }
 
 }  // namespace
@@ -55,6 +81,37 @@ std::vector<std::int64_t> slice_indices(const Slice& slice, std::string_view dat
   if (begin >= end) throw InputError(concat(where, "is empty: from ", begin, " to ", end, " of ", samples, " images"));
   std::vector<std::int64_t> order = permutation(stream_key(0, "slice", dataset), samples, 0);
   std::vector<std::int64_t> chosen(order.begin() + begin, order.begin() + end);
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+std::vector<std::int64_t> select_images(const Slice& slice, const Subset& subset, std::string_view dataset,
+                                        std::span<const std::int32_t> labels,
+                                        std::span<const std::string> class_names) {
+  const auto samples = static_cast<std::int64_t>(labels.size());
+  std::vector<std::int64_t> chosen = slice_indices(slice, dataset, samples);
+  if (subset.whole()) return chosen;
+  const std::string where = concat("dataset \"", dataset, "\", slice \"", slice.text, "\": ");
+  if (subset.per_class > 0 && subset.fraction < 1)
+    throw InputError(concat(where, "per_class and fraction both say how many images to take; leave one of them out"));
+  const auto label = [&](std::int64_t i) { return static_cast<std::size_t>(labels[static_cast<std::size_t>(i)]); };
+  std::vector<std::int64_t> there(class_names.size());
+  std::vector<bool> in_slice(labels.size());
+  for (const std::int64_t i : chosen) {
+    ++there[label(i)];
+    in_slice[static_cast<std::size_t>(i)] = true;
+  }
+  std::vector<std::int64_t> wanted(there.size(), subset.per_class);
+  if (subset.per_class == 0) wanted = class_shares(subset.fraction, there);
+  for (std::size_t c = 0; c < there.size(); ++c) {
+    if (there[c] > 0 && there[c] < wanted[c])
+      throw InputError(concat(where, "per_class is ", wanted[c], ", but class \"", class_names[c], "\" has ", there[c],
+                              " images there"));
+  }
+  chosen.clear();
+  for (const std::int64_t i : permutation(stream_key(subset.seed, "subset", dataset), samples, 0)) {
+    if (in_slice[static_cast<std::size_t>(i)] && wanted[label(i)]-- > 0) chosen.push_back(i);
+  }
   std::sort(chosen.begin(), chosen.end());
   return chosen;
 }

@@ -1,12 +1,13 @@
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <set>
 
 #include "core/error.h"
 #include "experiments/data/archive.h"
-#include "experiments/data/jpeg.h"
 #include "experiments/data/parallel.h"
 #include "experiments/data/readers.h"
+#include "experiments/data/shard_names.h"
 
 namespace normlab {
 namespace {
@@ -14,21 +15,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kShardDigits = 6;
-constexpr std::int64_t kMaxBytes = 64ll << 30;  // of decoded pixels: all of them are held in memory
-
-struct Sample {
-  std::string key;  // of the shard's own, without the shard
-  std::string image_name;
-  std::vector<std::uint8_t> image;
-  std::int32_t label = -1;
-  std::set<std::string> extensions;
-};
+constexpr std::int64_t kMostHeld = std::int64_t{4} << 30;  // of packed shards, whose images cannot be read in place
 
 struct Shard {
-  fs::path file;
+  std::string file;  // below the folder
   std::string name;  // "train-000000"
-  std::vector<Sample> samples;
+  std::vector<ImageEntry> samples;
 };
+
+bool packed(const std::string& file) { return fs::path(file).extension() == ".gz"; }
 
 /// "train-000000" of "train-000000.tar" or ".tar.gz"; empty for any other name.
 std::string shard_stem(const std::string& name) {
@@ -50,7 +45,7 @@ std::vector<Shard> find_shards(const fs::path& folder, const std::string& split)
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string stem = shard_stem(entry.path().filename().string());
-    if (stem.rfind(split + "-", 0) == 0) shards.push_back({entry.path(), stem, {}});
+    if (stem.rfind(split + "-", 0) == 0) shards.push_back({entry.path().filename().string(), stem, {}});
   }
   if (error) throw InputError(concat(folder.string(), ": cannot be listed: ", error.message()));
   if (shards.empty()) {
@@ -60,12 +55,29 @@ std::vector<Shard> find_shards(const fs::path& folder, const std::string& split)
   std::sort(shards.begin(), shards.end(), [](const Shard& a, const Shard& b) { return a.file < b.file; });
   for (std::size_t i = 0; i < shards.size(); ++i) {
     if (i > 0 && shards[i].name == shards[i - 1].name) {
-      throw InputError(concat(shards[i].file.string(), ": this shard is there twice, as .tar and as .tar.gz"));
+      throw InputError(
+          concat((folder / shards[i].file).string(), ": this shard is there twice, as .tar and as .tar.gz"));
     }
     if (shards[i].name != numbered(split, i)) {
       throw InputError(concat((folder / (numbered(split, i) + ".tar")).string(),
-                              ": this shard is missing; the next one is ", shards[i].file.filename().string()));
+                              ": this shard is missing; the next one is ", shards[i].file));
     }
+  }
+  return shards;
+}
+
+std::vector<Shard> named_shards(const fs::path& folder, const std::string& names) {
+  std::vector<Shard> shards;
+  std::set<std::string> stems;
+  for (std::string& file : expand_shard_names(names)) {
+    const std::string stem = shard_stem(file), path = (folder / file).string();
+    if (stem.empty())
+      throw InputError(concat("shards \"", names, "\": \"", file, "\" does not end in .tar or .tar.gz"));
+    std::error_code error;
+    if (!fs::is_regular_file(path, error)) throw InputError(concat(path, ": this shard is missing"));
+    if (!stems.insert(stem).second)
+      throw InputError(concat(path, ": this shard is there twice, as .tar and as .tar.gz"));
+    shards.push_back({std::move(file), stem, {}});
   }
   return shards;
 }
@@ -85,48 +97,55 @@ std::int32_t parse_label(const ArchiveMember& member, std::int64_t num_classes, 
   return label;
 }
 
+/// "jpg" of "a/b.JPG": what follows the first dot of the file's name. Empty where that is no key.extension.
+std::string extension_of(const std::string& name) {
+  const std::size_t slash = name.rfind('/'), file = slash == std::string::npos ? 0 : slash + 1;
+  const std::size_t dot = name.find('.', file);
+  if (dot == std::string::npos || dot == file) return {};
+  std::string extension = name.substr(dot + 1);
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return extension;
+}
+
+bool is_image(const std::string& extension) { return extension == "jpg" || extension == "jpeg" || extension == "png"; }
+
 /// Takes the members of one shard as they come and puts samples together.
 class SampleBuilder {
  public:
-  SampleBuilder(Shard& shard, std::int64_t num_classes) : shard_(shard), num_classes_(num_classes) {}
+  SampleBuilder(const fs::path& file, std::vector<ImageEntry>& samples, std::int64_t num_classes)
+      : file_(file), samples_(samples), num_classes_(num_classes) {}
 
   void add(ArchiveMember member) {
     if (is_metadata(member.name)) return;
-    const std::string where =
-        concat(shard_.file.string(), ": byte ", member.offset, ", member \"", member.name, "\": ");
-    const std::size_t slash = member.name.rfind('/');
-    const std::size_t file = slash == std::string::npos ? 0 : slash + 1;
-    const std::size_t dot = member.name.find('.', file);
-    if (dot == std::string::npos || dot == file) throw InputError(concat(where, "the name is not key.extension"));
-    begin(member.name.substr(0, dot), where);
-    std::string extension = member.name.substr(dot + 1);
-    std::transform(extension.begin(), extension.end(), extension.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    Sample& sample = shard_.samples.back();
-    if (!sample.extensions.insert(extension).second) {
+    const std::string where = concat(file_.string(), ": byte ", member.offset, ", member \"", member.name, "\": ");
+    const std::string extension = extension_of(member.name);
+    if (extension.empty()) throw InputError(concat(where, "the name is not key.extension"));
+    begin(member.name.substr(0, member.name.size() - extension.size() - 1), where);
+    ImageEntry& sample = samples_.back();
+    if (!extensions_.insert(extension).second) {
       throw InputError(concat(where, "sample \"", sample.key, "\" already has a .", extension));
     }
     if (extension == "cls") {
       sample.label = parse_label(member, num_classes_, where);
-    } else if (extension == "jpg" || extension == "jpeg") {
-      if (!sample.image_name.empty())
-        throw InputError(concat(where, "sample \"", sample.key, "\" already has an image"));
-      sample.image_name = std::move(member.name);
-      sample.image = std::move(member.content);
-    } else if (extension == "png") {
-      throw InputError(concat(where, "PNG images are not read; convert them to JPEG"));
+    } else if (is_image(extension)) {
+      if (!sample.member.empty()) throw InputError(concat(where, "sample \"", sample.key, "\" already has an image"));
+      sample.member = std::move(member.name);
+      sample.offset = member.data_offset;
+      sample.bytes = member.bytes;
+      sample.content = std::move(member.content);
     } else if (extension != "json" && extension != "txt" && extension != "npy") {
       throw InputError(concat(where, "unknown extension .", extension,
-                              "; known are jpg, jpeg and cls (json, txt and npy are ", "allowed and not read)"));
+                              "; known are jpg, jpeg, png and cls (json, txt and npy are allowed and not read)"));
     }
   }
 
   void end() const {
-    if (shard_.samples.empty()) return;
-    const Sample& sample = shard_.samples.back();
-    const char* missing = sample.image_name.empty() ? ".jpg" : sample.label < 0 ? ".cls" : nullptr;
+    if (samples_.empty()) return;
+    const ImageEntry& sample = samples_.back();
+    const char* missing = sample.member.empty() ? ".jpg" : sample.label < 0 ? ".cls" : nullptr;
     if (missing != nullptr) {
-      throw InputError(concat(shard_.file.string(), ": sample \"", sample.key, "\" has no ", missing));
+      throw InputError(concat(file_.string(), ": sample \"", sample.key, "\" has no ", missing));
     }
   }
 
@@ -137,93 +156,74 @@ class SampleBuilder {
   }
 
   void begin(const std::string& key, const std::string& where) {
-    if (!shard_.samples.empty() && shard_.samples.back().key == key) return;
+    if (!samples_.empty() && samples_.back().key == key) return;
     end();
     if (!keys_.insert(key).second) {
       throw InputError(
           concat(where, "key \"", key, "\" comes back after other samples; pack a sample's members together"));
     }
-    shard_.samples.emplace_back();
-    shard_.samples.back().key = key;
+    samples_.emplace_back();
+    samples_.back().key = key;
+    extensions_.clear();
   }
 
-  Shard& shard_;
+  const fs::path& file_;
+  std::vector<ImageEntry>& samples_;
   std::int64_t num_classes_;
-  std::set<std::string> keys_;
+  std::set<std::string> keys_, extensions_;
 };
 
-void read_shard(Shard& shard, std::int64_t num_classes) {
-  SampleBuilder builder(shard, num_classes);
-  read_tar(shard.file, [&](ArchiveMember member) { builder.add(std::move(member)); });
+void read_shard(const fs::path& folder, Shard& shard, std::int64_t num_classes, std::atomic<std::int64_t>& held) {
+  const fs::path file = folder / shard.file;
+  const bool hold = packed(shard.file);
+  SampleBuilder builder(file, shard.samples, num_classes);
+  const auto wants = [&](const std::string& name) {
+    const std::string extension = extension_of(name);
+    return extension == "cls" || (hold && is_image(extension));
+  };
+  const auto visit = [&](ArchiveMember member) {
+    if (hold && (held += static_cast<std::int64_t>(member.content.size())) > kMostHeld)
+      throw InputError(concat(file.string(), ": the images of .tar.gz shards are held in memory, and these pass ",
+                              kMostHeld >> 30, " GiB; unpack the shards with gunzip"));
+    builder.add(std::move(member));
+  };
+  read_tar(file, visit, wants);
   builder.end();
-  if (shard.samples.empty()) throw InputError(concat(shard.file.string(), ": holds no sample"));
-}
-
-struct Ordered {
-  std::string key;
-  const Shard* shard;
-  const Sample* sample;
-  std::string where() const { return concat(shard->file.string(), ": member \"", sample->image_name, "\""); }
-};
-
-std::vector<Ordered> sorted_samples(const std::vector<Shard>& shards) {
-  std::vector<Ordered> samples;
-  for (const Shard& shard : shards) {
-    for (const Sample& sample : shard.samples) samples.push_back({shard.name + "/" + sample.key, &shard, &sample});
-  }
-  std::sort(samples.begin(), samples.end(), [](const Ordered& a, const Ordered& b) { return a.key < b.key; });
-  return samples;
+  if (shard.samples.empty()) throw InputError(concat(file.string(), ": holds no sample"));
 }
 
 }  // namespace
 
-bool has_webdataset(const fs::path& folder) {
+std::vector<std::string> webdataset_splits(const fs::path& folder) {
+  std::set<std::string> splits;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string stem = shard_stem(entry.path().filename().string());
     const std::size_t dash = stem.rfind('-');
-    if (dash != std::string::npos && stem.substr(dash + 1) == std::string(kShardDigits, '0')) return true;
+    if (dash != std::string::npos && stem.substr(dash + 1) == std::string(kShardDigits, '0'))
+      splits.insert(stem.substr(0, dash));
   }
-  return false;
+  return {splits.begin(), splits.end()};
 }
 
-ImageSet read_webdataset(const fs::path& folder, const Slice& slice, const std::string& dataset, int threads) {
-  ImageSet images;
-  images.class_names = read_class_names(folder / "classes.txt");
-  images.num_classes = static_cast<std::int64_t>(images.class_names.size());
-  std::vector<Shard> shards = find_shards(folder, slice.split);
-  parallel_items(static_cast<std::int64_t>(shards.size()), 1, threads, [&](std::size_t, std::int64_t i) {
-    read_shard(shards[static_cast<std::size_t>(i)], images.num_classes);
+ImageSet read_webdataset(const fs::path& folder, const std::string& shard_names, const SliceRequest& request) {
+  ImageIndex index{"WebDataset", folder, {}, read_class_names(folder / "classes.txt"), {}};
+  std::vector<Shard> shards =
+      shard_names.empty() ? find_shards(folder, request.slice.split) : named_shards(folder, shard_names);
+  std::atomic<std::int64_t> held{0};
+  parallel_items(static_cast<std::int64_t>(shards.size()), 1, request.threads, [&](std::size_t, std::int64_t i) {
+    read_shard(folder, shards[static_cast<std::size_t>(i)], static_cast<std::int64_t>(index.class_names.size()), held);
   });
-
-  const std::vector<Ordered> samples = sorted_samples(shards);
-  const std::vector<std::int64_t> chosen = slice_indices(slice, dataset, static_cast<std::int64_t>(samples.size()));
-  const auto sample = [&](std::size_t i) -> const Ordered& { return samples[static_cast<std::size_t>(chosen[i])]; };
-  const Ordered& first = sample(0);
-  const JpegSize size = JpegDecoder().size(first.sample->image.data(), first.sample->image.size(), first.where());
-  images.height = size.height;
-  images.width = size.width;
-  images.channels = 3;
-  if (images.image_bytes() > kMaxBytes / static_cast<std::int64_t>(chosen.size())) {
-    throw InputError(
-        concat(folder.string(), ": ", chosen.size(), " images of ", size.width, "x", size.height,
-               " pixels do not fit the 64 GiB that a set may take in memory; take a slice or shrink them"));
+  for (Shard& shard : shards) {
+    for (ImageEntry& sample : shard.samples) {
+      sample.key = shard.name + "/" + sample.key;
+      sample.archive = static_cast<std::int32_t>(index.archives.size());
+      index.entries.push_back(std::move(sample));
+    }
+    shard.samples.clear();
+    index.archives.push_back(shard.file);
   }
-  images.pixels.resize(chosen.size() * static_cast<std::size_t>(images.image_bytes()));
-  images.labels.resize(chosen.size());
-  images.keys.resize(chosen.size());
-  std::vector<JpegDecoder> decoders(static_cast<std::size_t>(std::max(threads, 1)));
-  parallel_items(static_cast<std::int64_t>(chosen.size()), 64, threads, [&](std::size_t worker, std::int64_t item) {
-    const auto i = static_cast<std::size_t>(item);
-    const Ordered& from = sample(i);
-    images.keys[i] = from.key;
-    images.labels[i] = from.sample->label;
-    decoders[worker].decode(from.sample->image.data(), from.sample->image.size(), size, from.where(),
-                            images.pixels.data() + item * images.image_bytes());
-  });
-  images.provenance = concat("WebDataset, ", folder.string(), ", ", slice.text, ": ", chosen.size(), " of ",
-                             samples.size(), " images from ", shards.size(), " shards, ", JpegDecoder::version());
-  return images;
+  return load_images(std::move(index), request);
 }
 
 }  // namespace normlab

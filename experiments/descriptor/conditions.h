@@ -35,7 +35,12 @@ inline bool applies(const DatasetConfig& dataset, std::string_view key) {
   const bool shapes = dataset.name == "shapes";
   if (key == "path" || key == "layout") return !shapes;
   if (key == "train_shards" || key == "eval_shards") return dataset.layout == DatasetLayout::webdataset;
-  if (key == "labels") return dataset.layout == DatasetLayout::image_list;
+  if (key == "labels")
+    return dataset.layout == DatasetLayout::image_list || dataset.layout == DatasetLayout::image_folder;
+  if (key == "order")
+    return dataset.layout == DatasetLayout::webdataset || (dataset.layout == DatasetLayout::known && !shapes);
+  if (key == "on_bad_image")  // the others have no images in files of their own
+    return !shapes && dataset.layout != DatasetLayout::cifar && dataset.layout != DatasetLayout::idx;
   if (key == "subset_seed") return dataset.per_class > 0 || dataset.fraction < 1;
   if (key == "shuffle_buffer") return dataset.order == SampleOrder::shards;
   return shapes || (key != "train_images" && key != "eval_images" && key != "shapes_seed");
@@ -125,10 +130,19 @@ inline ViTConfig defaults_beside(const ViTConfig& model) {
 /// What is known of a dataset by its name.
 struct KnownDataset {
   std::string_view name;
-  std::array<std::int64_t, 2> image_size;
+  std::array<std::int64_t, 2> image_size;  // 0: images of many sizes
   std::int64_t channels, num_classes;
+  std::int64_t train_images = 0, eval_images = 0;  // 0: the descriptor says how many
 };
-inline constexpr KnownDataset kKnownDatasets[] = {{"shapes", {32, 32}, 3, 10}, {"cifar10", {32, 32}, 3, 10}};
+inline constexpr KnownDataset kKnownDatasets[] = {{"shapes", {32, 32}, 3, 10},
+                                                  {"cifar10", {32, 32}, 3, 10, 50'000, 10'000},
+                                                  {"cifar100", {32, 32}, 3, 100, 50'000, 10'000},
+                                                  {"mnist", {28, 28}, 1, 10, 60'000, 10'000},
+                                                  {"fashion_mnist", {28, 28}, 1, 10, 60'000, 10'000},
+                                                  {"kmnist", {28, 28}, 1, 10, 60'000, 10'000},
+                                                  {"tiny-imagenet-200", {64, 64}, 3, 200, 100'000, 10'000},
+                                                  {"imagenet", {0, 0}, 3, 1000, 1'281'167, 50'000},
+                                                  {"sun397", {0, 0}, 3, 397, 76'128, 21'750}};
 inline const KnownDataset* find_dataset(std::string_view name) {
   for (const KnownDataset& dataset : kKnownDatasets)
     if (dataset.name == name) return &dataset;
@@ -157,7 +171,8 @@ struct Exclusive {
 inline constexpr Exclusive kExclusive[] = {{"train", "epochs", "steps"},
                                            {"train", "epochs", "images"},
                                            {"train", "steps", "images"},
-                                           {"train.schedule", "warmup_epochs", "warmup_steps"}};
+                                           {"train.schedule", "warmup_epochs", "warmup_steps"},
+                                           {"dataset", "per_class", "fraction"}};
 
 /// Other keys at a descriptor's top level than those of TrialConfig.
 struct TopLevelKey {
@@ -166,6 +181,10 @@ struct TopLevelKey {
 inline constexpr TopLevelKey kTopLevelKeys[] = {
     {"$schema", "string", "for editors; the file `normlab schema` wrote"},
     {"about", "string", "question, cost and, once measured, the outcome"},
+    {"paper", "object",
+     "\"source\", and \"deviations\": what is knowingly not as published, as {\"key\", \"paper\", \"here\", \"why\"}; "
+     "a list "
+     "replaces that of the base; changes no result"},
     {"extends", "string", "another descriptor, relative to this file; keys given here win"},
     {"checkpoint", "object", "how often a running trial is saved; changes no result"},
     {"probes", "object",

@@ -28,8 +28,8 @@ struct DatasetConfig {
   DatasetLayout layout = DatasetLayout::known;
   std::string train = "train";  // a slice: "train", "train[:99%]", "train[:800]", "train[800:1000]"
   std::string eval = "test";
-  std::string train_shards{},
-      eval_shards{};                  // webdataset: file names with a brace range, "pets-train-{0000..0146}.tar"
+  // webdataset: file names with a brace range, "pets-train-{0000..0146}.tar"
+  std::string train_shards{}, eval_shards{};
   std::string labels{};               // image_list: the file of labels, below `path`
   std::int64_t per_class = 0;         // so many training images of each class; 0: all of the slice
   double fraction = 1.0;              // of the training slice

@@ -119,6 +119,8 @@ class Expansion {
       out.checkpoint = read_checkpoint(member->value, JsonPath{&top, member->key, &member->value.at}, problems_);
     if (const JsonMember* member = root_.find("probes"))
       out.probes = read_probes(member->value, JsonPath{&top, member->key, &member->value.at}, problems_);
+    if (const JsonMember* member = root_.find("paper"))
+      out.paper = read_paper(member->value, JsonPath{&top, member->key, &member->value.at}, problems_);
     if (const JsonMember* member = root_.find("seeds"))
       seeds_ = read_seeds(member->value, JsonPath{&top, member->key, &member->value.at}, problems_);
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "experiments/descriptor/config.h"
+#include "experiments/descriptor/paper.h"
 #include "experiments/descriptor/probes.h"
 
 namespace normlab {
@@ -39,6 +40,7 @@ struct Experiment {
   std::vector<Trial> trials;  // row by row, each with its seeds in order
   CheckpointConfig checkpoint;
   ProbeConfig probes;
+  PaperConfig paper;
   std::size_t duplicates = 0;  // trials that came up more than once and run once
 };
 

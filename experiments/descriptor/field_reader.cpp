@@ -261,6 +261,10 @@ void FieldReader::value(const JsonNode& node, const JsonPath& path, DatasetConfi
     if (directory != nullptr && node.find("name") == nullptr && directory->value.is_string())
       out.name = directory->value.text;
     object(node, path, out);
+    if (const JsonMember* first = node.find("per_class"); first != nullptr && out.per_class > 0 && out.fraction < 1) {
+      refuse_both(node, path, "per_class", "fraction");
+      problems_.used(first->key_at);  // said already, not to be called unused as well
+    }
   }
   if (out.path == out.name) out.path.clear();
   if (out.name.empty()) report(node.at, path, "a dataset needs a name or a path");
@@ -273,7 +277,7 @@ void FieldReader::value(const JsonNode& node, const JsonPath& path, DatasetConfi
                       at != nullptr ? &at->value.at : path.at};
   report(at != nullptr ? at->value.at : node.at, here,
          unknown_word("dataset", out.name, names) +
-             "; for one of your own give \"path\" and \"layout\" (webdataset, cifar)");
+             "; for one of your own give \"path\" and \"layout\" (image_folder, webdataset, ...)");
 }
 
 void FieldReader::refuse_both(const JsonNode& node, const JsonPath& path, std::string_view a, std::string_view b) {

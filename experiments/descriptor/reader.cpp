@@ -1,5 +1,6 @@
 #include "experiments/descriptor/reader.h"
 
+#include "experiments/descriptor/augment_rules.h"
 #include "experiments/descriptor/field_reader.h"
 #include "experiments/descriptor/train_checks.h"
 
@@ -49,8 +50,14 @@ void take_sizes_from_dataset(FieldReader& reader, const JsonNode& root, const Js
   const KnownDataset& shape = known != nullptr ? *known : kKnownDatasets[1];
   const bool shaped = known != nullptr || cifar;
   const auto settle_all = [&](auto& config) {
-    settle("image_size", config.image_size, shape.image_size, shaped,
-           concat("[", shape.image_size[0], ", ", shape.image_size[1], "]"));
+    if (shaped && shape.image_size[0] == 0 && !given("image_size"))
+      report_model(reader, model, path, root, "image_size",
+                   concat("give image_size: the images of \"", trial.dataset.name, "\" have many sizes"));
+    else if (!shaped || shape.image_size[0] > 0)
+      settle("image_size", config.image_size, shape.image_size,
+             shaped && !(resizes_images(trial.train) && given("image_size")),
+             concat("[", shape.image_size[0], ", ", shape.image_size[1],
+                    "]; for another, give train.augment.crop and train.eval_transform.crop"));
     settle("channels", config.channels, shape.channels, shaped, concat(shape.channels));
     settle("num_classes", config.num_classes, shape.num_classes, known != nullptr, concat(shape.num_classes));
   };
@@ -78,20 +85,6 @@ void check_statistics(FieldReader& reader, const JsonNode& root, const JsonNode*
   const Placement& placement = placement_of(trial.model);
   visit_sites(placement, see);
   for (const BlockRange& range : placement.blocks) visit_block_sites(range, see);
-}
-
-/// Classes of `shapes` are directions: mirrored, a rising pair is a falling one, with the wrong label.
-void check_flip(FieldReader& reader, const JsonNode& root, const JsonPath& top, const TrialConfig& trial) {
-  if (trial.dataset.name != "shapes" || trial.dataset.layout != DatasetLayout::known || !trial.train.augment.flip)
-    return;
-  const JsonNode* node = &root;
-  for (const char* key : {"train", "augment", "flip"}) {
-    const JsonMember* member = node->find(key);
-    if (member == nullptr) return;
-    node = &member->value;
-  }
-  const JsonPath train{&top, "train", nullptr}, augment{&train, "augment", nullptr}, flip{&augment, "flip", &node->at};
-  reader.report(node->at, flip, "a flip turns one class of shapes into another; leave it out");
 }
 
 }  // namespace
@@ -158,7 +151,7 @@ TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode,
   if (reader.reported() == 0) {  // what is left at a default because of a problem would only bring up others
     check_model(reader, root, model, path, trial.model);
     check_statistics(reader, root, model, path, trial);
-    check_flip(reader, root, top, trial);
+    check_augment(reader, root, top, trial);
     check_training(reader, root, top, trial);
   }
   return trial;

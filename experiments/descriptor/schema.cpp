@@ -204,6 +204,15 @@ JsonNode top_level_schema(std::string_view key) {
     const JsonNode every = object({{"type", text("integer")}, {"minimum", json_integer(1)}});
     return closed_object(object({{"signal", steps}, {"gradients", any_of({every, steps})}}));
   }
+  if (key == "paper") {
+    const JsonNode words = object({{"type", text("string")}, {"minLength", json_integer(1)}});
+    JsonNode deviation =
+        closed_object(object({{"key", words}, {"paper", json_object()}, {"here", json_object()}, {"why", words}}));
+    deviation.add("required", json_array({text("key"), text("paper"), text("here"), text("why")}));
+    JsonNode paper = closed_object(object({{"source", words}, {"deviations", list_of(deviation)}}));
+    paper.add("required", json_array({text("source")}));
+    return paper;
+  }
   if (key == "placements") return object({{"type", text("object")}, {"additionalProperties", reference("placement")}});
   if (key == "sweep") return any_of({grid_schema(false), list_of(grid_schema(true))});
   if (key == "exclude") return list_of(type("object"));

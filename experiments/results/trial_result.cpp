@@ -11,6 +11,21 @@ namespace {
 constexpr std::uint64_t kSchema = 1;
 constexpr std::array kEnds{TrialEnd::done, TrialEnd::diverged, TrialEnd::failed};
 
+std::vector<std::string> take_bad_images(const nlohmann::json& json, const std::string& file) {
+  ObjectReader object(json, file + ": \"bad_images\"");
+  const auto count = object.unsigned_integer("count");
+  const nlohmann::json* list = object.optional("images");
+  std::vector<std::string> images;
+  if (list == nullptr || !list->is_array()) object.fail("images", "expected a list of texts");
+  for (const nlohmann::json& image : *list) {
+    if (!image.is_string()) object.fail("images", "expected a list of texts");
+    images.push_back(image.get<std::string>());
+  }
+  if (images.size() != count) object.fail("count", "is not the length of the list");
+  object.finish();
+  return images;
+}
+
 TrialResult read_fields(ObjectReader& object, const std::string& file) {
   if (const auto schema = object.unsigned_integer("schema"); schema != kSchema)
     throw InputError(concat(file, ": written with schema ", schema, ", this program reads ", kSchema,
@@ -33,6 +48,7 @@ TrialResult read_fields(ObjectReader& object, const std::string& file) {
   result.resumed = object.integer("resumed");
   result.different_bits = object.boolean("different_bits");
   result.provenance = object.strings("provenance");
+  if (const nlohmann::json* bad = object.optional("bad_images")) result.bad_images = take_bad_images(*bad, file);
   object.finish();
   return result;
 }
@@ -66,6 +82,8 @@ std::string write_trial_result(const TrialResult& result) {
   object["resumed"] = result.resumed;
   object["different_bits"] = result.different_bits;
   object["provenance"] = std::move(provenance);
+  if (!result.bad_images.empty())
+    object["bad_images"] = Json{{"count", result.bad_images.size()}, {"images", result.bad_images}};
   // A message may quote a file name that is not UTF-8.
   return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

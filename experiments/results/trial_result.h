@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace normlab {
 
@@ -27,6 +28,9 @@ struct TrialResult {
                                                   // threads, device, host, started
   std::int64_t resumed = 0;                       // how often it went on from a checkpoint
   bool different_bits = false;                    // resumed under another binary, BLAS core or instruction set
+  /// Images that were left out of training and evaluation because they cannot be decoded, each with the reason. Not
+  /// written where there are none.
+  std::vector<std::string> bad_images;
   bool operator==(const TrialResult&) const = default;
 };
 

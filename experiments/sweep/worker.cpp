@@ -1,6 +1,7 @@
 #include "experiments/sweep/worker.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -11,6 +12,7 @@
 #include <cstring>
 
 #include "experiments/descriptor/canonical.h"
+#include "experiments/descriptor/fields.h"
 #include "experiments/results/files.h"
 #include "experiments/sweep/signals.h"
 
@@ -72,6 +74,7 @@ Report run_one(const WorkerSettings& settings, const Assignment& assignment, int
     options.checkpoint = settings.experiment->checkpoint;
     options.probes = settings.experiment->probes;
     options.allow_different_bits = settings.allow_different_bits;
+    options.data_threads = settings.data_threads;
     options.stop = &stop_flag();
     options.report = [&](const TrialProgress& p) {
       Report report = answer(WorkerEvent::progress);
@@ -117,9 +120,16 @@ Report run_one(const WorkerSettings& settings, const Assignment& assignment, int
 
 }  // namespace
 
-std::string data_key(const DatasetConfig& c) {
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", c.name, c.path, int(c.layout), c.train, c.eval,
-                     c.allow_absent_classes, c.train_images, c.eval_images, c.shapes_seed);
+std::string data_key(const DatasetConfig& config) {
+  std::string key;
+  for_each_field<DatasetConfig>([&](const auto& field) {
+    const auto& value = config.*field.member;
+    if constexpr (std::is_enum_v<std::decay_t<decltype(value)>>)
+      key += fmt::format("{}={}|", field.key, int(value));
+    else
+      key += fmt::format("{}={}|", field.key, value);
+  });
+  return key;
 }
 
 WorkerProcess start_worker(const WorkerSettings& settings) {

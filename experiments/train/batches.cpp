@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+
+#include "experiments/data/sample_order.h"
 
 namespace normlab {
 
@@ -31,76 +34,182 @@ StepCount count_steps(const TrainConfig& train, std::int64_t images) {
   return steps;
 }
 
+namespace {
+
+constexpr std::int64_t kImages = 16;  // a piece of work that is worth handing out
+template <class Work>
+void for_images(std::int64_t count, BatchSource::Blocks blocks, Work&& work) {
+  blocks((count + kImages - 1) / kImages,
+         [&](std::int64_t block) { work(block * kImages, std::min(count, (block + 1) * kImages)); });
+}
+
+template <class T>
+T* typed(std::vector<std::byte>& memory, std::int64_t values) {
+  const std::size_t bytes = static_cast<std::size_t>(values) * sizeof(T);
+  if (memory.size() < bytes) memory.resize(bytes);
+  return reinterpret_cast<T*>(memory.data());
+}
+
+/// f(T{}) with the type of a batch's values.
+template <class F>
+void with_type(DType dtype, F&& f) {
+  if (dtype == DType::f32) f(float{});
+  if (dtype == DType::f64) f(double{});
+  if (dtype == DType::bf16) f(bf16{});
+}
+
+/// Calls make(to) with values of the type that images are computed in, and rounds them into `out` where it is another.
+template <class T, class Make>
+void make_rounded(std::vector<Acc<T>>& wide, std::int64_t values, T* out, Make&& make) {
+  if constexpr (std::is_same_v<T, Acc<T>>) {
+    make(out);
+  } else {
+    wide.resize(static_cast<std::size_t>(values));
+    make(wide.data());
+    for (std::int64_t v = 0; v < values; ++v) out[v] = T(wide[static_cast<std::size_t>(v)]);
+  }
+}
+
+}  // namespace
+
 BatchSource::BatchSource(const TrialConfig& config, const ImageSet& train, const ImageSet& eval, DType dtype)
     : config_(config),
       train_(train),
       eval_(eval),
       steps_(count_steps(config.train, train.size())),
       dtype_(dtype),
-      augment_keys_(augment_keys(train, config.seed)),
+      size_(image_size(config.model)),
+      transform_(config, train),
+      eval_transform_(config.train.eval_transform, {size_[0], size_[1]}),
       table_(train.channel_mean, train.channel_std),
-      table_double_(train.channel_mean, train.channel_std) {}
+      table_double_(train.channel_mean, train.channel_std) {
+  if (!eval.encoded && config.train.eval_transform.crop == EvalCrop::none &&
+      (eval.height != size_[0] || eval.width != size_[1]))
+    throw InputError(
+        fmt::format("train.eval_transform.crop: the images are {}x{} pixels, the model takes {}x{}; set it "
+                    "to \"center\" or \"stretch\"",
+                    eval.width, eval.height, size_[1], size_[0]));
+}
 
-BatchSource::Batch BatchSource::batch_of(const ImageSet& set, std::int64_t count) {
-  const Shape shape{count, set.height, set.width, set.channels};
+BatchSource::Order BatchSource::order(std::int64_t epoch) const {
+  const std::lock_guard lock(order_mutex_);
+  auto& [known, found] = orders_[static_cast<std::size_t>(epoch % 2)];
+  if (!found || known != epoch) {
+    found =
+        std::make_shared<const std::vector<std::int64_t>>(sample_order(config_.dataset, train_, config_.seed, epoch));
+    known = epoch;
+  }
+  return found;
+}
+
+std::vector<BatchSample> BatchSource::samples(std::int64_t step) const {
+  const std::int64_t first = step % steps_.per_epoch * config_.train.batch_size;
+  const std::int64_t count = std::min(config_.train.batch_size, train_.size() - first);
+  const std::int64_t repeats = config_.train.augment.repeats;
+  const Order images = order(step / steps_.per_epoch);
+  std::vector<BatchSample> samples;
+  for (std::int64_t repeat = 0; repeat < repeats; ++repeat)
+    for (std::int64_t i = first; i < first + count; ++i)
+      if (i % repeats == repeat) samples.push_back({(*images)[static_cast<std::size_t>(i / repeats)], repeat});
+  return samples;
+}
+
+BatchSource::Batch BatchSource::batch_of(std::int64_t count, BatchBuffer& buffer) const {
+  const Shape shape{count, size_[0], size_[1], channels(config_.model)};
   const std::size_t bytes = static_cast<std::size_t>(shape.size()) * size_of(dtype_);
-  if (pixels_.size() < bytes) pixels_.resize(bytes);
-  if (static_cast<std::int64_t>(labels_.size()) < count) labels_.resize(static_cast<std::size_t>(count));
-  return {Tensor(pixels_.data(), shape, dtype_), Tensor(labels_.data(), {count}, DType::i32)};
+  if (buffer.images_.size() < bytes) buffer.images_.resize(bytes);
+  if (static_cast<std::int64_t>(buffer.labels_.size()) < count) buffer.labels_.resize(static_cast<std::size_t>(count));
+  return {Tensor(buffer.images_.data(), shape, dtype_), Tensor(buffer.labels_.data(), {count}, DType::i32), Tensor()};
 }
 
 template <class T>
-void BatchSource::fill(const Batch& batch, const ImageSet& set, bool augmented, std::int64_t epoch, ShardPool& pool) {
-  const std::int64_t count = batch.images.shape()[0], values = set.image_bytes();
-  constexpr std::int64_t kImages = 16;  // a piece of work that is worth handing out
-  pool.for_blocks((count + kImages - 1) / kImages, [&](std::int64_t block) {
-    std::vector<Acc<T>> wide(std::is_same_v<T, Acc<T>> ? 0 : static_cast<std::size_t>(values));
-    for (std::int64_t i = block * kImages; i < std::min(count, (block + 1) * kImages); ++i) {
-      const std::int64_t index = chosen_[static_cast<std::size_t>(i)];
-      batch.labels.data<std::int32_t>()[i] = set.labels[static_cast<std::size_t>(index)];
-      T* out = batch.images.data<T>() + i * values;
-      const auto make = [&](const auto& table, auto* to) {
-        if (augmented)
-          make_image(set, index, config_.train.augment, augment_keys_[static_cast<std::size_t>(index)], epoch, table,
-                     to);
-        else
-          make_image(set, index, table, to);
-      };
-      if constexpr (std::is_same_v<T, double>) {
-        make(table_double_, out);
-      } else if constexpr (std::is_same_v<T, float>) {
-        make(table_, out);
-      } else {
-        make(table_, wide.data());
-        for (std::int64_t v = 0; v < values; ++v) out[v] = T(wide[static_cast<std::size_t>(v)]);
-      }
+void BatchSource::fill_training(std::int64_t step, Batch& batch, BatchBuffer& buffer, Blocks blocks) const {
+  using A = Acc<T>;
+  const std::int64_t count = batch.images.shape()[0], values = batch.images.shape().size() / count;
+  const std::int64_t epoch = step / steps_.per_epoch;
+  const auto make = [&](std::int64_t i, TransformScratch& scratch, A* out) {
+    const BatchSample& sample = buffer.samples_[static_cast<std::size_t>(i)];
+    transform_(sample.image, epoch, sample.repeat, scratch, out);
+  };
+  T* images = batch.images.data<T>();
+  const MixConfig& mix = config_.train.augment.mix;
+  if (!mixes(mix)) {
+    for_images(count, blocks, [&](std::int64_t first, std::int64_t end) {
+      const ScratchPool::Lease scratch(scratch_);
+      std::vector<A> wide;
+      for (std::int64_t i = first; i < end; ++i)
+        make_rounded(wide, values, images + i * values, [&](A* out) { make(i, *scratch, out); });
+    });
+    return;
+  }
+  A* unmixed = typed<A>(buffer.unmixed_, count * values);
+  for_images(count, blocks, [&](std::int64_t first, std::int64_t end) {
+    const ScratchPool::Lease scratch(scratch_);
+    for (std::int64_t i = first; i < end; ++i) make(i, *scratch, unmixed + i * values);
+  });
+  const std::vector<Mixing> mixings = draw_mixing(mix, count, size_[0], size_[1], config_.seed, step);
+  for_images(count, blocks, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t i = first; i < end; ++i) {
+      const Mixing& mixing = mixings[static_cast<std::size_t>(i)];
+      mix_image(mixing, unmixed + i * values, unmixed + mixing.partner * values, size_[0], size_[1],
+                channels(config_.model), images + i * values);
     }
+  });
+  const std::int64_t classes = num_classes(config_.model);
+  A* targets = typed<A>(buffer.targets_, count * classes);
+  mix_targets(mixings, std::span(batch.labels.data<std::int32_t>(), static_cast<std::size_t>(count)), classes,
+              config_.train.label_smoothing, config_.train.smoothing, targets);
+  batch.targets = Tensor(targets, {count, classes}, Storage<A>::dtype);
+}
+
+BatchSource::Batch BatchSource::training(std::int64_t step, BatchBuffer& buffer, Blocks blocks) const {
+  buffer.samples_ = samples(step);
+  Batch batch = batch_of(static_cast<std::int64_t>(buffer.samples_.size()), buffer);
+  for (std::size_t i = 0; i < buffer.samples_.size(); ++i)
+    buffer.labels_[i] = train_.labels[static_cast<std::size_t>(buffer.samples_[i].image)];
+  with_type(dtype_, [&](auto type) { fill_training<decltype(type)>(step, batch, buffer, blocks); });
+  return batch;
+}
+
+template <class T>
+void BatchSource::fill_evaluation(std::int64_t first_image, const Batch& batch, Blocks blocks) const {
+  using A = Acc<T>;
+  const std::int64_t count = batch.images.shape()[0], values = batch.images.shape().size() / count;
+  const auto& table = [&]() -> const PixelTable<A>& {
+    if constexpr (std::is_same_v<A, double>)
+      return table_double_;
+    else
+      return table_;
+  }();
+  const bool stored = !eval_.encoded && config_.train.eval_transform.crop == EvalCrop::none;
+  for_images(count, blocks, [&](std::int64_t first, std::int64_t end) {
+    const ScratchPool::Lease scratch(scratch_);
+    std::vector<A> wide;
+    for (std::int64_t i = first; i < end; ++i)
+      make_rounded(wide, values, batch.images.data<T>() + i * values, [&](A* out) {
+        if (stored) return make_image(eval_, first_image + i, table, out);
+        eval_transform_.make(eval_, first_image + i, (*scratch).sized, (*scratch).images);
+        normalise_image((*scratch).sized, eval_.channels, table, out);
+      });
   });
 }
 
-BatchSource::Batch BatchSource::training(std::int64_t step, ShardPool& pool) {
-  const std::int64_t epoch = step / steps_.per_epoch, first = step % steps_.per_epoch * config_.train.batch_size;
-  if (epoch != order_epoch_) {
-    order_ = permutation(stream_key(config_.seed, "order", "train"), train_.size(), static_cast<std::uint64_t>(epoch));
-    order_epoch_ = epoch;
-  }
-  const std::int64_t count = std::min(config_.train.batch_size, train_.size() - first);
-  chosen_.assign(order_.begin() + first, order_.begin() + first + count);
-  const Batch batch = batch_of(train_, count);
-  if (dtype_ == DType::f32) fill<float>(batch, train_, true, epoch, pool);
-  if (dtype_ == DType::f64) fill<double>(batch, train_, true, epoch, pool);
-  if (dtype_ == DType::bf16) fill<bf16>(batch, train_, true, epoch, pool);
+BatchSource::Batch BatchSource::evaluation(std::int64_t first, std::int64_t count, BatchBuffer& buffer,
+                                           Blocks blocks) const {
+  const Batch batch = batch_of(count, buffer);
+  std::copy_n(eval_.labels.begin() + first, count, buffer.labels_.begin());
+  with_type(dtype_, [&](auto type) { fill_evaluation<decltype(type)>(first, batch, blocks); });
   return batch;
 }
 
+BatchSource::Batch BatchSource::training(std::int64_t step, ShardPool& pool) {
+  return training(step, buffer_,
+                  [&](std::int64_t blocks, FunctionRef<void(std::int64_t)> body) { pool.for_blocks(blocks, body); });
+}
+
 BatchSource::Batch BatchSource::evaluation(std::int64_t first, std::int64_t count, ShardPool& pool) {
-  chosen_.resize(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) chosen_[static_cast<std::size_t>(i)] = first + i;
-  const Batch batch = batch_of(eval_, count);
-  if (dtype_ == DType::f32) fill<float>(batch, eval_, false, 0, pool);
-  if (dtype_ == DType::f64) fill<double>(batch, eval_, false, 0, pool);
-  if (dtype_ == DType::bf16) fill<bf16>(batch, eval_, false, 0, pool);
-  return batch;
+  return evaluation(first, count, buffer_,
+                    [&](std::int64_t blocks, FunctionRef<void(std::int64_t)> body) { pool.for_blocks(blocks, body); });
 }
 
 }  // namespace normlab

@@ -119,7 +119,7 @@ ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std:
   const BatchSource::Batch batch = batches.training(0, pool);
   SignalProbe signal;
   engine.use_probe(&signal);
-  engine.forward_backward(batch.images, batch.labels);
+  engine.forward_backward(batch.images, batch.wanted());
   engine.sum_gradients();
   return {signal.layers(), gradient_norms(engine.parameters(), pool)};
 }

@@ -11,6 +11,7 @@
 #include "experiments/results/metrics_log.h"
 #include "experiments/train/batches.h"
 #include "experiments/train/checkpoint.h"
+#include "experiments/train/pipeline.h"
 #include "experiments/train/probes.h"
 
 namespace normlab {
@@ -34,6 +35,7 @@ class TrialRun {
         pool_(options.threads),
         engine_(*options.backend, pool_, config.model, engine_settings(config)),
         batches_(config, data.train, data.eval, engine_.dtype()),
+        pipeline_(batches_, options.data_threads),
         schedule_(schedule_settings(config.train, batches_.steps())),
         probes_(options.probes) {
     info_.trial_id = id;
@@ -43,6 +45,7 @@ class TrialRun {
 
   TrialOutcome run() {
     started_ = utc_time();
+    log_bad_images();
     resume_or_start();
     MetricsLog metrics(folder_.metrics(attempt_));
     const Clock::time_point begin = Clock::now();
@@ -120,7 +123,7 @@ class TrialRun {
 
   /// False where the loss or its gradient was not finite; `where_` then says where that began.
   bool train_one(std::int64_t step) {
-    const BatchSource::Batch batch = batches_.training(step, pool_);
+    const BatchSource::Batch batch = pipeline_.training(step, pool_);
     const StepCount& steps = batches_.steps();
     StepState& state = engine_.state();
     state.epoch = step / steps.per_epoch;
@@ -128,10 +131,10 @@ class TrialRun {
     state.schedule = schedule_.value(step);
     state.clip_norm = config_.train.clip_norm;
     probes_.begin(engine_, step);
-    loss_ = engine_.train_step(batch.images, batch.labels);
+    loss_ = engine_.train_step(batch.images, batch.wanted());
     probed_ = probes_.end(engine_, pool_, step, steps.total);
     if (!std::isfinite(loss_)) {
-      const NonFinite found = engine_.find_nonfinite(batch.images, batch.labels);
+      const NonFinite found = engine_.find_nonfinite(batch.images, batch.wanted());
       where_ =
           found ? fmt::format("{} of {} at {}", found.in_backward ? "the gradient" : "the value", found.op, found.site)
                 : std::string("the sum of the gradients");
@@ -200,8 +203,19 @@ class TrialRun {
     save_checkpoint(folder_.checkpoint(attempt_), engine_, info_);
   }
 
+  void log_bad_images() {
+    for (const ImageSet* set : {&data_.train, &data_.eval}) {
+      for (const BadImage& bad : set->bad_images)
+        bad_images_.push_back(fmt::format("{} {}: {}", set == &data_.train ? "train" : "eval", bad.key, bad.reason));
+    }
+    if (!bad_images_.empty())
+      log(fmt::format("{} images cannot be decoded and are left out: {}", bad_images_.size(),
+                      fmt::join(bad_images_, "; ")));
+  }
+
   TrialResult result() const {
     TrialResult r;
+    r.bad_images = bad_images_;
     r.id = info_.trial_id;
     r.seed = config_.seed;
     r.wall_seconds = info_.wall_seconds;
@@ -217,6 +231,7 @@ class TrialRun {
                     {"data_hash", data_.train.hash + "+" + data_.eval.hash},
                     {"data", data_.train.provenance},
                     {"threads", std::to_string(options_.threads)},
+                    {"data_threads", std::to_string(options_.data_threads)},
                     {"device", options_.backend->name()},
                     {"host", host_name()},
                     {"started", started_}};
@@ -257,11 +272,13 @@ class TrialRun {
   ShardPool pool_;
   Engine engine_;
   BatchSource batches_;
+  BatchPipeline pipeline_;
   const Schedule schedule_;
   TrialProbes probes_;
   std::optional<MetricsLine> probed_;  // of the last step
   CheckpointInfo info_;
   std::string where_, started_;
+  std::vector<std::string> bad_images_;
   double loss_ = 0.0, train_loss_ = 0.0;
   std::map<std::string, double> evaluated_;  // the last evaluation's metrics
   std::int64_t images_ = 0;
@@ -277,6 +294,7 @@ EngineSettings engine_settings(const TrialConfig& c) {
   s.bf16_products = bf16_products_of(t.precision);
   s.loss = t.loss == LossName::softmax ? LossKind::softmax : LossKind::sigmoid;
   s.label_smoothing = t.label_smoothing;
+  s.smooth_others = t.smoothing == Smoothing::others;
   s.max_batch = t.batch_size;
   s.drop_seed = c.seed;
   s.accumulate = t.accumulate;

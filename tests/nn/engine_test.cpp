@@ -354,3 +354,44 @@ TEST_CASE("engine: plan_shards is a function of model and batch alone") {
   CHECK(plan_shards(c, 32, 20000, 4).images == 1);
   CHECK(plan_shards(c, 32, 100'000'000, 4).lanes == 4);  // eight gradients would not stay under 256 MB
 }
+
+TEST_CASE("engine: soft targets of one class are labels to the bit, smoothed ones train as smoothed labels do") {
+  const ModelConfig c = small_vit("pre_pre");
+  const auto losses_of = [&](LossKind kind, double smoothing, bool others, int form, int threads) {
+    ShardPool pool(threads);
+    EngineSettings settings;
+    settings.dtype = DType::f64;
+    settings.loss = kind;
+    settings.label_smoothing = form == 2 ? 0.5 : smoothing;  // soft targets have it in them already
+    settings.smooth_others = others;
+    settings.max_batch = 13;
+    settings.images_per_shard = 3;
+    Engine engine(cpu_backend(), pool, c, settings);
+    initialise(engine.parameters(), c, 3);
+    random_head(engine);
+    const Batch data(c, 13, DType::f64);
+    const std::int64_t classes = num_classes(c);
+    std::vector<double> rows(static_cast<std::size_t>(13 * classes));
+    const double off = smoothing / double(others ? classes - 1 : classes);
+    for (std::int64_t i = 0; i < 13; ++i)
+      for (std::int64_t k = 0; k < classes; ++k)
+        rows[static_cast<std::size_t>(i * classes + k)] = k != data.labels.data<std::int32_t>()[i] ? off
+                                                          : others                                 ? 1 - smoothing
+                                                                   : 1 - smoothing + off;
+    const Tensor soft(rows.data(), {13, classes}, DType::f64);
+    engine.state().lr = 1e-3;
+    std::vector<double> losses;
+    for (int step = 0; step < 3; ++step)
+      losses.push_back(engine.train_step(data.images, form == 0 ? data.labels : soft));
+    return losses;
+  };
+  for (const LossKind kind : {LossKind::softmax, LossKind::sigmoid}) {
+    CHECK(losses_of(kind, 0.0, false, 1, 1) == losses_of(kind, 0.0, false, 0, 1));
+    CHECK(losses_of(kind, 0.0, false, 1, 3) == losses_of(kind, 0.0, false, 0, 2));
+    for (const bool others : {false, true}) {
+      const auto labels = losses_of(kind, 0.1, others, 0, 1), soft = losses_of(kind, 0.1, others, 2, 1);
+      for (std::size_t s = 0; s < labels.size(); ++s) CHECK(soft[s] == doctest::Approx(labels[s]).epsilon(1e-12));
+    }
+    CHECK(losses_of(kind, 0.1, true, 0, 1) != losses_of(kind, 0.1, false, 0, 1));
+  }
+}

@@ -38,7 +38,7 @@ Batches make_batches(const ImageSet& train) {
   batches.images.resize(static_cast<std::size_t>(kSteps * kBatch * train.image_bytes()));
   for (std::int64_t i = 0; i < kSteps * kBatch; ++i) {
     const auto image = static_cast<std::size_t>(order[static_cast<std::size_t>(i)]);
-    make_image(train, static_cast<std::int64_t>(image), augment, keys[image], 0, table,
+    make_image(train, static_cast<std::int64_t>(image), augment, {keys[image], 0}, table,
                batches.images.data() + i * train.image_bytes());
     batches.labels.push_back(train.labels[image]);
   }

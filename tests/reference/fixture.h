@@ -81,10 +81,15 @@ std::vector<Results> run_training(const Fixture& fixture);
 std::vector<Results> run_optimizer(const Fixture& fixture);
 std::vector<Results> run_probe(const Fixture& fixture);
 std::vector<Results> run_fusion(const Fixture& fixture);
+std::vector<Results> run_randaugment(const Fixture& fixture);
+std::vector<Results> run_chain(const Fixture& fixture);
+std::vector<Results> run_resize(const Fixture& fixture);
 
 /// A JSON file that is compared as a whole: one message for each difference.
 std::vector<std::string> check_counts(const std::filesystem::path& path);
 std::vector<std::string> check_initializers(const std::filesystem::path& path);
+std::vector<std::string> check_big_vision_randaugment(const std::filesystem::path& path);
+std::vector<std::string> check_timm_randaugment(const std::filesystem::path& path);
 std::vector<std::string> check_schedules(const std::filesystem::path& path);
 
 }  // namespace normlab::reference

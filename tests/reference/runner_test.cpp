@@ -15,13 +15,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::vector<Results> run_augment(const Fixture& f) {
+  if (f.op().ends_with("randaugment")) return run_randaugment(f);
+  return f.op() == "resize_small" || f.op() == "resized_crop" ? run_resize(f) : run_chain(f);
+}
+
 struct Group {
   const char* name;
   std::vector<Results> (*run)(const Fixture&);
 };
 constexpr Group kGroups[] = {{"norms", run_norm},    {"ops", run_op},         {"models", run_model},
                              {"swin", run_model},    {"train", run_training}, {"optim", run_optimizer},
-                             {"fusion", run_fusion}, {"probes", run_probe}};
+                             {"fusion", run_fusion}, {"probes", run_probe},   {"augment", run_augment}};
 
 // Files that are no cases of tensors.
 struct Table {
@@ -30,6 +35,8 @@ struct Table {
 };
 constexpr Table kTables[] = {{"initializers/counts.json", check_counts},
                              {"initializers/statistics.json", check_initializers},
+                             {"augment/big_vision_randaugment.json", check_big_vision_randaugment},
+                             {"augment/timm_randaugment.json", check_timm_randaugment},
                              {"optim/schedules.json", check_schedules}};
 
 // What later work will compare. The first row whose text begins a file's name counts.
@@ -37,7 +44,6 @@ struct Skip {
   std::string_view begins, reason;
 };
 constexpr Skip kSkips[] = {
-    {"augment/", "there is no augmentation yet"},
     {"metrics/", "few-shot regression and mIoU do not exist yet; statistics are tested where they are written"},
 };
 

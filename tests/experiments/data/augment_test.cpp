@@ -64,7 +64,8 @@ TEST_CASE("augment: crop and flip equal their definition, and all of them come u
         const std::int64_t row = offset(words[0]), column = offset(words[1]);
         const bool flip = words[2] >= 0x80000000u;
         seen.insert({row, column, flip});
-        make_image(images, 1, {.crop_padding = padding, .flip = true}, keys[1], epoch, table_for(channels), out.data());
+        make_image(images, 1, {.crop_padding = padding, .flip = true}, {keys[1], epoch}, table_for(channels),
+                   out.data());
         CHECK(out == by_definition(images, 1, row, column, flip));
       }
       if (padding <= 2) CHECK(seen.size() == static_cast<std::size_t>((2 * padding + 1) * (2 * padding + 1) * 2));
@@ -76,7 +77,7 @@ TEST_CASE("augment: without crop and flip, and in evaluation, the image is only 
   const ImageSet images = numbered(2, 6, 6, 3);
   const auto keys = augment_keys(images, 0);
   std::vector<double> train(108), eval(108);
-  make_image(images, 1, {}, keys[1], 5, table_for(3), train.data());
+  make_image(images, 1, {}, {keys[1], 5}, table_for(3), train.data());
   make_image(images, 1, table_for(3), eval.data());
   CHECK(train == by_definition(images, 1, 0, 0, false));
   CHECK(eval == train);

@@ -21,7 +21,7 @@ struct Folder : TempFolder {
     write_file(*this / "test_batch.bin", record(9));
     write_file(*this / "batches.meta.txt", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n\n");
   }
-  ImageSet read(const std::string& slice) const { return read_cifar_binary(path(), parse_slice(slice), "cifar10"); }
+  ImageSet read(const std::string& slice) const { return read_cifar_binary(path(), request_for(slice, 1, "cifar10")); }
 };
 
 }  // namespace
@@ -63,4 +63,23 @@ TEST_CASE("cifar_binary: class names are checked") {
   CHECK_SAYS(input_error([&] { read_class_names(folder / "c.txt"); }), "c.txt:3: class \"a\" is listed twice");
   write_file(folder / "c.txt", "\n");
   CHECK_SAYS(input_error([&] { read_class_names(folder / "c.txt"); }), "lists no class");
+}
+
+TEST_CASE("cifar_binary: CIFAR-100 by its fine labels") {
+  const TempFolder folder;
+  write_file(folder / "train.bin", std::string(1, 7) + record(2) + std::string(1, 0) + record(1));
+  write_file(folder / "test.bin", std::string(1, 9) + record(0));
+  write_file(folder / "fine_label_names.txt", "apple\nbear\ncan\n");
+  const auto read = [&](const std::string& slice) { return read_cifar_binary(folder.path(), request_for(slice)); };
+  const ImageSet images = read("train");
+  CHECK(images.labels == std::vector<std::int32_t>{2, 1});
+  CHECK(images.keys == std::vector<std::string>{"train/000000", "train/000001"});
+  CHECK(images.image(1)[3 * 33 + 1] == 30 + 33);
+  CHECK(images.class_names == std::vector<std::string>{"apple", "bear", "can"});
+  CHECK(read("test").labels == std::vector<std::int32_t>{0});
+  write_file(folder / "test.bin", std::string(1, 0) + record(0) + std::string(1, 1) + record(3));
+  CHECK_SAYS(input_error([&] { read("test"); }), "record 1, byte 3075: label 3 is not below 3");
+  write_file(folder / "test.bin", record(0));
+  CHECK_SAYS(input_error([&] { read("test"); }), "3073 bytes are not a whole number of records of 3074");
+  CHECK_SAYS(input_error([&] { read("val"); }), "CIFAR-100 has \"train\" and \"test\"");
 }

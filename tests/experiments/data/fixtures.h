@@ -19,6 +19,8 @@
 #include <jpeglib.h>
 
 #include "core/error.h"
+#include "experiments/data/image_index.h"
+#include "experiments/data/png.h"
 
 namespace normlab::test {
 
@@ -108,6 +110,24 @@ inline std::string make_jpeg(unsigned height, unsigned width, unsigned seed, Jpe
   std::string text(reinterpret_cast<char*>(memory), bytes);
   std::free(memory);
   return text;
+}
+
+/// A PNG of one colour that `seed` sets.
+inline std::string make_png(std::int64_t height, std::int64_t width, unsigned seed) {
+  Image image;
+  image.resize(height, width);
+  for (std::uint8_t& value : image.pixels) value = static_cast<std::uint8_t>(seed * 37);
+  const std::vector<std::uint8_t> bytes = png_bytes(image);
+  return {bytes.begin(), bytes.end()};
+}
+
+/// Asks a reader for a slice of the dataset "d".
+inline SliceRequest request_for(const std::string& slice, int threads = 1, const std::string& dataset = "d") {
+  SliceRequest request;
+  request.slice = parse_slice(slice);
+  request.dataset = dataset;
+  request.threads = threads;
+  return request;
 }
 
 /// The message of the InputError that `work` throws; empty where it throws none.

@@ -15,7 +15,7 @@ ImageSet shapes(const std::string& slice, std::int64_t count, std::uint64_t seed
   DatasetConfig config;
   config.train_images = config.eval_images = count;
   config.shapes_seed = seed;
-  ImageSet images = make_shapes(config, parse_slice(slice));
+  ImageSet images = make_shapes(config, request_for(slice, 1, config.name));
   finish_image_set(images);
   return images;
 }

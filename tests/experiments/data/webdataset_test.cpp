@@ -24,7 +24,7 @@ struct Folder : TempFolder {
                                               {"1.cls", "2"}});
   }
   ImageSet read(const std::string& slice, int threads = 1) const {
-    return read_webdataset(path(), parse_slice(slice), "d", threads);
+    return read_webdataset(path(), "", request_for(slice, threads));
   }
   /// What is said of a dataset whose one shard "x-000000.tar" holds these members.
   std::string said(const Members& members) const {
@@ -103,7 +103,7 @@ TEST_CASE("webdataset: members that make no sample are refused") {
   CHECK_SAYS(folder.said({{"1.jpg", j}, {"1.jpeg", j}, {"1.cls", "0"}}), "sample \"1\" already has an image");
   CHECK_SAYS(folder.said({{"1.jpg", j}, {"2.jpg", j}, {"2.cls", "0"}}), "sample \"1\" has no .cls");
   CHECK_SAYS(folder.said({{"1.jpg", j}, {"1.cls", "0"}, {"2.cls", "0"}}), "sample \"2\" has no .jpg");
-  CHECK_SAYS(folder.said({{"1.png", j}, {"1.cls", "0"}}), "PNG images are not read");
+  CHECK_SAYS(folder.said({{"1.jpg", j}, {"1.png", j}, {"1.cls", "0"}}), "sample \"1\" already has an image");
   CHECK_SAYS(folder.said({{"1.jpg", j}, {"1.seg.jpg", j}, {"1.cls", "0"}}), "unknown extension .seg.jpg");
   CHECK_SAYS(folder.said({{"README", "x"}}), "member \"README\": the name is not key.extension");
   CHECK_SAYS(folder.said({{"a/.jpg", j}}), "is not key.extension");
@@ -133,6 +133,54 @@ TEST_CASE("webdataset: a bad image is named with its shard, the first one for an
     CHECK_SAYS(input_error([&] { folder.read("bad", threads); }),
                "bad-000000.tar: member \"1200.jpg\": the JPEG is damaged");
   }
-  CHECK_SAYS(folder.said({{"1.jpg", jpeg(1)}, {"1.cls", "0"}, {"2.jpg", make_jpeg(8, 8, 1)}, {"2.cls", "0"}}),
-             "x-000000.tar: member \"2.jpg\": is 8x8 pixels, the first image 12x8");
+}
+
+TEST_CASE("webdataset: images of several sizes, PNG among them, stay where they lie in the shard") {
+  Folder folder;
+  const std::string first = jpeg(1), second = make_jpeg(8, 8, 2), third = make_png(5, 7, 3);
+  const Members members{{"1.jpg", first}, {"1.cls", "0"},   {"2.jpg", second},
+                        {"2.cls", "1"},   {"3.PNG", third}, {"3.cls", "2"}};
+  write_tar(folder / "x-000000.tar", members);
+  write_tar(folder / "y-000000.tar.gz", members);
+  for (const char* split : {"x", "y"}) {
+    const ImageSet images = folder.read(split);
+    REQUIRE(images.encoded);
+    CHECK(images.pixels.empty());
+    CHECK(images.height == 0);
+    CHECK(images.shards == std::vector<std::vector<std::int64_t>>{{0, 1, 2}});
+    std::vector<std::uint8_t> bytes;
+    const std::string* files[] = {&first, &second, &third};
+    for (std::int64_t i = 0; i < 3; ++i) {
+      images.encoded->read(i, bytes);
+      CHECK(std::string(bytes.begin(), bytes.end()) == *files[i]);
+    }
+    CHECK_SAYS(images.encoded->where(1), concat(split, "-000000.tar"));
+    CHECK_SAYS(images.encoded->where(1), "member \"2.jpg\"");
+    CHECK_SAYS(images.provenance, "images differ in size: ");
+  }
+  CHECK(folder.read("x").hash.size() == 64);
+  CHECK(folder.read("x").hash != folder.read("y").hash);  // keys are of other shards
+  std::filesystem::resize_file(folder / "x-000000.tar", 600);
+  CHECK_SAYS(input_error([&] { folder.read("x"); }), "cut short");
+}
+
+TEST_CASE("webdataset: a shard cut within an image that is passed over is named") {
+  Folder folder;
+  write_tar(folder / "x-000000.tar", {{"1.cls", "0"}, {"1.jpg", std::string(5000, 'x')}});
+  std::filesystem::resize_file(folder / "x-000000.tar", 4096);
+  CHECK_SAYS(input_error([&] { folder.read("x"); }), "member \"1.jpg\": claims 5000 bytes, ");
+}
+
+TEST_CASE("webdataset: shards by name, as a range and as a list; a missing one is named") {
+  Folder folder;
+  std::filesystem::create_directory(folder / "more");
+  for (const char* name : {"a-08.tar", "a-09.tar", "a-10.tar", "more/b.tar"})
+    write_tar(folder / name, {{"1.jpg", jpeg(1)}, {"1.cls", "0"}});
+  const auto keys = [&](const std::string& names) {
+    return read_webdataset(folder.path(), names, request_for("train")).keys;
+  };
+  CHECK(keys("a-{08..10}.tar") == std::vector<std::string>{"a-08/1", "a-09/1", "a-10/1"});
+  CHECK(keys("more/b.tar,a-09.tar") == std::vector<std::string>{"a-09/1", "more/b/1"});
+  CHECK_SAYS(input_error([&] { keys("a-{08..11}.tar"); }), "a-11.tar: this shard is missing");
+  CHECK_SAYS(input_error([&] { keys("a-08.zip"); }), "does not end in .tar");
 }

@@ -106,13 +106,23 @@ TEST_CASE("descriptor: datasets") {
   CHECK(files.problems(R"({"dataset": "cifar"})") ==
         "d.json:1:13: /dataset: unknown dataset \"cifar\"; did you mean \"cifar10\"?; for one of your own give "
         "\"path\" and "
-        "\"layout\" (webdataset, cifar)");
+        "\"layout\" (image_folder, webdataset, ...)");
+  CHECK(files.problems(R"({"dataset": {"name": "cifar10", "per_class": 5, "fraction": 0.5}})") ==
+        "d.json:1:49: /dataset/fraction: per_class is given too; leave one of them out");
+  CHECK(files.problems(R"({"dataset": {"name": "cifar10", "order": "shards", "std": [0.2, 0, 0.2]}})") ==
+        "d.json:1:70: /dataset/std/1: 0 is out of range, expected above 0");
+  CHECK(files.problems(R"({"dataset": {"name": "shapes", "on_bad_image": "skip"}})") != "");
+  CHECK(files.problems(R"({"dataset": {"name": "tiny-imagenet-200", "eval": "val"}, "model": {"image_size": 128}})") ==
+        "d.json:1:82: /model/image_size: the dataset \"tiny-imagenet-200\" has image_size [64, 64]");
+  CHECK(files.problems(R"({"dataset": {"name": "tiny-imagenet-200", "eval": "val"}, "model": {"image_size": 128},
+    "train": {"augment": {"crop": "stretch"}, "eval_transform": {"crop": "stretch"}}})") == "");
   CHECK(files.problems(R"({"dataset": {"path": "pets", "layout": "webdataset"}, "model": {"image_size": 64}})") ==
         "d.json:1:64: /model: give channels: nothing is known of the dataset \"pets\"\n"
         "d.json:1:64: /model: give num_classes: nothing is known of the dataset \"pets\"");
   CHECK(files.problems(R"({"dataset": "cifar10", "model": {"num_classes": 100, "image_size": [32, 64]}})") ==
         "d.json:1:49: /model/num_classes: the dataset \"cifar10\" has num_classes 10\n"
-        "d.json:1:68: /model/image_size: the dataset \"cifar10\" has image_size [32, 32]");
+        "d.json:1:68: /model/image_size: the dataset \"cifar10\" has image_size [32, 32]; for another, "
+        "give train.augment.crop and train.eval_transform.crop");
   CHECK(files.problems(R"({"dataset": {"name": "shapes", "path": "x"}})") ==
         "d.json:1:32: /dataset/path: shapes is generated and has no path");
 }

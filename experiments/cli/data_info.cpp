@@ -1,0 +1,156 @@
+// normlab data info: what a dataset holds.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "experiments/cli/commands.h"
+#include "experiments/cli/data_source.h"
+#include "experiments/data/image_index.h"
+#include "experiments/data/measure.h"
+#include "experiments/descriptor/words.h"
+
+namespace normlab {
+namespace {
+
+struct SliceInfo {
+  std::string slice, hash, content_hash, provenance;
+  std::int64_t images = 0, channels = 0;
+  bool encoded = false;
+  std::vector<std::string> class_names;
+  ImageMeasures measures;
+};
+
+/// Smallest and largest class that has images, and how many have none.
+struct ClassSpread {
+  std::int64_t least = 0, most = 0, absent = 0;
+};
+ClassSpread spread_of(const std::vector<std::int64_t>& counts) {
+  ClassSpread spread;
+  for (const std::int64_t count : counts) {
+    if (count == 0) {
+      ++spread.absent;
+      continue;
+    }
+    spread.least = spread.least == 0 ? count : std::min(spread.least, count);
+    spread.most = std::max(spread.most, count);
+  }
+  return spread;
+}
+
+std::string numbers(const std::vector<double>& values) { return fmt::format("{:.4f}", fmt::join(values, ", ")); }
+
+void print_text(const SliceInfo& info) {
+  const ImageMeasures& m = info.measures;
+  const auto sides = [](const std::array<std::int64_t, 3>& side) {
+    return side[0] == side[2] ? std::to_string(side[0]) : fmt::format("{} / {} / {}", side[0], side[1], side[2]);
+  };
+  const ClassSpread spread = spread_of(m.class_counts);
+  fmt::print("{}: {}\n", info.slice, info.provenance);
+  fmt::print("  images    {}{}\n", m.images,
+             m.bad_images.empty() ? "" : fmt::format(", and {} that cannot be decoded", m.bad_images.size()));
+  fmt::print("  classes   {}; {} to {} images each{}\n", m.class_counts.size(), spread.least, spread.most,
+             spread.absent == 0 ? "" : fmt::format(", {} without any", spread.absent));
+  fmt::print("  width     {}\n  height    {}{}\n", sides(m.width), sides(m.height),
+             m.width[0] == m.width[2] && m.height[0] == m.height[2] ? "" : "  (least / median / most)");
+  fmt::print("  bytes     {} {}\n", m.bytes, info.encoded ? "in files" : "of pixels");
+  fmt::print("  \"mean\": [{}], \"std\": [{}]\n", numbers(m.mean), numbers(m.deviation));
+  fmt::print("  hash      {}{}\n", info.hash, info.encoded ? "  (of names, labels and sizes in bytes)" : "");
+  if (!info.content_hash.empty()) fmt::print("  content   {}\n", info.content_hash);
+  for (const BadImage& bad : m.bad_images) fmt::print("  bad       {}: {}\n", bad.key, bad.reason);
+}
+
+nlohmann::ordered_json json_of(const SliceInfo& info) {
+  const ImageMeasures& m = info.measures;
+  const auto side = [](const std::array<std::int64_t, 3>& s) {
+    return nlohmann::ordered_json{{"min", s[0]}, {"median", s[1]}, {"max", s[2]}};
+  };
+  nlohmann::ordered_json classes = nlohmann::ordered_json::array(), bad = nlohmann::ordered_json::array();
+  for (std::size_t c = 0; c < info.class_names.size(); ++c)
+    classes.push_back({{"name", info.class_names[c]}, {"images", m.class_counts[c]}});
+  for (const BadImage& image : m.bad_images) bad.push_back({{"key", image.key}, {"reason", image.reason}});
+  nlohmann::ordered_json json{{"slice", info.slice},
+                              {"images", m.images},
+                              {"channels", info.channels},
+                              {"width", side(m.width)},
+                              {"height", side(m.height)},
+                              {"bytes", m.bytes},
+                              {"mean", m.mean},
+                              {"std", m.deviation},
+                              {"hash", info.hash},
+                              {"in_memory", !info.encoded},
+                              {"provenance", info.provenance},
+                              {"classes", classes},
+                              {"bad_images", bad}};
+  if (!info.content_hash.empty()) json["content_hash"] = info.content_hash;
+  return json;
+}
+
+struct InfoCommand {
+  DataSource source;
+  std::string format = "text";
+  bool full = false;
+
+  int operator()() const {
+    const DataSource::Opened opened = source.open();
+    nlohmann::ordered_json all = nlohmann::ordered_json::array();
+    std::vector<std::string> class_names;
+    for (const std::string& slice : opened.slices) {
+      ImageSet images = read(opened, slice, class_names);
+      if (class_names.empty()) class_names = images.class_names;
+      finish_image_set(images);
+      SliceInfo info{slice,
+                     images.hash,
+                     {},
+                     images.provenance,
+                     images.size(),
+                     images.channels,
+                     images.encoded != nullptr,
+                     images.class_names,
+                     measure_images(images, source.threads)};
+      if (full && images.encoded) info.content_hash = encoded_content_hash(images);
+      if (format == "text")
+        print_text(info);
+      else
+        all.push_back(json_of(info));
+    }
+    if (format == "json") {
+      const nlohmann::ordered_json out{{"dataset", opened.config.name},
+                                       {"layout", std::string(word_of(opened.place.layout))},
+                                       {"folder", opened.place.folder.string()},
+                                       {"slices", std::move(all)}};
+      fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    }
+    return 0;
+  }
+
+ private:
+  /// As a training has it, so that the hash is that of its results; without bad images where they keep it from that.
+  ImageSet read(const DataSource::Opened& opened, const std::string& slice,
+                const std::vector<std::string>& class_names) const {
+    try {
+      return source.read(opened, slice, class_names, false, false);
+    } catch (const InputError&) {
+      return source.read(opened, slice, class_names, true, false);
+    }
+  }
+};
+
+}  // namespace
+
+void add_data_info(CLI::App& data, Action& action) {
+  auto info = std::make_shared<InfoCommand>();
+  CLI::App& command =
+      *data.add_subcommand("info", "counts, sizes, classes, mean and deviation, hash; decodes every image once");
+  info->source.add_to(command);
+  command.add_flag("--full", info->full, "a hash over the bytes of every file as well");
+  command.add_option("--format", info->format, "how it is written")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  command.callback([info, &action] { action = [info] { return (*info)(); }; });
+}
+
+}  // namespace normlab

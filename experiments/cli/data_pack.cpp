@@ -1,0 +1,67 @@
+// normlab data pack: a dataset as WebDataset shards of JPEGs.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+
+#include "experiments/cli/commands.h"
+#include "experiments/cli/data_source.h"
+#include "experiments/data/pack.h"
+
+namespace normlab {
+namespace {
+
+struct PackCommand {
+  DataSource source;
+  PackSettings settings;
+  std::string out;
+  bool skip_bad = false;
+  std::optional<int> quality;
+
+  int operator()() const {
+    const DataSource::Opened opened = source.open();
+    PackSettings pack = settings;
+    pack.threads = source.threads;
+    pack.encode_all = quality.has_value();
+    if (quality) pack.quality = *quality;
+    std::vector<std::string> class_names;
+    for (const std::string& text : opened.slices) {
+      const Slice slice = parse_slice(text);
+      const ImageSet images = source.read(opened, text, class_names, skip_bad, true);
+      if (class_names.empty()) class_names = images.class_names;
+      for (const BadImage& bad : images.bad_images) fmt::print(stderr, "left out: {}: {}\n", bad.key, bad.reason);
+      const auto start = std::chrono::steady_clock::now();
+      const PackReport report = pack_images(images, slice.split, out, pack);
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      fmt::print(
+          "{}: {} images in {} shards, {} of them as they were, {} bytes of JPEG, {} left out, {:.0f} images/s\n", text,
+          report.images, report.shards, report.copied, report.bytes, images.bad_images.size(),
+          double(report.images) / std::max(seconds, 1e-9));
+    }
+    return 0;
+  }
+};
+
+}  // namespace
+
+void add_data_pack(CLI::App& data, Action& action) {
+  auto pack = std::make_shared<PackCommand>();
+  CLI::App& command = *data.add_subcommand("pack", "write WebDataset shards of JPEGs, resized where asked for");
+  pack->source.add_to(command);
+  command.add_option("--out", pack->out, "folder of the shards and classes.txt")->required();
+  command
+      .add_option("--size", pack->settings.size, "shrink the shorter side to so many pixels; 0: images keep their size")
+      ->check(CLI::Range(0, 65500))
+      ->capture_default_str();
+  command
+      .add_option("--quality", pack->quality,
+                  "encode every image, with this quality; else 95, and JPEGs that keep their size are copied")
+      ->check(CLI::Range(1, 100));
+  command.add_option("--shard-size", pack->settings.shard_size, "images in each shard")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  command.add_flag("--skip-bad", pack->skip_bad, "leave out and name what cannot be decoded, instead of stopping");
+  command.callback([pack, &action] { action = [pack] { return (*pack)(); }; });
+}
+
+}  // namespace normlab

@@ -1,0 +1,72 @@
+#include "experiments/cli/data_source.h"
+
+#include "core/error.h"
+#include "experiments/data/dataset.h"
+#include "experiments/descriptor/conditions.h"
+#include "experiments/descriptor/suggest.h"
+#include "experiments/descriptor/words.h"
+
+namespace normlab {
+
+namespace fs = std::filesystem;
+
+void DataSource::add_to(CLI::App& command) {
+  std::vector<std::string> layouts;
+  for (const std::string_view word : words_of<DatasetLayout>()) layouts.emplace_back(word);
+  command.add_option("dataset", dataset, "a known name, or a folder: below the data root, or any path")->required();
+  command.add_option("--layout", layout, "how the files of a folder lie")
+      ->check(CLI::IsMember(layouts))
+      ->capture_default_str();
+  command.add_option("--data", root, "folder of the datasets; else NORMLAB_DATA, else ./data");
+  command.add_option("--slice", slices, "\"train\", \"train[:99%]\", ...; every split when left out")
+      ->allow_extra_args(false);
+  command.add_option("--shards", shards, "webdataset: file names, as \"pets-{0000..0146}.tar\"; one --slice then");
+  command.add_option("--labels", labels, "image_list, image_folder: the file of labels");
+  command.add_option("--threads", threads, "cores to use")->check(CLI::Range(1, 1024))->capture_default_str();
+}
+
+DataSource::Opened DataSource::open() const {
+  Opened opened;
+  DatasetConfig& config = opened.config;
+  config.name = dataset;
+  config.train_shards = shards;
+  config.labels = labels;
+  for (std::size_t i = 0; i < words_of<DatasetLayout>().size(); ++i) {
+    if (words_of<DatasetLayout>()[i] == layout) config.layout = static_cast<DatasetLayout>(i);
+  }
+  const bool known = find_dataset(dataset) != nullptr && config.layout == DatasetLayout::known;
+  if (!known && config.layout == DatasetLayout::known) {
+    std::vector<std::string_view> names;
+    for (const KnownDataset& each : kKnownDatasets) names.push_back(each.name);
+    throw InputError(concat(unknown_word("dataset", dataset, names), "; for a folder of your own give its --layout"));
+  }
+  if (dataset != "shapes") {
+    std::error_code error;
+    const fs::path path = fs::absolute(fs::path(dataset) / "").lexically_normal().parent_path();
+    if (!known && !root && fs::is_directory(path, error)) {
+      config.name = config.path = path.filename().string();
+      opened.place = find_dataset_place(config, path.parent_path());
+    } else {
+      opened.place = find_dataset_place(config, find_data_root(root ? std::optional<fs::path>(*root) : std::nullopt));
+    }
+  }
+  opened.slices = slices;
+  if (!shards.empty() && slices.size() != 1)
+    throw InputError("--shards: these files are one split; name it with one --slice, as --slice train");
+  if (slices.empty()) opened.slices = dataset_splits(opened.place);
+  return opened;
+}
+
+ImageSet DataSource::read(const Opened& opened, const std::string& slice, const std::vector<std::string>& class_names,
+                          bool skip_bad, bool keep_encoded) const {
+  SliceRequest request;
+  request.slice = parse_slice(slice);
+  request.dataset = opened.config.name;
+  request.skip_bad = skip_bad;
+  request.keep_encoded = keep_encoded;
+  request.threads = threads;
+  request.class_names = class_names;
+  return read_dataset(opened.config, opened.place, shards, request);
+}
+
+}  // namespace normlab

@@ -1,0 +1,29 @@
+#include "experiments/cli/paper_text.h"
+
+#include <fmt/format.h>
+
+#include "experiments/results/text_layout.h"
+
+namespace normlab {
+namespace {
+
+constexpr std::size_t kColumns = 80, kIndent = 2;
+
+std::string paragraph(const std::string& text, std::size_t indent) {
+  std::string out;
+  for (const std::string& line : wrapped(text, kColumns - indent))
+    out += fmt::format("{:{}}{}\n", "", out.empty() ? 0 : indent, line);
+  return out;
+}
+
+}  // namespace
+
+std::string paper_text(const PaperConfig& paper) {
+  if (paper.empty()) return {};
+  std::string out = paragraph("Source: " + paper.source, kIndent);
+  for (const Deviation& d : paper.deviations)
+    out += paragraph(fmt::format("Not as there: {} is {} there, {} here: {}", d.key, d.paper, d.here, d.why), kIndent);
+  return out;
+}
+
+}  // namespace normlab

@@ -1,0 +1,198 @@
+#include "experiments/data/dataset_place.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/error.h"
+#include "experiments/data/image_files.h"
+#include "experiments/data/shapes.h"
+#include "experiments/descriptor/words.h"
+
+namespace normlab {
+namespace {
+
+namespace fs = std::filesystem;
+using Layout = DatasetLayout;
+
+constexpr const char *kCifar10Folder = "cifar-10-batches-bin", *kCifar100Folder = "cifar-100-binary";
+
+/// Where a known dataset may lie below the root, and in which layouts, the first that is there.
+struct KnownPlaces {
+  const char* name;
+  std::vector<std::pair<std::string, Layout>> places;  // "": the root itself
+};
+const std::vector<KnownPlaces>& known_places() {
+  static const std::vector<KnownPlaces> kPlaces{
+      {"cifar10",
+       {{"cifar10", Layout::webdataset}, {"cifar10", Layout::cifar}, {"", Layout::webdataset}, {"", Layout::cifar}}},
+      {"cifar100", {{"cifar100", Layout::webdataset}, {"cifar100", Layout::cifar}, {"", Layout::cifar}}},
+      {"mnist", {{"mnist", Layout::idx}, {"MNIST/raw", Layout::idx}}},
+      {"fashion_mnist", {{"fashion_mnist", Layout::idx}, {"FashionMNIST/raw", Layout::idx}}},
+      {"kmnist", {{"kmnist", Layout::idx}, {"KMNIST/raw", Layout::idx}}},
+      {"tiny-imagenet-200", {{"tiny-imagenet-200", Layout::tiny_imagenet}, {"", Layout::tiny_imagenet}}}};
+  return kPlaces;
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
+const char* expected(const DatasetConfig& config, Layout layout) {
+  switch (layout) {
+    case Layout::webdataset:
+      return "classes.txt and shards train-000000.tar, ..., test-000000.tar (or .tar.gz)";
+    case Layout::cifar:
+      if (config.name == "cifar10")
+        return "cifar-10-batches-bin/ with data_batch_1.bin to data_batch_5.bin, test_batch.bin, batches.meta.txt";
+      if (config.name == "cifar100") return "cifar-100-binary/ with train.bin, test.bin, fine_label_names.txt";
+      return "data_batch_1.bin to data_batch_5.bin, test_batch.bin, batches.meta.txt (CIFAR-10), or train.bin, "
+             "test.bin, "
+             "fine_label_names.txt (CIFAR-100)";
+    case Layout::idx:
+      return "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte (or "
+             ".gz)";
+    case Layout::tiny_imagenet:
+      return "wnids.txt, train/WNID/images/*.JPEG, val/images/*.JPEG, val/val_annotations.txt";
+    case Layout::image_folder:
+      return "train/CLASS/*.jpg and val/CLASS/*.jpg (or test/), or CLASS/*.jpg";
+    default:
+      return "images in a flat folder and a file of labels";
+  }
+}
+
+/// The folder that holds the files, where they are there.
+std::optional<fs::path> look_in(const fs::path& folder, const DatasetConfig& config, Layout layout) {
+  const auto first = [](std::initializer_list<fs::path> places, auto&& there) -> std::optional<fs::path> {
+    for (const fs::path& place : places)
+      if (there(place)) return place;
+    return std::nullopt;
+  };
+  switch (layout) {
+    case Layout::webdataset:
+      return first({folder}, [&](const fs::path& place) {
+        return config.train_shards.empty() ? !webdataset_splits(place).empty() : is_folder(place);
+      });
+    case Layout::cifar: {
+      std::optional<fs::path> found;
+      if (config.name != "cifar100") found = first({folder, folder / kCifar10Folder}, has_cifar10_binary);
+      if (!found && config.name != "cifar10") found = first({folder, folder / kCifar100Folder}, has_cifar100_binary);
+      return found;
+    }
+    case Layout::idx:
+      return first({folder, folder / "raw"}, has_idx);
+    case Layout::tiny_imagenet:
+      return first({folder}, has_tiny_imagenet);
+    default:
+      return first({folder}, is_folder);
+  }
+}
+
+fs::path below_root(const DatasetConfig& config) {
+  const fs::path below = config.path.empty() ? config.name : config.path;
+  if (below.is_absolute() || std::find(below.begin(), below.end(), "..") != below.end()) {
+    throw InputError(concat("dataset path \"", below.string(),
+                            "\" leaves the data root; name a folder below it, and "
+                            "give the root with --data or NORMLAB_DATA"));
+  }
+  return below;
+}
+
+std::vector<std::pair<fs::path, Layout>> places_of(const DatasetConfig& config, const fs::path& root) {
+  const fs::path below = below_root(config);
+  if (config.layout != Layout::known) return {{root / below, config.layout}};
+  std::vector<std::pair<fs::path, Layout>> places;
+  for (const KnownPlaces& known : known_places()) {
+    if (config.name != known.name) continue;
+    for (const auto& [folder, layout] : known.places) {
+      if (config.path.empty()) {
+        places.emplace_back(folder.empty() ? root : root / folder, layout);
+      } else if (folder == known.places[0].first) {  // of the layouts alone
+        places.emplace_back(root / below, layout);
+      }
+    }
+  }
+  return places;
+}
+
+[[noreturn]] void refuse_missing(const DatasetConfig& config, const std::vector<std::pair<fs::path, Layout>>& places) {
+  std::string message = concat("dataset \"", config.name, "\" is not there. Looked in:\n");
+  std::vector<fs::path> folders;
+  std::vector<Layout> layouts;
+  for (const auto& [folder, layout] : places) {
+    if (std::find(folders.begin(), folders.end(), folder) == folders.end()) folders.push_back(folder);
+    if (std::find(layouts.begin(), layouts.end(), layout) == layouts.end()) layouts.push_back(layout);
+  }
+  for (const fs::path& folder : folders)
+    message += concat("  ", folder.string(), is_folder(folder) ? "" : " (no such folder)", "\n");
+  message += "Expected there:\n";
+  for (const Layout layout : layouts) message += concat("  ", expected(config, layout), "\n");
+  throw InputError(message + "Give the folder above with --data DIR or NORMLAB_DATA.");
+}
+
+/// An image folder's evaluation images may lie flat beside a file of labels, as ImageNet's do.
+bool lies_flat(const DatasetConfig& config, const fs::path& folder) {
+  if (config.layout != Layout::image_folder || config.labels.empty() || !is_folder(folder)) return false;
+  const FolderContent content = list_folder(folder);
+  return content.folders.empty() && !content.files.empty();
+}
+
+}  // namespace
+
+DatasetPlace find_dataset_place(const DatasetConfig& config, const fs::path& root) {
+  const auto places = places_of(config, root);
+  if (places.empty()) {
+    std::string names = "\"shapes\"";
+    for (const KnownPlaces& known : known_places()) names += concat(", \"", known.name, "\"");
+    throw InputError(concat("dataset \"", config.name, "\" is not known by name (", names,
+                            "); for data of your own set \"layout\""));
+  }
+  for (const auto& [folder, layout] : places) {
+    if (const auto found = look_in(folder, config, layout)) return {layout, *found};
+  }
+  refuse_missing(config, places);
+}
+
+std::vector<std::string> dataset_splits(const DatasetPlace& place) {
+  const auto training_first = [](std::vector<std::string> splits) {
+    std::stable_partition(splits.begin(), splits.end(), [](const std::string& split) { return split == "train"; });
+    return splits;
+  };
+  switch (place.layout) {
+    case Layout::webdataset:
+      return training_first(webdataset_splits(place.folder));
+    case Layout::image_folder:
+      return image_folder_splits(place.folder);
+    case Layout::tiny_imagenet:
+      return {"train", "val"};
+    case Layout::image_list:
+      return image_folder_splits(place.folder);
+    default:
+      return {"train", "test"};
+  }
+}
+
+ImageSet read_dataset(const DatasetConfig& config, const DatasetPlace& place, const std::string& shard_names,
+                      const SliceRequest& request) {
+  switch (place.layout) {
+    case Layout::known:
+      return make_shapes(config, request);
+    case Layout::webdataset:
+      return read_webdataset(place.folder, shard_names, request);
+    case Layout::cifar:
+      return read_cifar_binary(place.folder, request);
+    case Layout::idx:
+      return read_idx(place.folder, request);
+    case Layout::tiny_imagenet:
+      return read_tiny_imagenet(place.folder, request);
+    case Layout::image_list:
+      return read_image_list(place.folder, config.labels, request);
+    case Layout::image_folder:
+      break;
+  }
+  if (lies_flat(config, place.folder / request.slice.split))
+    return read_image_list(place.folder, config.labels, request);
+  return read_image_folder(place.folder, request);
+}
+
+}  // namespace normlab

@@ -1,0 +1,164 @@
+#include "experiments/data/idx.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <limits>
+
+#include "core/error.h"
+#include "experiments/data/archive.h"
+#include "experiments/data/readers.h"
+
+namespace normlab {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMostUnpacked = std::int64_t{4} << 30;
+constexpr std::uint8_t kBytes = 0x08;  // the type of a value
+constexpr std::size_t kMostDimensions = 4;
+constexpr std::int64_t kMostSide = 4096;
+
+struct Named {
+  const char* dataset;
+  std::vector<std::string> classes;
+};
+const std::vector<Named>& named_sets() {
+  static const std::vector<Named> kNamed{
+      {"mnist", {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}},
+      {"fashion_mnist",
+       {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"}},
+      {"kmnist", {"o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"}}};
+  return kNamed;
+}
+
+/// The names a file of a split may have, the usual one first. `kind`: "images-idx3" or "labels-idx1".
+std::vector<std::string> names(const std::string& split, const std::string& kind) {
+  const std::string base = split == "train" ? "train-" : "t10k-";
+  std::string dotted = base + kind + "-ubyte";
+  dotted[dotted.rfind("-idx")] = '.';
+  return {base + kind + "-ubyte", dotted, base + kind + "-ubyte.gz", dotted + ".gz"};
+}
+
+fs::path find_file(const fs::path& folder, const std::string& split, const std::string& kind) {
+  std::error_code error;
+  const std::vector<std::string> all = names(split, kind);
+  for (const std::string& name : all) {
+    if (fs::is_regular_file(folder / name, error)) return folder / name;
+  }
+  throw InputError(
+      concat((folder / all[0]).string(), ": is not there; the split needs it (", all[1], " and .gz will do)"));
+}
+
+std::vector<std::uint8_t> read_all(const fs::path& file) {
+  if (file.extension() == ".gz") return read_gzip(file, kMostUnpacked);
+  std::ifstream in(file, std::ios::binary);
+  std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  if (!in) throw InputError(concat(file.string(), ": cannot be read"));
+  return bytes;
+}
+
+std::vector<std::string> class_names(const fs::path& folder, const std::string& dataset) {
+  std::error_code error;
+  if (!fs::exists(folder / "classes.txt", error)) {
+    for (const Named& named : named_sets()) {
+      if (dataset == named.dataset) return named.classes;
+    }
+  }
+  return read_class_names(folder / "classes.txt");
+}
+
+IdxHeader read_header(const std::vector<std::uint8_t>& bytes, const fs::path& file, std::size_t dimensions) {
+  IdxHeader header = parse_idx_header(bytes, file.string());
+  if (header.dimensions.size() != dimensions)
+    throw InputError(
+        concat(file.string(), ": byte 3: has ", header.dimensions.size(), " dimensions, expected ", dimensions));
+  return header;
+}
+
+}  // namespace
+
+IdxHeader parse_idx_header(std::span<const std::uint8_t> bytes, const std::string& where) {
+  const auto fail = [&](std::size_t at, const std::string& what) {
+    throw InputError(concat(where, ": byte ", at, ": ", what));
+  };
+  if (bytes.size() < 4) fail(bytes.size(), "the file ends within its magic number");
+  if (bytes[0] != 0 || bytes[1] != 0) fail(0, "is no IDX file: the first two bytes are not 0");
+  if (bytes[2] != kBytes) fail(2, concat("values have type ", int{bytes[2]}, "; only 8, unsigned bytes, is read"));
+  const std::size_t dimensions = bytes[3];
+  if (dimensions == 0 || dimensions > kMostDimensions)
+    fail(3, concat(dimensions, " dimensions; expected 1 to ", kMostDimensions));
+  IdxHeader header;
+  header.data_offset = static_cast<std::int64_t>(4 + 4 * dimensions);
+  if (bytes.size() < 4 + 4 * dimensions) fail(bytes.size(), "the file ends within its dimensions");
+  std::int64_t values = 1;
+  for (std::size_t d = 0; d < dimensions; ++d) {
+    const std::size_t at = 4 + 4 * d;
+    std::int64_t extent = 0;
+    for (std::size_t b = 0; b < 4; ++b) extent = extent << 8 | bytes[at + b];
+    if (extent == 0) fail(at, "a dimension is 0");
+    if (values > std::numeric_limits<std::int64_t>::max() / extent) fail(at, "the dimensions pass any file");
+    values *= extent;
+    header.dimensions.push_back(extent);
+  }
+  const std::int64_t there = static_cast<std::int64_t>(bytes.size()) - header.data_offset;
+  if (values != there)
+    fail(static_cast<std::size_t>(header.data_offset),
+         concat("its dimensions stand for ", values, " bytes, ", there, " follow; download it again"));
+  return header;
+}
+
+bool has_idx(const fs::path& folder) {
+  std::error_code error;
+  for (const char* split : {"train", "test"}) {
+    for (const std::string& name : names(split, "images-idx3")) {
+      if (fs::is_regular_file(folder / name, error)) return true;
+    }
+  }
+  return false;
+}
+
+ImageSet read_idx(const fs::path& folder, const SliceRequest& request) {
+  const std::string& split = request.slice.split;
+  if (split != "train" && split != "test")
+    throw InputError(concat("split \"", split, "\": IDX files have \"train\" and \"test\" (t10k)"));
+  const fs::path image_file = find_file(folder, split, "images-idx3"),
+                 label_file = find_file(folder, split, "labels-idx1");
+  const std::vector<std::uint8_t> pixels = read_all(image_file), label_bytes = read_all(label_file);
+  const IdxHeader header = read_header(pixels, image_file, 3), label_header = read_header(label_bytes, label_file, 1);
+  const std::int64_t count = header.dimensions[0];
+  if (label_header.dimensions[0] != count)
+    throw InputError(concat(label_file.string(), ": byte 4: ", label_header.dimensions[0], " labels for the ", count,
+                            " images of ", image_file.filename().string()));
+  ImageSet images;
+  images.class_names = class_names(folder, request.dataset);
+  images.num_classes = static_cast<std::int64_t>(images.class_names.size());
+  images.height = header.dimensions[1];
+  images.width = header.dimensions[2];
+  images.channels = 1;
+  if (images.height > kMostSide || images.width > kMostSide)
+    throw InputError(concat(image_file.string(), ": byte 8: images of ", images.width, "x", images.height,
+                            " pixels; at most ", kMostSide, " a side are read"));
+  std::vector<std::int32_t> labels;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t at = label_header.data_offset + i;
+    labels.push_back(label_bytes[static_cast<std::size_t>(at)]);
+    if (labels.back() >= images.num_classes)
+      throw InputError(concat(label_file.string(), ": byte ", at, ": label ", labels.back(), " of image ", i,
+                              " is not below ", images.num_classes, ", the number of classes"));
+  }
+  const auto chosen = select_images(request.slice, request.subset, request.dataset, labels, images.class_names);
+  const std::size_t digits = std::max<std::size_t>(6, std::to_string(count - 1).size());  // keys stay in order
+  for (const std::int64_t i : chosen) {
+    const std::string number = std::to_string(i);
+    images.keys.push_back(concat(split, "/", std::string(digits - number.size(), '0'), number));
+    images.labels.push_back(labels[static_cast<std::size_t>(i)]);
+    const auto from = pixels.begin() + header.data_offset + i * images.image_bytes();
+    images.pixels.insert(images.pixels.end(), from, from + images.image_bytes());
+  }
+  images.provenance =
+      concat("IDX, ", folder.string(), ", ", request.slice.text, ": ", chosen.size(), " of ", count, " images");
+  return images;
+}
+
+}  // namespace normlab

@@ -1,0 +1,92 @@
+#include "experiments/data/image_files.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "core/error.h"
+
+namespace normlab {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kImages[] = {".jpg", ".jpeg", ".png"};
+constexpr const char* kImagesOfOthers[] = {".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif"};
+
+std::string lower_extension(const fs::path& file) {
+  std::string extension = file.extension().string();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return extension;
+}
+
+[[noreturn]] void refuse_file(const fs::path& file) {
+  const std::string extension = lower_extension(file);
+  for (const char* other : kImagesOfOthers) {
+    if (extension == other)
+      throw InputError(concat(file.string(), ": images of this kind are not supported; convert it to JPEG or PNG"));
+  }
+  throw InputError(concat(file.string(), ": is no image (.jpg, .jpeg or .png); move it out of the folder"));
+}
+
+using Identity = std::pair<dev_t, ino_t>;
+
+void find(const fs::path& folder, const std::string& below, std::vector<Identity>& above,
+          std::vector<std::string>& images) {
+  struct stat status {};
+  if (stat(folder.c_str(), &status) != 0) throw InputError(concat(folder.string(), ": cannot be read"));
+  const Identity here{status.st_dev, status.st_ino};
+  if (std::find(above.begin(), above.end(), here) != above.end())
+    throw InputError(concat(folder.string(), ": this link leads back to a folder that it lies in"));
+  above.push_back(here);
+  const FolderContent content = list_folder(folder);
+  for (const std::string& file : content.files) {
+    if (!has_image_extension(file)) refuse_file(folder / file);
+    images.push_back(below + file);
+  }
+  for (const std::string& inner : content.folders) find(folder / inner, below + inner + "/", above, images);
+  above.pop_back();
+}
+
+}  // namespace
+
+bool has_image_extension(const fs::path& file) {
+  const std::string extension = lower_extension(file);
+  return std::find(std::begin(kImages), std::end(kImages), extension) != std::end(kImages);
+}
+
+FolderContent list_folder(const fs::path& folder) {
+  FolderContent content;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name[0] == '.') continue;
+    std::error_code unknown;
+    const fs::file_type type = entry->status(unknown).type();
+    if (type == fs::file_type::directory) {
+      content.folders.push_back(name);
+    } else if (type == fs::file_type::regular) {
+      content.files.push_back(name);
+    } else if (type == fs::file_type::not_found || type == fs::file_type::none) {
+      throw InputError(concat(entry->path().string(), ": this link leads nowhere"));
+    } else {
+      throw InputError(concat(entry->path().string(), ": is neither a file nor a folder"));
+    }
+  }
+  if (error) throw InputError(concat(folder.string(), ": cannot be listed: ", error.message()));
+  std::sort(content.folders.begin(), content.folders.end());
+  std::sort(content.files.begin(), content.files.end());
+  return content;
+}
+
+std::vector<std::string> find_images(const fs::path& folder) {
+  std::vector<std::string> images;
+  std::vector<Identity> above;
+  find(folder, "", above, images);
+  return images;
+}
+
+}  // namespace normlab

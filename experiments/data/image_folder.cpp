@@ -1,0 +1,82 @@
+#include <algorithm>
+
+#include "core/error.h"
+#include "experiments/data/image_files.h"
+#include "experiments/data/readers.h"
+
+namespace normlab {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSplits[] = {"train", "val", "test"};
+
+bool is_folder(const fs::path& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
+void refuse_tiny_imagenet(const fs::path& folder) {
+  std::error_code error;
+  if (fs::exists(folder / "val_annotations.txt", error))
+    throw InputError(concat(folder.string(),
+                            ": holds val_annotations.txt, so it is the val folder of "
+                            "tiny-imagenet-200, whose classes are no folders; give the folder above "
+                            "the layout tiny_imagenet"));
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
+
+fs::path split_folder(const fs::path& folder, const std::string& split) {
+  const std::vector<std::string> splits = image_folder_splits(folder);
+  if (std::find(splits.begin(), splits.end(), split) == splits.end()) {
+    const bool undivided = !is_folder(folder / splits.at(0));
+    throw InputError(concat(folder.string(), ": has no split \"", split, "\"; ",
+                            undivided
+                                ? "its folders are the classes of one split, \"train\": take slices of that, "
+                                  "\"train[:80%]\" and \"train[80%:]\""
+                                : concat("there is ", joined(splits), "; name one in dataset.train and dataset.eval")));
+  }
+  return is_folder(folder / split) ? folder / split : folder;
+}
+
+}  // namespace
+
+std::vector<std::string> image_folder_splits(const fs::path& folder) {
+  std::vector<std::string> splits;
+  for (const char* split : kSplits) {
+    if (is_folder(folder / split)) splits.push_back(split);
+  }
+  if (splits.empty()) splits.push_back("train");
+  return splits;
+}
+
+ImageSet read_image_folder(const fs::path& folder, const SliceRequest& request) {
+  refuse_tiny_imagenet(folder);
+  ImageIndex index{"image folder", split_folder(folder, request.slice.split), {}, request.class_names, {}};
+  refuse_tiny_imagenet(index.folder);
+  const FolderContent content = list_folder(index.folder);
+  if (!content.files.empty())
+    throw InputError(concat((index.folder / content.files[0]).string(),
+                            ": expected folders here, one a class, with the images in them"));
+  if (content.folders.empty()) throw InputError(concat(index.folder.string(), ": holds no class folder"));
+  if (index.class_names.empty()) index.class_names = content.folders;
+  for (const std::string& name : content.folders) {
+    const auto at = std::find(index.class_names.begin(), index.class_names.end(), name);
+    if (at == index.class_names.end())
+      throw InputError(concat((index.folder / name).string(), ": the training split has no class of this name"));
+    const std::vector<std::string> images = find_images(index.folder / name);
+    if (images.empty()) throw InputError(concat((index.folder / name).string(), ": this class holds no image"));
+    for (const std::string& image : images) {
+      index.entries.push_back(
+          {name + "/" + image, static_cast<std::int32_t>(at - index.class_names.begin()), -1, {}, 0, -1, {}});
+    }
+  }
+  return load_images(std::move(index), request);
+}
+
+}  // namespace normlab

@@ -1,0 +1,236 @@
+#include "experiments/data/image_index.h"
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+
+#include "core/error.h"
+#include "experiments/data/decode.h"
+#include "experiments/data/indexed_images.h"
+#include "experiments/data/parallel.h"
+
+namespace normlab {
+namespace {
+
+constexpr std::int64_t kBlock = 64;  // images that a thread takes at a time
+
+/// A decoder and what it works in, one a thread.
+struct Worker {
+  ImageDecoder decoder;
+  std::vector<std::uint8_t> bytes;
+  Image image;
+};
+
+std::string size_text(ImageSize size) { return concat(size.width, "x", size.height); }
+
+class Loader {
+ public:
+  Loader(std::shared_ptr<IndexedImages> files, const SliceRequest& request)
+      : files_(std::move(files)),
+        request_(request),
+        count_(static_cast<std::int64_t>(files_->index().entries.size())),
+        workers_(static_cast<std::size_t>(std::max(request.threads, 1))),
+        reasons_(static_cast<std::size_t>(count_)) {}
+
+  /// Fills what the two kinds of sets have different.
+  void load(ImageSet& images) {
+    const std::optional<ImageSize> size = request_.keep_encoded ? std::nullopt : one_size();
+    if (size) {
+      images.height = size->height;
+      images.width = size->width;
+      images.pixels.resize(static_cast<std::size_t>(count_ * images.image_bytes()));
+    }
+    if (size || request_.skip_bad) decode_all(images, size);
+  }
+
+  bool bad(std::int64_t i) const { return reasons_[static_cast<std::size_t>(i)].has_value(); }
+  const std::string& reason(std::int64_t i) const { return *reasons_[static_cast<std::size_t>(i)]; }
+  const std::string& sizes() const { return sizes_; }
+
+ private:
+  ImageSize header(Worker& worker, std::int64_t i) {
+    files_->read(i, worker.bytes);
+    return worker.decoder.size(worker.bytes, files_->where(i));
+  }
+
+  /// The size that all images have, where they fit into memory. Stops at the first that differs, soon for photographs.
+  std::optional<ImageSize> one_size() {
+    std::int64_t first = 0;
+    std::optional<ImageSize> size;
+    for (; first < count_ && !size; ++first) {
+      try {
+        size = header(workers_[0], first);
+      } catch (const InputError&) {
+        if (!request_.skip_bad) throw;
+      }
+    }
+    if (!size) return std::nullopt;
+    const std::int64_t bytes = size->height * size->width * Image::kChannels;
+    if (bytes > kMostBytesInMemory / count_) {
+      sizes_ = concat(count_, " images of ", size_text(*size), " pixels pass ", kMostBytesInMemory >> 30,
+                      " GiB once decoded");
+      return std::nullopt;
+    }
+    // The first image of another size and the first bad one, whatever thread meets them.
+    std::atomic<std::int64_t> other{count_}, failed{count_};
+    const auto lower = [](std::atomic<std::int64_t>& least, std::int64_t i) {
+      for (std::int64_t now = least; i < now && !least.compare_exchange_weak(now, i);) {
+      }
+    };
+    parallel_items(count_ - first, kBlock, request_.threads, [&](std::size_t w, std::int64_t item) {
+      const std::int64_t i = first + item;
+      if (i > other || i > failed) return;
+      try {
+        if (header(workers_[w], i) != *size) lower(other, i);
+      } catch (const InputError&) {
+        if (!request_.skip_bad) lower(failed, i);
+      }
+    });
+    // Says what is wrong with it. Where all are decoded now, that finds the first bad one by itself.
+    if (failed < other && other < count_) header(workers_[0], failed);
+    if (other == count_) return size;
+    sizes_ = concat("images differ in size: ", files_->where(other), " is ", size_text(header(workers_[0], other)),
+                    " pixels, ", files_->where(first - 1), " is ", size_text(*size));
+    return std::nullopt;
+  }
+
+  void decode_all(ImageSet& images, std::optional<ImageSize> size) {
+    parallel_items(count_, kBlock, request_.threads, [&](std::size_t w, std::int64_t i) {
+      Worker& worker = workers_[w];
+      try {
+        files_->read(i, worker.bytes);
+        worker.decoder.decode(worker.bytes, files_->where(i), worker.image);
+      } catch (const InputError& error) {
+        if (!request_.skip_bad) throw;
+        reasons_[static_cast<std::size_t>(i)] = error.what();
+        return;
+      }
+      if (size)
+        std::copy(worker.image.pixels.begin(), worker.image.pixels.end(),
+                  images.pixels.begin() + i * images.image_bytes());
+    });
+  }
+
+  std::shared_ptr<IndexedImages> files_;
+  const SliceRequest& request_;
+  std::int64_t count_;
+  std::vector<Worker> workers_;
+  std::vector<std::optional<std::string>> reasons_;
+  std::string sizes_;
+};
+
+void sort_entries(ImageIndex& index) {
+  const auto by_key = [](const ImageEntry& a, const ImageEntry& b) { return a.key < b.key; };
+  std::sort(index.entries.begin(), index.entries.end(), by_key);
+  for (std::size_t i = 1; i < index.entries.size(); ++i) {
+    if (index.entries[i].key == index.entries[i - 1].key)
+      throw InputError(concat(index.folder.string(), ": two images have the key \"", index.entries[i].key, "\""));
+  }
+}
+
+void take_slice(ImageIndex& index, const SliceRequest& request) {
+  std::vector<std::int32_t> labels;
+  labels.reserve(index.entries.size());
+  for (const ImageEntry& entry : index.entries) labels.push_back(entry.label);
+  std::vector<ImageEntry> taken;
+  for (const std::int64_t i :
+       select_images(request.slice, request.subset, request.dataset, labels, index.class_names)) {
+    taken.push_back(std::move(index.entries[static_cast<std::size_t>(i)]));
+  }
+  index.entries = std::move(taken);
+}
+
+void drop_bad(const Loader& loader, IndexedImages& files, ImageSet& images) {
+  const std::int64_t count = static_cast<std::int64_t>(files.index().entries.size()), bytes = images.image_bytes();
+  std::vector<bool> good(static_cast<std::size_t>(count));
+  std::int64_t kept = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (loader.bad(i)) {
+      images.bad_images.push_back({files.index().entries[static_cast<std::size_t>(i)].key, loader.reason(i)});
+      continue;
+    }
+    good[static_cast<std::size_t>(i)] = true;
+    if (!images.pixels.empty() && kept != i)
+      std::copy_n(images.pixels.begin() + i * bytes, bytes, images.pixels.begin() + kept * bytes);
+    ++kept;
+  }
+  if (kept == 0) throw InputError(concat(images.bad_images[0].reason, "; all ", count, " images of the slice are bad"));
+  if (!images.pixels.empty()) images.pixels.resize(static_cast<std::size_t>(kept * bytes));
+  files.keep(good);
+}
+
+void list_shards(const ImageIndex& index, ImageSet& images) {
+  if (index.archives.empty()) return;
+  images.shards.resize(index.archives.size());
+  for (std::size_t i = 0; i < index.entries.size(); ++i)
+    images.shards[static_cast<std::size_t>(index.entries[i].archive)].push_back(static_cast<std::int64_t>(i));
+  const auto offset = [&](std::int64_t i) { return index.entries[static_cast<std::size_t>(i)].offset; };
+  for (auto& shard : images.shards)
+    std::sort(shard.begin(), shard.end(), [&](std::int64_t a, std::int64_t b) { return offset(a) < offset(b); });
+  std::erase_if(images.shards, [](const auto& shard) { return shard.empty(); });
+}
+
+template <class PerImage>
+std::string hash_encoded(const ImageSet& images, PerImage&& per_image) {
+  SetHash hash;
+  hash.text("encoded");  // no pixels follow
+  for (const std::int64_t size : {images.size(), images.channels, images.num_classes}) hash.number(size);
+  for (const std::string& name : images.class_names) hash.text(name);
+  for (std::int64_t i = 0; i < images.size(); ++i) {
+    hash.text(images.key(i));
+    hash.number(images.labels[static_cast<std::size_t>(i)]);
+    per_image(hash, i);
+  }
+  return hash.hex();
+}
+
+}  // namespace
+
+ImageSet load_images(ImageIndex index, const SliceRequest& request) {
+  sort_entries(index);
+  const std::size_t all = index.entries.size();
+  take_slice(index, request);
+  ImageSet images;
+  images.channels = Image::kChannels;
+  images.class_names = index.class_names;
+  images.num_classes = static_cast<std::int64_t>(images.class_names.size());
+
+  const auto files = std::make_shared<IndexedImages>(std::move(index), request.threads);
+  Loader loader(files, request);
+  loader.load(images);
+  if (request.skip_bad) drop_bad(loader, *files, images);
+
+  const ImageIndex& found = files->index();
+  for (const ImageEntry& entry : found.entries) {
+    images.keys.push_back(entry.key);
+    images.labels.push_back(entry.label);
+  }
+  list_shards(found, images);
+  if (images.pixels.empty()) {
+    if (!request.keep_encoded && !request.skip_bad) {
+      for (std::int64_t i = 0; i < images.size(); ++i) {
+        std::vector<std::uint8_t> none;
+        if (files->bytes(i) < 0) files->read(i, none);  // says what is wrong with it
+      }
+    }
+    images.encoded = files;
+    images.hash = hash_encoded(images, [&](SetHash& hash, std::int64_t i) { hash.number(files->bytes(i)); });
+  }
+  images.provenance =
+      concat(found.kind, ", ", found.folder.string(), ", ", request.slice.text, ": ", images.size(), " of ", all,
+             " images", found.archives.empty() ? "" : concat(" from ", found.archives.size(), " shards"),
+             images.bad_images.empty() ? "" : concat(", ", images.bad_images.size(), " bad ones left out"),
+             loader.sizes().empty() ? "" : concat(", ", loader.sizes()), ", ", ImageDecoder::version());
+  return images;
+}
+
+std::string encoded_content_hash(const ImageSet& images) {
+  std::vector<std::uint8_t> bytes;
+  return hash_encoded(images, [&](SetHash& hash, std::int64_t i) {
+    images.encoded->read(i, bytes);
+    hash.number(static_cast<std::int64_t>(bytes.size()));
+    hash.bytes(bytes);
+  });
+}
+
+}  // namespace normlab

@@ -1,0 +1,209 @@
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <map>
+#include <optional>
+
+#include "core/error.h"
+#include "experiments/data/image_files.h"
+#include "experiments/data/readers.h"
+
+namespace normlab {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Line {
+  std::string file;  // empty: the label alone
+  std::string label;
+  std::size_t number = 0;
+};
+
+bool blank(char c) { return c == ' ' || c == '\t'; }
+
+std::string trimmed(std::string text) {
+  while (!text.empty() && (blank(text.back()) || text.back() == '\r')) text.pop_back();
+  text.erase(text.begin(), std::find_if_not(text.begin(), text.end(), blank));
+  return text;
+}
+
+/// "file TAB label", "file label" (the label has no space then), or "label".
+Line parse_line(const std::string& text, std::size_t number) {
+  const std::size_t tab = text.find('\t');
+  const std::size_t cut = tab != text.npos ? tab : text.find_last_of(' ');
+  if (cut == text.npos) return {"", text, number};
+  return {trimmed(text.substr(0, cut)), trimmed(text.substr(cut + 1)), number};
+}
+
+class LabelFile {
+ public:
+  explicit LabelFile(const fs::path& file) : file_(file) {
+    std::ifstream in(file);
+    if (!in) throw InputError(concat(file.string(), ": cannot be read; it has the labels (dataset.labels)"));
+    std::size_t number = 0;
+    for (std::string text; std::getline(in, text);) {
+      ++number;
+      text = trimmed(text);
+      if (text.empty()) continue;
+      lines_.push_back(parse_line(text, number));
+      if (lines_.back().file.empty() != lines_[0].file.empty())
+        throw InputError(concat(where(lines_.back()), "some lines name a file and some do not"));
+    }
+    if (lines_.empty()) throw InputError(concat(file.string(), ": holds no label"));
+  }
+
+  bool names_files() const { return !lines_[0].file.empty(); }
+  std::vector<Line>& lines() { return lines_; }
+  const std::vector<Line>& lines() const { return lines_; }
+  std::string where(const Line& line) const { return concat(file_.string(), ":", line.number, ": "); }
+
+  bool all_numbers() const {
+    return std::all_of(lines_.begin(), lines_.end(), [](const Line& line) { return number(line.label).has_value(); });
+  }
+  static std::optional<std::int64_t> number(const std::string& text) {
+    const bool digits = !text.empty() && text.size() <= 9 &&
+                        std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+    return digits ? std::optional<std::int64_t>(std::stoll(text)) : std::nullopt;
+  }
+
+ private:
+  fs::path file_;
+  std::vector<Line> lines_;
+};
+
+/// The names that numbers in the label file stand for, in their order.
+std::vector<std::string> numbered_names(const fs::path& folder, const LabelFile& file,
+                                        const std::vector<std::string>& training) {
+  std::error_code error;
+  if (fs::exists(folder / "classes.txt", error)) return read_class_names(folder / "classes.txt");
+  if (!training.empty()) return training;
+  std::vector<std::string> names;
+  if (file.all_numbers()) {
+    std::int64_t most = 0;
+    for (const Line& line : file.lines()) most = std::max(most, *LabelFile::number(line.label));
+    if (most > 1000000)
+      throw InputError(concat(folder.string(), ": a label is ", most, "; list the classes in classes.txt"));
+    for (std::int64_t i = 0; i <= most; ++i) names.push_back(std::to_string(i));
+    return names;
+  }
+  for (const Line& line : file.lines()) names.push_back(line.label);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+/// From what stands in the file to the place among the training classes.
+class LabelNames {
+ public:
+  LabelNames(const LabelFile& file, std::vector<std::string> numbered, const std::vector<std::string>& classes)
+      : file_(file), numbered_(std::move(numbered)) {
+    for (std::size_t i = 0; i < classes.size(); ++i) places_[classes[i]] = static_cast<std::int32_t>(i);
+    // The challenge's own file counts from 1: nothing else can be meant where the last number is the number of classes.
+    if (!file.all_numbers()) return;
+    bool zero = false, last = false;
+    for (const Line& line : file.lines()) {
+      const std::int64_t label = *LabelFile::number(line.label);
+      zero |= label == 0;
+      last |= label == static_cast<std::int64_t>(numbered_.size());
+    }
+    first_ = last && !zero ? 1 : 0;
+  }
+
+  std::int32_t operator()(const Line& line) const {
+    if (const auto named = places_.find(line.label); named != places_.end() && !file_.all_numbers())
+      return named->second;
+    const std::optional<std::int64_t> number = LabelFile::number(line.label);
+    const std::int64_t at = number ? *number - first_ : -1;
+    if (at < 0 || at >= static_cast<std::int64_t>(numbered_.size()))
+      throw InputError(concat(file_.where(line), "label \"", line.label,
+                              "\" is neither the name of a class nor a number from ", first_, " to ",
+                              static_cast<std::int64_t>(numbered_.size()) - 1 + first_));
+    const std::string& name = numbered_[static_cast<std::size_t>(at)];
+    const auto place = places_.find(name);
+    if (place == places_.end())
+      throw InputError(concat(file_.where(line), "class \"", name, "\" is none of the training split"));
+    return place->second;
+  }
+  std::int64_t first() const { return first_; }
+
+ private:
+  const LabelFile& file_;
+  std::vector<std::string> numbered_;
+  std::map<std::string, std::int32_t> places_;
+  std::int64_t first_ = 0;
+};
+
+/// Lines of this split, their files as they lie in its folder. Lines of other splits begin with another folder.
+std::vector<Line> lines_of_split(const LabelFile& file, const fs::path& folder, const fs::path& images) {
+  const std::string split = images == folder ? "" : images.filename().string();
+  std::vector<Line> lines;
+  for (Line line : file.lines()) {
+    const fs::path path = line.file;
+    if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end())
+      throw InputError(concat(file.where(line), "\"", line.file, "\" leaves the folder of the images"));
+    const std::string first = path.has_parent_path() ? path.begin()->string() : "";
+    std::error_code error;
+    if (!split.empty() && first == split) {
+      line.file = line.file.substr(split.size() + 1);
+    } else if (!split.empty() && !first.empty() && fs::is_directory(folder / first, error)) {
+      continue;
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+std::vector<Line> lines_in_order(const LabelFile& file, const std::vector<std::string>& images,
+                                 const fs::path& folder) {
+  std::vector<Line> lines = file.lines();
+  if (lines.size() != images.size())
+    throw InputError(concat(file.where(lines.back()), lines.size(), " labels for the ", images.size(), " images in ",
+                            folder.string()));
+  for (std::size_t i = 0; i < lines.size(); ++i) lines[i].file = images[i];
+  return lines;
+}
+
+void require_labels(const fs::path& folder, const std::vector<std::string>& images, const ImageIndex& index) {
+  for (const std::string& image : images) {
+    const auto by_key = [](const ImageEntry& entry, const std::string& key) { return entry.key < key; };
+    const auto at = std::lower_bound(index.entries.begin(), index.entries.end(), image, by_key);
+    if (at == index.entries.end() || at->key != image)
+      throw InputError(concat((folder / image).string(), ": the file of labels has no line for this image"));
+  }
+}
+
+}  // namespace
+
+ImageSet read_image_list(const fs::path& folder, const std::string& labels, const SliceRequest& request) {
+  if (labels.empty()) throw InputError(concat(folder.string(), ": give the file of labels in dataset.labels"));
+  std::error_code error;
+  const bool divided = fs::is_directory(folder / request.slice.split, error);
+  if (!divided && request.slice.split != "train")
+    throw InputError(concat(folder.string(), ": has no folder \"", request.slice.split,
+                            "\"; the images that lie in it are the split \"train\": take slices of that"));
+  const LabelFile file(folder / labels);
+  ImageIndex index{"image list", divided ? folder / request.slice.split : folder, {}, request.class_names, {}};
+  std::vector<std::string> numbered = numbered_names(folder, file, request.class_names);
+  if (index.class_names.empty()) index.class_names = numbered;
+  const LabelNames label_of(file, std::move(numbered), index.class_names);
+  if (label_of.first() == 1) index.kind += " (labels count from 1)";
+
+  std::vector<std::string> images;  // other files may lie beside them: the list of labels, class names
+  for (const std::string& name : list_folder(index.folder).files) {
+    if (has_image_extension(name)) images.push_back(name);
+  }
+  std::map<std::string, std::size_t> seen;
+  for (const Line& line :
+       file.names_files() ? lines_of_split(file, folder, index.folder) : lines_in_order(file, images, index.folder)) {
+    const auto [at, fresh] = seen.emplace(line.file, line.number);
+    if (!fresh)
+      throw InputError(concat(file.where(line), "\"", line.file, "\" has a label already, in line ", at->second));
+    index.entries.push_back({line.file, label_of(line), -1, {}, 0, -1, {}});
+  }
+  const auto by_key = [](const ImageEntry& a, const ImageEntry& b) { return a.key < b.key; };
+  std::sort(index.entries.begin(), index.entries.end(), by_key);
+  require_labels(index.folder, images, index);
+  return load_images(std::move(index), request);
+}
+
+}  // namespace normlab

@@ -1,0 +1,142 @@
+#include "experiments/data/pack.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "experiments/data/archive.h"
+#include "experiments/data/decode.h"
+#include "experiments/data/parallel.h"
+#include "experiments/data/resize.h"
+
+namespace normlab {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kUnfinished = ".unfinished";
+
+struct Worker {
+  ImageDecoder decoder;
+  Image image, resized;
+  ResizeScratch scratch;
+};
+
+struct Packed {
+  std::vector<std::uint8_t> jpeg;
+  bool copied = false;
+};
+
+bool is_jpeg(const std::vector<std::uint8_t>& bytes) {
+  return bytes.size() > 2 && bytes[0] == 0xff && bytes[1] == 0xd8;
+}
+
+/// The shorter side at `size`, the longer one in proportion, rounded.
+ImageSize shrunk(ImageSize from, std::int64_t size) {
+  const std::int64_t shorter = std::min(from.height, from.width);
+  if (size == 0 || shorter <= size) return from;
+  const auto scaled = [&](std::int64_t side) { return (2 * side * size + shorter) / (2 * shorter); };
+  return {scaled(from.height), scaled(from.width)};
+}
+
+Packed pack_image(const ImageSet& images, std::int64_t i, const PackSettings& settings, Worker& worker) {
+  Packed packed;
+  if (images.encoded) {
+    images.encoded->read(i, packed.jpeg);
+    worker.decoder.decode(packed.jpeg, images.encoded->where(i), worker.image);
+  } else {
+    worker.image.resize(images.height, images.width);
+    std::copy_n(images.image(i), images.image_bytes(), worker.image.pixels.begin());
+  }
+  const ImageSize from{worker.image.height, worker.image.width}, to = shrunk(from, settings.size);
+  packed.copied = images.encoded && to == from && !settings.encode_all && is_jpeg(packed.jpeg);
+  if (packed.copied) return packed;
+  if (to == from) {
+    packed.jpeg = encode_jpeg(worker.image, settings.quality);
+  } else {
+    resize(worker.image, {0, 0, from.height, from.width}, ResizeMethod::bicubic, to.height, to.width, worker.resized,
+           worker.scratch);
+    packed.jpeg = encode_jpeg(worker.resized, settings.quality);
+  }
+  return packed;
+}
+
+std::string padded(std::int64_t number, std::size_t digits) {
+  const std::string text = std::to_string(number);
+  return std::string(text.size() < digits ? digits - text.size() : 0, '0') + text;
+}
+
+std::span<const std::uint8_t> bytes_of(const std::string& text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+/// Writes the class names, or compares them with those of a split that was packed before.
+void write_class_names(const fs::path& file, const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += name + "\n";
+  if (std::error_code error; fs::exists(file, error)) {
+    std::ifstream in(file, std::ios::binary);
+    const std::string there{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    if (there != text)
+      throw InputError(concat(file.string(), ": is there already, with other classes; take another folder"));
+    return;
+  }
+  std::ofstream out(file, std::ios::binary);
+  out << text;
+  out.flush();
+  if (!out) throw EnvironmentError(concat(file.string(), ": cannot be written"));
+}
+
+}  // namespace
+
+PackReport pack_images(const ImageSet& images, const std::string& split, const fs::path& folder,
+                       const PackSettings& settings) {
+  if (images.channels != Image::kChannels)
+    throw InputError(
+        concat("images of ", images.channels, " channel are not packed: a JPEG of them comes back with three"));
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw EnvironmentError(concat(folder.string(), ": cannot be made: ", error.message()));
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().filename().string().rfind(split + "-", 0) == 0)
+      throw InputError(concat(entry.path().string(), ": is there already; take another folder, or remove it"));
+  }
+  if (error) throw EnvironmentError(concat(folder.string(), ": cannot be listed: ", error.message()));
+  write_class_names(folder / "classes.txt", images.class_names);
+
+  const std::vector<std::int64_t> order = permutation(stream_key(0, "pack", split), images.size(), 0);
+  std::vector<Worker> workers(static_cast<std::size_t>(std::max(settings.threads, 1)));
+  PackReport report;
+  std::vector<fs::path> shards;  // they get their names once all are whole: a part of a set must not look like one
+  for (std::int64_t first = 0; first < images.size(); first += settings.shard_size, ++report.shards) {
+    const std::int64_t count = std::min(settings.shard_size, images.size() - first);
+    std::vector<Packed> packed(static_cast<std::size_t>(count));
+    parallel_items(count, 8, settings.threads, [&](std::size_t worker, std::int64_t i) {
+      packed[static_cast<std::size_t>(i)] =
+          pack_image(images, order[static_cast<std::size_t>(first + i)], settings, workers[worker]);
+    });
+    shards.push_back(folder / concat(split, "-", padded(report.shards, 6), ".tar"));
+    TarWriter tar(shards.back().string() + kUnfinished);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Packed& one = packed[static_cast<std::size_t>(i)];
+      const std::int64_t index = order[static_cast<std::size_t>(first + i)];
+      const std::string name = padded(first + i, 9);
+      const std::string label = std::to_string(images.labels[static_cast<std::size_t>(index)]), key = images.key(index);
+      tar.add(name + ".jpg", one.jpeg);
+      tar.add(name + ".cls", bytes_of(label));
+      tar.add(name + ".txt", bytes_of(key));
+      report.copied += one.copied;
+      report.bytes += static_cast<std::int64_t>(one.jpeg.size());
+      ++report.images;
+    }
+    tar.finish();
+  }
+  for (const fs::path& shard : shards) {
+    fs::rename(shard.string() + kUnfinished, shard, error);
+    if (error) throw EnvironmentError(concat(shard.string(), ": cannot be written: ", error.message()));
+  }
+  return report;
+}
+
+}  // namespace normlab

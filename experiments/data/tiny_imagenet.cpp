@@ -1,0 +1,90 @@
+#include <algorithm>
+#include <fstream>
+#include <map>
+
+#include "core/error.h"
+#include "experiments/data/image_files.h"
+#include "experiments/data/readers.h"
+
+namespace normlab {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Labels = std::map<std::string, std::int32_t>;  // of a wnid
+
+void add_image(ImageIndex& index, std::string key, std::int32_t label) {
+  index.entries.push_back({std::move(key), label, -1, {}, 0, -1, {}});
+}
+
+void list_train(const fs::path& folder, const Labels& labels, ImageIndex& index) {
+  for (const auto& [wnid, label] : labels) {
+    const std::string images = wnid + "/images";
+    const FolderContent content = list_folder(folder / images);
+    for (const std::string& file : content.files) {
+      if (!has_image_extension(file)) throw InputError(concat((folder / images / file).string(), ": is no image"));
+      add_image(index, images + "/" + file, label);
+    }
+    if (content.files.empty()) throw InputError(concat((folder / images).string(), ": this class holds no image"));
+  }
+  for (const std::string& name : list_folder(folder).folders) {
+    if (!labels.contains(name))
+      throw InputError(concat((folder / name).string(), ": wnids.txt has no class of this name"));
+  }
+}
+
+/// Lines "file TAB wnid TAB box".
+void list_val(const fs::path& annotations, const Labels& labels, ImageIndex& index) {
+  std::ifstream in(annotations);
+  if (!in) throw InputError(concat(annotations.string(), ": cannot be read; it has the labels of val"));
+  std::size_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (line.empty() || line == "\r") continue;
+    const std::string where = concat(annotations.string(), ":", number, ": ");
+    const std::size_t tab = line.find('\t');
+    if (tab == 0 || tab == line.npos || !has_image_extension(line.substr(0, tab)) || line.find('/') < tab)
+      throw InputError(concat(where, "expected file, tab, wnid, tab and a box"));
+    const std::size_t end = std::min(line.find_first_of("\t\r", tab + 1), line.size());
+    const auto label = labels.find(line.substr(tab + 1, end - tab - 1));
+    if (label == labels.end())
+      throw InputError(concat(where, "wnids.txt has no \"", line.substr(tab + 1, end - tab - 1), "\""));
+    add_image(index, line.substr(0, tab), label->second);
+  }
+  std::vector<std::string> listed;
+  for (const ImageEntry& entry : index.entries) listed.push_back(entry.key);
+  std::sort(listed.begin(), listed.end());
+  for (const std::string& file : list_folder(index.folder).files) {
+    if (!std::binary_search(listed.begin(), listed.end(), file))
+      throw InputError(concat((index.folder / file).string(), ": has no label in ", annotations.filename().string()));
+  }
+}
+
+}  // namespace
+
+bool has_tiny_imagenet(const fs::path& folder) {
+  std::error_code error;
+  return fs::is_regular_file(folder / "wnids.txt", error) && fs::is_directory(folder / "train", error);
+}
+
+ImageSet read_tiny_imagenet(const fs::path& folder, const SliceRequest& request) {
+  ImageIndex index{"tiny-imagenet-200", {}, {}, read_class_names(folder / "wnids.txt"), {}};
+  std::sort(index.class_names.begin(), index.class_names.end());
+  Labels labels;
+  for (std::size_t i = 0; i < index.class_names.size(); ++i)
+    labels[index.class_names[i]] = static_cast<std::int32_t>(i);
+  if (request.slice.split == "train") {
+    index.folder = folder / "train";
+    list_train(index.folder, labels, index);
+  } else if (request.slice.split == "val") {
+    index.folder = folder / "val" / "images";
+    list_val(folder / "val" / "val_annotations.txt", labels, index);
+  } else {
+    throw InputError(
+        concat("split \"", request.slice.split, "\": tiny-imagenet-200 has \"train\" and \"val\"",
+               request.slice.split == "test" ? "; its test images have no labels: set dataset.eval to \"val\"" : ""));
+  }
+  return load_images(std::move(index), request);
+}
+
+}  // namespace normlab

@@ -1,0 +1,38 @@
+// What a trial will cost, from its settings alone: no data is read and nothing is measured.
+#pragma once
+
+#include <optional>
+
+#include "experiments/descriptor/config.h"
+#include "experiments/train/batches.h"
+#include "nn/engine.h"
+
+namespace normlab {
+
+/// Images of the training (or evaluation) slice where the dataset's name says how many it has; nullopt where only the
+/// files can tell. InputError for a slice that is wrong in itself or past the end.
+std::optional<std::int64_t> known_training_images(const DatasetConfig& dataset);
+std::optional<std::int64_t> known_evaluation_images(const DatasetConfig& dataset);
+
+struct TrialCost {
+  ModelCost model;
+  ShardPlan shards;
+  std::optional<std::int64_t> train_images;  // of the slice
+  std::optional<StepCount> steps;            // nullopt: unknown until the data is there
+  double images = 0;                         // trained on
+  /// Products alone: 6 macs an image trained on (backward costs twice the forward), 2 an image evaluated.
+  double training_flops = 0, evaluation_flops = 0;
+  /// Bytes, estimated: weights, gradients, moments and averages; what a shard keeps for its backward, one for a thread
+  /// (all shards of a batch where batch norm makes them meet); the batch itself.
+  double state_bytes = 0, shard_bytes = 0, batch_bytes = 0;
+  double bytes(int threads) const {
+    return state_bytes + batch_bytes + shard_bytes * double(shards.lockstep ? shards.shards : threads);
+  }
+};
+TrialCost trial_cost(const TrialConfig& config);
+
+/// Multiply-adds a second, twice counted, that one core does in whole steps of small and middling networks: measured
+/// by `normlab bench step`, docs/results.md.
+double default_gflops(Precision precision);
+
+}  // namespace normlab

@@ -1,0 +1,46 @@
+// What `plan` says of a trial before anything is there: no data is read.
+#include <doctest/doctest.h>
+
+#include "tests/experiments/cli/program.h"
+
+using namespace normlab;
+
+namespace {
+
+bool says(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("plan: source, deviations, steps, products, time and memory of a paper's descriptor") {
+  const TemporaryFolder folder;
+  const std::string out = " --out " + (folder / "r").string();
+  const Finished plan = run_program(folder, "plan experiments/papers/dual_patchnorm/b16.json" + out);
+  REQUIRE_MESSAGE(plan.code == 0, plan.err);
+  CHECK(says(plan.out, "\nSource: Dual PatchNorm, appendix C"));
+  CHECK(says(plan.out, "\nNot as there: train.drop_last is false there, true here: "));
+  CHECK(says(plan.out, "  92897 steps of 4096 images, 309 an epoch of 1268355 images; warm-up 10000 steps\n"));
+  CHECK(says(plan.out, "  87157480 parameters, 17564418048 macs an image"));
+  CHECK(says(plan.out, "EFLOP of products, about "));
+  CHECK(says(plan.out, "of weights, gradients and moments"));
+  CHECK(says(plan.out, "products at 200 (fp32) or 300 (bf16) GFLOP/s a core, as measured for docs/results.md;"));
+  CHECK(says(plan.out, "0 of 6 done"));
+  const Finished told = run_program(folder, "plan experiments/papers/dual_patchnorm/b16.json --gflops 64.5" + out);
+  CHECK(says(told.out, "products at 64.5 GFLOP/s a core, as told;"));
+  const Finished explain = run_program(folder, "explain experiments/papers/dual_patchnorm/b16.json");
+  CHECK(says(explain.out, "Source: Dual PatchNorm, appendix C"));
+}
+
+TEST_CASE("plan: what a dataset of one's own holds is not guessed; a rate is above 0") {
+  const TemporaryFolder folder;
+  const std::string out = " --out " + (folder / "r").string();
+  const Finished unknown = run_program(
+      folder,
+      "plan experiments/recipes/cifar_small.json --set dataset.name=mine --set dataset.path=mine --set "
+      "dataset.layout=image_folder --set model.image_size=32 --set model.num_classes=10 --set model.channels=3" +
+          out);
+  REQUIRE_MESSAGE(unknown.code == 0, unknown.err);
+  CHECK(says(unknown.out, "steps and time: once the data is there; nothing is known of \"mine\""));
+  CHECK_FALSE(says(unknown.out, "All trials about"));
+  const Finished wrong = run_program(folder, "plan experiments/recipes/cifar_small.json --gflops 0" + out);
+  CHECK(wrong.code == 2);
+}

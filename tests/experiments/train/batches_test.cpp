@@ -1,0 +1,189 @@
+#include "experiments/train/batches.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "experiments/data/shapes.h"
+
+using namespace normlab;
+
+namespace {
+
+ImageSet shapes(std::int64_t count) {
+  DatasetConfig config;
+  config.train_images = config.eval_images = count;
+  SliceRequest request;
+  request.slice = parse_slice("train");
+  request.dataset = config.name;
+  ImageSet images = make_shapes(config, request);
+  finish_image_set(images);
+  return images;
+}
+
+/// Every augmentation that `shapes` may have.
+TrialConfig everything() {
+  TrialConfig c;
+  c.model = ViTConfig{};
+  c.train.batch_size = 12;
+  c.train.label_smoothing = 0.1;
+  c.train.augment.crop_padding = 2;
+  c.train.augment.crop = CropName::inception_torchvision;
+  c.train.augment.resize = ResizeMethod::random;
+  c.train.augment.randaugment.dialect = RandAugmentDialect::torchvision;
+  c.train.augment.color_jitter = {0.4, 0.4, 0.4, 0.1};
+  c.train.augment.erasing = {.dialect = ErasingDialect::timm, .fill = ErasingFill::pixel};
+  c.train.augment.mix = {.mixup = 0.8, .cutmix = 1.0, .dialect = MixDialect::timm, .scope = MixScope::image};
+  return c;
+}
+
+std::string bytes_of(const Tensor& t) { return {static_cast<const char*>(t.raw()), t.bytes()}; }
+
+/// All that a batch holds, made on `threads` threads.
+std::string batch_bytes(const TrialConfig& c, const ImageSet& images, DType dtype, std::int64_t step, int threads) {
+  ShardPool pool(threads);
+  BatchSource source(c, images, images, dtype);
+  const BatchSource::Batch batch = source.training(step, pool);
+  return bytes_of(batch.images) + bytes_of(batch.labels) + (batch.targets ? bytes_of(batch.targets) : "");
+}
+
+}  // namespace
+
+TEST_CASE("batches: every augmentation at once gives the same bits on any number of threads, in any order of steps") {
+  const ImageSet images = shapes(50);
+  const TrialConfig c = everything();
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+    std::set<std::string> different;
+    for (const std::int64_t step : {0, 1, 5}) {  // step 5 is in the second epoch
+      const auto expected = batch_bytes(c, images, dtype, step, 1);
+      CHECK(batch_bytes(c, images, dtype, step, 2) == expected);
+      CHECK(batch_bytes(c, images, dtype, step, 3) == expected);
+      different.insert(expected);
+    }
+    CHECK(different.size() == 3);
+  }
+  // Several threads prepare steps of two epochs at once, from one source.
+  const BatchSource source(c, images, images, DType::f32);
+  const auto serial = [](std::int64_t blocks, FunctionRef<void(std::int64_t)> body) {
+    for (std::int64_t b = 0; b < blocks; ++b) body(b);
+  };
+  std::vector<std::string> made(8);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      BatchBuffer buffer;
+      for (std::size_t step = t; step < made.size(); step += 4)
+        made[step] = bytes_of(source.training(static_cast<std::int64_t>(step), buffer, serial).images);
+    });
+  for (std::thread& thread : threads) thread.join();
+  BatchBuffer buffer;
+  for (std::size_t step = 0; step < made.size(); ++step)
+    CHECK(made[step] == bytes_of(source.training(static_cast<std::int64_t>(step), buffer, serial).images));
+}
+
+TEST_CASE("batches: targets are there where images are mixed, and sum to one") {
+  const ImageSet images = shapes(50);
+  TrialConfig c = everything();
+  ShardPool pool(1);
+  BatchSource source(c, images, images, DType::f32);
+  const BatchSource::Batch batch = source.training(0, pool);
+  CHECK(batch.targets.shape() == Shape{12, 10});
+  CHECK(batch.wanted().shape() == Shape{12, 10});
+  for (std::int64_t i = 0; i < 12; ++i) {
+    double sum = 0;
+    for (std::int64_t k = 0; k < 10; ++k) sum += double(batch.targets.data<float>()[i * 10 + k]);
+    CHECK(sum == doctest::Approx(1).epsilon(1e-6));
+    CHECK(batch.labels.data<std::int32_t>()[i] ==
+          images.labels[static_cast<std::size_t>(source.samples(0)[static_cast<std::size_t>(i)].image)]);
+  }
+  c.train.augment.mix = {};
+  BatchSource plain(c, images, images, DType::f32);
+  const BatchSource::Batch unmixed = plain.training(0, pool);
+  CHECK(!unmixed.targets);
+  CHECK(unmixed.wanted().raw() == unmixed.labels.raw());
+}
+
+TEST_CASE("batches: repeats of an image share a batch, apart, and an epoch is as long as without") {
+  const ImageSet images = shapes(60);
+  TrialConfig c = everything();
+  c.train.augment.repeats = 3;
+  const BatchSource source(c, images, images, DType::f32);
+  CHECK(source.steps().per_epoch == 5);
+  std::map<std::int64_t, std::set<std::int64_t>> seen;
+  for (std::int64_t step = 0; step < 5; ++step) {
+    const std::vector<BatchSample> samples = source.samples(step);
+    REQUIRE(samples.size() == 12);
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      seen[samples[i].image].insert(samples[i].repeat);
+      CHECK(samples[i].image != samples[(i + 1) % samples.size()].image);
+    }
+  }
+  CHECK(seen.size() == 20);  // a third of the images, each three times
+  for (const auto& [image, repeats] : seen) CHECK(repeats == std::set<std::int64_t>{0, 1, 2});
+  CHECK(source.samples(0) != source.samples(5));
+  // The copies of an image are not alike: the first of a batch without mixing.
+  c.train.augment.mix = {};
+  c.train.augment.erasing = {};
+  BatchSource unmixed(c, images, images, DType::f32);
+  ShardPool pool(1);
+  const BatchSource::Batch batch = unmixed.training(0, pool);
+  CHECK(unmixed.samples(0)[0].image == unmixed.samples(0)[4].image);
+  CHECK(bytes_of(batch.images.slice(0, 1)) != bytes_of(batch.images.slice(4, 1)));
+}
+
+TEST_CASE("batches: a last, smaller batch; images of another size than the model's") {
+  const ImageSet images = shapes(50);
+  TrialConfig c = everything();
+  c.train.drop_last = false;
+  ViTConfig model;
+  model.image_size = {16, 24};
+  c.model = model;
+  c.train.eval_transform.crop = EvalCrop::stretch;
+  ShardPool pool(1);
+  BatchSource source(c, images, images, DType::f32);
+  CHECK(source.steps().per_epoch == 5);
+  CHECK(source.evaluation(3, 2, pool).images.shape() == Shape{2, 16, 24, 3});
+  CHECK(source.training(3, pool).images.shape() == Shape{12, 16, 24, 3});
+  CHECK(source.training(4, pool).images.shape() == Shape{2, 16, 24, 3});
+  c.train.augment.crop = CropName::none;
+  CHECK_THROWS_WITH_AS(
+      BatchSource(c, images, images, DType::f32),
+      "train.augment.crop: the images are 32x32 pixels, the model takes 24x16; without a crop they must "
+      "be equal",
+      InputError);
+}
+
+TEST_CASE("batches: without augmentation an image is the stored one, and old settings keep their draws") {
+  const ImageSet images = shapes(50);
+  TrialConfig c;
+  c.model = ViTConfig{};
+  c.train.batch_size = 10;
+  c.seed = 4;
+  c.train.augment = {.crop_padding = 3, .flip = true};
+  ShardPool pool(1);
+  BatchSource source(c, images, images, DType::f32);
+  const BatchSource::Batch batch = source.training(7, pool);  // epoch 1
+  const std::vector<BatchSample> samples = source.samples(7);
+  const PixelTable<float> table(images.channel_mean, images.channel_std);
+  std::vector<float> expected(3072);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const StreamKey key = stream_key(4, "augment", images.key(samples[i].image));
+    // Words 0, 1 and 2 of the draw at position 0: row, column, flip.
+    const auto words = draw(key, 0, 1);
+    const std::int64_t row = std::int64_t{below(words[0], 7)} - 3, column = std::int64_t{below(words[1], 7)} - 3;
+    for (std::int64_t y = 0; y < 32; ++y)
+      for (std::int64_t x = 0; x < 32; ++x)
+        for (std::int64_t ch = 0; ch < 3; ++ch) {
+          const std::int64_t sy = y + row, sx = (words[2] >> 31 ? 31 - x : x) + column;
+          const bool inside = sy >= 0 && sy < 32 && sx >= 0 && sx < 32;
+          const int value = inside ? images.image(samples[i].image)[(sy * 32 + sx) * 3 + ch] : 0;
+          expected[static_cast<std::size_t>((y * 32 + x) * 3 + ch)] = table.channel(ch)[value];
+        }
+    CHECK(
+        std::equal(expected.begin(), expected.end(), batch.images.data<float>() + static_cast<std::int64_t>(i) * 3072));
+  }
+}
