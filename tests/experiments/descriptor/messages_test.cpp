@@ -113,7 +113,8 @@ TEST_CASE("descriptor: datasets") {
         "d.json:1:70: /dataset/std/1: 0 is out of range, expected above 0");
   CHECK(files.problems(R"({"dataset": {"name": "shapes", "on_bad_image": "skip"}})") != "");
   CHECK(files.problems(R"({"dataset": {"name": "tiny-imagenet-200", "eval": "val"}, "model": {"image_size": 128}})") ==
-        "d.json:1:82: /model/image_size: the dataset \"tiny-imagenet-200\" has image_size [64, 64]");
+        "d.json:1:83: /model/image_size: the dataset \"tiny-imagenet-200\" has image_size [64, 64]; for another, give "
+        "train.augment.crop and train.eval_transform.crop");
   CHECK(files.problems(R"({"dataset": {"name": "tiny-imagenet-200", "eval": "val"}, "model": {"image_size": 128},
     "train": {"augment": {"crop": "stretch"}, "eval_transform": {"crop": "stretch"}}})") == "");
   CHECK(files.problems(R"({"dataset": {"path": "pets", "layout": "webdataset"}, "model": {"image_size": 64}})") ==
