@@ -206,8 +206,9 @@ void JpegDecoder::decode_box(const std::uint8_t* data, std::size_t bytes, const 
   if (!start(state, shrink)) damaged();
   const ImageSize size{state.jpeg.output_height, state.jpeg.output_width};
   // Only the rows down to the box are read. A file that does not end as it should is read to its end, so that what is
-  // cut short is refused whatever the box.
-  if (bytes < 2 || data[bytes - 2] != 0xff || data[bytes - 1] != JPEG_EOI) {
+  // cut short is refused whatever the box; a progressive one all the more, as libjpeg smooths blocks whose later scans
+  // are missing by their neighbours, which may lie outside the box.
+  if (state.jpeg.progressive_mode || bytes < 2 || data[bytes - 2] != 0xff || data[bytes - 1] != JPEG_EOI) {
     out.resize(size.height, size.width);
     if (!read_whole(state, out.pixels.data())) damaged();
     box_in_out = {box, shrink};

@@ -91,6 +91,16 @@ TEST_CASE("decode: a box has the pixels of the whole image there") {
   }
 }
 
+TEST_CASE("decode: a progressive JPEG without its last scans has the same pixels in a box") {
+  const std::string file = read_file("tests/fuzz/corpus/images/jpeg_420_progressive_incomplete");
+  ImageDecoder decoder;
+  Image whole, part;
+  ScaledBox at;
+  decoder.decode(bytes_of(file), "x", whole);
+  decoder.decode_box(bytes_of(file), "x", {15, 20, 15, 31}, 0, 0, part, at);
+  CHECK(cut(part, at.box).pixels == cut(whole, {15, 20, 15, 31}).pixels);
+}
+
 TEST_CASE("decode: a JPEG is decoded smaller only where the box stays as large as asked for") {
   ImageDecoder decoder;
   const std::string jpeg = make_jpeg(200, 300, 1, JpegKind::gray);
