@@ -110,7 +110,7 @@ TEST_CASE("descriptor: datasets") {
   CHECK(files.problems(R"({"dataset": {"name": "cifar10", "per_class": 5, "fraction": 0.5}})") ==
         "d.json:1:49: /dataset/fraction: per_class is given too; leave one of them out");
   CHECK(files.problems(R"({"dataset": {"name": "cifar10", "order": "shards", "std": [0.2, 0, 0.2]}})") ==
-        "d.json:1:70: /dataset/std/1: 0 is out of range, expected above 0");
+        "d.json:1:65: /dataset/std/1: must be above 0, got 0");
   CHECK(files.problems(R"({"dataset": {"name": "shapes", "on_bad_image": "skip"}})") != "");
   CHECK(files.problems(R"({"dataset": {"name": "tiny-imagenet-200", "eval": "val"}, "model": {"image_size": 128}})") ==
         "d.json:1:83: /model/image_size: the dataset \"tiny-imagenet-200\" has image_size [64, 64]; for another, give "
