@@ -17,17 +17,18 @@
 namespace normlab {
 namespace {
 
-/// Back to bytes: the network's input times the deviation plus the mean. One channel is shown as grey.
+/// Back to bytes: the network's input times the deviation plus the mean of the images of `set`. One channel is shown as
+/// grey.
 Image to_bytes(const float* values, std::int64_t height, std::int64_t width, std::int64_t channels,
-               const PixelStatistics& statistics) {
+               const ImageSet& set) {
   Image out;
   out.resize(height, width);
   for (std::int64_t i = 0; i < height * width; ++i) {
     for (std::int64_t c = 0; c < Image::kChannels; ++c) {
       const std::int64_t from = std::min(c, channels - 1);
       const auto s = static_cast<std::size_t>(from);
-      const double scale = statistics.std[s] == 0 ? 1 : statistics.std[s];
-      const double value = (static_cast<double>(values[i * channels + from]) * scale + statistics.mean[s]) * 255;
+      const double scale = set.channel_std[s] == 0 ? 1 : set.channel_std[s];
+      const double value = (static_cast<double>(values[i * channels + from]) * scale + set.channel_mean[s]) * 255;
       out.pixels[static_cast<std::size_t>(3 * i + c)] =
           static_cast<std::uint8_t>(std::clamp(std::nearbyint(value), 0.0, 255.0));
     }
@@ -48,20 +49,19 @@ struct Preview {
     const auto root = data.empty() ? std::nullopt : std::optional<std::filesystem::path>(data);
     const DataPair pair = load_dataset(config.dataset, root, static_cast<int>(threads));
     const BatchSource source(config, pair.train, pair.eval, DType::f32);
-    const PixelStatistics statistics = pixel_statistics(config.dataset, pair.train);
     std::vector<PreviewCell> cells;
     BatchBuffer buffer;
     ImageScratch scratch;
     for (std::int64_t step = 0; static_cast<std::int64_t>(cells.size()) < images && step < source.steps().total; ++step)
-      add_step(source, step, pair.train, statistics, buffer, scratch, cells);
+      add_step(source, step, pair.train, buffer, scratch, cells);
     write_png(out, preview_sheet(cells, columns));
     fmt::print(stderr, "{}: {} images of \"{}\", seed {}: as stored, and beside it as the network sees it\n", out,
                cells.size(), experiment.trials.front().label, config.seed);
     return 0;
   }
 
-  void add_step(const BatchSource& source, std::int64_t step, const ImageSet& set, const PixelStatistics& statistics,
-                BatchBuffer& buffer, ImageScratch& scratch, std::vector<PreviewCell>& cells) const {
+  void add_step(const BatchSource& source, std::int64_t step, const ImageSet& set, BatchBuffer& buffer,
+                ImageScratch& scratch, std::vector<PreviewCell>& cells) const {
     const std::vector<BatchSample> samples = source.samples(step);
     const BatchSource::Batch batch =
         source.training(step, buffer, [&](std::int64_t blocks, FunctionRef<void(std::int64_t)> body) {
@@ -73,7 +73,7 @@ struct Preview {
       const auto place = static_cast<std::int64_t>(i);
       PreviewCell& cell = cells.emplace_back();
       cell.stored = whole_image(set, samples[i].image, scratch);
-      cell.seen = to_bytes(batch.images.data<float>() + place * values, shape[1], shape[2], shape[3], statistics);
+      cell.seen = to_bytes(batch.images.data<float>() + place * values, shape[1], shape[2], shape[3], set);
       cell.caption = caption(batch, place, set);
     }
   }
