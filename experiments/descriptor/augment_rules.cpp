@@ -22,15 +22,6 @@ class Rules {
     if (shapes && augment().flip)
       report({"train", "augment", "flip"}, "a flip turns one class of shapes into another; leave it out");
   }
-  void ranges() const {
-    const auto ordered = [&](const std::array<double, 2>& range, std::initializer_list<std::string_view> keys) {
-      if (range[0] > range[1]) report(keys, concat("the least, ", range[0], ", is above the largest, ", range[1]));
-    };
-    ordered(augment().crop_area, {"train", "augment", "crop_area"});
-    ordered(augment().crop_aspect, {"train", "augment", "crop_aspect"});
-    ordered(augment().erasing.area, {"train", "augment", "erasing", "area"});
-    ordered(augment().erasing.aspect, {"train", "augment", "erasing", "aspect"});
-  }
   void crop() const {
     if (augment().crop == CropName::center && trial_.train.eval_transform.crop != EvalCrop::center)
       report({"train", "augment", "crop"},
@@ -84,7 +75,6 @@ bool resizes_images(const TrainConfig& train) {
 void check_augment(FieldReader& reader, const JsonNode& root, const JsonPath& top, const TrialConfig& trial) {
   const Rules rules(reader, root, top, trial);
   rules.flip();
-  rules.ranges();
   rules.crop();
   rules.randaugment();
   rules.erasing();

@@ -22,13 +22,13 @@ TEST_CASE("augment rules: what makes no sense is refused where it stands") {
   CHECK(problem(R"({"augment": {"flip": true}})", R"("dataset": "shapes")") ==
         "/train/augment/flip: a flip turns one class of shapes into another; leave it out");
   CHECK(problem(R"({"augment": {"crop": "inception_torchvision", "crop_area": [1.0, 0.5]}})") ==
-        "/train/augment/crop_area: the least, 1, is above the largest, 0.5");
+        "/train/augment/crop_area: the first number is above the second");
   CHECK(problem(R"({"augment": {"crop": "inception_tensorflow", "crop_aspect": [1.4, 0.5]}})") ==
-        "/train/augment/crop_aspect: the least, 1.4, is above the largest, 0.5");
+        "/train/augment/crop_aspect: the first number is above the second");
   CHECK(problem(R"({"augment": {"erasing": {"dialect": "timm", "area": [0.5, 0.1]}}})") ==
-        "/train/augment/erasing/area: the least, 0.5, is above the largest, 0.1");
+        "/train/augment/erasing/area: the first number is above the second");
   CHECK(problem(R"({"augment": {"erasing": {"dialect": "timm", "aspect": [3, 0.1]}}})") ==
-        "/train/augment/erasing/aspect: the least, 3, is above the largest, 0.1");
+        "/train/augment/erasing/aspect: the first number is above the second");
   CHECK(
       problem(R"({"augment": {"erasing": {"dialect": "torchvision", "fill": "color"}}})") ==
       "/train/augment/erasing/fill: torchvision fills with one value or with a draw a pixel; only timm has fill color");
