@@ -205,3 +205,27 @@ TEST_CASE("program: training shard by shard, the same for any number of threads"
   CHECK(losses[0] == losses[1]);
   CHECK(losses[0] != losses[2]);
 }
+
+TEST_CASE("program: data preview writes a sheet of training images and names what it cannot do") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "tiny.json") << R"({
+    "dataset": {"name": "shapes", "train_images": 40, "eval_images": 10},
+    "model": {"patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
+    "train": {"epochs": 1, "batch_size": 8,
+              "augment": {"randaugment": {"dialect": "torchvision"}, "mix": {"mixup": 0.5}}}
+  })";
+  const std::string start = "data preview " + (folder / "tiny.json").string() + " -o ";
+  const auto sheet = [&](const std::string& name, const std::string& rest) {
+    const Finished done = run_program(folder, start + (folder / name).string() + rest);
+    CHECK_MESSAGE(done.code == 0, done.err);
+    return text_of(folder / name);
+  };
+  const std::string one = sheet("1.png", " --images 12");
+  CHECK(one.substr(1, 3) == "PNG");
+  CHECK(sheet("2.png", " --images 12 --threads 3") == one);
+  CHECK(sheet("3.png", " --images 12 --seed 1") != one);
+  CHECK(sheet("4.png", " --images 12 --set train.augment.mix.mixup=0") != one);
+  const Finished nowhere = run_program(folder, start + "/nowhere/sheet.png");
+  CHECK(nowhere.code == 3);
+  CHECK(nowhere.err.find("/nowhere/sheet.png") != std::string::npos);
+}
