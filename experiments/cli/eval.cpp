@@ -158,8 +158,8 @@ EvalImages images_of_dataset(const EvalCommand& command, const ModelConfig& mode
   if (command.data_root) root = *command.data_root;
   DataPair data = load_dataset(config, root, command.threads, DataUse::evaluation);
   if (data.eval.encoded)
-    throw InputError(fmt::format("{}: its images have sizes of their own; only a set of one size is evaluated here",
-                                 command.data));
+    throw InputError(
+        fmt::format("{}: its images have sizes of their own; only a set of one size is evaluated here", command.data));
   if (data.eval.num_classes != num_classes(model))
     throw InputError(
         fmt::format("{} has {} classes, this model has {}", command.data, data.eval.num_classes, num_classes(model)));

@@ -64,7 +64,8 @@ TEST_CASE("augment: crop and flip equal their definition, and all of them come u
         const std::int64_t row = offset(words[0]), column = offset(words[1]);
         const bool flip = words[2] >= 0x80000000u;
         seen.insert({row, column, flip});
-        make_image(images, 1, {.crop_padding = padding, .flip = true}, {keys[1], epoch}, table_for(channels), out.data());
+        make_image(images, 1, {.crop_padding = padding, .flip = true}, {keys[1], epoch}, table_for(channels),
+                   out.data());
         CHECK(out == by_definition(images, 1, row, column, flip));
       }
       if (padding <= 2) CHECK(seen.size() == static_cast<std::size_t>((2 * padding + 1) * (2 * padding + 1) * 2));
