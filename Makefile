@@ -117,7 +117,8 @@ $(BUILD)/experiments/results/build_info.o: CPPFLAGS += -DNORMLAB_VERSION='"$(VER
 $(BUILD)/experiments/results/build_info.o: $(BUILD)/version
 
 # Must give the bits of libraries that are built for any CPU.
-$(BUILD)/experiments/data/resize_weights.o $(BUILD)/experiments/data/resize_tensorflow.o: CXXFLAGS += -ffp-contract=off
+$(BUILD)/experiments/data/resize_weights.o $(BUILD)/experiments/data/resize_tensorflow.o \
+$(patsubst %.cpp,$(BUILD)/%.o,$(wildcard experiments/data/ops/*.cpp)): CXXFLAGS += -ffp-contract=off
 
 ifeq ($(CUDA),1)
 # The runtime is linked statically: the binary runs where only a driver is installed.

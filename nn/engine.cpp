@@ -218,8 +218,8 @@ void Engine::sum_gradients() {
 }
 
 double Engine::train_step(Tensor images, Tensor labels) {
+  if (average_ && state_.step == 0) average_->start();  // before running statistics change
   const double mean_loss = run_batch(images, labels, false, nullptr);
-  if (average_ && state_.step == 0) average_->start();
   optimizer_->step(pool_, state_);
   ++state_.step;
   if (average_) average_->step(pool_, state_);

@@ -69,6 +69,7 @@ void add_bench(CLI::App& app, Action& action) {
   add_bench_profile(bench, action);
   add_bench_gemm(bench, action);
   add_bench_norms(bench, action);
+  add_bench_data(bench, action);
   add_bench_update(bench, action);
 }
 

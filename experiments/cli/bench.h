@@ -14,6 +14,7 @@ void add_bench_step(CLI::App& bench, Action& action);
 void add_bench_profile(CLI::App& bench, Action& action);
 void add_bench_gemm(CLI::App& bench, Action& action);
 void add_bench_norms(CLI::App& bench, Action& action);
+void add_bench_data(CLI::App& bench, Action& action);
 void add_bench_update(CLI::App& bench, Action& action);
 
 /// What the measurements share. Each adds those options that it reads, with the defaults that it sets.

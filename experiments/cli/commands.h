@@ -24,6 +24,7 @@ void add_data(CLI::App& app, Action& action);
 /// Parts of `normlab data`.
 void add_data_info(CLI::App& data, Action& action);
 void add_data_pack(CLI::App& data, Action& action);
+void add_data_preview(CLI::App& data, Action& action);
 
 /// Reads the command line and does what it says; errors become one message on standard error and their exit code.
 int run_command_line(int argc, char** argv);

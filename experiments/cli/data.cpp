@@ -7,6 +7,7 @@ void add_data(CLI::App& app, Action& action) {
   data.require_subcommand(1);
   add_data_info(data, action);
   add_data_pack(data, action);
+  add_data_preview(data, action);
 }
 
 }  // namespace normlab

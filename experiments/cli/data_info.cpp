@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "core/error.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/data_source.h"
 #include "experiments/data/image_index.h"
@@ -57,7 +58,7 @@ void print_text(const SliceInfo& info) {
              m.width[0] == m.width[2] && m.height[0] == m.height[2] ? "" : "  (least / median / most)");
   fmt::print("  bytes     {} {}\n", m.bytes, info.encoded ? "in files" : "of pixels");
   fmt::print("  \"mean\": [{}], \"std\": [{}]\n", numbers(m.mean), numbers(m.deviation));
-  fmt::print("  {}{}\n", info.encoded ? "listing   " : "hash      ", info.hash);
+  fmt::print("  hash      {}{}\n", info.hash, info.encoded ? "  (of names, labels and sizes in bytes)" : "");
   if (!info.content_hash.empty()) fmt::print("  content   {}\n", info.content_hash);
   for (const BadImage& bad : m.bad_images) fmt::print("  bad       {}: {}\n", bad.key, bad.reason);
 }
@@ -98,7 +99,7 @@ struct InfoCommand {
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
     std::vector<std::string> class_names;
     for (const std::string& slice : opened.slices) {
-      ImageSet images = source.read(opened, slice, class_names, false);
+      ImageSet images = read(opened, slice, class_names);
       if (class_names.empty()) class_names = images.class_names;
       finish_image_set(images);
       SliceInfo info{slice,
@@ -124,6 +125,17 @@ struct InfoCommand {
       fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     }
     return 0;
+  }
+
+ private:
+  /// As a training has it, so that the hash is that of its results; without bad images where they keep it from that.
+  ImageSet read(const DataSource::Opened& opened, const std::string& slice,
+                const std::vector<std::string>& class_names) const {
+    try {
+      return source.read(opened, slice, class_names, false, false);
+    } catch (const InputError&) {
+      return source.read(opened, slice, class_names, true, false);
+    }
   }
 };
 

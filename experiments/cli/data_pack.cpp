@@ -27,7 +27,7 @@ struct PackCommand {
     std::vector<std::string> class_names;
     for (const std::string& text : opened.slices) {
       const Slice slice = parse_slice(text);
-      const ImageSet images = source.read(opened, text, class_names, skip_bad);
+      const ImageSet images = source.read(opened, text, class_names, skip_bad, true);
       if (class_names.empty()) class_names = images.class_names;
       for (const BadImage& bad : images.bad_images) fmt::print(stderr, "left out: {}: {}\n", bad.key, bad.reason);
       const auto start = std::chrono::steady_clock::now();

@@ -58,12 +58,12 @@ DataSource::Opened DataSource::open() const {
 }
 
 ImageSet DataSource::read(const Opened& opened, const std::string& slice, const std::vector<std::string>& class_names,
-                          bool skip_bad) const {
+                          bool skip_bad, bool keep_encoded) const {
   SliceRequest request;
   request.slice = parse_slice(slice);
   request.dataset = opened.config.name;
   request.skip_bad = skip_bad;
-  request.keep_encoded = true;
+  request.keep_encoded = keep_encoded;
   request.threads = threads;
   request.class_names = class_names;
   return read_dataset(opened.config, opened.place, shards, request);

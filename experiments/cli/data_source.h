@@ -26,9 +26,9 @@ struct DataSource {
   /// Finds the dataset: a known name, a folder below the data root, or the path of a folder. InputError: not there, an
   /// unknown name without a layout.
   Opened open() const;
-  /// One slice with nothing decoded that lies in files of its own. `class_names`: those of the first slice.
+  /// One slice; `class_names`: those of the first slice. The rest as in SliceRequest.
   ImageSet read(const Opened& opened, const std::string& slice, const std::vector<std::string>& class_names,
-                bool skip_bad) const;
+                bool skip_bad, bool keep_encoded) const;
 };
 
 }  // namespace normlab

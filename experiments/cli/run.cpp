@@ -57,6 +57,12 @@ void add_run(CLI::App& app, Action& action) {
       .add_option("--threads", run->options.threads,
                   "cores in a trial (default: what the workers leave); changes no result")
       ->check(CLI::Range(1, 1024));
+  command
+      .add_option("--data-threads", run->options.data_threads,
+                  "more cores in each trial, which make the next batches while a step trains; 0: made in the step; "
+                  "changes no result")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
   command.add_option("--device", run->device, "where to compute")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();

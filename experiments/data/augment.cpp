@@ -93,17 +93,6 @@ PixelTable<T>::PixelTable(const std::vector<double>& mean, const std::vector<dou
   }
 }
 
-PixelStatistics pixel_statistics(const DatasetConfig& dataset, const ImageSet& train) {
-  const auto choose = [&](const char* key, const std::vector<double>& given, const std::vector<double>& found) {
-    const std::vector<double>& values = given.empty() ? found : given;
-    if (static_cast<std::int64_t>(values.size()) != train.channels)
-      throw InputError(concat("dataset.", key, ": there are ", values.size(), " values; the images have ",
-                              train.channels, " channels"));
-    return values;
-  };
-  return {choose("mean", dataset.mean, train.channel_mean), choose("std", dataset.std, train.channel_std)};
-}
-
 std::vector<StreamKey> augment_keys(const ImageSet& images, std::uint64_t seed) {
   std::vector<StreamKey> keys(static_cast<std::size_t>(images.size()));
   for (std::int64_t i = 0; i < images.size(); ++i)

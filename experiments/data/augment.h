@@ -24,13 +24,6 @@ class PixelTable {
   std::vector<T> values_;  // [channels, 256]
 };
 
-/// What a trial's pixels are normalised with: the descriptor's means and deviations, or those of the training images.
-/// InputError where there are not as many as channels.
-struct PixelStatistics {
-  std::vector<double> mean, std;
-};
-PixelStatistics pixel_statistics(const DatasetConfig& dataset, const ImageSet& train);
-
 /// Keys of all images' draws, for one seed: stream "augment", the image's key. Made once a trial.
 std::vector<StreamKey> augment_keys(const ImageSet& images, std::uint64_t seed);
 

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "experiments/data/dataset_place.h"
+#include "experiments/descriptor/words.h"
 
 namespace normlab {
 namespace {
@@ -59,7 +60,8 @@ void use_statistic(const DatasetConfig& config, const char* key, const std::vect
     if (train.encoded)
       throw InputError(concat(where, "must be given, since the images stay in their files (", train.provenance,
                               "); `normlab data info ", config.path.empty() ? config.name : config.path,
-                              "` measures it"));
+                              config.layout == DatasetLayout::known ? "" : " --layout ",
+                              config.layout == DatasetLayout::known ? "" : word_of(config.layout), "` measures it"));
     return;
   }
   if (static_cast<std::int64_t>(given.size()) != train.channels)

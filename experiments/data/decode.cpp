@@ -35,7 +35,7 @@ void ImageDecoder::decode(Bytes bytes, const std::string& where, Image& out) {
 }
 
 void ImageDecoder::decode_box(Bytes bytes, const std::string& where, Box box, std::int64_t min_height,
-                              std::int64_t min_width, Image& out, Box& box_in_out) {
+                              std::int64_t min_width, Image& out, ScaledBox& box_in_out) {
   if (!is_png(bytes, where)) {
     jpeg_.decode_box(bytes.data(), bytes.size(), where, box, min_height, min_width, out, box_in_out);
     return;

@@ -22,11 +22,11 @@ class ImageDecoder {
   ImageSize size(Bytes bytes, const std::string& where);
   void decode(Bytes bytes, const std::string& where, Image& out);
   /// Decodes at least `box`, which lies at `box_in_out` of `out`; its pixels are those of the whole image there.
-  /// Damage below the box of a JPEG may stay unseen, one that is cut short is refused as in `decode`. Where the smaller
-  /// box is still at least min_height and min_width, a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size: box_in_out
-  /// is then smaller. 0, 0: never.
+  /// Damage below the box of a JPEG may stay unseen, one that is cut short is refused as in `decode`. A JPEG is decoded
+  /// at 1/2, 1/4 or 1/8 of its size where the box then still has min_height rows and min_width columns, as
+  /// box_in_out.shrink tells. 0, 0: never.
   void decode_box(Bytes bytes, const std::string& where, Box box, std::int64_t min_height, std::int64_t min_width,
-                  Image& out, Box& box_in_out);
+                  Image& out, ScaledBox& box_in_out);
 
   static std::string version();  // "libjpeg-turbo 2.1.5, libpng 1.6.39"
 

@@ -18,6 +18,22 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
+/// A box of an image that was decoded smaller: its numbers count the original's pixels, of which `shrink` make one
+/// here, and begin where the decoded image begins. Its edges may lie inside a pixel.
+struct ScaledBox {
+  Box box;
+  std::int64_t shrink = 1;
+  ScaledBox() = default;
+  ScaledBox(const Box& b, std::int64_t s = 1) : box(b), shrink(s) {}  // NOLINT: a box of an image of full size
+  bool operator==(const ScaledBox&) const = default;
+  /// The pixels that it touches.
+  Box cover() const {
+    const std::int64_t top = box.top / shrink, left = box.left / shrink;
+    return {top, left, (box.top + box.height + shrink - 1) / shrink - top,
+            (box.left + box.width + shrink - 1) / shrink - left};
+  }
+};
+
 /// Whether the box holds a pixel and nothing outside the image.
 inline bool is_inside(const Box& box, const ImageSize& image) {
   return box.top >= 0 && box.left >= 0 && box.height >= 1 && box.width >= 1 && box.height <= image.height - box.top &&

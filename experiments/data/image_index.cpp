@@ -1,118 +1,18 @@
 #include "experiments/data/image_index.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <cstring>
 #include <optional>
 
 #include "core/error.h"
 #include "experiments/data/decode.h"
+#include "experiments/data/indexed_images.h"
 #include "experiments/data/parallel.h"
 
 namespace normlab {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr std::int64_t kMostFileBytes = std::int64_t{256} << 20;  // an image of 256 MiB is a mistake
-constexpr std::int64_t kBlock = 64;                               // images that a thread takes at a time
-
-class OpenFile {
- public:
-  OpenFile(const fs::path& file, const std::string& where) : fd_(open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (fd_ < 0) throw InputError(concat(where, ": cannot be opened: ", std::strerror(errno)));
-  }
-  ~OpenFile() { close(fd_); }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-
-  void read(std::int64_t offset, std::vector<std::uint8_t>& bytes, const std::string& where) const {
-    std::size_t have = 0;
-    while (have < bytes.size()) {
-      const ssize_t got = pread(fd_, bytes.data() + have, bytes.size() - have, offset + static_cast<off_t>(have));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw InputError(concat(where, ": cannot be read: ", std::strerror(errno)));
-      if (got == 0)
-        throw InputError(concat(where, ": ends after ", have, " of ", bytes.size(),
-                                " bytes; the file was cut short or changed since it was listed"));
-      have += static_cast<std::size_t>(got);
-    }
-  }
-
- private:
-  int fd_;
-};
-
-/// The files of an index, opened whenever one is read: there may be more than a process can hold open.
-class IndexedImages final : public EncodedImages {
- public:
-  explicit IndexedImages(ImageIndex index) : index_(std::move(index)) {}
-
-  void read(std::int64_t i, std::vector<std::uint8_t>& bytes) const override {
-    const ImageEntry& entry = at(i);
-    if (!entry.content.empty()) {
-      bytes = entry.content;
-      return;
-    }
-    const std::string name = where(i);
-    if (entry.bytes < 0) throw InputError(concat(name, ": ", missing_reason(entry)));
-    bytes.resize(static_cast<std::size_t>(entry.bytes));
-    OpenFile(file(entry), name).read(entry.offset, bytes, name);
-  }
-
-  std::string where(std::int64_t i) const override {
-    const ImageEntry& entry = at(i);
-    return entry.archive < 0 ? file(entry).string() : concat(file(entry).string(), ": member \"", entry.member, "\"");
-  }
-
-  std::int64_t bytes(std::int64_t i) const {
-    const ImageEntry& entry = at(i);
-    return entry.content.empty() ? entry.bytes : static_cast<std::int64_t>(entry.content.size());
-  }
-
-  /// Takes the sizes of files of their own. Nothing is said of those that are not there until they are read.
-  void measure_files(int threads) {
-    parallel_items(static_cast<std::int64_t>(index_.entries.size()), kBlock, threads, [&](std::size_t, std::int64_t i) {
-      ImageEntry& entry = index_.entries[static_cast<std::size_t>(i)];
-      if (entry.archive >= 0) return;
-      struct stat status {};
-      const bool there = stat(file(entry).c_str(), &status) == 0 && S_ISREG(status.st_mode);
-      entry.bytes = there && status.st_size <= kMostFileBytes ? std::int64_t{status.st_size} : -1;
-    });
-  }
-
-  void keep(const std::vector<bool>& good) {
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < good.size(); ++i) {
-      if (!good[i]) continue;
-      if (kept != i) index_.entries[kept] = std::move(index_.entries[i]);
-      ++kept;
-    }
-    index_.entries.resize(kept);
-  }
-
-  const ImageIndex& index() const { return index_; }
-
- private:
-  const ImageEntry& at(std::int64_t i) const { return index_.entries[static_cast<std::size_t>(i)]; }
-  fs::path file(const ImageEntry& entry) const {
-    return index_.folder / (entry.archive < 0 ? entry.key : index_.archives[static_cast<std::size_t>(entry.archive)]);
-  }
-  std::string missing_reason(const ImageEntry& entry) const {
-    struct stat status {};
-    if (stat(file(entry).c_str(), &status) != 0) return std::strerror(errno);
-    if (!S_ISREG(status.st_mode)) return "is not a regular file";
-    return status.st_size > kMostFileBytes ? "is larger than 256 MiB, which no image should be"
-                                           : "was not there when the set was listed";
-  }
-
-  ImageIndex index_;
-};
+constexpr std::int64_t kBlock = 64;  // images that a thread takes at a time
 
 /// A decoder and what it works in, one a thread.
 struct Worker {
@@ -186,7 +86,8 @@ class Loader {
         if (!request_.skip_bad) lower(failed, i);
       }
     });
-    if (failed < other) header(workers_[0], failed);  // says what is wrong with it
+    // Says what is wrong with it. Where all are decoded now, that finds the first bad one by itself.
+    if (failed < other && other < count_) header(workers_[0], failed);
     if (other == count_) return size;
     sizes_ = concat("images differ in size: ", files_->where(other), " is ", size_text(header(workers_[0], other)),
                     " pixels, ", files_->where(first - 1), " is ", size_text(*size));
@@ -294,8 +195,7 @@ ImageSet load_images(ImageIndex index, const SliceRequest& request) {
   images.class_names = index.class_names;
   images.num_classes = static_cast<std::int64_t>(images.class_names.size());
 
-  const auto files = std::make_shared<IndexedImages>(std::move(index));
-  files->measure_files(request.threads);
+  const auto files = std::make_shared<IndexedImages>(std::move(index), request.threads);
   Loader loader(files, request);
   loader.load(images);
   if (request.skip_bad) drop_bad(loader, *files, images);

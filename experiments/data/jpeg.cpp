@@ -92,13 +92,23 @@ void read_rows(State& state, std::size_t rows, std::uint8_t* rgb) {
   }
 }
 
-/// Sets up the decoding and tells the size to come. False with state.message set, as all below.
+/// Sets up the decoding, at 1 / shrink of the size. False with state.message set, as all below.
 template <class State>
-bool start(State& state) {
+bool start(State& state, unsigned shrink = 1) {
   if (setjmp(state.jump) != 0) return false;
   state.jpeg.out_color_space = has_black(state.jpeg) ? JCS_CMYK : JCS_RGB;
+  state.jpeg.scale_num = 1;
+  state.jpeg.scale_denom = shrink;
   jpeg_start_decompress(&state.jpeg);
   return true;
+}
+
+/// By what the box can be divided so that it stays as large as asked for: a DCT of fewer coefficients does it.
+unsigned largest_shrink(Box box, std::int64_t min_height, std::int64_t min_width) {
+  if (min_height < 1 || min_width < 1) return 1;
+  for (const unsigned shrink : {8u, 4u, 2u})
+    if (box.height >= min_height * shrink && box.width >= min_width * shrink) return shrink;
+  return 1;
 }
 
 template <class State>
@@ -187,30 +197,33 @@ void JpegDecoder::decode(const std::uint8_t* data, std::size_t bytes, ImageSize 
 }
 
 void JpegDecoder::decode_box(const std::uint8_t* data, std::size_t bytes, const std::string& where, Box box,
-                             std::int64_t /*min_height*/, std::int64_t /*min_width*/, Image& out, Box& box_in_out) {
+                             std::int64_t min_height, std::int64_t min_width, Image& out, ScaledBox& box_in_out) {
   State& state = *state_;
   open(data, bytes, where);
-  const ImageSize size = state.size();
-  if (!is_inside(box, size)) refuse(where, box_outside(box, size));
+  if (!is_inside(box, state.size())) refuse(where, box_outside(box, state.size()));
+  const auto damaged = [&] { refuse(where, concat("the JPEG is damaged: ", state.message)); };
+  const unsigned shrink = largest_shrink(box, min_height, min_width);
+  if (!start(state, shrink)) damaged();
+  const ImageSize size{state.jpeg.output_height, state.jpeg.output_width};
   // Only the rows down to the box are read. A file that does not end as it should is read to its end, so that what is
   // cut short is refused whatever the box.
   if (bytes < 2 || data[bytes - 2] != 0xff || data[bytes - 1] != JPEG_EOI) {
     out.resize(size.height, size.width);
-    if (!start(state) || !read_whole(state, out.pixels.data()))
-      refuse(where, concat("the JPEG is damaged: ", state.message));
-    box_in_out = box;
+    if (!read_whole(state, out.pixels.data())) damaged();
+    box_in_out = {box, shrink};
     return;
   }
   // Chroma is upsampled from its neighbours, so the box is decoded with a margin.
   constexpr std::int64_t kMargin = 4;
-  const std::int64_t begin = std::max<std::int64_t>(0, box.left - kMargin);
-  const std::int64_t end = std::min(size.width, box.left + box.width + kMargin);
+  const Box cover = ScaledBox(box, shrink).cover();
+  const std::int64_t begin = std::max<std::int64_t>(0, cover.left - kMargin);
+  const std::int64_t end = std::min(size.width, cover.left + cover.width + kMargin);
   auto left = static_cast<JDIMENSION>(begin), width = static_cast<JDIMENSION>(end - begin);
-  if (!start(state) || !crop_columns(state, left, width)) refuse(where, concat("the JPEG is damaged: ", state.message));
-  out.resize(box.height, width);
-  if (!read_part(state, static_cast<JDIMENSION>(box.top), static_cast<std::size_t>(box.height), out.pixels.data()))
-    refuse(where, concat("the JPEG is damaged: ", state.message));
-  box_in_out = {0, box.left - left, box.height, box.width};
+  if (!crop_columns(state, left, width)) damaged();
+  out.resize(cover.height, width);
+  if (!read_part(state, static_cast<JDIMENSION>(cover.top), static_cast<std::size_t>(cover.height), out.pixels.data()))
+    damaged();
+  box_in_out = {{box.top - cover.top * shrink, box.left - left * std::int64_t{shrink}, box.height, box.width}, shrink};
 }
 
 #define NORMLAB_TEXT_OF(x) #x

@@ -35,7 +35,7 @@ class JpegDecoder {
               std::uint8_t* rgb);
   /// As ImageDecoder::decode_box. A box that is not inside the image is an InputError.
   void decode_box(const std::uint8_t* data, std::size_t bytes, const std::string& where, Box box,
-                  std::int64_t min_height, std::int64_t min_width, Image& out, Box& box_in_out);
+                  std::int64_t min_height, std::int64_t min_width, Image& out, ScaledBox& box_in_out);
 
   static std::string version();  // "libjpeg-turbo 2.1.5"
 

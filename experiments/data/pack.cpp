@@ -15,6 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kUnfinished = ".unfinished";
+
 struct Worker {
   ImageDecoder decoder;
   Image image, resized;
@@ -98,7 +100,7 @@ PackReport pack_images(const ImageSet& images, const std::string& split, const f
   if (error) throw EnvironmentError(concat(folder.string(), ": cannot be made: ", error.message()));
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     if (entry.path().filename().string().rfind(split + "-", 0) == 0)
-      throw InputError(concat(entry.path().string(), ": is there already; take another folder"));
+      throw InputError(concat(entry.path().string(), ": is there already; take another folder, or remove it"));
   }
   if (error) throw EnvironmentError(concat(folder.string(), ": cannot be listed: ", error.message()));
   write_class_names(folder / "classes.txt", images.class_names);
@@ -106,6 +108,7 @@ PackReport pack_images(const ImageSet& images, const std::string& split, const f
   const std::vector<std::int64_t> order = permutation(stream_key(0, "pack", split), images.size(), 0);
   std::vector<Worker> workers(static_cast<std::size_t>(std::max(settings.threads, 1)));
   PackReport report;
+  std::vector<fs::path> shards;  // they get their names once all are whole: a part of a set must not look like one
   for (std::int64_t first = 0; first < images.size(); first += settings.shard_size, ++report.shards) {
     const std::int64_t count = std::min(settings.shard_size, images.size() - first);
     std::vector<Packed> packed(static_cast<std::size_t>(count));
@@ -113,7 +116,8 @@ PackReport pack_images(const ImageSet& images, const std::string& split, const f
       packed[static_cast<std::size_t>(i)] =
           pack_image(images, order[static_cast<std::size_t>(first + i)], settings, workers[worker]);
     });
-    TarWriter tar(folder / concat(split, "-", padded(report.shards, 6), ".tar"));
+    shards.push_back(folder / concat(split, "-", padded(report.shards, 6), ".tar"));
+    TarWriter tar(shards.back().string() + kUnfinished);
     for (std::int64_t i = 0; i < count; ++i) {
       const Packed& one = packed[static_cast<std::size_t>(i)];
       const std::int64_t index = order[static_cast<std::size_t>(first + i)];
@@ -127,6 +131,10 @@ PackReport pack_images(const ImageSet& images, const std::string& split, const f
       ++report.images;
     }
     tar.finish();
+  }
+  for (const fs::path& shard : shards) {
+    fs::rename(shard.string() + kUnfinished, shard, error);
+    if (error) throw EnvironmentError(concat(shard.string(), ": cannot be written: ", error.message()));
   }
   return report;
 }

@@ -23,8 +23,9 @@ struct PackReport {
 
 /// Writes `split`-000000.tar, ... and classes.txt into `folder`. The images come in a fixed mixed order, so that each
 /// shard is a sample of all: members NNNNNNNNN.jpg, .cls and .txt (the key they had). Resized with Pillow's bicubic
-/// filter. The same bytes for any number of threads. InputError: an image that cannot be decoded, images of one
-/// channel, files of these names that are there already; EnvironmentError: the folder cannot be written.
+/// filter. The same bytes for any number of threads. Shards are called NAME.unfinished until all are written, so that a
+/// part of a set does not look like one. InputError: an image that cannot be decoded, images of one channel, files of
+/// these names that are there already; EnvironmentError: the folder cannot be written.
 PackReport pack_images(const ImageSet& images, const std::string& split, const std::filesystem::path& folder,
                        const PackSettings& settings);
 

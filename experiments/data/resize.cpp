@@ -125,9 +125,9 @@ void to_rows(const std::uint8_t* columns, std::int64_t values, std::uint8_t* con
 
 constexpr std::int64_t kColumn = 3 * kLanes;  // bytes of a column of sixteen rows
 
-/// Rows of `box` to [box.height, w.out].
+/// Rows of `box` to [box.height, out.width].
 void resize_width(const Image& in, Box box, const ResizeWeights& w, Image& out, std::vector<std::uint8_t>& columns) {
-  columns.resize(static_cast<std::size_t>((box.width + w.out) * 3 * kLanes));
+  columns.resize(static_cast<std::size_t>((box.width + out.width) * 3 * kLanes));
   std::uint8_t *wide = columns.data(), *narrow = wide + box.width * 3 * kLanes;
   for (std::int64_t y = 0; y < box.height; y += kLanes) {
     const std::uint8_t* from[16];
@@ -139,18 +139,18 @@ void resize_width(const Image& in, Box box, const ResizeWeights& w, Image& out, 
     }
     to_columns(from, box.width * 3, wide);
     with_taps(w.taps, [&](auto mixed) {
-      for (std::int64_t x = 0; x < w.out; ++x)
+      for (std::int64_t x = 0; x < out.width; ++x)
         mixed(w.weights.data() + x * w.taps, wide + w.first[static_cast<std::size_t>(x)] * kColumn, kColumn, kColumn,
               narrow + x * kColumn);
     });
-    to_rows(narrow, w.out * 3, to);
+    to_rows(narrow, out.width * 3, to);
   }
 }
 
-/// [w.in, width] at `in`, rows `stride` bytes apart, to [w.out, width].
+/// Rows at `in`, `stride` bytes apart, to out.height rows.
 void resize_height(const std::uint8_t* in, std::int64_t stride, const ResizeWeights& w, Image& out) {
   with_taps(w.taps, [&](auto mixed) {
-    for (std::int64_t y = 0; y < w.out; ++y)
+    for (std::int64_t y = 0; y < out.height; ++y)
       mixed(w.weights.data() + y * w.taps, in + w.first[static_cast<std::size_t>(y)] * stride, stride, out.width * 3,
             out.row(y));
   });
@@ -159,30 +159,35 @@ void resize_height(const std::uint8_t* in, std::int64_t stride, const ResizeWeig
 }  // namespace
 
 /// A pass that would change nothing is left out, as in Pillow.
-void resize_filtered(const Image& in, Box box, ResizeMethod method, Image& out, ResizeScratch& scratch) {
-  const bool wider = box.width != out.width, higher = box.height != out.height;
-  if (!higher) {
-    resize_width(in, box, scratch.weights(method, box.width, out.width), out, scratch.columns);
-    return;
-  }
+void resize_filtered(const Image& in, const ScaledBox& part, ResizeMethod method, Image& out, ResizeScratch& scratch) {
+  const Box box = part.cover();
+  const std::int64_t shrink = part.shrink;
+  const bool wider = shrink > 1 || box.width != out.width, higher = shrink > 1 || box.height != out.height;
+  const ResizeAxis x{method, box.width, out.width, part.box.left % shrink, part.box.width, shrink};
+  const ResizeAxis y{method, box.height, out.height, part.box.top % shrink, part.box.height, shrink};
+  if (!higher) return resize_width(in, box, scratch.weights(x), out, scratch.columns);
   const std::uint8_t* rows = in.row(box.top) + box.left * 3;
   std::int64_t stride = in.width * 3;
   if (wider) {
     scratch.between.resize(box.height, out.width);
-    resize_width(in, box, scratch.weights(method, box.width, out.width), scratch.between, scratch.columns);
+    resize_width(in, box, scratch.weights(x), scratch.between, scratch.columns);
     rows = scratch.between.row(0);
     stride = out.width * 3;
   }
-  resize_height(rows, stride, scratch.weights(method, box.height, out.height), out);
+  resize_height(rows, stride, scratch.weights(y), out);
 }
 
-void resize(const Image& in, Box box, ResizeMethod method, std::int64_t height, std::int64_t width, Image& out,
-            ResizeScratch& scratch) {
+void resize(const Image& in, const ScaledBox& part, ResizeMethod method, std::int64_t height, std::int64_t width,
+            Image& out, ResizeScratch& scratch) {
   const ImageSize size{in.height, in.width};
+  const Box box = part.cover();
   if (!is_inside(box, size)) throw InputError(concat("resize: ", box_outside(box, size)));
   if (height < 1 || width < 1) throw InputError(concat("resize: to ", width, "x", height, " pixels"));
   out.resize(height, width);
-  if (box.height == height && box.width == width) {
+  const bool filtered =
+      method == ResizeMethod::bilinear || method == ResizeMethod::bicubic || method == ResizeMethod::lanczos;
+  if (part.shrink > 1 && !filtered) throw InputError("resize: this method is for images decoded at their full size");
+  if (part.shrink == 1 && box.height == height && box.width == width) {
     for (std::int64_t y = 0; y < height; ++y) std::copy_n(in.row(box.top + y) + box.left * 3, width * 3, out.row(y));
     return;
   }
@@ -192,7 +197,7 @@ void resize(const Image& in, Box box, ResizeMethod method, std::int64_t height, 
     case ResizeMethod::bilinear:
     case ResizeMethod::bicubic:
     case ResizeMethod::lanczos:
-      return resize_filtered(in, box, method, out, scratch);
+      return resize_filtered(in, part, method, out, scratch);
     case ResizeMethod::bilinear_plain:
       return resize_bilinear_plain(in, box, out, scratch);
     case ResizeMethod::area:

@@ -34,58 +34,60 @@ double lanczos3(double x) { return -3 <= x && x < 3 ? sinc(x) * sinc(x / 3) : 0;
 /// Widened by the factor by which the image shrinks.
 template <class Filter>
 void fill(Filter&& filter, double radius, ResizeWeights& w) {
-  const double scale = static_cast<double>(w.in) / static_cast<double>(w.out), stretch = std::max(scale, 1.0);
-  const double support = radius * stretch, per_stretch = 1 / stretch;
+  const std::int64_t in = w.axis.in, out = w.axis.out;
+  const double pixel = static_cast<double>(w.axis.shrink), begin_at = static_cast<double>(w.axis.begin) / pixel;
+  const double scale = static_cast<double>(w.axis.length) / pixel / static_cast<double>(out);
+  const double stretch = std::max(scale, 1.0), support = radius * stretch, per_stretch = 1 / stretch;
   const auto range = [&](std::int64_t i, double& center) {
-    center = (static_cast<double>(i) + 0.5) * scale;
+    center = begin_at + (static_cast<double>(i) + 0.5) * scale;
     return std::pair(std::max<std::int64_t>(0, static_cast<std::int64_t>(center - support + 0.5)),
-                     std::min<std::int64_t>(w.in, static_cast<std::int64_t>(center + support + 0.5)));
+                     std::min<std::int64_t>(in, static_cast<std::int64_t>(center + support + 0.5)));
   };
   double center = 0;
   w.taps = 1;
-  for (std::int64_t i = 0; i < w.out; ++i) {
+  for (std::int64_t i = 0; i < out; ++i) {
     const auto [begin, end] = range(i, center);
     w.taps = std::max(w.taps, end - begin);
   }
-  w.first.resize(static_cast<std::size_t>(w.out));
-  w.weights.assign(static_cast<std::size_t>(w.out * w.taps), 0);
-  for (std::int64_t i = 0; i < w.out; ++i) {
+  w.first.resize(static_cast<std::size_t>(out));
+  w.weights.assign(static_cast<std::size_t>(out * w.taps), 0);
+  w.values.resize(static_cast<std::size_t>(w.taps));
+  for (std::int64_t i = 0; i < out; ++i) {
     const auto [begin, end] = range(i, center);
-    const auto value = [&, center_of = center, begin_of = begin](std::int64_t j) {
-      return filter((static_cast<double>(j) + static_cast<double>(begin_of) - center_of + 0.5) * per_stretch);
-    };
     double total = 0;
-    for (std::int64_t j = 0; j < end - begin; ++j) total += value(j);
-    const std::int64_t first = std::min(begin, w.in - w.taps);
-    w.first[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(first);
     for (std::int64_t j = 0; j < end - begin; ++j) {
-      const double share = total != 0 ? value(j) / total : value(j), units = share * (1 << 22);
-      w.weights[static_cast<std::size_t>(i * w.taps + begin - first + j)] =
-          static_cast<std::int32_t>(share < 0 ? -0.5 + units : 0.5 + units);
+      const double value = filter((static_cast<double>(j) + static_cast<double>(begin) - center + 0.5) * per_stretch);
+      w.values[static_cast<std::size_t>(j)] = value;
+      total += value;
+    }
+    const std::int64_t first = std::min(begin, in - w.taps);
+    w.first[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(first);
+    std::int32_t* weights = w.weights.data() + i * w.taps + begin - first;
+    for (std::int64_t j = 0; j < end - begin; ++j) {
+      const double value = w.values[static_cast<std::size_t>(j)], share = total != 0 ? value / total : value;
+      const double units = share * (1 << 22);
+      weights[j] = static_cast<std::int32_t>(share < 0 ? -0.5 + units : 0.5 + units);
     }
   }
 }
 
 }  // namespace
 
-void make_resize_weights(ResizeMethod method, std::int64_t in, std::int64_t out, ResizeWeights& result) {
-  result.method = method;
-  result.in = in;
-  result.out = out;
-  if (method == ResizeMethod::bilinear)
+void make_resize_weights(const ResizeAxis& axis, ResizeWeights& result) {
+  result.axis = axis;
+  if (axis.method == ResizeMethod::bilinear)
     fill(triangle, 1, result);
-  else if (method == ResizeMethod::bicubic)
+  else if (axis.method == ResizeMethod::bicubic)
     fill(cubic, 2, result);
   else
     fill(lanczos3, 3, result);
 }
 
-const ResizeWeights& ResizeScratch::weights(ResizeMethod method, std::int64_t in, std::int64_t out) {
-  const std::size_t slot =
-      (static_cast<std::size_t>(in) * 31 + static_cast<std::size_t>(out) * 7 + static_cast<std::size_t>(method) * 151) %
-      kCached;
-  ResizeWeights& cached = cache_[slot];
-  if (cached.method != method || cached.in != in || cached.out != out) make_resize_weights(method, in, out, cached);
+const ResizeWeights& ResizeScratch::weights(const ResizeAxis& axis) {
+  const std::int64_t mixed =
+      axis.length * 31 + axis.out * 7 + axis.begin * 3 + axis.shrink * 5 + static_cast<std::int64_t>(axis.method) * 151;
+  ResizeWeights& cached = cache_[static_cast<std::size_t>(mixed) % kCached];
+  if (cached.axis != axis) make_resize_weights(axis, cached);
   return cached;
 }
 

@@ -20,13 +20,6 @@ bool widens(ResizeMethod method) {
   return method == ResizeMethod::bilinear || method == ResizeMethod::bicubic || method == ResizeMethod::lanczos;
 }
 
-std::vector<double> mean_of(const TrialConfig& c, const ImageSet& images) {
-  return pixel_statistics(c.dataset, images).mean;
-}
-std::vector<double> std_of(const TrialConfig& c, const ImageSet& images) {
-  return pixel_statistics(c.dataset, images).std;
-}
-
 }  // namespace
 
 ScratchPool::Lease::Lease(ScratchPool& pool) : pool_(pool) {
@@ -56,8 +49,8 @@ TrainTransform::TrainTransform(const TrialConfig& config, const ImageSet& images
       size_{image_size(config.model)[0], image_size(config.model)[1]},
       channels_(normlab::channels(config.model)),
       keys_(augment_keys(images, config.seed)),
-      table_(mean_of(config, images), std_of(config, images)),
-      table_double_(mean_of(config, images), std_of(config, images)),
+      table_(images.channel_mean, images.channel_std),
+      table_double_(images.channel_mean, images.channel_std),
       randaugment_(augment_.randaugment) {
   if (images.channels != channels_)
     throw InputError(
@@ -105,7 +98,7 @@ Image& TrainTransform::sized(std::int64_t index, const AugmentDraws& draws, Tran
     EvalTransform(center, size_).make(images_, index, scratch.sized, s);
     return scratch.sized;
   }
-  Box from;
+  ScaledBox from;
   if (images_.encoded) {
     const std::string where = images_.encoded->where(index);
     images_.encoded->read(index, s.bytes);

@@ -57,7 +57,9 @@ class FieldReader {
 
   template <class T>
   void value(const JsonNode& node, const JsonPath& path, std::vector<T>& out, Range range) {
-    if (node.kind != JsonKind::array) return report(node.at, path, "expected a list, got " + describe(node));
+    const char* const items = std::is_integral_v<T> ? " of integers" : std::is_floating_point_v<T> ? " of numbers" : "";
+    if (node.kind != JsonKind::array)
+      return report(node.at, path, concat("expected a list", items, ", got ", describe(node)));
     out.assign(node.items.size(), {});
     for (std::size_t i = 0; i < node.items.size(); ++i) {
       const std::string number = std::to_string(i);

@@ -150,7 +150,7 @@ constexpr auto fields() {
               "an image that cannot be decoded ends the trial, or is "
               "left out, named and counted"),
         field("mean", &T::mean, "of each channel, 255 being 1; the training slice's when left out"),
-        field("std", &T::std, "of each channel, 255 being 1; the training slice's when left out"),
+        field("std", &T::std, "of each channel, 255 being 1; the training slice's when left out", kPositive),
         field("train_images", &T::train_images, "shapes: training images to generate", kAtLeastOne),
         field("eval_images", &T::eval_images, "shapes: test images to generate", kAtLeastOne),
         field("shapes_seed", &T::shapes_seed, "shapes: seed of the images, not of the trial")};

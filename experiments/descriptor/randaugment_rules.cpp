@@ -17,11 +17,14 @@ std::optional<RandAugmentProblem> problem_of(const RandAugmentConfig& c) {
   if (c.dialect == Dialect::big_vision && c.magnitude > 20)
     return {{"magnitude", concat("big_vision's levels end at 20, got ", c.magnitude)}};
   const ResizeMethod method = c.interpolation;
-  const bool known = method == ResizeMethod::nearest || method == ResizeMethod::bilinear ||
-                     method == ResizeMethod::bicubic || (method == ResizeMethod::random && c.dialect == Dialect::timm);
-  if (!known)
-    return {{"interpolation", concat("geometric operations of ", word_of(c.dialect), " are nearest, bilinear, bicubic",
-                                     c.dialect == Dialect::timm ? " or random" : "", ", not ", word_of(method))}};
+  const bool timm = c.dialect == Dialect::timm;
+  const bool known = method == ResizeMethod::bilinear || method == ResizeMethod::bicubic ||
+                     method == (timm ? ResizeMethod::random : ResizeMethod::nearest);
+  if (!known && c.dialect != Dialect::big_vision)
+    return {{"interpolation",
+             concat("geometric operations of ", word_of(c.dialect), " are ",
+                    timm ? "bilinear, bicubic, or one of the two at random" : "nearest, bilinear or bicubic", ", not ",
+                    word_of(method))}};
   if (!c.fill.empty() && c.fill.size() != 3)
     return {{"fill", concat("expected a value for each of 3 channels, got ", c.fill.size())}};
   return std::nullopt;

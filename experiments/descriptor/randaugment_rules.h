@@ -15,8 +15,8 @@ struct RandAugmentProblem {
 };
 
 /// The first setting that its dialect has not: torchvision's magnitude is a whole number from 0 to 30, big_vision's is
-/// at most 20 (where Posterize has all 8 bits); geometric operations go to the nearest pixel, or are bilinear or
-/// bicubic (timm: or one of the two, drawn); fill is three values.
+/// at most 20 (where Posterize has all 8 bits); geometric operations are nearest (torchvision), bilinear, bicubic, or
+/// one of the latter two, drawn (timm, which must say which); fill is three values.
 std::optional<RandAugmentProblem> problem_of(const RandAugmentConfig& config);
 
 }  // namespace normlab

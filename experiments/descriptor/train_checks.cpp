@@ -25,8 +25,8 @@ void report_at(FieldReader& reader, const JsonNode& node, const JsonPath& path, 
   report_at(reader, *below, here, key.substr(dot + 1), what);
 }
 
-/// Patterns that somebody may have meant: all names, with any number in place of theirs, and the beginnings and ends of
-/// those with a star for the rest.
+/// Patterns that somebody may have meant: all names, with any number in place of theirs, and the beginnings, the ends
+/// and the first with the last word of those with a star for the rest.
 std::vector<std::string> likely_patterns(const std::vector<std::string>& names) {
   std::set<std::string> patterns(names.begin(), names.end());
   for (const std::string& name : names) {
@@ -39,6 +39,8 @@ std::vector<std::string> likely_patterns(const std::vector<std::string>& names) 
         any += '*';
     }
     patterns.insert(any);
+    if (any.find('.') != any.rfind('.'))
+      patterns.insert(any.substr(0, any.find('.')) + ".*" + any.substr(any.rfind('.')));
     for (std::size_t dot = any.find('.'); dot != any.npos; dot = any.find('.', dot + 1)) {
       patterns.insert(any.substr(0, dot + 1) + "*");
       patterns.insert("*" + any.substr(dot));

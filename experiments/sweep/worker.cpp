@@ -74,6 +74,7 @@ Report run_one(const WorkerSettings& settings, const Assignment& assignment, int
     options.checkpoint = settings.experiment->checkpoint;
     options.probes = settings.experiment->probes;
     options.allow_different_bits = settings.allow_different_bits;
+    options.data_threads = settings.data_threads;
     options.stop = &stop_flag();
     options.report = [&](const TrialProgress& p) {
       Report report = answer(WorkerEvent::progress);

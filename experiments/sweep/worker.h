@@ -49,6 +49,7 @@ struct WorkerSettings {
   const ResultStore* store = nullptr;
   const DataSets* data = nullptr;
   bool allow_different_bits = false;
+  int data_threads = 0;  // of each trial
 };
 
 /// Forks a worker. `socket` is this side's end of the connection.

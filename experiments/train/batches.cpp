@@ -81,9 +81,8 @@ BatchSource::BatchSource(const TrialConfig& config, const ImageSet& train, const
       size_(image_size(config.model)),
       transform_(config, train),
       eval_transform_(config.train.eval_transform, {size_[0], size_[1]}),
-      statistics_(pixel_statistics(config.dataset, train)),
-      table_(statistics_.mean, statistics_.std),
-      table_double_(statistics_.mean, statistics_.std) {
+      table_(train.channel_mean, train.channel_std),
+      table_double_(train.channel_mean, train.channel_std) {
   if (!eval.encoded && config.train.eval_transform.crop == EvalCrop::none &&
       (eval.height != size_[0] || eval.width != size_[1]))
     throw InputError(

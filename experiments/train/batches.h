@@ -90,7 +90,6 @@ class BatchSource {
   std::array<std::int64_t, 2> size_;
   TrainTransform transform_;
   EvalTransform eval_transform_;
-  PixelStatistics statistics_;
   PixelTable<float> table_;
   PixelTable<double> table_double_;
   mutable ScratchPool scratch_;

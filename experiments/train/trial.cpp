@@ -11,6 +11,7 @@
 #include "experiments/results/metrics_log.h"
 #include "experiments/train/batches.h"
 #include "experiments/train/checkpoint.h"
+#include "experiments/train/pipeline.h"
 #include "experiments/train/probes.h"
 
 namespace normlab {
@@ -34,6 +35,7 @@ class TrialRun {
         pool_(options.threads),
         engine_(*options.backend, pool_, config.model, engine_settings(config)),
         batches_(config, data.train, data.eval, engine_.dtype()),
+        pipeline_(batches_, options.data_threads),
         schedule_(schedule_settings(config.train, batches_.steps())),
         probes_(options.probes) {
     info_.trial_id = id;
@@ -121,7 +123,7 @@ class TrialRun {
 
   /// False where the loss or its gradient was not finite; `where_` then says where that began.
   bool train_one(std::int64_t step) {
-    const BatchSource::Batch batch = batches_.training(step, pool_);
+    const BatchSource::Batch batch = pipeline_.training(step, pool_);
     const StepCount& steps = batches_.steps();
     StepState& state = engine_.state();
     state.epoch = step / steps.per_epoch;
@@ -229,6 +231,7 @@ class TrialRun {
                     {"data_hash", data_.train.hash + "+" + data_.eval.hash},
                     {"data", data_.train.provenance},
                     {"threads", std::to_string(options_.threads)},
+                    {"data_threads", std::to_string(options_.data_threads)},
                     {"device", options_.backend->name()},
                     {"host", host_name()},
                     {"started", started_}};
@@ -269,6 +272,7 @@ class TrialRun {
   ShardPool pool_;
   Engine engine_;
   BatchSource batches_;
+  BatchPipeline pipeline_;
   const Schedule schedule_;
   TrialProbes probes_;
   std::optional<MetricsLine> probed_;  // of the last step
@@ -282,56 +286,6 @@ class TrialRun {
 };
 
 }  // namespace
-
-EngineSettings engine_settings(const TrialConfig& c) {
-  const TrainConfig& t = c.train;
-  EngineSettings s;
-  s.dtype = dtype_of(t.precision);
-  s.bf16_products = bf16_products_of(t.precision);
-  s.loss = t.loss == LossName::softmax ? LossKind::softmax : LossKind::sigmoid;
-  s.label_smoothing = t.label_smoothing;
-  s.smooth_others = t.smoothing == Smoothing::others;
-  s.max_batch = t.batch_size;
-  s.drop_seed = c.seed;
-  s.accumulate = t.accumulate;
-  s.average = {t.ema.decay, t.ema.every_steps};
-  const OptimizerConfig& o = t.optimizer;
-  s.layer_decay = o.layer_decay;
-  s.multipliers = o.multipliers;
-  s.optimizer = {.name = o.name,
-                 .beta1 = o.beta1,
-                 .beta2 = o.beta2,
-                 .eps = o.eps,
-                 .momentum = o.momentum,
-                 .nesterov = o.nesterov,
-                 .weight_decay = o.weight_decay,
-                 .decay_matrices_only = o.decay_matrices_only,
-                 .bf16_moment = o.bf16_moment,
-                 .moment_product = o.moment_product,
-                 .clip_form = t.clip_form};
-  return s;
-}
-
-ScheduleSettings schedule_settings(const TrainConfig& train, const StepCount& steps) {
-  const ScheduleConfig& c = train.schedule;
-  const std::int64_t meant_for = train.optimizer.lr_batch;
-  const double scale = meant_for > 0 ? double(train.batch_size) / double(meant_for) : 1.0;
-  return {.name = c.name,
-          .lr = scale * train.optimizer.lr,
-          .final_lr = c.final_lr,
-          .total = steps.total,
-          .warmup = steps.warmup,
-          .warmup_form = c.warmup,
-          .warmup_from = c.warmup_from,
-          .decay_from = c.decay_from,
-          .power = c.power,
-          .timescale = c.timescale,
-          .shift = c.shift,
-          .cooldown = c.cooldown_steps,
-          .decay_every = c.decay_every,
-          .decay_factor = c.decay_factor,
-          .factors = c.factors};
-}
 
 TrialOutcome run_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
                        const TrialFolder& folder, const Claim& claim, const TrialOptions& options) {

@@ -22,6 +22,7 @@ struct TrialProgress {
 
 struct TrialOptions {
   int threads = 1;
+  int data_threads = 0;  // beside them, that make the next batches; 0: made in the step
   CheckpointConfig checkpoint{};
   ProbeConfig probes{};  // what is measured, into metrics.jsonl
   bool allow_different_bits = false;

@@ -251,6 +251,7 @@ TEST_CASE("optimizer: LAMB's ratio is |p| / |r|, and 1 without decay or where a 
   settings.weight_decay = 0.5;
   Optimizer optimizer(cpu_backend(), set, settings);
   std::fill_n(set.value(0).data<double>(), 20000, 3.0);
+  std::fill_n(set.value(1).data<double>(), 5, 3.0);
   std::fill_n(set.gradient(0, 0).data<double>(), 20000, 2.0);
   std::fill_n(set.gradient(0, 1).data<double>(), 5, 2.0);
   std::fill_n(set.gradient(0, 2).data<double>(), 5, 2.0);
@@ -262,6 +263,7 @@ TEST_CASE("optimizer: LAMB's ratio is |p| / |r|, and 1 without decay or where a 
   CHECK(optimizer.trust_ratios()[1] == 1.0);
   CHECK(optimizer.trust_ratios()[2] == 1.0);
   CHECK(set.value(0).data<double>()[19999] == doctest::Approx(3.0 - 0.1 * 3.0));
+  CHECK(set.value(1).data<double>()[0] == doctest::Approx(3.0 - 0.1));
   CHECK(set.value(2).data<double>()[0] == doctest::Approx(-0.1));
 }
 

@@ -36,7 +36,7 @@ def rates(steps):
 
 
 def trajectory(make, dtype, start, gradients, peak, clip):
-    params = {k: torch.nn.Parameter(v.to(dtype)) for k, v in start.items()}
+    params = {k: torch.nn.Parameter(v.to(dtype).clone()) for k, v in start.items()}
     groups = [{"params": [p for k, p in params.items() if decays(k)]},
               {"params": [p for k, p in params.items() if not decays(k)], "weight_decay": 0.0}]
     optimizer = make(groups)

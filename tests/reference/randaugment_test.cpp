@@ -114,6 +114,7 @@ std::vector<Results> run_randaugment(const Fixture& f) {
   const nlohmann::json& fill = f.config().at("fill");
   config.fill =
       fill.is_array() ? fill.get<std::vector<std::int64_t>>() : std::vector<std::int64_t>(3, fill.get<std::int64_t>());
+  config.interpolation = ResizeMethod::bicubic;  // each drawn operation has its own
   const RandAugment augment(config);
   OpScratch scratch;
   Results results{"as drawn"};
@@ -161,6 +162,7 @@ std::vector<std::string> check_timm_randaugment(const std::filesystem::path& pat
   const nlohmann::json file = json_of(path);
   RandAugmentConfig config;
   config.dialect = Dialect::timm;
+  config.interpolation = ResizeMethod::random;
   std::vector<std::string> failures = check_arguments(file, config);
   check_list(file.at("inc0"), config, failures);
   config.increasing = true;

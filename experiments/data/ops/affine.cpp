@@ -7,7 +7,6 @@
 
 #include "core/error.h"
 #include "experiments/data/ops/gather.h"
-#include "experiments/data/ops/rounded.h"
 #include "experiments/data/ops/sample.h"
 
 namespace normlab {
@@ -38,7 +37,7 @@ void nearest_scaled(Image& image, const AffineMap& m, const Fill& fill, OpScratc
   const auto position = [](double v, std::int64_t size) {
     return v < 0 || v >= static_cast<double>(size) ? -1 : static_cast<std::int32_t>(v);
   };
-  double x = m.c + rounded(m.a * 0.5), y = m.f + rounded(m.e * 0.5);
+  double x = m.c + m.a * 0.5, y = m.f + m.e * 0.5;
   for (std::int32_t& column : scratch.columns) {
     column = position(x, width);
     x += m.a;
@@ -52,8 +51,8 @@ void nearest_scaled(Image& image, const AffineMap& m, const Fill& fill, OpScratc
 void nearest_fixed(Image& image, const AffineMap& m, const Fill& fill, OpScratch& scratch) {
   const auto fixed = [](double v) { return static_cast<std::int32_t>(std::floor(v * 65536.0 + 0.5)); };
   const std::int32_t a = fixed(m.a), b = fixed(m.b), d = fixed(m.d), e = fixed(m.e);
-  std::int32_t x = fixed(m.c + rounded(m.a * 0.5) + rounded(m.b * 0.5));
-  std::int32_t y = fixed(m.f + rounded(m.d * 0.5) + rounded(m.e * 0.5));
+  std::int32_t x = fixed(m.c + m.a * 0.5 + m.b * 0.5);
+  std::int32_t y = fixed(m.f + m.d * 0.5 + m.e * 0.5);
   NearestRows rows(image, fill, scratch);
   for (std::int64_t row = 0; row < image.height; ++row, x += b, y += e) {
     rows.write(row, [=](std::int64_t i) {
@@ -82,8 +81,7 @@ AffineMap pillow_rotation(double degrees, std::int64_t height, std::int64_t widt
   const double angle = -(turn * (std::numbers::pi / 180.0));
   const double cosine = round_to_15_decimals(std::cos(angle)), sine = round_to_15_decimals(std::sin(angle));
   const double x = static_cast<double>(width) / 2, y = static_cast<double>(height) / 2;
-  return {cosine, sine,   rounded(cosine * -x) + rounded(sine * -y) + x,
-          -sine,  cosine, rounded(-sine * -x) + rounded(cosine * -y) + y};
+  return {cosine, sine, cosine * -x + sine * -y + x, -sine, cosine, -sine * -x + cosine * -y + y};
 }
 
 void tensorflow_affine(Image& image, const AffineMap& m, const Fill& fill, OpScratch& scratch) {
@@ -100,7 +98,7 @@ void tensorflow_affine(Image& image, const AffineMap& m, const Fill& fill, OpScr
     const float by = b * static_cast<float>(row), ey = e * static_cast<float>(row);
     rows.write(row, [=](std::int64_t i) {
       const auto column = static_cast<float>(static_cast<std::int32_t>(i));
-      return std::pair(nearest(rounded(a * column) + rounded(by) + c), nearest(rounded(d * column) + rounded(ey) + f));
+      return std::pair(nearest(a * column + by + c), nearest(d * column + ey + f));
     });
   }
 }
@@ -110,8 +108,8 @@ AffineMap tensorflow_rotation(double degrees, std::int64_t height, std::int64_t 
   const auto cosine = static_cast<float>(std::cos(static_cast<double>(angle)));
   const auto sine = static_cast<float>(std::sin(static_cast<double>(angle)));
   const auto w = static_cast<float>(width - 1), h = static_cast<float>(height - 1);
-  const float x = (w - (rounded(cosine * w) - rounded(sine * h))) / 2;
-  const float y = (h - (rounded(sine * w) + rounded(cosine * h))) / 2;
+  const float x = (w - (cosine * w - sine * h)) / 2;
+  const float y = (h - (sine * w + cosine * h)) / 2;
   return {cosine, -sine, x, sine, cosine, y};
 }
 

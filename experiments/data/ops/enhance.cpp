@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/data/ops/rounded.h"
 #include "experiments/data/ops/tone.h"
 
 namespace normlab {
@@ -11,7 +10,7 @@ namespace {
 constexpr std::int64_t kChannels = Image::kChannels;
 
 std::uint8_t blend(int degenerate, int value, float factor) {
-  const float mixed = static_cast<float>(degenerate) + rounded(factor * static_cast<float>(value - degenerate));
+  const float mixed = static_cast<float>(degenerate) + factor * static_cast<float>(value - degenerate);
   const float low = mixed > 0 ? mixed : 0;
   return static_cast<std::uint8_t>(static_cast<int>(low < 255 ? low : 255));
 }
@@ -32,7 +31,7 @@ struct PillowGrey {
 /// In float, as tf.image.rgb_to_grayscale between its two conversions of 8 bits.
 struct TensorflowGrey {
   int operator()(int red, int green, int blue) const {
-    const auto part = [](int value, float weight) { return rounded(static_cast<float>(value) / 255.0f * weight); };
+    const auto part = [](int value, float weight) { return static_cast<float>(value) / 255.0f * weight; };
     const float grey = part(red, 0.2989f) + part(green, 0.5870f) + part(blue, 0.1140f);
     return static_cast<int>(grey * 255.5f);
   }

@@ -1,8 +1,6 @@
 // Pillow's way to HSV of 8 bits and back.
 #include <algorithm>
-#include <cmath>
 
-#include "experiments/data/ops/rounded.h"
 #include "experiments/data/ops/tone.h"
 
 namespace normlab {
@@ -39,12 +37,14 @@ void from_hsv(Hsv in, std::uint8_t* out) {
   const int sector = static_cast<int>(turned);
   const auto f = static_cast<float>(turned - static_cast<double>(static_cast<float>(sector)));
   const auto s = static_cast<float>(static_cast<float>(in.saturation) / 255.0);
-  const auto level = [&](double share) {
-    return static_cast<std::uint8_t>(std::clamp(std::round(static_cast<float>(v) * share), 0.0, 255.0));
+  const auto level = [&](double share) {  // halves away from zero; share is in [0, 1]
+    const double exact = static_cast<float>(v) * share;
+    const int whole = static_cast<int>(exact);
+    return static_cast<std::uint8_t>(whole + (exact - whole >= 0.5 ? 1 : 0));
   };
   const std::uint8_t p = level(1.0 - static_cast<double>(s));
-  const std::uint8_t q = level(1.0 - static_cast<double>(rounded(s * f)));
-  const std::uint8_t t = level(1.0 - rounded(static_cast<double>(s) * (1.0 - static_cast<double>(f))));
+  const std::uint8_t q = level(1.0 - static_cast<double>(s * f));
+  const std::uint8_t t = level(1.0 - static_cast<double>(s) * (1.0 - static_cast<double>(f)));
   const std::uint8_t colors[6][3] = {{v, t, p}, {q, v, p}, {p, v, t}, {p, q, v}, {t, p, v}, {v, p, q}};
   std::copy_n(colors[sector % 6], 3, out);
 }

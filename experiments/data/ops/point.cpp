@@ -3,7 +3,6 @@
 #include <array>
 #include <cmath>
 
-#include "experiments/data/ops/rounded.h"
 #include "experiments/data/ops/tone.h"
 
 namespace normlab {
@@ -53,10 +52,10 @@ Table identity() {
 template <class T>
 Table stretched(std::uint8_t low, std::uint8_t high) {
   if (high <= low) return identity();
-  const T scale = T(255) / static_cast<T>(high - low), offset = rounded(static_cast<T>(low) * scale);
+  const T scale = T(255) / static_cast<T>(high - low), offset = static_cast<T>(low) * scale;
   Table table;
   for (std::size_t v = 0; v < 256; ++v) {
-    const T value = rounded(static_cast<T>(v) * scale) - offset;
+    const T value = static_cast<T>(v) * scale - offset;
     table[v] = static_cast<std::uint8_t>(std::clamp(value, T(0), T(255)));
   }
   return table;

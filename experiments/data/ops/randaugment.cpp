@@ -37,9 +37,8 @@ bool is_geometric(AugmentOp op) {
 Fill fill_of(const RandAugmentConfig& config) {
   if (config.fill.size() == Fill{}.size()) {
     Fill fill{};
-    std::transform(config.fill.begin(), config.fill.end(), fill.begin(), [](std::int64_t value) {
-      return static_cast<std::uint8_t>(std::clamp<std::int64_t>(value, 0, 255));
-    });
+    for (std::size_t c = 0; c < fill.size(); ++c)
+      fill[c] = static_cast<std::uint8_t>(std::clamp<std::int64_t>(config.fill[c], 0, 255));
     return fill;
   }
   if (config.dialect == Dialect::big_vision) return {128, 128, 128};
@@ -78,7 +77,7 @@ double torchvision_argument(AugmentOp op, double level, std::int64_t height, std
     case Op::posterize:
       return 8 - std::nearbyint(level / (static_cast<double>(kTorchvisionBins - 1) / 4));
     case Op::solarize:
-      return linspace(255, 0, index);
+      return 255 * linspace(1, 0, index);
     default:
       return 0;
   }

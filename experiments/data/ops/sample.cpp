@@ -1,31 +1,34 @@
 #include "experiments/data/ops/sample.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/error.h"
 #include "experiments/data/ops/gather.h"
-#include "experiments/data/ops/rounded.h"
 
 namespace normlab {
 namespace {
 
+template <class T, int kTaps>
+using Taps = std::array<const T*, kTaps>;
+
 struct Bilinear {
   static constexpr int kTaps = 2, kFirst = 0;
   template <class T>
-  static double between(const T* const* v, std::int64_t i, double t) {
+  static double between(const Taps<T, kTaps>& v, std::int64_t i, double t) {
     const double p = v[0][i], q = v[1][i];
-    return p + rounded((q - p) * t);
+    return p + (q - p) * t;
   }
 };
 
 struct Bicubic {
   static constexpr int kTaps = 4, kFirst = -1;
   template <class T>
-  static double between(const T* const* v, std::int64_t i, double t) {
+  static double between(const Taps<T, kTaps>& v, std::int64_t i, double t) {
     const double p = v[0][i], q = v[1][i], r = v[2][i], s = v[3][i];
     const double square = 2 * (p - q) + r - s, cube = -p + q - r + s;
-    return q + rounded(t * (-p + r + rounded(t * (square + rounded(t * cube)))));
+    return q + t * (-p + r + t * (square + t * cube));
   }
 };
 
@@ -60,7 +63,7 @@ class Sampler {
   void write(const std::uint8_t* source, std::int64_t y, const Fill& fill, std::uint8_t* out) {
     locate(y);
     const int columns = columns_fixed_ ? 1 : kTaps, rows = rows_fixed_ ? 1 : kTaps;
-    const std::uint8_t* taps[kTaps][kTaps] = {};
+    std::array<Taps<std::uint8_t, kTaps>, kTaps> taps{};
     for (int j = 0; j < rows; ++j) {
       for (int i = 0; i < columns; ++i)
         taps[j][i] = fetch(source, rows == 1 ? 0 : j + kFirst, columns == 1 ? 0 : i + kFirst, j * kTaps + i);
@@ -68,19 +71,19 @@ class Sampler {
     if (columns == 1 && rows == 1) {
       std::copy_n(taps[0][0], values_, out);
     } else if (columns == 1) {
-      const std::uint8_t* lines[kTaps];
+      Taps<std::uint8_t, kTaps> lines;
       for (int j = 0; j < kTaps; ++j) lines[j] = taps[j][0];
-      finish(lines, ty_, out);
+      finish(lines, ty_, values_, out);
     } else if (rows == 1) {
-      finish(taps[0], tx_, out);
+      finish(taps[0], tx_, values_, out);
     } else {
-      const double* lines[kTaps];
+      Taps<double, kTaps> lines;
       for (int j = 0; j < kTaps; ++j) {
         double* line = mixed_ + j * values_;
-        for (std::int64_t i = 0; i < values_; ++i) line[i] = Filter::between(taps[j], i, tx_[i]);
+        mix(taps[j], tx_, values_, line);
         lines[j] = line;
       }
-      finish(lines, ty_, out);
+      finish(lines, ty_, values_, out);
     }
     for (std::int64_t x = 0; x < width_; ++x) {
       if (inside_[x] == 0) std::copy(fill.begin(), fill.end(), out + 3 * x);
@@ -91,42 +94,56 @@ class Sampler {
   static constexpr int kTaps = Filter::kTaps, kFirst = Filter::kFirst;
 
   /// Where each pixel comes from: whole pixels, and the way to the next for each channel.
-  void locate(std::int64_t y) {
-    const double middle = static_cast<double>(y) + 0.5, by = map_.b * middle, ey = map_.e * middle;
+  void locate(std::int64_t row) {
+    const AffineMap m = map_;
+    const std::int64_t count = width_;
+    const double middle = static_cast<double>(row) + 0.5, by = m.b * middle, ey = m.e * middle;
     const auto width = static_cast<double>(width_), height = static_cast<double>(height_);
-    for (std::int64_t i = 0; i < width_; ++i) {
-      const double x = static_cast<double>(static_cast<std::int32_t>(i)) + 0.5;
-      const double sx = rounded(map_.a * x) + rounded(by) + map_.c, sy = rounded(map_.d * x) + rounded(ey) + map_.f;
-      const bool inside = (sx >= 0) & (sx < width) & (sy >= 0) & (sy < height);
-      inside_[i] = inside;
-      x_[i] = inside ? sx - 0.5 : 0;
-      y_[i] = inside ? sy - 0.5 : 0;
+    double* __restrict x = x_, * __restrict y = y_;
+    std::int32_t* __restrict inside = inside_, * __restrict columns = column_, * __restrict rows = row_;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double at = static_cast<double>(static_cast<std::int32_t>(i)) + 0.5;
+      const double sx = m.a * at + by + m.c, sy = m.d * at + ey + m.f;
+      const bool here = (sx >= 0) & (sx < width) & (sy >= 0) & (sy < height);
+      const double left = here ? sx - 0.5 : 0, top = here ? sy - 0.5 : 0;
+      inside[i] = here;
+      columns[i] = static_cast<std::int32_t>(std::floor(left));
+      rows[i] = static_cast<std::int32_t>(std::floor(top));
+      x[i] = left - std::floor(left);
+      y[i] = top - std::floor(top);
     }
-    for (std::int64_t i = 0; i < width_; ++i) {
-      column_[i] = static_cast<std::int32_t>(std::floor(x_[i]));
-      row_[i] = static_cast<std::int32_t>(std::floor(y_[i]));
-    }
-    for (std::int64_t i = 0; i < width_; ++i)
-      ty_[3 * i] = ty_[3 * i + 1] = ty_[3 * i + 2] = y_[i] - static_cast<double>(row_[i]);
-    for (std::int64_t i = 0; i < width_; ++i)
-      tx_[3 * i] = tx_[3 * i + 1] = tx_[3 * i + 2] = x_[i] - static_cast<double>(column_[i]);
+    if (!columns_fixed_) spread(x, count, tx_);
+    if (!rows_fixed_) spread(y, count, ty_);
+  }
+
+  /// A value a pixel becomes one a channel.
+  static void spread(const double* __restrict in, std::int64_t count, double* __restrict out) {
+    for (std::int64_t i = 0; i < count; ++i) out[3 * i] = out[3 * i + 1] = out[3 * i + 2] = in[i];
   }
 
   const std::uint8_t* fetch(const std::uint8_t* source, int down, int right, int tap) {
     const auto width = static_cast<std::int32_t>(width_), height = static_cast<std::int32_t>(height_);
-    for (std::int64_t i = 0; i < width_; ++i) {
-      const std::int32_t y = std::clamp(row_[i] + down, 0, height - 1),
-                         x = std::clamp(column_[i] + right, 0, width - 1);
-      offset_[i] = (y * width + x) * 3;
+    const std::int32_t* __restrict columns = column_, * __restrict rows = row_;
+    std::int32_t* __restrict offsets = offset_;
+    for (std::int64_t i = 0; i < width; ++i) {
+      const std::int32_t y = std::clamp(rows[i] + down, 0, height - 1),
+                         x = std::clamp(columns[i] + right, 0, width - 1);
+      offsets[i] = (y * width + x) * 3;
     }
     std::uint8_t* out = scratch_.taps.data() + tap * (values_ + static_cast<std::int64_t>(kFetchMargin));
-    fetch_pixels(source, offset_, width_, out);
+    fetch_pixels(source, offsets, width_, out);
     return out;
   }
 
+  static void mix(Taps<std::uint8_t, kTaps> lines, const double* __restrict t, std::int64_t count,
+                  double* __restrict out) {
+    for (std::int64_t i = 0; i < count; ++i) out[i] = Filter::between(lines, i, t[i]);
+  }
+
   template <class T>
-  void finish(const T* const* lines, const double* t, std::uint8_t* out) {
-    for (std::int64_t i = 0; i < values_; ++i) {
+  static void finish(Taps<T, kTaps> lines, const double* __restrict t, std::int64_t count,
+                     std::uint8_t* __restrict out) {
+    for (std::int64_t i = 0; i < count; ++i) {
       const double v = Filter::between(lines, i, t[i]), low = v > 0 ? v : 0;
       out[i] = static_cast<std::uint8_t>(static_cast<int>(low < 255 ? low : 255));
     }

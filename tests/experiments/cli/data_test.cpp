@@ -1,6 +1,10 @@
 // The program on data sets from disk: CIFAR's binary files made on the fly, changed data, faults in files, real images.
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
+#include "experiments/data/image.h"
+#include "experiments/data/jpeg.h"
 #include "experiments/results/store.h"
 #include "tests/experiments/cli/program.h"
 
@@ -23,6 +27,24 @@ void write_cifar(const fs::path& root, int records, unsigned char first, int lab
       for (std::size_t i = 2; i < record.size(); ++i)
         record[i] = static_cast<char>((i * 37 + static_cast<std::size_t>(r) * 101) % 251);
       file.write(record.data(), static_cast<std::streamsize>(record.size()));
+    }
+  }
+}
+
+/// Two classes of photographs, of one size where `sizes` is 1; the last of each split is cut short.
+void write_pets(const fs::path& root, int sizes) {
+  for (const char* split : {"train", "val"}) {
+    for (int i = 0; i < 24; ++i) {
+      Image image;
+      image.resize(40, 32 + 8 * (i % sizes));
+      for (std::size_t v = 0; v < image.pixels.size(); ++v)
+        image.pixels[v] = static_cast<std::uint8_t>((v * 7 + static_cast<std::size_t>(i) * 50) % 256);
+      std::vector<std::uint8_t> bytes = encode_jpeg(image, 90);
+      if (i == 23) bytes.resize(bytes.size() / 2);
+      const fs::path file = root / "pets" / split / (i % 2 == 0 ? "cat" : "dog") / (std::to_string(100 + i) + ".jpg");
+      fs::create_directories(file.parent_path());
+      std::ofstream(file, std::ios::binary)
+          .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     }
   }
 }
@@ -84,4 +106,102 @@ TEST_CASE("program: real images, sixty steps of the CIFAR-10 recipe") {
   CHECK_MESSAGE(steps.code == 0, steps.err);
   const ResultStore store(folder / "r");
   CHECK(store.trial(store.trial_ids().at(0)).load_result()->metrics.at("eval/accuracy") > 0.15);
+}
+
+TEST_CASE("program: data info tells counts, sizes, statistics and bad images, and data pack makes shards of the rest") {
+  const TemporaryFolder folder;
+  write_pets(folder.path(), 3);
+  const std::string data = " --data " + folder.path().string();
+  const Finished text = run_program(folder, "data info pets --layout image_folder" + data);
+  CHECK_MESSAGE(text.code == 0, text.err);
+  CHECK_MESSAGE(text.out.find("images    23, and 1 that cannot be decoded") != std::string::npos, text.out);
+  CHECK(text.out.find("width     32 / 40 / 48") != std::string::npos);
+  CHECK(text.out.find("height    40  (least / median / most)") != std::string::npos);
+  CHECK(text.out.find("bad       dog/123.jpg: ") != std::string::npos);
+  const Finished json =
+      run_program(folder, "data info " + (folder / "pets").string() + " --layout image_folder --format json --full");
+  REQUIRE_MESSAGE(json.code == 0, json.err);
+  CHECK(nlohmann::json::parse(json.out)["slices"][1]["content_hash"].get<std::string>().size() == 64);
+  const std::string pack = "data pack pets --layout image_folder" + data + " --size 32 --shard-size 10 --out ";
+  const Finished stopped = run_program(folder, pack + (folder / "stopped").string());
+  CHECK(stopped.code == 2);
+  CHECK_MESSAGE(stopped.err.find("dog/123.jpg") != std::string::npos, stopped.err);
+  CHECK(!fs::exists(folder / "stopped/train-000000.tar"));
+  for (const char* threads : {"1", "2"}) {
+    const Finished packed =
+        run_program(folder, pack + (folder / "packed").string() + threads + " --skip-bad --threads " + threads);
+    CHECK_MESSAGE(packed.code == 0, packed.err);
+    CHECK_MESSAGE(packed.out.find("train: 23 images in 3 shards, 8 of them as they were") != std::string::npos,
+                  packed.out);
+    CHECK(packed.err.find("left out: dog/123.jpg: ") != std::string::npos);
+  }
+  for (const char* file : {"classes.txt", "train-000000.tar", "train-000002.tar", "val-000001.tar"})
+    CHECK(text_of(folder / "packed1" / file) == text_of(folder / "packed2" / file));
+  const Finished again = run_program(folder, pack + (folder / "packed1").string() + " --skip-bad");
+  CHECK(again.code == 2);
+  CHECK(again.err.find("is there already") != std::string::npos);
+  const Finished shards = run_program(folder, "data info packed1 --layout webdataset --format json" + data);
+  REQUIRE_MESSAGE(shards.code == 0, shards.err);
+  const auto info = nlohmann::json::parse(shards.out);
+  CHECK(info["layout"] == "webdataset");
+  CHECK(info["slices"][0]["slice"] == "train");
+  CHECK(info["slices"][0]["images"] == 23);
+  CHECK(info["slices"][0]["height"]["max"] == 40);
+  CHECK(info["slices"][0]["width"]["max"] == 38);  // 48 * 32 / 40
+  CHECK(info["slices"][0]["classes"][1]["name"] == "dog");
+  CHECK(info["slices"][0]["classes"][1]["images"] == 11);
+  CHECK(run_program(folder, "data info pest" + data).err.find("unknown dataset \"pest\"") != std::string::npos);
+}
+
+TEST_CASE("program: a bad image ends a training, or is left out, named and counted") {
+  const TemporaryFolder folder;
+  write_pets(folder.path(), 1);
+  std::ofstream(folder / "pets.json") << R"({
+    "dataset": {"path": "pets", "layout": "image_folder", "eval": "val"},
+    "model": {"image_size": [40, 32], "channels": 3, "num_classes": 2, "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
+    "train": {"epochs": 1, "batch_size": 5}
+  })";
+  const std::string arguments = "run " + (folder / "pets.json").string() + " --out " + (folder / "r").string() +
+                                " --data " + folder.path().string();
+  const Finished ended = run_program(folder, arguments);
+  CHECK(ended.code == 2);
+  CHECK_MESSAGE(ended.err.find("dog/123.jpg") != std::string::npos, ended.err);
+  const Finished skipped = run_program(folder, arguments + " --set dataset.on_bad_image=skip");
+  CHECK_MESSAGE(skipped.code == 0, skipped.err);
+  const ResultStore store(folder / "r");
+  const TrialFolder trial = store.trial(store.trial_ids().at(0));
+  const std::vector<std::string> bad = trial.load_result()->bad_images;
+  REQUIRE(bad.size() == 2);
+  CHECK(bad[0].rfind("train dog/123.jpg: ", 0) == 0);
+  CHECK(bad[1].rfind("eval dog/123.jpg: ", 0) == 0);
+  std::string log;
+  for (const auto& entry : fs::recursive_directory_iterator(trial.path()))
+    if (entry.path().filename().string().find("log") != std::string::npos) log += text_of(entry.path());
+  CHECK_MESSAGE(log.find("2 images cannot be decoded and are left out: train dog/123.jpg") != std::string::npos, log);
+}
+
+TEST_CASE("program: training shard by shard, the same for any number of threads") {
+  const TemporaryFolder folder;
+  write_pets(folder.path(), 1);
+  const std::string data = " --data " + folder.path().string();
+  const Finished packed = run_program(folder, "data pack pets --layout image_folder --skip-bad --shard-size 5" + data +
+                                                  " --out " + (folder / "shards").string());
+  REQUIRE_MESSAGE(packed.code == 0, packed.err);
+  std::ofstream(folder / "shards.json") << R"({
+    "dataset": {"path": "shards", "layout": "webdataset", "eval": "val", "order": "shards", "shuffle_buffer": 4,
+                "train_shards": "train-{000000..000004}.tar"},
+    "model": {"image_size": [40, 32], "channels": 3, "num_classes": 2, "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
+    "train": {"epochs": 3, "batch_size": 5}
+  })";
+  std::vector<double> losses;
+  for (const char* options : {" --threads 1", " --threads 2", " --set dataset.order=shuffled"}) {
+    const fs::path out = folder / ("r" + std::to_string(losses.size()));
+    const Finished run =
+        run_program(folder, "run " + (folder / "shards.json").string() + data + " --out " + out.string() + options);
+    REQUIRE_MESSAGE(run.code == 0, run.err);
+    const ResultStore store(out);
+    losses.push_back(store.trial(store.trial_ids().at(0)).load_result()->metrics.at("eval/loss"));
+  }
+  CHECK(losses[0] == losses[1]);
+  CHECK(losses[0] != losses[2]);
 }

@@ -8,6 +8,7 @@
 #include "experiments/results/store.h"
 #include "experiments/weights/safetensors.h"
 #include "tests/core/cpu/bf16_choice.h"
+#include "tests/experiments/cli/end_states.h"
 
 using namespace normlab;
 namespace fs = std::filesystem;
@@ -31,23 +32,6 @@ std::string write(const TemporaryFolder& folder, const std::string& name, const 
 }
 
 std::string in(const TemporaryFolder& folder, const std::string& name) { return (folder / name).string(); }
-
-/// The weights that each finished trial ended with, and its metrics, by id.
-std::map<std::string, std::string> end_states(const fs::path& out) {
-  std::map<std::string, std::string> states;
-  const ResultStore store(out);
-  for (const std::string& id : store.trial_ids()) {
-    const TrialFolder folder = store.trial(id);
-    if (!folder.finished()) continue;
-    const std::int64_t attempt = last_attempt(folder.path());
-    const SafetensorsFile file = SafetensorsFile::read(folder.checkpoint(attempt));
-    std::string& state = states[id];
-    for (const TensorView& t : file.tensors())
-      state += t.name + std::string(reinterpret_cast<const char*>(t.data.data()), t.data.size());
-    state += text_of(folder.metrics(attempt));
-  }
-  return states;
-}
 
 void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 

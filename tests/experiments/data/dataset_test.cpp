@@ -158,6 +158,139 @@ TEST_CASE("dataset: mean and deviation by channel, and a hash that sees every pa
   CHECK(hash_of([](ImageSet& s) { std::swap(s.height, s.width); }) != images.hash);
 }
 
+TEST_CASE("dataset: images that stay in their files need a mean and a deviation; given ones are taken everywhere") {
+  TempFolder root;
+  for (const char* split : {"train", "test"}) {
+    for (unsigned i = 0; i < 4; ++i)
+      write_file(root / concat("pets/", split, "/", i % 2 == 0 ? "cat/" : "dog/", i, ".jpg"), make_jpeg(8, 8 + i, i));
+  }
+  DatasetConfig config = named("pets", "", DatasetLayout::image_folder);
+  const auto said = [&] { return input_error([&] { load_dataset(config, root.path(), 1); }); };
+  CHECK_SAYS(said(), "dataset.mean: must be given, since the images stay in their files");
+  CHECK_SAYS(said(), "images differ in size");
+  CHECK_SAYS(said(), "`normlab data info pets --layout image_folder` measures it");
+  config.mean = {0.1, 0.2, 0.3};
+  CHECK_SAYS(said(), "dataset.std: must be given");
+  config.std = {0.5, 0.5};
+  CHECK_SAYS(said(), "dataset.std: 2 values for 3 channels");
+  config.std = {0.5, 0.5, 0.0};
+  CHECK_SAYS(said(), "0 is not a number above 0");
+  config.std = {0.5, 0.5, 0.25};
+  config.mean[1] = std::nan("");
+  CHECK_SAYS(said(), "dataset.mean: nan is not a number");
+  config.mean[1] = 0.2;
+  const DataPair pair = load_dataset(config, root.path(), 2);
+  CHECK(pair.train.encoded);
+  CHECK(pair.train.channel_mean == config.mean);
+  CHECK(pair.train.channel_std == config.std);
+  CHECK(pair.eval.labels == std::vector<std::int32_t>{0, 0, 1, 1});
+  CHECK(pair.train.hash.size() == 64);
+  config.order = SampleOrder::shards;
+  CHECK_SAYS(said(), "order \"shards\" is for WebDataset shards");
+}
+
+TEST_CASE("dataset: a mean of one's own for images in memory") {
+  TempFolder root;
+  write_shards(root.path());
+  DatasetConfig config = named("cifar10");
+  const DataPair measured = load_dataset(config, root.path(), 1);
+  config.mean = {0.5, 0.5, 0.5};
+  const DataPair pair = load_dataset(config, root.path(), 1);
+  CHECK(pair.train.channel_mean == config.mean);
+  CHECK(pair.train.channel_std == measured.train.channel_std);
+  CHECK(pair.train.hash == measured.train.hash);
+}
+
+TEST_CASE("dataset: images that are trained on are not evaluated on") {
+  TempFolder root;
+  write_shards(root.path());
+  DatasetConfig config = named("cifar10");
+  config.train = "train[:80%]";
+  config.eval = "train[60%:]";
+  CHECK_SAYS(input_error([&] { load_dataset(config, root.path(), 1); }),
+             "the training slice \"train[:80%]\" and the evaluation slice \"train[60%:]\" share 2 images");
+  CHECK(load_dataset(config, root.path(), 1, DataUse::evaluation).eval.size() == 4);
+  config.eval = "train[80%:]";
+  CHECK(load_dataset(config, root.path(), 1).eval.size() == 2);
+  config = named("x", "", DatasetLayout::webdataset);  // the same shard under two names of a split
+  config.path = ".";
+  config.train_shards = config.eval_shards = "train-000000.tar";
+  CHECK_SAYS(input_error([&] { load_dataset(config, root.path(), 1); }), "share 10 images");
+}
+
+TEST_CASE("dataset: a subset is of the training slice alone, and a class it lacks is an error") {
+  TempFolder root;
+  write_shards(root.path());
+  DatasetConfig config = named("cifar10");
+  config.per_class = 3;
+  const DataPair pair = load_dataset(config, root.path(), 1);
+  CHECK(pair.train.size() == 6);
+  CHECK(pair.eval.size() == 1);
+  config.subset_seed = 1;
+  CHECK(load_dataset(config, root.path(), 1).train.keys != pair.train.keys);
+  config.per_class = 0;
+  config.fraction = 0.1;
+  CHECK_SAYS(input_error([&] { load_dataset(config, root.path(), 1); }), "no image of bee");
+}
+
+TEST_CASE("dataset: known names are found where they are unpacked, and not for each other") {
+  TempFolder root;
+  write_file(root / "cifar-100-binary/fine_label_names.txt", "a\n");
+  for (const char* file : {"train.bin", "test.bin"})
+    write_file(root / "cifar-100-binary" / file, std::string(3074, '\0'));
+  CHECK(load_dataset(named("cifar100"), root.path(), 1).train.size() == 1);
+  CHECK_SAYS(input_error([&] { load_dataset(named("cifar10"), root.path(), 1); }), "cifar-10-batches-bin/");
+  CHECK(load_dataset(named("x", "cifar-100-binary", DatasetLayout::cifar), root.path(), 1).eval.size() == 1);
+  for (const char* split : {"train", "t10k"}) {
+    write_file(root / concat("MNIST/raw/", split, "-images-idx3-ubyte"),
+               std::string("\0\0\10\3\0\0\0\1\0\0\0\1\0\0\0\1z", 17));
+    write_file(root / concat("MNIST/raw/", split, "-labels-idx1-ubyte"), std::string("\0\0\10\1\0\0\0\1\4", 9));
+  }
+  DatasetConfig config = named("mnist");
+  CHECK_SAYS(input_error([&] { load_dataset(config, root.path(), 1); }), "no image of 0");
+  config.allow_absent_classes = true;
+  const DataPair pair = load_dataset(config, root.path(), 1);
+  CHECK(pair.train.channels == 1);
+  CHECK(pair.train.labels == std::vector<std::int32_t>{4});
+  CHECK_SAYS(input_error([&] { load_dataset(named("kmnist"), root.path(), 1); }), "KMNIST/raw (no such folder)");
+  CHECK_SAYS(input_error([&] { load_dataset(named("tiny-imagenet-200"), root.path(), 1); }), "val_annotations.txt");
+}
+
+TEST_CASE("dataset: a flat folder of evaluation images beside an image folder") {
+  TempFolder root;
+  for (unsigned i = 0; i < 4; ++i)
+    write_file(root / concat("net/train/", i % 2 == 0 ? "n1/" : "n2/", i, ".jpg"), make_jpeg(8, 8, i));
+  write_file(root / "net/val/v1.JPEG", make_jpeg(8, 8, 8));
+  write_file(root / "net/val/v2.JPEG", make_jpeg(8, 8, 9));
+  write_file(root / "net/val_labels.txt", "v1.JPEG n2\nv2.JPEG n1\n");
+  DatasetConfig config = named("net", "", DatasetLayout::image_folder);
+  config.eval = "val";
+  CHECK_SAYS(input_error([&] { load_dataset(config, root.path(), 1); }), "expected folders here");
+  config.labels = "val_labels.txt";
+  CHECK(load_dataset(config, root.path(), 1).eval.labels == std::vector<std::int32_t>{1, 0});
+}
+
+TEST_CASE("dataset: real photographs in class folders") {
+  const char* root = std::getenv("NORMLAB_DATA");
+  if (root == nullptr || !fs::is_directory(fs::path(root) / "imagenet-100")) {
+    MESSAGE("skipped: set NORMLAB_DATA to a folder with imagenet-100 in it");
+    return;
+  }
+  DatasetConfig config = named("imagenet-100", "", DatasetLayout::image_folder);
+  config.train = "train[:80]";
+  config.eval = "train[80:]";
+  config.mean = config.std = {0.5, 0.5, 0.5};
+  config.allow_absent_classes = true;
+  config.on_bad_image = OnBadImage::skip;
+  const DataPair pair = load_dataset(config, std::nullopt, 2);
+  CHECK(pair.train.encoded);
+  CHECK(pair.train.size() == 80);
+  CHECK(pair.eval.size() == 20);
+  CHECK(pair.train.num_classes == 100);
+  CHECK(pair.train.class_names[0] == "n01440764");
+  CHECK(pair.train.bad_images.empty());
+}
+
 TEST_CASE("dataset: CIFAR-10 as it is on disk") {
   const char* root = std::getenv("NORMLAB_DATA");
   if (root == nullptr || *root == '\0') {

@@ -1,5 +1,6 @@
 #include "experiments/data/slice.h"
 
+#include <algorithm>
 #include <set>
 
 #include "tests/experiments/data/fixtures.h"
@@ -54,4 +55,60 @@ TEST_CASE("slice: what is no slice is refused") {
     CAPTURE(bad);
     CHECK_SAYS(input_error([&] { parse_slice(bad); }), std::string("slice \"") + bad + "\": ");
   }
+}
+
+namespace {
+
+/// 100 images of "a", 40 of "b", 10 of "c", one after the other.
+std::vector<std::int32_t> uneven() {
+  std::vector<std::int32_t> labels(100, 0);
+  labels.insert(labels.end(), 40, 1);
+  labels.insert(labels.end(), 10, 2);
+  return labels;
+}
+
+std::vector<std::int64_t> subset(const std::string& slice, const Subset& subset) {
+  const std::vector<std::string> names{"a", "b", "c"};
+  return select_images(parse_slice(slice), subset, "d", uneven(), names);
+}
+
+std::vector<std::int64_t> counts(const std::vector<std::int64_t>& images) {
+  std::vector<std::int64_t> out(3);
+  for (const std::int64_t i : images) ++out[static_cast<std::size_t>(uneven()[static_cast<std::size_t>(i)])];
+  return out;
+}
+
+using Counts = std::vector<std::int64_t>;
+
+}  // namespace
+
+TEST_CASE("slice: a subset of each class, within the slice, larger ones holding smaller ones") {
+  CHECK(subset("train", {}) == indices("train", 150));
+  const auto five = subset("train", {.per_class = 5, .seed = 1}), nine = subset("train", {.per_class = 9, .seed = 1});
+  CHECK(counts(five) == Counts{5, 5, 5});
+  CHECK(std::is_sorted(five.begin(), five.end()));
+  CHECK(std::includes(nine.begin(), nine.end(), five.begin(), five.end()));
+  CHECK(subset("train", {.per_class = 5, .seed = 2}) != five);
+  const auto half = subset("train[:50%]", {.per_class = 2, .seed = 1}), slice = indices("train[:50%]", 150);
+  CHECK(counts(half) == Counts{2, 2, 2});
+  CHECK(std::includes(slice.begin(), slice.end(), half.begin(), half.end()));
+}
+
+TEST_CASE("slice: a fraction is of each class, and whole in sum") {
+  CHECK(counts(subset("train", {.fraction = 0.1})) == Counts{10, 4, 1});
+  CHECK(counts(subset("train", {.fraction = 0.25})) == Counts{25, 10, 3});  // 37.5 images, 38 to the half up
+  CHECK(counts(subset("train", {.fraction = 0.005})) == Counts{1, 0, 0});   // 0.75
+  CHECK(counts(subset("train", {.fraction = 1e-9})) == Counts{1, 0, 0});
+  CHECK(counts(subset("train", {.fraction = 0.999})) == Counts{100, 40, 10});
+  const auto tenth = subset("train", {.fraction = 0.1}), half = subset("train", {.fraction = 0.5});
+  CHECK(std::includes(half.begin(), half.end(), tenth.begin(), tenth.end()));
+}
+
+TEST_CASE("slice: a class that is too small for a subset is named; both kinds at once are refused") {
+  CHECK_SAYS(input_error([] { subset("train", {.per_class = 11}); }),
+             "per_class is 11, but class \"c\" has 10 images there");
+  CHECK_SAYS(input_error([] { subset("train", {.per_class = 1, .fraction = 0.5}); }), "leave one of them out");
+  const std::vector<std::int32_t> labels(4, 0);
+  const std::vector<std::string> names{"a", "b"};
+  CHECK(select_images(parse_slice("train"), {.per_class = 2}, "d", labels, names).size() == 2);  // b has none at all
 }

@@ -107,6 +107,15 @@ TEST_CASE("descriptor: datasets") {
         "d.json:1:13: /dataset: unknown dataset \"cifar\"; did you mean \"cifar10\"?; for one of your own give "
         "\"path\" and "
         "\"layout\" (image_folder, webdataset, ...)");
+  CHECK(files.problems(R"({"dataset": {"name": "cifar10", "per_class": 5, "fraction": 0.5}})") ==
+        "d.json:1:49: /dataset/fraction: per_class is given too; leave one of them out");
+  CHECK(files.problems(R"({"dataset": {"name": "cifar10", "order": "shards", "std": [0.2, 0, 0.2]}})") ==
+        "d.json:1:70: /dataset/std/1: 0 is out of range, expected above 0");
+  CHECK(files.problems(R"({"dataset": {"name": "shapes", "on_bad_image": "skip"}})") != "");
+  CHECK(files.problems(R"({"dataset": {"name": "tiny-imagenet-200", "eval": "val"}, "model": {"image_size": 128}})") ==
+        "d.json:1:82: /model/image_size: the dataset \"tiny-imagenet-200\" has image_size [64, 64]");
+  CHECK(files.problems(R"({"dataset": {"name": "tiny-imagenet-200", "eval": "val"}, "model": {"image_size": 128},
+    "train": {"augment": {"crop": "stretch"}, "eval_transform": {"crop": "stretch"}}})") == "");
   CHECK(files.problems(R"({"dataset": {"path": "pets", "layout": "webdataset"}, "model": {"image_size": 64}})") ==
         "d.json:1:64: /model: give channels: nothing is known of the dataset \"pets\"\n"
         "d.json:1:64: /model: give num_classes: nothing is known of the dataset \"pets\"");

@@ -78,3 +78,16 @@ TEST_CASE("trial result: a newer schema, damage and unknown keys are refused") {
   CHECK(refusal("[]").find("expected an object, found array") != torn.npos);
   CHECK(refusal(std::string(100'000, '[')).find("nested too deeply") != torn.npos);
 }
+
+TEST_CASE("trial result: images that were left out are named and counted") {
+  TrialResult result;
+  result.id = "x";
+  CHECK(write_trial_result(result).find("bad_images") == std::string::npos);
+  result.bad_images = {"train a.jpg: is no image", "eval b.jpg: gone"};
+  const std::string text = write_trial_result(result);
+  CHECK(text.find("\"count\": 2") != std::string::npos);
+  CHECK(parse_trial_result(text, "r.json") == result);
+  std::string wrong = text;
+  wrong.replace(wrong.find("\"count\": 2"), 10, "\"count\": 3");
+  CHECK_THROWS_AS(parse_trial_result(wrong, "r.json"), InputError);
+}

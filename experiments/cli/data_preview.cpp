@@ -1,0 +1,111 @@
+// normlab data preview: the images of a training as the network sees them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include "core/error.h"
+#include "experiments/cli/commands.h"
+#include "experiments/cli/descriptor_options.h"
+#include "experiments/data/parallel.h"
+#include "experiments/data/png.h"
+#include "experiments/data/preview_sheet.h"
+#include "experiments/train/batches.h"
+
+namespace normlab {
+namespace {
+
+/// Back to bytes: the network's input times the deviation plus the mean of the images of `set`. One channel is shown as
+/// grey.
+Image to_bytes(const float* values, std::int64_t height, std::int64_t width, std::int64_t channels,
+               const ImageSet& set) {
+  Image out;
+  out.resize(height, width);
+  for (std::int64_t i = 0; i < height * width; ++i) {
+    for (std::int64_t c = 0; c < Image::kChannels; ++c) {
+      const std::int64_t from = std::min(c, channels - 1);
+      const auto s = static_cast<std::size_t>(from);
+      const double scale = set.channel_std[s] == 0 ? 1 : set.channel_std[s];
+      const double value = (static_cast<double>(values[i * channels + from]) * scale + set.channel_mean[s]) * 255;
+      out.pixels[static_cast<std::size_t>(3 * i + c)] =
+          static_cast<std::uint8_t>(std::clamp(std::nearbyint(value), 0.0, 255.0));
+    }
+  }
+  return out;
+}
+
+struct Preview {
+  DescriptorOptions descriptor;
+  std::string out, data;
+  std::int64_t images = 16, columns = 4, threads = 1;
+  std::optional<std::uint64_t> seed;
+
+  int operator()() const {
+    const Experiment experiment = descriptor.load();
+    TrialConfig config = experiment.trials.front().config;
+    if (seed) config.seed = *seed;
+    const auto root = data.empty() ? std::nullopt : std::optional<std::filesystem::path>(data);
+    const DataPair pair = load_dataset(config.dataset, root, static_cast<int>(threads));
+    const BatchSource source(config, pair.train, pair.eval, DType::f32);
+    std::vector<PreviewCell> cells;
+    BatchBuffer buffer;
+    ImageScratch scratch;
+    for (std::int64_t step = 0; static_cast<std::int64_t>(cells.size()) < images && step < source.steps().total; ++step)
+      add_step(source, step, pair.train, buffer, scratch, cells);
+    write_png(out, preview_sheet(cells, columns));
+    fmt::print(stderr, "{}: {} images of \"{}\", seed {}: as stored, and beside it as the network sees it\n", out,
+               cells.size(), experiment.trials.front().label, config.seed);
+    return 0;
+  }
+
+  void add_step(const BatchSource& source, std::int64_t step, const ImageSet& set, BatchBuffer& buffer,
+                ImageScratch& scratch, std::vector<PreviewCell>& cells) const {
+    const std::vector<BatchSample> samples = source.samples(step);
+    const BatchSource::Batch batch =
+        source.training(step, buffer, [&](std::int64_t blocks, FunctionRef<void(std::int64_t)> body) {
+          parallel_items(blocks, 1, static_cast<int>(threads), [&](std::size_t, std::int64_t block) { body(block); });
+        });
+    const Shape& shape = batch.images.shape();
+    const std::int64_t values = shape[1] * shape[2] * shape[3];
+    for (std::size_t i = 0; i < samples.size() && static_cast<std::int64_t>(cells.size()) < images; ++i) {
+      const auto place = static_cast<std::int64_t>(i);
+      PreviewCell& cell = cells.emplace_back();
+      cell.stored = whole_image(set, samples[i].image, scratch);
+      cell.seen = to_bytes(batch.images.data<float>() + place * values, shape[1], shape[2], shape[3], set);
+      cell.caption = caption(batch, place, set);
+    }
+  }
+
+  static std::string caption(const BatchSource::Batch& batch, std::int64_t place, const ImageSet& set) {
+    const auto classes = static_cast<std::size_t>(set.num_classes);
+    if (batch.targets) {
+      const float* row = batch.targets.data<float>() + place * set.num_classes;
+      // What smoothing gives to every class says nothing of the image.
+      return target_caption({row, classes}, set.class_names,
+                            1.5 * static_cast<double>(*std::min_element(row, row + classes)));
+    }
+    std::vector<float> target(classes);
+    target[static_cast<std::size_t>(batch.labels.data<std::int32_t>()[place])] = 1;
+    return target_caption(target, set.class_names, 0);
+  }
+};
+
+}  // namespace
+
+void add_data_preview(CLI::App& data, Action& action) {
+  auto preview = std::make_shared<Preview>();
+  CLI::App& command = *data.add_subcommand(
+      "preview", "a PNG sheet of the first training images of a descriptor, as stored and after augmentation");
+  preview->descriptor.add_file(command);
+  command.add_option("-o,--output", preview->out, "the PNG file to write")->required();
+  command.add_option("--images", preview->images, "how many images")->capture_default_str()->check(CLI::Range(1, 1024));
+  command.add_option("--columns", preview->columns, "pairs in a row")->capture_default_str()->check(CLI::Range(1, 64));
+  command.add_option("--seed", preview->seed, "of order and draws; otherwise that of the first trial");
+  command.add_option("--threads", preview->threads, "cores")->capture_default_str()->check(CLI::Range(1, 1024));
+  command.add_option("--data", preview->data, "folder of the data sets (otherwise NORMLAB_DATA, then ./data)");
+  command.callback([preview, &action] { action = [preview] { return (*preview)(); }; });
+}
+
+}  // namespace normlab

@@ -1,0 +1,99 @@
+#include "experiments/data/indexed_images.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.h"
+#include "experiments/data/parallel.h"
+
+namespace normlab {
+namespace {
+
+constexpr std::int64_t kMostFileBytes = std::int64_t{256} << 20;  // an image of 256 MiB is a mistake
+
+/// Fills `bytes` from `offset` on.
+void read_part(const std::filesystem::path& file, std::int64_t offset, std::vector<std::uint8_t>& bytes,
+               const std::string& where) {
+  const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw InputError(concat(where, ": cannot be opened: ", std::strerror(errno)));
+  std::size_t have = 0;
+  ssize_t got = 1;
+  int error = 0;
+  while (have < bytes.size() && got > 0) {
+    got = pread(fd, bytes.data() + have, bytes.size() - have, offset + static_cast<off_t>(have));
+    if (got < 0 && errno == EINTR)
+      got = 1;
+    else if (got < 0)
+      error = errno;
+    else
+      have += static_cast<std::size_t>(got);
+  }
+  close(fd);
+  if (error != 0) throw InputError(concat(where, ": cannot be read: ", std::strerror(error)));
+  if (have < bytes.size())
+    throw InputError(concat(where, ": ends after ", have, " of ", bytes.size(),
+                            " bytes; the file was cut short or changed since it was listed"));
+}
+
+}  // namespace
+
+IndexedImages::IndexedImages(ImageIndex index, int threads) : index_(std::move(index)) {
+  parallel_items(static_cast<std::int64_t>(index_.entries.size()), 64, threads, [&](std::size_t, std::int64_t i) {
+    ImageEntry& entry = index_.entries[static_cast<std::size_t>(i)];
+    if (entry.archive >= 0) return;
+    struct stat status {};
+    const bool there = stat(file(entry).c_str(), &status) == 0 && S_ISREG(status.st_mode);
+    entry.bytes = there && status.st_size <= kMostFileBytes ? std::int64_t{status.st_size} : -1;
+  });
+}
+
+void IndexedImages::read(std::int64_t i, std::vector<std::uint8_t>& bytes) const {
+  const ImageEntry& entry = at(i);
+  if (!entry.content.empty()) {
+    bytes = entry.content;
+    return;
+  }
+  const std::string name = where(i);
+  if (entry.bytes < 0) throw InputError(concat(name, ": ", missing_reason(entry)));
+  bytes.resize(static_cast<std::size_t>(entry.bytes));
+  read_part(file(entry), entry.offset, bytes, name);
+}
+
+std::string IndexedImages::where(std::int64_t i) const {
+  const ImageEntry& entry = at(i);
+  const std::string name = file(entry).string();
+  return entry.archive < 0 ? name : concat(name, ": member \"", entry.member, "\"");
+}
+
+std::int64_t IndexedImages::bytes(std::int64_t i) const {
+  const ImageEntry& entry = at(i);
+  return entry.content.empty() ? entry.bytes : static_cast<std::int64_t>(entry.content.size());
+}
+
+void IndexedImages::keep(const std::vector<bool>& good) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    if (!good[i]) continue;
+    if (kept != i) index_.entries[kept] = std::move(index_.entries[i]);
+    ++kept;
+  }
+  index_.entries.resize(kept);
+}
+
+std::filesystem::path IndexedImages::file(const ImageEntry& entry) const {
+  return index_.folder / (entry.archive < 0 ? entry.key : index_.archives[static_cast<std::size_t>(entry.archive)]);
+}
+
+std::string IndexedImages::missing_reason(const ImageEntry& entry) const {
+  struct stat status {};
+  if (stat(file(entry).c_str(), &status) != 0) return std::strerror(errno);
+  if (!S_ISREG(status.st_mode)) return "is not a regular file";
+  return status.st_size > kMostFileBytes ? "is larger than 256 MiB, which no image should be"
+                                         : "was not there when the set was listed";
+}
+
+}  // namespace normlab

@@ -1,0 +1,82 @@
+// Every optimiser, averages of weights and accumulation through the whole program.
+#include <doctest/doctest.h>
+
+#include "experiments/results/metrics_log.h"
+#include "experiments/results/store.h"
+#include "experiments/weights/safetensors.h"
+#include "tests/experiments/cli/program.h"
+
+using namespace normlab;
+
+namespace {
+
+const char* const kOptimisers = R"({
+  "about": "a test",
+  "dataset": {"name": "shapes", "train_images": 200, "eval_images": 50},
+  "model": {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, "placement": "bn_ffnbn"},
+  "train": {"epochs": 6, "batch_size": 20, "accumulate": 2, "ema": {"decay": 0.9, "every_steps": 2},
+    "schedule": {"name": "compound", "factors": "constant * linear_warmup * cosine_decay", "warmup_epochs": 1},
+    "optimizer": {"lr": 0.01, "lr_batch": 40, "layer_decay": 0.8, "multipliers": [{"name": "*.bias", "lr": 0.5}]},
+    "clip_norm": 1, "clip_form": "optax"},
+  "sweep": {"train.optimizer.name": ["adamw", "sgd", "big_vision_adam", "momentum_hp", "lamb", "lion"]},
+  "checkpoint": {"steps": 7, "seconds": 1000}
+})";
+
+/// Weights, state and metrics that each trial ended with, by id.
+std::map<std::string, std::string> ends(const ResultStore& store) {
+  std::map<std::string, std::string> all;
+  for (const std::string& id : store.trial_ids()) {
+    const TrialFolder folder = store.trial(id);
+    const std::int64_t attempt = last_attempt(folder.path());
+    const SafetensorsFile file = SafetensorsFile::read(folder.checkpoint(attempt));
+    for (const TensorView& t : file.tensors())
+      all[id] += t.name + std::string(reinterpret_cast<const char*>(t.data.data()), t.data.size());
+    all[id] += text_of(folder.metrics(attempt));
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("program: every optimiser trains, is stopped and goes on to the bit, and its average is evaluated") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "optimisers.json") << kOptimisers;
+  const std::string run = "run '" + (folder / "optimisers.json").string() + "' --workers 2 --out ";
+  const auto in = [&](const char* name) { return "'" + (folder / name).string() + "'"; };
+  const Finished whole = run_program(folder, run + in("whole"));
+  REQUIRE_MESSAGE(whole.code == 0, whole.err);
+  const ResultStore store(folder / "whole");
+  REQUIRE(store.trial_ids().size() == 6);
+  for (const std::string& id : store.trial_ids()) {
+    const std::optional<TrialResult> result = store.trial(id).load_result();
+    REQUIRE(result.has_value());
+    CHECK(result->status == TrialEnd::done);
+    CHECK(result->metrics.at("eval/ema_accuracy") > 0.0);
+    CHECK(result->metrics.at("eval/ema_loss") != result->metrics.at("eval/loss"));
+    CHECK(read_metrics(store.trial(id).metrics(1)).back().values.contains("eval/ema_loss"));
+  }
+
+  for (int round = 0; round < 3; ++round) {
+    const Program program(folder, run + in("killed"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(120 + 60 * round));
+    program.signal_all(SIGKILL);
+    program.wait();
+  }
+  const Finished last = run_program(folder, run + in("killed"));
+  REQUIRE_MESSAGE(last.code == 0, last.err);
+  CHECK(ends(store) == ends(ResultStore(folder / "killed")));
+
+  const std::string weights = "'" + store.trial(store.trial_ids().front()).checkpoint(1).string() + "'";
+  const auto words = [&](const std::string& options) {
+    const Finished done = run_program(folder, "eval --data shapes --weights " + weights + options);
+    CHECK_MESSAGE(done.code == 0, done.err);
+    return done.out;
+  };
+  CHECK(words("") != words(" --ema"));
+  const Finished converted = run_program(folder, "convert --ema " + weights + " " + in("average.safetensors"));
+  CHECK_MESSAGE(converted.code == 0, converted.err);
+  const Finished none = run_program(folder, "eval --ema --data shapes --weights " + in("average.safetensors"));
+  CHECK(none.code == 2);
+  CHECK_MESSAGE(none.err.find("holds no averaged weights") != std::string::npos, none.err);
+  CHECK(run_program(folder, "eval --data shapes --weights " + in("average.safetensors")).out == words(" --ema"));
+}

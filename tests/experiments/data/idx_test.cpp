@@ -1,0 +1,113 @@
+#include "experiments/data/idx.h"
+
+#include "experiments/data/readers.h"
+#include "tests/experiments/data/fixtures.h"
+
+using namespace normlab;
+using namespace normlab::test;
+
+namespace {
+
+std::string number(std::uint32_t value) {
+  std::string out;
+  for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(value >> shift & 255);
+  return out;
+}
+
+std::string idx(const std::vector<std::uint32_t>& dimensions, const std::string& values, char type = 8) {
+  std::string out{0, 0, type, static_cast<char>(dimensions.size())};
+  for (const std::uint32_t d : dimensions) out += number(d);
+  return out + values;
+}
+
+std::string gzip(const std::filesystem::path& folder, const std::string& text) {
+  write_file(folder / "plain", text);
+  REQUIRE(std::system(
+              ("gzip -c '" + (folder / "plain").string() + "' > '" + (folder / "packed").string() + "'").c_str()) == 0);
+  return read_file(folder / "packed");
+}
+
+std::string pixels(int images) {
+  std::string out;
+  for (int i = 0; i < images * 6; ++i) out += static_cast<char>(i);
+  return out;
+}
+
+struct Folder : TempFolder {
+  Folder() {
+    write_file(*this / "train-images-idx3-ubyte", idx({4, 2, 3}, pixels(4)));
+    write_file(*this / "train-labels-idx1-ubyte", idx({4}, std::string{1, 0, 2, 9}));
+    write_file(*this / "t10k-images-idx3-ubyte", idx({1, 2, 3}, pixels(1)));
+    write_file(*this / "t10k-labels-idx1-ubyte", idx({1}, std::string{3}));
+  }
+  ImageSet read(const std::string& slice, const std::string& dataset = "mnist") const {
+    return read_idx(path(), request_for(slice, 1, dataset));
+  }
+  std::string said(const std::string& images) const {
+    write_file(*this / "train-images-idx3-ubyte", images);
+    return input_error([&] { read("train"); });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("idx: images of one channel, labels, known names and classes.txt") {
+  const Folder folder;
+  const ImageSet images = folder.read("train");
+  CHECK(images.channels == 1);
+  CHECK(images.height == 2);
+  CHECK(images.width == 3);
+  CHECK(images.labels == std::vector<std::int32_t>{1, 0, 2, 9});
+  CHECK(images.keys[3] == "train/000003");
+  CHECK(images.pixels == std::vector<std::uint8_t>{0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
+                                                   12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23});
+  CHECK(images.class_names.size() == 10);
+  CHECK(folder.read("test").labels == std::vector<std::int32_t>{3});
+  CHECK(folder.read("test", "fashion_mnist").class_names[9] == "Ankle boot");
+  CHECK(folder.read("test", "kmnist").class_names[1] == "ki");
+  CHECK(folder.read("train[:2]").size() == 2);
+  CHECK_SAYS(input_error([&] { folder.read("train", "mine"); }), "classes.txt: cannot be read");
+  write_file(folder / "classes.txt", "a\nb\nc\nd\n");
+  CHECK(folder.read("test", "mine").class_names.size() == 4);
+  CHECK_SAYS(input_error([&] { folder.read("train", "mine"); }), "byte 11: label 9 of image 3 is not below 4");
+}
+
+TEST_CASE("idx: old names and gzip") {
+  const Folder folder;
+  const ImageSet plain = folder.read("train");
+  for (const std::string kind : {"images-idx3", "labels-idx1"}) {
+    const std::string name = "train-" + kind + "-ubyte", content = read_file(folder / name);
+    write_file(folder / (name + ".gz"), gzip(folder.path(), content));
+    std::filesystem::remove(folder / name);
+  }
+  CHECK(folder.read("train").pixels == plain.pixels);
+  std::filesystem::rename(folder / "train-labels-idx1-ubyte.gz", folder / "train-labels.idx1-ubyte.gz");
+  CHECK(folder.read("train").labels == plain.labels);
+  const std::string packed = read_file(folder / "train-images-idx3-ubyte.gz");
+  write_file(folder / "train-images-idx3-ubyte.gz", packed.substr(0, packed.size() - 9));
+  CHECK_SAYS(input_error([&] { folder.read("train"); }), "train-images-idx3-ubyte.gz: ");
+  write_file(folder / "train-images-idx3-ubyte.gz", idx({4, 2, 3}, pixels(4)));
+  CHECK_SAYS(input_error([&] { folder.read("train"); }), "is not a gzip");
+}
+
+TEST_CASE("idx: hostile headers are refused with their byte") {
+  const Folder folder;
+  CHECK_SAYS(folder.said(""), "byte 0: the file ends within its magic number");
+  CHECK_SAYS(folder.said("\1\2\3\4"), "byte 0: is no IDX file");
+  CHECK_SAYS(folder.said(idx({4, 2, 3}, pixels(4), 0x0d)), "byte 2: values have type 13");
+  CHECK_SAYS(folder.said(std::string{0, 0, 8, 0}), "byte 3: 0 dimensions");
+  CHECK_SAYS(folder.said(std::string{0, 0, 8, 127}), "byte 3: 127 dimensions");
+  CHECK_SAYS(folder.said(idx({4, 2, 3}, "").substr(0, 14)), "byte 14: the file ends within its dimensions");
+  CHECK_SAYS(folder.said(idx({4, 0, 3}, "")), "byte 8: a dimension is 0");
+  CHECK_SAYS(folder.said(idx({0xffffffff, 0xffffffff, 0xffffffff}, "x")), "byte 8: the dimensions pass any file");
+  CHECK_SAYS(folder.said(idx({0x10000, 0x10000, 0x10000}, "x")),
+             "byte 16: its dimensions stand for 281474976710656 bytes, 1 follow");
+  CHECK_SAYS(folder.said(idx({4, 2, 3}, pixels(3))), "its dimensions stand for 24 bytes, 18 follow");
+  CHECK_SAYS(folder.said(idx({4, 2, 3}, pixels(5))), "24 bytes, 30 follow");
+  CHECK_SAYS(folder.said(idx({24}, pixels(4))), "byte 3: has 1 dimensions, expected 3");
+  CHECK_SAYS(folder.said(idx({3, 2, 3}, pixels(3))), "4 labels for the 3 images");
+  CHECK_SAYS(folder.said(idx({4, 1, 5000}, std::string(20000, 'x'))), "images of 5000x1 pixels");
+  std::filesystem::remove(folder / "train-images-idx3-ubyte");
+  CHECK_SAYS(input_error([&] { folder.read("train"); }), "train-images-idx3-ubyte: is not there");
+  CHECK_SAYS(input_error([&] { folder.read("val"); }), "IDX files have \"train\" and \"test\"");
+}

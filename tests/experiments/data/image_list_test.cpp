@@ -1,0 +1,95 @@
+#include "experiments/data/readers.h"
+#include "tests/experiments/data/fixtures.h"
+
+using namespace normlab;
+using namespace normlab::test;
+
+namespace {
+
+struct Folder : TempFolder {
+  Folder() {
+    for (unsigned i = 1; i <= 3; ++i) write_file(*this / concat("ILSVRC_", i, ".JPEG"), make_jpeg(8, 8, i));
+  }
+  ImageSet read(const std::string& labels, const std::string& slice = "train",
+                const std::vector<std::string>& classes = {}) const {
+    write_file(*this / "labels.txt", labels);
+    SliceRequest request = request_for(slice);
+    request.class_names = classes;
+    return read_image_list(path(), "labels.txt", request);
+  }
+  std::string said(const std::string& labels, const std::vector<std::string>& classes = {}) const {
+    return input_error([&] { read(labels, "train", classes); });
+  }
+};
+
+const char* const kNamed = "ILSVRC_2.JPEG dog\nILSVRC_1.JPEG\tcat\r\n\nILSVRC_3.JPEG   dog\n";
+
+using Labels = std::vector<std::int32_t>;
+
+}  // namespace
+
+TEST_CASE("image_list: labels by class name, by number, and one a line") {
+  const Folder folder;
+  ImageSet images = folder.read(kNamed);
+  CHECK(images.class_names == std::vector<std::string>{"cat", "dog"});
+  CHECK(images.labels == Labels{0, 1, 1});
+  CHECK(images.keys[0] == "ILSVRC_1.JPEG");
+  CHECK(folder.read(kNamed, "train", {"ant", "cat", "dog"}).labels == Labels{1, 2, 2});
+  CHECK(folder.read("ILSVRC_2.JPEG 0\nILSVRC_1.JPEG 2\nILSVRC_3.JPEG 1\n").labels == Labels{2, 0, 1});
+  images = folder.read("0\n0\n2\n");
+  CHECK(images.labels == Labels{0, 0, 2});
+  CHECK(images.class_names == std::vector<std::string>{"0", "1", "2"});
+  write_file(folder / "classes.txt",
+             "dog\ncat\nant\n");  // numbers are lines of this file, labels places of the classes
+  CHECK(folder.read("0\n1\n2\n", "train", {"ant", "cat", "dog"}).labels == Labels{2, 1, 0});
+}
+
+TEST_CASE("image_list: numbers that go up to the number of classes and never are 0 count from 1") {
+  const Folder folder;
+  const ImageSet images = folder.read("3\n1\n2\n", "train", {"a", "b", "c"});
+  CHECK(images.labels == Labels{2, 0, 1});
+  CHECK_SAYS(images.provenance, "labels count from 1");
+  CHECK(folder.read("2\n1\n2\n", "train", {"a", "b", "c"}).labels == Labels{2, 1, 2});
+  CHECK_SAYS(folder.said("3\n0\n1\n", {"a", "b", "c"}),
+             "labels.txt:1: label \"3\" is neither the name of a class nor a number from 0 to 2");
+}
+
+TEST_CASE("image_list: split folders, whose lines may stand in one file") {
+  const TempFolder folder;
+  write_file(folder / "train/1.jpg", make_jpeg(8, 8, 1));
+  write_file(folder / "val/1.jpg", make_jpeg(8, 8, 2));
+  write_file(folder / "l.txt", "train/1.jpg cat\nval/1.jpg dog\n");
+  SliceRequest request = request_for("val");
+  request.class_names = {"cat", "dog"};
+  const ImageSet images = read_image_list(folder.path(), "l.txt", request);
+  CHECK(images.labels == Labels{1});
+  CHECK(images.keys == std::vector<std::string>{"1.jpg"});
+  request.slice = parse_slice("test");
+  CHECK_SAYS(input_error([&] { read_image_list(folder.path(), "l.txt", request); }), "has no folder \"test\"");
+}
+
+TEST_CASE("image_list: wrong lines are named") {
+  const Folder folder;
+  CHECK_SAYS(folder.said(""), "labels.txt: holds no label");
+  CHECK_SAYS(folder.said("1\n2\n"), "labels.txt:2: 2 labels for the 3 images");
+  CHECK_SAYS(folder.said("ILSVRC_1.JPEG cat\ncat\n"), "labels.txt:2: some lines name a file and some do not");
+  CHECK_SAYS(folder.said("ILSVRC_1.JPEG cat\nILSVRC_2.JPEG dog\n"),
+             "ILSVRC_3.JPEG: the file of labels has no line for this image");
+  CHECK_SAYS(folder.said(std::string(kNamed) + "ILSVRC_1.JPEG dog\n"),
+             "labels.txt:5: \"ILSVRC_1.JPEG\" has a label already, in line 2");
+  CHECK_SAYS(folder.said(std::string(kNamed) + "../x.jpg dog\n"), "\"../x.jpg\" leaves the folder");
+  CHECK_SAYS(folder.said(std::string(kNamed) + "/x.jpg dog\n"), "\"/x.jpg\" leaves the folder");
+  CHECK_SAYS(folder.said(std::string(kNamed) + "gone.jpg dog\n"), "gone.jpg: No such file");
+  CHECK_SAYS(folder.said(kNamed, {"cat"}), "labels.txt:1: label \"dog\" is neither");
+  CHECK_SAYS(folder.said("0\n1\n999999999\n"), "a label is 999999999; list the classes");
+  CHECK_SAYS(input_error([&] { read_image_list(folder.path(), "", request_for("train")); }), "dataset.labels");
+  CHECK_SAYS(input_error([&] { read_image_list(folder.path(), "no.txt", request_for("train")); }),
+             "no.txt: cannot be read");
+  SliceRequest skip = request_for("train");
+  skip.skip_bad = true;
+  write_file(folder / "labels.txt", std::string(kNamed) + "gone.jpg dog\n");
+  const ImageSet images = read_image_list(folder.path(), "labels.txt", skip);
+  CHECK(images.size() == 3);
+  REQUIRE(images.bad_images.size() == 1);
+  CHECK(images.bad_images[0].key == "gone.jpg");
+}

@@ -1,0 +1,46 @@
+#include "experiments/data/shard_names.h"
+
+#include "tests/experiments/data/fixtures.h"
+
+using namespace normlab;
+using namespace normlab::test;
+
+using Names = std::vector<std::string>;
+
+TEST_CASE("shard_names: ranges, words, lists and products of them") {
+  CHECK(expand_shard_names("a.tar") == Names{"a.tar"});
+  CHECK(expand_shard_names("x-{08..11}.tar") == Names{"x-08.tar", "x-09.tar", "x-10.tar", "x-11.tar"});
+  CHECK(expand_shard_names("x-{8..11}.tar") == Names{"x-8.tar", "x-9.tar", "x-10.tar", "x-11.tar"});
+  CHECK(expand_shard_names("b,a-{0..1},c") == Names{"b", "a-0", "a-1", "c"});
+  CHECK(expand_shard_names("{p,q}/{0..1}") == Names{"p/0", "p/1", "q/0", "q/1"});
+  CHECK(expand_shard_names("pets-train-{0000..0146}.tar").size() == 147);
+  CHECK(expand_shard_names("{00000..99999}").size() == 100000);
+}
+
+TEST_CASE("shard_names: what means nothing is refused") {
+  const auto said = [](const std::string& text) { return input_error([&] { expand_shard_names(text); }); };
+  for (const auto& [text, what] : {std::pair{"", "a name is empty"},
+                                   {"a,,b", "a name is empty"},
+                                   {"a,", "a name is empty"},
+                                   {"{0..1", "a brace is not closed"},
+                                   {"0..1}", "byte 4: a closing brace"},
+                                   {"{{0..1}}", "byte 1: a brace within a brace"},
+                                   {"{}", "an empty word"},
+                                   {"{a,}", "an empty word"},
+                                   {"{..3}", "\"\" is not a number"},
+                                   {"{a..c}", "\"a\" is not a number"},
+                                   {"{-1..3}", "\"-1\" is not a number"},
+                                   {"{0..9999999999999}", "is not a number of up to 12 digits"},
+                                   {"{3..1}", "{3..1} counts down"},
+                                   {"{08..9}", "the same length"},
+                                   {"{8..010}", "the same length"},
+                                   {"{0..100000}", "more than 100000 names"},
+                                   {"{0..999}{0..999}", "more than 100000 names"},
+                                   {"{00000..99999},a", "more than 100000 names"},
+                                   {"/etc/x.tar", "leaves the dataset's folder"},
+                                   {"../x.tar", "leaves the dataset's folder"},
+                                   {"a,a", "\"a\" comes twice"}}) {
+    CAPTURE(text);
+    CHECK_SAYS(said(text), what);
+  }
+}

@@ -1,0 +1,54 @@
+// The operations behind C functions, for augment_twin.py, which builds this into a library of its own.
+#include <algorithm>
+
+#include "experiments/data/ops/color_jitter.h"
+#include "experiments/data/ops/randaugment.h"
+
+namespace {
+
+void in_place(std::uint8_t* pixels, int height, int width, auto&& change) {
+  normlab::Image image;
+  image.resize(height, width);
+  std::copy_n(pixels, image.pixels.size(), image.pixels.begin());
+  change(image);
+  std::copy(image.pixels.begin(), image.pixels.end(), pixels);
+}
+
+normlab::RandAugmentConfig config_of(int dialect, int increasing) {
+  normlab::RandAugmentConfig config;
+  config.dialect = static_cast<normlab::RandAugmentDialect>(dialect);
+  config.increasing = increasing != 0;
+  config.interpolation = normlab::ResizeMethod::bicubic;  // each operation brings its own
+  return config;
+}
+
+}  // namespace
+
+extern "C" {
+
+/// `dialect`, `op` and `interpolation` are places in their enums; `fill` has three values.
+void twin_randaugment(int dialect, int increasing, int op, double argument, int interpolation, const int* fill,
+                      std::uint8_t* pixels, int height, int width) {
+  normlab::RandAugmentConfig config = config_of(dialect, increasing);
+  config.fill = {fill[0], fill[1], fill[2]};
+  const normlab::RandAugment augment(config);
+  normlab::OpScratch scratch;
+  in_place(pixels, height, width, [&](normlab::Image& image) {
+    augment.run({static_cast<normlab::AugmentOp>(op), argument, static_cast<normlab::ResizeMethod>(interpolation)},
+                image, scratch);
+  });
+}
+
+double twin_argument(int dialect, int increasing, int op, double level, int negative, int height, int width) {
+  const normlab::RandAugment augment(config_of(dialect, increasing));
+  return augment.argument(static_cast<normlab::AugmentOp>(op), level, negative != 0, height, width);
+}
+
+void twin_jitter(const int* order, double brightness, double contrast, double saturation, double hue,
+                 std::uint8_t* pixels, int height, int width) {
+  normlab::DrawnJitter drawn{{}, brightness, contrast, saturation, hue};
+  for (std::size_t i = 0; i < 4; ++i) drawn.order[i] = static_cast<normlab::JitterStep>(order[i]);
+  in_place(pixels, height, width, [&](normlab::Image& image) { normlab::jitter(image, drawn); });
+}
+
+}  // extern "C"
