@@ -29,7 +29,9 @@ const std::vector<KnownPlaces>& known_places() {
       {"mnist", {{"mnist", Layout::idx}, {"MNIST/raw", Layout::idx}}},
       {"fashion_mnist", {{"fashion_mnist", Layout::idx}, {"FashionMNIST/raw", Layout::idx}}},
       {"kmnist", {{"kmnist", Layout::idx}, {"KMNIST/raw", Layout::idx}}},
-      {"tiny-imagenet-200", {{"tiny-imagenet-200", Layout::tiny_imagenet}, {"", Layout::tiny_imagenet}}}};
+      {"tiny-imagenet-200", {{"tiny-imagenet-200", Layout::tiny_imagenet}, {"", Layout::tiny_imagenet}}},
+      {"imagenet", {{"imagenet", Layout::image_folder}}},
+      {"sun397", {{"sun397", Layout::image_folder}}}};
   return kPlaces;
 }
 

@@ -1,11 +1,14 @@
 // Every descriptor that comes with the program: read, priced, and one step taken by each kind of network in small.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "experiments/data/dataset.h"
 #include "experiments/descriptor/canonical.h"
+#include "experiments/descriptor/conditions.h"
 #include "experiments/descriptor/experiment.h"
 #include "experiments/descriptor/words.h"
 #include "experiments/train/cost.h"
@@ -124,4 +127,24 @@ TEST_CASE("papers: a deviation says what the descriptor has") {
       }
     }
   }
+}
+
+TEST_CASE("papers: every dataset that is known by its name is looked for in a place of its own") {
+  const fs::path root = fs::temp_directory_path() / concat("normlab-papers-", ::getpid());
+  fs::create_directories(root);
+  for (const KnownDataset& known : kKnownDatasets) {
+    if (known.name == "shapes") continue;
+    DatasetConfig config;
+    config.name = known.name;
+    INFO(config.name);
+    std::string what;
+    try {
+      load_dataset(config, root, 1);
+    } catch (const InputError& error) {
+      what = error.what();
+    }
+    CHECK_MESSAGE(what.find(root.string()) != what.npos, what);  // says where it looked
+    CHECK_MESSAGE(what.find("not known by name") == what.npos, what);
+  }
+  fs::remove_all(root);
 }
