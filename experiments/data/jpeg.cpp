@@ -54,6 +54,9 @@ void heed_warning(j_common_ptr jpeg, int level) {
 template <class State>
 bool read_header(State& state, const std::uint8_t* data, std::size_t bytes) {
   if (setjmp(state.jump) != 0) return false;
+  // Anew for each file: tables stay from file to file otherwise, and one that lacks its own would take another's.
+  jpeg_destroy_decompress(&state.jpeg);
+  jpeg_create_decompress(&state.jpeg);
   jpeg_mem_src(&state.jpeg, data, static_cast<unsigned long>(bytes));
   jpeg_read_header(&state.jpeg, TRUE);
   return true;

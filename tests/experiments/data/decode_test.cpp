@@ -91,6 +91,20 @@ TEST_CASE("decode: a box has the pixels of the whole image there") {
   }
 }
 
+TEST_CASE("decode: a JPEG without its tables does not take those of the file before") {
+  std::vector<std::uint8_t> file = golden_file("jpeg_444").bytes;
+  const std::array<std::uint8_t, 2> tables{0xff, 0xdb};
+  ImageDecoder decoder;
+  Image image;
+  decoder.decode(file, "x", image);
+  for (int table = 0; table < 2; ++table) {
+    const auto at = std::search(file.begin(), file.end(), tables.begin(), tables.end());
+    file.erase(at, at + 2 + at[2] * 256 + at[3]);
+  }
+  CHECK_SAYS(input_error([&] { decoder.decode(file, "cat.jpg", image); }),
+             "cat.jpg: the JPEG is damaged: Quantization");
+}
+
 TEST_CASE("decode: a progressive JPEG without its last scans has the same pixels in a box") {
   const std::string file = read_file("tests/fuzz/corpus/images/jpeg_420_progressive_incomplete");
   ImageDecoder decoder;
