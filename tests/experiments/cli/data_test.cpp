@@ -194,7 +194,7 @@ TEST_CASE("program: training shard by shard, the same for any number of threads"
     "train": {"epochs": 3, "batch_size": 5}
   })";
   std::vector<double> losses;
-  for (const char* options : {" --threads 1", " --threads 2", " --set dataset.order=shuffled"}) {
+  for (const char* options : {" --threads 1", " --threads 2", " --set dataset.shuffle_buffer=9"}) {
     const fs::path out = folder / ("r" + std::to_string(losses.size()));
     const Finished run =
         run_program(folder, "run " + (folder / "shards.json").string() + data + " --out " + out.string() + options);
