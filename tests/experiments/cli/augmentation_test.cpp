@@ -14,7 +14,7 @@ const char* const kEverything = R"({
   "dataset": {"name": "shapes", "train_images": 90, "eval_images": 20},
   "model": {"image_size": [16, 24], "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2, "drop_path": 0.1},
   "train": {
-    "epochs": 12, "batch_size": 20, "drop_last": false, "label_smoothing": 0.1, "smoothing": "others",
+    "epochs": 40, "batch_size": 20, "drop_last": false, "label_smoothing": 0.1, "smoothing": "others",
     "augment": {
       "crop_padding": 1, "crop": "inception_tensorflow", "crop_area": [0.3, 1.0], "resize": "random", "repeats": 3,
       "randaugment": {"dialect": "timm", "magnitude": 9, "magnitude_std": 0.5, "increasing": true,
@@ -28,6 +28,15 @@ const char* const kEverything = R"({
   "sweep": {"train.augment.mix.scope,train.augment.crop":
             [["batch", "inception_tensorflow"], ["image", "inception_torchvision"]]}
 })";
+
+std::int64_t checkpoints(const std::filesystem::path& out) {
+  if (!std::filesystem::exists(out)) return 0;
+  std::error_code ignored;  // folders come and go while the program runs
+  std::int64_t count = 0;
+  for (std::filesystem::recursive_directory_iterator file(out, ignored), end; file != end; file.increment(ignored))
+    count += file->path().filename() == "checkpoint.safetensors";
+  return count;
+}
 
 std::string in(const TemporaryFolder& folder, const std::string& name) { return (folder / name).string(); }
 
@@ -53,11 +62,14 @@ TEST_CASE("augmentation: all of it at once gives the same bits on 1, 2 and 3 thr
     CHECK(end_states(folder / (name + "3")) == expected);
 
     const std::string again = run + out("killed") + " --threads 2 --workers 2";
-    std::srand(5);
     int killed = 0;
-    for (int round = 0; round < 5; ++round) {
+    for (int round = 0; round < 4; ++round) {
+      const std::int64_t before = checkpoints(folder / (name + "killed"));
       const Program program(folder, again);
-      std::this_thread::sleep_for(std::chrono::milliseconds(40 + std::rand() % 160));
+      // Between two checkpoints, wherever that falls.
+      for (int wait = 0; wait < 2000 && checkpoints(folder / (name + "killed")) == before; ++wait)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(round));
       program.signal_all(SIGKILL);
       killed += program.wait().code == -SIGKILL;
     }
