@@ -90,8 +90,7 @@ fs::path find_data_root(const std::optional<fs::path>& from_command_line) {
                           (fs::current_path() / "data").string()));
 }
 
-DataPair load_dataset(const DatasetConfig& config, const std::optional<fs::path>& data_from_command_line, int threads,
-                      DataUse use) {
+DataPair load_dataset(const DatasetConfig& config, const std::optional<fs::path>& data_from_command_line, int threads) {
   const bool shapes = config.layout == DatasetLayout::known && config.name == "shapes";
   DatasetPlace place;
   if (!shapes) place = find_dataset_place(config, find_data_root(data_from_command_line));
@@ -117,7 +116,7 @@ DataPair load_dataset(const DatasetConfig& config, const std::optional<fs::path>
   if (config.order == SampleOrder::shards && train.shards.empty())
     throw InputError(concat("dataset \"", config.name, "\": order \"shards\" is for WebDataset shards; leave it out"));
   if (!config.allow_absent_classes) require_all_classes(config, train);
-  if (use == DataUse::training) require_disjoint(config, pair);
+  require_disjoint(config, pair);
   finish_image_set(train);
   finish_image_set(eval);
   use_statistic(config, "mean", config.mean, train, train.channel_mean);

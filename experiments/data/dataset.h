@@ -18,10 +18,6 @@ struct DataPair {
 /// further is tried.
 std::filesystem::path find_data_root(const std::optional<std::filesystem::path>& from_command_line);
 
-/// What the two slices are for. Images that are trained on are not evaluated on; a network that is only evaluated may
-/// be shown those it was trained on.
-enum class DataUse : std::uint8_t { training, evaluation };
-
 /// The two slices of a dataset, `hash`, `channel_mean` and `channel_std` filled. Images are in order of their keys,
 /// whatever the slice, and the same for any number of threads. per_class and fraction are of the training slice alone.
 /// A known dataset needs no `layout`: "shapes" is generated and needs no data root either; "cifar10" is looked for in
@@ -29,9 +25,9 @@ enum class DataUse : std::uint8_t { training, evaluation };
 /// others in ROOT/name and where torchvision puts them. Mean and deviation of both sets are config.mean and config.std
 /// where these are given, and for encoded images they must be. InputError: nothing there (with all places looked at and
 /// what is expected), bad files, a bad slice, training and evaluation images in memory of different sizes, a class
-/// without a training image unless allow_absent_classes, images that are in both slices (for training), a mean or
+/// without a training image unless allow_absent_classes, images that are in both slices, a mean or
 /// deviation that does not fit or is missing, order "shards" of what is no shards.
 DataPair load_dataset(const DatasetConfig& config, const std::optional<std::filesystem::path>& data_from_command_line,
-                      int threads, DataUse use = DataUse::training);
+                      int threads);
 
 }  // namespace normlab

@@ -37,6 +37,7 @@ class EvalTransform {
  public:
   EvalTransform(const EvalTransformConfig& config, ImageSize model) : config_(config), model_(model) {}
 
+  ImageSize size() const { return model_; }
   /// Image `index` at the model's size. InputError names the image: with crop "none" it has another size; the resized
   /// image is smaller than what is to be cut out of it.
   void make(const ImageSet& images, std::int64_t index, Image& out, ImageScratch& scratch) const;

@@ -61,10 +61,9 @@ def load_split(folder, split):
     return torch.from_numpy(images), torch.from_numpy(labels)
 
 
-def make_model():
-    model = VisionTransformer(img_size=32, patch_size=4, num_classes=10, embed_dim=64, depth=4, num_heads=2,
-                              mlp_ratio=4, global_pool="avg", class_token=False, fc_norm=False,
-                              norm_layer=lambda n, **kw: nn.LayerNorm(n, eps=1e-6, **kw))
+def make_model(**sizes):
+    model = VisionTransformer(img_size=32, patch_size=4, num_classes=10, mlp_ratio=4, global_pool="avg", class_token=False, fc_norm=False,
+                              norm_layer=lambda n, **kw: nn.LayerNorm(n, eps=1e-6, **kw), **sizes)
     with torch.no_grad():
         patches = model.patch_embed.proj
         std = math.sqrt(1 / patches.weight[0].numel()) / 0.87962566
@@ -87,6 +86,22 @@ def learning_rate(step, total, warmup):
     if step < warmup:
         return RATE * (step + 1) / (warmup + 1)
     return RATE * 0.5 * (1 + math.cos(math.pi * (step - warmup) / (total - warmup)))
+
+
+def make_optimizer(model):
+    decayed = [p for name, p in model.named_parameters() if p.ndim > 1 and name != "pos_embed"]
+    others = [p for name, p in model.named_parameters() if p.ndim <= 1 or name == "pos_embed"]
+    return torch.optim.AdamW([{"params": decayed, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}],
+                             lr=RATE, betas=(0.9, 0.999), eps=1e-8, fused=True)
+
+
+def update(model, optimizer, loss, rate):
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    optimizer.step()
 
 
 class Pixels:
@@ -117,11 +132,8 @@ def train(seed, args):
     std = torch.from_numpy(whole.std(0, dtype=np.float64) / 255).float()
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
-    model = make_model()
-    decayed = [p for name, p in model.named_parameters() if p.ndim > 1 and name != "pos_embed"]
-    others = [p for name, p in model.named_parameters() if p.ndim <= 1 or name == "pos_embed"]
-    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}],
-                                  lr=RATE, betas=(0.9, 0.999), eps=1e-8, fused=True)
+    model = make_model(embed_dim=64, depth=4, num_heads=2)
+    optimizer = make_optimizer(model)
     forward = torch.compile(model) if args.compile else model
     pixels = Pixels(train_images, mean, std, PADDING)
     per_epoch = len(train_labels) // BATCH
@@ -136,12 +148,7 @@ def train(seed, args):
         first = step % per_epoch * BATCH
         indices = order[first:first + BATCH]
         loss = F.cross_entropy(forward(pixels.augmented(indices, generator)), train_labels[indices])
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, total, warmup)
-        optimizer.step()
+        update(model, optimizer, loss, learning_rate(step, total, warmup))
         losses.append(loss.detach())
         if (step + 1) % per_epoch == 0 or step + 1 == stop:
             print(f"seed {seed} step {step + 1}/{total} loss {torch.stack(losses[-100:]).mean():.4f}", file=sys.stderr)
@@ -157,13 +164,14 @@ def train(seed, args):
             "images_per_second": round(speed, 1), "threads": args.threads, "torch": torch.__version__}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def run_seeds(train, description, switch, meaning, threads):
+    """Calls train(seed, args) for each seed that the file of results lacks; `switch` is an option of its own."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with train-*.tar and test-*.tar")
     parser.add_argument("--seed", type=int, nargs="+", default=[0])
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=threads)
     parser.add_argument("--out", type=Path, help="results, one JSON object a line")
-    parser.add_argument("--compile", action="store_true", help="torch.compile")
+    parser.add_argument(switch, action="store_true", help=meaning)
     parser.add_argument("--steps", type=int, help="stop early, for timing; goes to no file")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -181,4 +189,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_seeds(train, __doc__, "--compile", "torch.compile", threads=2)

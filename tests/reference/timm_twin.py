@@ -1,6 +1,6 @@
 """Networks of timm, here and there: the same weights and photographs must give the same logits.
 
-    timm_twin.py --binary build/normlab --photos FOLDER [--images 16] [--only NAME ...] [--work FOLDER]
+    timm_twin.py --binary build/normlab --photos FOLDER [--images 16] [--only NAME|files ...] [--work FOLDER]
         makes each network with random weights, gives its state dict to `normlab convert` and `normlab eval`, and back;
         prints the largest difference of a logit and of a weight that came back; exit code 1 above 1e-4
     timm_twin.py --fixture FOLDER
@@ -20,6 +20,8 @@ import numpy as np
 import timm
 import torch
 from safetensors.torch import load_file, save_file
+from timm.data import create_transform
+from torchvision.datasets import ImageFolder
 
 TOLERANCE = 1e-4
 IMAGENET = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
@@ -136,11 +138,25 @@ class Program:
             sys.exit(f"{' '.join(map(str, arguments))}\nended with {done.returncode}:\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def logits(self, source, scheme, model, images, normalization):
+    def logits(self, source, scheme, model, images, normalization, *more):
         self("convert", source, self.work / "ours.safetensors", "--from", scheme, "--model", json.dumps(model))
         self("eval", "--weights", self.work / "ours.safetensors", "--data", images, "--normalize", normalization,
-             "--batch", 8, "--logits", self.work / "logits.npy")  # fmt: skip
+             "--batch", 8, "--logits", self.work / "logits.npy", *more)  # fmt: skip
         return np.load(self.work / "logits.npy")
+
+
+def logits_from_files(program, photos, row):
+    """All photographs, each side decoding, resizing and cropping them by itself."""
+    folder = ImageFolder(photos, create_transform(224, is_training=False, interpolation="bicubic", crop_pct=0.9, mean=[0.5] * 3, std=[0.5] * 3))
+    model = make("vit_tiny_patch16_224", {"num_classes": len(folder.classes)})
+    source = program.work / "timm.safetensors"
+    save_file({k: v.contiguous() for k, v in model.state_dict().items()}, source, {"format": "pt"})
+    config = {"variant": "Ti/16", "image_size": 224, "num_classes": len(folder.classes), "pool": "token", "pos_embed_class": True}
+    ours = program.logits(source, "timm", config, photos.resolve(), "half", "--layout", "image_folder", "--slice", "train",
+                          "--crop", "center", "--crop-pct", 0.9, "--resize", "bicubic")  # fmt: skip
+    with torch.inference_mode():
+        theirs = torch.cat([model(torch.stack([folder[i][0] for i in range(k, min(k + 20, len(folder)))])) for k in range(0, len(folder), 20)])
+    row(f"{len(folder)} files, vit_tiny_patch16_224", theirs.numpy(), ours, "-")
 
 
 def compare(program, photos, count, only):
@@ -190,6 +206,8 @@ def compare(program, photos, count, only):
         row(f"  as {scheme}", theirs, ours, "equal" if same else "DIFFERENT")
         if not same:
             worst = float("inf")
+    if not only or "files" in only:
+        logits_from_files(program, photos, row)
     return worst
 
 

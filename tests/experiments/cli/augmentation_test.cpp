@@ -58,7 +58,7 @@ TEST_CASE("augmentation: all of it at once gives the same bits on 1, 2 and 3 thr
     CHECK(expected.size() == 2);
     REQUIRE(run_program(folder, run + out("2") + " --threads 2 --workers 1").code == 0);
     CHECK(end_states(folder / (name + "2")) == expected);
-    REQUIRE(run_program(folder, run + out("3") + " --threads 3 --workers 1").code == 0);
+    REQUIRE(run_program(folder, run + out("3") + " --threads 3 --workers 1 --data-threads 2").code == 0);
     CHECK(end_states(folder / (name + "3")) == expected);
 
     const std::string again = run + out("killed") + " --threads 2 --workers 2";

@@ -1,6 +1,8 @@
 // The program on data sets from disk: CIFAR's binary files made on the fly, changed data, faults in files, real images.
 #include <doctest/doctest.h>
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "experiments/data/image.h"
@@ -31,8 +33,9 @@ void write_cifar(const fs::path& root, int records, unsigned char first, int lab
   }
 }
 
-/// Two classes of photographs, of one size where `sizes` is 1; the last of each split is cut short.
-void write_pets(const fs::path& root, int sizes) {
+/// Two classes of photographs, of one size where `sizes` is 1; the last of each split is cut short where it is
+/// `broken`.
+void write_pets(const fs::path& root, int sizes, bool broken = true) {
   for (const char* split : {"train", "val"}) {
     for (int i = 0; i < 24; ++i) {
       Image image;
@@ -40,7 +43,7 @@ void write_pets(const fs::path& root, int sizes) {
       for (std::size_t v = 0; v < image.pixels.size(); ++v)
         image.pixels[v] = static_cast<std::uint8_t>((v * 7 + static_cast<std::size_t>(i) * 50) % 256);
       std::vector<std::uint8_t> bytes = encode_jpeg(image, 90);
-      if (i == 23) bytes.resize(bytes.size() / 2);
+      if (broken && i == 23) bytes.resize(bytes.size() / 2);
       const fs::path file = root / "pets" / split / (i % 2 == 0 ? "cat" : "dog") / (std::to_string(100 + i) + ".jpg");
       fs::create_directories(file.parent_path());
       std::ofstream(file, std::ios::binary)
@@ -228,4 +231,41 @@ TEST_CASE("program: data preview writes a sheet of training images and names wha
   const Finished nowhere = run_program(folder, start + "/nowhere/sheet.png");
   CHECK(nowhere.code == 3);
   CHECK(nowhere.err.find("/nowhere/sheet.png") != std::string::npos);
+}
+
+TEST_CASE("eval: photographs of many sizes give the loss that their training gave") {
+  const TemporaryFolder folder;
+  write_pets(folder.path(), 3, false);
+  std::ofstream(folder / "pets.json") << R"({
+    "dataset": {"path": "pets", "layout": "image_folder", "eval": "val", "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]},
+    "model": {"image_size": 24, "channels": 3, "num_classes": 2, "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
+    "train": {"steps": 4, "batch_size": 8, "augment": {"crop": "inception_torchvision"},
+              "eval_transform": {"crop": "center", "crop_pct": 0.8, "resize": "bicubic"}}
+  })";
+  const std::string out = (folder / "results").string();
+  const Finished run = run_program(
+      folder, "run " + (folder / "pets.json").string() + " --data " + folder.path().string() + " --out " + out);
+  REQUIRE_MESSAGE(run.code == 0, run.err);
+  const ResultStore store(out);
+  const TrialFolder trial = store.trial(store.trial_ids().at(0));
+  const auto& metrics = trial.load_result()->metrics;
+  const std::string eval = "eval --weights " + trial.checkpoint(1).string() + " --data " + (folder / "pets").string() +
+                           " --layout image_folder --slice val";
+  const std::string center = " --crop center --crop-pct 0.8 --resize bicubic";
+  const std::string expected =
+      fmt::format("accuracy {:.2f}% ({:.0f} of 24), loss {:.6g}\n", 100 * metrics.at("eval/accuracy"),
+                  24 * metrics.at("eval/accuracy"), metrics.at("eval/loss"));
+  for (const char* threads : {" --threads 1", " --threads 2"})
+    CHECK(run_program(folder, eval + " --normalize half" + center + threads).out == expected);
+  CHECK(run_program(folder, eval + " --normalize half --crop stretch").out != expected);
+
+  const auto refused = [&](const std::string& options) {
+    const Finished done = run_program(folder, eval + options);
+    CHECK(done.code == 2);
+    return done.err;
+  };
+  CHECK(refused(" --normalize half").find("say how they get the model's: --crop center") != std::string::npos);
+  CHECK(refused(center).find("give --normalize") != std::string::npos);
+  fs::resize_file(folder / "pets" / "val" / "dog" / "101.jpg", 300);
+  CHECK(refused(" --normalize half" + center).find("dog/101.jpg") != std::string::npos);
 }

@@ -1,0 +1,183 @@
+#include "experiments/cli/eval_images.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "experiments/cli/data_source.h"
+#include "experiments/data/augment.h"
+#include "experiments/weights/npy.h"
+
+namespace normlab {
+namespace {
+
+struct NamedNormalization {
+  std::string_view word;
+  std::vector<double> mean, std;
+};
+const std::vector<NamedNormalization>& normalizations() {
+  static const std::vector<NamedNormalization> kNamed{
+      {"imagenet", {0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}, {"half", {0.5}, {0.5}}, {"none", {0.0}, {1.0}}};
+  return kNamed;
+}
+
+/// One value stands for all channels.
+std::vector<double> for_channels(std::vector<double> values, std::int64_t channels, const std::string& option) {
+  if (values.size() == 1) values.resize(static_cast<std::size_t>(channels), values[0]);
+  if (static_cast<std::int64_t>(values.size()) != channels)
+    throw InputError(fmt::format("{}: {} values for {} channels", option, values.size(), channels));
+  return values;
+}
+
+/// What the command line says; nothing where it is silent.
+std::optional<Normalization> given_normalization(const EvalSource& source, std::int64_t channels) {
+  if (source.normalize && (!source.mean.empty() || !source.std.empty()))
+    throw InputError("--normalize and --mean, --std say the same thing; give one of them");
+  if (source.normalize) {
+    for (const NamedNormalization& named : normalizations())
+      if (named.word == *source.normalize)
+        return Normalization{for_channels(named.mean, channels, "--normalize " + *source.normalize),
+                             for_channels(named.std, channels, "--normalize " + *source.normalize), *source.normalize};
+  }
+  if (source.mean.empty() && source.std.empty()) return std::nullopt;
+  if (source.mean.empty() || source.std.empty()) throw InputError("give both --mean and --std");
+  for (const double deviation : source.std)
+    if (!(deviation > 0)) throw InputError("--std: every deviation must be above 0");
+  return Normalization{for_channels(source.mean, channels, "--mean"), for_channels(source.std, channels, "--std"),
+                       "given"};
+}
+
+std::vector<std::int32_t> read_labels(const std::string& path, std::int64_t images, std::int64_t classes) {
+  const HostTensor tensor = read_npy(path);
+  const bool integers = tensor.dtype == "I64" || tensor.dtype == "I32" || tensor.dtype == "U8";
+  if (!integers || tensor.shape.size() != 1 || tensor.shape[0] != static_cast<std::uint64_t>(images))
+    throw InputError(fmt::format("{}: is {} [{}], labels of these images are integers [{}]", path, tensor.dtype,
+                                 fmt::join(tensor.shape, ", "), images));
+  std::vector<std::int32_t> labels;
+  for (const double label : tensor.doubles()) {
+    if (label < 0 || label >= double(classes))
+      throw InputError(fmt::format("{}: label {} of image {} is outside the {} classes of this model", path, label,
+                                   labels.size(), classes));
+    labels.push_back(static_cast<std::int32_t>(label));
+  }
+  return labels;
+}
+
+ImageSize size_of_model(const ModelConfig& model) { return {image_size(model)[0], image_size(model)[1]}; }
+
+}  // namespace
+
+EvalImages::EvalImages(const EvalSource& source, const ModelConfig& model)
+    : resizes_(source.transform.crop != EvalCrop::none), transform_(source.transform, size_of_model(model)) {
+  if (source.data.ends_with(".npy"))
+    read_npy_images(source, model);
+  else
+    read_dataset_images(source, model);
+  const auto [height, width] = size_of_model(model);
+  const bool other_size = !set_.encoded && !resizes_ && (set_.height != height || set_.width != width);
+  if (other_size || set_.channels != channels(model))
+    throw InputError(
+        fmt::format("{}: images are [{}, {}, {}], this model takes [{}, {}, {}]; resize them (--crop), or convert the "
+                    "weights for another image_size",
+                    source.data, set_.height, set_.width, set_.channels, height, width, channels(model)));
+}
+
+void EvalImages::read_npy_images(const EvalSource& source, const ModelConfig& model) {
+  const HostTensor tensor = read_npy(source.data);
+  const bool is_bytes = tensor.dtype == "U8";
+  if ((!is_bytes && tensor.dtype != "F32" && tensor.dtype != "F16" && tensor.dtype != "F64") ||
+      tensor.shape.size() != 4 || tensor.size() == 0)
+    throw InputError(fmt::format("{}: is {} [{}], images are uint8 or float [N, H, W, C]", source.data, tensor.dtype,
+                                 fmt::join(tensor.shape, ", ")));
+  const auto extent = [&](std::size_t i) { return static_cast<std::int64_t>(tensor.shape[i]); };
+  if (source.layout != "known") throw InputError("--layout: is that of a folder; a .npy has none");
+  if (resizes_ && (!is_bytes || extent(3) != Image::kChannels))
+    throw InputError(fmt::format("--crop: {} is {} with {} channels; only uint8 in RGB is resized", source.data,
+                                 tensor.dtype, extent(3)));
+  count_ = extent(0);
+  set_.height = extent(1);
+  set_.width = extent(2);
+  set_.channels = extent(3);
+  const auto normalization = given_normalization(source, set_.channels);
+  if (!normalization)
+    throw InputError(
+        fmt::format("{}: nothing says how its pixels were normalised in training; give --normalize imagenet, half or "
+                    "none, or --mean and --std",
+                    source.data));
+  normalization_ = *normalization;
+  if (is_bytes) {
+    const auto* begin = reinterpret_cast<const std::uint8_t*>(tensor.data.data());
+    set_.pixels.assign(begin, begin + tensor.data.size());
+  } else {
+    floats_ = tensor.floats();
+  }
+  if (source.labels) set_.labels = read_labels(*source.labels, count_, num_classes(model));
+}
+
+void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig& model) {
+  DataSource from;
+  from.dataset = source.data;
+  from.layout = source.layout;
+  from.labels = source.labels.value_or("");
+  from.root = source.root;
+  from.slices = {source.slice};
+  from.threads = source.threads;
+  if (source.labels && source.layout != "image_list" && source.layout != "image_folder")
+    throw InputError("--labels: this data set has its own; they go with a .npy, or with --layout image_list");
+  const DataSource::Opened opened = from.open();
+  const auto normalization = given_normalization(source, channels(model));
+  std::vector<std::string> class_names;
+  if (normalization) {
+    normalization_ = *normalization;
+  } else {
+    ImageSet train = from.read(opened, "train", {}, false, false);
+    if (train.encoded)
+      throw InputError(
+          fmt::format("{}: nothing says how its pixels were normalised in training; give --normalize imagenet, half or "
+                      "none, or --mean and --std (`normlab data info` measures them)",
+                      source.data));
+    finish_image_set(train);
+    normalization_ = {train.channel_mean, train.channel_std, "those of the training images, as in a training"};
+    class_names = std::move(train.class_names);
+  }
+  set_ = from.read(opened, source.slice, class_names, false, false);
+  if (set_.num_classes != num_classes(model))
+    throw InputError(
+        fmt::format("{} has {} classes, this model has {}", source.data, set_.num_classes, num_classes(model)));
+  if (set_.encoded && !resizes_)
+    throw InputError(
+        fmt::format("{}: its images have sizes of their own; say how they get the model's: --crop center "
+                    "or --crop stretch",
+                    source.data));
+  count_ = set_.size();
+}
+
+void EvalImages::fill(std::int64_t first, std::int64_t many, ShardPool& pool, float* out) const {
+  const std::int64_t c = set_.channels, stored = set_.height * set_.width * c;
+  if (!floats_.empty()) {
+    for (std::int64_t i = first * stored; i < (first + many) * stored; ++i) {
+      const auto channel = static_cast<std::size_t>(i % c);
+      *out++ = static_cast<float>((double(floats_[static_cast<std::size_t>(i)]) - normalization_.mean[channel]) /
+                                  normalization_.std[channel]);
+    }
+    return;
+  }
+  const PixelTable<float> table(normalization_.mean, normalization_.std);
+  if (!resizes_) {
+    for (std::int64_t i = 0; i < many; ++i) make_image(set_, first + i, table, out + i * stored);
+    return;
+  }
+  const ImageSize size = transform_.size();
+  constexpr std::int64_t kImages = 4;  // decoding one takes a millisecond
+  pool.for_blocks((many + kImages - 1) / kImages, [&](std::int64_t block) {
+    const ScratchPool::Lease lease(scratch_);
+    TransformScratch& scratch = *lease;
+    for (std::int64_t i = block * kImages; i < std::min(many, (block + 1) * kImages); ++i) {
+      transform_.make(set_, first + i, scratch.sized, scratch.images);
+      normalise_image(scratch.sized, c, table, out + i * size.height * size.width * c);
+    }
+  });
+}
+
+}  // namespace normlab
