@@ -248,7 +248,7 @@ TEST_CASE("eval: photographs of many sizes give the loss that their training gav
   REQUIRE_MESSAGE(run.code == 0, run.err);
   const ResultStore store(out);
   const TrialFolder trial = store.trial(store.trial_ids().at(0));
-  const auto& metrics = trial.load_result()->metrics;
+  const std::map<std::string, double> metrics = trial.load_result()->metrics;
   const std::string eval = "eval --weights " + trial.checkpoint(1).string() + " --data " + (folder / "pets").string() +
                            " --layout image_folder --slice val";
   const std::string center = " --crop center --crop-pct 0.8 --resize bicubic";
