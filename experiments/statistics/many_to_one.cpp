@@ -11,7 +11,7 @@
 namespace normlab {
 namespace {
 
-constexpr double kSpreadLevel = 0.99;  // equal spreads are taken for unequal once in a hundred strips
+constexpr double kSpreadAlpha = 0.01;  // equal spreads are taken for unequal in one of a hundred strips
 // Sds below this share of the largest value are rounding: the values have no spread.
 constexpr double kRounding = 1e-12;
 
@@ -83,28 +83,24 @@ std::vector<double> differences(const SeedValues& base, const SeedValues& other)
   return result;
 }
 
-/// What the variance of each row's gain is made of, compared: its own paired differences, and what all rows together
-/// say.
+/// The row that stands out most from what chance allows it. With one row there is nothing to compare: a paired test and
+/// the pooled one are the same.
 void compare_spreads(ManyToOne& result, const NoiseValues& noise, double negligible, double stated_ratio) {
-  std::vector<Spread> spreads;
-  const auto add = [&](const std::optional<Spread>& spread) {
-    if (spread) spreads.push_back(*spread);
-  };
-  if (result.design == Design::independent) {
-    for (const SeedValues* row : noise.all()) add(spread_of(values_of(*row), negligible));
-  } else {
-    for (const SeedValues& row : noise.rows) add(spread_of(differences(noise.baseline, row), negligible));
-    if (noise.rows.size() > 1 && result.residual_sd > 0)
-      spreads.push_back({std::sqrt(2.0) * result.residual_sd, result.freedom});
-  }
   result.spread_limit = stated_ratio;
-  if (spreads.size() < 2) return;
-  const auto [least, most] =
-      std::minmax_element(spreads.begin(), spreads.end(), [](const Spread& a, const Spread& b) { return a.sd < b.sd; });
-  result.spread = most->sd / least->sd;
-  std::vector<double> freedoms;
-  for (const Spread& spread : spreads) freedoms.push_back(spread.freedom);
-  result.spread_limit = std::max(stated_ratio, spread_ratio_by_chance(std::move(freedoms), kSpreadLevel));
+  const std::vector<const SeedValues*> rows = noise.all();
+  const auto ratios = spread_ratios(rows, result.design == Design::blocks, negligible);
+  double furthest = 0;
+  for (std::size_t i = 0; i < ratios.size(); ++i) {
+    if (!ratios[i]) continue;
+    const double by_chance =
+        spread_ratio_by_chance(ratios[i]->own_freedom, ratios[i]->other_freedom, kSpreadAlpha / double(ratios.size()));
+    const double limit = std::max(stated_ratio, by_chance);
+    if (ratios[i]->ratio / limit <= furthest) continue;
+    furthest = ratios[i]->ratio / limit;
+    result.spread = ratios[i]->ratio;
+    result.spread_limit = limit;
+    result.spread_row = i == 0 ? std::nullopt : std::optional(i - 1);
+  }
 }
 
 /// pairs, gain and sd of each row.

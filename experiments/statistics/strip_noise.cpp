@@ -6,7 +6,6 @@
 #include <mutex>
 #include <tuple>
 
-#include "experiments/statistics/solve.h"
 #include "experiments/statistics/special.h"
 
 namespace normlab {
@@ -20,13 +19,14 @@ double mean_of(const SeedValues& row) {
 
 /// A run, with the row's mean taken off.
 struct Run {
-  std::size_t row, seed;
+  std::size_t seed;
   double value;
 };
 
 struct Runs {
   std::vector<Run> all;
-  std::vector<std::size_t> of_row, of_seed;  // numbers of runs
+  std::vector<std::size_t> of_row;  // numbers of runs of the rows that have any
+  std::size_t seeds = 0;
 };
 
 Runs runs_of(std::span<const SeedValues* const> rows) {
@@ -36,14 +36,11 @@ Runs runs_of(std::span<const SeedValues* const> rows) {
   std::size_t next = 0;
   for (auto& [seed, index] : seeds) index = next++;
   Runs runs;
-  runs.of_seed.resize(seeds.size());
+  runs.seeds = seeds.size();
   for (const SeedValues* row : rows) {
     if (row->empty()) continue;
     const double center = mean_of(*row);
-    for (const auto& [seed, value] : *row) {
-      runs.all.push_back({runs.of_row.size(), seeds[seed], value - center});
-      ++runs.of_seed[seeds[seed]];
-    }
+    for (const auto& [seed, value] : *row) runs.all.push_back({seeds[seed], value - center});
     runs.of_row.push_back(row->size());
   }
   return runs;
@@ -79,88 +76,139 @@ std::size_t solve_semidefinite(std::vector<double>& matrix, std::vector<double>&
   return rank;
 }
 
-/// Effects of the seeds, the rows' taken out. Returns their rank.
-std::size_t seed_effects(const Runs& runs, std::vector<double>& effects) {
-  const std::size_t rows = runs.of_row.size(), seeds = runs.of_seed.size();
-  effects.assign(seeds, 0);
-  for (const Run& run : runs.all) effects[run.seed] += run.value;
-  if (runs.all.size() == rows * seeds) {  // nothing is missing
-    for (double& effect : effects) effect /= double(rows);
-    return seeds - 1;
+/// Normal equations of the seeds' effects, the rows' taken out.
+struct SeedEquations {
+  std::vector<double> matrix, right;
+  double squares = 0;  // within rows
+  std::size_t runs = 0, rows = 0;
+
+  explicit SeedEquations(std::size_t seeds) : matrix(seeds * seeds), right(seeds) {}
+
+  /// Adds (sign 1) or takes off (-1) one row's runs.
+  void add(std::span<const Run> row, double sign) {
+    const double share = sign / double(row.size());
+    for (const Run& a : row) {
+      matrix[a.seed * right.size() + a.seed] += sign;
+      right[a.seed] += sign * a.value;
+      squares += sign * a.value * a.value;
+      for (const Run& b : row) matrix[a.seed * right.size() + b.seed] -= share;
+    }
+    runs = std::size_t(double(runs) + sign * double(row.size()));
+    rows = std::size_t(double(rows) + sign);
   }
-  std::vector<double> matrix(seeds * seeds);
-  for (std::size_t s = 0; s < seeds; ++s) matrix[s * seeds + s] = double(runs.of_seed[s]);
-  for (std::size_t begin = 0; begin < runs.all.size();) {
-    const std::size_t count = runs.of_row[runs.all[begin].row];
-    for (std::size_t i = begin; i < begin + count; ++i)
-      for (std::size_t j = begin; j < begin + count; ++j)
-        matrix[runs.all[i].seed * seeds + runs.all[j].seed] -= 1 / double(count);
+
+  /// What is left after the seeds' effects.
+  Squares left() const {
+    std::vector<double> work = matrix, effects = right;
+    const std::size_t rank = solve_semidefinite(work, effects);
+    Squares result{.sum = squares, .freedom = double(runs) - double(rows) - double(rank)};
+    for (std::size_t s = 0; s < right.size(); ++s) result.sum -= effects[s] * right[s];
+    result.sum = std::max(result.sum, 0.0);
+    return result;
+  }
+};
+
+/// The runs of each row, one after the other.
+std::vector<std::span<const Run>> by_row(const Runs& runs) {
+  std::vector<std::span<const Run>> rows;
+  std::size_t begin = 0;
+  for (const std::size_t count : runs.of_row) {
+    rows.emplace_back(&runs.all[begin], count);
     begin += count;
   }
-  return solve_semidefinite(matrix, effects);
+  return rows;
 }
 
-double chance_below(const std::map<double, std::size_t>& freedoms, double ratio) {
-  double sum = 0;
-  for (const auto& [smallest, same] : freedoms) {
-    const SpreadNodes nodes = spread_nodes(smallest, 0.1);
-    for (std::size_t i = 0; i < nodes.s.size(); ++i) {
-      const double square = nodes.s[i] * nodes.s[i];
-      double others = nodes.weight[i] * double(same);
-      for (const auto& [freedom, count] : freedoms) {
-        const double between =
-            chi_square_cdf(freedom * square * ratio * ratio, freedom) - chi_square_cdf(freedom * square, freedom);
-        others *= std::pow(between, double(count - (freedom == smallest ? 1 : 0)));
-      }
-      sum += others;
-    }
+/// Of all rows, and of all but each row.
+struct Squared {
+  Squares all;
+  std::vector<Squares> without;
+};
+
+Squared without_seeds(const Runs& runs) {
+  Squared result;
+  for (const Run& run : runs.all) result.all.sum += run.value * run.value;
+  result.all.freedom = double(runs.all.size()) - double(runs.of_row.size());
+  for (const auto& row : by_row(runs)) {
+    Squares rest = result.all;
+    for (const Run& run : row) rest.sum -= run.value * run.value;
+    rest.freedom -= double(row.size()) - 1;
+    result.without.push_back(rest);
   }
-  return sum;
+  return result;
+}
+
+/// Nothing is missing: a row adds the squares of its deviation from the mean of the others.
+Squared after_complete_seeds(const Runs& runs) {
+  const double rows = double(runs.of_row.size()), seeds = double(runs.seeds);
+  std::vector<double> sum(runs.seeds);
+  for (const Run& run : runs.all) sum[run.seed] += run.value;
+  Squared result;
+  result.all.freedom = (rows - 1) * (seeds - 1);
+  for (const Run& run : runs.all) {
+    const double left = run.value - sum[run.seed] / rows;
+    result.all.sum += left * left;
+  }
+  for (const auto& row : by_row(runs)) {
+    Squares rest{.sum = result.all.sum, .freedom = (rows - 2) * (seeds - 1)};
+    for (const Run& run : row) {
+      const double apart = run.value - (sum[run.seed] - run.value) / (rows - 1);
+      rest.sum -= apart * apart * (rows - 1) / rows;
+    }
+    result.without.push_back(rest);
+  }
+  return result;
+}
+
+Squared after_seeds(const Runs& runs) {
+  if (runs.of_row.size() > 1 && runs.all.size() == runs.of_row.size() * runs.seeds) return after_complete_seeds(runs);
+  SeedEquations equations(runs.seeds);
+  const auto rows = by_row(runs);
+  for (const auto& row : rows) equations.add(row, 1);
+  Squared result;
+  result.all = equations.left();
+  for (const auto& row : rows) {
+    SeedEquations rest = equations;
+    rest.add(row, -1);
+    result.without.push_back(rest.left());
+  }
+  return result;
 }
 
 }  // namespace
 
-Squares squares_within(std::span<const SeedValues* const> rows) {
-  const Runs runs = runs_of(rows);
-  Squares squares;
-  for (const Run& run : runs.all) squares.sum += run.value * run.value;
-  squares.freedom = double(runs.all.size()) - double(runs.of_row.size());
-  return squares;
-}
+Squares squares_within(std::span<const SeedValues* const> rows) { return without_seeds(runs_of(rows)).all; }
 
-Squares squares_after_seeds(std::span<const SeedValues* const> rows) {
+Squares squares_after_seeds(std::span<const SeedValues* const> rows) { return after_seeds(runs_of(rows)).all; }
+
+std::vector<std::optional<SpreadRatio>> spread_ratios(std::span<const SeedValues* const> rows, bool seeds_as_blocks,
+                                                      double negligible) {
   const Runs runs = runs_of(rows);
-  Squares squares;
-  if (runs.all.empty()) return squares;
-  std::vector<double> effects;
-  const std::size_t rank = seed_effects(runs, effects);
-  std::vector<double> shift(runs.of_row.size());  // mean of the seeds' effects over the runs of a row
-  for (const Run& run : runs.all) shift[run.row] += effects[run.seed] / double(runs.of_row[run.row]);
-  for (const Run& run : runs.all) {
-    const double left = run.value - effects[run.seed] + shift[run.row];
-    squares.sum += left * left;
+  const Squared squared = seeds_as_blocks ? after_seeds(runs) : without_seeds(runs);
+  std::vector<std::optional<SpreadRatio>> ratios;
+  std::size_t next = 0;
+  for (const SeedValues* row : rows) {
+    ratios.emplace_back();
+    if (row->empty()) continue;
+    const Squares& rest = squared.without[next++];
+    SpreadRatio ratio{.ratio = 1, .own_freedom = squared.all.freedom - rest.freedom, .other_freedom = rest.freedom};
+    if (!(ratio.own_freedom > 0 && rest.freedom > 0 && std::sqrt(rest.mean()) > negligible)) continue;
+    const double own = std::max(squared.all.sum - rest.sum, 0.0) / ratio.own_freedom;
+    ratio.ratio = std::sqrt(own / rest.mean());
+    ratios.back() = ratio;
   }
-  squares.freedom = double(runs.all.size()) - double(runs.of_row.size()) - double(rank);
-  return squares;
+  return ratios;
 }
 
-double spread_ratio_by_chance(std::vector<double> freedoms, double level) {
-  if (freedoms.size() < 2) return 1;
-  std::map<double, std::size_t> counts;
-  for (const double freedom : freedoms) ++counts[freedom];
+double spread_ratio_by_chance(double own_freedom, double other_freedom, double probability) {
   static std::mutex mutex;
-  static std::map<std::tuple<std::map<double, std::size_t>, double>, double> known;
-  const auto key = std::make_tuple(counts, level);
-  {
-    const std::lock_guard lock(mutex);
-    if (const auto found = known.find(key); found != known.end()) return found->second;
-  }
-  const auto excess = [&](double log_ratio) { return chance_below(counts, std::exp(log_ratio)) - level; };
-  double high = 1;
-  while (excess(high) < 0) high *= 2;
-  const double ratio = std::exp(solve(excess, 0.0, high, 1e-9));
+  static std::map<std::tuple<double, double, double>, double> known;
+  const auto key = std::make_tuple(own_freedom, other_freedom, probability);
   const std::lock_guard lock(mutex);
-  return known.emplace(key, ratio).first->second;
+  if (const auto found = known.find(key); found != known.end()) return found->second;
+  // P(F > x) = I_y(d2 / 2, d1 / 2) with y = d2 / (d2 + d1 x).
+  const double y = beta_quantile(probability, other_freedom / 2, own_freedom / 2);
+  return known.emplace(key, std::sqrt(other_freedom * (1 / y - 1) / own_freedom)).first->second;
 }
 
 }  // namespace normlab

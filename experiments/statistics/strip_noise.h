@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,9 +23,19 @@ Squares squares_within(std::span<const SeedValues* const> rows);
 /// less rows less seeds plus the number of parts that share neither row nor seed.
 Squares squares_after_seeds(std::span<const SeedValues* const> rows);
 
-/// The ratio of largest to smallest sd that independent sds of equal true value, each on its degrees > 0, exceed with
-/// probability 1 - level: Hartley, Biometrika 37 (1950), as a ratio of sds and for unequal degrees. By quadrature,
-/// error below 1e-6; kept by its arguments. 1 for fewer than two.
-double spread_ratio_by_chance(std::vector<double> freedoms, double level);
+/// How much noisier one row is than the others together: the root of the F statistic (sum of squares that the row adds
+/// to that of the others, over its degrees) / (mean square of the others). With equal spreads it has exactly an F
+/// distribution on these degrees, whatever is missing.
+struct SpreadRatio {
+  double ratio = 1, own_freedom = 0, other_freedom = 0;
+};
+
+/// Of each row with an effect of each row and, if `seeds_as_blocks`, of each seed taken out. None where the row or the
+/// others have no degrees, or the others no spread (up to `negligible`, in the unit of the values).
+std::vector<std::optional<SpreadRatio>> spread_ratios(std::span<const SeedValues* const> rows, bool seeds_as_blocks,
+                                                      double negligible);
+
+/// The ratio that equal spreads exceed with this probability. Kept by its arguments.
+double spread_ratio_by_chance(double own_freedom, double other_freedom, double probability);
 
 }  // namespace normlab
