@@ -28,9 +28,9 @@ Strip strip_of(int rows, int seeds, const double* values) {
   return strip;
 }
 
-SharedNoise noise_of(int rows, int factors, const double* loads) {
+SharedNoise noise_of(int rows, const double* loads) {
   SharedNoise noise;
-  for (int r = 0; r < rows; ++r) noise.rows.push_back({{loads + r * factors, loads + (r + 1) * factors}, 1});
+  for (int r = 0; r < rows; ++r) noise.rows.push_back({.load = loads[r], .count = 1});
   return noise;
 }
 
@@ -66,14 +66,14 @@ double twin_clopper_pearson(int hits, int n, double level, int high) {
 }
 double twin_mcnemar(int a, int b) { return mcnemar_p(a, b); }
 
-double twin_joint(int rows, int factors, const double* loads, double freedom, double critical) {
-  return joint_t_probability(noise_of(rows, factors, loads), freedom, critical);
+double twin_joint(int rows, const double* loads, double freedom, double critical) {
+  return joint_t_probability(noise_of(rows, loads), freedom, critical);
 }
-double twin_joint_critical(int rows, int factors, const double* loads, double freedom, double level) {
-  return joint_t_critical(noise_of(rows, factors, loads), freedom, level);
+double twin_joint_critical(int rows, const double* loads, double freedom, double level) {
+  return joint_t_critical(noise_of(rows, loads), freedom, level);
 }
-double twin_best(int rows, int factors, const double* loads, const double* errors) {
-  return expected_best({{noise_of(rows, factors, loads), {errors, errors + rows}}});
+double twin_best(int rows, const double* loads, const double* errors) {
+  return expected_best({{noise_of(rows, loads), {errors, errors + rows}}});
 }
 
 void twin_holm(int n, const double* p, double* adjusted) {
