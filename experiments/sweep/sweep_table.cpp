@@ -1,70 +1,47 @@
 #include "experiments/sweep/sweep_table.h"
 
-#include <fmt/format.h>
-
-#include <set>
-
 #include "core/error.h"
-#include "experiments/results/text_layout.h"
+#include "experiments/sweep/trial_seed.h"
 
 namespace normlab {
-namespace {
 
-/// What has to be equal for two results to be comparable to the bit, in words.
-std::string environment_of(const TrialResult& result) {
-  std::string words;
-  for (const char* key : {"version", "device", "cpu", "blas_core", "arithmetic"}) {
-    const auto found = result.provenance.find(key);
-    if (found == result.provenance.end()) continue;
-    if (!words.empty()) words += ", ";
-    words += found->second;
-  }
-  if (result.different_bits) words += ", resumed under another program";
-  return words;
-}
-
-}  // namespace
-
-std::string sweep_table(const Experiment& experiment, const ResultStore& store, const std::string& metric,
-                        TableFormat format) {
-  TableSpec spec;
-  spec.about = experiment.about;
-  spec.metric = metric;
-  const bool share = metric.ends_with("accuracy");
-  spec.unit = share ? "%" : "";
-  spec.scale = share ? 100 : 1;
-  for (std::size_t r = 0; r < experiment.rows.size(); ++r) {
-    const Cell& row = experiment.rows[r];
+TableInput sweep_table_input(const Experiment& experiment, const ResultStore& store, const TableOptions& options) {
+  TableInput input;
+  input.about = experiment.about;
+  input.name = experiment.stem;
+  input.axes = experiment.axes;
+  set_unit(input, options.metric);
+  const bool share = options.metric.ends_with("accuracy");
+  for (const Cell& row : experiment.rows) {
     TableRow out;
     out.label = row.label;
-    out.is_baseline = row.baseline == r;
-    if (!out.is_baseline) out.baseline_row = row.baseline;
-    spec.rows.push_back(out);
-  }
-  std::set<std::string> known;
-  bool found_any = false;
-  for (const Trial& trial : experiment.trials) {
-    const TrialStatus status = store.trial(trial.id).status();
-    TableCellInput cell;
-    cell.seed = trial.config.seed;
-    cell.state = status.state;
-    cell.progress = status.progress;
-    cell.message = status.message;
-    if (status.result) {
-      cell.environment = environment_of(*status.result);
-      cell.diverged_step = status.result->diverged_step.value_or(0);
-      for (const auto& [name, value] : status.result->metrics) known.insert(name);
-      if (const auto found = status.result->metrics.find(metric); found != status.result->metrics.end()) {
-        cell.value = found->second;
-        found_any = true;
-      }
+    out.baseline = row.baseline;
+    for (const std::string& path : experiment.axes) {
+      std::string value;
+      for (const auto& [axis, label] : row.axes)
+        if (axis == path) value = label;
+      out.axes.push_back(std::move(value));
     }
-    spec.rows[trial.row].cells.push_back(cell);
+    if (share && !row.trials.empty())
+      out.chance = 1.0 / double(experiment.trials[row.trials.front()].config.model.num_classes);
+    input.rows.push_back(std::move(out));
   }
-  if (!known.empty() && !found_any)
-    throw InputError(
-        fmt::format("--metric {}: no result has it; there are {}", metric, joined({known.begin(), known.end()}, ", ")));
-  return render_table(spec, format);
+  SeedReader reader(options);
+  for (std::size_t r = 0; r < experiment.rows.size(); ++r)
+    for (const std::size_t t : experiment.rows[r].trials)
+      input.rows[r].seeds.push_back(
+          reader.read(store.trial(experiment.trials[t].id), experiment.trials[t].config.seed));
+  reader.require_metric();
+  if (options.bootstrap)
+    for (const TableRow& row : input.rows) {
+      auto& bits = input.correctness.emplace_back();
+      for (const TableSeed& seed : row.seeds) bits.push_back(read_seed_correctness(store.trial(seed.trial), seed));
+    }
+  return input;
+}
+
+TableModel sweep_table_model(const Experiment& experiment, const ResultStore& store, const TableOptions& options) {
+  return table_model(sweep_table_input(experiment, store, options), options);
 }
 
 }  // namespace normlab
