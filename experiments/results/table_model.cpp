@@ -146,7 +146,7 @@ class ModelBuilder {
     for (const TableLine& line : lines_) {
       if (!line.baseline || line.is_baseline || *line.baseline >= lines_.size()) continue;
       const auto [known, added] = strip_of.try_emplace(*line.baseline, strips_.size());
-      if (added) strips_.push_back({"", *line.baseline, {}, {}, {}, {}, {}});
+      if (added) strips_.emplace_back().baseline = *line.baseline;
       strips_[known->second].rows.push_back(line.plan_index);
     }
     for (std::size_t s = 0; s < strips_.size(); ++s) {
@@ -181,10 +181,10 @@ class ModelBuilder {
     line.pairs = comparison.pairs;
     line.gain.value = comparison.gain;
     line.partial = diverged && comparison.gain && options_.diverged == TableDiverged::exclude;
-    const SeedValues& base = values_[*line.baseline];
+    const SeedValues &values = values_[line.plan_index], &base = values_[*line.baseline];
     for (TableSeed& seed : line.seeds) {
-      const auto own = values_[line.plan_index].find(seed.seed), other = base.find(seed.seed);
-      if (own != values_[line.plan_index].end() && other != base.end()) seed.gain = own->second - other->second;
+      const auto own = values.find(seed.seed), other = base.find(seed.seed);
+      if (own != values.end() && other != base.end()) seed.gain = own->second - other->second;
     }
     if (!comparison.half_width) return;
     line.procedure = procedure == Procedure::pooled ? GainProcedure::simultaneous : GainProcedure::paired_t_holm;
