@@ -32,10 +32,10 @@ void flatten(const nlohmann::json& node, const std::string& path, Settings& out)
 /// The named row that this placement is, or "" where it is none.
 std::string placement_name(const TrialConfig& config) {
   const std::string canonical = canonical_model_json(config.model);
-  TrialConfig named = config;
+  ModelConfig named = config.model;
   for (const NamedPlacement& row : named_placements()) {
-    named.model.placement = row.placement;
-    if (canonical_model_json(named.model) == canonical) return std::string(row.name);
+    std::visit([&](auto& model) { model.placement = row.placement; }, named);
+    if (canonical_model_json(named) == canonical) return std::string(row.name);
   }
   return "";
 }
@@ -105,7 +105,7 @@ TableRow row_of(const FoundTrial& trial, const TableInput& input) {
   for (std::size_t a = 0; a < input.axes.size(); ++a) parts.push_back(input.axes[a] + "=" + trial.values[a]);
   row.label = parts.empty() ? trial.placement : joined(parts, ", ");
   row.axes = trial.values;
-  if (!input.unit.empty()) row.chance = 1.0 / double(trial.config.model.num_classes);
+  if (!input.unit.empty()) row.chance = chance_accuracy(trial.config.model);
   return row;
 }
 
@@ -138,11 +138,12 @@ TableModel folders_table_model(std::span<const std::filesystem::path> folders, c
                     [](const auto& entry) { return entry.first.starts_with(std::string(kPlacement) + "."); });
     trial.settings[kPlacement] = trial.placement.empty() ? "other" : trial.placement;
   }
-  std::set<std::string> differing;
+  std::set<std::string> paths, differing;
   for (const FoundTrial& trial : trials)
-    for (const Settings* one : {&trial.settings, &trials.front().settings})
-      for (const auto& [path, value] : *one)
-        if (value_at(trial.settings, path) != value_at(trials.front().settings, path)) differing.insert(path);
+    for (const auto& [path, value] : trial.settings) paths.insert(path);
+  for (const std::string& path : paths)
+    for (const FoundTrial& trial : trials)
+      if (value_at(trial.settings, path) != value_at(trials.front().settings, path)) differing.insert(path);
   input.axes.assign(differing.begin(), differing.end());
 
   set_unit(input, options.metric);

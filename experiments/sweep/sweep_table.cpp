@@ -23,7 +23,7 @@ TableInput sweep_table_input(const Experiment& experiment, const ResultStore& st
       out.axes.push_back(std::move(value));
     }
     if (share && !row.trials.empty())
-      out.chance = 1.0 / double(experiment.trials[row.trials.front()].config.model.num_classes);
+      out.chance = chance_accuracy(experiment.trials[row.trials.front()].config.model);
     input.rows.push_back(std::move(out));
   }
   SeedReader reader(options);

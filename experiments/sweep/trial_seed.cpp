@@ -86,6 +86,10 @@ void set_unit(TableInput& input, const std::string& metric) {
   input.scale = share ? 100 : 1;
 }
 
+double chance_accuracy(const ModelConfig& model) {
+  return std::visit([](const auto& config) { return 1.0 / double(config.num_classes); }, model);
+}
+
 std::optional<Correctness> read_seed_correctness(const TrialFolder& folder, const TableSeed& seed) {
   if (seed.state != SeedState::done) return std::nullopt;
   const auto result = folder.load_result();

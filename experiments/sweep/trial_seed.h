@@ -6,6 +6,7 @@
 
 #include "experiments/results/store.h"
 #include "experiments/results/table_model.h"
+#include "nn/model_config.h"
 
 namespace normlab {
 
@@ -32,8 +33,10 @@ class SeedReader {
 /// What an accuracy is shown in, and everything else as it is.
 void set_unit(TableInput& input, const std::string& metric);
 
-/// Bits of the images that done runs get right, where they were stored. InputError where they are of different test
-/// sets.
+/// Accuracy of a network that guesses: one over its classes.
+double chance_accuracy(const ModelConfig& model);
+
+/// Bits of the images that a done run gets right, where they were stored.
 std::optional<Correctness> read_seed_correctness(const TrialFolder& folder, const TableSeed& seed);
 
 }  // namespace normlab
