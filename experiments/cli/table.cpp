@@ -25,7 +25,7 @@ void add_table(CLI::App& app, Action& action) {
       ->capture_default_str();
   command.callback([table, &action] {
     action = [table] {
-      const Experiment experiment = table->descriptor.load();
+      const Experiment experiment = table->descriptor.load_staged();
       fmt::print("{}", sweep_table(experiment, ResultStore(table->descriptor.out), table->metric,
                                    *table_format(table->format)));
       return 0;

@@ -44,6 +44,7 @@ std::string sweep_table(const Experiment& experiment, const ResultStore& store, 
   std::set<std::string> known;
   bool found_any = false;
   for (const Trial& trial : experiment.trials) {
+    if (trial.tuning) continue;
     const TrialStatus status = store.trial(trial.id).status();
     TableCellInput cell;
     cell.seed = trial.config.seed;
