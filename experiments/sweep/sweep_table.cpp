@@ -1,9 +1,38 @@
 #include "experiments/sweep/sweep_table.h"
 
+#include <fmt/format.h>
+
 #include "core/error.h"
+#include "experiments/results/table.h"
+#include "experiments/sweep/stages.h"
 #include "experiments/sweep/trial_seed.h"
 
 namespace normlab {
+namespace {
+
+/// The last key of a path is enough beside a row.
+std::string chosen_words(const TunedValue& value) {
+  return fmt::format("tuned {}={}{}", value.path.substr(value.path.rfind('.') + 1), value.label,
+                     value.at_edge ? " (edge)" : "");
+}
+
+TableRow row_of(const Experiment& experiment, const Cell& cell, bool share) {
+  TableRow row;
+  row.label = cell.label;
+  row.baseline = cell.baseline;
+  for (const std::string& path : experiment.axes) {
+    std::string value;
+    for (const auto& [axis, label] : cell.axes)
+      if (axis == path) value = label;
+    row.axes.push_back(std::move(value));
+  }
+  if (share && !cell.trials.empty()) row.chance = chance_accuracy(experiment.trials[cell.trials.front()].config.model);
+  for (const TunedValue& value : cell.chosen) row.remarks.push_back(chosen_words(value));
+  if (cell.trials.empty()) row.remarks.push_back("being tuned");
+  return row;
+}
+
+}  // namespace
 
 TableInput sweep_table_input(const Experiment& experiment, const ResultStore& store, const TableOptions& options) {
   TableInput input;
@@ -11,37 +40,33 @@ TableInput sweep_table_input(const Experiment& experiment, const ResultStore& st
   input.name = experiment.stem;
   input.axes = experiment.axes;
   set_unit(input, options.metric);
-  const bool share = options.metric.ends_with("accuracy");
-  for (const Cell& row : experiment.rows) {
-    TableRow out;
-    out.label = row.label;
-    out.baseline = row.baseline;
-    for (const std::string& path : experiment.axes) {
-      std::string value;
-      for (const auto& [axis, label] : row.axes)
-        if (axis == path) value = label;
-      out.axes.push_back(std::move(value));
-    }
-    if (share && !row.trials.empty())
-      out.chance = chance_accuracy(experiment.trials[row.trials.front()].config.model);
-    input.rows.push_back(std::move(out));
-  }
   SeedReader reader(options);
-  for (std::size_t r = 0; r < experiment.rows.size(); ++r)
-    for (const std::size_t t : experiment.rows[r].trials)
-      input.rows[r].seeds.push_back(
-          reader.read(store.trial(experiment.trials[t].id), experiment.trials[t].config.seed));
+  for (const Cell& cell : experiment.rows) {
+    TableRow& row = input.rows.emplace_back(row_of(experiment, cell, !input.unit.empty()));
+    for (const std::size_t t : cell.trials)
+      row.seeds.push_back(reader.read(store.trial(experiment.trials[t].id), experiment.trials[t].config.seed));
+  }
   reader.require_metric();
   if (options.bootstrap)
     for (const TableRow& row : input.rows) {
       auto& bits = input.correctness.emplace_back();
       for (const TableSeed& seed : row.seeds) bits.push_back(read_seed_correctness(store.trial(seed.trial), seed));
     }
+  if (experiment.two_stage) {
+    for (const Cell& cell : experiment.rows)
+      for (std::size_t s = 0; s < std::min(cell.trials.size(), experiment.two_stage->first); ++s)
+        input.first_stage.insert(experiment.trials[cell.trials[s]].config.seed);
+  }
+  input.remarks = stage_notes(experiment);
   return input;
 }
 
 TableModel sweep_table_model(const Experiment& experiment, const ResultStore& store, const TableOptions& options) {
   return table_model(sweep_table_input(experiment, store, options), options);
+}
+
+std::string sweep_table(const Experiment& experiment, const ResultStore& store) {
+  return render_table_text(sweep_table_model(experiment, store, {}), kTableWidth);
 }
 
 }  // namespace normlab
