@@ -27,6 +27,10 @@ struct SharedNoise {
 /// error below 1e-9. More: a fixed lattice, error about 1e-4. 1 for k = 0.
 double joint_t_probability(const SharedNoise& noise, double freedom, double critical);
 
+/// The same for many critical values at once, in their order.
+std::vector<double> joint_t_probabilities(const SharedNoise& noise, double freedom,
+                                          const std::vector<double>& criticals);
+
 /// The critical value at which that is `level` in (0, 1). Kept by its arguments: asked again, it costs a look-up. Any
 /// thread may ask.
 double joint_t_critical(const SharedNoise& noise, double freedom, double level);
