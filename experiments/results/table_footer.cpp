@@ -11,6 +11,7 @@
 namespace normlab {
 namespace {
 
+constexpr std::size_t kReasons = 2;  // a table of many strips need not name each row that is noisy
 constexpr std::size_t kMostSeeds = 10'000;
 constexpr std::size_t kStripsByName = 4;  // more of them are given as a range
 
@@ -73,8 +74,13 @@ class Footer {
     return fmt::format("{} to {}, by strip,", *low, *high);
   }
 
-  static std::string spread_words(const ManyToOne& strip) {
-    return fmt::format("since spreads differ by more than {:.1f} to 1", strip.spread_limit);
+  /// Why the rows of a strip are not judged by one spread.
+  std::string spread_words(std::size_t strip) const {
+    const ManyToOne& comparison = comparisons_[strip];
+    const TableStrip& rows = (*facts_.strips)[strip];
+    const std::size_t row = comparison.spread_row ? rows.rows[*comparison.spread_row] : *rows.baseline;
+    return fmt::format("since {} spreads {:.1f} times as far as the others (more than {:.1f})", lines_[row].label,
+                       comparison.spread.value_or(0), comparison.spread_limit);
   }
 
   std::size_t compared_rows() const {
@@ -122,12 +128,14 @@ class Footer {
     }
     std::set<std::string> reasons;
     bool simultaneous = false;
-    for (const ManyToOne& strip : comparisons_) {
-      if (strip.compared == 0) continue;
-      if (strip.procedure == Procedure::pooled)
+    for (std::size_t s = 0; s < comparisons_.size(); ++s) {
+      if (comparisons_[s].compared == 0) continue;
+      if (comparisons_[s].procedure == Procedure::pooled)
         simultaneous = true;
-      else
-        reasons.insert(strip.diverged ? "since runs diverged" : spread_words(strip));
+      else if (comparisons_[s].diverged)
+        reasons.insert("since runs diverged");
+      else if (reasons.size() < kReasons)
+        reasons.insert(spread_words(s));
     }
     const bool strips = comparisons_.size() > 1;
     const std::string whole = !strips ? plural(compared_rows(), "row", "rows")
@@ -148,13 +156,15 @@ class Footer {
 
   void power() {
     const auto text_of = [](const Figure& figure) { return figure.text; };
+    const bool table = options_.family == TableFamily::table && comparisons_.size() > 1;
     const std::string chance =
-        by_strip([&](const TableStrip& strip, const ManyToOne&) { return text_of(strip.best_by_chance); });
+        table ? facts_.best_of_table.text
+              : by_strip([&](const TableStrip& strip, const ManyToOne&) { return text_of(strip.best_by_chance); });
+    const std::string rows = table || comparisons_.size() == 1 ? plural(compared_rows(), "row", "rows") : "a strip";
     if (!chance.empty())
-      add("chance",
-          fmt::format("If no row differed from the baseline, the best of {} would still be expected to show "
-                      "{}{}.",
-                      comparisons_.size() > 1 ? "a strip" : plural(compared_rows(), "row", "rows"), chance, points()));
+      add("chance", fmt::format("If no row differed from the baseline, the best of {} would still be expected to show "
+                                "{}{}.",
+                                rows, chance, points()));
     std::set<std::size_t> seeds;
     for (const TableStrip& strip : *facts_.strips)
       if (strip.detectable.value) seeds.insert(strip.detectable_seeds);

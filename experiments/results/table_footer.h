@@ -19,6 +19,7 @@ struct FooterFacts {
   std::vector<std::string> environments;
   int decimals = 2;                   // of gains
   std::optional<double> correlation;  // of the values of one seed, pooled over rows
+  Figure best_of_table;               // best gain by chance over all strips; for --family table
   std::size_t shown = 0;              // lines that are left by --where
 };
 

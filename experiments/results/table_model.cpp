@@ -59,15 +59,9 @@ class ModelBuilder {
     if (model_.lines.empty() && !lines_.empty())
       throw InputError(fmt::format("--where: no row matches {}", options_.where));
     sort_lines(model_.lines, options_.sort, fields);
-    const FooterFacts facts{&input_,
-                            &options_,
-                            &lines_,
-                            &strips_,
-                            &comparisons_,
-                            environments_,
-                            gain_decimals_,
-                            common_draw_correlation(comparisons_),
-                            model_.lines.size()};
+    const FooterFacts facts{&input_,         &options_,          &lines_,        &strips_,
+                            &comparisons_,   environments_,      gain_decimals_, common_draw_correlation(comparisons_),
+                            best_of_table(), model_.lines.size()};
     model_.footer = table_footer(facts);
     for (std::string& sentence : test_set_.sentences) model_.footer.push_back({"images", std::move(sentence)});
     lay_out_table(model_, input_.axes, options_);
@@ -262,6 +256,13 @@ class ModelBuilder {
       for (Figure* figure : {&strip.detectable, &strip.detectable_low, &strip.detectable_high})
         write(*figure, gain_decimals_);
     }
+  }
+
+  Figure best_of_table() const {
+    Figure figure;
+    if (options_.family == TableFamily::table) figure.value = best_gain_by_chance(comparisons_);
+    write(figure, gain_decimals_, true);
+    return figure;
   }
 
   void write_notes() {
