@@ -59,27 +59,29 @@ ExperimentCurves read_curves(const Experiment& experiment, const ResultStore& st
     for (std::size_t r = 0; r < experiment.rows.size(); ++r) one.rows.push_back({r, experiment.rows[r].label, {}, {}});
   }
   std::set<std::string> known;
-  for (const Trial& trial : experiment.trials) {
-    std::vector<MetricsLine> lines;
-    TrialStatus status;
-    try {
-      const TrialFolder folder = store.trial(trial.id);
-      status = folder.status();
-      lines = metrics_of(folder, status);
-    } catch (const Error& error) {
-      curves.problems.push_back(fmt::format("{}: its curves are left out: {}", trial.label, error.what()));
-      continue;
-    }
-    for (const MetricsLine& line : lines)
-      for (const auto& [name, value] : line.values) known.insert(name);
-    for (MetricCurves& one : curves.metrics) {
-      SeedCurve seed{trial.config.seed, status.state, {}};
+  for (std::size_t r = 0; r < experiment.rows.size(); ++r)
+    for (const std::size_t t : experiment.rows[r].trials) {
+      const Trial& trial = experiment.trials[t];
+      std::vector<MetricsLine> lines;
+      TrialStatus status;
+      try {
+        const TrialFolder folder = store.trial(trial.id);
+        status = folder.status();
+        lines = metrics_of(folder, status);
+      } catch (const Error& error) {
+        curves.problems.push_back(fmt::format("{}: its curves are left out: {}", trial.label, error.what()));
+        continue;
+      }
       for (const MetricsLine& line : lines)
-        if (const auto found = line.values.find(one.metric); found != line.values.end())
-          seed.values[line.step] = found->second;
-      if (!seed.values.empty()) one.rows[trial.row].seeds.push_back(std::move(seed));
+        for (const auto& [name, value] : line.values) known.insert(name);
+      for (MetricCurves& one : curves.metrics) {
+        SeedCurve seed{trial.config.seed, status.state, {}};
+        for (const MetricsLine& line : lines)
+          if (const auto found = line.values.find(one.metric); found != line.values.end())
+            seed.values[line.step] = found->second;
+        if (!seed.values.empty()) one.rows[r].seeds.push_back(std::move(seed));
+      }
     }
-  }
   curves.known.assign(known.begin(), known.end());
   for (MetricCurves& one : curves.metrics)
     for (RowCurves& row : one.rows) row.band = seed_band(row.seeds);

@@ -58,12 +58,13 @@ summary .name{font-weight:600}
 dl{display:grid;grid-template-columns:minmax(7rem,max-content) 1fr;gap:.15rem 1rem;margin:.4rem 0;font-size:.9rem}
 dt{color:var(--soft)}
 dd{margin:0;min-width:0}
+code{overflow-wrap:anywhere}
 pre,code{font:.85rem/1.4 ui-monospace,SFMono-Regular,Consolas,"DejaVu Sans Mono",monospace}
 pre{background:var(--fill);padding:.75rem;overflow-x:auto;overflow-wrap:normal;max-height:30rem}
 footer{margin-top:3rem;border-top:1px solid var(--line);padding-top:.5rem}
 .skip{position:absolute;left:-100rem}
 .skip:focus{left:1rem;top:.5rem;background:var(--back);padding:.3rem .6rem}
-@media (max-width:640px){body{padding:.75rem .75rem 2rem}.wide{display:none}.narrow{display:block}
+@media (max-width:640px){body{padding:.75rem .75rem 2rem}th,td{padding:.3rem .45rem}.wide{display:none}.narrow{display:block}
 dl{grid-template-columns:1fr}dd{margin-bottom:.3rem}}
 @media screen and (prefers-color-scheme:dark){:root{--back:#15181c;--text:#ececec;--soft:#b5bac0;--line:#3a4048;
 --fill:#20252b;--link:#7cc4f5;--warn:#f0a13c}}
