@@ -10,7 +10,8 @@ namespace normlab {
 /// A line from [low, high] of the data to [begin, end] in pixels; `begin` may be the larger.
 struct LinearScale {
   double low = 0, high = 1, begin = 0, end = 1;
-  double operator()(double value) const { return begin + (value - low) / (high - low) * (end - begin); }
+  /// Halves: the difference of two huge numbers may overflow.
+  double operator()(double value) const { return begin + (value / 2 - low / 2) / (high / 2 - low / 2) * (end - begin); }
 };
 
 struct Axis {
