@@ -61,7 +61,7 @@ struct Plan {
   }
 
   int operator()() const {
-    const Experiment experiment = descriptor.load();
+    const Experiment experiment = descriptor.load_staged();
     const ResultStore store(descriptor.out);
     std::size_t done = 0;
     fmt::print("{}\n{} trials", experiment.about, experiment.trials.size());

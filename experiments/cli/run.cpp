@@ -34,8 +34,9 @@ struct RunCommand {
     fmt::print(stderr, "{} of {} trials done ({} before), {} diverged, {} failed, {} refused, {}\n",
                summary.done_before + summary.finished, summary.trials, summary.done_before, summary.diverged,
                summary.failed, summary.refused, duration_text(seconds));
-    fmt::print(stderr, "{}", missing_probes_note(experiment, ResultStore(options.out)));
-    fmt::print("{}", sweep_table(experiment, ResultStore(options.out), "eval/accuracy", TableFormat::text));
+    const Experiment run = descriptor.load_staged();
+    fmt::print(stderr, "{}", missing_probes_note(run, ResultStore(options.out)));
+    fmt::print("{}", sweep_table(run, ResultStore(options.out)));
     if (summary.stopped) return stop_exit_code();
     if (summary.refused > 0) return static_cast<int>(ExitCode::bad_input);
     return summary.failed > 0 ? static_cast<int>(ExitCode::trials_failed) : 0;

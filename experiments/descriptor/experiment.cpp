@@ -290,6 +290,10 @@ class Expansion {
 
 }  // namespace
 
+const Trial& first_trial(const Experiment& experiment, const Cell& row) {
+  return experiment.trials[row.trials.empty() ? row.tuning.front() : row.trials.front()];
+}
+
 Experiment load_experiment(const std::filesystem::path& file, std::span<const std::string> sets,
                            std::size_t max_trials) {
   Sources sources;

@@ -60,29 +60,30 @@ std::string csv_pivot(const TableModel& model) {
 std::string csv_lines(const TableModel& model) {
   const auto any = [&](auto&& test) { return std::any_of(model.lines.begin(), model.lines.end(), test); };
   const bool equivalence = any([](const TableLine& line) { return line.equivalent.has_value(); });
-  const bool bootstrap = any([](const TableLine& line) { return !line.bootstrap_low.text.empty(); });
+  const bool bootstrap = any([](const TableLine& line) { return line.bootstrap_half_width.value.has_value(); });
   std::vector<std::string> headings = model.axes;
   if (headings.empty()) headings.push_back("row");
   for (std::string heading :
        {metric_heading(model), std::string("half_width"), std::string("n"), std::string("planned"), std::string("gain"),
-        std::string("gain_half_width"), std::string("pairs"), std::string("p"), std::string("differs")})
+        std::string("gain_half_width"), std::string("gain_low"), std::string("gain_high"), std::string("pairs"),
+        std::string("p"), std::string("differs")})
     headings.push_back(std::move(heading));
   if (equivalence) headings.insert(headings.end(), {"equivalent", "equivalent_p"});
-  if (bootstrap) headings.insert(headings.end(), {"bootstrap_low", "bootstrap_high"});
+  if (bootstrap) headings.push_back("bootstrap_half_width");
   headings.push_back("notes");
   std::string text = csv_line(headings);
   for (const TableLine& line : model.lines) {
     std::vector<std::string> cells = line.axes;
     if (cells.empty()) cells.push_back(line.label);
-    cells.insert(cells.end(),
-                 {line.mean.text, line.half_width.text, fmt::format("{}", line.n), fmt::format("{}", line.seeds.size()),
-                  line.gain.text, line.gain_half_width.text, fmt::format("{}", line.pairs), line.p.text,
-                  line.gain_half_width.text.empty() ? ""
-                  : line.differs                    ? "yes"
-                                                    : "no"});
+    cells.insert(cells.end(), {line.mean.text, line.half_width.text, fmt::format("{}", line.n),
+                               fmt::format("{}", line.seeds.size()), line.gain.text, line.gain_half_width.text,
+                               line.gain_low.text, line.gain_high.text, fmt::format("{}", line.pairs), line.p.text,
+                               line.gain_low.text.empty() ? ""
+                               : line.differs             ? "yes"
+                                                          : "no"});
     if (equivalence)
       cells.insert(cells.end(), {!line.equivalent ? "" : *line.equivalent ? "yes" : "no", line.equivalent_p.text});
-    if (bootstrap) cells.insert(cells.end(), {line.bootstrap_low.text, line.bootstrap_high.text});
+    if (bootstrap) cells.push_back(line.bootstrap_half_width.text);
     cells.push_back(joined(line.notes, ", "));
     text += csv_line(cells);
   }
@@ -124,18 +125,21 @@ Json line_json(const TableModel& model, const TableLine& line) {
   row["planned"] = line.seeds.size();
   row["gain"] = shown(line.gain);
   row["gain_half_width"] = shown(line.gain_half_width);
+  row["gain_low"] = shown(line.gain_low);
+  row["gain_high"] = shown(line.gain_high);
   row["pairs"] = line.pairs;
   row["procedure"] = to_string(line.procedure);
   row["p"] = shown(line.p);
   row["differs"] = line.differs;
   row["partial"] = line.partial;
   if (line.equivalent) row["equivalent"] = *line.equivalent, row["equivalent_p"] = shown(line.equivalent_p);
-  if (!line.bootstrap_low.text.empty())
-    row["bootstrap"] = Json::array({shown(line.bootstrap_low), shown(line.bootstrap_high)});
+  if (line.bootstrap_half_width.value.has_value()) row["bootstrap_half_width"] = shown(line.bootstrap_half_width);
   row["in_full"] = Json{{"mean", in_full(line.mean.value)},
                         {"half_width", in_full(line.half_width.value)},
                         {"gain", in_full(line.gain.value)},
                         {"gain_half_width", in_full(line.gain_half_width.value)},
+                        {"gain_low", in_full(line.gain_low.value)},
+                        {"gain_high", in_full(line.gain_high.value)},
                         {"p", in_full(line.p.value)}};
   row["notes"] = line.notes;
   row["seeds"] = std::move(seeds);

@@ -34,7 +34,10 @@ TableCell mean_cell(const TableLine& line) {
 
 TableCell gain_cell(const TableLine& line) {
   if (line.is_baseline) return words("baseline");
-  return {line.gain.text, line.gain_half_width.text, line.gain.text.empty() ? "" : marks(line), line.gain.value};
+  if (line.gain.text.empty()) return words("");
+  if (!line.cut) return {line.gain.text, line.gain_half_width.text, marks(line), line.gain.value};
+  return {line.gain.text, "", fmt::format("[{}, {}] {}", line.gain_low.text, line.gain_high.text, marks(line)),
+          line.gain.value};
 }
 
 TableCell equivalence_cell(const TableLine& line) {
@@ -43,8 +46,8 @@ TableCell equivalence_cell(const TableLine& line) {
 }
 
 TableCell bootstrap_cell(const TableLine& line) {
-  if (line.bootstrap_low.text.empty()) return words("");
-  return {line.bootstrap_low.text + " to " + line.bootstrap_high.text, "", "", line.bootstrap_low.value};
+  if (line.bootstrap_half_width.text.empty()) return words("");
+  return {"", line.bootstrap_half_width.text, "", line.bootstrap_half_width.value};
 }
 
 std::string metric_heading(const TableModel& model) {
@@ -73,11 +76,11 @@ void lay_out_lines(TableModel& model) {
   const auto any = [&](auto&& test) { return std::any_of(model.lines.begin(), model.lines.end(), test); };
   const bool gains = any([](const TableLine& line) { return line.baseline.has_value(); });
   const bool equivalence = any([](const TableLine& line) { return line.equivalent.has_value(); });
-  const bool bootstrap = any([](const TableLine& line) { return !line.bootstrap_low.text.empty(); });
+  const bool bootstrap = any([](const TableLine& line) { return line.bootstrap_half_width.value.has_value(); });
   const bool notes = any([](const TableLine& line) { return !line.notes.empty(); });
   if (gains) model.columns.push_back({"gain", "gain", ColumnKind::number});
   if (equivalence) model.columns.push_back({"equivalent", "equivalent", ColumnKind::words});
-  if (bootstrap) model.columns.push_back({"bootstrap", "new seeds, images", ColumnKind::number});
+  if (bootstrap) model.columns.push_back({"bootstrap", "new images too", ColumnKind::number});
   if (notes) model.columns.push_back({"notes", "notes", ColumnKind::words});
   for (std::size_t i = 0; i < model.lines.size(); ++i) {
     const TableLine& line = model.lines[i];
@@ -178,7 +181,7 @@ void lay_out_pivot(TableModel& model, const std::vector<std::string>& all, const
 
 std::string TableCell::text() const {
   std::string all = value;
-  if (!half_width.empty()) all += " ±" + half_width;
+  if (!half_width.empty()) all += (all.empty() ? "±" : " ±") + half_width;
   if (!tail.empty()) all += (all.empty() ? "" : " ") + tail;
   return all;
 }

@@ -4,10 +4,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "experiments/results/correctness.h"
 
 namespace normlab {
 
@@ -57,20 +60,22 @@ struct TableRow {
   std::vector<std::string> axes;        // values at TableInput::axes, for people; "" where the row has none
   std::optional<std::size_t> baseline;  // index of the row its gain is taken over; itself for a baseline
   std::vector<TableSeed> seeds;         // one a planned seed, in the plan's order
+  std::optional<double> chance;         // the metric of a run that guesses, as stored; none where nobody can say
+  std::vector<std::string> remarks;     // more notes: "lr=0.001, tuned"
 };
 
-/// Per-image correctness of done runs, for --bootstrap and McNemar's test: by row, then by place in TableRow::seeds.
-using TableCorrectness = std::vector<std::vector<std::optional<std::vector<bool>>>>;
+/// Which images done runs get right, for --bootstrap and McNemar's test: by row, then by place in TableRow::seeds.
+using TableCorrectness = std::vector<std::vector<std::optional<Correctness>>>;
 
 struct TableInput {
   std::string about, name;        // name: of the experiment's file, without folder and ending
   std::vector<std::string> axes;  // paths
   std::string unit = "%";         // "": none
   double scale = 100;             // what a stored value is multiplied by to be in this unit
-  std::optional<double> chance;   // the metric of a run that guesses, as stored; none where nobody can say
   std::vector<TableRow> rows;
-  std::vector<std::string> remarks;  // sentences for the footer: tuned and fixed settings, stages of seeds
-  TableCorrectness correctness;      // empty unless asked for
+  std::vector<std::string> remarks;     // sentences for the footer: tuned and fixed settings, stages of seeds
+  std::set<std::uint64_t> first_stage;  // seeds of the first of two stages; empty: one stage
+  TableCorrectness correctness;         // empty unless asked for
 };
 
 /// A number in the table's unit and its digits; both empty where there is none.
@@ -92,16 +97,19 @@ struct TableLine : TableRow {
   std::size_t n = 0;        // seeds that count
   std::string count;        // "5", or "2/3" where fewer count than were planned
   Figure gain, gain_half_width;
-  std::size_t pairs = 0;  // seeds that row and baseline share
+  Figure gain_low, gain_high;  // gain -+ half width, unless `cut`
+  bool cut = false;            // Holm's steps reject though gain -+ half width holds zero: the interval ends there
+  std::size_t pairs = 0;       // seeds that row and baseline share
   GainProcedure procedure = GainProcedure::none;
   Figure p;              // adjusted for the family
   bool differs = false;  // the gain's interval leaves out zero: marked with "*"
-  bool partial = false;  // the gain is over fewer pairs than were planned since runs diverged: marked with "†"
+  bool partial = false;  // runs of the row or its baseline diverged, the gain is over the others: marked with "†"
   /// --equivalent: whether the gain is shown to lie within the margin, and the p of the two tests.
   std::optional<bool> equivalent;
   Figure equivalent_p;
-  Figure bootstrap_low, bootstrap_high;  // --bootstrap: of the gain; of the mean for a row without baseline
-  std::vector<std::string> notes;        // "2/3 diverged @1200", "1/3 running 43%"
+  /// --bootstrap: half width over seeds and test images, of the gain, or of the mean where there is none.
+  Figure bootstrap_half_width;
+  std::vector<std::string> notes;  // "2/3 diverged @1200", "1/3 running 43%"
 };
 
 /// Rows that are compared with one baseline.
@@ -109,6 +117,7 @@ struct TableStrip {
   std::string label;                                   // what its rows share: "variant=Ti/4"; "" for the only one
   std::optional<std::size_t> baseline;                 // plan index
   std::vector<std::size_t> rows;                       // plan indices, without the baseline
+  std::size_t detectable_seeds = 0;                    // of the row that has most pairs
   Figure best_by_chance;                               // expected best gain if no row differed from the baseline
   Figure detectable, detectable_low, detectable_high;  // smallest gain seen four times in five; by the sd's interval
 };

@@ -11,11 +11,13 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <set>
 
 #include "experiments/results/files.h"
 #include "experiments/results/progress.h"
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/signals.h"
+#include "experiments/sweep/stages.h"
 #include "experiments/train/batches.h"
 
 namespace normlab {
@@ -244,16 +246,21 @@ int available_cores() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-RunSummary run_experiment(const Experiment& experiment, const RunOptions& options) {
-  const ResultStore store(options.out);
+/// Trains what these trials miss, but for those in `tried`, which have failed already.
+static void run_trials(const Experiment& experiment, const ResultStore& store, const RunOptions& options,
+                       std::set<std::string>& tried, RunSummary& summary) {
   store.write_plan(experiment.stem, plan_json(experiment));
-  RunSummary summary;
   summary.trials = experiment.trials.size();
   std::vector<std::size_t> pending;
-  for (std::size_t t = 0; t < experiment.trials.size(); ++t)
-    if (!store.finished(experiment.trials[t].id)) pending.push_back(t);
-  summary.done_before = summary.trials - pending.size();
-  if (pending.empty()) return summary;
+  std::size_t missing = 0;
+  for (std::size_t t = 0; t < experiment.trials.size(); ++t) {
+    const std::string& id = experiment.trials[t].id;
+    if (store.finished(id)) continue;
+    ++missing;
+    if (tried.insert(id).second) pending.push_back(t);
+  }
+  summary.done_before = summary.trials - missing - summary.finished;
+  if (pending.empty()) return;
   Backend& cpu = cpu_backend();  // loads OpenBLAS once, for all workers, or says here what is wrong with it
   for (const std::size_t t : pending)
     if (const Precision p = experiment.trials[t].config.train.precision; p != Precision::fp32)
@@ -267,7 +274,20 @@ RunSummary run_experiment(const Experiment& experiment, const RunOptions& option
     }
   catch_stop_signals();
   Dispatcher(experiment, store, data, std::move(pending), options, summary).run();
-  return summary;
+}
+
+RunSummary run_experiment(const Experiment& descriptor, const RunOptions& options) {
+  const ResultStore store(options.out);
+  RunSummary summary;
+  std::set<std::string> tried;
+  Experiment experiment = next_stage(descriptor, store, Record::yes);
+  while (true) {
+    run_trials(experiment, store, options, tried, summary);
+    if (!experiment.more_to_come || summary.stopped) return summary;
+    Experiment next = next_stage(descriptor, store, Record::yes);
+    if (next.trials.size() == experiment.trials.size()) return summary;  // one that failed holds up the others
+    experiment = std::move(next);
+  }
 }
 
 }  // namespace normlab
