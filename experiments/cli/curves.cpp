@@ -16,7 +16,7 @@ struct Curves {
   bool seeds = false;
 
   int operator()() const {
-    const Experiment experiment = descriptor.load();
+    const Experiment experiment = descriptor.load_staged();
     const ExperimentCurves curves = read_curves(experiment, ResultStore(descriptor.out), {metric});
     require_metric(curves, metric, "--metric");
     fmt::print("{}", curves_csv(curves.metrics.front(), seeds));

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <memory>
 
+#include "core/error.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
+#include "experiments/cli/table_options.h"
 #include "experiments/report/report.h"
 #include "experiments/results/build_info.h"
 #include "experiments/results/files.h"
@@ -27,7 +29,7 @@ struct Report {
   std::string file = "report.html", pictures;
 
   int operator()() const {
-    const Experiment experiment = descriptor.load();
+    const Experiment experiment = descriptor.load_staged();
     const ResultStore store(descriptor.out);
     const TableModel model = sweep_table_model(experiment, store, table);
     const ExperimentCurves read =
@@ -40,13 +42,12 @@ struct Report {
                             fmt::format("{:%Y-%m-%d %H:%M} UTC by normlab {}", fmt::gmtime(now), build_version())};
     write_file(file, report_html(input));
     fmt::print(stderr, "wrote {}\n", file);
-    if (pictures.empty()) return 0;
-    for (const PictureFile& picture : report_pictures(input)) {
+    for (const PictureFile& picture : pictures.empty() ? std::vector<PictureFile>() : report_pictures(input)) {
       const std::filesystem::path path = std::filesystem::path(pictures) / picture.name;
       write_file(path, picture.svg);
       fmt::print(stderr, "wrote {}\n", path.string());
     }
-    return 0;
+    return model.problems.empty() && read.problems.empty() ? 0 : static_cast<int>(ExitCode::bad_input);
   }
 };
 
@@ -60,13 +61,17 @@ void add_report(CLI::App& app, Action& action) {
   report->descriptor.add_out(command);
   command.add_option("-o,--output", report->file, "the file to write")->capture_default_str();
   command.add_option("--svg", report->pictures, "folder for the pictures as SVG files of their own");
-  command.add_option("--metric", report->table.metric, "which number of a result the table and the gains show")
-      ->capture_default_str();
   command
       .add_option("--curves", report->curves,
                   "metric to draw by step, several times for several; without it that of the table and train/loss")
       ->allow_extra_args(false);
-  command.footer("Example: normlab report experiments/placements_shapes.json -o report.html --svg pictures");
+  add_selection(command, report->table);
+  add_row_choice(command, report->table);
+  add_statistics(command, report->table);
+  command.footer(
+      "Folders are made where they are missing. Exit code 2 after the report: some results cannot be read; it names "
+      "them.\n"
+      "Example: normlab report experiments/placements_shapes.json -o report.html --svg pictures");
   command.callback([report, &action] { action = [report] { return (*report)(); }; });
 }
 
