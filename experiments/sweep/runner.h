@@ -23,8 +23,9 @@ struct RunSummary {
 };
 
 /// Plans the experiment into OUT/experiments, loads its data, and trains every trial that has no result there, then
-/// those that these results bring up (next_stage), until no more come; trials of other processes on the same folder are waited for. InputError where a finished trial was trained on other data
-/// than is at hand (both hashes); EnvironmentError for the machine's faults. Finished results are never touched.
+/// those that these results bring up (next_stage), until no more come; trials of other processes on the same folder are
+/// waited for. InputError where a finished trial was trained on other data than is at hand (both hashes);
+/// EnvironmentError for the machine's faults. Finished results are never touched.
 RunSummary run_experiment(const Experiment& descriptor, const RunOptions& options);
 
 /// Cores this process may use.

@@ -16,8 +16,9 @@ enum class Record : std::uint8_t { no, yes };
 
 /// All trials that exist by now: those of `loaded` (as load_experiment gives it) and those that finished results bring
 /// up. `more_to_come` says that others follow once these are finished; a failed trial holds them up. An experiment with
-/// neither "tune" nor two-stage seeds comes back as it was, and no file is read. InputError for a damaged or contradictory
-/// record, or a chosen value that does not fit the row; EnvironmentError where a decision cannot be written.
+/// neither "tune" nor two-stage seeds comes back as it was, and no file is read. InputError for a damaged or
+/// contradictory record, or a chosen value that does not fit the row; EnvironmentError where a decision cannot be
+/// written.
 Experiment next_stage(Experiment loaded, const ResultStore& store, Record record = Record::no);
 
 /// Sentences for the footer of a table, each without its full stop's line break: what was tuned or fixed and for which
