@@ -7,6 +7,7 @@
 #include <set>
 
 #include "experiments/results/text_layout.h"
+#include "experiments/statistics/planning.h"
 
 namespace normlab {
 namespace {

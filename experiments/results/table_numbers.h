@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/results/statistics.h"
+#include "experiments/statistics/student.h"
 #include "experiments/results/table.h"
 
 namespace normlab {
