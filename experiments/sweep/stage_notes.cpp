@@ -1,5 +1,6 @@
 // What a reader of a table has to know of tuning and of the number of seeds, in words.
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "core/error.h"
@@ -116,6 +117,28 @@ void note_seeds(const Experiment& e, std::vector<std::string>& notes) {
 }
 
 }  // namespace
+
+std::string trials_to_come(const Experiment& e) {
+  if (!e.more_to_come) return "";
+  std::vector<std::string> parts;
+  std::size_t waiting = 0, stages = 0, own = 0;
+  for (std::size_t r = 0; r < e.rows.size(); ++r) {
+    if (!e.tuned || !e.rows[r].trials.empty()) continue;
+    ++waiting;
+    own += e.tuned->seeds(r).size();
+    std::size_t trials = 0;
+    for (const TuneStage& stage : e.tuned->stages()) trials += stage.candidates() * stage.seeds.size();
+    stages += trials - std::min(trials, e.rows[r].tuning.size());
+  }
+  if (stages > 0)
+    parts.push_back(concat(plural(stages, "trial"), " of later stages of tuning, fewer where they repeat one"));
+  if (waiting > 0)
+    parts.push_back(concat(plural(own, "trial"), " of the table's own for ", plural(waiting, "row"), " still tuned"));
+  if (e.two_stage && !e.fixed_seeds)
+    parts.push_back(concat("up to ", plural((e.two_stage->max - e.two_stage->first) * e.rows.size(), "trial"),
+                           ", as many as gains within ±", text_of(e.two_stage->gain_halfwidth), " need"));
+  return joined(parts, "; ");
+}
 
 std::vector<std::string> stage_notes(const Experiment& e) {
   std::vector<std::string> notes;
