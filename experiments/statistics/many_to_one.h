@@ -30,29 +30,30 @@ enum class Design : std::uint8_t { blocks, independent };
 enum class Procedure : std::uint8_t { pooled, holm };
 
 struct StripRow {
-  SeedValues values;      // of the runs that ended with a value
+  SeedValues values{};    // of the runs that ended with a value
   bool diverged = false;  // some run of it diverged (whether or not a value stands in for it)
 };
 
 struct Strip {
-  StripRow baseline;
-  std::vector<StripRow> rows;  // without the baseline
+  StripRow baseline{};
+  std::vector<StripRow> rows{};  // without the baseline
 };
 
 struct ManyToOneOptions {
   double level = 0.95;
   Design design = Design::blocks;
-  /// Spreads are taken to differ where the largest over the smallest is above this AND above what equal spreads would
-  /// give once in a hundred strips of this size.
-  double spread_ratio = 3;
+  /// Spreads are taken to differ where a row (or the baseline) is more than this many times as noisy as the others
+  /// together AND more than equal spreads would give in one of a hundred strips.
+  double spread_ratio = 2;
   /// Rows over which `level` holds, these and those of other strips: each strip gets level^(rows / family_rows), and
   /// the intervals of all strips are true together with `level` (exactly for independent strips, at least for
   /// positively dependent ones). 0: this strip alone.
   std::size_t family_rows = 0;
   /// Two-stage seeds: noise, degrees of freedom, procedure and critical value come from the runs of these seeds alone,
   /// the gains from all (Stein). Empty: one stage.
-  std::set<std::uint64_t> first_stage;
-  bool p_values = true;  // they cost most of the time
+  std::set<std::uint64_t> first_stage{};
+  std::optional<Procedure> procedure{};  // none: as the runs ask for
+  bool p_values = true;                  // they cost most of the time
 };
 
 /// The gain of a row. Nothing is set but pairs where row and baseline share no seed.
@@ -61,7 +62,7 @@ struct Comparison {
   std::optional<double> gain;            // mean of row - baseline
   std::optional<double> standard_error;  // of the gain; none where nothing tells the noise
   double freedom = 0;                    // degrees of the standard error
-  double sd = 0;                         // of the row's own paired differences; 0 for fewer than two
+  double sd = 0;                         // of the row's own paired differences (of the first stage where there are two)
   std::optional<double> low, high;       // simultaneous interval: gain -+ half_width, ended at 0 where it is cut
   std::optional<double> half_width;      // of the uncut interval
   bool cut = false;                      // holm: ends at 0, see above
@@ -71,19 +72,23 @@ struct Comparison {
 
 struct ManyToOne {
   Procedure procedure = Procedure::pooled;
-  bool diverged = false;         // why holm: runs diverged
-  std::optional<double> spread;  // largest over smallest spread; none where fewer than two can be told
-  double spread_limit = 0;       // what it was compared with
-  std::vector<Comparison> rows;  // in the order of Strip::rows
-  std::size_t compared = 0;      // rows with an interval: the k of the procedure
-  double level = 0;              // of this strip: options.level unless the family is wider
-  // Of the pooled noise, told under both procedures where it can be.
-  double residual_sd = 0;  // of one run, after row (and seed); sd of a paired difference = sqrt(2) times it
+  Design design = Design::blocks;
+  bool two_stage = false;
+  bool diverged = false;  // runs diverged: why holm
+  std::optional<double>
+      spread;  // of the row that stands out most, over that of the others; none if that cannot be told
+  std::optional<std::size_t> spread_row;  // that row; none with a spread: the baseline
+  double spread_limit = 0;                // what the spread was compared with: above it is holm
+  std::vector<Comparison> rows;           // in the order of Strip::rows
+  std::size_t compared = 0;               // rows with an interval: the k of the procedure
+  double level = 0;                       // of this strip: options.level unless the family is wider
+  // The noise from all rows together, told under both procedures where it can be.
+  double residual_sd = 0;  // of one run; the sd of a paired difference is sqrt(2) times it
   double freedom = 0;      // its degrees; 0: nothing tells the noise
   double critical = 0;     // pooled: half_width / standard_error. holm: 0
-  // For correlation(): mean squares within rows before and after the seeds were taken out, on their degrees.
-  double within_square = 0, within_freedom = 0;
-  SharedNoise noise;  // of the rows that have a gain, in their order (count 1 each)
+  // For common_draw_correlation(): mean squares within rows, and what is left of them after an effect of each seed.
+  double within_square = 0, within_freedom = 0, left_square = 0, left_freedom = 0;
+  SharedNoise noise;  // of the compared rows, in their order (count 1 each)
 };
 
 /// Rows that share no seed with the baseline, a single seed and values without any spread are fine: they have no

@@ -21,6 +21,7 @@ double solve(Function&& f, double low, double high, double tolerance = 1e-14) {
     const bool slow = i % 3 == 2 && width > 0.5 * last_width;
     if (i % 3 == 2) last_width = width;
     if (slow || !(middle > low && middle < high)) middle = 0.5 * (low + high);
+    if (!(middle > low && middle < high)) break;  // neighbouring numbers
     const double value = f(middle);
     if (value == 0) return middle;
     if ((value < 0) == (f_low < 0)) {

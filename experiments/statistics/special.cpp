@@ -92,16 +92,18 @@ double regularised_gamma_upper(double a, double x) {
 double chi_square_cdf(double x, double freedom) { return regularised_gamma(freedom / 2, x / 2); }
 
 double chi_square_quantile(double probability, double freedom) {
-  // In log x, where both tails are tame; from the side of the smaller tail, which keeps its digits.
-  const auto excess = [&](double log_x) {
-    const double half = 0.5 * std::exp(log_x);
-    return probability < 0.5 ? regularised_gamma(freedom / 2, half) - probability
-                             : (1 - probability) - regularised_gamma_upper(freedom / 2, half);
+  // From the side of the smaller tail, which keeps its digits.
+  const auto excess = [&](double x) {
+    return probability < 0.5 ? chi_square_cdf(x, freedom) - probability
+                             : (1 - probability) - regularised_gamma_upper(freedom / 2, x / 2);
   };
-  double low = std::log(freedom) - 1, high = std::log(freedom) + 1;
-  while (excess(low) > 0) low -= 2 * (high - low);
-  while (excess(high) < 0) high += 1;
-  return std::exp(solve(excess, low, high, 1e-16));
+  // Wilson and Hilferty's cube is near; the bracket grows from it.
+  const double part = 2 / (9 * freedom);
+  const double near = freedom * std::pow(std::max(1 - part + normal_quantile(probability) * std::sqrt(part), 0.05), 3);
+  double low = near * 0.9, high = near * 1.1;
+  while (low > 1e-300 && excess(low) > 0) high = low, low *= 0.1;
+  while (excess(high) < 0) low = high, high *= 2;
+  return solve(excess, low, high, 1e-15);
 }
 
 SpreadNodes spread_nodes(double freedom, double width) {

@@ -6,8 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <optional>
 #include <set>
 #include <span>
 
