@@ -37,6 +37,9 @@ int run_command_line(int argc, char** argv) {
   add_eval(app, action);
   add_bench(app, action);
   add_data(app, action);
+  add_diff(app, action);
+  add_find(app, action);
+  add_missing(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

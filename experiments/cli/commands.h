@@ -22,6 +22,9 @@ void add_curves(CLI::App& app, Action& action);
 void add_eval(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_data(CLI::App& app, Action& action);
+void add_diff(CLI::App& app, Action& action);
+void add_find(CLI::App& app, Action& action);
+void add_missing(CLI::App& app, Action& action);
 
 /// Parts of `normlab data`.
 void add_data_info(CLI::App& data, Action& action);

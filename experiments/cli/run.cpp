@@ -8,6 +8,7 @@
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/results/progress.h"
+#include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/sweep/signals.h"
 #include "experiments/sweep/sweep_table.h"
@@ -28,6 +29,9 @@ struct RunCommand {
     if (!data.empty()) options.data = data;
     fmt::print(stderr, "{}: {} trials, OpenBLAS {} ({}), {} cores\n", experiment.stem, experiment.trials.size(),
                blas_info().core, blas_info().flavour, available_cores());
+    const Experiment planned = next_stage(experiment, ResultStore(options.out));
+    if (const std::string words = describe(plan_change(planned, ResultStore(options.out)), planned); !words.empty())
+      fmt::print(stderr, "{}: {}\n", planned.stem, words);
     const auto begin = std::chrono::steady_clock::now();
     const RunSummary summary = run_experiment(experiment, options);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
