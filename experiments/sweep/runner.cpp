@@ -37,7 +37,7 @@ DataSets load_data(const Experiment& experiment, const ResultStore& store, const
     if (found == data.end()) continue;
     const std::optional<TrialResult> result = store.trial(trial.id).load_result();
     if (!result || result->status == TrialEnd::failed) continue;
-    const std::string here = found->second.train.hash + "+" + found->second.eval.hash;
+    const std::string here = data_hash(found->second);
     const auto there = result->provenance.find("data_hash");
     if (there != result->provenance.end() && there->second != here)
       throw InputError(
