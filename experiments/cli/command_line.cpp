@@ -35,6 +35,8 @@ int run_command_line(int argc, char** argv) {
   add_eval(app, action);
   add_bench(app, action);
   add_data(app, action);
+  add_clean(app, action);
+  add_verify(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -20,6 +20,8 @@ void add_convert(CLI::App& app, Action& action);
 void add_eval(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_data(CLI::App& app, Action& action);
+void add_clean(CLI::App& app, Action& action);
+void add_verify(CLI::App& app, Action& action);
 
 /// Parts of `normlab data`.
 void add_data_info(CLI::App& data, Action& action);
