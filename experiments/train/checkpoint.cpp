@@ -69,21 +69,22 @@ void save_checkpoint(const std::filesystem::path& path, Engine& engine, const Ch
   for_each_state_tensor(engine, [&](const std::string& name, const Tensor& t) {
     tensors.push_back({name, dtype_word(t), dims_of(t), {static_cast<const std::byte*>(t.raw()), t.bytes()}});
   });
-  save_safetensors(path,
-                   {{"normlab.trial", info.trial_id},
-                    {"normlab.model", info.model},
-                    {"normlab.bits", info.bits},
-                    {"normlab.step", std::to_string(info.step)},
-                    {kMetricsBytesKey, std::to_string(info.metrics_bytes)},
-                    {"normlab.loss_sum", exact(info.loss_sum)},
-                    {"normlab.loss_count", std::to_string(info.loss_count)},
-                    {"normlab.data", info.data_hash},
-                    {"normlab.collapse", info.collapse},
-                    {"normlab.early_stop", info.early_stop},
-                    {"normlab.wall_seconds", exact(info.wall_seconds)},
-                    {"normlab.resumed", std::to_string(info.resumed)},
-                    {"normlab.different_bits", info.different_bits ? "true" : "false"}},
-                   std::move(tensors));
+  std::map<std::string, std::string> metadata{{"normlab.trial", info.trial_id},
+                                              {"normlab.model", info.model},
+                                              {"normlab.bits", info.bits},
+                                              {"normlab.step", std::to_string(info.step)},
+                                              {kMetricsBytesKey, std::to_string(info.metrics_bytes)},
+                                              {"normlab.loss_sum", exact(info.loss_sum)},
+                                              {"normlab.loss_count", std::to_string(info.loss_count)},
+                                              {"normlab.data", info.data_hash},
+                                              {"normlab.collapse", info.collapse},
+                                              {"normlab.early_stop", info.early_stop},
+                                              {"normlab.wall_seconds", exact(info.wall_seconds)},
+                                              {"normlab.resumed", std::to_string(info.resumed)},
+                                              {"normlab.different_bits", info.different_bits ? "true" : "false"}};
+  if (!info.metrics_hash.empty()) metadata[kMetricsHashKey] = info.metrics_hash;
+  if (!info.state_hash.empty()) metadata[kStateHashKey] = info.state_hash;
+  save_safetensors(path, std::move(metadata), std::move(tensors));
 }
 
 CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& expected) {
@@ -98,7 +99,12 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   if (info.trial_id != expected.trial_id)
     throw InputError(fmt::format("{}: is a checkpoint of trial {}, not of {}; remove it to start this trial anew",
                                  path.string(), info.trial_id, expected.trial_id));
-  info.data_hash = value("normlab.data");
+  // Those of older versions lack some; whether to go on from another program's checkpoint is decided by its bits.
+  const auto value_or = [&](const char* key, const std::string& otherwise) {
+    const auto found = file.metadata().find(key);
+    return found == file.metadata().end() ? otherwise : found->second;
+  };
+  info.data_hash = value_or("normlab.data", expected.data_hash);
   if (info.data_hash != expected.data_hash)
     throw InputError(
         fmt::format("{}: was trained on other data than is at hand; it: {}, here: {}; point --data at the "
@@ -127,8 +133,8 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   } catch (const std::logic_error&) {  // what std::sto… throws
     throw InputError(fmt::format("{}: a number in its metadata cannot be read", path.string()));
   }
-  info.collapse = value("normlab.collapse");
-  info.early_stop = value("normlab.early_stop");
+  info.collapse = value_or("normlab.collapse", expected.collapse);
+  info.early_stop = value_or("normlab.early_stop", expected.early_stop);
   info.different_bits = value("normlab.different_bits") == "true";
   engine.state().step = info.step;
   return info;

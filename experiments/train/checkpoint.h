@@ -21,9 +21,10 @@ struct CheckpointInfo {
   std::int64_t loss_count = 0;
   double wall_seconds = 0.0;  // of training so far, all attempts
   std::int64_t resumed = 0;
-  bool different_bits = false;       // some attempt went on under another program
-  std::string data_hash;             // data_hash() of what it is trained and evaluated on
-  std::string collapse, early_stop;  // states of the rules that end a training
+  bool different_bits = false;           // some attempt went on under another program
+  std::string data_hash;                 // data_hash() of what it is trained and evaluated on
+  std::string metrics_hash, state_hash;  // SHA-256 of metrics.jsonl so far; tensors_hash() of the tensors
+  std::string collapse, early_stop;      // states of the rules that end a training
 };
 
 /// Everything that a checkpoint holds, by name: parameters, each followed by its moments, buffers, averages.

@@ -1,9 +1,12 @@
 #include "experiments/train/state_record.h"
 
+#include <map>
+
 #include "core/error.h"
 #include "experiments/descriptor/sha256.h"
 #include "experiments/results/strict_json.h"
 #include "experiments/train/checkpoint.h"
+#include "experiments/weights/safetensors.h"
 
 namespace normlab {
 namespace {
@@ -28,13 +31,13 @@ StateRecord parse_record(std::string_view text, const std::string& where) {
 StateRecord record_state(Engine& engine) {
   StateRecord record;
   record.step = engine.state().step;
-  Sha256 all;
+  std::map<std::string, std::string> hashes;
   for_each_state_tensor(engine, [&](const std::string& name, const Tensor& t) {
     const std::string hash = Sha256().update({static_cast<const std::byte*>(t.raw()), t.bytes()}).hex();
-    all.update(name).update(std::string_view("=")).update(hash).update(std::string_view("\n"));
     record.tensors.push_back(hash.substr(0, kDigits));
+    hashes[name] = hash;
   });
-  record.state = all.hex();
+  record.state = hash_of_hashes(hashes);
   return record;
 }
 

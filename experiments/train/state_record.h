@@ -18,7 +18,7 @@ inline constexpr std::int64_t kRecordAfter = 50;
 
 struct StateRecord {
   std::int64_t step = 0;             // steps that are done
-  std::string state;                 // SHA-256 of the hashes of all tensors, in hexadecimal
+  std::string state;                 // tensors_hash() of a checkpoint of it
   std::vector<std::string> tensors;  // first eight digits of each tensor's SHA-256, in the order of state_names()
   bool operator==(const StateRecord&) const = default;
 };

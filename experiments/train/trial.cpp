@@ -7,6 +7,7 @@
 
 #include "core/cpu/blas.h"
 #include "experiments/descriptor/canonical.h"
+#include "experiments/descriptor/sha256.h"
 #include "experiments/results/build_info.h"
 #include "experiments/results/event_file.h"
 #include "experiments/results/metrics_log.h"
@@ -49,6 +50,8 @@ class TrialRun {
     info_.model = canonical_model_json(config.model);
     info_.bits = bits_identity();
     info_.data_hash = data_hash(data);
+    info_.collapse = collapse_.state();
+    info_.early_stop = early_stop_.state();
   }
 
   TrialOutcome run() {
@@ -204,15 +207,21 @@ class TrialRun {
     reported_ = Clock::now();
   }
 
-  void record() { states_->append(write_state_record(record_state(engine_))); }
+  /// The hash of all tensors.
+  std::string record() {
+    const StateRecord record = record_state(engine_);
+    states_->append(write_state_record(record));
+    return record.state;
+  }
 
   void save() {
     metrics_->sync();
     info_.metrics_bytes = metrics_->bytes();
+    info_.metrics_hash = sha256_hex(read_file(folder_.metrics(attempt_)));
     info_.step = engine_.state().step;
     info_.collapse = collapse_.state();
     info_.early_stop = early_stop_.state();
-    record();
+    info_.state_hash = record();
     save_checkpoint(folder_.checkpoint(attempt_), engine_, info_);
   }
 
