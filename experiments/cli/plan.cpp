@@ -5,6 +5,7 @@
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/paper_text.h"
+#include "experiments/cli/plan_slurm.h"
 #include "experiments/results/store.h"
 #include "experiments/train/cost.h"
 #include "experiments/train/probes.h"
@@ -31,6 +32,7 @@ std::string duration_text(double seconds) {
 
 struct Plan {
   DescriptorOptions descriptor;
+  PlanSlurm slurm;
   double gflops = 0;  // of one core; 0: what was measured
 
   double rate(const TrialConfig& config) const {
@@ -62,6 +64,7 @@ struct Plan {
 
   int operator()() const {
     const Experiment experiment = descriptor.load();
+    if (slurm.wanted) return slurm.print(experiment, descriptor, gflops);
     const ResultStore store(descriptor.out);
     std::size_t done = 0;
     fmt::print("{}\n{} trials", experiment.about, experiment.trials.size());
@@ -116,6 +119,7 @@ void add_plan(CLI::App& app, Action& action) {
   plan->descriptor.add_out(command);
   command.add_option("--gflops", plan->gflops, "what one core does, for the time; `bench step` measures it")
       ->check(CLI::PositiveNumber);
+  plan->slurm.add_options(command);
   command.callback([plan, &action] { action = [plan] { return (*plan)(); }; });
 }
 
