@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/paper_text.h"
 #include "experiments/cli/plan_slurm.h"
+#include "experiments/descriptor/words.h"
 #include "experiments/results/store.h"
 #include "experiments/train/cost.h"
 #include "experiments/train/probes.h"
@@ -72,7 +74,7 @@ struct Plan {
     fmt::print("\n{}\n", paper_text(experiment.paper));
     std::size_t row = experiment.rows.size();
     TrialCost cost;
-    double all = 0, left = 0;
+    double all = 0, left = 0, kept = 0, running = 0;
     bool known = true;
     for (const Trial& trial : experiment.trials) {
       const TrialStatus status = store.trial(trial.id).status();
@@ -85,6 +87,8 @@ struct Plan {
         print_row(trial.config, cost);
       }
       known = known && cost.steps;
+      kept += cost.disk_kept(experiment.checkpoint.keep);
+      running = std::max(running, cost.disk_running());
       all += seconds(cost, trial.config);
       if (!over) left += seconds(cost, trial.config);
       fmt::print("    {}  seed {:<3} {}\n", trial.id.substr(0, 12), trial.config.seed, to_string(status.state));
@@ -98,6 +102,8 @@ struct Plan {
                  gflops > 0 ? "as told" : "as measured for docs/results.md");
       fmt::print("reading and augmenting images, which the data threads do, comes on top.\n");
     }
+    fmt::print("Disk: about {} once all are done (checkpoint.keep \"{}\"), {} more for each trial that runs.\n",
+               size_text(kept), word_of(experiment.checkpoint.keep), size_text(running));
     fmt::print("\n{} of {} done\n{}", done, experiment.trials.size(), missing_probes_note(experiment, store));
     return 0;
   }

@@ -66,6 +66,8 @@ void add_run(CLI::App& app, Action& action) {
   command.add_option("--device", run->device, "where to compute")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
+  command.add_option("--tensorboard", run->options.tensorboard,
+                     "folder for TensorBoard's event files, one folder a trial below it");
   command.add_flag("--allow-different-bits", run->options.allow_different_bits,
                    "go on from checkpoints of another binary or BLAS core; marked in the result");
   command.footer("Killed or stopped with Ctrl-C, the same command goes on where it was.");

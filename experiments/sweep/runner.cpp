@@ -55,7 +55,7 @@ class Dispatcher {
   Dispatcher(const Experiment& experiment, const ResultStore& store, const DataSets& data,
              std::vector<std::size_t> pending, const RunOptions& options, RunSummary& summary)
       : experiment_(experiment),
-        settings_{&experiment, &store, &data, options.allow_different_bits, options.data_threads},
+        settings_{&experiment, &store, &data, options.allow_different_bits, options.data_threads, options.tensorboard},
         store_(store),
         options_(options),
         summary_(summary),

@@ -13,7 +13,8 @@ struct RunOptions {
   int workers = 0;  // trials at a time; 0: one a core, but no more than there are trials
   int threads = 0;  // cores in a trial; 0: what the workers leave, so that the last trials use all cores
   bool allow_different_bits = false;
-  int data_threads = 0;  // beside them in each trial, that make the next batches; 0: made in the step
+  std::filesystem::path tensorboard{};  // event files go to a folder a trial below this one; empty: none
+  int data_threads = 0;                 // beside them in each trial, that make the next batches; 0: made in the step
 };
 
 struct RunSummary {

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -57,6 +58,12 @@ void publish_failure(const TrialFolder& folder, const Trial& trial, const std::s
   folder.publish_result(result);
 }
 
+/// A label without what means something in a path.
+std::string folder_name(std::string label) {
+  std::replace(label.begin(), label.end(), '/', '_');
+  return label.front() == '.' ? "_" + label : label;
+}
+
 Report run_one(const WorkerSettings& settings, const Assignment& assignment, int socket) {
   const Trial& trial = settings.experiment->trials[static_cast<std::size_t>(assignment.trial)];
   const TrialFolder folder = settings.store->trial(trial.id);
@@ -75,6 +82,8 @@ Report run_one(const WorkerSettings& settings, const Assignment& assignment, int
     options.probes = settings.experiment->probes;
     options.allow_different_bits = settings.allow_different_bits;
     options.data_threads = settings.data_threads;
+    if (!settings.tensorboard.empty())
+      options.tensorboard = settings.tensorboard / settings.experiment->stem / folder_name(trial.label);
     options.stop = &stop_flag();
     options.report = [&](const TrialProgress& p) {
       Report report = answer(WorkerEvent::progress);

@@ -49,7 +49,8 @@ struct WorkerSettings {
   const ResultStore* store = nullptr;
   const DataSets* data = nullptr;
   bool allow_different_bits = false;
-  int data_threads = 0;  // of each trial
+  int data_threads = 0;                 // of each trial
+  std::filesystem::path tensorboard{};  // as RunOptions has it
 };
 
 /// Forks a worker. `socket` is this side's end of the connection.
