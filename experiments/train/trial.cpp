@@ -31,6 +31,7 @@ class TrialRun {
         options_(options),
         data_(data),
         folder_(folder),
+        claim_(claim),
         attempt_(claim.attempt()),
         pool_(options.threads),
         engine_(*options.backend, pool_, config.model, engine_settings(config)),
@@ -59,13 +60,13 @@ class TrialRun {
       if (probed_) metrics.append(*probed_);
       if (!finite) {
         info_.wall_seconds = wall_before + seconds_since(begin);
-        publish_divergence(step);
-        return TrialOutcome::diverged;
+        return publish_divergence(step);
       }
       const std::int64_t done = step + 1;
       write_metrics(metrics, done);
       report(done);
       info_.wall_seconds = wall_before + seconds_since(begin);
+      if (claim_.lost()) return abandon();
       const bool stop = options_.stop && *options_.stop;
       const bool due = seconds_since(saved) >= options_.checkpoint.seconds ||
                        (options_.checkpoint.steps > 0 && done - saved_step >= options_.checkpoint.steps);
@@ -78,14 +79,13 @@ class TrialRun {
     }
     info_.wall_seconds = wall_before + seconds_since(begin);
     save(metrics);
-    publish(first_step);
-    return TrialOutcome::done;
+    return publish(first_step);
   }
 
  private:
   void resume_or_start() {
     std::vector<std::string> problems;
-    const std::optional<ResumePoint> from = folder_.latest_checkpoint(problems);
+    std::optional<ResumePoint> from = folder_.latest_checkpoint(problems);
     for (const std::string& problem : problems) log(problem);
     if (!from) {
       initialise(engine_.parameters(), config_.model, config_.seed);
@@ -103,6 +103,8 @@ class TrialRun {
       info_.different_bits = true;
       info_.bits = bits;
     }
+    // A former owner that was only paused may have written a newer one since latest_checkpoint() looked.
+    from->metrics_bytes = info_.metrics_bytes;
     require_probes(*from);
     ++info_.resumed;
     folder_.copy_metrics(*from, attempt_);
@@ -238,7 +240,7 @@ class TrialRun {
     return r;
   }
 
-  void publish(std::int64_t first_step) {
+  TrialOutcome publish(std::int64_t first_step) {
     TrialResult r = result();
     r.metrics = evaluated_;
     r.metrics["train/loss"] = train_loss_;
@@ -248,15 +250,26 @@ class TrialRun {
       const std::optional<MetricsLine> last = last_metrics_line(folder_.metrics(attempt_));
       if (last) r.metrics = last->values;
     }
-    if (!folder_.publish_result(r)) log("another process published a result first, which stays");
+    return publish(r);
   }
 
-  void publish_divergence(std::int64_t step) {
+  TrialOutcome publish(const TrialResult& r) {
+    if (folder_.publish_result(r)) return r.status == TrialEnd::done ? TrialOutcome::done : TrialOutcome::diverged;
+    log("another process published a result first, which stays");
+    return TrialOutcome::lost;
+  }
+
+  TrialOutcome abandon() {
+    log("another process has taken the trial over, as it does where a lease has not moved; this attempt ends here");
+    return TrialOutcome::lost;
+  }
+
+  TrialOutcome publish_divergence(std::int64_t step) {
     TrialResult r = result();
     r.status = TrialEnd::diverged;
     r.diverged_step = step;
     r.message = fmt::format("step {}: the loss or its gradient is not finite; first in {}", step, where_);
-    if (!folder_.publish_result(r)) log("another process published a result first, which stays");
+    return publish(r);
   }
 
   void log(const std::string& text) {
@@ -268,6 +281,7 @@ class TrialRun {
   const TrialOptions& options_;
   const DataPair& data_;
   const TrialFolder& folder_;
+  const Claim& claim_;
   const std::int64_t attempt_;
   ShardPool pool_;
   Engine engine_;
