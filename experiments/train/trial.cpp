@@ -36,6 +36,7 @@ class TrialRun {
         options_(options),
         data_(data),
         folder_(folder),
+        claim_(claim),
         attempt_(claim.attempt()),
         pool_(options.threads),
         engine_(*options.backend, pool_, config.model, engine_settings(config)),
@@ -77,6 +78,7 @@ class TrialRun {
       if (collapsed_) return diverged_at(done, collapse());
       report(done);
       info_.wall_seconds = wall_before + seconds_since(begin);
+      if (claim_.lost()) return abandon();
       const bool stop = (options_.stop && *options_.stop) || done == options_.stop_at;
       const bool due = seconds_since(saved) >= options_.checkpoint.seconds ||
                        (options_.checkpoint.steps > 0 && done - saved_step >= options_.checkpoint.steps);
@@ -91,14 +93,13 @@ class TrialRun {
     }
     info_.wall_seconds = wall_before + seconds_since(begin);
     save();
-    publish(first_step);
-    return TrialOutcome::done;
+    return publish(first_step);
   }
 
  private:
   void resume_or_start() {
     std::vector<std::string> problems;
-    const std::optional<ResumePoint> from = folder_.latest_checkpoint(problems);
+    std::optional<ResumePoint> from = folder_.latest_checkpoint(problems);
     for (const std::string& problem : problems) log(problem);
     if (!from) {
       initialise(engine_.parameters(), config_.model, config_.seed);
@@ -118,6 +119,8 @@ class TrialRun {
       info_.different_bits = true;
       info_.bits = bits;
     }
+    // A former owner that was only paused may have written a newer one since latest_checkpoint() looked.
+    from->metrics_bytes = info_.metrics_bytes;
     require_probes(*from);
     ++info_.resumed;
     folder_.copy_metrics(*from, attempt_);
@@ -266,7 +269,7 @@ class TrialRun {
     return r;
   }
 
-  void publish(std::int64_t first_step) {
+  TrialOutcome publish(std::int64_t first_step) {
     const std::int64_t steps = engine_.state().step;
     if (first_step == steps) {  // killed between the last checkpoint and the result
       const EarlyStop before = early_stop_;
@@ -281,12 +284,21 @@ class TrialRun {
     r.images_per_second = info_.wall_seconds > 0 ? double(steps * config_.train.batch_size) / info_.wall_seconds : 0.0;
     if (steps < batches_.steps().total) r.stopped_early_step = steps;
     write_correctness(attempt_folder(folder_.path(), attempt_) / kCorrectnessFile, right_);
-    publish(r);
+    return publish(r);
   }
 
-  void publish(const TrialResult& r) {
-    if (!folder_.publish_result(r)) log("another process published a result first, which stays");
+  TrialOutcome publish(const TrialResult& r) {
+    if (!folder_.publish_result(r)) {
+      log("another process published a result first, which stays");
+      return TrialOutcome::lost;
+    }
     apply_keep_as_owner(folder_, options_.checkpoint.keep);
+    return r.status == TrialEnd::done ? TrialOutcome::done : TrialOutcome::diverged;
+  }
+
+  TrialOutcome abandon() {
+    log("another process has taken the trial over, as it does where a lease has not moved; this attempt ends here");
+    return TrialOutcome::lost;
   }
 
   TrialResult nonfinite(std::int64_t step) {
@@ -319,8 +331,7 @@ class TrialRun {
     r.status = TrialEnd::diverged;
     r.diverged_step = step;
     metrics_->sync();
-    publish(r);
-    return TrialOutcome::diverged;
+    return publish(r);
   }
 
   void log(const std::string& text) {
@@ -332,6 +343,7 @@ class TrialRun {
   const TrialOptions& options_;
   const DataPair& data_;
   const TrialFolder& folder_;
+  const Claim& claim_;
   const std::int64_t attempt_;
   ShardPool pool_;
   Engine engine_;

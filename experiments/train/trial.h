@@ -36,7 +36,8 @@ struct TrialOptions {
   std::function<void(const TrialProgress&)> report = nullptr;
 };
 
-enum class TrialOutcome { done, diverged, stopped };
+/// lost: another process has taken the trial over, or published its result first.
+enum class TrialOutcome { done, diverged, stopped, lost };
 
 /// How a trial's network is computed and trained.
 EngineSettings engine_settings(const TrialConfig& config);
