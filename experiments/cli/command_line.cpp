@@ -40,6 +40,8 @@ int run_command_line(int argc, char** argv) {
   add_diff(app, action);
   add_find(app, action);
   add_missing(app, action);
+  add_clean(app, action);
+  add_verify(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

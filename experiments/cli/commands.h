@@ -25,6 +25,8 @@ void add_data(CLI::App& app, Action& action);
 void add_diff(CLI::App& app, Action& action);
 void add_find(CLI::App& app, Action& action);
 void add_missing(CLI::App& app, Action& action);
+void add_clean(CLI::App& app, Action& action);
+void add_verify(CLI::App& app, Action& action);
 
 /// Parts of `normlab data`.
 void add_data_info(CLI::App& data, Action& action);
