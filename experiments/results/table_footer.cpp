@@ -147,7 +147,9 @@ class Footer {
                               : options_.family == TableFamily::table
                                   ? fmt::format("all {} rows of the table", compared_rows())
                                   : "the rows of a strip (one baseline)";
-    if (simultaneous)
+    if (simultaneous && compared_rows() == 1)
+      text += "; their ± are 95% paired t intervals";
+    else if (simultaneous)
       text += fmt::format(
           "; their ± are simultaneous 95% intervals for {}: many against one, seed as block, residual "
           "pooled over the rows",
