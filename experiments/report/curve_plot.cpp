@@ -114,7 +114,7 @@ class PanelDrawing {
 };
 
 /// An axis for all values, or, where a few lie far beyond the others, for the others.
-Axis value_axis(std::vector<double> values, bool& cut) {
+PlotAxis value_axis(std::vector<double> values, bool& cut) {
   cut = false;
   if (values.empty()) return make_axis(0, 1, 4);
   std::sort(values.begin(), values.end());

@@ -5,9 +5,9 @@
 #include <array>
 
 #include "experiments/descriptor/sha256.h"
-#include "experiments/report/markup.h"
 #include "experiments/report/report_parts.h"
 #include "experiments/report/svg.h"
+#include "experiments/results/markup.h"
 #include "experiments/results/table.h"
 
 namespace normlab {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "experiments/report/markup.h"
+#include "experiments/results/markup.h"
 #include "experiments/results/text_layout.h"
 
 namespace normlab {

@@ -91,7 +91,7 @@ TEST_CASE("report: question, table, gains, curves and trials of a finished sweep
   const auto plots = strip_plots(made.table);
   REQUIRE(plots.size() == 1);
   REQUIRE(plots[0].strips[0].lanes.size() == 1);
-  const StripLane& lane = plots[0].strips[0].lanes[0];
+  const PlotLane& lane = plots[0].strips[0].lanes[0];
   REQUIRE(lane.dots.size() == 3);
   CHECK(lane.dots[2].value == doctest::Approx(5.4));
   CHECK(*lane.mean == doctest::Approx(5.2));
@@ -157,7 +157,7 @@ TEST_CASE("report: nothing has run, one seed, no baseline") {
     const auto plots = strip_plots(made.table);
     REQUIRE(plots.size() == 1);
     std::vector<double> values;
-    for (const StripDot& dot : plots[0].strips[0].lanes[0].dots) values.push_back(dot.value);
+    for (const PlotDot& dot : plots[0].strips[0].lanes[0].dots) values.push_back(dot.value);
     REQUIRE(values.size() == 3);
     CHECK(values[1] == doctest::Approx(61));
   }
@@ -174,7 +174,7 @@ TEST_CASE("report: strips by model, each lane named by what differs inside its s
   REQUIRE(plots.size() == 1);
   REQUIRE(plots[0].strips.size() == 2);
   for (std::size_t s = 0; s < 2; ++s) {
-    const Strip& strip = plots[0].strips[s];
+    const PlotStrip& strip = plots[0].strips[s];
     CHECK(strip.heading.find(s == 0 ? "depth=1" : "depth=2") != std::string::npos);
     REQUIRE(strip.lanes.size() == 1);
     CHECK(strip.lanes[0].label.find("dpn") != std::string::npos);
