@@ -49,6 +49,8 @@ std::optional<double> selected_metric(const TrialFolder& folder, const TrialResu
     return std::nullopt;
   }
   const auto path = folder.metrics(result.attempt > 0 ? result.attempt : last_attempt(folder.path()));
+  if (!std::filesystem::exists(path))
+    throw InputError(concat("--select: ", path.string(), " is not there; of this run only --select last is left"));
   const std::vector<MetricsLine> lines = read_metrics(path);
   const auto value = options.select == TableSelect::best_minival
                          ? at_best_minival(lines, options.metric, path.string())

@@ -12,11 +12,11 @@ namespace normlab {
 /// standard normal. Every row has the same number of loads, their squares sum to less than 1.
 struct SharedNoise {
   struct Row {
-    std::vector<double> loads;
+    std::vector<double> loads{};
     std::size_t count = 1;  // so many variables have these loads
     bool operator==(const Row& other) const = default;
   };
-  std::vector<Row> rows;
+  std::vector<Row> rows{};
 
   std::size_t size() const;  // k
   /// k variables whose correlation is load^2 each with each: load = sqrt(1/2) for equal numbers of runs.
@@ -37,8 +37,8 @@ double joint_t_critical(const SharedNoise& noise, double freedom, double level);
 
 /// A group of rows with one baseline: gains have no true mean and these standard errors, in the order of noise.rows.
 struct ChanceGroup {
-  SharedNoise noise;
-  std::vector<double> standard_errors;
+  SharedNoise noise{};
+  std::vector<double> standard_errors{};
 };
 
 /// Expected value of the largest gain of all groups; between groups there is nothing in common. Error below 1e-6 of the

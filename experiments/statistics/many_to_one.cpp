@@ -251,7 +251,8 @@ ManyToOne many_to_one(const Strip& strip, const ManyToOneOptions& options) {
   }
 
   compare_spreads(result, noise, negligible, options.spread_ratio);
-  if (result.diverged || (result.spread && *result.spread > result.spread_limit)) result.procedure = Procedure::holm;
+  const bool unequal = result.spread && *result.spread > result.spread_limit;
+  result.procedure = options.procedure.value_or(result.diverged || unequal ? Procedure::holm : Procedure::pooled);
   compare_means(result, strip, noise);
   if (result.procedure == Procedure::pooled)
     pooled_errors(result, strip);

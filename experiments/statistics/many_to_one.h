@@ -30,13 +30,13 @@ enum class Design : std::uint8_t { blocks, independent };
 enum class Procedure : std::uint8_t { pooled, holm };
 
 struct StripRow {
-  SeedValues values;      // of the runs that ended with a value
+  SeedValues values{};    // of the runs that ended with a value
   bool diverged = false;  // some run of it diverged (whether or not a value stands in for it)
 };
 
 struct Strip {
-  StripRow baseline;
-  std::vector<StripRow> rows;  // without the baseline
+  StripRow baseline{};
+  std::vector<StripRow> rows{};  // without the baseline
 };
 
 struct ManyToOneOptions {
@@ -51,8 +51,9 @@ struct ManyToOneOptions {
   std::size_t family_rows = 0;
   /// Two-stage seeds: noise, degrees of freedom, procedure and critical value come from the runs of these seeds alone,
   /// the gains from all (Stein). Empty: one stage.
-  std::set<std::uint64_t> first_stage;
-  bool p_values = true;  // they cost most of the time
+  std::set<std::uint64_t> first_stage{};
+  std::optional<Procedure> procedure{};  // none: as the runs ask for
+  bool p_values = true;                  // they cost most of the time
 };
 
 /// The gain of a row. Nothing is set but pairs where row and baseline share no seed.
