@@ -33,6 +33,9 @@ std::string lane_label(const std::string& label, const std::string& strip) {
         break;
       }
   }
+  // "placement=dpn" alone: that it is a placement is clear.
+  if (const auto equals = rest.find('='); equals != rest.npos && rest.find(", ") == rest.npos)
+    rest.erase(0, equals + 1);
   return rest;
 }
 

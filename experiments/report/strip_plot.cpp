@@ -78,7 +78,7 @@ class Drawing {
     const double lanes_top = top + heading_height(strip), bottom = lanes_top + lanes_height(strip);
     svg_.open("g", {{"class", "p-strip"}});
     const double zero_room = layout_.narrow ? layout_.width - 4 : layout_.width - layout_.left;
-    svg_.text("text", fitted(strip.heading, layout_.narrow ? layout_.width - 4 : layout_.left - 12, 13),
+    svg_.text("text", fitted(strip.heading, layout_.narrow ? layout_.width - 4 : layout_.left - 12, 14.5),
               {{"class", "p-head"}, {"x", 2.0}, {"y", top + 16}});
     svg_.text("text", fitted(strip.zero, zero_room, 11),
               {{"class", "p-soft"}, {"x", layout_.narrow ? 2 : layout_.left}, {"y", lanes_top - 8}});
@@ -108,7 +108,7 @@ class Drawing {
     const double label_room = layout_.narrow ? layout_.width - text_width(lane.numbers, 12) - 16 : layout_.left - 12;
     const double label_y = layout_.narrow ? top + 15 : top + 19;
     svg_.text("text", fitted(lane.label, label_room, 12), {{"class", "p-label"}, {"x", 2.0}, {"y", label_y}});
-    svg_.text("text", lane.numbers, {{"class", "p-end"}, {"x", layout_.width - 4}, {"y", label_y}});
+    svg_.text("text", lane.numbers, {{"class", "p-label p-end"}, {"x", layout_.width - 4}, {"y", label_y}});
     if (!lane.note.empty())
       svg_.text("text", fitted(lane.note, layout_.width - 8, 11),
                 {{"class", "p-note"}, {"x", 2.0}, {"y", top + layout_.note}});
