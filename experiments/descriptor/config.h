@@ -219,9 +219,9 @@ struct TrainConfig {
   double eval_every_epochs = 1;  // 0: only at the end
   EarlyStopConfig early_stop{};
   /// A collapse, which ends a training as diverged: after the warm-up the losses of the steps are averaged over windows
-  /// of w = min(50, collapse_steps) steps, one after the other. The level is the mean over the w steps that end with the
-  /// warm-up; of the first w steps where it is shorter. A window whose mean is above the level, or no number, counts w
-  /// steps, another one sets the count to 0; at collapse_steps it is a collapse. 0: never.
+  /// of w = min(50, collapse_steps) steps, one after the other. The level is the mean over the w steps that end with
+  /// the warm-up; of the first w steps where it is shorter. A window whose mean is above the level, or no number,
+  /// counts w steps, another one sets the count to 0; at collapse_steps it is a collapse. 0: never.
   std::int64_t collapse_steps = 1000;
   bool operator==(const TrainConfig&) const = default;
 };

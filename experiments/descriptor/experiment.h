@@ -29,10 +29,9 @@ struct TwoStageSeeds {
 
 /// What was fixed once the first seeds of a two-stage sweep had finished.
 struct FixedSeeds {
-  std::size_t wanted = 0;  // by the rule
+  std::size_t wanted = 0;  // by the rule; 0 where the first seeds tell no noise
   std::size_t count = 0;   // the smaller of `wanted` and max
-  double sd = 0;           // largest of the rows', of their gains over the first seeds, in the table's unit
-  double quantile = 0;     // that the rule and the interval multiply it by, from the first seeds' degrees of freedom
+  double halfwidth = 0;    // expected of the widest interval with so many seeds, in the table's unit
   bool reached() const { return wanted == count; }
 };
 
@@ -80,6 +79,9 @@ struct Experiment {
   std::optional<std::string> tuned_for;    // label of the row for which the settings that all rows share were chosen
   bool more_to_come = false;               // finishing these trials brings up others
 };
+
+/// Adds a trial of a row of `out`, at the end of its seeds.
+void add_trial(Experiment& out, std::size_t row, const TrialConfig& config, std::uint64_t seed);
 
 /// A trial of the row as it will be run, to show its settings: where values are still to be tuned, the first ones.
 const Trial& first_trial(const Experiment& experiment, const Cell& row);

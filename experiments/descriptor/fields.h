@@ -254,10 +254,10 @@ constexpr auto fields() {
         field("decay_every", &T::decay_every, "compound, decay_every: steps between two multiplications", kAtLeastOne),
         field("decay_factor", &T::decay_factor, "compound, decay_every: by what the rate is multiplied", kNotNegative)};
   else if constexpr (std::is_same_v<T, CheckpointConfig>)
-    return std::tuple{field("seconds", &T::seconds, "of training between two checkpoints", kPositive),
-                      field("steps", &T::steps, "and after so many steps; 0: by time alone", kNotNegative),
-                      field("keep", &T::keep,
-                            "once the result is there: the last checkpoint, its weights alone, or neither")};
+    return std::tuple{
+        field("seconds", &T::seconds, "of training between two checkpoints", kPositive),
+        field("steps", &T::steps, "and after so many steps; 0: by time alone", kNotNegative),
+        field("keep", &T::keep, "once the result is there: the last checkpoint, its weights alone, or neither")};
   else if constexpr (std::is_same_v<T, EarlyStopConfig>)
     return std::tuple{
         field("metric", &T::metric,

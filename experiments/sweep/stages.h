@@ -21,6 +21,9 @@ enum class Record : std::uint8_t { no, yes };
 /// written.
 Experiment next_stage(Experiment loaded, const ResultStore& store, Record record = Record::no);
 
+/// How many trials may follow, in words; "" where none do.
+std::string trials_to_come(const Experiment& experiment);
+
 /// Sentences for the footer of a table, each without its full stop's line break: what was tuned or fixed and for which
 /// row, chosen values at an edge, two-stage seeds (width reached or not), what is still to come.
 std::vector<std::string> stage_notes(const Experiment& experiment);
