@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
 
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/paper_text.h"
+#include "experiments/cli/plan_slurm.h"
+#include "experiments/descriptor/words.h"
 #include "experiments/results/store.h"
 #include "experiments/results/text_layout.h"
 #include "experiments/sweep/plan_file.h"
@@ -34,6 +37,7 @@ std::string duration_text(double seconds) {
 
 struct Plan {
   DescriptorOptions descriptor;
+  PlanSlurm slurm;
   double gflops = 0;  // of one core; 0: what was measured
 
   double rate(const TrialConfig& config) const {
@@ -88,6 +92,7 @@ struct Plan {
 
   int operator()() const {
     const Experiment experiment = descriptor.load_staged();
+    if (slurm.wanted) return slurm.print(experiment, descriptor, gflops);
     const ResultStore store(descriptor.out);
     const PlanChange change = plan_change(experiment, store);
     const std::set<std::size_t> added(change.added.begin(), change.added.end());
@@ -109,7 +114,7 @@ struct Plan {
     std::size_t row = experiment.rows.size();
     bool row_tunes = false;
     TrialCost cost;
-    double all = 0, left = 0;
+    double all = 0, left = 0, kept = 0, running = 0;
     bool known = true;
     for (std::size_t t = 0; t < experiment.trials.size(); ++t) {
       const Trial& trial = experiment.trials[t];
@@ -122,6 +127,8 @@ struct Plan {
         print_row(trial.config, cost);
       }
       known = known && cost.steps;
+      kept += cost.disk_kept(experiment.checkpoint.keep);
+      running = std::max(running, cost.disk_running());
       all += seconds(cost, trial.config);
       if (!over) left += seconds(cost, trial.config);
       const std::string name = trial.tuning ? trial.label.substr(experiment.rows[row].label.size() + 2)
@@ -138,6 +145,8 @@ struct Plan {
                  gflops > 0 ? "as told" : "as measured for docs/results.md");
       fmt::print("reading and augmenting images, which the data threads do, comes on top.\n");
     }
+    fmt::print("Disk: about {} once all are done (checkpoint.keep \"{}\"), {} more for each trial that runs.\n",
+               size_text(kept), word_of(experiment.checkpoint.keep), size_text(running));
     fmt::print("\n{} of {} done\n{}", done, experiment.trials.size(), missing_probes_note(experiment, store));
     return 0;
   }
@@ -159,6 +168,7 @@ void add_plan(CLI::App& app, Action& action) {
   plan->descriptor.add_out(command);
   command.add_option("--gflops", plan->gflops, "what one core does, for the time; `bench step` measures it")
       ->check(CLI::PositiveNumber);
+  plan->slurm.add_options(command);
   command.callback([plan, &action] { action = [plan] { return (*plan)(); }; });
 }
 

@@ -10,6 +10,7 @@
 #include "experiments/results/strict_json.h"
 #include "experiments/results/text_layout.h"
 #include "experiments/sweep/runner.h"
+#include "experiments/sweep/worker.h"
 #include "experiments/train/probes.h"
 #include "experiments/weights/safetensors.h"
 

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 
@@ -11,6 +13,7 @@
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/sweep/signals.h"
+#include "experiments/sweep/stages.h"
 #include "experiments/sweep/sweep_table.h"
 #include "experiments/train/probes.h"
 
@@ -21,29 +24,46 @@ struct RunCommand {
   DescriptorOptions descriptor;
   RunOptions options;
   std::string data, device = "cpu";
+  std::vector<std::string> retry;
+  bool keep_going = false;  // the default, for scripts that want to say so
 
   int operator()() {
     if (device == "cuda") make_cuda_backend();  // says what is missing before any work is done
     const Experiment experiment = descriptor.load();
     options.out = descriptor.out;
     if (!data.empty()) options.data = data;
-    fmt::print(stderr, "{}: {} trials, OpenBLAS {} ({}), {} cores\n", experiment.stem, experiment.trials.size(),
-               blas_info().core, blas_info().flavour, available_cores());
-    const Experiment planned = next_stage(experiment, ResultStore(options.out));
-    if (const std::string words = describe(plan_change(planned, ResultStore(options.out)), planned); !words.empty())
-      fmt::print(stderr, "{}: {}\n", planned.stem, words);
+    options.retry_failed = std::count(retry.begin(), retry.end(), "failed") > 0;
+    options.retry_diverged = std::count(retry.begin(), retry.end(), "diverged") > 0;
+    const bool words = options.json_progress != "-";
+    const ResultStore store(options.out);
+    const Experiment planned = next_stage(experiment, store);
+    if (words) {
+      fmt::print(stderr, "{}: {} trials, OpenBLAS {} ({}), {} cores\n", experiment.stem, planned.trials.size(),
+                 blas_info().core, blas_info().flavour, available_cores());
+      if (const std::string change = describe(plan_change(planned, store), planned); !change.empty())
+        fmt::print(stderr, "{}: {}\n", planned.stem, change);
+    }
     const auto begin = std::chrono::steady_clock::now();
     const RunSummary summary = run_experiment(experiment, options);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const Experiment run = descriptor.load_staged();
+    if (words) tell(summary, seconds, missing_probes_note(run, store));
+    fmt::print("{}", sweep_table(run, store));
+    if (summary.stopped) return stop_exit_code();
+    if (summary.refused > 0) return static_cast<int>(ExitCode::bad_input);
+    return summary.failed + summary.failed_before > 0 ? static_cast<int>(ExitCode::trials_failed) : 0;
+  }
+
+  void tell(const RunSummary& summary, double seconds, const std::string& note) const {
     fmt::print(stderr, "{} of {} trials done ({} before), {} diverged, {} failed, {} refused, {}\n",
                summary.done_before + summary.finished, summary.trials, summary.done_before, summary.diverged,
                summary.failed, summary.refused, duration_text(seconds));
-    const Experiment run = descriptor.load_staged();
-    fmt::print(stderr, "{}", missing_probes_note(run, ResultStore(options.out)));
-    fmt::print("{}", sweep_table(run, ResultStore(options.out), "eval/accuracy", TableFormat::text));
-    if (summary.stopped) return stop_exit_code();
-    if (summary.refused > 0) return static_cast<int>(ExitCode::bad_input);
-    return summary.failed > 0 ? static_cast<int>(ExitCode::trials_failed) : 0;
+    if (summary.failed_before > 0)
+      fmt::print(stderr, "{} failed in an earlier run and were left alone; --retry failed trains them again\n",
+                 summary.failed_before);
+    if (summary.elsewhere > 0)
+      fmt::print(stderr, "{} are left to other processes, as --no-wait or --max-trials says\n", summary.elsewhere);
+    fmt::print(stderr, "{}", note);
   }
 };
 
@@ -71,9 +91,37 @@ void add_run(CLI::App& app, Action& action) {
   command.add_option("--device", run->device, "where to compute")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
+  command.add_option("--tensorboard", run->options.tensorboard,
+                     "folder for TensorBoard's event files, one folder a trial below it");
   command.add_flag("--allow-different-bits", run->options.allow_different_bits,
                    "go on from checkpoints of another binary or BLAS core; marked in the result");
-  command.footer("Killed or stopped with Ctrl-C, the same command goes on where it was.");
+  command
+      .add_option("--lease", run->options.lease_seconds,
+                  "seconds without a sign of life after which others take a trial of this process over")
+      ->check(CLI::Range(kShortestLease, kLongestLease))
+      ->capture_default_str();
+  command
+      .add_option("--retry", run->retry,
+                  "train trials again that failed (from their last checkpoint) or diverged (from the first step); "
+                  "may be given twice")
+      ->check(CLI::IsMember({"failed", "diverged"}))
+      ->allow_extra_args(false);
+  auto* const keep_going =
+      command.add_flag("--keep-going", run->keep_going, "a failed trial does not stop the others (the default)");
+  command
+      .add_flag("--stop-on-failure", run->options.stop_on_failure,
+                "the first failed trial stops the others, with checkpoints")
+      ->excludes(keep_going);
+  command.add_flag("--no-wait", run->options.no_wait, "end where only trials of other processes are left");
+  command.add_option("--max-trials", run->options.max_trials, "end after so many trials of this process; 0: no limit")
+      ->capture_default_str();
+  command.add_option("--json-progress", run->options.json_progress,
+                     "append progress to this file, one JSON object a line; - is standard error, for it alone");
+  command.footer(
+      "Killed or stopped (Ctrl-C, SIGTERM, SIGUSR1), the same command goes on where it was. Started again in other "
+      "shells "
+      "or on other hosts of the same folder, it joins in. `normlab status` tells how far all are.\n"
+      "Example: normlab run experiments/cifar_small.json --workers 2 --data ~/data");
   command.callback([run, &action] { action = [run] { return (*run)(); }; });
 }
 

@@ -107,6 +107,7 @@ inline bool applies(const ScheduleConfig& c, std::string_view key) {
                     : c.name != ScheduleName::constant;
   return true;
 }
+inline bool applies(const EarlyStopConfig& c, std::string_view key) { return key == "metric" || !c.metric.empty(); }
 inline bool applies(const EmaConfig& c, std::string_view key) { return key == "decay" || c.decay > 0; }
 inline bool applies(const TrainConfig& c, std::string_view key) {
   if (key == "epochs") return c.steps == 0 && c.images == 0;

@@ -28,15 +28,15 @@ struct ProcessStatus {
   std::uint64_t start_time = 0;
 };
 std::optional<ProcessStatus> process_status(pid_t pid) {
-  std::string text;
+  std::optional<std::string> text;
   try {
-    text = read_file(concat("/proc/", pid, "/stat"));
-  } catch (const EnvironmentError&) {
-    return std::nullopt;
+    text = read_file_if_there(concat("/proc/", pid, "/stat"));
+  } catch (const EnvironmentError&) {  // hidden, or gone while it was read
   }
-  const auto name_end = text.rfind(')');  // a process may have ") " in its name
-  if (name_end == text.npos) return std::nullopt;
-  std::istringstream fields(text.substr(name_end + 1));
+  if (!text) return std::nullopt;
+  const auto name_end = text->rfind(')');  // a process may have ") " in its name
+  if (name_end == text->npos) return std::nullopt;
+  std::istringstream fields(text->substr(name_end + 1));
   ProcessStatus status;
   fields >> status.state;
   std::string skipped;
@@ -51,12 +51,21 @@ std::string boot_id() {
   return text;
 }
 
+/// Two containers on one machine see different processes under the same numbers.
+std::string pid_namespace() {
+  std::error_code error;
+  const auto name = std::filesystem::read_symlink("/proc/self/ns/pid", error);
+  return error ? "unknown" : name.string();
+}
+
 std::string claim_text(const Owner& owner) {
   const nlohmann::ordered_json json{{"host", owner.host},
                                     {"boot_id", owner.boot_id},
+                                    {"pid_namespace", owner.pid_namespace},
                                     {"pid", owner.pid},
                                     {"start_time", owner.start_time},
-                                    {"attempt", owner.attempt}};
+                                    {"attempt", owner.attempt},
+                                    {"lease_seconds", owner.lease_seconds}};
   return json.dump() + "\n";
 }
 
@@ -69,36 +78,7 @@ std::int64_t make_next_attempt(const std::filesystem::path& trial_folder, std::i
   }
 }
 
-}  // namespace
-
-Owner this_process() {
-  const auto status = process_status(::getpid());
-  if (!status) throw EnvironmentError("cannot read /proc/self/stat; mount /proc, trials are claimed by process");
-  return {.host = host_name(), .boot_id = boot_id(), .pid = ::getpid(), .start_time = status->start_time, .attempt = 0};
-}
-
-bool is_dead(const Owner& owner) {
-  if (owner.host != host_name()) return false;
-  if (owner.boot_id != boot_id()) return true;
-  const auto status = process_status(owner.pid);
-  // Where /proc hides the processes of other users, the signal that is none still tells whether there is one.
-  if (!status) return ::kill(owner.pid, 0) != 0 && errno == ESRCH;
-  return status->start_time != owner.start_time || status->state == 'Z' || status->state == 'X';
-}
-
-std::optional<Owner> read_claim(const std::filesystem::path& trial_folder) {
-  const auto path = trial_folder / "claim";
-  std::string text;
-  constexpr int kTries = 100;
-  for (int i = 0;; ++i) {
-    try {
-      text = read_file(path);
-      break;
-    } catch (const EnvironmentError&) {
-      if (!std::filesystem::exists(path)) return std::nullopt;
-      if (i == kTries) throw;  // there and unreadable, not just made by another process in between
-    }
-  }
+Owner parse_claim(const std::string& text, const std::filesystem::path& path) {
   try {
     const nlohmann::json json = parse_strict_json(text, path.string());
     ObjectReader object(json, path.string());
@@ -111,11 +91,48 @@ std::optional<Owner> read_claim(const std::filesystem::path& trial_folder) {
     owner.start_time = object.unsigned_integer("start_time");
     owner.attempt = object.integer("attempt");
     if (owner.attempt < 1 || owner.attempt > kMaxAttempt) object.fail("attempt", "no attempt's number");
+    if (object.has("pid_namespace")) owner.pid_namespace = object.string("pid_namespace");
+    if (object.has("lease_seconds")) {
+      owner.lease_seconds = object.number("lease_seconds");
+      if (!(owner.lease_seconds >= kShortestLease && owner.lease_seconds <= kLongestLease))
+        object.fail("lease_seconds", "no lease time");
+    }
     object.finish();
     return owner;
   } catch (const InputError& error) {
     throw InputError(concat(error.what(), "; if no process works on this trial, delete this file"));
   }
+}
+
+}  // namespace
+
+Owner this_process() {
+  const auto status = process_status(::getpid());
+  if (!status) throw EnvironmentError("cannot read /proc/self/stat; mount /proc, trials are claimed by process");
+  return {.host = host_name(),
+          .boot_id = boot_id(),
+          .pid_namespace = pid_namespace(),
+          .pid = ::getpid(),
+          .start_time = status->start_time,
+          .attempt = 0,
+          .lease_seconds = 0};
+}
+
+bool is_dead(const Owner& owner) {
+  if (owner.host != host_name()) return false;
+  if (owner.boot_id != boot_id()) return true;
+  if (!owner.pid_namespace.empty() && owner.pid_namespace != pid_namespace()) return false;
+  const auto status = process_status(owner.pid);
+  // Where /proc hides the processes of other users, the signal that is none still tells whether there is one.
+  if (!status) return ::kill(owner.pid, 0) != 0 && errno == ESRCH;
+  return status->start_time != owner.start_time || status->state == 'Z' || status->state == 'X';
+}
+
+std::optional<Owner> read_claim(const std::filesystem::path& trial_folder) {
+  const auto path = trial_folder / "claim";
+  const auto text = read_file_if_there(path);
+  if (!text) return std::nullopt;
+  return parse_claim(*text, path);
 }
 
 std::filesystem::path attempt_folder(const std::filesystem::path& trial_folder, std::int64_t attempt) {
@@ -137,32 +154,72 @@ std::int64_t last_attempt(const std::filesystem::path& trial_folder) {
   return last;
 }
 
-std::optional<Claim> Claim::acquire(const std::filesystem::path& trial_folder) {
-  make_folders(trial_folder);
-  // Between reading who is dead and taking its place nobody else may do the same: a slow process would otherwise rename
-  // its claim over that of a faster one. The system drops the lock when its process dies, so it needs no takeover.
-  const FileLock lock(trial_folder / ".claim.lock");
-  if (!lock.held()) return std::nullopt;
-  const std::optional<Owner> former = read_claim(trial_folder);
-  if (former && !is_dead(*former)) return std::nullopt;
-
-  Owner owner = this_process();
-  owner.attempt = make_next_attempt(trial_folder, std::max(last_attempt(trial_folder), former ? former->attempt : 0));
-  if (former) {
-    remove_temporaries(trial_folder);
-    remove_temporaries(normlab::attempt_folder(trial_folder, former->attempt));
-    write_atomically(trial_folder / "claim", claim_text(owner));
-  } else if (!publish(trial_folder / "claim", claim_text(owner))) {
-    return std::nullopt;
-  }
-  return Claim(trial_folder, owner, former.has_value());
+std::string lease_of(const std::filesystem::path& trial_folder, const Owner& owner) {
+  const std::string seen = claim_text(owner);
+  // One that is gone is something to compare, too.
+  return seen + read_file_if_there(attempt_folder(trial_folder, owner.attempt) / "lease").value_or("");
 }
 
-Claim::Claim(std::filesystem::path trial_folder, Owner owner, bool taken_over)
-    : trial_folder_(std::move(trial_folder)), owner_(std::move(owner)), taken_over_(taken_over) {}
+bool break_claim(const std::filesystem::path& trial_folder, const Owner& owner) {
+  const auto path = trial_folder / "claim";
+  if (read_claim(trial_folder) != owner) return false;
+  const auto taken = take_away(path);
+  if (!taken) return false;
+  // Between the look and the rename a faster process may have done the same and linked a claim of its own.
+  bool right = false;
+  try {
+    right = parse_claim(read_file(*taken), *taken) == owner;
+  } catch (const Error&) {
+  }
+  if (right)
+    remove_file(*taken);
+  else
+    put_back(*taken, path);
+  return right;
+}
+
+std::optional<Claim> Claim::acquire(const std::filesystem::path& trial_folder, double lease_seconds) {
+  make_folders(trial_folder);
+  const std::optional<Owner> former = read_claim(trial_folder);
+  if (former) {
+    if (!is_dead(*former)) {
+      if (former->lease_seconds == 0 && former->host != host_name())
+        throw InputError(
+            concat((trial_folder / "claim").string(),
+                   ": an earlier version of normlab on another host wrote it and keeps no lease, so nobody "
+                   "can tell from here whether it lives; if process ",
+                   former->pid, " on ", former->host, " is gone, delete this file"));
+      return std::nullopt;
+    }
+    if (!break_claim(trial_folder, *former)) return std::nullopt;
+    remove_temporaries(normlab::attempt_folder(trial_folder, former->attempt));
+  }
+  Owner owner = this_process();
+  owner.lease_seconds = std::clamp(lease_seconds, kShortestLease, kLongestLease);
+  owner.attempt = make_next_attempt(trial_folder, std::max(last_attempt(trial_folder), former ? former->attempt : 0));
+  const auto folder = normlab::attempt_folder(trial_folder, owner.attempt);
+  const std::string text = claim_text(owner);
+  auto heartbeat = std::make_unique<Heartbeat>(trial_folder / "claim", text, folder, owner.lease_seconds);
+  if (!publish(trial_folder / "claim", text)) {
+    remove_file(folder / "lease");
+    ::rmdir(folder.c_str());
+    return std::nullopt;
+  }
+  heartbeat->start();
+  return Claim(trial_folder, owner, former.has_value(), std::move(heartbeat));
+}
+
+Claim::Claim(std::filesystem::path trial_folder, Owner owner, bool taken_over, std::unique_ptr<Heartbeat> heartbeat)
+    : trial_folder_(std::move(trial_folder)),
+      owner_(std::move(owner)),
+      taken_over_(taken_over),
+      heartbeat_(std::move(heartbeat)) {}
 
 Claim::Claim(Claim&& other) noexcept
-    : trial_folder_(std::move(other.trial_folder_)), owner_(std::move(other.owner_)), taken_over_(other.taken_over_) {
+    : trial_folder_(std::move(other.trial_folder_)),
+      owner_(std::move(other.owner_)),
+      taken_over_(other.taken_over_),
+      heartbeat_(std::move(other.heartbeat_)) {
   other.trial_folder_.clear();
 }
 
@@ -173,12 +230,21 @@ Claim::~Claim() {
   }
 }
 
+void Claim::note(const LeaseNote& note) const {
+  if (heartbeat_) heartbeat_->note(note);
+}
+
 std::filesystem::path Claim::attempt_folder() const { return normlab::attempt_folder(trial_folder_, owner_.attempt); }
 
 void Claim::release() {
   const std::filesystem::path folder = std::exchange(trial_folder_, {});
-  if (folder.empty() || owner_.pid != ::getpid()) return;  // a forked child has a copy, the claim is its parent's
-  if (read_claim(folder) == owner_) remove_file(folder / "claim");
+  if (folder.empty()) return;
+  if (owner_.pid != ::getpid()) {  // a forked child has a copy without the thread; the claim is its parent's
+    static_cast<void>(heartbeat_.release());
+    return;
+  }
+  heartbeat_.reset();
+  break_claim(folder, owner_);
 }
 
 }  // namespace normlab

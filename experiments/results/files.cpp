@@ -1,7 +1,6 @@
 #include "experiments/results/files.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,9 +38,10 @@ std::string_view advice(int error_number) {
       return "too many open files (ulimit -n)";
     case EIO:
       return "the disk or the network file system reports an error; check it before going on";
-    case ENOLCK:
     case EOPNOTSUPP:
-      return "this file system has no file locks or no hard links; choose another folder for the results";
+    case EMLINK:
+      return "this file system has no hard links, by which processes agree on who was first; choose another folder for "
+             "the results";
     default:
       return "finished results are untouched; once this is solved, start the same command again";
   }
@@ -99,17 +99,22 @@ void sync_folder(const std::filesystem::path& folder) {
   if (::fsync(directory.get()) != 0 && errno != EINVAL) throw_system_error("sync the folder", folder, errno);
 }
 
+/// A name beside `target` that only this process uses: ".result.json.HOST.PID.COUNT.tmp".
+std::filesystem::path temporary_name(const std::filesystem::path& target) {
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  static std::atomic<std::uint64_t> counter{0};
+  return folder_of(target) /
+         concat('.', target.filename().string(), '.', host, '.', ::getpid(), '.', ++counter, kTemporarySuffix);
+}
+
 /// A file of its own beside the target, filled and on the disk; removed unless it was renamed.
 class Temporary {
  public:
   Temporary(const std::filesystem::path& target, std::string_view bytes) {
-    char host[256] = {};
-    ::gethostname(host, sizeof host - 1);
-    static std::atomic<std::uint64_t> counter{0};
     int descriptor = -1;
     do {  // a killed process with this number may have left its file behind, so names are tried until one is free
-      path_ = folder_of(target) /
-              concat('.', target.filename().string(), '.', host, '.', ::getpid(), '.', ++counter, kTemporarySuffix);
+      path_ = temporary_name(target);
       descriptor = open_retrying(path_, O_WRONLY | O_CREAT | O_EXCL);
     } while (descriptor < 0 && errno == EEXIST);
     Descriptor file(descriptor);
@@ -141,7 +146,15 @@ void throw_system_error(std::string_view action, const std::filesystem::path& pa
 }
 
 std::string read_file(const std::filesystem::path& path) {
+  auto bytes = read_file_if_there(path);
+  if (!bytes) throw_system_error("open", path, ENOENT);
+  return *std::move(bytes);
+}
+
+std::optional<std::string> read_file_if_there(const std::filesystem::path& path) {
   const Descriptor file(open_retrying(path, O_RDONLY));
+  // A network file system may still know a name whose file is gone.
+  if (file.get() < 0 && (errno == ENOENT || errno == ESTALE)) return std::nullopt;
   if (file.get() < 0) throw_system_error("open", path, errno);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw_system_error("read", path, errno);
@@ -175,15 +188,36 @@ void write_atomically(const std::filesystem::path& path, std::string_view bytes)
 }
 
 bool publish(const std::filesystem::path& path, std::string_view bytes) {
-  {
+  constexpr int kTries = 10;
+  for (int i = 0;; ++i) {
     const Temporary temporary(path, bytes);
-    if (::link(temporary.path().c_str(), path.c_str()) != 0) {
-      if (errno == EEXIST) return false;
-      throw_system_error("publish", path, errno);
-    }
+    if (::link(temporary.path().c_str(), path.c_str()) == 0) break;
+    const int error_number = errno;
+    // Over a network the answer to a link that was made can get lost, and its repetition then fails: the number of
+    // names that the file has is what counts.
+    struct stat status {};
+    const bool there = ::stat(temporary.path().c_str(), &status) == 0;
+    if (there && status.st_nlink == 2) break;
+    if (error_number == EEXIST) return false;
+    // Whoever takes a trial over clears away what its former owner left, and may mean this file, too.
+    if (!there && error_number == ENOENT && i < kTries) continue;
+    throw_system_error("publish", path, error_number == EPERM ? EOPNOTSUPP : error_number);
   }
   sync_folder(folder_of(path));
   return true;
+}
+
+std::optional<std::filesystem::path> take_away(const std::filesystem::path& path) {
+  const std::filesystem::path target = temporary_name(path);
+  if (::rename(path.c_str(), target.c_str()) == 0) return target;
+  if (errno == ENOENT || errno == ESTALE) return std::nullopt;
+  throw_system_error("rename", path, errno);
+}
+
+bool put_back(const std::filesystem::path& taken, const std::filesystem::path& path) {
+  const bool back = ::link(taken.c_str(), path.c_str()) == 0;
+  ::unlink(taken.c_str());
+  return back;
 }
 
 void remove_file(const std::filesystem::path& path) {
@@ -230,22 +264,6 @@ void LineFile::append(std::string_view line) {
 
 void LineFile::sync() {
   if (::fsync(descriptor_) != 0) throw_system_error("write", path_, errno);
-}
-
-FileLock::FileLock(const std::filesystem::path& path) : descriptor_(open_retrying(path, O_RDWR | O_CREAT)) {
-  if (descriptor_ < 0) throw_system_error("open", path, errno);
-  int result = -1;
-  do result = ::flock(descriptor_, LOCK_EX | LOCK_NB);
-  while (result != 0 && errno == EINTR);
-  if (result == 0) return;
-  const int error_number = errno;
-  ::close(descriptor_);
-  descriptor_ = -1;
-  if (error_number != EWOULDBLOCK) throw_system_error("lock", path, error_number);
-}
-
-FileLock::~FileLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 }  // namespace normlab

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,8 @@ namespace normlab {
 
 /// The whole file. EnvironmentError where it cannot be read.
 std::string read_file(const std::filesystem::path& path);
+/// The same, or none where there is no such file: one call of the system, also if another process removes it just now.
+std::optional<std::string> read_file_if_there(const std::filesystem::path& path);
 
 /// Creates the folder and the ones above it; one that exists is fine.
 void make_folders(const std::filesystem::path& folder);
@@ -22,9 +25,15 @@ void make_folders(const std::filesystem::path& folder);
 /// between: a temporary file beside it, fsync, rename, fsync of the folder. The folder has to exist.
 void write_atomically(const std::filesystem::path& path, std::string_view bytes);
 
-/// As write_atomically, but only where `path` does not exist yet: link(2), the first of several processes wins.
-/// False, and nothing changed, if it was there.
+/// As write_atomically, but only where `path` does not exist yet: link(2), the first of several processes wins, also
+/// over NFS. False, and nothing changed, if it was there.
 bool publish(const std::filesystem::path& path, std::string_view bytes);
+
+/// Renames the file to a name beside it that only this process uses: of several that take it one gets it. None where
+/// it is gone. What was renamed is known only afterwards: look at it, then remove it or put it back.
+std::optional<std::filesystem::path> take_away(const std::filesystem::path& path);
+/// Gives a file that was taken by mistake its name back, unless that has been given to another one meanwhile: false.
+bool put_back(const std::filesystem::path& taken, const std::filesystem::path& path);
 
 /// Removes the file; one that is not there is fine.
 void remove_file(const std::filesystem::path& path);
@@ -54,20 +63,6 @@ class LineFile {
   std::filesystem::path path_;
   int descriptor_ = -1;
   std::uint64_t bytes_ = 0;
-};
-
-/// An exclusive lock on the file `path` (created where it is missing) that the system drops when its process dies.
-class FileLock {
- public:
-  /// Does not wait: held() is false where somebody else has it.
-  explicit FileLock(const std::filesystem::path& path);
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
-  ~FileLock();
-  bool held() const { return descriptor_ >= 0; }
-
- private:
-  int descriptor_ = -1;
 };
 
 }  // namespace normlab

@@ -39,8 +39,9 @@ std::vector<MetricsLine> read_metrics(const std::filesystem::path& path) {
 }
 
 std::optional<MetricsLine> last_metrics_line(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  const std::string text = read_file(path);
+  const auto file = read_file_if_there(path);
+  if (!file) return std::nullopt;
+  const std::string& text = *file;
   const auto end = text.rfind('\n');
   if (end == text.npos) return std::nullopt;
   const auto before = end == 0 ? text.npos : text.rfind('\n', end - 1);

@@ -15,13 +15,19 @@
 namespace normlab {
 namespace {
 
-constexpr std::chrono::milliseconds kTerminalInterval{100}, kPlainInterval{5000};
-constexpr std::size_t kColumns = 80;
+constexpr std::chrono::milliseconds kTerminalInterval{200}, kPlainInterval{5000}, kLongestPlainInterval{60000};
+constexpr std::size_t kColumns = 80, kRows = 24;
 constexpr std::size_t kShortestLabel = 12;
 
-std::size_t terminal_columns(std::FILE* stream) {
+struct Screen {
+  std::size_t columns = kColumns, rows = kRows;
+};
+
+/// As it is now: it is asked for again with each line, and so follows a window that is resized.
+Screen screen_of(std::FILE* stream) {
   winsize size{};
-  return ::ioctl(::fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kColumns;
+  if (::ioctl(::fileno(stream), TIOCGWINSZ, &size) != 0) return {};
+  return {size.ws_col > 0 ? size.ws_col : kColumns, size.ws_row > 0 ? size.ws_row : kRows};
 }
 
 bool is_terminal(std::FILE* stream) {
@@ -42,18 +48,23 @@ std::string duration_text(double seconds) {
   return fmt::format("{}d{:02}h", s / 86400, s / 3600 % 24);
 }
 
-std::string progress_line(const Progress& progress, std::size_t columns) {
-  std::string counts = fmt::format("{}/{} done", progress.finished, progress.total);
+std::string sweep_line(const SweepProgress& progress, std::size_t columns) {
+  std::vector<std::string> parts{fmt::format("{}/{} done", progress.finished, progress.total)};
+  if (progress.elsewhere > 0) parts.push_back(fmt::format("{} run elsewhere", progress.elsewhere));
+  if (progress.images_per_second > 0) parts.push_back(fmt::format("{:.0f} img/s", progress.images_per_second));
+  if (progress.seconds_left) parts.push_back(duration_text(*progress.seconds_left) + " left");
+  return shorten_middle(joined(parts, " | "), columns);
+}
+
+std::string worker_line(const WorkerProgress& progress, std::size_t columns) {
   std::string label = progress.label, step, speed, loss, left;
   if (progress.steps > 0) step = fmt::format("step {}/{}", progress.step, progress.steps);
   if (progress.images_per_second > 0) speed = fmt::format("{:.0f} img/s", progress.images_per_second);
   if (progress.loss) loss = fmt::format("loss {:.3f}", *progress.loss);
-  // Images, not trials: they are of different lengths, and the first of them says something before it is done.
-  if (progress.images_done > 0 && progress.elapsed_seconds > 0 && progress.images_left > 0)
-    left = duration_text(progress.images_left * progress.elapsed_seconds / progress.images_done) + " left";
+  if (progress.seconds_left) left = duration_text(*progress.seconds_left) + " left";
   const auto line = [&] {
     std::vector<std::string> parts;
-    for (std::string* part : {&counts, &label, &step, &speed, &loss, &left})
+    for (std::string* part : {&label, &step, &speed, &loss, &left})
       if (!part->empty()) parts.push_back(*part);
     return joined(parts, " | ");
   };
@@ -73,42 +84,60 @@ std::string progress_line(const Progress& progress, std::size_t columns) {
   return shorten_middle(line(), columns);
 }
 
-ProgressPrinter::ProgressPrinter(std::FILE* stream) : stream_(stream), terminal_(is_terminal(stream)) {}
+std::vector<std::string> progress_lines(const SweepProgress& progress, std::size_t columns, std::size_t rows) {
+  constexpr std::size_t kIndent = 2;
+  std::vector<std::string> lines{sweep_line(progress, columns)};
+  if (columns <= kIndent) return lines;
+  for (const WorkerProgress& worker : progress.workers) {
+    const std::size_t left = progress.workers.size() + 1 - lines.size();
+    if (lines.size() + 1 >= rows && left > 1) {
+      if (lines.size() < rows) lines.push_back(shorten_middle(fmt::format("  ... and {} more", left), columns));
+      break;
+    }
+    if (lines.size() < rows) lines.push_back("  " + worker_line(worker, columns - kIndent));
+  }
+  return lines;
+}
+
+ProgressPrinter::ProgressPrinter(std::FILE* stream)
+    : stream_(stream), terminal_(is_terminal(stream)), interval_(terminal_ ? kTerminalInterval : kPlainInterval) {
+  if (!terminal_) last_ = Clock::now();  // at the beginning there is nothing to say yet
+}
 
 ProgressPrinter::~ProgressPrinter() { clear(); }
 
-void ProgressPrinter::update(const Progress& progress) {
-  const std::lock_guard lock(mutex_);
-  const auto now = std::chrono::steady_clock::now();
-  if (last_ && now - *last_ < (terminal_ ? kTerminalInterval : kPlainInterval)) return;
+void ProgressPrinter::update(const SweepProgress& progress) {
+  const auto now = Clock::now();
+  if (last_ && now - *last_ < interval_) return;
+  if (last_ && !terminal_) interval_ = std::min<Clock::duration>(2 * interval_, kLongestPlainInterval);
   last_ = now;
-  // One column stays free: some terminals begin a new line once the last one is filled.
-  const std::string line = progress_line(progress, terminal_ ? terminal_columns(stream_) - 1 : kColumns);
-  if (terminal_)
-    put(stream_, "\r" + line + "\x1b[K");
-  else
-    put(stream_, line + "\n");
-  shown_ = terminal_;
+  const Screen screen = terminal_ ? screen_of(stream_) : Screen{kColumns + 1, progress.workers.size() + 2};
+  // One column stays free: some terminals begin a new line once the last one is filled. One row does: the last line
+  // ends with a newline, too.
+  const auto lines = progress_lines(progress, screen.columns - 1, std::max<std::size_t>(screen.rows, 2) - 1);
+  clear();
+  for (const std::string& line : lines) put(stream_, line + "\n");
+  if (terminal_) shown_ = lines;
   std::fflush(stream_);
 }
 
 void ProgressPrinter::message(const std::string& text) {
-  const std::lock_guard lock(mutex_);
-  clear_line();
-  if (terminal_) last_.reset();  // the line is back with the next update
+  clear();
+  if (terminal_) last_.reset();  // the lines are back with the next update
   put(stream_, text + "\n");
   std::fflush(stream_);
 }
 
 void ProgressPrinter::clear() {
-  const std::lock_guard lock(mutex_);
-  clear_line();
+  if (shown_.empty()) return;
+  // A window that has become narrower since has broken the lines.
+  const std::size_t columns = screen_of(stream_).columns;
+  std::size_t rows = 0;
+  for (const std::string& line : shown_)
+    rows += std::max<std::size_t>(1, (display_width(line) + columns - 1) / columns);
+  put(stream_, fmt::format("\x1b[{}A\r\x1b[J", rows));
+  shown_.clear();
   std::fflush(stream_);
-}
-
-void ProgressPrinter::clear_line() {
-  if (shown_) put(stream_, "\r\x1b[K");
-  shown_ = false;
 }
 
 }  // namespace normlab

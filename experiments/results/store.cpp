@@ -5,13 +5,17 @@
 #include <charconv>
 
 #include "core/error.h"
-#include "experiments/results/build_info.h"
+#include "experiments/descriptor/sha256.h"
 #include "experiments/results/files.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/weights/safetensors.h"
 
 namespace normlab {
 namespace {
+
+/// Results that were retried, in the folder of the attempt that began with them.
+constexpr const char* kFailedFile = "failed.json";
+constexpr const char* kDivergedFile = "diverged.json";
 
 /// A name that stays inside its folder.
 void require_plain_name(std::string_view what, const std::string& name) {
@@ -27,6 +31,21 @@ std::uint64_t parse_bytes(const std::string& text, const std::filesystem::path& 
   if (text.empty() || parsed.ec != std::errc() || parsed.ptr != end)
     throw InputError(concat(checkpoint.string(), ": metadata \"", kMetricsBytesKey, "\": \"", text, "\" is no length"));
   return value;
+}
+
+/// InputError where the tensors or the metrics are not those that were written. Checkpoints of older versions have no
+/// hashes.
+void require_undamaged(const SafetensorsFile& file, const std::filesystem::path& checkpoint,
+                       const std::filesystem::path& metrics, std::uint64_t length) {
+  const auto require = [&](const char* key, const std::filesystem::path& path, const auto& hash) {
+    const auto found = file.metadata().find(key);
+    if (found != file.metadata().end() && found->second != hash())
+      throw InputError(concat(path.string(), ": is damaged: its SHA-256 is not that of what was written"));
+  };
+  require(kStateHashKey, checkpoint, [&] { return tensors_hash(file.tensors()); });
+  require(kMetricsHashKey, metrics, [&] {
+    return sha256_hex(length > 0 ? std::string_view(read_file(metrics)).substr(0, length) : std::string_view());
+  });
 }
 
 }  // namespace
@@ -56,12 +75,15 @@ std::string TrialFolder::read_config() const { return read_file(path_ / "config.
 
 std::optional<TrialResult> TrialFolder::load_result() const {
   const auto path = path_ / "result.json";
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  TrialResult result = parse_trial_result(read_file(path), path.string());
+  const auto text = read_file_if_there(path);
+  if (!text) return std::nullopt;
+  TrialResult result = parse_trial_result(*text, path.string());
   if (result.id != path_.filename().string())
     throw InputError(concat(path.string(), ": it is the result of trial ", result.id, "; delete this file"));
   return result;
 }
+
+std::optional<std::string> TrialFolder::result_text() const { return read_file_if_there(path_ / "result.json"); }
 
 bool TrialFolder::finished() const {
   const auto result = load_result();
@@ -72,10 +94,19 @@ bool TrialFolder::publish_result(const TrialResult& result) const {
   make_folders(path_);
   const auto path = path_ / "result.json";
   const std::string text = write_trial_result(result);
-  if (publish(path, text)) return true;
-  const auto former = load_result();
-  if (former && former->status != TrialEnd::failed) return false;
-  write_atomically(path, text);
+  while (!publish(path, text)) {
+    const auto former = load_result();
+    if (former && (former->status != TrialEnd::failed || result.status == TrialEnd::failed)) return false;
+    // Renamed, not overwritten: between the look and the rename another process may have published.
+    const auto taken = take_away(path);
+    if (!taken) continue;
+    if (parse_trial_result(read_file(*taken), taken->string()).status == TrialEnd::failed)
+      remove_file(*taken);
+    else
+      put_back(*taken, path);
+  }
+  // What processes that were killed here have left.
+  if (result.status != TrialEnd::failed) remove_temporaries(path_);
   return true;
 }
 
@@ -88,15 +119,14 @@ TrialStatus TrialFolder::status() const {
     status.message = status.result->message.value_or("");
     return status;
   }
+  // In a sweep that has not begun this is every trial: no listing of folders, no look for a claim.
+  if (!status.result && !std::filesystem::exists(path_)) return status;
   const std::int64_t attempt = last_attempt(path_);
   if (const auto line = last_metrics_line(metrics(attempt))) status.progress = std::clamp(line->progress, 0.0, 1.0);
   if (const auto owner = read_claim(path_); owner && !is_dead(*owner)) {
     status.state = TrialState::running;
     status.owner = owner;
     status.message = concat("process ", owner->pid, " on ", owner->host);
-    if (owner->host != host_name())
-      status.message += concat("; from ", host_name(), " nobody can tell whether it lives: if it does not, delete ",
-                               (path_ / "claim").string());
   } else if (status.result) {
     status.state = TrialState::failed;
     status.message = status.result->message.value_or("");
@@ -104,22 +134,36 @@ TrialStatus TrialFolder::status() const {
   return status;
 }
 
-std::optional<Claim> TrialFolder::claim() const {
-  if (finished()) return std::nullopt;
-  auto claim = Claim::acquire(path_);
-  // The former owner may have finished between the two lines above.
-  if (claim && finished()) {
-    std::error_code ignored;
-    std::filesystem::remove(claim->attempt_folder(), ignored);  // empty, and never needed
-    return std::nullopt;
+std::optional<Claim> TrialFolder::claim(double lease_seconds, const std::optional<std::string>& retried) const {
+  if (const auto text = result_text(); text && text != retried) return std::nullopt;
+  auto claim = Claim::acquire(path_, lease_seconds);
+  if (!claim) return claim;
+  const auto text = result_text();
+  if (!text) return claim;
+  if (text == retried) {
+    const auto path = path_ / "result.json";
+    const bool diverged = parse_trial_result(*text, path.string()).status == TrialEnd::diverged;
+    const auto kept = claim->attempt_folder() / (diverged ? kDivergedFile : kFailedFile);
+    if (const auto taken = take_away(path)) std::filesystem::rename(*taken, kept);
+    return claim;
   }
-  return claim;
+  // The former owner has finished between the two looks. The attempt has begun nothing, and is never needed.
+  const auto folder = claim->attempt_folder();
+  claim->release();
+  std::error_code ignored;
+  std::filesystem::remove(folder / "lease", ignored);
+  std::filesystem::remove(folder, ignored);
+  return std::nullopt;
 }
 
 std::optional<ResumePoint> TrialFolder::latest_checkpoint(std::vector<std::string>& problems) const {
   for (std::int64_t attempt = last_attempt(path_); attempt > 0; --attempt) {
     const auto path = checkpoint(attempt);
-    if (!std::filesystem::exists(path)) continue;
+    const bool anew = std::filesystem::exists(attempt_folder(path_, attempt) / kDivergedFile);
+    if (!std::filesystem::exists(path)) {
+      if (anew) break;
+      continue;
+    }
     try {
       const SafetensorsFile file = SafetensorsFile::read(path);
       const auto found = file.metadata().find(kMetricsBytesKey);
@@ -131,10 +175,12 @@ std::optional<ResumePoint> TrialFolder::latest_checkpoint(std::vector<std::strin
       if (length > 0 && (error || there < length))
         throw InputError(concat(path.string(), ": it was saved with ", length, " bytes of metrics, but ",
                                 metrics(attempt).string(), " has ", error ? 0 : there));
+      require_undamaged(file, path, metrics(attempt), length);
       return ResumePoint{attempt, path, length, file.metadata()};
     } catch (const InputError& error) {
       problems.push_back(concat(error.what(), "; going back to an earlier checkpoint"));
     }
+    if (anew) break;
   }
   return std::nullopt;
 }

@@ -1,4 +1,4 @@
-// Where results live: OUT/trials/<id>/{config.json, claim, result.json, attempt-K/{metrics.jsonl,
+// Where results live: OUT/trials/<id>/{config.json, claim, result.json, attempt-K/{lease, metrics.jsonl,
 // checkpoint.safetensors, log}} and OUT/experiments/<stem>/plan.json. The files are the truth: any number of processes
 // may read and write at once.
 #pragma once
@@ -18,6 +18,9 @@ namespace normlab {
 
 /// Metadata key of a checkpoint: the length of its attempt's metrics.jsonl when it was saved, in decimal.
 inline constexpr const char* kMetricsBytesKey = "normlab.metrics_bytes";
+/// And SHA-256 of those bytes, and tensors_hash() of what the checkpoint holds: a file that was damaged is seen.
+inline constexpr const char* kMetricsHashKey = "normlab.metrics_sha256";
+inline constexpr const char* kStateHashKey = "normlab.state_sha256";
 
 enum class TrialState : std::uint8_t { missing, running, failed, diverged, done };
 std::string_view to_string(TrialState state);
@@ -54,18 +57,24 @@ class TrialFolder {
 
   /// None where there is none yet. InputError where the file is damaged or newer.
   std::optional<TrialResult> load_result() const;
-  /// True where a result says done or diverged; a failed trial is to be run again.
+  /// The bytes of result.json; none where there is none yet.
+  std::optional<std::string> result_text() const;
+  /// True where a result says done or diverged.
   bool finished() const;
-  /// Publishes by link: false where another process was first, whose result stays. A failed one is replaced.
+  /// Publishes by link: false where another process was first, whose result stays. A failed one gives way to one that
+  /// is not.
   bool publish_result(const TrialResult& result) const;
 
   TrialStatus status() const;
 
-  /// See Claim::acquire; also none where the trial is finished. The new attempt has no files yet.
-  std::optional<Claim> claim() const;
+  /// See Claim::acquire; also none where there is a result other than `retried`, which is a result_text(): that one is
+  /// moved to the new attempt's folder, as failed.json or diverged.json. Otherwise that folder has but its lease.
+  std::optional<Claim> claim(double lease_seconds = kLeaseSeconds,
+                             const std::optional<std::string>& retried = {}) const;
 
-  /// The latest attempt whose checkpoint can be read and whose metrics reach as far. Each one that had to be passed
-  /// over adds a line to `problems`, for the log and the user.
+  /// The latest attempt whose checkpoint can be read and whose metrics reach as far; none of before a divergence that
+  /// is being retried, which would come again. Each one that had to be passed over adds a line to `problems`, for the
+  /// log and the user.
   std::optional<ResumePoint> latest_checkpoint(std::vector<std::string>& problems) const;
   /// Gives `attempt` the metrics of the attempt it resumes, up to the checkpoint: none twice, none missing.
   void copy_metrics(const ResumePoint& from, std::int64_t attempt) const;

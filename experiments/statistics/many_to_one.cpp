@@ -153,8 +153,8 @@ void own_errors(ManyToOne& result, const NoiseValues& noise, const Strip& strip,
   }
 }
 
-/// What the gains of the compared rows have in common: with seeds as blocks a factor for each group of seeds that the
-/// same rows have, the noise of the baseline there.
+/// What the gains of the compared rows have in common. With seeds as blocks two gains share the baseline's noise of the
+/// seeds that both have: their correlation is (common seeds) / (2 sqrt(pairs_i pairs_j)).
 SharedNoise shared_noise(const ManyToOne& result, const Strip& strip) {
   SharedNoise noise;
   std::vector<std::size_t> compared;
@@ -164,22 +164,35 @@ SharedNoise shared_noise(const ManyToOne& result, const Strip& strip) {
     const double base_runs = double(strip.baseline.values.size());
     for (const std::size_t i : compared) {
       const double runs = double(result.rows[i].pairs);
-      noise.rows.push_back({.loads = {std::sqrt(runs / (runs + base_runs))}, .count = 1});
+      noise.rows.push_back({.load = std::sqrt(runs / (runs + base_runs)), .count = 1});
     }
     return noise;
   }
-  std::map<std::vector<bool>, std::size_t> groups;  // rows that have a seed -> number of such seeds
-  for (const auto& [seed, value] : strip.baseline.values) {
-    std::vector<bool> members;
-    for (const std::size_t i : compared) members.push_back(strip.rows[i].values.count(seed) != 0);
-    if (std::find(members.begin(), members.end(), true) != members.end()) ++groups[std::move(members)];
+  // Rows with the same seeds are one line.
+  std::map<std::vector<bool>, std::size_t> lines;
+  std::vector<std::vector<bool>> held;  // which of the baseline's seeds each compared row has
+  for (const std::size_t i : compared) {
+    std::vector<bool> seeds;
+    for (const auto& [seed, value] : strip.baseline.values) seeds.push_back(strip.rows[i].values.count(seed) != 0);
+    lines.emplace(seeds, 0);
+    held.push_back(std::move(seeds));
   }
-  for (std::size_t k = 0; k < compared.size(); ++k) {
-    SharedNoise::Row row;
-    for (const auto& [members, seeds] : groups)
-      row.loads.push_back(members[k] ? std::sqrt(double(seeds) / (2 * double(result.rows[compared[k]].pairs))) : 0);
-    noise.rows.push_back(std::move(row));
-  }
+  std::vector<const std::vector<bool>*> patterns;
+  for (auto& [seeds, line] : lines) line = patterns.size(), patterns.push_back(&seeds);
+  std::vector<std::size_t> counts(patterns.size());
+  for (const auto& seeds : held) ++counts[lines[seeds]];
+  std::vector<std::vector<double>> correlations(patterns.size(), std::vector<double>(patterns.size()));
+  for (std::size_t i = 0; i < patterns.size(); ++i)
+    for (std::size_t j = 0; j < patterns.size(); ++j) {
+      double common = 0, mine = 0, theirs = 0;
+      for (std::size_t s = 0; s < patterns[i]->size(); ++s) {
+        const bool here = (*patterns[i])[s], there = (*patterns[j])[s];
+        common += here && there, mine += here, theirs += there;
+      }
+      correlations[i][j] = common / (2 * std::sqrt(mine * theirs));
+    }
+  const SharedNoise nearest = nearest_shared_noise(correlations, counts);
+  for (const auto& seeds : held) noise.rows.push_back({.load = nearest.rows[lines[seeds]].load, .count = 1});
   return noise;
 }
 

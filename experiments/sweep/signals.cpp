@@ -1,26 +1,68 @@
 #include "experiments/sweep/signals.h"
 
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <cstdint>
+
 namespace normlab {
+
 namespace {
 std::atomic<bool> requested{false};
 std::atomic<int> signal_number{0};
-static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+std::atomic<std::int64_t> first_ms{0};
+std::array<std::atomic<pid_t>, kMaxWorkers> workers{};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
+              std::atomic<std::int64_t>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free);
+
+std::int64_t milliseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000;
+}
 
 extern "C" void on_signal(int number) {
-  if (requested.exchange(true)) _exit(128 + number);
-  signal_number = number;
+  const int error_number = errno;
+  if (!requested.exchange(true)) {
+    first_ms = milliseconds();
+    signal_number = number;
+  } else if (milliseconds() - first_ms >= 1000) {  // timeout(1) and batch systems send the same one twice at once
+    for (const std::atomic<pid_t>& worker : workers)
+      if (worker > 0) kill(worker, SIGKILL);
+    _exit(128 + number);
+  }
+  errno = error_number;
+}
+
+extern "C" void on_worker_signal(int) { requested = true; }
+
+void handle(int number, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;  // without SA_RESTART: whoever waits wakes up
+  sigfillset(&action.sa_mask);  // one at a time
+  sigaction(number, &action, nullptr);
+}
+
+void replace(pid_t from, pid_t to) {
+  for (std::atomic<pid_t>& worker : workers)
+    if (pid_t expected = from; worker.compare_exchange_strong(expected, to)) return;
 }
 }  // namespace
 
 void catch_stop_signals() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;  // without SA_RESTART: whoever waits wakes up
-  sigemptyset(&action.sa_mask);
-  for (const int number : {SIGINT, SIGTERM, SIGUSR1}) sigaction(number, &action, nullptr);
+  for (const int number : {SIGINT, SIGTERM, SIGUSR1}) handle(number, on_signal);
 }
+
+void catch_worker_signals() {
+  for (const int number : {SIGINT, SIGUSR1}) handle(number, SIG_IGN);
+  handle(SIGTERM, on_worker_signal);
+}
+
+void register_worker(pid_t pid) { replace(0, pid); }
+void forget_worker(pid_t pid) { replace(pid, 0); }
 
 bool stop_requested() { return requested; }
 const std::atomic<bool>& stop_flag() { return requested; }

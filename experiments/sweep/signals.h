@@ -1,13 +1,24 @@
-// Ctrl-C and SIGTERM ask a run to stop at the next step, with a checkpoint. A second one of either ends the process at
-// once.
+// Ctrl-C, SIGTERM and SIGUSR1 (a cluster's notice) ask a run to stop at the next step, with a checkpoint. A second one,
+// a second later or more, ends the process and its workers at once.
 #pragma once
+
+#include <sys/types.h>
 
 #include <atomic>
 
 namespace normlab {
 
-/// Installs the handlers for SIGINT, SIGTERM and SIGUSR1 in this process.
+/// Installs the handlers for SIGINT, SIGTERM and SIGUSR1 in the process that hands out trials.
 void catch_stop_signals();
+/// Installs those of a worker: SIGTERM stops it, as often as it comes, by its parent, the system where the parent dies,
+/// or anybody. SIGINT and SIGUSR1, which reach a whole group of processes, are for the parent to decide on.
+void catch_worker_signals();
+
+/// Workers that a second signal ends. No more than the largest --workers at a time.
+inline constexpr int kMaxWorkers = 1024;
+void register_worker(pid_t pid);
+void forget_worker(pid_t pid);
+
 /// True once one of them has come.
 bool stop_requested();
 const std::atomic<bool>& stop_flag();

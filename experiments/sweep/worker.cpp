@@ -1,5 +1,6 @@
 #include "experiments/sweep/worker.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <signal.h>
@@ -7,12 +8,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/fields.h"
+#include "experiments/results/build_info.h"
 #include "experiments/results/files.h"
 #include "experiments/sweep/signals.h"
 
@@ -39,81 +45,173 @@ bool receive_record(int socket, Record& record) {
   }
 }
 
-Report report_of(WorkerEvent event, std::int64_t trial, const std::string& text = {}) {
-  Report report;
-  report.event = event;
-  report.trial = trial;
-  std::snprintf(report.text, sizeof report.text, "%s", text.c_str());
-  return report;
+/// Images a second, as a mean over the last ten seconds or so.
+class Speed {
+ public:
+  double add(double images) {
+    constexpr double kSeconds = 10;
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::max(1e-6, std::chrono::duration<double>(now - last_).count());
+    const double keep = std::exp(-seconds / kSeconds);
+    last_ = now;
+    mean_ = keep * mean_ + (1 - keep) * images / seconds;
+    weight_ = keep * weight_ + (1 - keep);
+    return mean_ / weight_;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  double mean_ = 0, weight_ = 0;
+};
+
+/// A label without what means something in a path.
+std::string folder_name(std::string label) {
+  std::replace(label.begin(), label.end(), '/', '_');
+  return label.front() == '.' ? "_" + label : label;
 }
 
-/// A trial that cannot be trained is a result as well: the table shows why, and the next run tries again.
-void publish_failure(const TrialFolder& folder, const Trial& trial, const std::string& message) {
-  TrialResult result;
-  result.id = trial.id;
-  result.seed = trial.config.seed;
-  result.status = TrialEnd::failed;
-  result.message = message;
-  folder.publish_result(result);
-}
+class TrialWork {
+ public:
+  TrialWork(const WorkerSettings& settings, const Assignment& assignment, int socket)
+      : settings_(settings),
+        assignment_(assignment),
+        socket_(socket),
+        trial_(settings.experiment->trials[static_cast<std::size_t>(assignment.trial)]),
+        folder_(settings.store->trial(trial_.id)) {}
 
-Report run_one(const WorkerSettings& settings, const Assignment& assignment, int socket) {
-  const Trial& trial = settings.experiment->trials[static_cast<std::size_t>(assignment.trial)];
-  const TrialFolder folder = settings.store->trial(trial.id);
-  const auto answer = [&](WorkerEvent event, const std::string& text = {}) {
-    return report_of(event, assignment.trial, text);
-  };
-  try {
-    if (folder.finished()) return answer(WorkerEvent::finished);
-    make_folders(folder.path());
-    folder.write_config(full_json(trial.config));
-    const std::optional<Claim> claim = folder.claim();
-    if (!claim) return answer(folder.finished() ? WorkerEvent::finished : WorkerEvent::busy);
-    TrialOptions options;
-    options.threads = assignment.threads;
-    options.checkpoint = settings.experiment->checkpoint;
-    options.probes = settings.experiment->probes;
-    options.allow_different_bits = settings.allow_different_bits;
-    options.data_threads = settings.data_threads;
-    options.stop = &stop_flag();
-    options.report = [&](const TrialProgress& p) {
-      Report report = answer(WorkerEvent::progress);
-      report.step = p.step, report.steps = p.steps, report.loss = p.loss, report.images = p.images;
-      send_record(socket, report);
-    };
+  Report run() {
     try {
-      const DataPair& data = settings.data->at(data_key(trial.config.dataset));
-      switch (run_trial(trial.config, trial.id, data, folder, *claim, options)) {
-        case TrialOutcome::done:
-          return answer(WorkerEvent::done);
-        case TrialOutcome::diverged:
-          return answer(WorkerEvent::diverged);
-        case TrialOutcome::stopped:
-          return answer(WorkerEvent::stopped);
+      if (const auto former = retried(); !former)
+        if (const auto result = folder_.load_result()) return answer_of(*result);
+      make_folders(folder_.path());
+      folder_.write_config(full_json(trial_.config));
+      const std::optional<Claim> claim = folder_.claim(settings_.lease_seconds, retried());
+      if (!claim) {
+        const auto result = folder_.load_result();
+        return result ? answer_of(*result) : answer(WorkerEvent::busy);
       }
-    } catch (const EnvironmentError&) {
-      throw;  // a full disk is no property of the trial
+      return run(*claim);
     } catch (const InputError& error) {
       return answer(WorkerEvent::refused, error.what());
     } catch (const std::exception& error) {
-      publish_failure(folder, trial, error.what());
-      return answer(WorkerEvent::failed, error.what());
+      return answer(WorkerEvent::broken, error.what());
     }
-  } catch (const std::exception& error) {
-    return answer(WorkerEvent::broken, error.what());
   }
-  return answer(WorkerEvent::failed);
+
+ private:
+  Report run(const Claim& claim) {
+    const auto log = [&](const std::string& text) {
+      log_line(worker_log(*settings_.store, getpid()),
+               fmt::format("{} {} attempt {}: {}", trial_.id.substr(0, 12), trial_.label, claim.attempt(), text));
+    };
+    log(fmt::format("begins with {} threads{}", assignment_.threads,
+                    claim.taken_over() ? ", taken over from a process that is gone" : ""));
+    Report report;
+    try {
+      report = train(claim);
+    } catch (const EnvironmentError& error) {  // a full disk is no property of the trial
+      report = answer(WorkerEvent::broken, error.what());
+    } catch (const InputError& error) {
+      report = answer(WorkerEvent::refused, error.what());
+    } catch (const std::bad_alloc&) {
+      report = answer(WorkerEvent::failed, "out of memory; use fewer --workers or a smaller batch");
+    } catch (const std::exception& error) {
+      report = answer(WorkerEvent::failed, error.what());
+    }
+    const bool trouble = report.event == WorkerEvent::broken || report.event == WorkerEvent::refused ||
+                         report.event == WorkerEvent::failed;
+    // Whoever took the trial over may have cleared this attempt's files away: that is no fault of the disk.
+    if (trouble && claim.lost()) report = answer(WorkerEvent::busy);
+    if (report.event == WorkerEvent::failed) publish_failure(folder_, trial_, report.text);
+    log(fmt::format("ends: {}{}{}", to_string(report.event), report.text[0] != 0 ? ": " : "", report.text));
+    return report;
+  }
+
+  Report train(const Claim& claim) {
+    TrialOptions options;
+    options.threads = assignment_.threads;
+    options.checkpoint = settings_.experiment->checkpoint;
+    options.probes = settings_.experiment->probes;
+    options.allow_different_bits = settings_.allow_different_bits;
+    options.data_threads = settings_.data_threads;
+    if (!settings_.tensorboard.empty())
+      options.tensorboard = settings_.tensorboard / settings_.experiment->stem / folder_name(trial_.label);
+    options.stop = &stop_flag();
+    Speed speed;
+    options.report = [&](const TrialProgress& p) {
+      Report report = answer(WorkerEvent::progress);
+      report.step = p.step, report.steps = p.steps, report.loss = p.loss;
+      report.images_per_second = speed.add(double(p.images));
+      claim.note({p.step, p.steps, report.images_per_second, p.loss});
+      // Dropped where the parent does not listen, as one that is paused: the training goes on.
+      send(socket_, &report, sizeof report, MSG_NOSIGNAL | MSG_DONTWAIT);
+    };
+    const DataPair& data = settings_.data->at(data_key(trial_.config.dataset));
+    switch (run_trial(trial_.config, trial_.id, data, folder_, claim, options)) {
+      case TrialOutcome::done:
+        return answer(WorkerEvent::done);
+      case TrialOutcome::diverged:
+        return answer(WorkerEvent::diverged);
+      case TrialOutcome::stopped:
+        return answer(WorkerEvent::stopped);
+      case TrialOutcome::lost:
+        break;
+    }
+    return answer(WorkerEvent::busy);
+  }
+
+  /// The result that stood when the run began and is to be trained again, if it is still the one there.
+  std::optional<std::string> retried() const {
+    if (settings_.retried == nullptr) return std::nullopt;
+    const auto found = settings_.retried->find(static_cast<std::size_t>(assignment_.trial));
+    if (found == settings_.retried->end() || folder_.result_text() != found->second) return std::nullopt;
+    return found->second;
+  }
+
+  Report answer(WorkerEvent event, const std::string& text = {}) const {
+    Report report;
+    report.event = event;
+    report.trial = assignment_.trial;
+    std::snprintf(report.text, sizeof report.text, "%s", text.c_str());
+    return report;
+  }
+
+  Report answer_of(const TrialResult& result) const {
+    if (result.status == TrialEnd::failed) return answer(WorkerEvent::failed_there, result.message.value_or(""));
+    return answer(WorkerEvent::finished);
+  }
+
+  const WorkerSettings& settings_;
+  const Assignment& assignment_;
+  const int socket_;
+  const Trial& trial_;
+  const TrialFolder folder_;
+};
+
+/// Where memory runs out for all, the system ends the process that it is told to: a worker, and not the one that hands
+/// out the trials. Where it does not listen, it chooses by size, which most often is a worker, too.
+void prefer_to_be_killed() {
+  if (std::FILE* file = std::fopen("/proc/self/oom_score_adj", "w")) {
+    std::fputs("500", file);
+    std::fclose(file);
+  }
 }
 
-[[noreturn]] void worker_main(const WorkerSettings& settings, int socket) {
-  // Only the process that started it says when to stop: a Ctrl-C reaches the whole group, and would come twice.
-  catch_stop_signals();
-  signal(SIGINT, SIG_IGN);
-  signal(SIGUSR1, SIG_IGN);
+[[noreturn]] void worker_main(const WorkerSettings& settings, int socket, pid_t parent) {
+  catch_worker_signals();
   prctl(PR_SET_PDEATHSIG, SIGTERM);  // without the process that started it nobody would read its reports
+  if (getppid() != parent) _exit(0);
+  prefer_to_be_killed();
+  // What a library says before it aborts belongs neither into the table nor between the lines of the live view.
+  const int log = open(worker_log(*settings.store, getpid()).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (log >= 0) {
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    close(log);
+  }
   Assignment assignment;
   while (!stop_requested() && receive_record(socket, assignment) && assignment.trial >= 0)
-    if (!send_record(socket, run_one(settings, assignment, socket))) break;
+    if (!send_record(socket, TrialWork(settings, assignment, socket).run())) break;
   std::fflush(nullptr);
   _exit(0);  // the parent's buffers and destructors are not this process's to run
 }
@@ -136,6 +234,8 @@ WorkerProcess start_worker(const WorkerSettings& settings) {
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
     throw EnvironmentError(fmt::format("cannot start a worker: {}", std::strerror(errno)));
+  const pid_t parent = getpid();
+  std::fflush(nullptr);
   const pid_t pid = fork();
   if (pid < 0) {
     close(sockets[0]), close(sockets[1]);
@@ -143,10 +243,36 @@ WorkerProcess start_worker(const WorkerSettings& settings) {
   }
   if (pid == 0) {
     close(sockets[0]);
-    worker_main(settings, sockets[1]);
+    worker_main(settings, sockets[1], parent);
   }
   close(sockets[1]);
   return {pid, sockets[0]};
+}
+
+std::string_view to_string(WorkerEvent event) {
+  constexpr std::string_view kWords[] = {"progress", "done",         "diverged", "stopped", "busy",
+                                         "finished", "failed_there", "refused",  "failed",  "broken"};
+  return kWords[static_cast<std::size_t>(event)];
+}
+
+std::filesystem::path worker_log(const ResultStore& store, pid_t pid) {
+  return store.out() / "logs" / fmt::format("{}-{}.log", host_name(), pid);
+}
+
+void log_line(const std::filesystem::path& log, const std::string& text) {
+  try {
+    LineFile(log).append(utc_time() + " " + text);
+  } catch (const EnvironmentError&) {
+  }
+}
+
+bool publish_failure(const TrialFolder& folder, const Trial& trial, const std::string& message) {
+  TrialResult result;
+  result.id = trial.id;
+  result.seed = trial.config.seed;
+  result.status = TrialEnd::failed;
+  result.message = message;
+  return folder.publish_result(result);
 }
 
 bool send_assignment(int socket, const Assignment& assignment) { return send_record(socket, assignment); }

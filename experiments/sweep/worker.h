@@ -23,19 +23,22 @@ enum class WorkerEvent : std::int32_t {
   progress,
   done,
   diverged,
-  stopped,   // by a signal, with a checkpoint
-  busy,      // another process has the trial
-  finished,  // another process has finished it
-  refused,   // bad input, as `text` says: a checkpoint of another model, a batch larger than the data set
-  failed,    // `text` says why; the result says so too
-  broken,    // the machine is at fault (disk full, no permission): nothing else would work either
+  stopped,       // by a signal, with a checkpoint
+  busy,          // another process has the trial
+  finished,      // another process has finished it
+  failed_there,  // another process has, and said so in a result
+  refused,       // bad input, as `text` says: a checkpoint of another model, a batch larger than the data set
+  failed,        // `text` says why; the result says so too
+  broken,        // the machine is at fault (disk full, no permission): nothing else would work either
 };
+
+std::string_view to_string(WorkerEvent event);
 
 /// From a worker.
 struct Report {
   WorkerEvent event = WorkerEvent::progress;
-  std::int64_t trial = -1, step = 0, steps = 0, images = 0;
-  double loss = 0.0;
+  std::int64_t trial = -1, step = 0, steps = 0;
+  double loss = 0.0, images_per_second = 0.0;
   char text[1024] = {};
 };
 
@@ -50,7 +53,19 @@ struct WorkerSettings {
   const DataSets* data = nullptr;
   bool allow_different_bits = false;
   int data_threads = 0;  // of each trial
+  double lease_seconds = kLeaseSeconds;
+  /// Results that stood when this run began and are to be trained again, by trial: see TrialFolder::claim.
+  const std::map<std::size_t, std::string>* retried = nullptr;
+  std::filesystem::path tensorboard{};  // as RunOptions has it
 };
+
+/// OUT/logs/HOST-PID.log: what a process of a run did and when; its workers' own words, as of a crash, are in it too.
+std::filesystem::path worker_log(const ResultStore& store, pid_t pid);
+/// Appends a line with the time. A log that cannot be written stops no training.
+void log_line(const std::filesystem::path& log, const std::string& text);
+
+/// Publishes a result that says why the trial failed, for the table; false where another result is there.
+bool publish_failure(const TrialFolder& folder, const Trial& trial, const std::string& message);
 
 /// Forks a worker. `socket` is this side's end of the connection.
 struct WorkerProcess {

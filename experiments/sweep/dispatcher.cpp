@@ -1,0 +1,319 @@
+#include "experiments/sweep/dispatcher.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "core/error.h"
+#include "experiments/results/files.h"
+#include "experiments/sweep/signals.h"
+#include "experiments/train/cost.h"
+
+namespace normlab {
+namespace {
+
+std::string words_of(int status) {
+  if (!WIFSIGNALED(status)) return fmt::format("its process ended with code {}", WEXITSTATUS(status));
+  const int number = WTERMSIG(status);
+  return fmt::format("its process was ended by signal {} ({}){}", number, strsignal(number),
+                     number == SIGKILL ? "; somebody killed it, or memory ran out" : "");
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(const WorkerSettings& settings, const RunOptions& options,
+                       const std::vector<std::size_t>& pending, RunSummary& summary)
+    : settings_(settings),
+      options_(options),
+      summary_(summary),
+      cores_(available_cores()),
+      look_seconds_(std::clamp(options.lease_seconds / 10, 0.1, 2.0)),
+      queue_(pending.begin(), pending.end()),
+      log_file_(worker_log(*settings.store, getpid())) {
+  const int wanted = options.workers > 0 ? options.workers : cores_;
+  worker_count_ = std::min<std::size_t>(static_cast<std::size_t>(wanted), pending.size());
+  if (!options.json_progress.empty()) log_ = std::make_unique<ProgressLog>(options.json_progress);
+  if (options.json_progress != "-") printer_ = std::make_unique<ProgressPrinter>();
+  make_folders(log_file_.parent_path());
+  plan_work(pending);
+}
+
+void Dispatcher::plan_work(const std::vector<std::size_t>& pending) {
+  std::map<std::size_t, double> per_image;  // by row: seeds share a network
+  for (const std::size_t t : pending) {
+    const TrialConfig& c = trial(t).config;
+    const StepCount steps = count_steps(c.train, settings_.data->at(data_key(c.dataset)).train.size());
+    const auto [cost, first] = per_image.try_emplace(trial(t).row, 1.0);
+    if (first) cost->second = std::max(1.0, double(trial_cost(c).model.macs));
+    work_[t] = {double(steps.total * c.train.batch_size), cost->second, 0};
+    try {
+      const TrialStatus status = folder(t).status();
+      if (status.state != TrialState::diverged) work_[t].done = status.progress;
+    } catch (const InputError&) {  // a damaged claim or metrics: the worker that gets this trial says so
+    }
+  }
+}
+
+void Dispatcher::run() {
+  if (log_)
+    log_->begin(*settings_.experiment, summary_.trials, summary_.done_before + summary_.finished,
+                static_cast<int>(worker_count_));
+  while (workers_.size() < worker_count_) {
+    workers_.push_back({start_worker(settings_), -1, {}});
+    register_worker(workers_.back().process.pid);
+  }
+  while (true) {
+    if (stop_requested() && !stopping_) {
+      say("stopping: each trial writes a checkpoint; the same command goes on from there");
+      stop_workers();
+    }
+    look_at_held();
+    assign();
+    const bool waits = !queue_.empty() && may_begin();
+    if (running() == 0 && (stopping_ || (!waits && (held_.empty() || options_.no_wait || !may_begin())))) break;
+    wait_for_reports();
+    show();
+  }
+  std::erase_if(workers_, [](const Worker& w) { return w.process.pid < 0; });
+  for (Worker& w : workers_) close(w.process.socket);
+  for (Worker& w : workers_) {
+    waitpid(w.process.pid, nullptr, 0);
+    forget_worker(w.process.pid);
+  }
+  if (printer_) printer_->clear();
+  summary_.stopped = stop_requested();
+  summary_.elsewhere = held_.size();
+  if (log_)
+    log_->end(summary_.trials, summary_.done_before + summary_.finished, summary_.diverged, summary_.failed,
+              summary_.refused, summary_.elsewhere, summary_.stopped);
+  if (!broken_.empty()) throw EnvironmentError(broken_);
+}
+
+void Dispatcher::stop_workers() {
+  stopping_ = true;
+  for (const Worker& w : workers_)
+    if (w.process.pid > 0) kill(w.process.pid, SIGTERM);
+}
+
+bool Dispatcher::may_begin() const { return options_.max_trials == 0 || begun_ < options_.max_trials; }
+
+std::size_t Dispatcher::running() const {
+  return static_cast<std::size_t>(
+      std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.trial >= 0; }));
+}
+
+void Dispatcher::assign() {
+  for (Worker& w : workers_) {
+    if (stopping_ || w.trial >= 0 || queue_.empty() || !may_begin()) continue;
+    w.trial = static_cast<std::int64_t>(queue_.front());
+    w.progress = {};
+    w.progress.label = trial(queue_.front()).label;
+    queue_.pop_front();
+    ++begun_;
+    const std::size_t left = queue_.size() + running();
+    const int sharing = static_cast<int>(std::clamp<std::size_t>(left, 1, worker_count_));
+    const int threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / sharing);
+    if (!send_assignment(w.process.socket, {w.trial, threads})) worker_died(w);
+  }
+}
+
+/// Trials that other processes hold come back into the queue once nobody works on them any more.
+void Dispatcher::look_at_held() {
+  const Clock::time_point now = Clock::now();
+  if (stopping_ || held_.empty() || now - looked_ < std::chrono::duration<double>(look_seconds_)) return;
+  looked_ = now;
+  for (auto next = held_.begin(); next != held_.end();) {
+    const auto held = next++;
+    const std::size_t t = held->first;
+    try {
+      if (!look_at(t)) continue;
+    } catch (const InputError& error) {
+      end_trial(t, 0, WorkerEvent::refused, error.what());
+    }
+    watch_.forget(trial(t).id);
+    held_.erase(held);
+  }
+}
+
+bool Dispatcher::look_at(std::size_t t) {
+  const TrialFolder place = folder(t);
+  const std::optional<Owner> owner = read_claim(place.path());
+  if (!owner) {  // finished, or given up: a worker finds out
+    queue_.push_back(t);
+    return true;
+  }
+  if (is_dead(*owner)) {
+    queue_.push_back(t);
+    return true;
+  }
+  if (const auto lease = read_lease(attempt_folder(place.path(), owner->attempt))) {
+    held_[t].note = lease->note;
+    if (lease->note.steps > 0) work_[t].done = double(lease->note.step) / double(lease->note.steps);
+  }
+  // Without a lease, as earlier versions work, only the end of the process tells.
+  if (owner->lease_seconds == 0 ||
+      !watch_.stale(trial(t).id, lease_of(place.path(), *owner), owner->lease_seconds, Clock::now()))
+    return false;
+  if (break_claim(place.path(), *owner))
+    say(fmt::format("{}: taken over from process {} on {}, whose lease has not moved for {:g} s", trial(t).label,
+                    owner->pid, owner->host, owner->lease_seconds));
+  queue_.push_back(t);
+  return true;
+}
+
+void Dispatcher::wait_for_reports() {
+  constexpr int kLongestWait = 200;  // ms: the live view follows a resized window, and a signal is seen
+  std::vector<pollfd> fds;
+  for (const Worker& w : workers_) fds.push_back({w.process.socket, POLLIN, 0});
+  if (poll(fds.data(), fds.size(), std::min(kLongestWait, int(look_seconds_ * 1000))) <= 0) return;
+  for (std::size_t i = 0; i < fds.size(); ++i) {
+    if (!fds[i].revents) continue;
+    Report report;
+    if (receive_report(workers_[i].process.socket, report))
+      take(workers_[i], report);
+    else
+      worker_died(workers_[i]);
+  }
+}
+
+void Dispatcher::take(Worker& w, const Report& report) {
+  if (report.event == WorkerEvent::progress) return take_progress(w, report);
+  w.trial = -1;
+  end_trial(static_cast<std::size_t>(report.trial), w.process.pid, report.event, report.text);
+}
+
+void Dispatcher::take_progress(Worker& w, const Report& report) {
+  const auto t = static_cast<std::size_t>(report.trial);
+  w.progress.step = report.step, w.progress.steps = report.steps;
+  w.progress.loss = report.loss;
+  w.progress.images_per_second = report.images_per_second;
+  Work& work = work_[t];
+  if (report.steps > 0) work.done = double(report.step) / double(report.steps);
+  if (report.images_per_second > 0) w.progress.seconds_left = work.images * (1 - work.done) / report.images_per_second;
+  if (log_) log_->progress(trial(t), w.process.pid, w.progress);
+}
+
+void Dispatcher::end_trial(std::size_t t, pid_t worker, WorkerEvent event, const std::string& text) {
+  const std::string& label = trial(t).label;
+  switch (event) {
+    case WorkerEvent::progress:
+    case WorkerEvent::done:
+      ++summary_.finished;
+      break;
+    case WorkerEvent::finished:
+      ++summary_.finished;
+      --begun_;
+      break;
+    case WorkerEvent::diverged:
+      ++summary_.finished, ++summary_.diverged;
+      say(fmt::format("{}: diverged", label));
+      break;
+    case WorkerEvent::stopped:  // somebody stopped the worker alone: another one goes on
+      queue_.push_back(t);
+      --begun_;
+      break;
+    case WorkerEvent::busy:
+      held_.try_emplace(t);
+      --begun_;
+      break;
+    case WorkerEvent::refused:
+      ++summary_.refused;
+      say(fmt::format("{}: {}", label, text));
+      break;
+    case WorkerEvent::failed_there:
+      --begun_;
+      [[fallthrough]];
+    case WorkerEvent::failed:
+      ++summary_.failed;
+      say(fmt::format("{}: failed: {}", label, text));
+      if (options_.stop_on_failure && !stopping_) {
+        say("stopping after a failure, as --stop-on-failure says: each trial writes a checkpoint");
+        stop_workers();
+      }
+      break;
+    case WorkerEvent::broken:
+      if (broken_.empty()) broken_ = text;
+      if (!stopping_) stop_workers();
+      break;
+  }
+  const bool over = event != WorkerEvent::stopped && event != WorkerEvent::busy;
+  if (over) work_.erase(t);
+  if (log_ && event != WorkerEvent::busy) log_->trial_end(trial(t), worker, to_string(event), text);
+}
+
+/// A worker that ended without a word: its trial is marked as failed, and another worker takes its place.
+void Dispatcher::worker_died(Worker& w) {
+  int status = 0;
+  waitpid(w.process.pid, &status, 0);
+  forget_worker(w.process.pid);
+  close(w.process.socket);
+  const pid_t pid = std::exchange(w.process, {}).pid;
+  const auto t = std::exchange(w.trial, -1);
+  if (t >= 0 && !stopping_ && !stop_requested()) {
+    const std::string message = words_of(status);
+    // One that was told to stop ends in good order, and may have been given a trial in between.
+    const bool in_order = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    const auto index = static_cast<std::size_t>(t);
+    end_trial(index, pid, in_order ? WorkerEvent::stopped : death(index, pid, message), message);
+  }
+  if (stopping_) return;
+  w.process = start_worker(settings_);
+  register_worker(w.process.pid);
+}
+
+/// What has become of the trial of a worker that is gone.
+WorkerEvent Dispatcher::death(std::size_t t, pid_t worker, const std::string& message) {
+  const TrialFolder place = folder(t);
+  const std::optional<Owner> owner = read_claim(place.path());
+  const bool its_own = owner && owner->pid == worker && is_dead(*owner);
+  if (owner && !its_own) return WorkerEvent::busy;
+  log_line(log_file_, fmt::format("{} {}: {}; see {}", trial(t).id.substr(0, 12), trial(t).label, message,
+                                  worker_log(*settings_.store, worker).string()));
+  const bool failed = publish_failure(place, trial(t), message);
+  if (owner) break_claim(place.path(), *owner);
+  if (failed) return WorkerEvent::failed;
+  const auto result = place.load_result();  // killed after its last deed, or the result of another process
+  if (!result) return WorkerEvent::stopped;
+  if (result->status == TrialEnd::failed) return WorkerEvent::failed;
+  return result->status == TrialEnd::done ? WorkerEvent::done : WorkerEvent::diverged;
+}
+
+void Dispatcher::say(const std::string& text) {
+  log_line(log_file_, text);
+  if (printer_) printer_->message(text);
+  if (log_) log_->message(text);
+}
+
+void Dispatcher::show() {
+  const SweepProgress now = progress();
+  if (printer_) printer_->update(now);
+  if (log_) log_->sweep(now);
+}
+
+SweepProgress Dispatcher::progress() const {
+  SweepProgress p;
+  p.finished = summary_.done_before + summary_.finished;
+  p.total = summary_.trials;
+  p.elsewhere = held_.size();
+  double rate = 0, left = 0, longest = 0;  // multiply-adds a second, multiply-adds, seconds
+  for (const Worker& w : workers_) {
+    if (w.trial < 0) continue;
+    p.workers.push_back(w.progress);
+    p.images_per_second += w.progress.images_per_second;
+    rate += w.progress.images_per_second * work_.at(static_cast<std::size_t>(w.trial)).per_image;
+    longest = std::max(longest, w.progress.seconds_left.value_or(0));
+  }
+  for (const auto& [t, held] : held_) rate += held.note.images_per_second * work_.at(t).per_image;
+  for (const auto& [t, work] : work_) left += work.left();
+  if (rate > 0) p.seconds_left = std::max(longest, left / rate);
+  return p;
+}
+
+}  // namespace normlab

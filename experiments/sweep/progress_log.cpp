@@ -1,0 +1,103 @@
+#include "experiments/sweep/progress_log.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "experiments/results/build_info.h"
+#include "experiments/results/files.h"
+
+namespace normlab {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// JSON has no NaN: null where nothing is known, or the loss is not finite.
+Json number(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+}
+Json speed(double images_per_second) { return images_per_second > 0 ? number(images_per_second) : Json(nullptr); }
+
+std::string line_of(const char* event, const Json& rest) {
+  Json object{{"event", event}, {"time", utc_time()}};
+  object.update(rest);
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+void ProgressLog::Closer::operator()(std::FILE* file) const {
+  if (file != stderr) std::fclose(file);
+}
+
+ProgressLog::ProgressLog(const std::string& path) : file_(path == "-" ? stderr : std::fopen(path.c_str(), "ae")) {
+  if (!file_) throw_system_error("open", path, errno);
+}
+
+void ProgressLog::begin(const Experiment& experiment, std::size_t trials, std::size_t finished, int workers) {
+  put(line_of("begin", {{"experiment", experiment.stem},
+                        {"trials", trials},
+                        {"finished", finished},
+                        {"workers", workers},
+                        {"host", host_name()},
+                        {"pid", getpid()}}));
+}
+
+void ProgressLog::message(const std::string& text) { put(line_of("message", {{"text", text}})); }
+
+void ProgressLog::progress(const Trial& trial, pid_t worker, const WorkerProgress& p) {
+  if (!due(trial.id)) return;
+  put(line_of("progress", {{"trial", trial.id},
+                           {"label", trial.label},
+                           {"worker", worker},
+                           {"step", p.step},
+                           {"steps", p.steps},
+                           {"images_per_second", speed(p.images_per_second)},
+                           {"loss", number(p.loss)},
+                           {"seconds_left", number(p.seconds_left)}}));
+}
+
+void ProgressLog::trial_end(const Trial& trial, pid_t worker, std::string_view how, const std::string& text) {
+  last_.erase(trial.id);
+  put(line_of("trial",
+              {{"trial", trial.id}, {"label", trial.label}, {"worker", worker}, {"state", how}, {"message", text}}));
+}
+
+void ProgressLog::sweep(const SweepProgress& p) {
+  if (!due("")) return;
+  put(line_of("sweep", {{"finished", p.finished},
+                        {"trials", p.total},
+                        {"running", p.workers.size()},
+                        {"elsewhere", p.elsewhere},
+                        {"images_per_second", speed(p.images_per_second)},
+                        {"seconds_left", number(p.seconds_left)}}));
+}
+
+void ProgressLog::end(std::size_t trials, std::size_t finished, std::size_t diverged, std::size_t failed,
+                      std::size_t refused, std::size_t elsewhere, bool stopped) {
+  put(line_of("end", {{"trials", trials},
+                      {"finished", finished},
+                      {"diverged", diverged},
+                      {"failed", failed},
+                      {"refused", refused},
+                      {"elsewhere", elsewhere},
+                      {"stopped", stopped}}));
+}
+
+bool ProgressLog::due(const std::string& what) {
+  const auto now = Clock::now();
+  const auto [found, first] = last_.try_emplace(what, now);
+  if (first) return true;
+  if (now - found->second < std::chrono::seconds(1)) return false;
+  found->second = now;
+  return true;
+}
+
+void ProgressLog::put(const std::string& line) {
+  std::fputs(line.c_str(), file_.get());
+  std::fflush(file_.get());
+}
+
+}  // namespace normlab

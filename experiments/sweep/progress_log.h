@@ -1,0 +1,42 @@
+// Progress for programs: one JSON object a line, docs/sweeps.md names their keys.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "experiments/descriptor/experiment.h"
+#include "experiments/results/progress.h"
+
+namespace normlab {
+
+class ProgressLog {
+ public:
+  /// Appends to the file; "-" is standard error. EnvironmentError where it cannot be opened. Lines that cannot be
+  /// written later on are lost: nobody who reads along stops a training.
+  explicit ProgressLog(const std::string& path);
+
+  void begin(const Experiment& experiment, std::size_t trials, std::size_t finished, int workers);
+  void message(const std::string& text);
+  /// At most one for each trial in a second.
+  void progress(const Trial& trial, pid_t worker, const WorkerProgress& progress);
+  void trial_end(const Trial& trial, pid_t worker, std::string_view how, const std::string& message);
+  /// At most one in a second.
+  void sweep(const SweepProgress& progress);
+  void end(std::size_t trials, std::size_t finished, std::size_t diverged, std::size_t failed, std::size_t refused,
+           std::size_t elsewhere, bool stopped);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  bool due(const std::string& what);
+  void put(const std::string& line);
+  struct Closer {
+    void operator()(std::FILE* file) const;
+  };
+  std::unique_ptr<std::FILE, Closer> file_;
+  std::map<std::string, Clock::time_point> last_;
+};
+
+}  // namespace normlab
