@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "experiments/results/table.h"
 #include "experiments/sweep/stages.h"
+#include "experiments/sweep/tabled_seeds.h"
 #include "experiments/sweep/trial_seed.h"
 
 namespace normlab {
@@ -58,10 +59,12 @@ TableInput sweep_table_input(const Experiment& experiment, const ResultStore& st
         input.first_stage.insert(experiment.trials[cell.trials[s]].config.seed);
   }
   input.remarks = stage_notes(experiment);
+  if (const std::string raised = raised_seeds_note(experiment, store); !raised.empty()) input.remarks.push_back(raised);
   return input;
 }
 
 TableModel sweep_table_model(const Experiment& experiment, const ResultStore& store, const TableOptions& options) {
+  note_tabled_seeds(experiment, store);
   return table_model(sweep_table_input(experiment, store, options), options);
 }
 
