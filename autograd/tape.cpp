@@ -1,8 +1,31 @@
 #include "autograd/tape.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace normlab {
+namespace {
+
+template <class T>
+double first_nonfinite(const T* values, std::int64_t size) {
+  const T* found = std::find_if(values, values + size, [](T v) { return !std::isfinite(double(v)); });
+  return found == values + size ? 0.0 : double(*found);
+}
+double first_nonfinite(const Tensor& t) {
+  switch (t.dtype()) {
+    case DType::f64:
+      return first_nonfinite(t.data<double>(), t.size());
+    case DType::bf16:
+      return first_nonfinite(t.data<bf16>(), t.size());
+    case DType::f32:
+      return first_nonfinite(t.data<float>(), t.size());
+    default:
+      break;
+  }
+  return 0.0;
+}
+
+}  // namespace
 
 const Tensor& Var::value() const { return state_->value; }
 bool Var::needs_grad() const { return state_ && state_->needs_grad; }
@@ -108,8 +131,10 @@ void Tape::backward(const Var& output, Tensor seed) {
 
 void Tape::check(const Tensor& value, const Node& node, bool in_backward) {
   if (!guarded_) return;
+  const bool raised = flag_value_ != 0;
   Tensor flag(&flag_value_, {1}, DType::i32);
   backend_.check_finite(value, in_backward ? -node.number : node.number, flag);
+  if (!raised && flag_value_ != 0) nonfinite_value_ = first_nonfinite(value);
 }
 
 void Tape::time(const Node& node, bool backward) {
@@ -128,7 +153,7 @@ void Tape::guard() {
 NonFinite Tape::nonfinite() const {
   const std::int32_t number = flag_value_ < 0 ? -flag_value_ : flag_value_;
   for (const Node* node = last_; node && number; node = node->previous)
-    if (node->number == number) return {node->op, node->site, flag_value_ < 0};
+    if (node->number == number) return {node->op, node->site, flag_value_ < 0, nonfinite_value_};
   return {};
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <initializer_list>
+#include <limits>
 #include <new>
 #include <span>
 #include <type_traits>
@@ -71,6 +72,7 @@ struct NonFinite {
   const char* op = nullptr;
   const char* site = nullptr;
   bool in_backward = false;
+  double value = std::numeric_limits<double>::quiet_NaN();  // the first of its values that is not finite
   explicit operator bool() const { return op != nullptr; }
 };
 
@@ -153,6 +155,7 @@ class Tape {
   const char* site_ = "";
   std::int32_t nodes_ = 0;
   std::int32_t flag_value_ = 0;
+  double nonfinite_value_ = 0.0;  // what raised the flag
   bool recording_ = true, guarded_ = false;
   Profile* profile_ = nullptr;
 };

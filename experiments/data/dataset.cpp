@@ -33,22 +33,24 @@ void require_all_classes(const DatasetConfig& config, const ImageSet& train) {
 }
 
 /// Keys tell images apart within a split; those of shards do so everywhere, since they begin with the shard's name.
-void require_disjoint(const DatasetConfig& config, const DataPair& pair) {
-  const bool comparable =
-      !pair.train.shards.empty() || parse_slice(config.train).split == parse_slice(config.eval).split;
+struct NamedSlice {
+  const char* name;
+  const std::string& text;
+  const ImageSet& images;
+};
+void require_disjoint(const DatasetConfig& config, const NamedSlice& a, const NamedSlice& b, const char* advice) {
+  const bool comparable = !a.images.shards.empty() || parse_slice(a.text).split == parse_slice(b.text).split;
   if (!comparable) return;
   std::int64_t shared = 0;
-  for (std::size_t i = 0, j = 0; i < pair.train.keys.size() && j < pair.eval.keys.size();) {
-    const int order = pair.train.keys[i].compare(pair.eval.keys[j]);
+  for (std::size_t i = 0, j = 0; i < a.images.keys.size() && j < b.images.keys.size();) {
+    const int order = a.images.keys[i].compare(b.images.keys[j]);
     shared += order == 0;
     i += order <= 0;
     j += order >= 0;
   }
   if (shared > 0) {
-    throw InputError(concat("dataset \"", config.name, "\": the training slice \"", config.train,
-                            "\" and the evaluation slice \"", config.eval, "\" share ", shared,
-                            " images; what was trained on says nothing about new images: take \"train[:90%]\" and "
-                            "\"train[90%:]\""));
+    throw InputError(concat("dataset \"", config.name, "\": the ", a.name, " slice \"", a.text, "\" and the ", b.name,
+                            " slice \"", b.text, "\" share ", shared, " images; ", advice));
   }
 }
 
@@ -90,6 +92,10 @@ fs::path find_data_root(const std::optional<fs::path>& from_command_line) {
                           (fs::current_path() / "data").string()));
 }
 
+std::string data_hash(const DataPair& data) {
+  return data.train.hash + "+" + data.eval.hash + (data.minival ? "+" + data.minival->hash : "");
+}
+
 DataPair load_dataset(const DatasetConfig& config, const std::optional<fs::path>& data_from_command_line, int threads) {
   const bool shapes = config.layout == DatasetLayout::known && config.name == "shapes";
   DatasetPlace place;
@@ -107,16 +113,35 @@ DataPair load_dataset(const DatasetConfig& config, const std::optional<fs::path>
   request.class_names = pair.train.class_names;
   pair.eval = read_dataset(config, place, config.eval_shards, request);
 
+  if (!config.minival.empty()) {
+    request.slice = parse_slice(config.minival);
+    const bool as_eval = request.slice.split == parse_slice(config.eval).split;
+    pair.minival = read_dataset(config, place, as_eval ? config.eval_shards : config.train_shards, request);
+  }
+
   ImageSet &train = pair.train, &eval = pair.eval;
-  const bool sized = !train.encoded && !eval.encoded;
-  if (sized && (train.height != eval.height || train.width != eval.width || train.channels != eval.channels)) {
-    throw InputError(concat("dataset \"", config.name, "\": training images are ", train.width, "x", train.height,
-                            " pixels, evaluation images ", eval.width, "x", eval.height));
+  for (const ImageSet* other : {&eval, pair.minival ? &*pair.minival : nullptr}) {
+    if (other == nullptr || train.encoded || other->encoded) continue;
+    if (train.height != other->height || train.width != other->width || train.channels != other->channels)
+      throw InputError(concat("dataset \"", config.name, "\": training images are ", train.width, "x", train.height,
+                              " pixels, ", other == &eval ? "evaluation" : "minival", " images ", other->width, "x",
+                              other->height));
   }
   if (config.order == SampleOrder::shards && train.shards.empty())
     throw InputError(concat("dataset \"", config.name, "\": order \"shards\" is for WebDataset shards; leave it out"));
   if (!config.allow_absent_classes) require_all_classes(config, train);
-  require_disjoint(config, pair);
+  constexpr const char* kSeenBefore =
+      "what was trained on says nothing about new images: take \"train[:90%]\" and \"train[90%:]\"";
+  const NamedSlice train_slice{"training", config.train, train}, eval_slice{"evaluation", config.eval, eval};
+  require_disjoint(config, train_slice, eval_slice, kSeenBefore);
+  if (pair.minival) {
+    const NamedSlice minival{"minival", config.minival, *pair.minival};
+    require_disjoint(config, train_slice, minival, kSeenBefore);
+    require_disjoint(config, minival, eval_slice,
+                     "what is chosen by images of the evaluation slice looks better on it than it is: take a part of "
+                     "the training images, \"train[90%:]\" beside \"train[:90%]\"");
+    finish_image_set(*pair.minival);
+  }
   finish_image_set(train);
   finish_image_set(eval);
   use_statistic(config, "mean", config.mean, train, train.channel_mean);

@@ -28,6 +28,7 @@ struct DatasetConfig {
   DatasetLayout layout = DatasetLayout::known;
   std::string train = "train";  // a slice: "train", "train[:99%]", "train[:800]", "train[800:1000]"
   std::string eval = "test";
+  std::string minival{};  // a slice that shares no image with the two, evaluated beside eval; empty: none
   // webdataset: file names with a brace range, "pets-train-{0000..0146}.tar"
   std::string train_shards{}, eval_shards{};
   std::string labels{};               // image_list: the file of labels, below `path`
@@ -176,10 +177,25 @@ struct EmaConfig {
   bool operator==(const EmaConfig&) const = default;
 };
 
+/// What stays of a trial's checkpoints once its result is there. weights: parameters and averages, no moments.
+enum class KeepCheckpoint : std::uint8_t { last, weights, none };
+
 struct CheckpointConfig {
   double seconds = 30;     // of training between two checkpoints
   std::int64_t steps = 0;  // and after so many steps; 0: by time alone
+  KeepCheckpoint keep = KeepCheckpoint::last;
   bool operator==(const CheckpointConfig&) const = default;
+};
+
+/// Ends a training once `metric` has not become better by more than min_delta for `patience` evaluations in a row. An
+/// evaluation that is not a number is not better.
+enum class Better : std::uint8_t { inferred, max, min };  // inferred: the higher accuracy, the lower loss
+struct EarlyStopConfig {
+  std::string metric{};       // "minival/accuracy", "minival/loss", or with ema_ after the slash; empty: no such rule
+  std::int64_t patience = 3;  // evaluations
+  double min_delta = 0.0;     // in the metric's unit, a share for accuracies
+  Better mode = Better::inferred;
+  bool operator==(const EarlyStopConfig&) const = default;
 };
 
 struct TrainConfig {
@@ -201,6 +217,12 @@ struct TrainConfig {
   EvalTransformConfig eval_transform{};
   Precision precision = Precision::fp32;
   double eval_every_epochs = 1;  // 0: only at the end
+  EarlyStopConfig early_stop{};
+  /// A collapse, which ends a training as diverged: after the warm-up the losses of the steps are averaged over windows
+  /// of w = min(50, collapse_steps) steps, one after the other. The level is the mean over the w steps that end with
+  /// the warm-up; of the first w steps where it is shorter. A window whose mean is above the level, or no number,
+  /// counts w steps, another one sets the count to 0; at collapse_steps it is a collapse. 0: never.
+  std::int64_t collapse_steps = 1000;
   bool operator==(const TrainConfig&) const = default;
 };
 

@@ -95,6 +95,7 @@ class FieldReader {
   static std::string why_meaningless(const EvalTransformConfig& transform, std::string_view key);
   static std::string why_meaningless(const OptimizerConfig& optimizer, std::string_view key);
   static std::string why_meaningless(const ScheduleConfig& schedule, std::string_view key);
+  static std::string why_meaningless(const EarlyStopConfig&, std::string_view key);
   static std::string why_meaningless(const EmaConfig&, std::string_view key);
   static std::string why_meaningless(const TrainConfig& train, std::string_view key);
 

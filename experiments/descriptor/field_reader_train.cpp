@@ -90,6 +90,9 @@ std::string FieldReader::why_meaningless(const ScheduleConfig& schedule, std::st
 std::string FieldReader::why_meaningless(const EmaConfig&, std::string_view) {
   return "without a decay nothing is averaged";
 }
+std::string FieldReader::why_meaningless(const EarlyStopConfig&, std::string_view) {
+  return "without a metric nothing is stopped early";
+}
 std::string FieldReader::why_meaningless(const TrainConfig& train, std::string_view key) {
   if (key == "clip_form") return "there is no clip_norm";
   if (key == "smoothing") return "there is no label_smoothing";

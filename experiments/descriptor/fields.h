@@ -136,6 +136,8 @@ constexpr auto fields() {
         field("layout", &T::layout, "how the files lie; known: by the name"),
         field("train", &T::train, "slice to train on, as \"train[:99%]\""),
         field("eval", &T::eval, "slice to evaluate on"),
+        field("minival", &T::minival,
+              "a third slice, evaluated beside eval, to choose by; shares no image with the two; none when left out"),
         field("train_shards", &T::train_shards,
               "webdataset: file names, as \"pets-train-{0000..0146}.tar\"; by the split when left out"),
         field("eval_shards", &T::eval_shards, "webdataset: the same for evaluation"),
@@ -252,8 +254,17 @@ constexpr auto fields() {
         field("decay_every", &T::decay_every, "compound, decay_every: steps between two multiplications", kAtLeastOne),
         field("decay_factor", &T::decay_factor, "compound, decay_every: by what the rate is multiplied", kNotNegative)};
   else if constexpr (std::is_same_v<T, CheckpointConfig>)
-    return std::tuple{field("seconds", &T::seconds, "of training between two checkpoints", kPositive),
-                      field("steps", &T::steps, "and after so many steps; 0: by time alone", kNotNegative)};
+    return std::tuple{
+        field("seconds", &T::seconds, "of training between two checkpoints", kPositive),
+        field("steps", &T::steps, "and after so many steps; 0: by time alone", kNotNegative),
+        field("keep", &T::keep, "once the result is there: the last checkpoint, its weights alone, or neither")};
+  else if constexpr (std::is_same_v<T, EarlyStopConfig>)
+    return std::tuple{
+        field("metric", &T::metric,
+              "minival/accuracy or minival/loss, or with ema_ after the slash; no rule when left out"),
+        field("patience", &T::patience, "evaluations in a row that may be no better than the best", kAtLeastOne),
+        field("min_delta", &T::min_delta, "better by more than this counts, a share for accuracies", kNotNegative),
+        field("mode", &T::mode, "what is better; inferred: the higher accuracy, the lower loss")};
   else if constexpr (std::is_same_v<T, TrainConfig>)
     return std::tuple{
         field("epochs", &T::epochs, "length of the training; this, steps or images", kPositive),
@@ -276,7 +287,12 @@ constexpr auto fields() {
               "of activations and products; weights are kept in float. bf16 needs a CPU (or GPU) with instructions for "
               "it; "
               "bf16_emulated rounds at the same places on every CPU, slowly"),
-        field("eval_every_epochs", &T::eval_every_epochs, "0: only at the end", kNotNegative)};
+        field("eval_every_epochs", &T::eval_every_epochs, "0: only at the end", kNotNegative),
+        field("early_stop", &T::early_stop, "ends a training that no longer becomes better on the minival"),
+        field("collapse_steps", &T::collapse_steps,
+              "the mean loss above its level at the warm-up's end for so many steps ends a training as diverged; 0: "
+              "never",
+              kNotNegative)};
   else if constexpr (std::is_same_v<T, TrialConfig>)
     return std::tuple{field("dataset", &T::dataset, "a name, or an object"), field("model", &T::model, "the network"),
                       field("train", &T::train, "the training"), field("seed", &T::seed, "of all random draws")};

@@ -49,6 +49,27 @@ std::vector<std::string> likely_patterns(const std::vector<std::string>& names) 
   return {patterns.begin(), patterns.end()};
 }
 
+/// What is wrong with the rule beside the others of the trial; empty where nothing is.
+std::string problem_of_early_stop(const EarlyStopConfig& rule, const std::string& minival, bool averages) {
+  if (rule.metric.empty()) return "";
+  const bool averaged = rule.metric.rfind("minival/ema_", 0) == 0;
+  const std::string name = rule.metric.substr(std::min(rule.metric.size(), rule.metric.find('/') + 1));
+  if (rule.metric.rfind("eval/", 0) == 0)
+    return concat("\"", rule.metric,
+                  "\" is of the slice that the table shows, and a training that is ended by it looks better "
+                  "than it is; give dataset.minival a slice of the training images and use \"minival/",
+                  name, "\"");
+  if (rule.metric != "minival/accuracy" && rule.metric != "minival/loss" && rule.metric != "minival/ema_accuracy" &&
+      rule.metric != "minival/ema_loss")
+    return concat("unknown metric \"", rule.metric,
+                  "\"; it is \"minival/accuracy\" or \"minival/loss\", or with ema_ "
+                  "after the slash");
+  if (averaged && !averages) return "without train.ema there are no averaged weights to evaluate";
+  if (minival.empty())
+    return "needs dataset.minival, a slice of the training images such as \"train[90%:]\", beside \"train[:90%]\"";
+  return "";
+}
+
 }  // namespace
 
 void check_training(FieldReader& reader, const JsonNode& root, const JsonPath& top, const TrialConfig& trial) {
@@ -58,6 +79,10 @@ void check_training(FieldReader& reader, const JsonNode& root, const JsonPath& t
   };
   if (train.batch_size % train.accumulate != 0)
     report("accumulate", concat(train.accumulate, " does not divide batch_size ", train.batch_size));
+
+  if (const std::string problem = problem_of_early_stop(train.early_stop, trial.dataset.minival, train.ema.decay > 0);
+      !problem.empty())
+    report("early_stop.metric", problem);
 
   const ScheduleConfig& schedule = train.schedule;
   if (schedule.name == ScheduleName::compound) {

@@ -70,6 +70,10 @@ constexpr auto words_of() {
     return std::array{"torch"sv, "optax"sv};
   else if constexpr (std::is_same_v<E, Smoothing>)
     return std::array{"all"sv, "others"sv};
+  else if constexpr (std::is_same_v<E, KeepCheckpoint>)
+    return std::array{"last"sv, "weights"sv, "none"sv};
+  else if constexpr (std::is_same_v<E, Better>)
+    return std::array{"inferred"sv, "max"sv, "min"sv};
   else if constexpr (std::is_same_v<E, LossName>)
     return std::array{"softmax"sv, "sigmoid"sv};
   else if constexpr (std::is_same_v<E, Precision>)

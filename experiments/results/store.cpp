@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "core/error.h"
+#include "experiments/descriptor/sha256.h"
 #include "experiments/results/files.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/weights/safetensors.h"
@@ -30,6 +31,21 @@ std::uint64_t parse_bytes(const std::string& text, const std::filesystem::path& 
   if (text.empty() || parsed.ec != std::errc() || parsed.ptr != end)
     throw InputError(concat(checkpoint.string(), ": metadata \"", kMetricsBytesKey, "\": \"", text, "\" is no length"));
   return value;
+}
+
+/// InputError where the tensors or the metrics are not those that were written. Checkpoints of older versions have no
+/// hashes.
+void require_undamaged(const SafetensorsFile& file, const std::filesystem::path& checkpoint,
+                       const std::filesystem::path& metrics, std::uint64_t length) {
+  const auto require = [&](const char* key, const std::filesystem::path& path, const auto& hash) {
+    const auto found = file.metadata().find(key);
+    if (found != file.metadata().end() && found->second != hash())
+      throw InputError(concat(path.string(), ": is damaged: its SHA-256 is not that of what was written"));
+  };
+  require(kStateHashKey, checkpoint, [&] { return tensors_hash(file.tensors()); });
+  require(kMetricsHashKey, metrics, [&] {
+    return sha256_hex(length > 0 ? std::string_view(read_file(metrics)).substr(0, length) : std::string_view());
+  });
 }
 
 }  // namespace
@@ -103,6 +119,8 @@ TrialStatus TrialFolder::status() const {
     status.message = status.result->message.value_or("");
     return status;
   }
+  // In a sweep that has not begun this is every trial: no listing of folders, no look for a claim.
+  if (!status.result && !std::filesystem::exists(path_)) return status;
   const std::int64_t attempt = last_attempt(path_);
   if (const auto line = last_metrics_line(metrics(attempt))) status.progress = std::clamp(line->progress, 0.0, 1.0);
   if (const auto owner = read_claim(path_); owner && !is_dead(*owner)) {
@@ -157,6 +175,7 @@ std::optional<ResumePoint> TrialFolder::latest_checkpoint(std::vector<std::strin
       if (length > 0 && (error || there < length))
         throw InputError(concat(path.string(), ": it was saved with ", length, " bytes of metrics, but ",
                                 metrics(attempt).string(), " has ", error ? 0 : there));
+      require_undamaged(file, path, metrics(attempt), length);
       return ResumePoint{attempt, path, length, file.metadata()};
     } catch (const InputError& error) {
       problems.push_back(concat(error.what(), "; going back to an earlier checkpoint"));

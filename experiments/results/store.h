@@ -18,6 +18,9 @@ namespace normlab {
 
 /// Metadata key of a checkpoint: the length of its attempt's metrics.jsonl when it was saved, in decimal.
 inline constexpr const char* kMetricsBytesKey = "normlab.metrics_bytes";
+/// And SHA-256 of those bytes, and tensors_hash() of what the checkpoint holds: a file that was damaged is seen.
+inline constexpr const char* kMetricsHashKey = "normlab.metrics_sha256";
+inline constexpr const char* kStateHashKey = "normlab.state_sha256";
 
 enum class TrialState : std::uint8_t { missing, running, failed, diverged, done };
 std::string_view to_string(TrialState state);

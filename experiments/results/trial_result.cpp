@@ -9,6 +9,7 @@ namespace normlab {
 namespace {
 
 constexpr std::uint64_t kSchema = 1;
+constexpr const char* kDivergedValue = "diverged_value";  // no metric has this name: theirs have a slash
 constexpr std::array kEnds{TrialEnd::done, TrialEnd::diverged, TrialEnd::failed};
 
 std::vector<std::string> take_bad_images(const nlohmann::json& json, const std::string& file) {
@@ -40,9 +41,18 @@ TrialResult read_fields(ObjectReader& object, const std::string& file) {
   result.seed = object.unsigned_integer("seed");
   const nlohmann::json* metrics = object.optional("metrics");
   if (metrics == nullptr) object.fail("metrics", "this key is missing");
-  result.metrics = take_numbers(*metrics, object.optional("nonfinite"), file + ": \"metrics\"");
+  const nlohmann::json* nonfinite = object.optional("nonfinite");
+  result.metrics = take_numbers(*metrics, nonfinite, file + ": \"metrics\"");
   if (object.has("message")) result.message = object.string("message");
   if (object.has("diverged_step")) result.diverged_step = object.integer("diverged_step");
+  if (object.has("diverged_rule")) result.diverged_rule = object.string("diverged_rule");
+  if (object.has("diverged_site")) result.diverged_site = object.string("diverged_site");
+  if (const nlohmann::json* value = object.optional(kDivergedValue))
+    result.diverged_value = take_numbers({{kDivergedValue, *value}}, nonfinite, file).at(kDivergedValue);
+  if (object.has("steps")) result.steps = object.integer("steps");
+  if (object.has("attempt")) result.attempt = object.integer("attempt");
+  if (object.has("stopped_early_step")) result.stopped_early_step = object.integer("stopped_early_step");
+  if (object.has("early_stop_rule")) result.early_stop_rule = object.string("early_stop_rule");
   result.wall_seconds = object.number("wall_seconds");
   result.images_per_second = object.number("images_per_second");
   result.resumed = object.integer("resumed");
@@ -71,12 +81,21 @@ std::string write_trial_result(const TrialResult& result) {
   using Json = nlohmann::ordered_json;
   Json metrics = Json::object(), nonfinite = Json::object(), provenance = Json::object();
   put_numbers(metrics, result.metrics, nonfinite);
+  Json diverged = Json::object();
+  if (result.diverged_value) put_numbers(diverged, {{kDivergedValue, *result.diverged_value}}, nonfinite);
   for (const auto& [key, value] : result.provenance) provenance[key] = value;
   Json object{{"schema", kSchema}, {"id", result.id}, {"status", to_string(result.status)}, {"seed", result.seed}};
   object["metrics"] = std::move(metrics);
   if (!nonfinite.empty()) object["nonfinite"] = std::move(nonfinite);
   if (result.message) object["message"] = *result.message;
   if (result.diverged_step) object["diverged_step"] = *result.diverged_step;
+  if (result.diverged_rule) object["diverged_rule"] = *result.diverged_rule;
+  if (result.diverged_site) object["diverged_site"] = *result.diverged_site;
+  object.update(diverged);
+  if (result.steps > 0) object["steps"] = result.steps;
+  if (result.attempt > 0) object["attempt"] = result.attempt;
+  if (result.stopped_early_step) object["stopped_early_step"] = *result.stopped_early_step;
+  if (result.early_stop_rule) object["early_stop_rule"] = *result.early_stop_rule;
   object["wall_seconds"] = result.wall_seconds;
   object["images_per_second"] = result.images_per_second;
   object["resumed"] = result.resumed;

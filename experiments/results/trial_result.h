@@ -21,6 +21,13 @@ struct TrialResult {
   std::map<std::string, double> metrics;  // "eval/accuracy" in 0..1, "eval/loss", "train/loss"; NaN is allowed
   std::optional<std::string> message;     // why it failed or diverged
   std::optional<std::int64_t> diverged_step;
+  std::optional<std::string> diverged_rule;        // "nonfinite" or "collapse"
+  std::optional<std::string> diverged_site;        // nonfinite: "blocks.0.mlp" or wherever the first such value was
+  std::optional<double> diverged_value;            // that value, or the loss; may be NaN or infinite
+  std::int64_t steps = 0;                          // that were trained; 0: not recorded
+  std::int64_t attempt = 0;                        // whose folder holds metrics.jsonl and correct.bits; 0: not recorded
+  std::optional<std::int64_t> stopped_early_step;  // after which the rule ended it; none: it went to its end
+  std::optional<std::string> early_stop_rule;      // the rule in words, also where it never struck
   std::uint64_t seed = 0;
   double wall_seconds = 0;  // of all attempts
   double images_per_second = 0;

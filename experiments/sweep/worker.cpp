@@ -65,6 +65,12 @@ class Speed {
   double mean_ = 0, weight_ = 0;
 };
 
+/// A label without what means something in a path.
+std::string folder_name(std::string label) {
+  std::replace(label.begin(), label.end(), '/', '_');
+  return label.front() == '.' ? "_" + label : label;
+}
+
 class TrialWork {
  public:
   TrialWork(const WorkerSettings& settings, const Assignment& assignment, int socket)
@@ -131,6 +137,8 @@ class TrialWork {
     options.probes = settings_.experiment->probes;
     options.allow_different_bits = settings_.allow_different_bits;
     options.data_threads = settings_.data_threads;
+    if (!settings_.tensorboard.empty())
+      options.tensorboard = settings_.tensorboard / settings_.experiment->stem / folder_name(trial_.label);
     options.stop = &stop_flag();
     Speed speed;
     options.report = [&](const TrialProgress& p) {

@@ -56,6 +56,7 @@ struct WorkerSettings {
   double lease_seconds = kLeaseSeconds;
   /// Results that stood when this run began and are to be trained again, by trial: see TrialFolder::claim.
   const std::map<std::size_t, std::string>* retried = nullptr;
+  std::filesystem::path tensorboard{};  // as RunOptions has it
 };
 
 /// OUT/logs/HOST-PID.log: what a process of a run did and when; its workers' own words, as of a crash, are in it too.

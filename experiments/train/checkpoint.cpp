@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <cstring>
-#include <functional>
 
 #include "core/cpu/bf16_products.h"
 #include "core/cpu/blas.h"
@@ -17,25 +16,6 @@
 
 namespace normlab {
 namespace {
-
-/// Everything that a checkpoint holds, by name.
-void for_each_tensor(Engine& engine, const std::function<void(const std::string&, const Tensor&)>& see) {
-  ParameterSet& set = engine.parameters();
-  for (std::size_t i = 0; i < set.parameters().size(); ++i) {
-    const int number = static_cast<int>(i);
-    see(set.parameters()[i].name, set.value(number));
-    for (const Optimizer::Moment& moment : engine.optimizer().moments())
-      see(fmt::format("optimizer.{}/{}", moment.name, set.parameters()[i].name), set.view_flat(moment.flat, number));
-  }
-  for (std::size_t i = 0; i < set.buffers().size(); ++i) see(set.buffers()[i].name, set.buffer(static_cast<int>(i)));
-  const WeightAverage* average = engine.average();
-  if (average == nullptr) return;
-  for (std::size_t i = 0; i < set.parameters().size(); ++i)
-    see(std::string(kAveragePrefix) + set.parameters()[i].name, set.view_flat(average->values(), static_cast<int>(i)));
-  for (std::size_t i = 0; i < set.buffers().size(); ++i)
-    see(std::string(kAveragePrefix) + set.buffers()[i].name,
-        set.view_flat_buffer(average->buffers(), static_cast<int>(i)));
-}
 
 const char* dtype_word(const Tensor& t) {
   switch (t.dtype()) {
@@ -66,23 +46,45 @@ std::vector<std::uint64_t> dims_of(const Tensor& t) {
 
 }  // namespace
 
+void for_each_state_tensor(Engine& engine, const std::function<void(const std::string&, const Tensor&)>& see) {
+  ParameterSet& set = engine.parameters();
+  for (std::size_t i = 0; i < set.parameters().size(); ++i) {
+    const int number = static_cast<int>(i);
+    see(set.parameters()[i].name, set.value(number));
+    for (const Optimizer::Moment& moment : engine.optimizer().moments())
+      see(fmt::format("optimizer.{}/{}", moment.name, set.parameters()[i].name), set.view_flat(moment.flat, number));
+  }
+  for (std::size_t i = 0; i < set.buffers().size(); ++i) see(set.buffers()[i].name, set.buffer(static_cast<int>(i)));
+  const WeightAverage* average = engine.average();
+  if (average == nullptr) return;
+  for (std::size_t i = 0; i < set.parameters().size(); ++i)
+    see(std::string(kAveragePrefix) + set.parameters()[i].name, set.view_flat(average->values(), static_cast<int>(i)));
+  for (std::size_t i = 0; i < set.buffers().size(); ++i)
+    see(std::string(kAveragePrefix) + set.buffers()[i].name,
+        set.view_flat_buffer(average->buffers(), static_cast<int>(i)));
+}
+
 void save_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& info) {
   std::vector<TensorView> tensors;
-  for_each_tensor(engine, [&](const std::string& name, const Tensor& t) {
+  for_each_state_tensor(engine, [&](const std::string& name, const Tensor& t) {
     tensors.push_back({name, dtype_word(t), dims_of(t), {static_cast<const std::byte*>(t.raw()), t.bytes()}});
   });
-  save_safetensors(path,
-                   {{"normlab.trial", info.trial_id},
-                    {"normlab.model", info.model},
-                    {"normlab.bits", info.bits},
-                    {"normlab.step", std::to_string(info.step)},
-                    {kMetricsBytesKey, std::to_string(info.metrics_bytes)},
-                    {"normlab.loss_sum", exact(info.loss_sum)},
-                    {"normlab.loss_count", std::to_string(info.loss_count)},
-                    {"normlab.wall_seconds", exact(info.wall_seconds)},
-                    {"normlab.resumed", std::to_string(info.resumed)},
-                    {"normlab.different_bits", info.different_bits ? "true" : "false"}},
-                   std::move(tensors));
+  std::map<std::string, std::string> metadata{{"normlab.trial", info.trial_id},
+                                              {"normlab.model", info.model},
+                                              {"normlab.bits", info.bits},
+                                              {"normlab.step", std::to_string(info.step)},
+                                              {kMetricsBytesKey, std::to_string(info.metrics_bytes)},
+                                              {"normlab.loss_sum", exact(info.loss_sum)},
+                                              {"normlab.loss_count", std::to_string(info.loss_count)},
+                                              {"normlab.data", info.data_hash},
+                                              {"normlab.collapse", info.collapse},
+                                              {"normlab.early_stop", info.early_stop},
+                                              {"normlab.wall_seconds", exact(info.wall_seconds)},
+                                              {"normlab.resumed", std::to_string(info.resumed)},
+                                              {"normlab.different_bits", info.different_bits ? "true" : "false"}};
+  if (!info.metrics_hash.empty()) metadata[kMetricsHashKey] = info.metrics_hash;
+  if (!info.state_hash.empty()) metadata[kStateHashKey] = info.state_hash;
+  save_safetensors(path, std::move(metadata), std::move(tensors));
 }
 
 CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& expected) {
@@ -97,8 +99,19 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   if (info.trial_id != expected.trial_id)
     throw InputError(fmt::format("{}: is a checkpoint of trial {}, not of {}; remove it to start this trial anew",
                                  path.string(), info.trial_id, expected.trial_id));
+  // Those of older versions lack some; whether to go on from another program's checkpoint is decided by its bits.
+  const auto value_or = [&](const char* key, const std::string& otherwise) {
+    const auto found = file.metadata().find(key);
+    return found == file.metadata().end() ? otherwise : found->second;
+  };
+  info.data_hash = value_or("normlab.data", expected.data_hash);
+  if (info.data_hash != expected.data_hash)
+    throw InputError(
+        fmt::format("{}: was trained on other data than is at hand; it: {}, here: {}; point --data at the "
+                    "former data, or remove the trial's folder to start it anew",
+                    path.string(), info.data_hash, expected.data_hash));
   std::size_t known = 0;
-  for_each_tensor(engine, [&](const std::string& name, const Tensor& t) {
+  for_each_state_tensor(engine, [&](const std::string& name, const Tensor& t) {
     const TensorView& stored = file.get(name);
     if (stored.dtype != dtype_word(t) || stored.shape != dims_of(t))
       throw InputError(fmt::format("{}: tensor {} is {} with {} values, expected {}", path.string(), name, stored.dtype,
@@ -120,6 +133,8 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   } catch (const std::logic_error&) {  // what std::sto… throws
     throw InputError(fmt::format("{}: a number in its metadata cannot be read", path.string()));
   }
+  info.collapse = value_or("normlab.collapse", expected.collapse);
+  info.early_stop = value_or("normlab.early_stop", expected.early_stop);
   info.different_bits = value("normlab.different_bits") == "true";
   engine.state().step = info.step;
   return info;

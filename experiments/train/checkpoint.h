@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -20,16 +21,22 @@ struct CheckpointInfo {
   std::int64_t loss_count = 0;
   double wall_seconds = 0.0;  // of training so far, all attempts
   std::int64_t resumed = 0;
-  bool different_bits = false;  // some attempt went on under another program
+  bool different_bits = false;           // some attempt went on under another program
+  std::string data_hash;                 // data_hash() of what it is trained and evaluated on
+  std::string metrics_hash, state_hash;  // SHA-256 of metrics.jsonl so far; tensors_hash() of the tensors
+  std::string collapse, early_stop;      // states of the rules that end a training
 };
+
+/// Everything that a checkpoint holds, by name: parameters, each followed by its moments, buffers, averages.
+void for_each_state_tensor(Engine& engine, const std::function<void(const std::string&, const Tensor&)>& see);
 
 /// Writes parameters and buffers by their names, moments as `optimizer.m/NAME` and `optimizer.v/NAME`, averaged weights
 /// and buffers as `ema/NAME`, atomically.
 /// EnvironmentError where the disk refuses; the former checkpoint is then still there.
 void save_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& info);
 
-/// Fills the engine and its step. InputError (file and tensor) for a checkpoint of another trial or network, or one
-/// that lacks a tensor or has one too many.
+/// Fills the engine and its step. InputError (file and tensor) for a checkpoint of another trial or network, one whose
+/// data were others, or one that lacks a tensor or has one too many.
 CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& expected);
 
 /// What equal bits are promised for: this binary, OpenBLAS with the core it chose, and the vector functions in use.

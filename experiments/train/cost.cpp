@@ -66,6 +66,10 @@ std::optional<std::int64_t> known_evaluation_images(const DatasetConfig& dataset
   return known_images(dataset, dataset.eval);
 }
 
+std::optional<std::int64_t> known_minival_images(const DatasetConfig& dataset) {
+  return dataset.minival.empty() ? 0 : known_images(dataset, dataset.minival);
+}
+
 TrialCost trial_cost(const TrialConfig& config) {
   const TrainConfig& train = config.train;
   const std::size_t bytes = size_of(dtype_of(train.precision));
@@ -79,14 +83,20 @@ TrialCost trial_cost(const TrialConfig& config) {
     out.images = double(out.steps->total) * double(std::min(train.batch_size, *out.train_images));
     out.training_flops = 6 * double(out.model.macs) * out.images;
     const std::optional<std::int64_t> eval = known_evaluation_images(config.dataset);
+    const std::optional<std::int64_t> minival = known_minival_images(config.dataset);
     const std::int64_t every = out.steps->eval_every, total = out.steps->total;
     const std::int64_t evaluations = every == 0 ? 1 : (total + every - 1) / every;
-    if (eval) out.evaluation_flops = 2 * double(out.model.macs) * double(*eval) * double(evaluations);
+    const double rounds = double(evaluations) * (train.ema.decay > 0 ? 2 : 1);  // the averages as well
+    if (eval && minival) out.evaluation_flops = 2 * double(out.model.macs) * double(*eval + *minival) * rounds;
   }
   // Weights and gradients in float, as many gradients as lanes; in bf16 a copy of the weights.
   const std::int64_t each = 4 * (1 + out.shards.lanes) + moment_bytes(engine_settings(config).optimizer) +
                             (bytes == 2 ? 2 : 0) + (train.ema.decay > 0 ? 4 : 0);
   out.state_bytes = double(out.model.parameters) * double(each);
+  const double values = double(out.model.parameters) * (train.ema.decay > 0 ? 2 : 1);
+  out.weights_bytes = 4 * values;
+  out.checkpoint_bytes =
+      out.weights_bytes + double(out.model.parameters) * double(moment_bytes(engine_settings(config).optimizer));
   out.shard_bytes = double(bytes) * double(out.shards.images) *
                     std::visit([](const auto& c) { return kept_values(c); }, config.model);
   const std::array<std::int64_t, 2>& size = image_size(config.model);

@@ -13,6 +13,8 @@ namespace normlab {
 /// files can tell. InputError for a slice that is wrong in itself or past the end.
 std::optional<std::int64_t> known_training_images(const DatasetConfig& dataset);
 std::optional<std::int64_t> known_evaluation_images(const DatasetConfig& dataset);
+/// 0 where the dataset names no minival.
+std::optional<std::int64_t> known_minival_images(const DatasetConfig& dataset);
 
 struct TrialCost {
   ModelCost model;
@@ -27,6 +29,14 @@ struct TrialCost {
   double state_bytes = 0, shard_bytes = 0, batch_bytes = 0;
   double bytes(int threads) const {
     return state_bytes + batch_bytes + shard_bytes * double(shards.lockstep ? shards.shards : threads);
+  }
+  /// On disk, estimated: a checkpoint, and its weights and averages alone.
+  double checkpoint_bytes = 0, weights_bytes = 0;
+  /// While a trial runs: a checkpoint is written before the former one goes.
+  double disk_running() const { return 2 * checkpoint_bytes; }
+  /// Once its result is there.
+  double disk_kept(KeepCheckpoint keep) const {
+    return keep == KeepCheckpoint::last ? checkpoint_bytes : keep == KeepCheckpoint::weights ? weights_bytes : 0.0;
   }
 };
 TrialCost trial_cost(const TrialConfig& config);

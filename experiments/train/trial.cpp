@@ -7,12 +7,18 @@
 
 #include "core/cpu/blas.h"
 #include "experiments/descriptor/canonical.h"
+#include "experiments/descriptor/sha256.h"
 #include "experiments/results/build_info.h"
+#include "experiments/results/event_file.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/train/batches.h"
 #include "experiments/train/checkpoint.h"
+#include "experiments/train/end_rules.h"
+#include "experiments/train/evaluation.h"
+#include "experiments/train/keep.h"
 #include "experiments/train/pipeline.h"
 #include "experiments/train/probes.h"
+#include "experiments/train/state_record.h"
 
 namespace normlab {
 namespace {
@@ -20,8 +26,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr std::int64_t kStepsPerLine = 50;       // a metrics line with the mean loss of so many steps
-constexpr std::int64_t kEvaluationImages = 512;  // made at a time
+constexpr std::int64_t kStepsPerLine = 50;  // a metrics line with the mean loss of so many steps
 
 class TrialRun {
  public:
@@ -38,47 +43,56 @@ class TrialRun {
         batches_(config, data.train, data.eval, engine_.dtype()),
         pipeline_(batches_, options.data_threads),
         schedule_(schedule_settings(config.train, batches_.steps())),
+        collapse_(config.train.collapse_steps, batches_.steps().warmup),
+        early_stop_(config.train.early_stop),
         probes_(options.probes) {
+    if (data.minival) minival_batches_.emplace(config, data.train, *data.minival, engine_.dtype());
     info_.trial_id = id;
     info_.model = canonical_model_json(config.model);
     info_.bits = bits_identity();
+    info_.data_hash = data_hash(data);
+    info_.collapse = collapse_.state();
+    info_.early_stop = early_stop_.state();
   }
 
   TrialOutcome run() {
     started_ = utc_time();
     log_bad_images();
     resume_or_start();
-    MetricsLog metrics(folder_.metrics(attempt_));
+    metrics_.emplace(folder_.metrics(attempt_));
+    states_.emplace(attempt_folder(folder_.path(), attempt_) / kStatesFile);
+    if (!options_.tensorboard.empty()) events_.emplace(options_.tensorboard, read_metrics(folder_.metrics(attempt_)));
     const Clock::time_point begin = Clock::now();
     const double wall_before = info_.wall_seconds;
-    const std::int64_t first_step = engine_.state().step, total = batches_.steps().total;
+    const std::int64_t first_step = engine_.state().step;
     Clock::time_point saved = begin;
     std::int64_t saved_step = first_step;
-    while (engine_.state().step < total) {
+    while (!finished()) {
       const std::int64_t step = engine_.state().step;
       const bool finite = train_one(step);
-      if (probed_) metrics.append(*probed_);
-      if (!finite) {
-        info_.wall_seconds = wall_before + seconds_since(begin);
-        return publish_divergence(step);
-      }
+      if (probed_) write(*probed_);
+      info_.wall_seconds = wall_before + seconds_since(begin);
+      if (!finite) return diverged_at(step, nonfinite(step));
       const std::int64_t done = step + 1;
-      write_metrics(metrics, done);
+      write_metrics(done);
+      if (collapsed_) return diverged_at(done, collapse());
       report(done);
       info_.wall_seconds = wall_before + seconds_since(begin);
       if (claim_.lost()) return abandon();
-      const bool stop = options_.stop && *options_.stop;
+      const bool stop = (options_.stop && *options_.stop) || done == options_.stop_at;
       const bool due = seconds_since(saved) >= options_.checkpoint.seconds ||
                        (options_.checkpoint.steps > 0 && done - saved_step >= options_.checkpoint.steps);
-      if (done < total && (stop || due)) {
-        save(metrics);
+      if (!finished() && (stop || due)) {
+        save();
         saved = Clock::now();
         saved_step = done;
         if (stop) return TrialOutcome::stopped;
+      } else if (done == saved_step + kRecordAfter || options_.record_at.contains(done)) {
+        record();
       }
     }
     info_.wall_seconds = wall_before + seconds_since(begin);
-    save(metrics);
+    save();
     return publish(first_step);
   }
 
@@ -93,6 +107,8 @@ class TrialRun {
     }
     const std::string bits = info_.bits;
     info_ = load_checkpoint(from->checkpoint, engine_, info_);
+    collapse_.set_state(info_.collapse);
+    early_stop_.set_state(info_.early_stop);
     if (info_.bits != bits) {
       if (!options_.allow_different_bits)
         throw InputError(fmt::format(
@@ -123,7 +139,10 @@ class TrialRun {
                       from.checkpoint.string(), info_.step, missing.text()));
   }
 
-  /// False where the loss or its gradient was not finite; `where_` then says where that began.
+  /// To its last step, or to where the rule for an early stop struck.
+  bool finished() { return engine_.state().step >= batches_.steps().total || early_stop_.struck(); }
+
+  /// False where the loss or its gradient was not finite; `found_` then says where that began.
   bool train_one(std::int64_t step) {
     const BatchSource::Batch batch = pipeline_.training(step, pool_);
     const StepCount& steps = batches_.steps();
@@ -136,18 +155,21 @@ class TrialRun {
     loss_ = engine_.train_step(batch.images, batch.wanted());
     probed_ = probes_.end(engine_, pool_, step, steps.total);
     if (!std::isfinite(loss_)) {
-      const NonFinite found = engine_.find_nonfinite(batch.images, batch.wanted());
-      where_ =
-          found ? fmt::format("{} of {} at {}", found.in_backward ? "the gradient" : "the value", found.op, found.site)
-                : std::string("the sum of the gradients");
+      found_ = engine_.find_nonfinite(batch.images, batch.wanted());
       return false;
     }
     info_.loss_sum += loss_;
     ++info_.loss_count;
+    collapsed_ = collapse_.add(loss_);
     return true;
   }
 
-  void write_metrics(MetricsLog& metrics, std::int64_t done) {
+  void write(const MetricsLine& line) {
+    metrics_->append(line);
+    if (events_) events_->append(line);
+  }
+
+  void write_metrics(std::int64_t done) {
     const StepCount& steps = batches_.steps();
     const bool last = done == steps.total, evaluates = last || (steps.eval_every > 0 && done % steps.eval_every == 0);
     if (!evaluates && done % kStepsPerLine != 0) return;
@@ -161,33 +183,23 @@ class TrialRun {
       evaluate();
       line.values.insert(evaluated_.begin(), evaluated_.end());
     }
-    metrics.append(line);
+    write(line);
   }
 
   void evaluate() {
-    evaluate_as("eval/");
-    if (engine_.average() == nullptr) return;
-    const WeightAverage::InUse in_use(*engine_.average());
-    evaluate_as("eval/ema_");
+    evaluated_.clear();
+    evaluate_as("", &right_);
+    if (engine_.average() != nullptr) {
+      const WeightAverage::InUse in_use(*engine_.average());
+      evaluate_as("ema_", nullptr);
+    }
+    if (early_stop_.active()) early_stop_.add(evaluated_.at(early_stop_.metric()));
   }
 
-  void evaluate_as(const std::string& prefix) {
-    const std::int64_t n = data_.eval.size();
-    std::int64_t right = 0;
-    double loss = 0.0;
-    std::vector<double> losses(static_cast<std::size_t>(kEvaluationImages));
-    std::vector<std::int32_t> predicted(losses.size());
-    for (std::int64_t first = 0; first < n; first += kEvaluationImages) {
-      const std::int64_t count = std::min(kEvaluationImages, n - first);
-      const BatchSource::Batch batch = batches_.evaluation(first, count, pool_);
-      engine_.evaluate(batch.images, batch.labels, losses, predicted);
-      for (std::int64_t i = 0; i < count; ++i) {
-        right += predicted[static_cast<std::size_t>(i)] == data_.eval.labels[static_cast<std::size_t>(first + i)];
-        loss += losses[static_cast<std::size_t>(i)];
-      }
-    }
-    evaluated_[prefix + "accuracy"] = double(right) / double(n);
-    evaluated_[prefix + "loss"] = loss / double(n);
+  void evaluate_as(const std::string& prefix, Correctness* right) {
+    evaluated_.merge(evaluate_slice(engine_, batches_, data_.eval, pool_, "eval/" + prefix, right));
+    if (minival_batches_)
+      evaluated_.merge(evaluate_slice(engine_, *minival_batches_, *data_.minival, pool_, "minival/" + prefix));
   }
 
   void report(std::int64_t done) {
@@ -198,24 +210,38 @@ class TrialRun {
     reported_ = Clock::now();
   }
 
-  void save(MetricsLog& metrics) {
-    metrics.sync();
-    info_.metrics_bytes = metrics.bytes();
+  /// The hash of all tensors.
+  std::string record() {
+    const StateRecord record = record_state(engine_);
+    states_->append(write_state_record(record));
+    return record.state;
+  }
+
+  void save() {
+    metrics_->sync();
+    info_.metrics_bytes = metrics_->bytes();
+    info_.metrics_hash = sha256_hex(read_file(folder_.metrics(attempt_)));
     info_.step = engine_.state().step;
+    info_.collapse = collapse_.state();
+    info_.early_stop = early_stop_.state();
+    info_.state_hash = record();
     save_checkpoint(folder_.checkpoint(attempt_), engine_, info_);
   }
 
   void log_bad_images() {
-    for (const ImageSet* set : {&data_.train, &data_.eval}) {
-      for (const BadImage& bad : set->bad_images)
-        bad_images_.push_back(fmt::format("{} {}: {}", set == &data_.train ? "train" : "eval", bad.key, bad.reason));
-    }
+    const auto add = [&](const char* slice, const ImageSet& set) {
+      for (const BadImage& bad : set.bad_images)
+        bad_images_.push_back(fmt::format("{} {}: {}", slice, bad.key, bad.reason));
+    };
+    add("train", data_.train);
+    add("eval", data_.eval);
+    if (data_.minival) add("minival", *data_.minival);
     if (!bad_images_.empty())
       log(fmt::format("{} images cannot be decoded and are left out: {}", bad_images_.size(),
                       fmt::join(bad_images_, "; ")));
   }
 
-  TrialResult result() const {
+  TrialResult result() {
     TrialResult r;
     r.bad_images = bad_images_;
     r.id = info_.trial_id;
@@ -223,6 +249,9 @@ class TrialRun {
     r.wall_seconds = info_.wall_seconds;
     r.resumed = info_.resumed;
     r.different_bits = info_.different_bits;
+    r.attempt = attempt_;
+    r.steps = engine_.state().step;
+    if (early_stop_.active()) r.early_stop_rule = early_stop_.words();
     r.provenance = {{"version", build_version()},
                     {"flags", build_flags()},
                     {"bits", info_.bits},
@@ -230,7 +259,7 @@ class TrialRun {
                     {"blas_config", blas_info().config},
                     {"cpu", cpu_model()},
                     {"arithmetic", std::to_string(kArithmetic)},
-                    {"data_hash", data_.train.hash + "+" + data_.eval.hash},
+                    {"data_hash", info_.data_hash},
                     {"data", data_.train.provenance},
                     {"threads", std::to_string(options_.threads)},
                     {"data_threads", std::to_string(options_.data_threads)},
@@ -241,22 +270,30 @@ class TrialRun {
   }
 
   TrialOutcome publish(std::int64_t first_step) {
+    const std::int64_t steps = engine_.state().step;
+    if (first_step == steps) {  // killed between the last checkpoint and the result
+      const EarlyStop before = early_stop_;
+      evaluate();
+      early_stop_ = before;
+      if (const std::optional<MetricsLine> last = last_metrics_line(folder_.metrics(attempt_)))
+        if (const auto loss = last->values.find("train/loss"); loss != last->values.end()) train_loss_ = loss->second;
+    }
     TrialResult r = result();
     r.metrics = evaluated_;
     r.metrics["train/loss"] = train_loss_;
-    const double images = double(batches_.steps().total * config_.train.batch_size);
-    r.images_per_second = info_.wall_seconds > 0 ? images / info_.wall_seconds : 0.0;
-    if (first_step == batches_.steps().total) {  // killed between the last checkpoint and the result
-      const std::optional<MetricsLine> last = last_metrics_line(folder_.metrics(attempt_));
-      if (last) r.metrics = last->values;
-    }
+    r.images_per_second = info_.wall_seconds > 0 ? double(steps * config_.train.batch_size) / info_.wall_seconds : 0.0;
+    if (steps < batches_.steps().total) r.stopped_early_step = steps;
+    write_correctness(attempt_folder(folder_.path(), attempt_) / kCorrectnessFile, right_);
     return publish(r);
   }
 
   TrialOutcome publish(const TrialResult& r) {
-    if (folder_.publish_result(r)) return r.status == TrialEnd::done ? TrialOutcome::done : TrialOutcome::diverged;
-    log("another process published a result first, which stays");
-    return TrialOutcome::lost;
+    if (!folder_.publish_result(r)) {
+      log("another process published a result first, which stays");
+      return TrialOutcome::lost;
+    }
+    apply_keep_as_owner(folder_, options_.checkpoint.keep);
+    return r.status == TrialEnd::done ? TrialOutcome::done : TrialOutcome::diverged;
   }
 
   TrialOutcome abandon() {
@@ -264,11 +301,36 @@ class TrialRun {
     return TrialOutcome::lost;
   }
 
-  TrialOutcome publish_divergence(std::int64_t step) {
+  TrialResult nonfinite(std::int64_t step) {
     TrialResult r = result();
+    r.steps = step;  // the last one changed nothing
+    r.diverged_rule = "nonfinite";
+    r.diverged_value = found_ ? found_.value : loss_;
+    if (found_) r.diverged_site = found_.site;
+    r.message = fmt::format("step {}: the loss or its gradient is not finite; first in {}", step,
+                            found_ ? fmt::format("{} of {} at {}", found_.in_backward ? "the gradient" : "the value",
+                                                 found_.op, found_.site)
+                                   : "the sum of the gradients");
+    return r;
+  }
+
+  TrialResult collapse() {
+    TrialResult r = result();
+    r.diverged_rule = "collapse";
+    r.diverged_site = "train/loss";
+    r.diverged_value = collapse_.mean();
+    r.message = fmt::format(
+        "step {}: collapsed: for {} steps the mean training loss of each {} steps was above {:.4g}, its level at the "
+        "end "
+        "of the warm-up; the last was {:.4g}",
+        r.steps, config_.train.collapse_steps, collapse_.window(), collapse_.level().value_or(0.0), collapse_.mean());
+    return r;
+  }
+
+  TrialOutcome diverged_at(std::int64_t step, TrialResult r) {
     r.status = TrialEnd::diverged;
     r.diverged_step = step;
-    r.message = fmt::format("step {}: the loss or its gradient is not finite; first in {}", step, where_);
+    metrics_->sync();
     return publish(r);
   }
 
@@ -287,14 +349,23 @@ class TrialRun {
   Engine engine_;
   BatchSource batches_;
   BatchPipeline pipeline_;
+  std::optional<BatchSource> minival_batches_;
   const Schedule schedule_;
+  CollapseWatch collapse_;
+  EarlyStop early_stop_;
   TrialProbes probes_;
+  std::optional<MetricsLog> metrics_;
+  std::optional<LineFile> states_;
+  std::optional<EventFile> events_;
   std::optional<MetricsLine> probed_;  // of the last step
   CheckpointInfo info_;
-  std::string where_, started_;
+  NonFinite found_{};  // where a step was not finite
+  bool collapsed_ = false;
+  std::string started_;
   std::vector<std::string> bad_images_;
   double loss_ = 0.0, train_loss_ = 0.0;
   std::map<std::string, double> evaluated_;  // the last evaluation's metrics
+  Correctness right_;                        // and which images were right
   std::int64_t images_ = 0;
   Clock::time_point reported_ = Clock::now();
 };

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
 #include <functional>
+#include <set>
 
 #include "core/backend.h"
 #include "experiments/data/dataset.h"
@@ -28,6 +30,9 @@ struct TrialOptions {
   bool allow_different_bits = false;
   Backend* backend = &cpu_backend();
   const std::atomic<bool>* stop = nullptr;  // set by a signal: the trial ends at the next step with a checkpoint
+  std::int64_t stop_at = 0;                 // the same once so many steps are done; 0: never
+  std::set<std::int64_t> record_at{};       // steps after which the state is recorded besides
+  std::filesystem::path tensorboard{};      // folder for an event file of this trial; empty: none
   std::function<void(const TrialProgress&)> report = nullptr;
 };
 

@@ -10,6 +10,7 @@
 
 #include "core/dtype.h"
 #include "core/error.h"
+#include "experiments/descriptor/sha256.h"
 #include "experiments/results/files.h"
 #include "experiments/weights/safetensors_header.h"
 
@@ -98,6 +99,18 @@ std::string write_safetensors_bytes(std::map<std::string, std::string> metadata,
   for (const TensorView& tensor : tensors)
     bytes.append(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size());
   return bytes;
+}
+
+std::string hash_of_hashes(const std::map<std::string, std::string>& hashes) {
+  Sha256 all;
+  for (const auto& [name, hash] : hashes) all.update(concat(name, '=', hash, '\n'));
+  return all.hex();
+}
+
+std::string tensors_hash(const std::vector<TensorView>& tensors) {
+  std::map<std::string, std::string> hashes;
+  for (const TensorView& tensor : tensors) hashes[tensor.name] = Sha256().update(tensor.data).hex();
+  return hash_of_hashes(hashes);
 }
 
 void save_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,

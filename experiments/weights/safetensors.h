@@ -89,6 +89,11 @@ class SafetensorsFile {
 /// tensor whose data do not fit its shape, a name twice or one that the format cannot hold.
 std::string write_safetensors_bytes(std::map<std::string, std::string> metadata, std::vector<TensorView> tensors);
 
+/// SHA-256, in hexadecimal, of a line "NAME=SHA-256 of the bytes" for each tensor, in the order of their names.
+std::string tensors_hash(const std::vector<TensorView>& tensors);
+/// The same from the hashes of the tensors' bytes, by name.
+std::string hash_of_hashes(const std::map<std::string, std::string>& hashes);
+
 /// Writes it atomically. EnvironmentError where that fails; an older file is then still there.
 void save_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
                       std::vector<TensorView> tensors);

@@ -25,6 +25,7 @@ TEST_CASE("tape: the guard names op and site of the first value that is not fini
   CHECK(std::string(found.op) == "add");
   CHECK(std::string(found.site) == "second");
   CHECK(!found.in_backward);
+  CHECK(found.value == INFINITY);
 
   tape.reset();
   tape.guard();
@@ -36,6 +37,7 @@ TEST_CASE("tape: the guard names op and site of the first value that is not fini
   found = tape.nonfinite();
   REQUIRE(bool(found));
   CHECK(found.in_backward);
+  CHECK(std::isnan(found.value));
   CHECK(std::string(found.site) == "gelu here");
 }
 

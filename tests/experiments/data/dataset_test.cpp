@@ -217,6 +217,38 @@ TEST_CASE("dataset: images that are trained on are not evaluated on") {
   CHECK_SAYS(input_error([&] { load_dataset(config, root.path(), 1); }), "share 10 images");
 }
 
+TEST_CASE("dataset: a minival shares no image with the two other slices") {
+  DatasetConfig config;
+  config.train_images = 100;
+  config.eval_images = 50;
+  config.allow_absent_classes = true;
+  CHECK(!load_dataset(config, std::nullopt, 1).minival);
+  config.train = "train[:80]";
+  config.minival = "train[80:]";
+  const DataPair data = load_dataset(config, std::nullopt, 1);
+  REQUIRE(data.minival);
+  CHECK(data.train.size() == 80);
+  CHECK(data.minival->size() == 20);
+  CHECK(data.minival->class_names == data.train.class_names);
+  CHECK(data_hash(data) == data.train.hash + "+" + data.eval.hash + "+" + data.minival->hash);
+  const auto problem = [&](const std::string& train, const std::string& minival, const std::string& eval) {
+    config.train = train, config.minival = minival, config.eval = eval;
+    try {
+      load_dataset(config, std::nullopt, 1);
+      return std::string();
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+  };
+  CHECK(problem("train", "train[80:]", "test")
+            .find("the training slice \"train\" and the minival slice \"train[80:]\" "
+                  "share 20 images") != std::string::npos);
+  CHECK(problem("train", "test[:10]", "test")
+            .find("the minival slice \"test[:10]\" and the evaluation slice \"test\" "
+                  "share 10 images") != std::string::npos);
+  CHECK(problem("train", "test[:10]", "test[10:]") == "");
+}
+
 TEST_CASE("dataset: a subset is of the training slice alone, and a class it lacks is an error") {
   TempFolder root;
   write_shards(root.path());

@@ -70,6 +70,23 @@ TEST_CASE("descriptor: parts must divide a batch, and statistics of a batch norm
       std::string::npos);
 }
 
+TEST_CASE("descriptor: an early stop goes by the minival alone") {
+  DescriptorFiles files;
+  const auto rule = [&](const std::string& settings, const std::string& dataset = R"("minival": "train[90%:]")") {
+    return files.problems(R"({"dataset": {"train": "train[:90%]", )" + dataset + R"(}, "train": {"early_stop": {)" +
+                          settings + "}}}");
+  };
+  CHECK(rule(R"("metric": "minival/accuracy", "patience": 3, "min_delta": 0.001, "mode": "max")") == "");
+  CHECK(rule(R"("metric": "minival/loss")") == "");
+  CHECK(rule(R"("metric": "eval/accuracy")").find("is of the slice that the table shows") != std::string::npos);
+  CHECK(rule(R"("metric": "eval/accuracy")").find("use \"minival/accuracy\"") != std::string::npos);
+  CHECK(rule(R"("metric": "minival/acuracy")").find("unknown metric \"minival/acuracy\"") != std::string::npos);
+  CHECK(rule(R"("metric": "minival/ema_loss")").find("without train.ema") != std::string::npos);
+  CHECK(rule(R"("metric": "minival/loss")", R"("eval": "test")").find("needs dataset.minival") != std::string::npos);
+  CHECK(rule(R"("patience": 3)").find("without a metric nothing is stopped early") != std::string::npos);
+  CHECK(rule(R"("metric": "minival/loss", "patience": 0)").find("/train/early_stop/patience") != std::string::npos);
+}
+
 TEST_CASE("descriptor: settings of one optimiser mean nothing to another") {
   DescriptorFiles files;
   const auto optimizer = [&](const std::string& settings) {

@@ -18,6 +18,13 @@ TrialResult example() {
   result.metrics = {{"eval/accuracy", 0.1}, {"train/loss", std::numeric_limits<double>::infinity()}};
   result.message = "loss is inf: \"blocks.0.mlp\"";
   result.diverged_step = 1200;
+  result.diverged_rule = "nonfinite";
+  result.diverged_site = "blocks.0.mlp";
+  result.diverged_value = -std::numeric_limits<double>::infinity();
+  result.steps = 1200;
+  result.attempt = 3;
+  result.stopped_early_step = 900;
+  result.early_stop_rule = "minival/accuracy has not risen for 3 evaluations";
   result.seed = 18446744073709551615ULL;
   result.wall_seconds = 12.5;
   result.images_per_second = 1.0 / 3;
@@ -50,6 +57,8 @@ TEST_CASE("trial result: what is written is read") {
   plain.id = "d";
   plain.metrics = {{"eval/accuracy", 0.7512345678901234}};
   CHECK(parse_trial_result(write_trial_result(plain), "x") == plain);
+  CHECK(write_trial_result(plain).find("diverged") == std::string::npos);  // as those of before have it
+  CHECK(write_trial_result(plain).find("\"steps\"") == std::string::npos);
   plain.metrics["train/loss"] = std::numeric_limits<double>::quiet_NaN();
   const std::string text = write_trial_result(plain);
   CHECK(text.find("\"train/loss\": null") != text.npos);

@@ -51,6 +51,10 @@ TEST_CASE("cost: products, steps and bytes of a trial") {
   CHECK(cost.state_bytes == 4.0 * double(cost.model.parameters) * double(1 + cost.shards.lanes + 2));
   CHECK(cost.batch_bytes == 4.0 * 100 * 32 * 32 * 3);
   CHECK(cost.bytes(2) - cost.bytes(1) == cost.shard_bytes);
+  CHECK(cost.disk_kept(KeepCheckpoint::last) == 12.0 * double(cost.model.parameters));
+  CHECK(cost.disk_kept(KeepCheckpoint::weights) == 4.0 * double(cost.model.parameters));
+  CHECK(cost.disk_kept(KeepCheckpoint::none) == 0);
+  CHECK(cost.disk_running() == 2 * cost.disk_kept(KeepCheckpoint::last));
 
   TrialConfig other = config;
   other.train.precision = Precision::bf16;
@@ -58,6 +62,12 @@ TEST_CASE("cost: products, steps and bytes of a trial") {
   other = config;
   other.train.ema.decay = 0.9;
   CHECK(trial_cost(other).state_bytes == cost.state_bytes + 4.0 * double(cost.model.parameters));
+  CHECK(trial_cost(other).disk_kept(KeepCheckpoint::weights) == 8.0 * double(cost.model.parameters));
+  CHECK(trial_cost(other).evaluation_flops == 2 * cost.evaluation_flops);
+  other = config;
+  other.dataset.train = "train[:90%]";
+  other.dataset.minival = "train[90%:]";
+  CHECK(trial_cost(other).evaluation_flops == 1.5 * cost.evaluation_flops);
   other = config;
   other.train.images = 25050;
   CHECK(trial_cost(other).steps->total == 251);  // round(250.5)

@@ -1,0 +1,85 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+
+#include "core/error.h"
+#include "experiments/cli/commands.h"
+#include "experiments/results/store.h"
+#include "experiments/sweep/runner.h"
+#include "experiments/train/verify.h"
+
+namespace normlab {
+namespace {
+
+struct Verify {
+  std::string run, out = "results", data;
+  std::int64_t from = -1;
+  VerifyOptions options;
+
+  /// A trial's folder, or the one trial in `out` whose id begins so.
+  TrialFolder find() const {
+    if (std::filesystem::exists(std::filesystem::path(run) / "config.json"))
+      return TrialFolder(std::filesystem::weakly_canonical(run));
+    const ResultStore store(out);
+    std::vector<std::string> fitting;
+    for (const std::string& id : store.trial_ids())
+      if (id.rfind(run, 0) == 0) fitting.push_back(id);
+    if (fitting.empty())
+      throw InputError(fmt::format("\"{}\" is no trial's folder, and no id in {} begins so", run,
+                                   (store.out() / "trials").string()));
+    if (fitting.size() > 1)
+      throw InputError(
+          fmt::format("\"{}\" fits {} trials; give more digits: {}", run, fitting.size(), fmt::join(fitting, ", ")));
+    return store.trial(fitting.front());
+  }
+
+  int operator()() {
+    const TrialFolder trial = find();
+    const TrialConfig config = read_trial_config(trial);
+    if (from >= 0) options.from = from;
+    if (options.threads == 0) options.threads = available_cores();
+    const DataPair pair = load_dataset(
+        config.dataset, data.empty() ? std::nullopt : std::optional<std::filesystem::path>(data), available_cores());
+    const VerifyReport report = verify_trial(config, trial, pair, options);
+    const std::string id = trial.path().filename().string().substr(0, 12);
+    fmt::print("{}: from {} at step {} to step {}\n", id, report.start, report.from, report.to);
+    if (report.states > 0)
+      fmt::print(
+          "{} state{} on record {} the same to the bit: SHA-256 over {} tensors (weights, moments, buffers, "
+          "averages)\n",
+          report.states, report.states == 1 ? "" : "s", report.states == 1 ? "is" : "are", report.tensors);
+    if (report.metrics > 0) fmt::print("{} lines of metrics are the same to the bit\n", report.metrics);
+    if (report.result) fmt::print("the result is the same to the bit\n");
+    if (!report.difference) return 0;
+    fmt::print("DIFFERENT at {}\n", *report.difference);
+    return static_cast<int>(ExitCode::trials_failed);
+  }
+};
+
+}  // namespace
+
+void add_verify(CLI::App& app, Action& action) {
+  auto verify = std::make_shared<Verify>();
+  CLI::App& command =
+      *app.add_subcommand("verify", "run some steps of a trial again and compare all bits with what is on record");
+  command.add_option("run", verify->run, "a trial's folder, or the beginning of its id")->required();
+  command.add_option("--out", verify->out, "folder of the results")->capture_default_str();
+  command.add_option("--steps", verify->options.steps, "how many steps")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 50))
+      ->capture_default_str();
+  command
+      .add_option("--from", verify->from,
+                  "step of the checkpoint to start from, 0: initial values (default: the last that can be compared)")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--data", verify->data, "folder of the data sets (otherwise NORMLAB_DATA, then ./data)");
+  command.add_option("--threads", verify->options.threads, "cores (default: all); changes no bit")
+      ->check(CLI::Range(0, 1024));
+  command.add_flag("--allow-different-bits", verify->options.allow_different_bits,
+                   "compare also what another binary or BLAS core has computed");
+  verify->options.threads = 0;
+  command.footer("Example: normlab verify 1a2b3c --steps 50\nExit code 1 where anything differs. Nothing is changed.");
+  command.callback([verify, &action] { action = [verify] { return (*verify)(); }; });
+}
+
+}  // namespace normlab

@@ -1,0 +1,74 @@
+#include "experiments/sweep/slurm.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+namespace normlab {
+
+std::string shell_quoted(const std::string& word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string("._-/+=:,@%").find(static_cast<char>(c)) != std::string::npos;
+  });
+  if (plain) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::size_t slurm_tasks(const SlurmJob& job) {
+  if (job.tasks > 0) return std::max<std::size_t>(1, std::min(job.tasks, job.missing));
+  const std::size_t each = std::max<std::size_t>(1, job.trials_per_task);
+  return std::max<std::size_t>(1, (job.missing + each - 1) / each);
+}
+
+std::int64_t slurm_minutes(const SlurmJob& job) {
+  const std::size_t tasks = slurm_tasks(job), each = (job.missing + tasks - 1) / tasks;
+  return 10 + static_cast<std::int64_t>(std::ceil(double(each) * job.trial_seconds * job.time_factor / 60));
+}
+
+std::string slurm_script(const SlurmJob& job) {
+  const std::size_t tasks = slurm_tasks(job);
+  const std::int64_t minutes = slurm_minutes(job);
+  std::string command;
+  for (const std::string& word : job.command) command += shell_quoted(word) + " ";
+  const std::size_t most = job.tasks > 0 ? 0 : std::max<std::size_t>(1, job.trials_per_task);
+  const std::string limit = most > 0 ? fmt::format(" --max-trials {}", most) : "";
+  std::string name;  // Slurm reads % in the names of logs
+  for (const char c : job.name) name += c == '%' || std::isspace(static_cast<unsigned char>(c)) != 0 ? '_' : c;
+  return fmt::format(R"(#!/bin/bash
+# {missing} trials are missing; {tasks} tasks, each a worker that takes trials which nobody has{most}.
+# Submit with sbatch, with --partition, --account or --mem as your cluster wants them; again whenever some are missing.
+#SBATCH --job-name={name}
+#SBATCH --array=0-{last}
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task={cpus}
+#SBATCH --time={minutes}
+#SBATCH --requeue
+#SBATCH --signal=B:USR1@120
+#SBATCH --open-mode=append
+#SBATCH --output={name}-%A_%a.log
+
+{command}--workers 1 --threads {cpus} --no-wait{limit} &
+run=$!
+trap 'kill -USR1 "$run" 2>/dev/null' USR1 # two minutes before the time limit, to this shell alone
+trap : TERM                               # preempted or requeued: all processes of the task are sent it
+while true; do
+  wait "$run"
+  code=$?
+  kill -0 "$run" 2>/dev/null || break # else a signal ended the wait
+done
+if [ "$code" = 138 ]; then # ended by USR1, with a checkpoint
+  scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_${{SLURM_ARRAY_TASK_ID}}"
+fi
+exit "$code"
+)",
+                     fmt::arg("missing", job.missing), fmt::arg("tasks", tasks),
+                     fmt::arg("most", most > 0 ? fmt::format(", {} at most", most) : ""), fmt::arg("name", name),
+                     fmt::arg("last", tasks - 1), fmt::arg("cpus", job.cpus), fmt::arg("minutes", minutes),
+                     fmt::arg("command", command), fmt::arg("limit", limit));
+}
+
+}  // namespace normlab

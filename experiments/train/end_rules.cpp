@@ -1,0 +1,134 @@
+#include "experiments/train/end_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+#include <utility>
+
+#include "core/error.h"
+
+namespace normlab {
+namespace {
+
+std::string exact(double value) { return fmt::format("{:a}", value); }
+std::string exact(const std::optional<double>& value) { return value ? exact(*value) : "none"; }
+
+/// The words of a state, in turn.
+class StateReader {
+ public:
+  StateReader(const char* what, const std::string& text) : what_(what), text_(text), words_(text) {}
+  std::int64_t integer() {
+    return checked<std::int64_t>(
+        [](const std::string& word, std::size_t* end) { return std::int64_t(std::stoll(word, end)); });
+  }
+  double real() {
+    return checked<double>([](const std::string& word, std::size_t* end) { return std::stod(word, end); });
+  }
+  std::optional<double> optional_real() {
+    const std::string word = next();
+    if (word == "none") return std::nullopt;
+    pending_ = word;
+    return real();
+  }
+  void finish() {
+    std::string rest;
+    if (words_ >> rest) fail();
+  }
+
+ private:
+  std::string next() {
+    if (!pending_.empty()) return std::exchange(pending_, {});
+    std::string word;
+    if (!(words_ >> word)) fail();
+    return word;
+  }
+  template <class T, class Convert>
+  T checked(Convert&& convert) {
+    const std::string word = next();
+    try {
+      std::size_t end = 0;
+      const T value = convert(word, &end);
+      if (end == word.size()) return value;
+    } catch (const std::logic_error&) {  // what std::sto… throws
+    }
+    fail();
+  }
+  [[noreturn]] void fail() const {
+    throw InputError(concat("the state of the ", what_, " rule \"", text_, "\" cannot be read"));
+  }
+  const char* what_;
+  const std::string& text_;
+  std::istringstream words_;
+  std::string pending_;
+};
+
+}  // namespace
+
+CollapseWatch::CollapseWatch(std::int64_t collapse_steps, std::int64_t warmup_steps)
+    : limit_(collapse_steps),
+      window_(std::clamp<std::int64_t>(collapse_steps, 1, kWindow)),
+      level_end_(std::max(warmup_steps, window_)) {}
+
+bool CollapseWatch::add(double loss) {
+  if (limit_ == 0) return false;
+  ++steps_;
+  if (steps_ <= level_end_ - window_) return false;
+  sum_ += loss;
+  if (++count_ < window_) return false;
+  mean_ = sum_ / double(count_);
+  sum_ = 0.0;
+  count_ = 0;
+  if (!level_) {
+    level_ = mean_;
+    return false;
+  }
+  above_ = mean_ <= *level_ ? 0 : above_ + window_;
+  return above_ >= limit_;
+}
+
+std::string CollapseWatch::state() const {
+  return fmt::format("{} {} {} {} {} {}", steps_, count_, above_, exact(sum_), exact(mean_), exact(level_));
+}
+
+void CollapseWatch::set_state(const std::string& text) {
+  StateReader reader("collapse", text);
+  steps_ = reader.integer();
+  count_ = reader.integer();
+  above_ = reader.integer();
+  sum_ = reader.real();
+  mean_ = reader.real();
+  level_ = reader.optional_real();
+  reader.finish();
+}
+
+EarlyStop::EarlyStop(const EarlyStopConfig& config)
+    : config_(config),
+      higher_(config.mode == Better::max ||
+              (config.mode == Better::inferred && config.metric.find("accuracy") != config.metric.npos)) {}
+
+void EarlyStop::add(double value) {
+  const double sign = higher_ ? 1.0 : -1.0;
+  const bool better = std::isfinite(value) && (!best_ || sign * (value - *best_) > config_.min_delta);
+  if (better) best_ = value;
+  since_best_ = better ? 0 : since_best_ + 1;
+}
+
+std::string EarlyStop::words() const {
+  if (!active()) return "";
+  return fmt::format("{} has not {}{} for {} evaluation{}", config_.metric, higher_ ? "risen" : "fallen",
+                     config_.min_delta > 0 ? fmt::format(" by more than {:g}", config_.min_delta) : "",
+                     config_.patience, config_.patience == 1 ? "" : "s");
+}
+
+std::string EarlyStop::state() const { return fmt::format("{} {}", since_best_, exact(best_)); }
+
+void EarlyStop::set_state(const std::string& text) {
+  StateReader reader("early_stop", text);
+  since_best_ = reader.integer();
+  best_ = reader.optional_real();
+  reader.finish();
+}
+
+}  // namespace normlab

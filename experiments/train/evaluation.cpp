@@ -1,0 +1,31 @@
+#include "experiments/train/evaluation.h"
+
+#include <algorithm>
+
+namespace normlab {
+
+std::map<std::string, double> evaluate_slice(Engine& engine, BatchSource& batches, const ImageSet& images,
+                                             ShardPool& pool, const std::string& prefix, Correctness* right) {
+  constexpr std::int64_t kMade = 512;  // images at a time
+  const std::int64_t n = images.size();
+  std::int64_t correct = 0;
+  double loss = 0.0;
+  std::vector<double> losses(static_cast<std::size_t>(kMade));
+  std::vector<std::int32_t> predicted(losses.size());
+  if (right != nullptr) *right = Correctness(n, images.hash);
+  for (std::int64_t first = 0; first < n; first += kMade) {
+    const std::int64_t count = std::min(kMade, n - first);
+    const BatchSource::Batch batch = batches.evaluation(first, count, pool);
+    engine.evaluate(batch.images, batch.labels, losses, predicted);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const bool is_right =
+          predicted[static_cast<std::size_t>(i)] == images.labels[static_cast<std::size_t>(first + i)];
+      correct += is_right;
+      if (right != nullptr) right->set(first + i, is_right);
+      loss += losses[static_cast<std::size_t>(i)];
+    }
+  }
+  return {{prefix + "accuracy", double(correct) / double(n)}, {prefix + "loss", loss / double(n)}};
+}
+
+}  // namespace normlab

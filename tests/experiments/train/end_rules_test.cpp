@@ -1,0 +1,89 @@
+#include "experiments/train/end_rules.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "core/error.h"
+
+using namespace normlab;
+
+namespace {
+
+/// The step after which it collapses; 0: never. With `saved`, the state goes through its text before each step.
+std::int64_t collapse_step(CollapseWatch watch, const std::vector<double>& losses, bool saved = false) {
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    if (saved) watch.set_state(watch.state());
+    if (watch.add(losses[i])) return std::int64_t(i + 1);
+  }
+  return 0;
+}
+
+std::vector<double> constant(std::size_t steps, double loss) { return std::vector<double>(steps, loss); }
+std::vector<double> joined(std::vector<double> a, const std::vector<double>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+}  // namespace
+
+TEST_CASE("end rules: a collapse is K steps of windows above the level at the warm-up's end") {
+  // Warm-up of 100 steps: the level is the mean of steps 51 to 100.
+  const std::vector<double> level = joined(constant(50, 3.0), constant(50, 1.0));
+  CHECK(collapse_step({200, 100}, joined(level, constant(200, 1.1))) == 300);
+  CHECK(collapse_step({200, 100}, joined(level, constant(200, 1.0))) == 0);    // not above
+  CHECK(collapse_step({0, 100}, joined(level, constant(500, 9.0))) == 0);      // switched off
+  CHECK(collapse_step({180, 100}, joined(level, constant(500, 1.1))) == 300);  // whole windows of 50
+  // A window that is not above sets the count back; one with a single low loss is still above.
+  std::vector<double> losses = joined(level, joined(constant(150, 2.0), joined(constant(50, 0.9), constant(200, 2.0))));
+  CHECK(collapse_step({200, 100}, losses) == 500);
+  losses = joined(level, constant(200, 2.0));
+  losses[150] = 0.0;
+  CHECK(collapse_step({200, 100}, losses) == 300);
+  // Without a warm-up the level is that of the first window; a K below 50 is a window of K.
+  CHECK(collapse_step({200, 0}, joined(constant(50, 1.0), constant(200, 2.0))) == 250);
+  CHECK(collapse_step({7, 0}, joined(constant(7, 1.0), constant(20, 2.0))) == 14);
+}
+
+TEST_CASE("end rules: a watch goes on from its text to the bit") {
+  std::vector<double> losses;
+  for (int i = 0; i < 700; ++i) losses.push_back(2.0 + std::sin(i * 0.7) / 3 + (i > 300 ? 0.05 : 0.0));
+  const CollapseWatch watch(250, 120);
+  const std::int64_t step = collapse_step(watch, losses);
+  CHECK(step > 0);
+  CHECK(collapse_step(watch, losses, true) == step);
+  CollapseWatch damaged(250, 120);
+  CHECK_THROWS_AS(damaged.set_state("1 2 x"), InputError);
+  CHECK_THROWS_AS(damaged.set_state(damaged.state() + " 3"), InputError);
+}
+
+TEST_CASE("end rules: an early stop after so many evaluations that were no better") {
+  EarlyStopConfig rule;
+  CHECK(!EarlyStop(rule).active());
+  CHECK(EarlyStop(rule).words() == "");
+  rule.metric = "minival/accuracy";
+  rule.patience = 2;
+  const auto struck_at = [](const EarlyStopConfig& config, const std::vector<double>& values) {
+    EarlyStop stop(config);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      stop.set_state(EarlyStop(stop).state());
+      stop.add(values[i]);
+      if (stop.struck()) return int(i + 1);
+    }
+    return 0;
+  };
+  CHECK(struck_at(rule, {0.1, 0.2, 0.15, 0.2}) == 4);  // equal is no better
+  CHECK(struck_at(rule, {0.1, 0.05, 0.2, 0.1, 0.3}) == 0);
+  CHECK(struck_at(rule, {NAN, NAN}) == 2);
+  CHECK(struck_at(rule, {0.1, NAN, 0.2, NAN, INFINITY}) == 5);
+  rule.min_delta = 0.1;
+  CHECK(struck_at(rule, {0.1, 0.15, 0.19}) == 3);
+  CHECK(EarlyStop(rule).words() == "minival/accuracy has not risen by more than 0.1 for 2 evaluations");
+  rule.min_delta = 0;
+  rule.metric = "minival/loss";
+  CHECK(struck_at(rule, {1.0, 0.9, 0.95, 0.9}) == 4);
+  CHECK(EarlyStop(rule).words() == "minival/loss has not fallen for 2 evaluations");
+  rule.mode = Better::max;
+  CHECK(struck_at(rule, {1.0, 0.9, 0.95}) == 3);
+}

@@ -1,0 +1,162 @@
+#include "experiments/train/verify.h"
+
+#include <doctest/doctest.h>
+
+#include "experiments/results/files.h"
+#include "experiments/train/checkpoint.h"
+#include "experiments/train/state_record.h"
+#include "tests/experiments/train/small_trial.h"
+
+using namespace normlab;
+
+namespace {
+
+VerifyReport verify(const SmallTrial& trial, const std::filesystem::path& out, std::int64_t steps,
+                    std::optional<std::int64_t> from = std::nullopt) {
+  VerifyOptions options;
+  options.steps = steps;
+  options.from = from;
+  const TrialFolder folder = trial.folder(out);
+  return verify_trial(read_trial_config(folder), folder, trial.data, options);
+}
+
+std::string refusal(const SmallTrial& trial, const std::filesystem::path& out, std::int64_t steps,
+                    std::optional<std::int64_t> from = std::nullopt) {
+  try {
+    verify(trial, out, steps, from);
+    return "";
+  } catch (const InputError& error) {
+    return error.what();
+  }
+}
+
+/// The file with one digit after `mark` changed.
+void damage(const std::filesystem::path& path, const std::string& mark, std::size_t offset) {
+  std::string text = read_file(path);
+  const auto at = text.find(mark);
+  REQUIRE(at != text.npos);
+  char& digit = text[at + mark.size() + offset];
+  digit = digit == '1' ? '2' : '1';
+  write_atomically(path, text);
+}
+
+}  // namespace
+
+TEST_CASE("verify: a trial that was stopped and resumed has the bits of one that is run again") {
+  TrialConfig config = SmallTrial::settings();
+  config.train.epochs = 20;  // 120 steps
+  config.train.eval_every_epochs = 10;
+  const SmallTrial trial(config);
+  const TemporaryFolder out;
+  TrialOptions options = SmallTrial::until(60);
+  CHECK(trial.run(out / "a", options) == TrialOutcome::stopped);
+  const auto states = [&](std::int64_t attempt) {
+    std::vector<std::int64_t> steps;
+    for (const StateRecord& r :
+         read_state_records(attempt_folder(trial.folder(out / "a").path(), attempt) / kStatesFile))
+      steps.push_back(r.step);
+    return steps;
+  };
+  CHECK(states(1) == std::vector<std::int64_t>{50, 60});
+  VerifyReport report = verify(trial, out / "a", 60);
+  CHECK(!report.difference);
+  CHECK(report.from == 0);
+  CHECK(report.states == 2);
+  CHECK(report.tensors > 10);
+  CHECK(report.metrics == 2);  // at 50 and at 60, the evaluation
+  CHECK(refusal(trial, out / "a", 20).find("take --steps 50") != std::string::npos);
+  CHECK(refusal(trial, out / "a", 20, 7).find("no checkpoint at step 7; it can begin at step 0, 60") !=
+        std::string::npos);
+
+  // To the end, whose checkpoint replaces that of the first attempt.
+  options = {};
+  options.checkpoint.steps = 25;
+  CHECK(trial.run(out / "a", options) == TrialOutcome::done);
+  CHECK(states(2) == std::vector<std::int64_t>{85, 110, 120});
+  report = verify(trial, out / "a", 1000);
+  CHECK_MESSAGE(!report.difference, report.difference.value_or(""));
+  CHECK(report.states == 5);
+  CHECK(report.metrics == 4);
+  CHECK(report.result);
+  CHECK(!std::filesystem::exists(std::filesystem::temp_directory_path() / concat("normlab-verify-", ::getpid())));
+}
+
+TEST_CASE("verify: begins at the last checkpoint after which something is on record") {
+  TrialConfig config = SmallTrial::settings();
+  config.train.epochs = 20;
+  const SmallTrial trial(config);
+  const TemporaryFolder out;
+  CHECK(trial.run(out / "a", SmallTrial::until(60)) == TrialOutcome::stopped);
+  // A second attempt that is killed at step 111: it leaves records, and no checkpoint of its own.
+  TrialOptions options;
+  options.report = [](const TrialProgress& p) {
+    if (p.step >= 111) throw std::runtime_error("killed");
+  };
+  options.record_at = {111};
+  std::size_t reports = 0;
+  options.report = [&](const TrialProgress&) { ++reports; };
+  const TrialFolder folder = trial.folder(out / "a");
+  {
+    const TemporaryFolder copy;
+    std::filesystem::copy(out / "a", copy / "a", std::filesystem::copy_options::recursive);
+    options.stop_at = 115;
+    CHECK(trial.run(copy / "a", options) == TrialOutcome::stopped);
+    std::filesystem::remove(trial.folder(copy / "a").checkpoint(2));
+    const VerifyReport report = verify(trial, copy / "a", 55);
+    CHECK_MESSAGE(!report.difference, report.difference.value_or(""));
+    CHECK(report.from == 60);
+    CHECK(report.start == "the checkpoint of attempt 1");
+    CHECK(report.states == 3);  // 110, 111, 115
+  }
+}
+
+TEST_CASE("verify: says the first step and tensor that differ") {
+  TrialConfig config = SmallTrial::settings();
+  config.train.epochs = 10;  // 60 steps
+  const SmallTrial trial(config);
+  const TemporaryFolder out;
+  CHECK(trial.run(out / "a") == TrialOutcome::done);
+  const TrialFolder folder = trial.folder(out / "a");
+  const auto states = attempt_folder(folder.path(), 1) / kStatesFile;
+  const std::string good = read_file(states);
+  damage(states, "\"tensors\":\"", 8);
+  VerifyReport report = verify(trial, out / "a", 60);
+  REQUIRE(report.difference);
+  CHECK(report.difference->find("step 50: tensor optimizer.") == 0);
+  write_atomically(states, good);
+  damage(states, "\"state\":\"", 3);
+  report = verify(trial, out / "a", 60);
+  CHECK(report.difference == "step 50: the hash of all tensors differs");
+  write_atomically(states, good);
+  damage(folder.metrics(1), "\"train/loss\":", 5);
+  report = verify(trial, out / "a", 60);
+  REQUIRE(report.difference);
+  CHECK(report.difference->find("step 6: train/loss is ") == 0);
+}
+
+TEST_CASE("verify: a diverged trial diverges again, and other programs or settings are refused") {
+  TrialConfig config = SmallTrial::settings();
+  config.train.epochs = 20;
+  config.train.schedule.warmup_steps = 100;
+  config.train.optimizer.name = OptimizerName::sgd;
+  config.train.optimizer.lr = 1e5;
+  const SmallTrial trial(config);
+  const TemporaryFolder out;
+  CHECK(trial.run(out / "a") == TrialOutcome::diverged);
+  const TrialFolder folder = trial.folder(out / "a");
+  const std::int64_t step = *folder.load_result()->diverged_step;
+  const auto states = attempt_folder(folder.path(), 1) / kStatesFile;
+  if (step > 50) {
+    const VerifyReport report = verify(trial, out / "a", 120);
+    CHECK_MESSAGE(!report.difference, report.difference.value_or(""));
+  } else {
+    CHECK(refusal(trial, out / "a", 120).find("no state is on record") != std::string::npos);
+  }
+  TrialResult result = *folder.load_result();
+  result.provenance["bits"] = "another";
+  write_atomically(folder.path() / "result.json", write_trial_result(result));
+  write_atomically(states, write_state_record({step, "x", {"00000000"}}) + "\n");
+  CHECK(refusal(trial, out / "a", 120).find("by another program") != std::string::npos);
+  write_atomically(folder.path() / "config.json", full_json(SmallTrial::settings()));
+  CHECK_THROWS_AS(read_trial_config(folder), InputError);
+}
