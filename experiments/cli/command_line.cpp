@@ -28,6 +28,7 @@ int run_command_line(int argc, char** argv) {
   add_plan(app, action);
   add_check(app, action);
   add_explain(app, action);
+  add_status(app, action);
   add_table(app, action);
   add_schema(app, action);
   add_probe(app, action);

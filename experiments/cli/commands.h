@@ -13,6 +13,7 @@ void add_run(CLI::App& app, Action& action);
 void add_plan(CLI::App& app, Action& action);
 void add_check(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
+void add_status(CLI::App& app, Action& action);
 void add_table(CLI::App& app, Action& action);
 void add_schema(CLI::App& app, Action& action);
 void add_probe(CLI::App& app, Action& action);

@@ -93,9 +93,14 @@ void Heartbeat::start() {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   thread_ = std::thread([this] {
     constexpr double kLongestInterval = 5;
-    const std::chrono::duration<double> interval(std::min(kLongestInterval, seconds_ / 6));
+    const double interval = std::min(kLongestInterval, seconds_ / 6);
     std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, interval, [this] { return stopping_; }) && !lost_) beat();
+    // The first one comes soon, so that `normlab status` has something to show.
+    double wait = std::min(1.0, interval);
+    while (!wake_.wait_for(lock, std::chrono::duration<double>(wait), [this] { return stopping_; }) && !lost_) {
+      beat();
+      wait = interval;
+    }
   });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

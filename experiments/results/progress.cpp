@@ -100,7 +100,9 @@ std::vector<std::string> progress_lines(const SweepProgress& progress, std::size
 }
 
 ProgressPrinter::ProgressPrinter(std::FILE* stream)
-    : stream_(stream), terminal_(is_terminal(stream)), interval_(terminal_ ? kTerminalInterval : kPlainInterval) {}
+    : stream_(stream), terminal_(is_terminal(stream)), interval_(terminal_ ? kTerminalInterval : kPlainInterval) {
+  if (!terminal_) last_ = Clock::now();  // at the beginning there is nothing to say yet
+}
 
 ProgressPrinter::~ProgressPrinter() { clear(); }
 

@@ -53,9 +53,21 @@ class Program {
   }
   void signal_all(int number) const { kill(-pid_, number); }
   void signal_one(int number) const { kill(pid_, number); }
+  pid_t pid() const { return pid_; }
+  /// Whether it has ended; wait() is still to be called, or its destructor.
+  bool ended() const {
+    siginfo_t info{};
+    return reaped_ || (waitid(P_PID, id_t(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program() {
+    if (!reaped_ && pid_ > 0 && ended()) waitpid(pid_, nullptr, 0);
+  }
   Finished wait() const {
     int status = 0;
     waitpid(pid_, &status, 0);
+    reaped_ = true;
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), text_of(folder_ / (name_ + ".out")),
             text_of(folder_ / (name_ + ".err"))};
   }
@@ -64,6 +76,7 @@ class Program {
   const TemporaryFolder& folder_;
   std::string name_;
   pid_t pid_ = -1;
+  mutable bool reaped_ = false;
 };
 
 inline Finished run_program(const TemporaryFolder& folder, const std::string& arguments,

@@ -7,7 +7,6 @@
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/store.h"
 #include "experiments/weights/safetensors.h"
-#include "tests/core/cpu/bf16_choice.h"
 #include "tests/experiments/cli/end_states.h"
 
 using namespace normlab;
@@ -34,16 +33,6 @@ std::string write(const TemporaryFolder& folder, const std::string& name, const 
 std::string in(const TemporaryFolder& folder, const std::string& name) { return (folder / name).string(); }
 
 void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
-
-/// Until some process works on some trial; five seconds at most.
-void wait_for_claim(const ResultStore& store) {
-  for (int i = 0; i < 6000; ++i) {
-    if (fs::exists(store.out() / "trials"))
-      for (const std::string& id : store.trial_ids())
-        if (read_claim(store.trial(id).path())) return;
-    sleep_ms(5);
-  }
-}
 
 }  // namespace
 
@@ -74,100 +63,6 @@ TEST_CASE(
   // One seed more runs two trials only.
   const Finished more = run_program(folder, "run " + file + " --set seeds=3 --out " + in(folder, "a"));
   CHECK(more.err.find("6 of 6 trials done (4 before)") != std::string::npos);
-}
-
-namespace {
-
-/// Kills a sweep of two workers `rounds` times at random moments, lets it end, and compares it with one that was left
-/// alone.
-void kill_and_resume(int rounds, unsigned seed, const std::string& precision = "fp32") {
-  const TemporaryFolder folder;
-  const std::string file = write(folder, "small.json", kSmall) +
-                           " --set train.epochs=12 --set train.precision=" + precision +
-                           " --set 'checkpoint={\"steps\": 3, \"seconds\": 1000}'" +
-                           " --set 'probes={\"signal\": [0, 7, 100], \"gradients\": 5}'";
-  REQUIRE(run_program(folder, "run " + file + " --out " + in(folder, "whole")).code == 0);
-  const std::string arguments = "run " + file + " --out " + in(folder, "killed") + " --workers 2";
-  std::srand(seed);
-  int killed = 0;
-  for (int round = 0; round < rounds; ++round) {
-    const Program program(folder, arguments);
-    sleep_ms(60 + std::rand() % 250);
-    program.signal_all(SIGKILL);
-    killed += program.wait().code == -SIGKILL;
-  }
-  CHECK(killed > 0);
-  const Finished last = run_program(folder, arguments);
-  CHECK_MESSAGE(last.code == 0, last.err);
-  CHECK(end_states(folder / "whole") == end_states(folder / "killed"));
-  for (const std::string& id : ResultStore(folder / "killed").trial_ids())
-    CHECK(!fs::exists(ResultStore(folder / "killed").trial(id).path() / "claim"));
-}
-
-}  // namespace
-
-TEST_CASE("program: killed at random moments and resumed, it ends with the same weights and metrics to the bit") {
-  kill_and_resume(8, 17);
-}
-
-TEST_CASE("program: killed and resumed in bf16, whose rounded weights are not in a checkpoint") {
-  kill_and_resume(3, 23, has_native_bf16() ? "bf16" : "bf16_emulated");
-}
-
-TEST_CASE("program: the same for ten sweeps" * doctest::skip()) {  // make test-long
-  for (unsigned seed = 1; seed <= 10; ++seed) kill_and_resume(6, seed);
-}
-
-TEST_CASE("program: Ctrl-C and SIGTERM end it cleanly with a checkpoint, and the same command goes on") {
-  const TemporaryFolder folder;
-  const std::string file = write(folder, "small.json", kSmall) + " --set train.epochs=150";
-  REQUIRE(run_program(folder, "run " + file + " --out " + in(folder, "whole") + " --set seeds=1").code == 0);
-  const std::string arguments = "run " + file + " --out " + in(folder, "stopped") + " --set seeds=1";
-  for (const int number : {SIGINT, SIGTERM}) {
-    const Program program(folder, arguments);
-    wait_for_claim(ResultStore(folder / "stopped"));
-    sleep_ms(100);
-    if (number == SIGINT)
-      program.signal_all(number);  // a terminal sends it to the whole group
-    else
-      program.signal_one(number);
-    const Finished stopped = program.wait();
-    CHECK(stopped.code == 128 + number);
-    CHECK_MESSAGE(stopped.err.find("stopping: each trial writes a checkpoint") != std::string::npos, stopped.err);
-    int checkpoints = 0;
-    const ResultStore store(folder / "stopped");
-    for (const std::string& id : store.trial_ids())
-      checkpoints += fs::exists(store.trial(id).checkpoint(last_attempt(store.trial(id).path())));
-    CHECK(checkpoints > 0);
-  }
-  const Finished last = run_program(folder, arguments);
-  CHECK_MESSAGE(last.code == 0, last.err);
-  CHECK(end_states(folder / "whole") == end_states(folder / "stopped"));
-}
-
-TEST_CASE("program: a worker that is killed marks its trial, the others go on, and the next run repairs it") {
-  const TemporaryFolder folder;
-  const std::string file = write(folder, "small.json", kSmall) + " --set train.epochs=30";
-  const Program program(folder, "run " + file + " --out " + in(folder, "r") + " --workers 1");
-  const ResultStore store(folder / "r");
-  bool killed = false;
-  for (int i = 0; i < 6000 && !killed; ++i) {
-    sleep_ms(10);
-    if (!fs::exists(folder / "r" / "trials")) continue;
-    for (const std::string& id : store.trial_ids())
-      if (const std::optional<Owner> owner = read_claim(store.trial(id).path()); owner && !killed) {
-        sleep_ms(50);
-        killed = kill(owner->pid, SIGKILL) == 0;
-      }
-  }
-  REQUIRE(killed);
-  const Finished first = program.wait();
-  CHECK(first.code == 1);
-  CHECK_MESSAGE(first.out.find("1/2 failed: its process") != std::string::npos, first.out);
-  CHECK(first.err.find("3 of 4 trials done") != std::string::npos);
-  const Finished second = run_program(folder, "run " + file + " --out " + in(folder, "r"));
-  CHECK(second.code == 0);
-  CHECK(second.err.find("4 of 4 trials done (3 before)") != std::string::npos);
 }
 
 TEST_CASE("program: a diverged run is a result that names step, op and site") {

@@ -1,10 +1,14 @@
 #include "experiments/results/files.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <vector>
 
@@ -13,6 +17,21 @@
 #include "tests/experiments/results/temporary_folder.h"
 
 using namespace normlab;
+
+namespace {
+
+/// What link(2) says although it has done its work, and what it says without; 0: the truth.
+int link_answers = 0, link_fails = 0;
+
+}  // namespace
+
+/// Stands before the one of the C library.
+extern "C" int link(const char* from, const char* to) noexcept {
+  if (link_fails != 0) return errno = link_fails, -1;
+  const int result = int(::syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0));
+  if (result == 0 && link_answers != 0) return errno = link_answers, -1;
+  return result;
+}
 
 namespace {
 
@@ -135,16 +154,40 @@ TEST_CASE("files: temporaries that a killed writer left are found, other files s
   remove_temporaries(folder / "missing");
 }
 
-TEST_CASE("files: a lock ends with its process") {
+TEST_CASE("files: a link whose answer got lost on the way was made all the same") {
   const TemporaryFolder folder;
-  const FileLock mine(folder / "lock");
-  CHECK(mine.held());
-  CHECK(!FileLock(folder / "lock").held());
-  const pid_t child = start_child([&] {
-    const FileLock other(folder / "other");
-    ::raise(SIGKILL);
-    return 0;
-  });
-  CHECK(wait_for_child(child) == -SIGKILL);
-  CHECK(FileLock(folder / "other").held());
+  link_answers = EEXIST;  // a network file system asked twice
+  CHECK(publish(folder / "a", "mine"));
+  link_answers = EIO;
+  CHECK(publish(folder / "b", "mine"));
+  CHECK(!publish(folder / "a", "another's"));
+  link_answers = 0;
+  CHECK(read_file(folder / "a") == "mine");
+  CHECK(entries(folder.path()) == 2);
+  link_fails = EPERM;  // what FAT and some network folders say
+  try {
+    publish(folder / "c", "mine");
+    FAIL("published");
+  } catch (const EnvironmentError& error) {
+    CHECK(std::string(error.what()).find("this file system has no hard links") != std::string::npos);
+  }
+  link_fails = 0;
+  CHECK(entries(folder.path()) == 2);
+}
+
+TEST_CASE("files: what is taken away is gone for the others, and can be put back once") {
+  const TemporaryFolder folder;
+  write_atomically(folder / "a", "one");
+  const auto taken = take_away(folder / "a");
+  REQUIRE(taken);
+  CHECK(!take_away(folder / "a"));
+  CHECK(!read_file_if_there(folder / "a"));
+  CHECK(read_file(*taken) == "one");
+  CHECK(put_back(*taken, folder / "a"));
+  CHECK(read_file_if_there(folder / "a") == "one");
+  const auto again = take_away(folder / "a");
+  write_atomically(folder / "a", "two");
+  CHECK(!put_back(*again, folder / "a"));
+  CHECK(read_file(folder / "a") == "two");
+  CHECK(entries(folder.path()) == 1);
 }

@@ -6,47 +6,72 @@
 #include <cstdio>
 
 #include "experiments/results/files.h"
+#include "experiments/results/text_layout.h"
 #include "tests/experiments/results/temporary_folder.h"
 
 using namespace normlab;
 
 namespace {
 
-Progress example() {
-  Progress progress;
-  progress.finished = 3;
-  progress.total = 25;
+WorkerProgress worker() {
+  WorkerProgress progress;
   progress.label = "placement=pre_post seed 2";
   progress.step = 120;
   progress.steps = 3900;
   progress.images_per_second = 1834.4;
   progress.loss = 1.2345;
-  progress.images_done = 1000;
-  progress.images_left = 9000;
-  progress.elapsed_seconds = 80.6;
+  progress.seconds_left = 725.9;
+  return progress;
+}
+
+SweepProgress sweep(std::size_t workers) {
+  SweepProgress progress;
+  progress.finished = 3;
+  progress.total = 25;
+  progress.elsewhere = 2;
+  progress.images_per_second = 3600;
+  progress.seconds_left = 7500;
+  progress.workers.assign(workers, worker());
   return progress;
 }
 
 }  // namespace
 
-TEST_CASE("progress: the line gives way from its dispensable parts") {
-  CHECK(progress_line(example(), 120) ==
-        "3/25 done | placement=pre_post seed 2 | step 120/3900 | 1834 img/s | loss 1.234 | 12m05s left");
-  CHECK(progress_line(example(), 80) ==
-        "3/25 done | placem…eed 2 | step 120/3900 | 1834 img/s | loss 1.234 | 12m05s left");
-  CHECK(progress_line(example(), 70) == "3/25 done | placeme… seed 2 | step 120/3900 | 1834 img/s | 12m05s left");
-  CHECK(progress_line(example(), 56) == "3/25 done | placeme…seed 2 | step 120/3900 | 12m05s left");
-  CHECK(progress_line(example(), 9) == "3/25…left");
+TEST_CASE("progress: a worker's line gives way from its dispensable parts") {
+  CHECK(worker_line(worker(), 120) ==
+        "placement=pre_post seed 2 | step 120/3900 | 1834 img/s | loss 1.234 | 12m05s left");
+  CHECK(worker_line(worker(), 70) == "placeme…seed 2 | step 120/3900 | 1834 img/s | loss 1.234 | 12m05s left");
+  CHECK(worker_line(worker(), 60) == "placement…t seed 2 | step 120/3900 | 1834 img/s | 12m05s left");
+  CHECK(worker_line(worker(), 45) == "placeme…seed 2 | step 120/3900 | 12m05s left");
+  CHECK(worker_line(worker(), 9) == "plac…left");
+  for (std::size_t columns = 1; columns < 120; ++columns)
+    CHECK(display_width(worker_line(worker(), columns)) <= columns);
 }
 
 TEST_CASE("progress: what is not known is left out") {
-  Progress progress;
-  progress.total = 2;
-  CHECK(progress_line(progress, 80) == "0/2 done");
-  progress.loss = std::nan("");
-  progress.label = "trial";
-  progress.images_left = 10;
-  CHECK(progress_line(progress, 80) == "0/2 done | trial | loss nan");
+  SweepProgress all;
+  all.total = 2;
+  CHECK(sweep_line(all, 80) == "0/2 done");
+  CHECK(sweep_line(sweep(1), 80) == "3/25 done | 2 run elsewhere | 3600 img/s | 2h05m left");
+  WorkerProgress one;
+  one.label = "trial";
+  CHECK(worker_line(one, 80) == "trial");
+  one.loss = std::nan("");
+  CHECK(worker_line(one, 80) == "trial | loss nan");
+}
+
+TEST_CASE("progress: a line for the sweep and one for each worker, as many as fit") {
+  const auto lines = progress_lines(sweep(3), 80, 23);
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[0] == sweep_line(sweep(3), 80));
+  CHECK(lines[3] == "  " + worker_line(worker(), 78));
+  CHECK(progress_lines(sweep(3), 80, 4).size() == 4);
+  CHECK(progress_lines(sweep(3), 80, 3).back() == "  ... and 2 more");
+  CHECK(progress_lines(sweep(3), 80, 3).size() == 3);
+  CHECK(progress_lines(sweep(3), 80, 1).size() == 1);
+  CHECK(progress_lines(sweep(0), 80, 5).size() == 1);
+  for (std::size_t columns = 1; columns < 100; ++columns)
+    for (const std::string& line : progress_lines(sweep(30), columns, 10)) CHECK(display_width(line) <= columns);
 }
 
 TEST_CASE("progress: durations") {
@@ -58,15 +83,15 @@ TEST_CASE("progress: durations") {
   CHECK(duration_text(INFINITY) == "11574074d01h");
 }
 
-TEST_CASE("progress: a pipe gets few and plain lines") {
+TEST_CASE("progress: a pipe gets few and plain lines, and none for what is over soon") {
   const TemporaryFolder folder;
   std::FILE* stream = std::fopen((folder / "stderr").c_str(), "w");
   {
     ProgressPrinter printer(stream);
-    for (int i = 0; i < 1000; ++i) printer.update(example());
+    for (int i = 0; i < 1000; ++i) printer.update(sweep(2));
     printer.message("trial 4 diverged");
-    printer.update(example());
+    printer.update(sweep(2));
   }
   std::fclose(stream);
-  CHECK(read_file(folder / "stderr") == progress_line(example(), 80) + "\ntrial 4 diverged\n");
+  CHECK(read_file(folder / "stderr") == "trial 4 diverged\n");
 }

@@ -23,6 +23,8 @@ TrialResult result_of(const std::string& id, TrialEnd status = TrialEnd::done) {
   return result;
 }
 
+std::string text_in(const std::filesystem::path& path) { return read_file(path); }
+
 void append_steps(const std::filesystem::path& path, int first, int last) {
   MetricsLog log(path);
   for (int step = first; step <= last; ++step) log.append({.step = step, .progress = step / 10.0, .values = {}});
@@ -48,7 +50,7 @@ TEST_CASE("store: config and plan, and no name leads out of the folder") {
   }
 }
 
-TEST_CASE("store: the first result wins, a failed one is replaced") {
+TEST_CASE("store: the first result wins, a failed one gives way to one that is not") {
   const TemporaryFolder folder;
   const ResultStore store(folder.path());
   const TrialFolder trial = store.trial("a");
@@ -56,10 +58,12 @@ TEST_CASE("store: the first result wins, a failed one is replaced") {
   CHECK(trial.publish_result(result_of("a", TrialEnd::failed)));
   CHECK(!store.finished("a"));
   CHECK(trial.status().state == TrialState::failed);
-  CHECK(trial.claim());
+  CHECK(!trial.publish_result(result_of("a", TrialEnd::failed)));
+  CHECK(!trial.claim());
   CHECK(trial.publish_result(result_of("a", TrialEnd::diverged)));
   CHECK(trial.status().state == TrialState::diverged);
   CHECK(!trial.publish_result(result_of("a")));
+  CHECK(!trial.publish_result(result_of("a", TrialEnd::failed)));
   CHECK(trial.load_result()->status == TrialEnd::diverged);
   CHECK(store.finished("a"));
   CHECK(!trial.claim());
@@ -68,6 +72,34 @@ TEST_CASE("store: the first result wins, a failed one is replaced") {
   std::filesystem::create_directories(store.trial("b").path());
   std::filesystem::copy(trial.path() / "result.json", store.trial("b").path() / "result.json");
   CHECK_THROWS_AS(store.finished("b"), InputError);  // it says that it is the result of another trial
+}
+
+TEST_CASE("store: a result that is retried moves to the new attempt; one that is there by then stays") {
+  const TemporaryFolder folder;
+  const TrialFolder trial = ResultStore(folder.path()).trial("a");
+  std::vector<std::string> problems;
+  make_folders(attempt_folder(trial.path(), 1));
+  save_safetensors(trial.checkpoint(1), {{kMetricsBytesKey, "0"}}, {});
+  trial.publish_result(result_of("a", TrialEnd::failed));
+  const auto failed = trial.result_text();
+  {
+    const auto claim = trial.claim(kLeaseSeconds, failed);
+    REQUIRE(claim);
+    CHECK(claim->attempt() == 2);
+    CHECK(!trial.result_text());
+    CHECK(text_in(claim->attempt_folder() / "failed.json") == failed);
+    CHECK(trial.latest_checkpoint(problems)->attempt == 1);  // a failed one goes on
+    trial.publish_result(result_of("a", TrialEnd::diverged));
+  }
+  CHECK(!trial.claim(kLeaseSeconds, failed));  // that is not what stands there now
+  {
+    const auto claim = trial.claim(kLeaseSeconds, trial.result_text());
+    REQUIRE(claim);
+    CHECK(std::filesystem::exists(claim->attempt_folder() / "diverged.json"));
+    CHECK(!trial.latest_checkpoint(problems));  // a diverged one starts anew
+  }
+  CHECK(trial.status().state == TrialState::missing);
+  CHECK(!std::filesystem::exists(trial.path() / "claim"));
 }
 
 TEST_CASE("store: states follow the files") {

@@ -1,0 +1,191 @@
+// What a run shows while it runs: to a terminal, to programs, and to other shells.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/results/text_layout.h"
+#include "tests/experiments/cli/small_sweep.h"
+
+using namespace normlab;
+using nlohmann::json;
+
+namespace {
+
+/// The program on a terminal of its own.
+class OnTerminal {
+ public:
+  OnTerminal(const std::string& arguments, unsigned short columns, unsigned short rows) {
+    winsize size{rows, columns, 0, 0};
+    pid_ = forkpty(&terminal_, nullptr, nullptr, &size);
+    if (pid_ == 0) {
+      setenv("TERM", "xterm", 1);
+      execl("/bin/sh", "sh", "-c", ("exec " + program_path() + " " + arguments).c_str(), static_cast<char*>(nullptr));
+      _exit(127);
+    }
+  }
+  void resize(unsigned short columns, unsigned short rows) const {
+    winsize size{rows, columns, 0, 0};
+    ioctl(terminal_, TIOCSWINSZ, &size);
+  }
+  /// What it has written since the last call, after so many milliseconds, or until it ends.
+  std::string read_for(int ms) {
+    std::string text;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
+    while (std::chrono::steady_clock::now() < end) {
+      pollfd fd{terminal_, POLLIN, 0};
+      if (poll(&fd, 1, 50) <= 0) continue;
+      char buffer[4096];
+      const ssize_t n = read(terminal_, buffer, sizeof buffer);
+      if (n <= 0) break;
+      text.append(buffer, std::size_t(n));
+    }
+    return text;
+  }
+  int wait() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    close(terminal_);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  void signal(int number) const { kill(pid_, number); }
+
+ private:
+  pid_t pid_ = -1;
+  int terminal_ = -1;
+};
+
+/// Lines without what moves the cursor.
+std::vector<std::string> plain_lines(const std::string& text) {
+  std::vector<std::string> lines(1);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b') {
+      while (i < text.size() && !std::isalpha(static_cast<unsigned char>(text[i]))) ++i;
+    } else if (text[i] == '\n') {
+      lines.emplace_back();
+    } else if (text[i] != '\r') {
+      lines.back() += text[i];
+    }
+  }
+  return lines;
+}
+
+std::size_t widest(const std::vector<std::string>& lines) {
+  std::size_t width = 0;
+  for (const std::string& line : lines)
+    if (line.find('|') != std::string::npos) width = std::max(width, display_width(line));
+  return width;
+}
+
+}  // namespace
+
+TEST_CASE("live view: a line a worker on a terminal, rewritten in place, that follows its width") {
+  const TemporaryFolder folder;
+  const std::string file = small_sweep(folder, "--set train.epochs=3000");
+  OnTerminal run("run " + file + " --out " + in_folder(folder, "r") + " --workers 3 --threads 1", 70, 20);
+  const ResultStore store(folder / "r");
+  std::string seen;
+  REQUIRE(comes_true([&] {
+    seen += run.read_for(300);
+    return seen.find("loss") != std::string::npos;
+  }));
+  seen = run.read_for(1500);
+  CHECK_MESSAGE(seen.find("\x1b[4A\r\x1b[J") != std::string::npos, seen);  // up over four lines, and anew
+  const auto wide = plain_lines(seen);
+  CHECK(widest(wide) <= 69);
+  CHECK(widest(wide) > 39);
+  for (const char* part : {"0/4 done | ", "  pre_pre, seed 0 | step ", "  bn_ffnbn, seed 0 | step ", " img/s", " left"})
+    CHECK_MESSAGE(seen.find(part) != std::string::npos, part);
+  run.resize(40, 20);
+  run.read_for(600);
+  const auto narrow = plain_lines(run.read_for(1000));
+  CHECK(widest(narrow) <= 39);
+  CHECK(widest(narrow) > 20);
+  run.resize(40, 3);  // room for two lines and the cursor
+  run.read_for(600);
+  CHECK(run.read_for(800).find("... and 3 more") != std::string::npos);
+  run.signal(SIGTERM);
+  std::string end;
+  for (std::string more = "x"; !more.empty(); end += more) more = run.read_for(2000);
+  CHECK(run.wait() == 128 + SIGTERM);
+  CHECK(end.find("stopping: each trial writes a checkpoint") != std::string::npos);
+}
+
+TEST_CASE("live view: status tells of each trial from another shell") {
+  const TemporaryFolder folder;
+  const std::string file = small_sweep(folder, "--set train.epochs=3000");
+  const std::string out = " --out " + in_folder(folder, "r");
+  const Finished before = run_program(folder, "status " + file + out);
+  CHECK(before.code == 0);
+  CHECK(before.out == "small: 4 trials: 4 missing\n");
+  const Program run(folder, "run " + file + out + " --workers 2 --threads 1");
+  json found;
+  REQUIRE(comes_true([&] {
+    found = json::parse(run_program(folder, "status " + file + out + " --format json").out);
+    return found["trials"][0].contains("step") && found["trials"][1].contains("step");
+  }));
+  CHECK(found["counts"] == json{{"running", 2}, {"missing", 2}});
+  CHECK(found["seconds_left"].is_number());
+  const json& trial = found["trials"][0];
+  CHECK(trial["state"] == "running");
+  CHECK(trial["label"] == "pre_pre, seed 0");
+  CHECK(trial["steps"] == 30000);
+  CHECK(trial["step"].get<int>() > 0);
+  CHECK(trial["progress"].get<double>() > 0);
+  CHECK(trial["images_per_second"].get<double>() > 0);
+  CHECK(trial["seconds_left"].get<double>() > 0);
+  CHECK(trial["loss"].is_number());
+  CHECK(trial["lease_seconds"] == 60);
+  CHECK(trial["heartbeat_age_seconds"].get<double>() < 30);
+  const auto workers = children_of(run.pid());
+  CHECK(std::count(workers.begin(), workers.end(), trial["pid"].get<pid_t>()) == 1);
+  const Finished text = run_program(folder, "status " + file + out);
+  CHECK_MESSAGE(text.out.find("2 missing, 2 running; ") != std::string::npos, text.out);
+  CHECK_MESSAGE(text.out.find("/30000") != std::string::npos, text.out);
+  CHECK_MESSAGE(text.out.find(":" + std::to_string(trial["pid"].get<int>())) != std::string::npos, text.out);
+  CHECK(text.out.find("bn_ffnbn, seed 0") == std::string::npos);
+  for (const std::string& line : plain_lines(text.out)) CHECK(display_width(line) <= 80);
+  CHECK(run_program(folder, "status " + file + out + " --all").out.find("bn_ffnbn, seed 0") != std::string::npos);
+  run.signal_one(SIGTERM);
+  run.wait();
+  const Finished stopped = run_program(folder, "status " + file + out);
+  CHECK_MESSAGE(stopped.out.find("2 missing, 2 stopped") != std::string::npos, stopped.out);
+}
+
+TEST_CASE("live view: --json-progress writes one object a line, to a file or to standard error alone") {
+  const TemporaryFolder folder;
+  const std::string file = small_sweep(folder, "--set train.epochs=60 --set seeds=1");
+  const auto check = [](const std::string& text) {
+    std::map<std::string, int> events;
+    for (const std::string& line : plain_lines(text)) {
+      if (line.empty()) continue;
+      const json object = json::parse(line);
+      ++events[object.at("event")];
+      CHECK(object.at("time").is_string());
+      if (object.at("event") != "progress") continue;
+      for (const char* key : {"trial", "label", "worker", "step", "steps", "images_per_second", "loss", "seconds_left"})
+        CHECK_MESSAGE(object.contains(key), key);
+    }
+    CHECK(events["begin"] == 1);
+    CHECK(events["progress"] >= 2);
+    CHECK(events["sweep"] >= 1);
+    CHECK(events["trial"] == 2);
+    CHECK(events["end"] == 1);
+  };
+  const std::string arguments = "run " + file + " --workers 2 --threads 1 --out " + in_folder(folder, "a");
+  const Finished to_file = run_program(folder, arguments + " --json-progress " + in_folder(folder, "p.jsonl"));
+  CHECK(to_file.code == 0);
+  CHECK(to_file.err.find("2 of 2 trials done") != std::string::npos);
+  check(text_of(folder / "p.jsonl"));
+  const Finished to_error =
+      run_program(folder, "run " + file + " --workers 2 --threads 1 --json-progress - --out " + in_folder(folder, "b"));
+  CHECK(to_error.code == 0);
+  check(to_error.err);
+  CHECK(run_program(folder, "run " + file + " --out " + in_folder(folder, "c") + " --json-progress " +
+                                in_folder(folder, "missing/p"))
+            .code == 3);
+}

@@ -1,0 +1,200 @@
+// Several processes on one folder: joining in, two on one trial, pauses, crashes, memory that runs out.
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/experiments/cli/small_sweep.h"
+
+using namespace normlab;
+
+TEST_CASE("workers: three shells share a sweep: each trial is trained once, and each ends with the same table") {
+  const TemporaryFolder folder;
+  const std::string file = small_sweep(folder, "--set train.epochs=30 --set seeds=3");
+  REQUIRE(run_program(folder, "run " + file + " --out " + in_folder(folder, "whole")).code == 0);
+  const std::string arguments = "run " + file + " --out " + in_folder(folder, "r") + " --workers 1 --threads 1";
+  const Program first(folder, arguments), second(folder, arguments), third(folder, arguments);
+  const Finished a = first.wait(), b = second.wait(), c = third.wait();
+  for (const Finished* f : {&a, &b, &c}) {
+    CHECK_MESSAGE(f->code == 0, f->err);
+    CHECK_MESSAGE(f->err.find("6 of 6 trials done") != std::string::npos, f->err);
+    CHECK(f->out == a.out);
+  }
+  const ResultStore store(folder / "r");
+  CHECK(store.trial_ids().size() == 6);
+  for (const std::string& id : store.trial_ids()) CHECK(attempts(store.trial(id)) == 1);
+  CHECK(whole_results(folder / "r") == whole_results(folder / "whole"));
+  CHECK(leftovers(folder / "r").empty());
+  CHECK(run_program(folder, arguments + " --no-wait").err.find("6 of 6 trials done (6 before)") != std::string::npos);
+}
+
+TEST_CASE("workers: two with one trial: one trains, the other waits for it") {
+  const TemporaryFolder folder;
+  const std::string file =
+      small_sweep(folder, "--set train.epochs=60 --set seeds=1 --set 'sweep={\"model.placement\": [\"pre_pre\"]}'");
+  const std::string arguments = "run " + file + " --out " + in_folder(folder, "r") + " --workers 2";
+  const ResultStore store(folder / "r");
+  const Program first(folder, arguments);
+  REQUIRE(comes_true([&] { return owners(store).size() == 1; }));
+  const Finished passing = run_program(folder, arguments + " --no-wait");
+  CHECK_MESSAGE(passing.code == 0, passing.err);
+  CHECK_MESSAGE(passing.err.find("1 are left to other processes") != std::string::npos, passing.err);
+  const Program second(folder, arguments);
+  const Finished a = first.wait(), b = second.wait();
+  CHECK_MESSAGE(a.code == 0, a.err);
+  CHECK_MESSAGE(b.code == 0, b.err);
+  CHECK(a.out == b.out);
+  CHECK(attempts(store.trial(store.trial_ids().at(0))) == 1);
+}
+
+TEST_CASE("workers: one that was paused for longer than its lease loses its trial, wakes up, and harms nothing") {
+  const TemporaryFolder folder;
+  const std::string file =
+      small_sweep(folder,
+                  "--set train.epochs=150 --set seeds=1 --set 'sweep={\"model.placement\": [\"pre_pre\"]}' --set "
+                  "'checkpoint={\"steps\": 5, \"seconds\": 1000}'");
+  REQUIRE(run_program(folder, "run " + file + " --out " + in_folder(folder, "whole")).code == 0);
+  for (const bool whole_group : {true, false}) {
+    CAPTURE(whole_group);
+    const std::string out = whole_group ? "all" : "worker";
+    const std::string arguments = "run " + file + " --out " + in_folder(folder, out) + " --workers 1 --lease 0.5";
+    const ResultStore store(folder / out);
+    const Program paused(folder, arguments);
+    REQUIRE(comes_true([&] { return in_the_middle(store); }));
+    const auto workers = children_of(paused.pid());
+    REQUIRE(workers.size() == 1);
+    if (whole_group)
+      paused.signal_all(SIGSTOP);
+    else
+      kill(workers[0], SIGSTOP);
+    const Finished other = run_program(folder, arguments);
+    CHECK_MESSAGE(other.code == 0, other.err);
+    CHECK_MESSAGE(other.err.find("whose lease has not moved for 0.5 s") != std::string::npos, other.err);
+    const TrialFolder trial = store.trial(store.trial_ids().at(0));
+    const auto result = trial.result_text();
+    paused.signal_all(SIGCONT);
+    const Finished woken = paused.wait();
+    CHECK_MESSAGE(woken.code == 0, woken.err);
+    CHECK(woken.out == other.out);
+    CHECK(trial.result_text() == result);
+    CHECK(attempts(trial) == 2);
+    CHECK(whole_results(folder / out) == whole_results(folder / "whole"));
+    CHECK(leftovers(folder / out).empty());
+    CHECK_MESSAGE(text_of(trial.log(1)).find("another process has taken the trial over") != std::string::npos,
+                  text_of(trial.log(1)));
+  }
+}
+
+TEST_CASE("workers: a crash or a kill takes one trial; it stays failed until --retry failed, and nothing else is run") {
+  for (const int number : {SIGKILL, SIGSEGV}) {
+    CAPTURE(number);
+    const TemporaryFolder folder;
+    const std::string file = small_sweep(folder, "--set train.epochs=60");
+    const std::string arguments = "run " + file + " --out " + in_folder(folder, "r") + " --workers 1";
+    const ResultStore store(folder / "r");
+    const Program program(folder, arguments);
+    REQUIRE(comes_true([&] { return owners(store).size() == 1; }));
+    pause_ms(50);
+    for (const pid_t worker : children_of(program.pid())) kill(worker, number);
+    const Finished first = program.wait();
+    CHECK(first.code == 1);
+    CHECK_MESSAGE(
+        first.out.find("1/2 failed: its process was ended by signal " + std::to_string(number)) != std::string::npos,
+        first.out);
+    CHECK(first.err.find("3 of 4 trials done") != std::string::npos);
+    CHECK(owners(store).empty());
+
+    const Finished left_alone = run_program(folder, arguments);
+    CHECK(left_alone.code == 1);
+    CHECK(left_alone.err.find("3 of 4 trials done (3 before)") != std::string::npos);
+    CHECK(left_alone.err.find("--retry failed trains them again") != std::string::npos);
+    const Finished repaired = run_program(folder, arguments + " --retry failed --retry diverged");
+    CHECK_MESSAGE(repaired.code == 0, repaired.err);
+    CHECK(repaired.err.find("4 of 4 trials done (3 before)") != std::string::npos);
+    std::size_t kept = 0;
+    for (const std::string& id : store.trial_ids())
+      kept += std::filesystem::exists(attempt_folder(store.trial(id).path(), 2) / "failed.json");
+    CHECK(kept == 1);
+  }
+}
+
+TEST_CASE("workers: memory that runs out in one trial leaves the others alone; --stop-on-failure stops them") {
+  const TemporaryFolder folder;
+  const std::string file = small_sweep(folder,
+                                       "--set seeds=1 --set 'sweep={\"model.embed_dim\": [16384, 16]}' --set "
+                                       "'baseline={\"model.embed_dim\": 16}'");
+  const std::string memory = "ulimit -v 3000000; ";  // kilobytes
+  const Finished going = run_program(
+      folder, "run " + file + " --out " + in_folder(folder, "a") + " --workers 1 --threads 1 --keep-going", memory);
+  CHECK_MESSAGE(going.code == 1, going.err);
+  CHECK_MESSAGE(going.out.find("1/1 failed: out of memory") != std::string::npos, going.out);
+  CHECK_MESSAGE(going.err.find("1 of 2 trials done") != std::string::npos, going.err);
+  const Finished stopping = run_program(
+      folder, "run " + file + " --out " + in_folder(folder, "b") + " --workers 1 --threads 1 --stop-on-failure",
+      memory);
+  CHECK_MESSAGE(stopping.code == 1, stopping.err);
+  CHECK_MESSAGE(stopping.err.find("0 of 2 trials done") != std::string::npos, stopping.err);
+  CHECK(stopping.err.find("as --stop-on-failure says") != std::string::npos);
+  CHECK(run_program(folder, "run " + file + " --keep-going --stop-on-failure").code == 2);
+}
+
+TEST_CASE("workers: a diverged trial is a result; --retry diverged trains it from the first step") {
+  const TemporaryFolder folder;
+  const std::string file = small_sweep(folder,
+                                       "--set seeds=1 --set train.optimizer.name=sgd --set train.optimizer.lr=1e30 "
+                                       "--set 'sweep={\"model.placement\": [\"none\"]}' --set "
+                                       "'baseline={\"model.placement\": \"none\"}'");
+  const std::string arguments = "run " + file + " --out " + in_folder(folder, "r");
+  CHECK(run_program(folder, arguments).code == 0);
+  CHECK(run_program(folder, arguments).err.find("1 of 1 trials done (1 before)") != std::string::npos);
+  const ResultStore store(folder / "r");
+  const TrialFolder trial = store.trial(store.trial_ids().at(0));
+  CHECK(attempts(trial) == 1);
+  const Finished again = run_program(folder, arguments + " --retry diverged");
+  CHECK_MESSAGE(again.err.find("1 of 1 trials done (0 before), 1 diverged") != std::string::npos, again.err);
+  CHECK(std::filesystem::exists(attempt_folder(trial.path(), 2) / "diverged.json"));
+  CHECK(trial.load_result()->status == TrialEnd::diverged);
+}
+
+TEST_CASE("workers: --max-trials ends after so many, the next goes on") {
+  const TemporaryFolder folder;
+  const std::string arguments =
+      "run " + small_sweep(folder) + " --out " + in_folder(folder, "r") + " --workers 1 --max-trials 3";
+  CHECK(run_program(folder, arguments).err.find("3 of 4 trials done (0 before)") != std::string::npos);
+  CHECK(run_program(folder, arguments).err.find("4 of 4 trials done (3 before)") != std::string::npos);
+}
+
+TEST_CASE("workers: a folder that may not be written to is named, exit code 3") {
+  const TemporaryFolder folder;
+  const std::string file = small_sweep(folder, "--set seeds=1");
+  REQUIRE(run_program(folder, "run " + file + " --out " + in_folder(folder, "r")).code == 0);
+  namespace fs = std::filesystem;
+  fs::permissions(folder.path(), fs::perms(0755));
+  for (const auto& entry : fs::recursive_directory_iterator(folder / "r"))
+    fs::permissions(entry.path(), entry.is_directory() ? fs::perms(0555) : fs::perms(0444));
+  fs::permissions(folder / "r", fs::perms(0555));
+  // Root may write everywhere: the program then runs as somebody else.
+  const std::string as_user = geteuid() == 0 ? "setpriv --reuid=65534 --regid=65534 --clear-groups " : "";
+  const std::string arguments = file + " --set seeds=2 --out " + in_folder(folder, "r");
+  const std::string command = as_user + program_path() + " run " + arguments + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::string said;
+  for (char buffer[4096]; std::fgets(buffer, sizeof buffer, pipe);) said += buffer;
+  const int status = pclose(pipe);
+  if (said.find("cannot execute") != std::string::npos || said.find("failed to execute") != std::string::npos ||
+      WEXITSTATUS(status) == 127) {
+    MESSAGE("skipped: the program cannot be run as another user: ", said);
+  } else {
+    CHECK_MESSAGE(WEXITSTATUS(status) == 3, said);
+    CHECK_MESSAGE(said.find(in_folder(folder, "r")) != std::string::npos, said);
+    CHECK_MESSAGE(
+        said.find("no permission; check the owner and the mode, or choose another folder") != std::string::npos, said);
+  }
+  CHECK(run_program(folder, "table " + file + " --out " + in_folder(folder, "r")).code == 0);
+  CHECK(run_program(folder, "status " + file + " --out " + in_folder(folder, "r")).out.find("2 done") !=
+        std::string::npos);
+  for (const auto& entry : fs::recursive_directory_iterator(folder / "r"))
+    if (entry.is_directory()) fs::permissions(entry.path(), fs::perms(0755));
+  fs::permissions(folder / "r", fs::perms(0755));
+}

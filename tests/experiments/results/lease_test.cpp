@@ -1,0 +1,93 @@
+#include "experiments/results/lease.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "core/error.h"
+#include "experiments/results/files.h"
+#include "tests/experiments/results/temporary_folder.h"
+
+using namespace normlab;
+using namespace std::chrono_literals;
+
+TEST_CASE("lease: stale is what has not changed for the lease time of the observer's own clock") {
+  LeaseWatch watch;
+  const LeaseWatch::Clock::time_point begin{};
+  const auto at = [&](double seconds, const std::string& seen, const std::string& trial = "a") {
+    return watch.stale(
+        trial, seen, 60,
+        begin + std::chrono::duration_cast<LeaseWatch::Clock::duration>(std::chrono::duration<double>(seconds)));
+  };
+  for (int second = 0; second < 60; second += 2) CHECK(!at(second, "1"));
+  CHECK(at(60, "1"));
+  CHECK(!at(60, "1", "b"));  // another trial has a time of its own
+  watch.forget("a");
+  CHECK(!at(62, "1"));
+  for (int second = 64; second < 120; second += 2) CHECK(!at(second, "1"));
+  CHECK(!at(120, "2"));  // it moved: all begins again
+  CHECK(!at(178, "2"));
+  CHECK(!at(182, "1"));  // whatever changes counts, also backwards
+}
+
+TEST_CASE("lease: a gap between two looks, as when all processes were paused, counts for a quarter at most") {
+  LeaseWatch watch;
+  const LeaseWatch::Clock::time_point begin{};
+  CHECK(!watch.stale("a", "1", 60, begin));
+  CHECK(!watch.stale("a", "1", 60, begin + 24h));
+  CHECK(!watch.stale("a", "1", 60, begin + 48h));
+  CHECK(!watch.stale("a", "1", 60, begin + 72h));
+  CHECK(watch.stale("a", "1", 60, begin + 96h));
+}
+
+TEST_CASE("lease: the counter moves, says what is noted, and stays in its place") {
+  const TemporaryFolder folder;
+  write_atomically(folder / "claim", "me");
+  CHECK(!read_lease(folder.path()));
+  Heartbeat heart(folder / "claim", "me", folder.path(), 0.5);
+  heart.start();
+  const auto first = read_lease(folder.path());
+  REQUIRE(first);
+  CHECK(first->note.steps == 0);
+  CHECK(!first->note.loss);
+  const auto size = std::filesystem::file_size(folder / "lease");
+  heart.note({.step = 7, .steps = 1'000'000'000, .images_per_second = 1234.5, .loss = std::nan("")});
+  std::optional<LeaseRecord> later;
+  for (int i = 0; i < 300 && (!later || later->note.step == 0); ++i) {
+    std::this_thread::sleep_for(10ms);
+    later = read_lease(folder.path());
+  }
+  REQUIRE(later);
+  CHECK(later->count > first->count);
+  CHECK(later->note.step == 7);
+  CHECK(later->note.images_per_second == 1234.5);
+  CHECK(std::isnan(later->note.loss.value()));
+  CHECK(later->age_seconds < 5);
+  CHECK(std::filesystem::file_size(folder / "lease") == size);
+  heart.stop();
+  const auto stopped = read_lease(folder.path())->count;
+  std::this_thread::sleep_for(300ms);
+  CHECK(read_lease(folder.path())->count == stopped);
+}
+
+TEST_CASE("lease: lost is known once the claim says another name, is gone, or the folder is") {
+  const auto found_out = [](Heartbeat& heart) {
+    for (int i = 0; i < 300 && !heart.lost(); ++i) std::this_thread::sleep_for(10ms);
+    return heart.lost();
+  };
+  const TemporaryFolder folder;
+  const auto attempt = folder / "attempt-1";
+  for (int round = 0; round < 3; ++round) {
+    make_folders(attempt);
+    write_atomically(folder / "claim", "me");
+    Heartbeat heart(folder / "claim", "me", attempt, 0.5);
+    heart.start();
+    std::this_thread::sleep_for(200ms);
+    CHECK(!heart.lost());
+    if (round == 0) write_atomically(folder / "claim", "you");
+    if (round == 1) remove_file(folder / "claim");
+    if (round == 2) std::filesystem::remove_all(attempt);
+    CHECK(found_out(heart));
+  }
+}
