@@ -32,10 +32,15 @@ int run_command_line(int argc, char** argv) {
   add_table(app, action);
   add_schema(app, action);
   add_probe(app, action);
+  add_report(app, action);
   add_convert(app, action);
+  add_curves(app, action);
   add_eval(app, action);
   add_bench(app, action);
   add_data(app, action);
+  add_diff(app, action);
+  add_find(app, action);
+  add_missing(app, action);
   add_clean(app, action);
   add_verify(app, action);
   try {

@@ -17,10 +17,15 @@ void add_status(CLI::App& app, Action& action);
 void add_table(CLI::App& app, Action& action);
 void add_schema(CLI::App& app, Action& action);
 void add_probe(CLI::App& app, Action& action);
+void add_report(CLI::App& app, Action& action);
 void add_convert(CLI::App& app, Action& action);
+void add_curves(CLI::App& app, Action& action);
 void add_eval(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_data(CLI::App& app, Action& action);
+void add_diff(CLI::App& app, Action& action);
+void add_find(CLI::App& app, Action& action);
+void add_missing(CLI::App& app, Action& action);
 void add_clean(CLI::App& app, Action& action);
 void add_verify(CLI::App& app, Action& action);
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/descriptor/experiment.h"
+#include "experiments/sweep/stages.h"
 
 namespace normlab {
 
@@ -21,6 +21,8 @@ struct DescriptorOptions {
   }
   void add_out(CLI::App& command) { command.add_option("--out", out, "folder of the results")->capture_default_str(); }
   Experiment load() const { return load_experiment(file, sets); }
+  /// With the trials that the results in `out` have brought up.
+  Experiment load_staged() const { return next_stage(load(), ResultStore(out)); }
 };
 
 }  // namespace normlab

@@ -77,7 +77,7 @@ std::string init_word(const ModelConfig& model) {
 void print_row(const Experiment& experiment, const Cell& row) {
   constexpr std::size_t kIndent = 13;
   const auto model_of = [&](const Cell& cell) -> const ModelConfig& {
-    return experiment.trials[cell.trials.front()].config.model;
+    return first_trial(experiment, cell).config.model;
   };
   const ModelConfig& model = model_of(row);
   print_wrapped("", 0, row.label);
@@ -237,7 +237,7 @@ struct Explain {
     for (std::size_t r = 0; r < rows; ++r) {
       if (r > 0) fmt::print("\n");
       if (init)
-        print_init(experiment.trials[experiment.rows[r].trials.front()]);
+        print_init(first_trial(experiment, experiment.rows[r]));
       else
         print_row(experiment, experiment.rows[r]);
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
@@ -9,6 +10,8 @@
 #include "experiments/cli/plan_slurm.h"
 #include "experiments/descriptor/words.h"
 #include "experiments/results/store.h"
+#include "experiments/results/text_layout.h"
+#include "experiments/sweep/plan_file.h"
 #include "experiments/train/cost.h"
 #include "experiments/train/probes.h"
 
@@ -64,26 +67,63 @@ struct Plan {
     fmt::print("  threads beyond {} have nothing to do in one trial\n", cost.shards.lanes);
   }
 
+  static void print_wrapped(const std::string& text) {
+    for (const std::string& line : wrapped(text, 80)) fmt::print("{}\n", line);
+  }
+
+  /// What a table of these trials could not tell.
+  static void print_warnings(const Experiment& experiment) {
+    std::size_t single = 0, lone = 0;
+    bool any_baseline = false;
+    for (const Cell& row : experiment.rows) {
+      single += row.trials.size() == 1;
+      lone += !row.baseline.has_value();
+      any_baseline = any_baseline || row.baseline.has_value();
+    }
+    if (single == experiment.rows.size() && experiment.rows.size() > 1)
+      print_wrapped("Warning: one seed a row tells no noise, so no gain can be told from it; give \"seeds\"");
+    else if (single > 0 && experiment.rows.size() > 1)
+      print_wrapped(
+          fmt::format("Warning: {} of {} rows have one seed, which tells no noise", single, experiment.rows.size()));
+    if (any_baseline && lone > 0)
+      print_wrapped(
+          fmt::format("Warning: {} of {} rows have no baseline to compare with", lone, experiment.rows.size()));
+  }
+
   int operator()() const {
-    const Experiment experiment = descriptor.load();
+    const Experiment experiment = descriptor.load_staged();
     if (slurm.wanted) return slurm.print(experiment, descriptor, gflops);
     const ResultStore store(descriptor.out);
-    std::size_t done = 0;
-    fmt::print("{}\n{} trials", experiment.about, experiment.trials.size());
+    const PlanChange change = plan_change(experiment, store);
+    const std::set<std::size_t> added(change.added.begin(), change.added.end());
+    std::vector<TrialStatus> status;
+    std::size_t done = 0, tuning = 0;
+    for (const Trial& trial : experiment.trials) {
+      const TrialState state = status.emplace_back(store.trial(trial.id).status()).state;
+      done += state == TrialState::done || state == TrialState::diverged;
+      tuning += trial.tuning;
+    }
+    fmt::print("{}\n{} rows, {} trials", experiment.about, experiment.rows.size(), experiment.trials.size());
+    if (tuning > 0) fmt::print(", {} of them to tune", tuning);
     if (experiment.duplicates > 0) fmt::print(", {} more were the same as another", experiment.duplicates);
-    fmt::print("\n{}\n", paper_text(experiment.paper));
+    fmt::print("; {} done already\n", done);
+    if (const std::string words = describe(change, experiment); !words.empty()) print_wrapped("Changed: " + words);
+    if (const std::string words = trials_to_come(experiment); !words.empty()) print_wrapped("To come: " + words);
+    print_warnings(experiment);
+    fmt::print("{}\n", paper_text(experiment.paper));
     std::size_t row = experiment.rows.size();
+    bool row_tunes = false;
     TrialCost cost;
     double all = 0, left = 0, kept = 0, running = 0;
     bool known = true;
-    for (const Trial& trial : experiment.trials) {
-      const TrialStatus status = store.trial(trial.id).status();
-      const bool over = status.state == TrialState::done || status.state == TrialState::diverged;
-      done += over;
-      if (trial.row != row) {
+    for (std::size_t t = 0; t < experiment.trials.size(); ++t) {
+      const Trial& trial = experiment.trials[t];
+      const bool over = status[t].state == TrialState::done || status[t].state == TrialState::diverged;
+      if (trial.row != row || trial.tuning != row_tunes) {
         row = trial.row;
+        row_tunes = trial.tuning;
         cost = trial_cost(trial.config);
-        fmt::print("{}\n", experiment.rows[row].label);
+        fmt::print("{}{}\n", experiment.rows[row].label, row_tunes ? ", to tune" : "");
         print_row(trial.config, cost);
       }
       known = known && cost.steps;
@@ -91,7 +131,10 @@ struct Plan {
       running = std::max(running, cost.disk_running());
       all += seconds(cost, trial.config);
       if (!over) left += seconds(cost, trial.config);
-      fmt::print("    {}  seed {:<3} {}\n", trial.id.substr(0, 12), trial.config.seed, to_string(status.state));
+      const std::string name = trial.tuning ? trial.label.substr(experiment.rows[row].label.size() + 2)
+                                            : fmt::format("seed {:<3}", trial.config.seed);
+      fmt::print("    {}  {} {}{}\n", trial.id.substr(0, 12), name, to_string(status[t].state),
+                 added.contains(t) ? ", new" : "");
     }
     if (known) {
       fmt::print("\nAll trials about {} on one core, what is left {}: products at {} GFLOP/s a core, {};\n",

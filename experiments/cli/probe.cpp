@@ -57,7 +57,7 @@ struct ProbeCommand {
   /// The first seed of each row; with weights, the trial that they belong to.
   std::vector<const Trial*> chosen(const Experiment& experiment) const {
     std::vector<const Trial*> rows;
-    for (const Cell& row : experiment.rows) rows.push_back(&experiment.trials[row.trials.front()]);
+    for (const Cell& row : experiment.rows) rows.push_back(&first_trial(experiment, row));
     if (weights.empty()) return rows;
     const std::map<std::string, std::string> metadata = SafetensorsFile::read(weights).metadata();
     if (const auto id = metadata.find("normlab.trial"); id != metadata.end())

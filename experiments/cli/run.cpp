@@ -10,8 +10,10 @@
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/results/progress.h"
+#include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/sweep/signals.h"
+#include "experiments/sweep/stages.h"
 #include "experiments/sweep/sweep_table.h"
 #include "experiments/train/probes.h"
 
@@ -33,14 +35,20 @@ struct RunCommand {
     options.retry_failed = std::count(retry.begin(), retry.end(), "failed") > 0;
     options.retry_diverged = std::count(retry.begin(), retry.end(), "diverged") > 0;
     const bool words = options.json_progress != "-";
-    if (words)
-      fmt::print(stderr, "{}: {} trials, OpenBLAS {} ({}), {} cores\n", experiment.stem, experiment.trials.size(),
+    const ResultStore store(options.out);
+    const Experiment planned = next_stage(experiment, store);
+    if (words) {
+      fmt::print(stderr, "{}: {} trials, OpenBLAS {} ({}), {} cores\n", experiment.stem, planned.trials.size(),
                  blas_info().core, blas_info().flavour, available_cores());
+      if (const std::string change = describe(plan_change(planned, store), planned); !change.empty())
+        fmt::print(stderr, "{}: {}\n", planned.stem, change);
+    }
     const auto begin = std::chrono::steady_clock::now();
     const RunSummary summary = run_experiment(experiment, options);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (words) tell(summary, seconds, missing_probes_note(experiment, ResultStore(options.out)));
-    fmt::print("{}", sweep_table(experiment, ResultStore(options.out), "eval/accuracy", TableFormat::text));
+    const Experiment run = descriptor.load_staged();
+    if (words) tell(summary, seconds, missing_probes_note(run, store));
+    fmt::print("{}", sweep_table(run, store));
     if (summary.stopped) return stop_exit_code();
     if (summary.refused > 0) return static_cast<int>(ExitCode::bad_input);
     return summary.failed + summary.failed_before > 0 ? static_cast<int>(ExitCode::trials_failed) : 0;

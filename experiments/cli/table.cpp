@@ -1,36 +1,86 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
+#include "core/error.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
+#include "experiments/cli/table_options.h"
 #include "experiments/descriptor/schema.h"
+#include "experiments/results/table.h"
 #include "experiments/sweep/sweep_table.h"
 
 namespace normlab {
+namespace {
+
+struct TableCommand {
+  std::vector<std::filesystem::path> sources;
+  DescriptorOptions descriptor;
+  TableOptions options;
+  std::string format = "text";
+  std::size_t width = kTableWidth;
+
+  TableModel model() {
+    const bool folders = std::all_of(sources.begin(), sources.end(),
+                                     [](const auto& source) { return std::filesystem::is_directory(source); });
+    if (folders) {
+      if (!descriptor.sets.empty()) throw InputError("--set: changes a descriptor, and these are folders of results");
+      return folders_table_model(sources, options);
+    }
+    if (sources.size() > 1)
+      throw InputError(fmt::format("{}: one descriptor, or any number of folders with results", sources[1].string()));
+    descriptor.file = sources.front().string();
+    return sweep_table_model(descriptor.load_staged(), ResultStore(descriptor.out), options);
+  }
+
+  /// Results that cannot be read are no reason to hide the others; the exit code and standard error tell.
+  int operator()() {
+    const TableModel table = model();
+    fmt::print("{}", render_table(table, *table_format(format), width));
+    for (const std::string& problem : table.problems) fmt::print(stderr, "{}\n", problem);
+    return table.problems.empty() ? 0 : static_cast<int>(ExitCode::bad_input);
+  }
+};
+
+void add_layout(CLI::App& command, TableCommand& table) {
+  static const std::map<std::string, TableCellContent> kContent{{"mean", TableCellContent::mean},
+                                                                {"gain", TableCellContent::gain}};
+  TableOptions& options = table.options;
+  command.add_option("--rows", options.rows, "axes that stand down the table")->delimiter(',')->allow_extra_args(false);
+  command.add_option("--cols", options.cols, "axes whose values stand across it")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command.add_option("--cells", options.cells, "what stands in the cells of --rows and --cols: mean (default) or gain")
+      ->transform(CLI::CheckedTransformer(kContent));
+  command.add_option("--format", table.format, "how it is written")
+      ->check(CLI::IsMember({"text", "markdown", "csv", "latex", "json", "html"}))
+      ->capture_default_str();
+  command.add_option("--width", table.width, "columns of the text")
+      ->check(CLI::Range(40, 10'000))
+      ->capture_default_str();
+}
+
+}  // namespace
 
 void add_table(CLI::App& app, Action& action) {
-  struct TableCommand {
-    DescriptorOptions descriptor;
-    std::string metric = "eval/accuracy", format = "text";
-  };
   auto table = std::make_shared<TableCommand>();
   CLI::App& command = *app.add_subcommand("table", "print the result table of a descriptor, missing cells included");
-  table->descriptor.add_file(command);
+  command
+      .add_option("what", table->sources, "the experiment, a JSON file; or folders of results or trials, without one")
+      ->required();
+  command.add_option("--set", table->descriptor.sets, "path=value, as if the descriptor said so: --set train.epochs=2")
+      ->allow_extra_args(false);
   table->descriptor.add_out(command);
-  command.add_option("--metric", table->metric, "which number of a result")->capture_default_str();
-  command.add_option("--format", table->format, "how it is written")
-      ->check(CLI::IsMember({"text", "markdown", "csv", "json"}))
-      ->capture_default_str();
-  command.callback([table, &action] {
-    action = [table] {
-      const Experiment experiment = table->descriptor.load();
-      fmt::print("{}", sweep_table(experiment, ResultStore(table->descriptor.out), table->metric,
-                                   *table_format(table->format)));
-      return 0;
-    };
-  });
+  add_selection(command, table->options);
+  add_row_choice(command, table->options);
+  add_layout(command, *table);
+  add_statistics(command, table->options);
+  command.footer(
+      "Exit code 2 after the table: some results cannot be read; standard error names them.\n"
+      "Example: normlab table my.json --rows placement --cols lr --format latex");
+  command.callback([table, &action] { action = [table] { return (*table)(); }; });
 }
 
 void add_schema(CLI::App& app, Action& action) {

@@ -196,7 +196,15 @@ inline constexpr TopLevelKey kTopLevelKeys[] = {
      "axes of a grid (\"path\": [values]; \"a,b\": [[1, 2], [3, 4]] moves two together), or a "
      "list of grids, each of which may have its own \"seeds\""},
     {"exclude", "list", "combinations to leave out, as {\"axis\": value}"},
-    {"seeds", "number or list", "n for 0 to n - 1, or the seeds themselves; 1 when left out"},
+    {"tune", "list",
+     "stages that choose values for each row before it is trained and shown: {\"axes\": as in \"sweep\", \"dataset\" "
+     "with "
+     "an \"eval\" slice of training images, \"train\": settings of these trials alone, \"seeds\": 1, \"metric\": "
+     "\"eval/accuracy\"}"},
+    {"tuned_for", "object", "the axis values of the row for which the settings that all rows share were chosen"},
+    {"seeds", "number, list or object",
+     "n for 0 to n - 1, or the seeds themselves; 1 when left out; {\"first\", \"max\", \"gain_halfwidth\"}: as many "
+     "as gains need"},
     {"baseline", "object", "the axis values that gains are measured against"},
 };
 

@@ -10,6 +10,7 @@
 #include "experiments/descriptor/reader.h"
 #include "experiments/descriptor/suggest.h"
 #include "experiments/descriptor/sweep.h"
+#include "experiments/descriptor/tune.h"
 
 namespace normlab {
 namespace {
@@ -20,6 +21,7 @@ struct Row {
   TrialConfig config;
   std::vector<std::uint64_t> seeds;
   std::vector<std::pair<std::string, std::string>> values;  // axis path -> value_text
+  JsonNode tree;                                            // where values are tuned: what they are laid over
 };
 
 /// A dotted path as a JSON pointer.
@@ -43,11 +45,12 @@ bool matches(const Row& row, const AxisChoice& choice) {
 
 class Expansion {
  public:
-  Expansion(JsonNode root, std::string stem, std::size_t max_trials, Sources& sources, Problems& problems)
+  Expansion(JsonNode root, std::string stem, std::size_t max_trials, std::shared_ptr<Sources> sources,
+            Problems& problems)
       : root_(std::move(root)),
         stem_(std::move(stem)),
         max_trials_(max_trials),
-        sources_(sources),
+        sources_(std::move(sources)),
         problems_(problems) {}
 
   void run(const std::vector<std::string>& set_paths, Experiment& out) {
@@ -55,15 +58,19 @@ class Expansion {
     if (const JsonMember* rows = root_.find("placements")) placements_ = PlacementRows(rows->value, problems_);
     read_strings(out);
     if (const JsonMember* member = root_.find("sweep"))
-      grids_ = read_sweep(member->value, placements_, sources_, problems_);
+      grids_ = read_sweep(member->value, placements_, *sources_, problems_);
     else
       grids_.resize(1);
     if (root_.find("seeds") != nullptr &&
         std::all_of(grids_.begin(), grids_.end(), [](const Grid& grid) { return grid.seeds.has_value(); }))
       problems_.add(position_of("seeds"), "/seeds", "every grid has seeds of its own; leave these out");
     paths_ = axis_paths(grids_);
+    if (const JsonMember* member = root_.find("tune"))
+      tuned_ =
+          std::make_shared<TunedRows>(read_tune(member->value, paths_, placements_, *sources_, problems_), sources_);
     refuse_swept(set_paths);
     read_choices();
+    if (two_stage_) check_two_stage();
 
     for (const char* key : {"dataset", "model", "train"})
       if (const JsonMember* member = root_.find(key)) base_.members.push_back(*member);
@@ -121,20 +128,51 @@ class Expansion {
       out.probes = read_probes(member->value, JsonPath{&top, member->key, &member->value.at}, problems_);
     if (const JsonMember* member = root_.find("paper"))
       out.paper = read_paper(member->value, JsonPath{&top, member->key, &member->value.at}, problems_);
-    if (const JsonMember* member = root_.find("seeds"))
-      seeds_ = read_seeds(member->value, JsonPath{&top, member->key, &member->value.at}, problems_);
+    const JsonMember* member = root_.find("seeds");
+    if (member == nullptr) return;
+    const JsonPath path{&top, member->key, &member->value.at};
+    if (!member->value.is_object()) {
+      seeds_ = read_seeds(member->value, path, problems_);
+      return;
+    }
+    two_stage_ = read_two_stage_seeds(member->value, path, problems_);
+    seeds_.clear();
+    for (std::uint64_t seed = 0; seed < two_stage_->first; ++seed) seeds_.push_back(seed);
+  }
+
+  /// The rule is about gains, and all rows run the same seeds.
+  void check_two_stage() {
+    const Position at = root_.find("seeds")->value.at;
+    if (root_.find("baseline") == nullptr)
+      problems_.add(at, "/seeds", "two stages fix the width of gains, which need a \"baseline\"");
+    if (std::any_of(grids_.begin(), grids_.end(), [](const Grid& grid) { return grid.seeds.has_value(); }))
+      problems_.add(at, "/seeds", "with two stages every row runs the same seeds; leave out those of the grids");
   }
 
   /// A setting of the command line that an axis would overwrite is not ignored but refused.
   void refuse_swept(const std::vector<std::string>& set_paths) {
-    for (const Source& source : sources_.all()) {
+    for (const Source& source : sources_->all()) {
       if (source.has_lines) continue;
       for (const std::string& set : set_paths)
-        for (const std::string& axis : paths_)
-          if (source.name.substr(0, set.size() + 7) == "--set " + set + "=" && is_within(set, axis))
-            problems_.add({&source, 1, 1, nullptr}, pointer_of(set),
-                          concat(axis, " is an axis of the sweep, which would overwrite this; set \"sweep\" instead"));
+        if (source.name.substr(0, set.size() + 7) == "--set " + set + "=") {
+          const Position at{&source, 1, 1, nullptr};
+          for (const std::string& axis : paths_)
+            if (is_within(set, axis))
+              problems_.add(
+                  at, pointer_of(set),
+                  concat(axis, " is an axis of the sweep, which would overwrite this; set \"sweep\" instead"));
+          for (const std::string& axis : tuned_ ? tuned_axes() : std::vector<std::string>{})
+            if (is_within(set, axis))
+              problems_.add(at, pointer_of(set),
+                            concat(axis, " is tuned, which would overwrite this; set \"tune\" instead"));
+        }
     }
+  }
+
+  std::vector<std::string> tuned_axes() const {
+    std::vector<Grid> grids;
+    for (const TuneStage& stage : tuned_->stages()) grids.push_back(stage.grid);
+    return axis_paths(grids);
   }
 
   void read_choices() {
@@ -152,6 +190,8 @@ class Expansion {
     }
     if (const JsonMember* member = root_.find("baseline"))
       baseline_ = read_choice(member->value, JsonPath{&top, member->key, &member->value.at}, grids_, problems_);
+    if (const JsonMember* member = root_.find("tuned_for"))
+      tuned_for_ = read_choice(member->value, JsonPath{&top, member->key, &member->value.at}, grids_, problems_);
   }
 
   const std::vector<std::uint64_t>& seeds_of(const Grid& grid) const { return grid.seeds ? *grid.seeds : seeds_; }
@@ -160,8 +200,11 @@ class Expansion {
     std::size_t sum = 0;
     for (const Grid& grid : grids_) {
       const std::size_t rows = grid.size(max_trials_), seeds = seeds_of(grid).size();
-      if (rows > max_trials_ / seeds) return max_trials_ + 1;
-      sum += rows * seeds;
+      std::size_t each = two_stage_ ? two_stage_->max : seeds;
+      if (tuned_)
+        for (const TuneStage& stage : tuned_->stages()) each += stage.candidates() * stage.seeds.size();
+      if (rows > max_trials_ / each) return max_trials_ + 1;
+      sum += rows * each;
     }
     return sum;
   }
@@ -186,11 +229,18 @@ class Expansion {
     // A baseline counts as found although the trials are wrong: one problem at a time.
     baseline_found_ = baseline_found_ || (baseline_ && matches(row, *baseline_));
     if (!complete) return;
-    row.config = read_trial(tree, placements_, ReadMode::descriptor, problems_);
+    tuned_for_found_ = tuned_for_found_ || (tuned_for_ && matches(row, *tuned_for_));
+    std::string identity;
+    if (tuned_)
+      std::tie(row.config, identity) = tuned_->check_row(tree, placements_, problems_);
+    else
+      row.config = read_trial(tree, placements_, ReadMode::descriptor, problems_);
     if (!problems_.empty()) return;
+    if (!tuned_) identity = canonical_json(row.config);
     row.seeds = seeds_of(grid);
     row.cell.label = label_of(row);
-    const auto [known, added] = row_of_config_.try_emplace(canonical_json(row.config), rows_.size());
+    if (tuned_) row.tree = std::move(tree);
+    const auto [known, added] = row_of_config_.try_emplace(std::move(identity), rows_.size());
     if (added)
       rows_.push_back(std::move(row));
     else
@@ -229,6 +279,8 @@ class Expansion {
         problems_.add(exclude_[e].at, exclude_[e].pointer, "matches no combination of the sweep");
     if (problems_.empty() && baseline_ && !baseline_found_)
       problems_.add(baseline_->at, baseline_->pointer, "matches no combination of the sweep");
+    if (problems_.empty() && tuned_for_ && !tuned_for_found_)
+      problems_.add(tuned_for_->at, tuned_for_->pointer, "matches no combination of the sweep");
   }
 
   /// What a row has at the axes that the baseline leaves open.
@@ -257,23 +309,43 @@ class Expansion {
   void collect(Experiment& out) {
     out.axes = paths_;
     out.duplicates = duplicates_;
+    out.two_stage = two_stage_;
+    out.more_to_come = two_stage_.has_value() || tuned_ != nullptr;
+    if (tuned_for_) out.tuned_for = label_of(*tuned_for_);
     for (std::size_t r = 0; r < rows_.size(); ++r) {
       Row& row = rows_[r];
-      for (std::size_t s = 0; s < row.seeds.size(); ++s) {
-        row.cell.trials.push_back(out.trials.size());
-        Trial& trial =
-            out.trials.emplace_back(Trial{row.config, {}, r, s, concat(row.cell.label, ", seed ", row.seeds[s])});
-        trial.config.seed = row.seeds[s];
-        trial.id = trial_id(trial.config);
-      }
       out.rows.push_back(std::move(row.cell));
+      if (tuned_)
+        tuned_->add_row(std::move(row.tree), std::move(row.seeds));
+      else
+        for (const std::uint64_t seed : row.seeds) add_trial(out, r, row.config, seed);
     }
+    if (!tuned_) return;
+    tuned_->keep(std::move(root_), std::move(placements_));
+    for (std::size_t r = 0; r < rows_.size(); ++r) tuned_->add_stage(out, r, {});  // others wait for its results
+    out.tuned = std::move(tuned_);
+  }
+
+  /// "pre_pre", or "placement=pre_pre, depth=12" where it names more than one axis.
+  std::string label_of(const AxisChoice& choice) const {
+    std::string label;
+    for (const auto& [path, text] : choice.values) {
+      const AxisValue* value = nullptr;
+      for (const Grid& grid : grids_)
+        for (const AxisGroup& group : grid.groups)
+          for (const Axis& axis : group)
+            for (const AxisValue& v : axis.values)
+              if (axis.path == path && v.text == text) value = &v;
+      if (choice.values.size() == 1) return value->label;
+      label += concat(label.empty() ? "" : ", ", short_name(path), "=", value->label);
+    }
+    return label;
   }
 
   JsonNode root_, base_;
   std::string stem_;
   std::size_t max_trials_;
-  Sources& sources_;
+  std::shared_ptr<Sources> sources_;
   Problems& problems_;
   PlacementRows placements_;
   std::vector<Grid> grids_;
@@ -281,8 +353,10 @@ class Expansion {
   std::vector<std::uint64_t> seeds_{0};
   std::vector<AxisChoice> exclude_;
   std::vector<bool> excluded_;
-  std::optional<AxisChoice> baseline_;
-  bool baseline_found_ = false;
+  std::optional<AxisChoice> baseline_, tuned_for_;
+  bool baseline_found_ = false, tuned_for_found_ = false;
+  std::optional<TwoStageSeeds> two_stage_;
+  std::shared_ptr<TunedRows> tuned_;
   std::vector<Row> rows_;
   std::unordered_map<std::string, std::size_t> row_of_config_;
   std::size_t duplicates_ = 0;
@@ -290,14 +364,27 @@ class Expansion {
 
 }  // namespace
 
+void add_trial(Experiment& out, std::size_t row, const TrialConfig& config, std::uint64_t seed) {
+  Cell& cell = out.rows[row];
+  Trial& trial =
+      out.trials.emplace_back(Trial{config, {}, row, cell.trials.size(), concat(cell.label, ", seed ", seed)});
+  cell.trials.push_back(out.trials.size() - 1);
+  trial.config.seed = seed;
+  trial.id = trial_id(trial.config);
+}
+
+const Trial& first_trial(const Experiment& experiment, const Cell& row) {
+  return experiment.trials[row.trials.empty() ? row.tuning.front() : row.trials.front()];
+}
+
 Experiment load_experiment(const std::filesystem::path& file, std::span<const std::string> sets,
                            std::size_t max_trials) {
-  Sources sources;
+  const auto sources = std::make_shared<Sources>();
   Problems problems;
   Experiment out;
   out.stem = file.stem().string();
-  JsonNode root = load_merged(file, sources, problems, out.files);
-  const std::vector<std::string> set_paths = apply_sets(root, sets, sources, problems);
+  JsonNode root = load_merged(file, *sources, problems, out.files);
+  const std::vector<std::string> set_paths = apply_sets(root, sets, *sources, problems);
   Expansion(std::move(root), out.stem, max_trials, sources, problems).run(set_paths, out);
   return out;
 }

@@ -16,7 +16,7 @@ std::string join(std::string_view path, std::string_view key) {
 /// Objects that are one value.
 bool replaced_whole(std::string_view path) {
   return path == "model.placement" || path == "model.layer_scale" || path == "sweep" || path == "baseline" ||
-         path.substr(0, 11) == "placements.";
+         path == "seeds" || path == "tuned_for" || path.substr(0, 11) == "placements.";
 }
 
 /// The key that a bare word at this path is short for, or "".

@@ -196,6 +196,33 @@ JsonNode grid_schema(bool seeds) {
   return node;
 }
 
+JsonNode two_stage_schema() {
+  const JsonNode count = object({{"type", text("integer")}, {"minimum", json_integer(2)}});
+  JsonNode node = closed_object(
+      object({{"first", count},
+              {"max", count},
+              {"gain_halfwidth", object({{"type", text("number")}, {"exclusiveMinimum", json_integer(0)}})},
+              {"metric", type("string")}}));
+  node.add("required", json_array({text("first"), text("max"), text("gain_halfwidth")}));
+  return node;
+}
+
+JsonNode tune_schema() {
+  JsonNode dataset = closed_object(properties<DatasetConfig>());
+  dataset.add("required", json_array({text("eval")}));
+  JsonNode stage =
+      closed_object(object({{"axes", grid_schema(false)},
+                            {"dataset", dataset},
+                            {"train", Shape<TrainConfig>::schema({})},
+                            {"seeds", reference("seeds")},
+                            {"metric", one_of_words(std::vector<std::string_view>{
+                                           "eval/accuracy", "eval/loss", "eval/ema_accuracy", "eval/ema_loss"})}}));
+  stage.add("required", json_array({text("axes"), text("dataset")}));
+  JsonNode list = list_of(stage);
+  list.add("minItems", json_integer(1));
+  return list;
+}
+
 JsonNode top_level_schema(std::string_view key) {
   if (key == "checkpoint") return Shape<CheckpointConfig>::schema({});
   if (key == "probes") {
@@ -216,8 +243,9 @@ JsonNode top_level_schema(std::string_view key) {
   if (key == "placements") return object({{"type", text("object")}, {"additionalProperties", reference("placement")}});
   if (key == "sweep") return any_of({grid_schema(false), list_of(grid_schema(true))});
   if (key == "exclude") return list_of(type("object"));
-  if (key == "seeds") return reference("seeds");
-  return type(key == "baseline" ? "object" : "string");
+  if (key == "seeds") return any_of({reference("seeds"), two_stage_schema()});
+  if (key == "tune") return tune_schema();
+  return type(key == "baseline" || key == "tuned_for" ? "object" : "string");
 }
 
 // --- the tables for people

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "core/error.h"
-#include "experiments/descriptor/experiment.h"
 #include "experiments/descriptor/fields.h"
 #include "experiments/descriptor/merge.h"
 #include "experiments/descriptor/suggest.h"
@@ -168,6 +167,10 @@ std::vector<Grid> read_sweep(const JsonNode& node, PlacementRows& rows, Sources&
   return grids;
 }
 
+Grid read_axes(const JsonNode& node, const JsonPath& path, PlacementRows& rows, Sources& sources, Problems& problems) {
+  return SweepReader(rows, sources, problems).grid(node, path, /*may_have_seeds=*/false);
+}
+
 std::vector<std::uint64_t> read_seeds(const JsonNode& node, const JsonPath& path, Problems& problems) {
   std::vector<std::uint64_t> seeds;
   const auto report = [&](const Position& at, const JsonPath& where, const std::string& what) {
@@ -191,7 +194,8 @@ std::vector<std::uint64_t> read_seeds(const JsonNode& node, const JsonPath& path
   } else {
     report(node.at, path,
            concat("expected how many seeds, from 1 to ", kMaxTrials, ", or a list of them, got ",
-                  node.kind == JsonKind::array ? "an empty list" : describe(node)));
+                  node.kind == JsonKind::array ? "an empty list" : describe(node),
+                  node.is_object() ? "; two stages are for \"seeds\" beside \"sweep\" alone" : ""));
   }
   if (seeds.empty()) seeds.push_back(0);  // a problem was noted; what follows has something to go on with
   return seeds;

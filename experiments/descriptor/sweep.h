@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/descriptor/experiment.h"
 #include "experiments/descriptor/json_tree.h"
 #include "experiments/descriptor/problems.h"
 #include "experiments/descriptor/reader.h"
@@ -46,8 +47,14 @@ struct AxisChoice {
 /// The value of "sweep", an object or a list of objects. What is wrong is noted and left out.
 std::vector<Grid> read_sweep(const JsonNode& node, PlacementRows& rows, Sources& sources, Problems& problems);
 
+/// An object of axes, as a grid of a sweep or the "axes" of a stage of tuning.
+Grid read_axes(const JsonNode& node, const JsonPath& path, PlacementRows& rows, Sources& sources, Problems& problems);
+
 /// A number n for 0 to n - 1, or a list.
 std::vector<std::uint64_t> read_seeds(const JsonNode& node, const JsonPath& path, Problems& problems);
+
+/// "seeds" as an object {"first", "max", "gain_halfwidth", "metric"}.
+TwoStageSeeds read_two_stage_seeds(const JsonNode& node, const JsonPath& path, Problems& problems);
 
 /// An object {axis: value}, whose axes and values must occur in the grids.
 AxisChoice read_choice(const JsonNode& node, const JsonPath& path, const std::vector<Grid>& grids, Problems& problems);

@@ -119,6 +119,8 @@ TrialStatus TrialFolder::status() const {
     status.message = status.result->message.value_or("");
     return status;
   }
+  // In a sweep that has not begun this is every trial: no listing of folders, no look for a claim.
+  if (!status.result && !std::filesystem::exists(path_)) return status;
   const std::int64_t attempt = last_attempt(path_);
   if (const auto line = last_metrics_line(metrics(attempt))) status.progress = std::clamp(line->progress, 0.0, 1.0);
   if (const auto owner = read_claim(path_); owner && !is_dead(*owner)) {

@@ -1,49 +1,37 @@
-// The result table: a row a setting, its mean over seeds and its gain over the baseline, with the intervals that this
-// many seeds allow, and in words what the numbers mean. All formats show the same digits.
+// A table model as text for a terminal, for a document, a page or another program.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "experiments/results/store.h"
+#include "experiments/results/table_model.h"
 
 namespace normlab {
 
-enum class TableFormat : std::uint8_t { text, markdown, csv, json };
+enum class TableFormat : std::uint8_t { text, markdown, csv, latex, json, html };
 
 /// "text", "markdown", ...; none for another word.
 std::optional<TableFormat> table_format(std::string_view name);
 
-/// One trial of a row.
-struct TableCellInput {
-  std::uint64_t seed = 0;
-  TrialState state = TrialState::missing;
-  std::optional<double> value;     // the metric, of a done trial
-  double progress = 0;             // 0 to 1, of a running trial or one that was stopped
-  std::string message;             // why it failed
-  std::int64_t diverged_step = 0;  // of a diverged trial
-  std::string environment;         // device, version and the like, as words; equal words are equal environments
-};
+/// What a plain terminal shows.
+inline constexpr std::size_t kTableWidth = 80;
 
-struct TableRow {
-  std::string label;
-  bool is_baseline = false;
-  std::optional<std::size_t> baseline_row;  // index of the row its gain is taken over
-  std::vector<TableCellInput> cells;        // one a planned seed
-};
+/// - text: at most `width` columns wide; long labels, headings and notes wrap, columns that do not fit beside each
+/// other
+///   go into blocks below each other. `width` is not looked at by the other formats.
+/// - latex: a tabular in the style of the package booktabs, with the footer below.
+/// - html: one <table> with <caption>, <tfoot>, scopes, data-sort (the full number) and data-rows (places in the plan).
+/// - csv (RFC 4180): the rows alone, parts of a cell in columns of their own. json: everything, each seed included.
+std::string render_table(const TableModel& model, TableFormat format, std::size_t width = kTableWidth);
 
-struct TableSpec {
-  std::string about;
-  std::string metric = "eval/accuracy";
-  std::string unit = "%";  // "": none
-  double scale = 100;      // what a value is multiplied by to be in this unit
-  std::vector<TableRow> rows;
-};
-
-/// Text fits 80 columns. CSV has the rows alone; JSON also has the value of each seed in full, without the scale.
-std::string render_table(const TableSpec& spec, TableFormat format);
+/// The parts behind render_table.
+std::string render_table_text(const TableModel& model, std::size_t width);
+std::string render_table_markdown(const TableModel& model);
+std::string render_table_latex(const TableModel& model);
+std::string render_table_html(const TableModel& model);
+std::string render_table_csv(const TableModel& model);
+std::string render_table_json(const TableModel& model);
 
 }  // namespace normlab

@@ -1,22 +1,115 @@
 #include "experiments/sweep/plan_file.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
+
+#include "core/error.h"
+#include "experiments/results/strict_json.h"
 
 namespace normlab {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json trials_json(const Experiment& experiment, const std::vector<std::size_t>& trials) {
+  Json out = Json::array();
+  for (const std::size_t t : trials)
+    out.push_back({{"id", experiment.trials[t].id}, {"seed", experiment.trials[t].config.seed}});
+  return out;
+}
+
+/// "a; b; c and 7 more"
+template <class List, class Words>
+std::string first_few(const List& list, Words&& words) {
+  constexpr std::size_t kShown = 4;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(list.size(), kShown); ++i) out += concat(i > 0 ? "; " : "", words(list[i]));
+  return list.size() > kShown ? concat(out, " and ", list.size() - kShown, " more") : out;
+}
+
+void take_trials(const nlohmann::json& list, const std::string& row, bool tuning, std::vector<PlannedTrial>& out) {
+  for (const nlohmann::json& trial : list)
+    out.push_back({trial.at("id").get<std::string>(), row, trial.at("seed").get<std::uint64_t>(), tuning});
+}
+
+}  // namespace
 
 std::string plan_json(const Experiment& experiment) {
-  using Json = nlohmann::ordered_json;
   Json rows = Json::array();
   for (const Cell& row : experiment.rows) {
-    Json trials = Json::array();
-    for (const std::size_t t : row.trials)
-      trials.push_back({{"id", experiment.trials[t].id}, {"seed", experiment.trials[t].config.seed}});
-    Json out{{"label", row.label}, {"trials", std::move(trials)}};
+    Json out{{"label", row.label}, {"trials", trials_json(experiment, row.trials)}};
+    if (!row.tuning.empty()) out["tuning"] = trials_json(experiment, row.tuning);
+    for (const TunedValue& value : row.chosen) out["chosen"][value.path] = value.label;
     if (row.baseline) out["baseline"] = experiment.rows[*row.baseline].label;
     for (const auto& [axis, label] : row.axes) out["axes"][axis] = label;
     rows.push_back(std::move(out));
   }
-  return Json{{"about", experiment.about}, {"rows", std::move(rows)}}.dump(2) + "\n";
+  Json plan{{"about", experiment.about}};
+  if (!experiment.files.empty()) plan["descriptor"] = experiment.files.front().string();
+  if (experiment.fixed_seeds) plan["fixed_seeds"] = experiment.fixed_seeds->count;
+  plan["rows"] = std::move(rows);
+  return plan.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::optional<PlanFile> read_plan_file(const ResultStore& store, const std::string& stem) {
+  const auto path = store.out() / "experiments" / stem / "plan.json";
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  const nlohmann::json plan = parse_strict_json(store.read_plan(stem), path.string());
+  PlanFile out{stem, {}, {}};
+  try {
+    if (plan.contains("descriptor")) out.descriptor = plan.at("descriptor").get<std::string>();
+    for (const nlohmann::json& row : plan.at("rows")) {
+      const std::string label = row.at("label").get<std::string>();
+      if (row.contains("tuning")) take_trials(row.at("tuning"), label, true, out.trials);
+      take_trials(row.at("trials"), label, false, out.trials);
+    }
+  } catch (const nlohmann::json::exception&) {
+    throw InputError(concat(path.string(), ": it is no plan; delete this file, the next run writes it again"));
+  }
+  return out;
+}
+
+std::vector<PlanFile> read_plan_files(const ResultStore& store) {
+  std::vector<std::string> stems;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(store.out() / "experiments", error))
+    if (std::filesystem::exists(entry.path() / "plan.json")) stems.push_back(entry.path().filename().string());
+  std::sort(stems.begin(), stems.end());
+  std::vector<PlanFile> plans;
+  for (const std::string& stem : stems) plans.push_back(*read_plan_file(store, stem));
+  return plans;
+}
+
+PlanChange plan_change(const Experiment& experiment, const ResultStore& store) {
+  PlanChange change;
+  const std::optional<PlanFile> former = read_plan_file(store, experiment.stem);
+  if (!former) return change;
+  std::unordered_set<std::string> before, now;
+  for (const PlannedTrial& trial : former->trials) before.insert(trial.id);
+  for (std::size_t t = 0; t < experiment.trials.size(); ++t) {
+    now.insert(experiment.trials[t].id);
+    if (!before.contains(experiment.trials[t].id)) change.added.push_back(t);
+  }
+  for (const PlannedTrial& trial : former->trials)
+    if (!now.contains(trial.id)) change.dropped.push_back(trial);
+  return change;
+}
+
+std::string describe(const PlanChange& change, const Experiment& experiment) {
+  std::string out;
+  if (!change.added.empty())
+    out = concat(change.added.size(), change.added.size() == 1 ? " trial is new (" : " trials are new (",
+                 first_few(change.added, [&](std::size_t t) { return experiment.trials[t].label; }), ")");
+  if (!change.dropped.empty())
+    out += concat(
+        out.empty() ? "" : "; ", change.dropped.size(),
+        change.dropped.size() == 1 ? " is no longer part of it and stays on disk ("
+                                   : " are no longer part of it and stay on disk (",
+        first_few(change.dropped,
+                  [](const PlannedTrial& t) { return concat(t.row, t.tuning ? ", tuning" : "", ", seed ", t.seed); }),
+        ")");
+  return out.empty() ? "" : "since its last run " + out;
 }
 
 }  // namespace normlab

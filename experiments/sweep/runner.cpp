@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "experiments/results/store.h"
 #include "experiments/sweep/dispatcher.h"
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/signals.h"
+#include "experiments/sweep/stages.h"
 #include "experiments/sweep/worker.h"
 #include "experiments/train/batches.h"
 
@@ -48,21 +50,25 @@ struct Pending {
   std::map<std::size_t, std::string> retried;
 };
 
+/// `tried` are trials that this run has had already, in a stage before; what it takes up now is added.
 Pending pending_trials(const Experiment& experiment, const ResultStore& store, const RunOptions& options,
-                       RunSummary& summary) {
+                       std::set<std::string>& tried, RunSummary& summary) {
   Pending pending;
+  summary.done_before = summary.failed_before = 0;
   for (std::size_t t = 0; t < experiment.trials.size(); ++t) {
-    const TrialFolder folder = store.trial(experiment.trials[t].id);
+    const std::string& id = experiment.trials[t].id;
+    if (tried.contains(id)) continue;
+    const TrialFolder folder = store.trial(id);
     const std::optional<TrialResult> result = folder.load_result();
-    if (!result) {
-      pending.trials.push_back(t);
-    } else if ((result->status == TrialEnd::failed && options.retry_failed) ||
-               (result->status == TrialEnd::diverged && options.retry_diverged)) {
-      pending.trials.push_back(t);
-      pending.retried[t] = folder.result_text().value_or("");
-    } else {
+    const bool retried = result && ((result->status == TrialEnd::failed && options.retry_failed) ||
+                                    (result->status == TrialEnd::diverged && options.retry_diverged));
+    if (result && !retried) {
       ++(result->status == TrialEnd::failed ? summary.failed_before : summary.done_before);
+      continue;
     }
+    pending.trials.push_back(t);
+    tried.insert(id);
+    if (retried) pending.retried[t] = folder.result_text().value_or("");
   }
   return pending;
 }
@@ -76,13 +82,13 @@ int available_cores() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-RunSummary run_experiment(const Experiment& experiment, const RunOptions& options) {
-  const ResultStore store(options.out);
+/// Trains what these trials miss, but for those in `tried`.
+static void run_trials(const Experiment& experiment, const ResultStore& store, const RunOptions& options,
+                       std::set<std::string>& tried, RunSummary& summary) {
   store.write_plan(experiment.stem, plan_json(experiment));
-  RunSummary summary;
   summary.trials = experiment.trials.size();
-  const auto [pending, retried] = pending_trials(experiment, store, options, summary);
-  if (pending.empty()) return summary;
+  const auto [pending, retried] = pending_trials(experiment, store, options, tried, summary);
+  if (pending.empty()) return;
   Backend& cpu = cpu_backend();  // loads OpenBLAS once, for all workers, or says here what is wrong with it
   for (const std::size_t t : pending)
     if (const Precision p = experiment.trials[t].config.train.precision; p != Precision::fp32)
@@ -104,7 +110,21 @@ RunSummary run_experiment(const Experiment& experiment, const RunOptions& option
                                 .retried = &retried,
                                 .tensorboard = options.tensorboard};
   Dispatcher(settings, options, pending, summary).run();
-  return summary;
+}
+
+RunSummary run_experiment(const Experiment& descriptor, const RunOptions& options) {
+  const ResultStore store(options.out);
+  RunSummary summary;
+  std::set<std::string> tried;
+  Experiment experiment = next_stage(descriptor, store, Record::yes);
+  while (true) {
+    run_trials(experiment, store, options, tried, summary);
+    const bool ended = summary.stopped || summary.elsewhere > 0 || (options.stop_on_failure && summary.failed > 0);
+    if (!experiment.more_to_come || ended) return summary;
+    Experiment next = next_stage(descriptor, store, Record::yes);
+    if (next.trials.size() == experiment.trials.size()) return summary;  // one that failed holds up the others
+    experiment = std::move(next);
+  }
 }
 
 }  // namespace normlab

@@ -35,12 +35,13 @@ struct RunSummary {
   bool stopped = false;           // by a signal
 };
 
-/// Plans the experiment into OUT/experiments, loads its data, and trains every trial that has no result there; trials
-/// of other processes on the same folder are waited for, and taken over where their process is gone. Trials that failed
-/// or diverged have a result, and are trained again only where the options say so, once by each run. InputError where a
-/// finished trial was trained on other data than is at hand (both hashes); EnvironmentError for the machine's faults.
-/// Finished results are never touched.
-RunSummary run_experiment(const Experiment& experiment, const RunOptions& options);
+/// Plans the experiment into OUT/experiments, loads its data, and trains every trial that has no result there, then
+/// those that these results bring up (next_stage), until no more come; trials of other processes on the same folder are
+/// waited for, and taken over where their process is gone. Trials that failed or diverged have a result, and are
+/// trained again only where the options say so, once by each run. InputError where a finished trial was trained on
+/// other data than is at hand (both hashes); EnvironmentError for the machine's faults. Finished results are never
+/// touched.
+RunSummary run_experiment(const Experiment& descriptor, const RunOptions& options);
 
 /// Cores this process may use.
 int available_cores();

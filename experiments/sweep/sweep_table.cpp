@@ -2,69 +2,71 @@
 
 #include <fmt/format.h>
 
-#include <set>
-
 #include "core/error.h"
-#include "experiments/results/text_layout.h"
+#include "experiments/results/table.h"
+#include "experiments/sweep/stages.h"
+#include "experiments/sweep/trial_seed.h"
 
 namespace normlab {
 namespace {
 
-/// What has to be equal for two results to be comparable to the bit, in words.
-std::string environment_of(const TrialResult& result) {
-  std::string words;
-  for (const char* key : {"version", "device", "cpu", "blas_core", "arithmetic"}) {
-    const auto found = result.provenance.find(key);
-    if (found == result.provenance.end()) continue;
-    if (!words.empty()) words += ", ";
-    words += found->second;
+/// The last key of a path is enough beside a row.
+std::string chosen_words(const TunedValue& value) {
+  return fmt::format("tuned {}={}{}", value.path.substr(value.path.rfind('.') + 1), value.label,
+                     value.at_edge ? " (edge)" : "");
+}
+
+TableRow row_of(const Experiment& experiment, const Cell& cell, bool share) {
+  TableRow row;
+  row.label = cell.label;
+  row.baseline = cell.baseline;
+  for (const std::string& path : experiment.axes) {
+    std::string value;
+    for (const auto& [axis, label] : cell.axes)
+      if (axis == path) value = label;
+    row.axes.push_back(std::move(value));
   }
-  if (result.different_bits) words += ", resumed under another program";
-  return words;
+  if (share && !cell.trials.empty()) row.chance = chance_accuracy(experiment.trials[cell.trials.front()].config.model);
+  for (const TunedValue& value : cell.chosen) row.remarks.push_back(chosen_words(value));
+  if (cell.trials.empty()) row.remarks.push_back("being tuned");
+  return row;
 }
 
 }  // namespace
 
-std::string sweep_table(const Experiment& experiment, const ResultStore& store, const std::string& metric,
-                        TableFormat format) {
-  TableSpec spec;
-  spec.about = experiment.about;
-  spec.metric = metric;
-  const bool share = metric.ends_with("accuracy");
-  spec.unit = share ? "%" : "";
-  spec.scale = share ? 100 : 1;
-  for (std::size_t r = 0; r < experiment.rows.size(); ++r) {
-    const Cell& row = experiment.rows[r];
-    TableRow out;
-    out.label = row.label;
-    out.is_baseline = row.baseline == r;
-    if (!out.is_baseline) out.baseline_row = row.baseline;
-    spec.rows.push_back(out);
+TableInput sweep_table_input(const Experiment& experiment, const ResultStore& store, const TableOptions& options) {
+  TableInput input;
+  input.about = experiment.about;
+  input.name = experiment.stem;
+  input.axes = experiment.axes;
+  set_unit(input, options.metric);
+  SeedReader reader(options);
+  for (const Cell& cell : experiment.rows) {
+    TableRow& row = input.rows.emplace_back(row_of(experiment, cell, !input.unit.empty()));
+    for (const std::size_t t : cell.trials)
+      row.seeds.push_back(reader.read(store.trial(experiment.trials[t].id), experiment.trials[t].config.seed));
   }
-  std::set<std::string> known;
-  bool found_any = false;
-  for (const Trial& trial : experiment.trials) {
-    const TrialStatus status = store.trial(trial.id).status();
-    TableCellInput cell;
-    cell.seed = trial.config.seed;
-    cell.state = status.state;
-    cell.progress = status.progress;
-    cell.message = status.message;
-    if (status.result) {
-      cell.environment = environment_of(*status.result);
-      cell.diverged_step = status.result->diverged_step.value_or(0);
-      for (const auto& [name, value] : status.result->metrics) known.insert(name);
-      if (const auto found = status.result->metrics.find(metric); found != status.result->metrics.end()) {
-        cell.value = found->second;
-        found_any = true;
-      }
+  reader.require_metric();
+  if (options.bootstrap)
+    for (const TableRow& row : input.rows) {
+      auto& bits = input.correctness.emplace_back();
+      for (const TableSeed& seed : row.seeds) bits.push_back(read_seed_correctness(store.trial(seed.trial), seed));
     }
-    spec.rows[trial.row].cells.push_back(cell);
+  if (experiment.two_stage) {
+    for (const Cell& cell : experiment.rows)
+      for (std::size_t s = 0; s < std::min(cell.trials.size(), experiment.two_stage->first); ++s)
+        input.first_stage.insert(experiment.trials[cell.trials[s]].config.seed);
   }
-  if (!known.empty() && !found_any)
-    throw InputError(
-        fmt::format("--metric {}: no result has it; there are {}", metric, joined({known.begin(), known.end()}, ", ")));
-  return render_table(spec, format);
+  input.remarks = stage_notes(experiment);
+  return input;
+}
+
+TableModel sweep_table_model(const Experiment& experiment, const ResultStore& store, const TableOptions& options) {
+  return table_model(sweep_table_input(experiment, store, options), options);
+}
+
+std::string sweep_table(const Experiment& experiment, const ResultStore& store) {
+  return render_table_text(sweep_table_model(experiment, store, {}), kTableWidth);
 }
 
 }  // namespace normlab

@@ -1,17 +1,29 @@
 // The table of an experiment out of its plan and what is on disk.
 #pragma once
 
+#include <filesystem>
+#include <span>
 #include <string>
 
 #include "experiments/descriptor/experiment.h"
 #include "experiments/results/store.h"
-#include "experiments/results/table.h"
+#include "experiments/results/table_model.h"
 
 namespace normlab {
 
-/// Rows from the plan, so that running, failed, diverged and missing trials show. `metric` as in a result's metrics.
-/// InputError for a metric that no finished trial has (naming those there are).
-std::string sweep_table(const Experiment& experiment, const ResultStore& store, const std::string& metric,
-                        TableFormat format);
+/// Rows from the plan, so that running, failed, diverged and missing trials show; a result that cannot be read is
+/// named in its row and in TableModel::problems. InputError for a metric that no finished trial has (with the one that
+/// was meant), and for what selected_metric() and table_model() refuse.
+TableModel sweep_table_model(const Experiment& experiment, const ResultStore& store, const TableOptions& options);
+
+/// The same without a descriptor: of every trial in these folders, each a folder of results or of one trial. Rows are
+/// trials that differ by their seed alone; their axes are the settings that differ; no row is a baseline.
+TableModel folders_table_model(std::span<const std::filesystem::path> folders, const TableOptions& options);
+
+/// The table with all options at their defaults, as text.
+std::string sweep_table(const Experiment& experiment, const ResultStore& store);
+
+/// What sweep_table_model makes a model of.
+TableInput sweep_table_input(const Experiment& experiment, const ResultStore& store, const TableOptions& options);
 
 }  // namespace normlab

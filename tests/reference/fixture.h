@@ -91,5 +91,11 @@ std::vector<std::string> check_initializers(const std::filesystem::path& path);
 std::vector<std::string> check_big_vision_randaugment(const std::filesystem::path& path);
 std::vector<std::string> check_timm_randaugment(const std::filesystem::path& path);
 std::vector<std::string> check_schedules(const std::filesystem::path& path);
+std::vector<std::string> check_intervals(const std::filesystem::path& path);
+std::vector<std::string> check_dunnett(const std::filesystem::path& path);
+std::vector<std::string> check_holm(const std::filesystem::path& path);
+std::vector<std::string> check_proportions(const std::filesystem::path& path);
+std::vector<std::string> check_planning(const std::filesystem::path& path);
+std::vector<std::string> check_equivalence(const std::filesystem::path& path);
 
 }  // namespace normlab::reference

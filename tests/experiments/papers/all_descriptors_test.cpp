@@ -92,11 +92,11 @@ TEST_CASE("papers: every descriptor is read, says what it asks, is priced, and t
     }
     double seconds = 0;
     for (const Cell& row : experiment.rows) {
-      TrialConfig config = experiment.trials[row.trials.front()].config;
+      TrialConfig config = first_trial(experiment, row).config;
       const TrialCost cost = trial_cost(config);
       REQUIRE(cost.steps);
       CHECK(cost.steps->total > cost.steps->warmup);
-      seconds += (cost.training_flops + cost.evaluation_flops) * double(row.trials.size()) /
+      seconds += (cost.training_flops + cost.evaluation_flops) * double(row.trials.size() + row.tuning.size()) /
                  (1e9 * default_gflops(config.train.precision));
       require_within_training(experiment.probes, cost.steps->total, row.label);
       std::visit([](auto& c) { shrink(c); }, config.model);
@@ -120,7 +120,7 @@ TEST_CASE("papers: a deviation says what the descriptor has") {
       std::string pointer = "/" + d.key;
       std::replace(pointer.begin(), pointer.end(), '.', '/');
       for (const Cell& row : experiment.rows) {
-        const nlohmann::json settings = nlohmann::json::parse(full_json(experiment.trials[row.trials.front()].config));
+        const nlohmann::json settings = nlohmann::json::parse(full_json(first_trial(experiment, row).config));
         const nlohmann::json::json_pointer at(pointer);
         REQUIRE(settings.contains(at));
         CHECK(settings.at(at) == nlohmann::json::parse(d.here));

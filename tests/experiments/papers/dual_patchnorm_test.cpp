@@ -1,4 +1,5 @@
 // "Dual PatchNorm": appendix C line by line, its tables, appendix F, and the recipes it refers to.
+#include "experiments/descriptor/tune.h"
 #include "tests/experiments/papers/paper_table.h"
 
 using namespace normlab;
@@ -247,12 +248,46 @@ TEST_CASE("papers: Dual PatchNorm, appendix F: the grids of SUN397") {
   CHECK(values("1", "model.dropout") == std::set<double>{0.0, 0.1});
   CHECK(values("1", "train.augment.randaugment.magnitude").empty());
   CHECK(values("1", "train.augment.mix.mixup") == std::set<double>{0.0});
-  CHECK(values("2", "train.augment.mix.mixup") == std::set<double>{0.0, 0.2, 0.5});
-  CHECK(values("2", "train.augment.randaugment.magnitude") == std::set<double>{0, 5, 10, 15});
   for (const char* stage : {"1", "2", "3"}) CHECK(values(stage, "model.patch_size") == std::set<double>{16, 32});
-  CHECK(values("3", "train.images") == std::set<double>{600.0 * 76128});  // "for 600 epochs"
-  CHECK(load_experiment(file_of("papers/dual_patchnorm/sun397_1")).rows.size() == 3 * 2 * 2 * 2 * 2);
-  CHECK(load_experiment(file_of("papers/dual_patchnorm/sun397_2")).rows.size() == 3 * 4 * 2 * 2);
+}
+
+TEST_CASE("papers: Dual PatchNorm, appendix F: each search on the validation split fixes the one before") {
+  const auto of = [](const char* stage) {
+    return load_experiment(file_of(std::string("papers/dual_patchnorm/sun397_") + stage));
+  };
+  const Experiment one = of("1"), two = of("2"), three = of("3");
+  for (const Experiment* e : {&one, &two, &three}) {
+    CHECK(e->rows.size() == 2 * 2);
+    REQUIRE(e->trials.size() == 3 * 2 * 2 * 2 * 2);  // the first search, which all three have in common
+    for (std::size_t t = 0; t < e->trials.size(); ++t) {
+      CHECK(e->trials[t].id == one.trials[t].id);
+      CHECK(e->trials[t].config.dataset.eval == "validation");
+      CHECK(e->trials[t].config.train.images == 300 * 76128);
+    }
+  }
+  Experiment later = three;
+  const std::vector<std::size_t> first{3};  // lr 1e-3, decay 0.1, dropout 0.1
+  CHECK(two.tuned->stages().size() == 2);
+  CHECK(three.tuned->add_stage(later, 0, first).size() == 3 * 4);
+  std::set<double> mixup, magnitude;
+  for (std::size_t t = three.trials.size(); t < later.trials.size(); ++t) {
+    const TrainConfig& train = later.trials[t].config.train;
+    mixup.insert(train.augment.mix.mixup);
+    magnitude.insert(train.augment.randaugment.magnitude);
+    CHECK(later.trials[t].config.dataset.eval == "validation");
+    CHECK(train.images == 300 * 76128);
+    CHECK(train.optimizer.weight_decay == 0.1);
+  }
+  CHECK(mixup == std::set<double>{0.0, 0.2, 0.5});
+  CHECK(magnitude == std::set<double>{0, 5, 10, 15});
+  const std::vector<std::size_t> both{3, 11};
+  const TrialConfig last = three.tuned->final_config(0, both);
+  CHECK(last.train.images == 600 * 76128);  // "for 600 epochs"
+  CHECK(last.dataset.eval == "test");
+  CHECK(last.train.augment.mix.mixup == 0.5);
+  CHECK(last.train.augment.randaugment.magnitude == 15);
+  CHECK(last.train.optimizer.lr == 1e-3);
+  CHECK(three.tuned->seeds(0).size() == 3);
 }
 
 TEST_CASE("papers: Dual PatchNorm, Table 1: the rows of DeiT") {

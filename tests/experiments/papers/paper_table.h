@@ -81,7 +81,7 @@ inline std::set<std::string> check_lines(const std::string& name, const std::str
   for (const Cell& cell : experiment.rows) {
     if (!names_row(cell.label, row)) continue;
     ++rows;
-    const TrialConfig& config = experiment.trials[cell.trials.front()].config;
+    const TrialConfig& config = first_trial(experiment, cell).config;
     const nlohmann::json settings = nlohmann::json::parse(full_json(config));
     for (const Line& line : lines) {
       INFO(name, ", ", cell.label, ": ", std::string(line.printed), " -> ", std::string(line.key));

@@ -1,9 +1,11 @@
-#include "experiments/results/statistics.h"
+#include "experiments/statistics/student.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <vector>
+
+#include "experiments/statistics/planning.h"
 
 using namespace normlab;
 

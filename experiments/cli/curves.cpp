@@ -1,0 +1,48 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "core/error.h"
+#include "experiments/cli/commands.h"
+#include "experiments/cli/descriptor_options.h"
+#include "experiments/report/curve_data.h"
+
+namespace normlab {
+namespace {
+
+struct Curves {
+  DescriptorOptions descriptor;
+  std::string metric = "eval/accuracy", format = "csv";
+  bool seeds = false;
+
+  int operator()() const {
+    const Experiment experiment = descriptor.load_staged();
+    const ExperimentCurves curves = read_curves(experiment, ResultStore(descriptor.out), {metric});
+    require_metric(curves, metric, "--metric");
+    fmt::print("{}", curves_csv(curves.metrics.front(), seeds));
+    for (const std::string& problem : curves.problems) fmt::print(stderr, "{}\n", problem);
+    return curves.problems.empty() ? 0 : static_cast<int>(ExitCode::bad_input);
+  }
+};
+
+}  // namespace
+
+void add_curves(CLI::App& app, Action& action) {
+  auto curves = std::make_shared<Curves>();
+  CLI::App& command = *app.add_subcommand(
+      "curves", "print a metric by step for each row: mean, lowest and highest value over the seeds, and their number");
+  curves->descriptor.add_file(command);
+  curves->descriptor.add_out(command);
+  command.add_option("--metric", curves->metric, "which metric of metrics.jsonl")->capture_default_str();
+  command.add_option("--format", curves->format, "how it is written")
+      ->check(CLI::IsMember({"csv"}))
+      ->capture_default_str();
+  command.add_flag("--seeds", curves->seeds, "each seed by itself: row, seed, step, value");
+  command.footer(
+      "Values that are not finite count in no mean; --seeds prints them as nan and inf. Values are as stored, "
+      "accuracies from 0 to 1.\n"
+      "Example: normlab curves experiments/placements_shapes.json --metric train/loss > loss.csv");
+  command.callback([curves, &action] { action = [curves] { return (*curves)(); }; });
+}
+
+}  // namespace normlab

@@ -1,0 +1,90 @@
+// `normlab find`: which trial an id is, in what state, and which experiments count on it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "core/error.h"
+#include "experiments/cli/commands.h"
+#include "experiments/cli/trial_by_id.h"
+#include "experiments/results/text_layout.h"
+#include "experiments/sweep/plan_file.h"
+
+namespace normlab {
+namespace {
+
+bool is_hexadecimal(const std::string& text) {
+  return !text.empty() && text.size() <= 64 && text.find_first_not_of("0123456789abcdef") == text.npos;
+}
+
+struct Find {
+  std::string prefix, out = "results";
+
+  int operator()() const {
+    const ResultStore store(out);
+    const std::vector<PlanFile> plans = read_plan_files(store);
+    const std::vector<std::string> ids = ids_that_begin(store, prefix);
+    for (const std::string& id : ids) {
+      const TrialFolder folder = store.trial(id);
+      const TrialStatus status = folder.status();
+      fmt::print("{}\n  state   {}{}{}\n", id, to_string(status.state),
+                 status.progress > 0 && status.progress < 1 ? fmt::format(" {:.0f}%", 100 * status.progress) : "",
+                 status.message.empty() ? "" : ": " + status.message);
+      for (const PlanFile& plan : plans)
+        for (const PlannedTrial& trial : plan.trials)
+          if (trial.id == id)
+            fmt::print("  plan    {}{}: {}, {}seed {}\n", plan.stem,
+                       plan.descriptor.empty() ? "" : " (" + plan.descriptor + ")", trial.row,
+                       trial.tuning ? "tuning, " : "", trial.seed);
+      if (status.result)
+        for (const auto& [name, value] : status.result->metrics) fmt::print("  metric  {} {:.6g}\n", name, value);
+      const bool started = std::filesystem::exists(folder.path() / "config.json");
+      fmt::print("  folder  {}\n", started ? folder.path().string() : "none yet: it was never started");
+      if (ids.size() == 1 && started) fmt::print("{}", folder.read_config());
+    }
+    return 0;
+  }
+};
+
+}  // namespace
+
+bool may_be_id(const std::string& text) { return is_hexadecimal(text) && !std::filesystem::exists(text); }
+
+std::vector<std::string> ids_that_begin(const ResultStore& store, const std::string& prefix) {
+  if (!is_hexadecimal(prefix))
+    throw InputError(
+        concat("\"", prefix, "\" is no beginning of a trial's id, which is 64 digits from 0 to 9 and a to f"));
+  std::set<std::string> ids;
+  for (const std::string& id : store.trial_ids())
+    if (id.starts_with(prefix)) ids.insert(id);
+  for (const PlanFile& plan : read_plan_files(store))
+    for (const PlannedTrial& trial : plan.trials)
+      if (trial.id.starts_with(prefix)) ids.insert(trial.id);
+  if (ids.empty())
+    throw InputError(concat("no trial or plan in ", store.out().string(), " has an id that begins with ", prefix,
+                            "; --out names another folder"));
+  return {ids.begin(), ids.end()};
+}
+
+std::string id_that_begins(const ResultStore& store, const std::string& prefix) {
+  const std::vector<std::string> ids = ids_that_begin(store, prefix);
+  if (ids.size() == 1) return ids.front();
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < std::min<std::size_t>(ids.size(), 5); ++i)
+    shown.push_back(ids[i].substr(0, prefix.size() + 8));
+  throw InputError(concat(ids.size(), " ids begin with ", prefix, ": ", joined(shown, ", "),
+                          ids.size() > 5 ? ", ..." : "", "; give more digits"));
+}
+
+void add_find(CLI::App& app, Action& action) {
+  auto find = std::make_shared<Find>();
+  CLI::App& command =
+      *app.add_subcommand("find", "say which trial an id is, its state, and which experiments count on it");
+  command.add_option("id", find->prefix, "the id of a trial, or how it begins")->required();
+  command.add_option("--out", find->out, "folder of the results")->capture_default_str();
+  command.footer("Example: normlab find 3a2a4600 --out results\nThe settings follow where only one id begins so.");
+  command.callback([find, &action] { action = [find] { return (*find)(); }; });
+}
+
+}  // namespace normlab

@@ -1,0 +1,57 @@
+// `normlab missing`: the trials of a descriptor that have no result yet.
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+
+#include "experiments/cli/commands.h"
+#include "experiments/cli/descriptor_options.h"
+
+namespace normlab {
+namespace {
+
+struct Missing {
+  DescriptorOptions descriptor;
+  bool ids = false;
+
+  int operator()() const {
+    const Experiment experiment = descriptor.load_staged();
+    const ResultStore store(descriptor.out);
+    std::map<std::string_view, std::size_t> counts;
+    std::size_t missing = 0;
+    for (const Trial& trial : experiment.trials) {
+      const TrialStatus status = store.trial(trial.id).status();
+      if (status.state == TrialState::done || status.state == TrialState::diverged) continue;
+      ++missing;
+      ++counts[to_string(status.state)];
+      if (ids) {
+        fmt::print("{}\n", trial.id);
+        continue;
+      }
+      std::string state(to_string(status.state));
+      if (status.progress > 0) state += fmt::format(" {:.0f}%", 100 * status.progress);
+      fmt::print("{:<12} {}  {}{}\n", state, trial.id.substr(0, 12), trial.label,
+                 status.message.empty() ? "" : ": " + status.message);
+    }
+    std::string by_state;
+    for (const auto& [state, count] : counts)
+      by_state += fmt::format("{}{} {}", by_state.empty() ? ": " : ", ", count, state);
+    fmt::print(stderr, "{} of {} trials without a result{}\n", missing, experiment.trials.size(), by_state);
+    if (experiment.more_to_come) fmt::print(stderr, "More trials follow once these have finished.\n");
+    return 0;
+  }
+};
+
+}  // namespace
+
+void add_missing(CLI::App& app, Action& action) {
+  auto missing = std::make_shared<Missing>();
+  CLI::App& command = *app.add_subcommand("missing", "list the trials of a descriptor that have no result yet");
+  missing->descriptor.add_file(command);
+  missing->descriptor.add_out(command);
+  command.add_flag("--ids", missing->ids, "print whole ids alone, for scripts");
+  command.footer("Example: normlab missing experiments/placements_shapes.json --out results");
+  command.callback([missing, &action] { action = [missing] { return (*missing)(); }; });
+}
+
+}  // namespace normlab

@@ -1,0 +1,78 @@
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+
+#include "core/error.h"
+#include "experiments/cli/commands.h"
+#include "experiments/cli/descriptor_options.h"
+#include "experiments/cli/table_options.h"
+#include "experiments/report/report.h"
+#include "experiments/results/build_info.h"
+#include "experiments/results/files.h"
+#include "experiments/sweep/sweep_table.h"
+
+namespace normlab {
+namespace {
+
+/// Makes the folder of `path` where it is missing.
+void write_file(const std::filesystem::path& path, std::string_view bytes) {
+  if (path.has_parent_path()) make_folders(path.parent_path());
+  write_atomically(path, bytes);
+}
+
+struct Report {
+  DescriptorOptions descriptor;
+  TableOptions table;
+  std::vector<std::string> curves;
+  std::string file = "report.html", pictures;
+
+  int operator()() const {
+    const Experiment experiment = descriptor.load_staged();
+    const ResultStore store(descriptor.out);
+    const TableModel model = sweep_table_model(experiment, store, table);
+    const ExperimentCurves read =
+        read_curves(experiment, store, curves.empty() ? default_curves(table.metric) : curves);
+    for (const std::string& metric : curves) require_metric(read, metric, "--curves");
+    for (const auto* problems : {&model.problems, &read.problems})
+      for (const std::string& problem : *problems) fmt::print(stderr, "{}\n", problem);
+    const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
+    const ReportInput input{experiment, store, model, read,
+                            fmt::format("{:%Y-%m-%d %H:%M} UTC by normlab {}", fmt::gmtime(now), build_version())};
+    write_file(file, report_html(input));
+    fmt::print(stderr, "wrote {}\n", file);
+    for (const PictureFile& picture : pictures.empty() ? std::vector<PictureFile>() : report_pictures(input)) {
+      const std::filesystem::path path = std::filesystem::path(pictures) / picture.name;
+      write_file(path, picture.svg);
+      fmt::print(stderr, "wrote {}\n", path.string());
+    }
+    return model.problems.empty() && read.problems.empty() ? 0 : static_cast<int>(ExitCode::bad_input);
+  }
+};
+
+}  // namespace
+
+void add_report(CLI::App& app, Action& action) {
+  auto report = std::make_shared<Report>();
+  CLI::App& command = *app.add_subcommand(
+      "report", "write one HTML file: question, table, gains, learning curves, every trial's config and provenance");
+  report->descriptor.add_file(command);
+  report->descriptor.add_out(command);
+  command.add_option("-o,--output", report->file, "the file to write")->capture_default_str();
+  command.add_option("--svg", report->pictures, "folder for the pictures as SVG files of their own");
+  command
+      .add_option("--curves", report->curves,
+                  "metric to draw by step, several times for several; without it that of the table and train/loss")
+      ->allow_extra_args(false);
+  add_selection(command, report->table);
+  add_row_choice(command, report->table);
+  add_statistics(command, report->table);
+  command.footer(
+      "Folders are made where they are missing. Exit code 2 after the report: some results cannot be read; it names "
+      "them.\n"
+      "Example: normlab report experiments/placements_shapes.json -o report.html --svg pictures");
+  command.callback([report, &action] { action = [report] { return (*report)(); }; });
+}
+
+}  // namespace normlab

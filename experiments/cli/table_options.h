@@ -1,0 +1,19 @@
+// Options of every command that makes a table model.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "experiments/results/table_model.h"
+
+namespace normlab {
+
+/// --metric, --select, --last, --diverged: which number stands for a run.
+void add_selection(CLI::App& command, TableOptions& options);
+
+/// --where, --sort.
+void add_row_choice(CLI::App& command, TableOptions& options);
+
+/// --family, --detect, --equivalent, --bootstrap.
+void add_statistics(CLI::App& command, TableOptions& options);
+
+}  // namespace normlab

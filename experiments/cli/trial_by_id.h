@@ -1,0 +1,21 @@
+// A trial named by the beginning of its id.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/results/store.h"
+
+namespace normlab {
+
+/// Ids that begin with `prefix`, of trials on disk and of trials that a plan names, sorted. InputError for a prefix
+/// that is not 1 to 64 hexadecimal digits, or that no id begins with.
+std::vector<std::string> ids_that_begin(const ResultStore& store, const std::string& prefix);
+
+/// The only one. InputError where several begin so, with what tells them apart.
+std::string id_that_begins(const ResultStore& store, const std::string& prefix);
+
+/// True for text that may be the beginning of an id, and is no file.
+bool may_be_id(const std::string& text);
+
+}  // namespace normlab

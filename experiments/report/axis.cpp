@@ -1,0 +1,59 @@
+#include "experiments/report/axis.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace normlab {
+
+Axis make_axis(double low, double high, std::size_t wanted) {
+  if (!std::isfinite(low) || !std::isfinite(high)) {
+    low = std::isfinite(low) ? low : std::isfinite(high) ? high : 0;
+    high = low;
+  }
+  if (low > high) std::swap(low, high);
+  // A range that double cannot split: every tick would be the same number.
+  const double least = 1e-9 * std::max(std::abs(low), std::abs(high));
+  if (high - low <= least) {
+    const double around = low == 0 ? 1 : std::abs(low) / 10;
+    low -= around;
+    high += around;
+  }
+  // Halves first: the difference of two huge numbers may overflow.
+  const double gap = 2 * ((high / 2 - low / 2) / double(std::max<std::size_t>(wanted, 1)));
+  const double power = std::pow(10.0, std::floor(std::log10(gap)));
+  const double leading = gap / power;
+  Axis axis;
+  axis.step = power * (leading < 1.5 ? 1 : leading < 3.5 ? 2 : leading < 7.5 ? 5 : 10);
+  const double first = std::floor(low / axis.step + 1e-9), last = std::ceil(high / axis.step - 1e-9);
+  for (double k = first; k <= last; ++k) axis.ticks.push_back(k * axis.step);
+  axis.low = axis.ticks.front();
+  axis.high = axis.ticks.back();
+  return axis;
+}
+
+std::string tick_label(double value, double step, bool with_sign) {
+  const double size = std::abs(value) < step / 2 ? 0 : std::abs(value);
+  double unit = 1;
+  std::string suffix;
+  for (const auto& [scale, name] : {std::pair{1e9, "G"}, {1e6, "M"}, {1e3, "k"}})
+    if (size >= 10 * scale || (size >= scale && step >= scale)) {
+      unit = scale;
+      suffix = name;
+      break;
+    }
+  std::string digits;
+  if (size >= 1e13 || (size > 0 && step < 1e-6)) {
+    digits = fmt::format("{:.3g}", size);
+    suffix.clear();
+  } else {
+    // step / unit is 1, 2 or 5 times a power of ten, so these digits are exact.
+    const int decimals = std::max(0, -int(std::floor(std::log10(step / unit) + 1e-9)));
+    digits = size == 0 ? "0" : fmt::format("{:.{}f}", size / unit, decimals);
+  }
+  const char* sign = size == 0 ? "" : value < 0 ? "\u2212" : with_sign ? "+" : "";
+  return sign + digits + suffix;
+}
+
+}  // namespace normlab

@@ -1,0 +1,116 @@
+#include "experiments/report/curve_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "core/error.h"
+#include "experiments/descriptor/suggest.h"
+#include "experiments/results/metrics_log.h"
+#include "experiments/results/text_layout.h"
+
+namespace normlab {
+namespace {
+
+std::vector<MetricsLine> metrics_of(const TrialFolder& folder, const TrialStatus& status) {
+  const std::int64_t named = status.result ? status.result->attempt : 0;
+  const auto path = folder.metrics(named > 0 ? named : last_attempt(folder.path()));
+  return std::filesystem::exists(path) ? read_metrics(path) : std::vector<MetricsLine>();
+}
+
+/// RFC 4180: quotes where they are needed.
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == text.npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + '"';
+}
+
+}  // namespace
+
+std::vector<BandPoint> seed_band(const std::vector<SeedCurve>& seeds) {
+  std::map<std::int64_t, BandPoint> points;
+  for (const SeedCurve& seed : seeds)
+    for (const auto& [step, value] : seed.values) {
+      if (!std::isfinite(value)) continue;
+      BandPoint& point = points[step];
+      point.low = point.n == 0 ? value : std::min(point.low, value);
+      point.high = point.n == 0 ? value : std::max(point.high, value);
+      ++point.n;
+      point.mean += (value - point.mean) / double(point.n);
+    }
+  std::vector<BandPoint> band;
+  for (auto& [step, point] : points) {
+    point.step = step;
+    point.mean = std::clamp(point.mean, point.low, point.high);  // rounding may lead it out by a bit
+    band.push_back(point);
+  }
+  return band;
+}
+
+ExperimentCurves read_curves(const Experiment& experiment, const ResultStore& store,
+                             const std::vector<std::string>& metrics) {
+  ExperimentCurves curves;
+  for (const std::string& metric : metrics) {
+    MetricCurves& one = curves.metrics.emplace_back();
+    one.metric = metric;
+    for (std::size_t r = 0; r < experiment.rows.size(); ++r) one.rows.push_back({r, experiment.rows[r].label, {}, {}});
+  }
+  std::set<std::string> known;
+  for (std::size_t r = 0; r < experiment.rows.size(); ++r)
+    for (const std::size_t t : experiment.rows[r].trials) {
+      const Trial& trial = experiment.trials[t];
+      std::vector<MetricsLine> lines;
+      TrialStatus status;
+      try {
+        const TrialFolder folder = store.trial(trial.id);
+        status = folder.status();
+        lines = metrics_of(folder, status);
+      } catch (const Error& error) {
+        curves.problems.push_back(fmt::format("{}: its curves are left out: {}", trial.label, error.what()));
+        continue;
+      }
+      for (const MetricsLine& line : lines)
+        for (const auto& [name, value] : line.values) known.insert(name);
+      for (MetricCurves& one : curves.metrics) {
+        SeedCurve seed{trial.config.seed, status.state, {}};
+        for (const MetricsLine& line : lines)
+          if (const auto found = line.values.find(one.metric); found != line.values.end())
+            seed.values[line.step] = found->second;
+        if (!seed.values.empty()) one.rows[r].seeds.push_back(std::move(seed));
+      }
+    }
+  curves.known.assign(known.begin(), known.end());
+  for (MetricCurves& one : curves.metrics)
+    for (RowCurves& row : one.rows) row.band = seed_band(row.seeds);
+  return curves;
+}
+
+void require_metric(const ExperimentCurves& curves, const std::string& metric, const std::string& option) {
+  if (curves.known.empty() || std::binary_search(curves.known.begin(), curves.known.end(), metric)) return;
+  const std::vector<std::string_view> names(curves.known.begin(), curves.known.end());
+  const std::string_view near = nearest(metric, names);
+  throw InputError(fmt::format("{} {}: no trial has this metric{}; there are {}", option, metric,
+                               near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near),
+                               joined(curves.known, ", ")));
+}
+
+std::string curves_csv(const MetricCurves& curves, bool each_seed) {
+  std::string csv = each_seed ? "row,seed,step,value\n" : "row,step,mean,low,high,n\n";
+  for (const RowCurves& row : curves.rows) {
+    const std::string label = csv_cell(row.label);
+    if (each_seed) {
+      for (const SeedCurve& seed : row.seeds)
+        for (const auto& [step, value] : seed.values)
+          csv += fmt::format("{},{},{},{}\n", label, seed.seed, step, value);
+      continue;
+    }
+    for (const BandPoint& point : row.band)
+      csv += fmt::format("{},{},{},{},{},{}\n", label, point.step, point.mean, point.low, point.high, point.n);
+  }
+  return csv;
+}
+
+}  // namespace normlab

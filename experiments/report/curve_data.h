@@ -1,0 +1,58 @@
+// Learning curves of an experiment: what metrics.jsonl says of each trial, and the band of each row's seeds.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "experiments/descriptor/experiment.h"
+#include "experiments/results/store.h"
+
+namespace normlab {
+
+/// One metric of one trial.
+struct SeedCurve {
+  std::uint64_t seed = 0;
+  TrialState state = TrialState::missing;
+  std::map<std::int64_t, double> values;  // by step, as stored; NaN and infinities included
+};
+
+/// The seeds of a row at one step: mean, lowest and highest of the finite values there.
+struct BandPoint {
+  std::int64_t step = 0;
+  double mean = 0, low = 0, high = 0;
+  std::size_t n = 0;
+};
+
+struct RowCurves {
+  std::size_t row = 0;  // of the plan
+  std::string label;
+  std::vector<SeedCurve> seeds;  // those that have a value, in the plan's order
+  std::vector<BandPoint> band;   // by step
+};
+
+struct MetricCurves {
+  std::string metric;
+  std::vector<RowCurves> rows;  // all rows of the plan
+};
+
+struct ExperimentCurves {
+  std::vector<MetricCurves> metrics;  // as asked for
+  std::vector<std::string> known;     // names of all metrics that some trial has, sorted
+  std::vector<std::string> problems;  // metrics.jsonl that cannot be read, one sentence each; those trials are left out
+};
+
+/// Reads the metrics of each trial once: of the attempt that its result names, or of the latest one.
+ExperimentCurves read_curves(const Experiment& experiment, const ResultStore& store,
+                             const std::vector<std::string>& metrics);
+
+std::vector<BandPoint> seed_band(const std::vector<SeedCurve>& seeds);
+
+/// InputError where some trial has metrics and none has this one: `option` "--metric", the nearest name, all of them.
+void require_metric(const ExperimentCurves& curves, const std::string& metric, const std::string& option);
+
+/// "row,step,mean,low,high,n", or "row,seed,step,value" for `each_seed`: RFC 4180, numbers in full.
+std::string curves_csv(const MetricCurves& curves, bool each_seed);
+
+}  // namespace normlab

@@ -1,0 +1,16 @@
+// Text that stands in HTML or SVG.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace normlab {
+
+/// `text` as content or as a quoted attribute: & < > " ' become entities; what XML cannot hold (control characters,
+/// bytes that are not UTF-8, U+FFFE, U+FFFF) becomes U+FFFD.
+std::string escaped(std::string_view text);
+
+/// A name for a file or an id: letters, digits and single "-"; "eval/accuracy" gives "eval-accuracy". Never empty.
+std::string plain_name(std::string_view text);
+
+}  // namespace normlab

@@ -1,0 +1,119 @@
+#include "experiments/report/report.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "experiments/descriptor/sha256.h"
+#include "experiments/report/markup.h"
+#include "experiments/report/report_parts.h"
+#include "experiments/report/svg.h"
+#include "experiments/results/table.h"
+
+namespace normlab {
+namespace {
+
+/// "sha256-<Base64>": how a page names the one script that may run.
+std::string script_hash(std::string_view script) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const std::string hex = sha256_hex(script);
+  std::string base64;
+  std::uint32_t bits = 0;
+  int held = 0;
+  for (const char digit : hex) {
+    bits = bits << 4 | std::uint32_t(digit <= '9' ? digit - '0' : digit - 'a' + 10);
+    for (held += 4; held >= 6; held -= 6) base64 += kDigits[bits >> (held - 6) & 63];
+  }
+  if (held > 0) base64 += kDigits[bits << (6 - held) & 63];
+  while (base64.size() % 4 != 0) base64 += '=';
+  return "sha256-" + base64;
+}
+
+/// The question, which ends with the first question mark, and what follows it.
+std::pair<std::string, std::string> question_of(const TableModel& table) {
+  const std::string& about = table.about;
+  if (about.empty()) return {table.name, ""};
+  const auto mark = about.find('?');
+  if (mark == about.npos) return {about, ""};
+  const auto rest = about.find_first_not_of(" \n", mark + 1);
+  return {about.substr(0, mark + 1), rest == about.npos ? "" : about.substr(rest)};
+}
+
+/// "20 trials: 18 done, 1 diverged, 1 running."
+std::string trial_counts(const TableModel& table) {
+  constexpr std::array kStates{SeedState::done,   SeedState::diverged, SeedState::running,   SeedState::stopped,
+                               SeedState::failed, SeedState::missing,  SeedState::unreadable};
+  std::size_t all = 0;
+  std::string parts;
+  for (const SeedState state : kStates) {
+    std::size_t count = 0;
+    for (const TableLine& line : table.lines)
+      for (const TableSeed& seed : line.seeds) count += seed.state == state;
+    all += count;
+    if (count > 0) parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", count, to_string(state));
+  }
+  const std::size_t rows = table.lines.size();
+  return fmt::format("{} row{}, {} trial{}{}{}.", rows, rows == 1 ? "" : "s", all, all == 1 ? "" : "s",
+                     parts.empty() ? "" : ": ", parts);
+}
+
+std::string results_section(const ReportInput& input) {
+  std::string html =
+      "<section id=\"results\">\n<h2>Table</h2>\n"
+      "<div class=\"tools\" hidden><label for=\"filter\">Filter rows (curves and trials follow)</label>"
+      "<input type=\"search\" id=\"filter\" autocomplete=\"off\" spellcheck=\"false\">"
+      "<span id=\"status\" role=\"status\"></span></div>\n"
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of results\">\n";
+  // The question stands above and the footer below as a list, which a narrow screen can wrap.
+  TableModel bare = input.table;
+  bare.about.clear();
+  bare.footer.clear();
+  html += render_table_html(bare) + "</div>\n<ul class=\"footnotes\">\n";
+  for (const TableSentence& sentence : input.table.footer) html += html_element("li", sentence.text) + "\n";
+  return html + "</ul>\n</section>\n";
+}
+
+std::string problems_part(const ReportInput& input) {
+  if (input.table.problems.empty() && input.curves.problems.empty()) return "";
+  std::string html = "<section class=\"problems\" aria-label=\"Problems\"><h2>What could not be read</h2><ul>\n";
+  for (const auto* list : {&input.table.problems, &input.curves.problems})
+    for (const std::string& problem : *list) html += html_element("li", problem) + "\n";
+  return html + "</ul></section>\n";
+}
+
+}  // namespace
+
+std::string html_element(std::string_view tag, std::string_view text, std::string_view name) {
+  return fmt::format("<{}{}{}{}>{}</{}>", tag, name.empty() ? "" : " class=\"", name, name.empty() ? "" : "\"",
+                     escaped(text), tag);
+}
+
+std::string report_html(const ReportInput& input) {
+  const auto [question, rest] = question_of(input.table);
+  const std::string gains = gains_section(input);
+  std::string html = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
+  html +=
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+      "script-src '" +
+      script_hash(page_script()) + "'; base-uri 'none'; form-action 'none'\">\n";
+  html += html_element("title", input.table.name + ": " + question) + "\n<style>";
+  html += page_style();
+  html += picture_style();
+  html += "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#results\">To the table</a>\n<header>\n";
+  html += html_element("h1", question) + "\n";
+  if (!rest.empty()) html += html_element("p", rest) + "\n";
+  html += html_element("p", trial_counts(input.table), "soft") + "\n";
+  html += "<nav aria-label=\"Parts\"><ul><li><a href=\"#results\">Table</a></li>";
+  for (const StripPlot& plot : strip_plots(input.table))
+    html += plot.gains ? "<li><a href=\"#gains\">Gains</a></li>" : "<li><a href=\"#values\">Values</a></li>";
+  html +=
+      "<li><a href=\"#curves\">Learning curves</a></li><li><a href=\"#trials\">Trials</a></li></ul></nav>\n"
+      "</header>\n<main>\n";
+  html += problems_part(input) + results_section(input) + gains + curves_section(input) + trials_section(input);
+  html += "</main>\n<footer>" + html_element("p", "Written " + input.written + ".", "soft") + "</footer>\n<script>";
+  html += page_script();
+  return html + "</script>\n</body>\n</html>\n";
+}
+
+}  // namespace normlab

@@ -1,0 +1,32 @@
+// Parts of the page; report.cpp puts them together.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "experiments/report/report.h"
+
+namespace normlab {
+
+/// Rules of the page without those of the pictures.
+std::string_view page_style();
+
+/// Sorts and filters the table, opens and closes the trials. Everything can be read without it.
+std::string_view page_script();
+
+/// The pictures of gains, each with its numbers as a table.
+std::string gains_section(const ReportInput& input);
+
+/// A group of panels a metric, each with its numbers as a table.
+std::string curves_section(const ReportInput& input);
+
+/// A row each: its differences to the baseline, its config, its trials with provenance.
+std::string trials_section(const ReportInput& input);
+
+/// One for each metric of input.curves that some shown row has.
+std::vector<CurvePlot> curve_plots(const ReportInput& input);
+
+/// <tag class="name">escaped text</tag>
+std::string html_element(std::string_view tag, std::string_view text, std::string_view name = "");
+
+}  // namespace normlab

@@ -1,0 +1,251 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "experiments/report/markup.h"
+#include "experiments/report/report_parts.h"
+#include "experiments/results/text_layout.h"
+
+namespace normlab {
+namespace {
+
+std::string with_interval(const Figure& value, const Figure& half_width) {
+  return half_width.text.empty() ? value.text : value.text + " ±" + half_width.text;
+}
+
+std::string unit_words(const TableModel& table, bool gain) {
+  if (table.unit.empty()) return "";
+  return table.unit == "%" && gain ? " [percentage points]" : " [" + table.unit + "]";
+}
+
+/// The row's label without what the strip's heading says already.
+std::string lane_label(const std::string& label, const std::string& strip) {
+  if (strip.empty()) return label;
+  std::string rest = label;
+  for (std::size_t begin = 0, end; begin <= strip.size(); begin = end + 2) {
+    end = std::min(strip.find(", ", begin), strip.size());
+    const std::string part = strip.substr(begin, end - begin);
+    for (const std::string& cut : {part + ", ", ", " + part})
+      if (const auto at = rest.find(cut); at != rest.npos) {
+        rest.erase(at, cut.size());
+        break;
+      }
+  }
+  return rest;
+}
+
+StripLane lane_of(const TableLine& line, const TableStrip& strip, const TableModel& table, bool gains) {
+  StripLane lane;
+  lane.label = lane_label(line.label, strip.label);
+  lane.note = joined(line.notes, ", ");
+  const Figure &value = gains ? line.gain : line.mean, &half_width = gains ? line.gain_half_width : line.half_width;
+  for (const TableSeed& seed : line.seeds) {
+    std::optional<double> dot = gains ? seed.gain : seed.value;
+    if (!gains && dot) *dot *= table.scale;
+    if (dot && std::isfinite(*dot)) lane.dots.push_back({fmt::format("seed {}", seed.seed), *dot});
+  }
+  if (value.value && std::isfinite(*value.value)) lane.mean = value.value;
+  if (lane.mean && half_width.value && std::isfinite(*half_width.value)) lane.half_width = half_width.value;
+  lane.clear = gains && line.differs;
+  lane.numbers = with_interval(value, half_width);
+  return lane;
+}
+
+const TableLine* line_of(const TableModel& table, std::size_t plan_index) {
+  for (const TableLine& line : table.lines)
+    if (line.plan_index == plan_index) return &line;
+  return nullptr;
+}
+
+StripPlot plot_of(const TableModel& table, bool gains) {
+  StripPlot plot;
+  plot.gains = gains;
+  plot.axis = (gains ? "gain in " : "") + table.metric + unit_words(table, gains);
+  std::size_t rows = 0, clear = 0;
+  for (std::size_t s = 0; s < table.strips.size(); ++s) {
+    const TableStrip& from = table.strips[s];
+    if (from.baseline.has_value() != gains) continue;
+    Strip strip;
+    strip.heading = from.label;
+    if (gains)
+      if (const TableLine* baseline = line_of(table, *from.baseline)) {
+        strip.zero = "0 = " + lane_label(baseline->label, from.label);
+        if (!baseline->mean.text.empty())
+          strip.zero +=
+              ", " + with_interval(baseline->mean, baseline->half_width) + (table.unit.empty() ? "" : " " + table.unit);
+      }
+    for (const TableLine& line : table.lines)
+      if (line.strip == s && !(gains && line.is_baseline)) {
+        strip.lanes.push_back(lane_of(line, from, table, gains));
+        ++rows;
+        clear += strip.lanes.back().clear;
+      }
+    if (!strip.lanes.empty()) plot.strips.push_back(std::move(strip));
+  }
+  plot.title = gains ? "Gains over the baseline in " + table.metric : table.metric + " of each row";
+  plot.description = fmt::format("{} row{} in {} strip{}", rows, rows == 1 ? "" : "s", plot.strips.size(),
+                                 plot.strips.size() == 1 ? "" : "s");
+  if (gains) plot.description += fmt::format("; the interval leaves out zero in {} of them", clear);
+  plot.description += ". The numbers stand in the table that follows the picture.";
+  return plot;
+}
+
+std::string plot_numbers(const StripPlot& plot, const TableModel& table) {
+  std::string html = "<details><summary>Numbers of this picture</summary><div class=\"scroll\" tabindex=\"0\"><table>";
+  html += html_element("caption", plot.axis + ": mean with its interval, and each seed");
+  html += "<thead><tr><th scope=\"col\">row</th><th scope=\"col\">mean</th><th scope=\"col\">seeds</th></tr></thead>\n";
+  const int decimals = table.scale == 100 ? 2 : 4;
+  for (const Strip& strip : plot.strips)
+    for (const StripLane& lane : strip.lanes) {
+      std::string seeds;
+      for (const StripDot& dot : lane.dots)
+        seeds += fmt::format(
+            "{}{}: {}", seeds.empty() ? "" : "; ", dot.name,
+            plot.gains ? fmt::format("{:+.{}f}", dot.value, decimals) : fmt::format("{:.{}f}", dot.value, decimals));
+      if (!lane.note.empty()) seeds += (seeds.empty() ? "" : "; ") + lane.note;
+      const std::string label = strip.heading.empty() ? lane.label : strip.heading + ", " + lane.label;
+      html += "<tr><th scope=\"row\">" + escaped(label) + "</th>" + html_element("td", lane.numbers) +
+              html_element("td", seeds) + "</tr>\n";
+    }
+  return html + "</table></div></details>\n";
+}
+
+std::string plot_caption(const StripPlot& plot) {
+  bool intervals = false;
+  for (const Strip& strip : plot.strips)
+    for (const StripLane& lane : strip.lanes) intervals = intervals || lane.half_width;
+  std::string text = plot.gains
+                         ? "Line at zero: the baseline. Dots: each seed's difference to the same seed of the baseline."
+                         : "No row to compare with: the values themselves. Dots: seeds.";
+  text += " Diamond: their mean.";
+  if (intervals)
+    text += plot.gains ? " Bar: the interval that the table prints; a filled diamond where it leaves out zero."
+                       : " Bar: the interval that the table prints.";
+  else
+    text += " No bars: one seed has no interval.";
+  return text;
+}
+
+std::string curve_numbers(const CurvePlot& plot) {
+  constexpr std::size_t kMostLines = 20;
+  std::string html =
+      "<details><summary>Numbers of these pictures</summary><div class=\"scroll\" tabindex=\"0\"><table>";
+  bool all = plot.every == 1;
+  std::string body;
+  for (const CurvePanel& panel : plot.panels) {
+    all = all && panel.band.size() <= kMostLines;
+    for (const BandPoint& point : thinned(panel.band, kMostLines))
+      body += "<tr><th scope=\"row\">" + escaped(panel.label) +
+              fmt::format("</th><td>{}</td><td>{:.4g}</td><td>{:.4g}</td><td>{:.4g}</td><td>{}</td></tr>\n", point.step,
+                          point.mean, point.low, point.high, point.n);
+  }
+  html += html_element(
+      "caption", plot.metric + (plot.unit.empty() ? "" : " [" + plot.unit + "]") + " over seeds" +
+                     (all ? ""
+                          : fmt::format("; at most {} steps a row, `normlab curves --metric {}` prints all", kMostLines,
+                                        plot.metric)));
+  html +=
+      "<thead><tr><th scope=\"col\">row</th><th scope=\"col\">step</th><th scope=\"col\">mean</th>"
+      "<th scope=\"col\">lowest</th><th scope=\"col\">highest</th><th scope=\"col\">seeds</th></tr></thead>\n";
+  return html + body + "</table></div></details>\n";
+}
+
+std::string curve_caption(const CurvePlot& plot) {
+  bool dashed = false, diverged = false;
+  for (const CurvePanel& panel : plot.panels) {
+    dashed = dashed || !panel.baseline.empty();
+    diverged = diverged || !panel.diverged.empty();
+  }
+  std::string text = "Line: mean over the seeds at that step; band: from the lowest to the highest seed, no interval.";
+  if (dashed) text += " Dashed: the baseline's mean.";
+  text += " Where a seed has ended, line and band break off and go on with those that are left.";
+  if (diverged) text += " Cross: a seed diverged after this step.";
+  if (plot.cut) text += " Values far outside the others' range are cut off at the frame.";
+  if (plot.every > 1)
+    text += fmt::format(" One point in {} is drawn; `normlab curves --metric {}` prints all.", plot.every, plot.metric);
+  return text;
+}
+
+}  // namespace
+
+std::vector<StripPlot> strip_plots(const TableModel& table) {
+  std::vector<StripPlot> plots;
+  for (const bool gains : {true, false})
+    if (StripPlot plot = plot_of(table, gains); !plot.strips.empty()) plots.push_back(std::move(plot));
+  return plots;
+}
+
+std::vector<std::string> default_curves(const std::string& metric) {
+  if (metric == "train/loss") return {metric};
+  return {metric, "train/loss"};
+}
+
+std::vector<CurvePlot> curve_plots(const ReportInput& input) {
+  std::vector<std::size_t> shown;
+  for (const TableLine& line : input.table.lines) shown.push_back(line.plan_index);
+  std::vector<std::optional<std::size_t>> baselines;
+  for (const Cell& row : input.experiment.rows) baselines.push_back(row.baseline);
+  std::vector<CurvePlot> plots;
+  for (const MetricCurves& curves : input.curves.metrics) {
+    const bool share = curves.metric.ends_with("accuracy");
+    CurvePlot plot = curve_plot(curves, shown, baselines, share ? "%" : "", share ? 100 : 1);
+    const bool any =
+        std::any_of(plot.panels.begin(), plot.panels.end(), [](const CurvePanel& p) { return !p.band.empty(); });
+    if (any) plots.push_back(std::move(plot));
+  }
+  return plots;
+}
+
+std::string gains_section(const ReportInput& input) {
+  std::string html;
+  for (const StripPlot& plot : strip_plots(input.table)) {
+    const std::string name = plot.gains ? "gains" : "values";
+    html += "<section id=\"" + name + "\">\n" + html_element("h2", plot.title) + "\n<figure>\n";
+    html += "<div class=\"wide\">" + strip_plot(plot, name + "-wide", StripWidth::wide, false) + "</div>\n";
+    html += "<div class=\"narrow\">" + strip_plot(plot, name + "-narrow", StripWidth::narrow, false) + "</div>\n";
+    html += html_element("figcaption", plot_caption(plot)) + "\n</figure>\n" + plot_numbers(plot, input.table) +
+            "</section>\n";
+  }
+  return html;
+}
+
+std::string curves_section(const ReportInput& input) {
+  std::string html = "<section id=\"curves\">\n<h2>Learning curves</h2>\n";
+  const std::vector<CurvePlot> plots = curve_plots(input);
+  if (plots.empty())
+    html += html_element("p", input.curves.known.empty() ? "No trial has written metrics yet."
+                                                         : "No shown row has values of the metrics to draw.");
+  for (std::size_t p = 0; p < plots.size(); ++p) {
+    const CurvePlot& plot = plots[p];
+    html += html_element("h3", plot.metric + (plot.unit.empty() ? "" : " [" + plot.unit + "]") + " by step");
+    html += "\n<figure>\n" + html_element("figcaption", curve_caption(plot)) + "\n<div class=\"panels\">\n";
+    for (std::size_t i = 0; i < plot.panels.size(); ++i)
+      html += fmt::format("<div class=\"panel\" data-row=\"{}\">", input.table.lines[i].plan_index) +
+              curve_panel(plot, i, fmt::format("curve-{}-{}", p, i)) + "</div>\n";
+    html += "</div>\n</figure>\n" + curve_numbers(plot);
+  }
+  return html + "</section>\n";
+}
+
+std::vector<PictureFile> report_pictures(const ReportInput& input) {
+  std::vector<PictureFile> files;
+  for (const StripPlot& plot : strip_plots(input.table)) {
+    const std::string name = plot.gains ? "gains" : "values";
+    files.push_back({name + ".svg", strip_plot(plot, name, StripWidth::wide, true)});
+  }
+  std::set<std::string> taken;
+  for (const CurvePlot& plot : curve_plots(input)) {
+    const std::string wanted = "curves-" + plain_name(plot.metric);
+    std::string name = wanted;
+    for (int number = 2; !taken.insert(name).second; ++number) name = fmt::format("{}-{}", wanted, number);
+    files.push_back(
+        {name + ".svg",
+         curve_sheet(plot, name,
+                     fmt::format("{} by step", plot.metric + (plot.unit.empty() ? "" : " [" + plot.unit + "]")))});
+  }
+  return files;
+}
+
+}  // namespace normlab

@@ -1,0 +1,149 @@
+#include "experiments/report/strip_plot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "experiments/report/axis.h"
+
+namespace normlab {
+namespace {
+
+constexpr double kDot = 3.5, kMean = 4.5, kCap = 4;  // radius, half diagonal, half height
+constexpr double kHeadingHeight = 24, kAxisHeight = 22, kAxisLabelHeight = 20, kStripGap = 14, kNoteHeight = 14;
+
+struct Layout {
+  bool narrow = false;
+  double width, left, right, lane_height, dots, bar, note;  // the last three: from a lane's top
+};
+
+constexpr Layout kWide{false, 760, 220, 640, 30, 9, 20, 33}, kNarrow{true, 360, 14, 346, 46, 25, 36, 29};
+
+class Drawing {
+ public:
+  Drawing(const StripPlot& plot, const Layout& layout) : plot_(plot), layout_(layout) {
+    double low = std::numeric_limits<double>::infinity(), high = -low;
+    const auto see = [&](double value) {
+      if (!std::isfinite(value)) return;
+      low = std::min(low, value);
+      high = std::max(high, value);
+    };
+    if (plot.gains) see(0);
+    for (const Strip& strip : plot.strips)
+      for (const StripLane& lane : strip.lanes) {
+        for (const StripDot& dot : lane.dots) see(dot.value);
+        if (lane.mean) see(*lane.mean);
+        if (lane.mean && lane.half_width) see(*lane.mean - *lane.half_width), see(*lane.mean + *lane.half_width);
+      }
+    axis_ = low > high ? make_axis(-1, 1, 4) : make_axis(low, high, layout.narrow ? 4 : 7);
+    x_ = {axis_.low, axis_.high, layout.left, layout.right};
+  }
+
+  std::string draw(const std::string& id, bool standalone) {
+    double height = kAxisLabelHeight;
+    for (const Strip& strip : plot_.strips) height += strip_height(strip);
+    SvgFrame frame{id, plot_.title, plot_.description, layout_.width, height, standalone};
+    open_picture(svg_, frame);
+    double top = 0;
+    for (const Strip& strip : plot_.strips) {
+      draw_strip(strip, top);
+      top += strip_height(strip);
+    }
+    svg_.text("text", fitted(plot_.axis, layout_.width - 8, 12),
+              {{"class", "p-mid"},
+               {"x", layout_.narrow ? layout_.width / 2 : (layout_.left + layout_.right) / 2},
+               {"y", height - 6}});
+    svg_.close();
+    return svg_.take();
+  }
+
+ private:
+  double lane_height(const StripLane& lane) const {
+    return layout_.lane_height + (lane.note.empty() ? 0 : kNoteHeight);
+  }
+  double lanes_height(const Strip& strip) const {
+    double height = 0;
+    for (const StripLane& lane : strip.lanes) height += lane_height(lane);
+    return height;
+  }
+  double heading_height(const Strip& strip) const {
+    const double lines = double(!strip.heading.empty()) + double(!strip.zero.empty());
+    return layout_.narrow ? std::max(1.0, lines) * kHeadingHeight : kHeadingHeight;
+  }
+  double strip_height(const Strip& strip) const {
+    return heading_height(strip) + lanes_height(strip) + kAxisHeight + kStripGap;
+  }
+
+  void draw_strip(const Strip& strip, double top) {
+    const double lanes_top = top + heading_height(strip), bottom = lanes_top + lanes_height(strip);
+    svg_.open("g", {{"class", "p-strip"}});
+    const double zero_room = layout_.narrow ? layout_.width - 4 : layout_.width - layout_.left;
+    svg_.text("text", fitted(strip.heading, layout_.narrow ? layout_.width - 4 : layout_.left - 12, 13),
+              {{"class", "p-head"}, {"x", 2.0}, {"y", top + 16}});
+    svg_.text("text", fitted(strip.zero, zero_room, 11),
+              {{"class", "p-soft"}, {"x", layout_.narrow ? 2 : layout_.left}, {"y", lanes_top - 8}});
+    for (const double tick : axis_.ticks) {
+      const bool zero = plot_.gains && std::abs(tick) < axis_.step / 2;
+      svg_.element("line", {{"class", zero ? "p-zero" : "p-grid"},
+                            {"x1", x_(tick)},
+                            {"x2", x_(tick)},
+                            {"y1", lanes_top},
+                            {"y2", bottom + 4}});
+      svg_.text("text", tick_label(tick, axis_.step, plot_.gains),
+                {{"class", "p-soft p-mid p-tick"}, {"x", x_(tick)}, {"y", bottom + 17}});
+    }
+    double lane_top = lanes_top;
+    for (const StripLane& lane : strip.lanes) {
+      draw_lane(lane, lane_top);
+      lane_top += lane_height(lane);
+    }
+    if (strip.lanes.empty())
+      svg_.text("text", "no row to compare", {{"class", "p-note"}, {"x", layout_.left + 8}, {"y", bottom - 4}});
+    svg_.close();
+  }
+
+  void draw_lane(const StripLane& lane, double top) {
+    svg_.element("line", {{"class", "p-lane"}, {"x1", 0.0}, {"x2", layout_.width}, {"y1", top}, {"y2", top}});
+    const double shift = layout_.narrow && !lane.note.empty() ? kNoteHeight : 0;
+    const double label_room = layout_.narrow ? layout_.width - text_width(lane.numbers, 12) - 16 : layout_.left - 12;
+    const double label_y = layout_.narrow ? top + 15 : top + 19;
+    svg_.text("text", fitted(lane.label, label_room, 12), {{"class", "p-label"}, {"x", 2.0}, {"y", label_y}});
+    svg_.text("text", lane.numbers, {{"class", "p-end"}, {"x", layout_.width - 4}, {"y", label_y}});
+    if (!lane.note.empty())
+      svg_.text("text", fitted(lane.note, layout_.width - 8, 11),
+                {{"class", "p-note"}, {"x", 2.0}, {"y", top + layout_.note}});
+    const double dots = top + layout_.dots + shift, bar = top + layout_.bar + shift;
+    for (const StripDot& dot : lane.dots)
+      svg_.element("circle", {{"class", "p-dot"}, {"cx", x_(dot.value)}, {"cy", dots}, {"r", kDot}},
+                   fmt::format("{}, {}: {:+.4g}", lane.label, dot.name, dot.value));
+    if (!lane.mean) return;
+    const double x = x_(*lane.mean);
+    if (lane.half_width) {
+      const double low = x_(*lane.mean - *lane.half_width), high = x_(*lane.mean + *lane.half_width);
+      svg_.element("path", {{"class", "p-bar"},
+                            {"d", fmt::format("M{0} {2}V{3}M{0} {4}H{1}M{1} {2}V{3}", svg_number(low), svg_number(high),
+                                              svg_number(bar - kCap), svg_number(bar + kCap), svg_number(bar))}});
+    }
+    svg_.element("path",
+                 {{"class", lane.clear ? "p-mean p-clear" : "p-mean"},
+                  {"d", fmt::format("M{} {}l{r} {r}l-{r} {r}l-{r} -{r}z", svg_number(x), svg_number(bar - kMean),
+                                    fmt::arg("r", kMean))}},
+                 lane.label + (lane.numbers.empty() ? "" : ": " + lane.numbers));
+  }
+
+  const StripPlot& plot_;
+  const Layout& layout_;
+  Axis axis_;
+  LinearScale x_;
+  SvgWriter svg_;
+};
+
+}  // namespace
+
+std::string strip_plot(const StripPlot& plot, const std::string& id, StripWidth width, bool standalone) {
+  return Drawing(plot, width == StripWidth::narrow ? kNarrow : kWide).draw(id, standalone);
+}
+
+}  // namespace normlab

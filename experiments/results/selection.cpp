@@ -1,0 +1,64 @@
+#include "experiments/results/selection.h"
+
+#include "core/error.h"
+#include "experiments/results/metrics_log.h"
+
+namespace normlab {
+namespace {
+
+constexpr const char* kMinival = "minival/accuracy";
+
+std::optional<double> at_best_minival(const std::vector<MetricsLine>& lines, const std::string& metric,
+                                      const std::string& file) {
+  const MetricsLine* best = nullptr;
+  for (const MetricsLine& line : lines) {
+    const auto found = line.values.find(kMinival);
+    if (found == line.values.end()) continue;
+    if (best == nullptr || found->second > best->values.at(kMinival)) best = &line;
+  }
+  if (best == nullptr)
+    throw InputError(concat("--select best_minival: ", file, " has no ", kMinival,
+                            "; the run needs \"dataset\": {\"minival\": ...}"));
+  for (const MetricsLine& line : lines)
+    if (const auto found = line.values.find(metric); line.step == best->step && found != line.values.end())
+      return found->second;
+  return std::nullopt;
+}
+
+std::optional<double> mean_of_last(const std::vector<MetricsLine>& lines, const std::string& metric, std::size_t count,
+                                   const std::string& file) {
+  std::size_t taken = 0;
+  double sum = 0;
+  for (auto line = lines.rbegin(); line != lines.rend() && taken < count; ++line)
+    if (const auto found = line->values.find(metric); found != line->values.end()) sum += found->second, ++taken;
+  if (taken == 0) return std::nullopt;
+  if (taken < count)
+    throw InputError(concat("--select mean_last_k: ", file, " has ", taken, " values of ", metric, ", fewer than ",
+                            count, "; give --last ", taken));
+  return sum / double(count);
+}
+
+}  // namespace
+
+std::optional<double> selected_metric(const TrialFolder& folder, const TrialResult& result, const TableOptions& options,
+                                      std::set<std::string>& known) {
+  if (options.select == TableSelect::last) {
+    const auto found = result.metrics.find(options.metric);
+    if (found != result.metrics.end()) return found->second;
+    for (const auto& [name, value] : result.metrics) known.insert(name);
+    return std::nullopt;
+  }
+  const auto path = folder.metrics(result.attempt > 0 ? result.attempt : last_attempt(folder.path()));
+  if (!std::filesystem::exists(path))
+    throw InputError(concat("--select: ", path.string(), " is not there; of this run only --select last is left"));
+  const std::vector<MetricsLine> lines = read_metrics(path);
+  const auto value = options.select == TableSelect::best_minival
+                         ? at_best_minival(lines, options.metric, path.string())
+                         : mean_of_last(lines, options.metric, options.last_k, path.string());
+  if (!value)
+    for (const MetricsLine& line : lines)
+      for (const auto& [name, number] : line.values) known.insert(name);
+  return value;
+}
+
+}  // namespace normlab

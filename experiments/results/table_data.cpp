@@ -1,0 +1,182 @@
+// Tables for programs: CSV and JSON.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "experiments/results/table.h"
+#include "experiments/results/text_layout.h"
+
+namespace normlab {
+namespace {
+
+/// RFC 4180: quotes where they are needed.
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == text.npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + '"';
+}
+
+std::string csv_line(const std::vector<std::string>& cells) {
+  std::string line;
+  for (std::size_t c = 0; c < cells.size(); ++c) line += (c == 0 ? "" : ",") + csv_cell(cells[c]);
+  return line + "\n";
+}
+
+bool is_pivot(const TableModel& model) {
+  return std::any_of(model.columns.begin(), model.columns.end(),
+                     [](const TableColumn& column) { return column.key.starts_with("col:"); });
+}
+
+std::string metric_heading(const TableModel& model) {
+  return model.unit.empty() ? model.metric : fmt::format("{} [{}]", model.metric, model.unit);
+}
+
+/// A value, its half width and its tail in columns of their own.
+std::string csv_pivot(const TableModel& model) {
+  std::vector<std::string> headings;
+  for (const TableColumn& column : model.columns) {
+    headings.push_back(column.heading);
+    if (column.kind != ColumnKind::number) continue;
+    headings.push_back(column.heading + " half_width");
+    headings.push_back(column.heading + " n, marks");
+  }
+  std::string text = csv_line(headings);
+  for (const TableGridRow& row : model.grid) {
+    std::vector<std::string> cells;
+    for (std::size_t c = 0; c < row.cells.size(); ++c) {
+      cells.push_back(row.cells[c].value);
+      if (model.columns[c].kind != ColumnKind::number) continue;
+      cells.push_back(row.cells[c].half_width);
+      cells.push_back(row.cells[c].tail);
+    }
+    text += csv_line(cells);
+  }
+  return text;
+}
+
+std::string csv_lines(const TableModel& model) {
+  const auto any = [&](auto&& test) { return std::any_of(model.lines.begin(), model.lines.end(), test); };
+  const bool equivalence = any([](const TableLine& line) { return line.equivalent.has_value(); });
+  const bool bootstrap = any([](const TableLine& line) { return line.bootstrap_half_width.value.has_value(); });
+  std::vector<std::string> headings = model.axes;
+  if (headings.empty()) headings.push_back("row");
+  for (std::string heading :
+       {metric_heading(model), std::string("half_width"), std::string("n"), std::string("planned"), std::string("gain"),
+        std::string("gain_half_width"), std::string("gain_low"), std::string("gain_high"), std::string("pairs"),
+        std::string("p"), std::string("differs")})
+    headings.push_back(std::move(heading));
+  if (equivalence) headings.insert(headings.end(), {"equivalent", "equivalent_p"});
+  if (bootstrap) headings.push_back("bootstrap_half_width");
+  headings.push_back("notes");
+  std::string text = csv_line(headings);
+  for (const TableLine& line : model.lines) {
+    std::vector<std::string> cells = line.axes;
+    if (cells.empty()) cells.push_back(line.label);
+    cells.insert(cells.end(), {line.mean.text, line.half_width.text, fmt::format("{}", line.n),
+                               fmt::format("{}", line.seeds.size()), line.gain.text, line.gain_half_width.text,
+                               line.gain_low.text, line.gain_high.text, fmt::format("{}", line.pairs), line.p.text,
+                               line.gain_low.text.empty() ? ""
+                               : line.differs             ? "yes"
+                                                          : "no"});
+    if (equivalence)
+      cells.insert(cells.end(), {!line.equivalent ? "" : *line.equivalent ? "yes" : "no", line.equivalent_p.text});
+    if (bootstrap) cells.push_back(line.bootstrap_half_width.text);
+    cells.push_back(joined(line.notes, ", "));
+    text += csv_line(cells);
+  }
+  return text;
+}
+
+using Json = nlohmann::ordered_json;
+
+/// The number that the text shows, or null.
+Json shown(const Figure& figure) {
+  if (figure.text.empty()) return nullptr;
+  const double value = std::stod(figure.text);
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
+Json in_full(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(); }
+
+Json seed_json(const TableSeed& seed) {
+  Json entry{{"seed", seed.seed}, {"state", to_string(seed.state)}, {"trial", seed.trial}};
+  if (seed.value) entry["value"] = in_full(seed.value);
+  if (seed.gain) entry["gain"] = in_full(seed.gain);
+  if (seed.state == SeedState::diverged) entry["diverged_step"] = seed.diverged_step;
+  if (!seed.diverged_site.empty()) entry["diverged_site"] = seed.diverged_site;
+  if (seed.early_stopped_step) entry["early_stopped_step"] = *seed.early_stopped_step;
+  if (seed.state == SeedState::running || seed.state == SeedState::stopped) entry["progress"] = seed.progress;
+  if (!seed.message.empty()) entry["message"] = seed.message;
+  if (!seed.environment.empty()) entry["environment"] = seed.environment;
+  return entry;
+}
+
+Json line_json(const TableModel& model, const TableLine& line) {
+  Json axes = Json::object(), seeds = Json::array();
+  for (std::size_t a = 0; a < model.axes.size(); ++a) axes[model.axes[a]] = line.axes[a];
+  for (const TableSeed& seed : line.seeds) seeds.push_back(seed_json(seed));
+  Json row{{"row", line.label}, {"axes", std::move(axes)}, {"baseline", line.is_baseline}, {"strip", line.strip}};
+  row["mean"] = shown(line.mean);
+  row["half_width"] = shown(line.half_width);
+  row["n"] = line.n;
+  row["planned"] = line.seeds.size();
+  row["gain"] = shown(line.gain);
+  row["gain_half_width"] = shown(line.gain_half_width);
+  row["gain_low"] = shown(line.gain_low);
+  row["gain_high"] = shown(line.gain_high);
+  row["pairs"] = line.pairs;
+  row["procedure"] = to_string(line.procedure);
+  row["p"] = shown(line.p);
+  row["differs"] = line.differs;
+  row["partial"] = line.partial;
+  if (line.equivalent) row["equivalent"] = *line.equivalent, row["equivalent_p"] = shown(line.equivalent_p);
+  if (line.bootstrap_half_width.value.has_value()) row["bootstrap_half_width"] = shown(line.bootstrap_half_width);
+  row["in_full"] = Json{{"mean", in_full(line.mean.value)},
+                        {"half_width", in_full(line.half_width.value)},
+                        {"gain", in_full(line.gain.value)},
+                        {"gain_half_width", in_full(line.gain_half_width.value)},
+                        {"gain_low", in_full(line.gain_low.value)},
+                        {"gain_high", in_full(line.gain_high.value)},
+                        {"p", in_full(line.p.value)}};
+  row["notes"] = line.notes;
+  row["seeds"] = std::move(seeds);
+  return row;
+}
+
+}  // namespace
+
+std::string render_table_csv(const TableModel& model) { return is_pivot(model) ? csv_pivot(model) : csv_lines(model); }
+
+std::string render_table_json(const TableModel& model) {
+  Json rows = Json::array(), strips = Json::array(), grid = Json::array();
+  for (const TableLine& line : model.lines) rows.push_back(line_json(model, line));
+  for (const TableStrip& strip : model.strips)
+    strips.push_back(Json{{"label", strip.label},
+                          {"best_gain_by_chance", shown(strip.best_by_chance)},
+                          {"smallest_gain", shown(strip.detectable)},
+                          {"smallest_gain_low", shown(strip.detectable_low)},
+                          {"smallest_gain_high", shown(strip.detectable_high)}});
+  Json sentences = Json::array();
+  for (const TableSentence& sentence : model.footer) sentences.push_back(sentence.text);
+  Json json{{"about", model.about}, {"metric", model.metric},  {"unit", model.unit},
+            {"scale", model.scale}, {"rows", std::move(rows)}, {"strips", std::move(strips)}};
+  if (is_pivot(model)) {
+    Json headings = Json::array();
+    for (const TableColumn& column : model.columns) headings.push_back(column.heading);
+    for (const TableGridRow& row : model.grid) {
+      Json cells = Json::array();
+      for (const TableCell& cell : row.cells) cells.push_back(cell.text());
+      grid.push_back(std::move(cells));
+    }
+    json["columns"] = std::move(headings);
+    json["grid"] = std::move(grid);
+  }
+  json["footer"] = std::move(sentences);
+  json["problems"] = model.problems;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace normlab

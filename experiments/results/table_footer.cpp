@@ -1,0 +1,284 @@
+#include "experiments/results/table_footer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "experiments/results/text_layout.h"
+
+namespace normlab {
+namespace {
+
+constexpr std::size_t kReasons = 2;  // a table of many strips need not name each row that is noisy
+constexpr std::size_t kMostSeeds = 10'000;
+constexpr std::size_t kStripsByName = 4;  // more of them are given as a range
+
+std::string plural(std::size_t count, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+class Footer {
+ public:
+  explicit Footer(const FooterFacts& facts)
+      : facts_(facts), options_(*facts.options), lines_(*facts.lines), comparisons_(*facts.comparisons) {}
+
+  std::vector<TableSentence> write() {
+    intervals();
+    selection();
+    gains();
+    power();
+    divergence();
+    unfinished();
+    for (const std::string& remark : facts_.input->remarks) add("remark", remark);
+    early_stops();
+    environments();
+    hidden();
+    return std::move(sentences_);
+  }
+
+ private:
+  void add(const char* key, std::string text) { sentences_.push_back({key, std::move(text)}); }
+
+  template <class Test>
+  bool any(Test&& test) const {
+    return std::any_of(lines_.begin(), lines_.end(), test);
+  }
+
+  std::string points() const {
+    const std::string& unit = facts_.input->unit;
+    return unit.empty() ? "" : unit == "%" ? " percentage points" : " " + unit;
+  }
+
+  /// A number of each strip: "0.4", or "0.4 (variant=Ti/4), 0.6 (variant=S/4)", or "0.4 to 0.6, by strip".
+  template <class Value>
+  std::string by_strip(Value&& value) const {
+    std::vector<std::string> texts, labelled;
+    std::set<std::string> different;
+    std::vector<double> numbers;
+    const auto& strips = *facts_.strips;
+    for (std::size_t s = 0; s < strips.size(); ++s) {
+      const std::string text = value(strips[s], comparisons_[s]);
+      if (text.empty()) continue;
+      different.insert(text);
+      texts.push_back(text);
+      labelled.push_back(fmt::format("{} ({})", text, strips[s].label));
+    }
+    if (texts.empty()) return "";
+    if (different.size() == 1) return texts.front();
+    if (texts.size() <= kStripsByName) return joined(labelled, ", ");
+    const auto number = [](const std::string& text) { return std::stod(text); };
+    const auto [low, high] = std::minmax_element(texts.begin(), texts.end(),
+                                                 [&](const auto& a, const auto& b) { return number(a) < number(b); });
+    return fmt::format("{} to {}, by strip,", *low, *high);
+  }
+
+  /// Why the rows of a strip are not judged by one spread.
+  std::string spread_words(std::size_t strip) const {
+    const ManyToOne& comparison = comparisons_[strip];
+    const TableStrip& rows = (*facts_.strips)[strip];
+    const std::size_t row = comparison.spread_row ? rows.rows[*comparison.spread_row] : *rows.baseline;
+    return fmt::format("since {} spreads {:.1f} times as far as the others (more than {:.1f})", lines_[row].label,
+                       comparison.spread.value_or(0), comparison.spread_limit);
+  }
+
+  std::size_t compared_rows() const {
+    std::size_t rows = 0;
+    for (const ManyToOne& strip : comparisons_) rows += strip.compared;
+    return rows;
+  }
+
+  bool has_intervals() const {
+    return any([](const TableLine& line) { return line.gain_half_width.value.has_value(); });
+  }
+
+  void intervals() {
+    if (any([](const TableLine& line) { return line.half_width.value.has_value(); }))
+      add("interval",
+          "76.1 ±0.4 (5): mean and 95% Student-t interval of 5 seeds, over training randomness, this test set.");
+    else if (any([](const TableLine& line) { return line.mean.value.has_value(); }))
+      add("interval", "One seed has no interval: no ± is shown, and no difference can be told from chance.");
+  }
+
+  void selection() {
+    switch (options_.select) {
+      case TableSelect::last:
+        add("selection",
+            fmt::format("{} is that of the last evaluation of each run; nothing was selected.", options_.metric));
+        break;
+      case TableSelect::best_minival:
+        add("selection", fmt::format("{} is that of each run's evaluation with the best minival/accuracy (the first of "
+                                     "equals); {} was not looked at for it.",
+                                     options_.metric, options_.metric.starts_with("minival/") ? "the test set" : "it"));
+        break;
+      case TableSelect::mean_last_k:
+        add("selection", fmt::format("{} is the mean over the last {} of each run; nothing was selected.",
+                                     options_.metric, plural(options_.last_k, "evaluation", "evaluations")));
+        break;
+    }
+  }
+
+  void gains() {
+    if (!any([](const TableLine& line) { return line.gain.value.has_value(); })) return;
+    std::string text = "Gains are differences to the baseline, paired by seed";
+    if (!has_intervals()) {
+      add("gain", text + ".");
+      return;
+    }
+    std::set<std::string> reasons;
+    bool simultaneous = false;
+    for (std::size_t s = 0; s < comparisons_.size(); ++s) {
+      if (comparisons_[s].compared == 0) continue;
+      if (comparisons_[s].procedure == Procedure::pooled)
+        simultaneous = true;
+      else if (comparisons_[s].diverged)
+        reasons.insert("since runs diverged");
+      else if (reasons.size() < kReasons)
+        reasons.insert(spread_words(s));
+    }
+    const bool strips = comparisons_.size() > 1;
+    const std::string whole = !strips ? plural(compared_rows(), "row", "rows")
+                              : options_.family == TableFamily::table
+                                  ? fmt::format("all {} rows of the table", compared_rows())
+                                  : "the rows of a strip (one baseline)";
+    if (simultaneous)
+      text += fmt::format(
+          "; their ± are simultaneous 95% intervals for {}: many against one, seed as block, residual "
+          "pooled over the rows",
+          whole);
+    if (!reasons.empty())
+      text += fmt::format("; {}{} each row has its own paired t interval, levels by Holm over {}",
+                          strips && simultaneous ? "in other strips " : "",
+                          joined({reasons.begin(), reasons.end()}, "; "), whole);
+    add("gain", text + ". * marks a gain whose interval leaves out zero.");
+  }
+
+  void power() {
+    const auto text_of = [](const Figure& figure) { return figure.text; };
+    const bool table = options_.family == TableFamily::table && comparisons_.size() > 1;
+    const std::string chance =
+        table ? facts_.best_of_table.text
+              : by_strip([&](const TableStrip& strip, const ManyToOne&) { return text_of(strip.best_by_chance); });
+    const std::string rows = table || comparisons_.size() == 1 ? plural(compared_rows(), "row", "rows") : "a strip";
+    if (!chance.empty())
+      add("chance", fmt::format("If no row differed from the baseline, the best of {} would still be expected to show "
+                                "{}{}.",
+                                rows, chance, points()));
+    std::set<std::size_t> seeds;
+    for (const TableStrip& strip : *facts_.strips)
+      if (strip.detectable.value) seeds.insert(strip.detectable_seeds);
+    const std::string smallest =
+        by_strip([&](const TableStrip& strip, const ManyToOne&) { return text_of(strip.detectable); });
+    if (!smallest.empty()) {
+      const std::string low = by_strip([&](const auto& strip, const auto&) { return text_of(strip.detectable_low); });
+      const std::string high = by_strip([&](const auto& strip, const auto&) { return text_of(strip.detectable_high); });
+      const bool one = comparisons_.size() == 1;
+      add("power", fmt::format("The smallest true gain that {} seeds show four times in five is {}{}{}.",
+                               seeds.size() == 1 ? fmt::format("{}", *seeds.begin()) : "these", smallest, points(),
+                               one ? fmt::format(" ({} to {} for all that is known of the sd)", low, high) : ""));
+    }
+    if (options_.detect) {
+      const std::string needed = by_strip([&](const TableStrip&, const ManyToOne& comparison) {
+        const auto seeds_text = [](std::size_t count) {
+          return count > kMostSeeds ? fmt::format("more than {}", kMostSeeds) : fmt::format("{}", count);
+        };
+        const auto number = seeds_needed(comparison, *options_.detect, 0.8, kMostSeeds);
+        return number ? fmt::format("{} ({} to {})", seeds_text(number->seeds), seeds_text(number->low),
+                                    seeds_text(number->high))
+                      : std::string();
+      });
+      add("detect", needed.empty()
+                        ? fmt::format("How many seeds show a gain of {}{} cannot be said: no sd is known yet.",
+                                      *options_.detect, points())
+                        : fmt::format("To show a gain of {}{} four times in five takes {} seeds (in brackets: for all "
+                                      "that is known of the sd).",
+                                      *options_.detect, points(), needed));
+    }
+    if (facts_.correlation)
+      add("correlation", fmt::format("Runs of one seed share their draws: over the rows their values correlate by {}.",
+                                     fixed(*facts_.correlation, 2)));
+  }
+
+  void divergence() {
+    std::size_t diverged = 0;
+    for (const TableLine& line : lines_)
+      for (const TableSeed& seed : line.seeds) diverged += seed.state == SeedState::diverged ? 1 : 0;
+    if (diverged == 0) return;
+    if (options_.diverged == TableDiverged::chance) {
+      add("diverged", "A diverged run counts as one that guesses (--diverged chance).");
+    } else {
+      std::string text = "Diverged runs count in neither mean nor gain: those speak of the runs that did not";
+      if (any([](const TableLine& line) { return line.partial; }))
+        text += "; † marks gains over the pairs in which both finished";
+      add("diverged", text + ".");
+    }
+    add("rate", "(rate a to b%): 95% Clopper-Pearson interval of how many runs diverge.");
+  }
+
+  void unfinished() {
+    std::size_t open = 0, all = 0, unreadable = 0;
+    for (const TableLine& line : lines_)
+      for (const TableSeed& seed : line.seeds) {
+        ++all;
+        unreadable += seed.state == SeedState::unreadable ? 1 : 0;
+        open += seed.state == SeedState::missing || seed.state == SeedState::stopped ||
+                        seed.state == SeedState::running || seed.state == SeedState::failed
+                    ? 1
+                    : 0;
+      }
+    if (open > 0)
+      add("unfinished", fmt::format("{} of {} runs are not finished: these numbers will change.", open, all));
+    if (unreadable > 0)
+      add("unreadable", fmt::format("{} of {} results cannot be read and count nowhere.", unreadable, all));
+  }
+
+  void early_stops() {
+    std::set<std::string> rules;
+    for (const TableLine& line : lines_)
+      for (const TableSeed& seed : line.seeds)
+        if (!seed.early_stop_rule.empty()) rules.insert(seed.early_stop_rule);
+    if (!rules.empty())
+      add("early_stop",
+          fmt::format("Runs could be stopped early by a rule: {}.", joined({rules.begin(), rules.end()}, "; ")));
+  }
+
+  void environments() {
+    const auto& names = facts_.environments;
+    if (names.size() < 2) return;
+    std::string sentence = "Mixed environments (env):";
+    for (std::size_t i = 0; i < names.size(); ++i)
+      sentence += fmt::format("{} {} = {}", i == 0 ? "" : ";", i + 1, names[i].empty() ? "not recorded" : names[i]);
+    add("environments", sentence + ".");
+  }
+
+  void hidden() {
+    if (facts_.shown == lines_.size()) return;
+    add("where", fmt::format("{} of {} rows are shown ({}); all of them are counted in intervals and marks.",
+                             facts_.shown, lines_.size(), options_.where));
+  }
+
+  const FooterFacts& facts_;
+  const TableOptions& options_;
+  const std::vector<TableLine>& lines_;
+  const std::vector<ManyToOne>& comparisons_;
+  std::vector<TableSentence> sentences_;
+};
+
+}  // namespace
+
+std::string fixed(double value, int decimals) {
+  std::string text = fmt::format("{:.{}f}", value, decimals);
+  if (text.front() == '-' && text.find_first_of("123456789") == text.npos && text.find('n') == text.npos)
+    text.erase(0, 1);  // no "-0.0"
+  return text;
+}
+
+std::string signed_fixed(double value, int decimals) {
+  const std::string text = fixed(value, decimals);
+  return text.front() == '-' ? text : "+" + text;
+}
+
+std::vector<TableSentence> table_footer(const FooterFacts& facts) { return Footer(facts).write(); }
+
+}  // namespace normlab

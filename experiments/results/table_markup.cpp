@@ -1,0 +1,160 @@
+// Tables for documents: Markdown, LaTeX, HTML.
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "experiments/results/table.h"
+#include "experiments/results/text_layout.h"
+
+namespace normlab {
+namespace {
+
+std::string markdown_escaped(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '|' || c == '\\' || c == '*' || c == '<') result += '\\';
+    result += c == '\n' || c == '\r' ? ' ' : c;
+  }
+  return result;
+}
+
+/// Characters that mean something to TeX, and those outside ASCII that tables are made of; others stay as UTF-8.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 19> kLatex{{{"\\", "\\textbackslash{}"},
+                                                                                {"&", "\\&"},
+                                                                                {"%", "\\%"},
+                                                                                {"$", "\\$"},
+                                                                                {"#", "\\#"},
+                                                                                {"_", "\\_"},
+                                                                                {"{", "\\{"},
+                                                                                {"}", "\\}"},
+                                                                                {"~", "\\textasciitilde{}"},
+                                                                                {"^", "\\textasciicircum{}"},
+                                                                                {"<", "\\textless{}"},
+                                                                                {">", "\\textgreater{}"},
+                                                                                {"|", "\\textbar{}"},
+                                                                                {"\"", "\\textquotedbl{}"},
+                                                                                {"±", "$\\pm$"},
+                                                                                {"†", "$\\dagger$"},
+                                                                                {"…", "\\dots{}"},
+                                                                                {"×", "$\\times$"},
+                                                                                {"\n", " "}}};
+
+std::string latex_escaped(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const auto* found = kLatex.end();
+    for (const auto* entry = kLatex.begin(); entry != kLatex.end(); ++entry)
+      if (text.starts_with(entry->first)) found = entry;
+    if (found == kLatex.end()) {
+      result += text.front();
+      text.remove_prefix(1);
+    } else {
+      result += found->second;
+      text.remove_prefix(found->first.size());
+    }
+  }
+  return result;
+}
+
+/// Numbers in math mode, so that a minus is one.
+std::string latex_cell(const TableCell& cell) {
+  if (!cell.sort || cell.value.find_first_not_of("+-.0123456789") != cell.value.npos) return latex_escaped(cell.text());
+  std::string text = "$" + cell.value + (cell.half_width.empty() ? "" : " \\pm " + cell.half_width) + "$";
+  if (!cell.tail.empty()) text += " " + latex_escaped(cell.tail);
+  return text;
+}
+
+std::string html_escaped(const std::string& text) {
+  std::string result;
+  for (const char c : text) switch (c) {
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      default:
+        result += c;
+    }
+  return result;
+}
+
+}  // namespace
+
+std::string render_table_markdown(const TableModel& model) {
+  std::string text = model.about.empty() ? "" : model.about + "\n\n", rule = "|";
+  text += "|";
+  for (const TableColumn& column : model.columns) {
+    text += fmt::format(" {} |", markdown_escaped(column.heading));
+    rule += column.kind == ColumnKind::number ? "---:|" : ":---|";
+  }
+  text += "\n" + rule + "\n";
+  for (const TableGridRow& row : model.grid) {
+    text += "|";
+    for (const TableCell& cell : row.cells) text += fmt::format(" {} |", markdown_escaped(cell.text()));
+    text += "\n";
+  }
+  text += "\n";
+  for (const TableSentence& sentence : model.footer) text += "- " + markdown_escaped(sentence.text) + "\n";
+  return text;
+}
+
+std::string render_table_latex(const TableModel& model) {
+  std::string text = "% \\usepackage{booktabs} in the preamble\n\\begin{tabular}{";
+  for (const TableColumn& column : model.columns) text += column.kind == ColumnKind::number ? 'r' : 'l';
+  text += "}\n\\toprule\n";
+  std::vector<std::string> cells;
+  for (const TableColumn& column : model.columns) cells.push_back(latex_escaped(column.heading));
+  text += joined(cells, " & ") + " \\\\\n\\midrule\n";
+  for (const TableGridRow& row : model.grid) {
+    cells.clear();
+    for (std::size_t c = 0; c < row.cells.size(); ++c)
+      cells.push_back(model.columns[c].kind == ColumnKind::number ? latex_cell(row.cells[c])
+                                                                  : latex_escaped(row.cells[c].text()));
+    // A "[" at the beginning of the next line would be read as an argument of "\\".
+    text += (cells.front().starts_with("[") ? "{}" : "") + joined(cells, " & ") + " \\\\\n";
+  }
+  text += "\\bottomrule\n\\end{tabular}\n";
+  if (!model.footer.empty()) text += "\\par\\medskip\n{\\footnotesize\n";
+  for (const TableSentence& sentence : model.footer) text += latex_escaped(sentence.text) + "\\par\n";
+  if (!model.footer.empty()) text += "}\n";
+  return text;
+}
+
+std::string render_table_html(const TableModel& model) {
+  std::string text = fmt::format("<table class=\"normlab-table\" data-metric=\"{}\">\n", html_escaped(model.metric));
+  if (!model.about.empty()) text += fmt::format("<caption>{}</caption>\n", html_escaped(model.about));
+  text += "<thead>\n<tr>";
+  for (const TableColumn& column : model.columns)
+    text += fmt::format("<th scope=\"col\" data-key=\"{}\"{}>{}</th>", html_escaped(column.key),
+                        column.kind == ColumnKind::number ? " class=\"number\"" : "", html_escaped(column.heading));
+  text += "</tr>\n</thead>\n<tbody>\n";
+  for (const TableGridRow& row : model.grid) {
+    std::vector<std::string> places;
+    for (const std::size_t line : row.lines) places.push_back(fmt::format("{}", model.lines[line].plan_index));
+    text += fmt::format("<tr{} data-rows=\"{}\">", row.is_baseline ? " class=\"baseline\"" : "", joined(places, " "));
+    for (std::size_t c = 0; c < row.cells.size(); ++c) {
+      const bool label = model.columns[c].kind == ColumnKind::label;
+      const TableCell& cell = row.cells[c];
+      text += label ? "<th scope=\"row\"" : "<td";
+      if (model.columns[c].kind == ColumnKind::number) text += " class=\"number\"";
+      if (cell.sort) text += fmt::format(" data-sort=\"{}\"", *cell.sort);
+      text += fmt::format(">{}{}", html_escaped(cell.text()), label ? "</th>" : "</td>");
+    }
+    text += "</tr>\n";
+  }
+  text += "</tbody>\n<tfoot>\n";
+  for (const TableSentence& sentence : model.footer)
+    text += fmt::format("<tr><td colspan=\"{}\" data-note=\"{}\">{}</td></tr>\n", model.columns.size(),
+                        html_escaped(sentence.key), html_escaped(sentence.text));
+  return text + "</tfoot>\n</table>\n";
+}
+
+}  // namespace normlab

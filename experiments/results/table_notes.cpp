@@ -1,0 +1,115 @@
+#include "experiments/results/table_notes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "experiments/results/text_layout.h"
+#include "experiments/statistics/proportions.h"
+
+namespace normlab {
+namespace {
+
+/// "2/3 ": the share, which is left out where it is all of them.
+std::string share(std::size_t count, std::size_t planned) {
+  return count == planned ? "" : fmt::format("{}/{} ", count, planned);
+}
+
+std::string step_range(const std::vector<std::int64_t>& steps) {
+  const auto [first, last] = std::minmax_element(steps.begin(), steps.end());
+  return *first == *last ? fmt::format("@{}", *first) : fmt::format("@{}..{}", *first, *last);
+}
+
+bool is_finished(const TableSeed& seed) { return seed.state == SeedState::done || seed.state == SeedState::diverged; }
+
+}  // namespace
+
+std::vector<std::string> state_notes(const std::vector<TableSeed>& seeds, const std::string& metric) {
+  std::size_t missing = 0, running = 0, stopped = 0, unmeasured = 0, finished = 0;
+  double running_progress = 0, stopped_progress = 0;
+  std::vector<std::int64_t> diverged;
+  std::set<std::string> sites;
+  std::map<std::string, std::size_t> failed, unreadable;
+  for (const TableSeed& seed : seeds) {
+    finished += is_finished(seed) ? 1 : 0;
+    switch (seed.state) {
+      case SeedState::done:
+        unmeasured += seed.value ? 0 : 1;
+        break;
+      case SeedState::diverged:
+        diverged.push_back(seed.diverged_step);
+        sites.insert(seed.diverged_site);
+        break;
+      case SeedState::failed:
+        ++failed[seed.message];
+        break;
+      case SeedState::unreadable:
+        ++unreadable[seed.message];
+        break;
+      case SeedState::running:
+        ++running, running_progress += seed.progress;
+        break;
+      case SeedState::stopped:
+        ++stopped, stopped_progress += seed.progress;
+        break;
+      case SeedState::missing:
+        ++missing;
+        break;
+    }
+  }
+  const auto percent = [](double sum, std::size_t count) { return std::floor(100 * sum / double(count)); };
+  std::vector<std::string> notes;
+  if (!diverged.empty()) {
+    const Bounds interval = clopper_pearson(std::int64_t(diverged.size()), std::int64_t(finished));
+    std::string note = fmt::format("{}/{} diverged {}", diverged.size(), seeds.size(), step_range(diverged));
+    if (sites.size() == 1 && !sites.begin()->empty()) note += " in " + *sites.begin();
+    notes.push_back(note + fmt::format(" (rate {:.0f} to {:.0f}%)", 100 * interval.low, 100 * interval.high));
+  }
+  for (const auto& [message, count] : failed)
+    notes.push_back(share(count, seeds.size()) + "failed" + (message.empty() ? "" : ": " + message));
+  for (const auto& [message, count] : unreadable)
+    notes.push_back(share(count, seeds.size()) + "unreadable: " + message);
+  if (running > 0)
+    notes.push_back(fmt::format("{}running {}%", share(running, seeds.size()), percent(running_progress, running)));
+  if (stopped > 0)
+    notes.push_back(fmt::format("{}stopped at {}%", share(stopped, seeds.size()), percent(stopped_progress, stopped)));
+  if (missing > 0) notes.push_back(share(missing, seeds.size()) + "missing");
+  if (unmeasured > 0) notes.push_back(share(unmeasured, seeds.size()) + "without " + metric);
+  return notes;
+}
+
+std::vector<std::string> environments_of(const std::vector<TableRow>& rows) {
+  std::vector<std::string> names;
+  const std::string* last = nullptr;  // most are as the one before
+  for (const TableRow& row : rows)
+    for (const TableSeed& seed : row.seeds) {
+      if (!is_finished(seed) || (last != nullptr && *last == seed.environment)) continue;
+      if (std::find(names.begin(), names.end(), seed.environment) == names.end()) names.push_back(seed.environment);
+      last = &seed.environment;
+    }
+  return names;
+}
+
+std::string environment_note(const TableRow& row, const std::vector<std::string>& environments) {
+  std::set<std::size_t> numbers;
+  for (const TableSeed& seed : row.seeds)
+    if (is_finished(seed))
+      numbers.insert(
+          std::size_t(std::find(environments.begin(), environments.end(), seed.environment) - environments.begin()) +
+          1);
+  std::vector<std::string> words;
+  for (const std::size_t number : numbers) words.push_back(fmt::format("{}", number));
+  return words.empty() ? "" : "env " + joined(words, "+");
+}
+
+std::string early_stop_note(const std::vector<TableSeed>& seeds) {
+  std::vector<std::int64_t> steps;
+  for (const TableSeed& seed : seeds)
+    if (is_finished(seed) && seed.early_stopped_step) steps.push_back(*seed.early_stopped_step);
+  return steps.empty() ? "" : share(steps.size(), seeds.size()) + "stopped early " + step_range(steps);
+}
+
+}  // namespace normlab

@@ -1,0 +1,30 @@
+#include "experiments/statistics/equivalence.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "experiments/statistics/student.h"
+
+namespace normlab {
+
+Equivalence equivalence(double mean, double standard_error, double freedom, double margin, double alpha) {
+  if (!(margin > 0)) throw InputError(concat("margin of equivalence: ", margin, "; expected more than 0"));
+  const double reach = student_t_two_sided_quantile(2 * alpha, freedom) * standard_error;
+  Equivalence result{.mean = mean, .low = mean - reach, .high = mean + reach};
+  result.p_above_lower = student_t_cdf(-(mean + margin) / standard_error, freedom);
+  result.p_below_upper = student_t_cdf(-(margin - mean) / standard_error, freedom);
+  result.p = std::max(result.p_above_lower, result.p_below_upper);
+  result.equivalent = -margin < result.low && result.high < margin;
+  return result;
+}
+
+std::optional<Equivalence> equivalence(std::span<const double> differences, double margin, double alpha) {
+  if (differences.size() < 2) return std::nullopt;
+  const double sd = sample_sd(differences);
+  if (!(sd > 0)) return std::nullopt;
+  const double n = double(differences.size());
+  return equivalence(mean(differences), sd / std::sqrt(n), n - 1, margin, alpha);
+}
+
+}  // namespace normlab

@@ -1,0 +1,46 @@
+#include "experiments/statistics/planning.h"
+
+#include <cmath>
+
+#include "core/random.h"
+#include "experiments/statistics/solve.h"
+#include "experiments/statistics/special.h"
+#include "experiments/statistics/student.h"
+
+namespace normlab {
+
+double t_test_power(double shift, double freedom, double critical) {
+  const SpreadNodes nodes = spread_nodes(freedom, 1 / (1 + std::abs(shift)));
+  double sum = 0;
+  for (std::size_t i = 0; i < nodes.s.size(); ++i) {
+    const double edge = critical * nodes.s[i];
+    sum += nodes.weight[i] * (normal_cdf(shift - edge) + normal_cdf(-shift - edge));
+  }
+  return sum;
+}
+
+double smallest_shift(double freedom, double critical, double power) {
+  const auto missing = [&](double shift) { return t_test_power(shift, freedom, critical) - power; };
+  if (missing(0) >= 0) return 0;
+  double high = 1;
+  while (missing(high) < 0) high *= 2;
+  return solve(missing, high == 1 ? 0 : high / 2, high, 1e-12);
+}
+
+double paired_t_power(double effect, std::size_t pairs, double alpha) {
+  const double freedom = double(pairs) - 1;
+  return t_test_power(effect * std::sqrt(double(pairs)), freedom, student_t_two_sided_quantile(alpha, freedom));
+}
+
+double smallest_gain(double sd, std::size_t pairs, double power, double alpha) {
+  const double freedom = double(pairs) - 1;
+  return sd / std::sqrt(double(pairs)) * smallest_shift(freedom, student_t_two_sided_quantile(alpha, freedom), power);
+}
+
+SdRange sd_range(double freedom, double level) {
+  const double tail = (1 - level) / 2;
+  return {.low = std::sqrt(freedom / chi_square_quantile(1 - tail, freedom)),
+          .high = std::sqrt(freedom / chi_square_quantile(tail, freedom))};
+}
+
+}  // namespace normlab

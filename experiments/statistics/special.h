@@ -1,0 +1,37 @@
+// Distribution functions that the rest is made of, in double precision. Where a probability near 1 would lose its
+// digits both it and its complement are given. Held against SciPy by tests/reference/statistics_twin.py.
+#pragma once
+
+#include <vector>
+
+namespace normlab {
+
+/// log |Gamma(x)|. As std::lgamma, which may not be called from two threads at once.
+double log_gamma(double x);
+
+/// I_x(a, b) for a, b > 0 and 0 <= x <= 1; y = 1 - x is given apart, since near x = 1 the difference has few digits.
+double regularised_beta(double a, double b, double x, double y);
+
+/// The x with I_x(a, b) = probability, 0 <= probability <= 1.
+double beta_quantile(double probability, double a, double b);
+
+/// P(a, x), the lower incomplete gamma function over Gamma(a), for a > 0 and x >= 0, and its complement Q(a, x).
+double regularised_gamma(double a, double x);
+double regularised_gamma_upper(double a, double x);
+
+/// P(X <= x) for chi-square with `freedom` > 0 degrees, and its inverse for a probability in (0, 1).
+double chi_square_cdf(double x, double freedom);
+double chi_square_quantile(double probability, double freedom);
+
+/// Points and weights (density included, the sum is 1) at which an integral over S is taken: S^2 chi-square over its
+/// `freedom` > 0 degrees. For integrands that are smooth functions of log S on the scale `width`.
+struct SpreadNodes {
+  std::vector<double> s, weight;
+};
+SpreadNodes spread_nodes(double freedom, double width);
+
+/// P(T <= t) for T = (Z + shift) / S, Z standard normal, S^2 chi-square over its `freedom` > 0 degrees: the noncentral
+/// t. By quadrature over S; absolute error below 1e-12 for freedom >= 1.
+double noncentral_t_cdf(double t, double freedom, double shift);
+
+}  // namespace normlab

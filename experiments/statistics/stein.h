@@ -1,0 +1,44 @@
+// Two-stage sample size: Stein, "A two-sample test for a linear hypothesis whose power is independent of the variance",
+// Annals of Mathematical Statistics 16 (1945). The number of seeds is fixed once, from the noise of the first stage;
+// the interval afterwards keeps that noise and its degrees of freedom, so that it covers exactly, whatever the noise
+// is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <span>
+
+#include "experiments/statistics/many_to_one.h"
+
+namespace normlab {
+
+/// One sample: n = max(n1, ceil((t s1 / half_width)^2)).
+struct SteinPlan {
+  double first_sd = 0, quantile = 0;  // of the first stage: sd, t(level) on n1 - 1 degrees
+  std::size_t n = 0;                  // values in both stages together
+};
+
+/// Two first values or more (InputError otherwise), half_width > 0 in their unit. At most 10^15 values are asked for.
+SteinPlan stein_plan(std::span<const double> first, double half_width, double level = 0.95);
+
+/// The interval of all values, the first `first` of which were the first stage.
+Interval stein_interval(std::span<const double> values, std::size_t first, double level = 0.95);
+
+/// The number of seeds of a sweep, fixed once.
+struct SweepSeeds {
+  std::size_t first = 0;   // seeds of the first stage
+  std::size_t wanted = 0;  // what the half width needs: first or more; 0 where nothing tells the noise
+  std::size_t n = 0;       // min(wanted, max), `max` where wanted is 0
+  bool reached = false;    // wanted is not 0 and at most max
+  double half_width = 0;   // expected of the widest interval with n seeds; 0 where wanted is 0
+};
+
+/// From the strips of the first stage, all rows of which ran `first` seeds (runs may be missing or diverged): the
+/// smallest number of seeds, the same for every row and baseline, with which every interval of many_to_one(.., options)
+/// with options.first_stage = these seeds is at most half_width > 0 wide to each side. For rows without missing runs;
+/// with missing ones intervals come out wider. options.first_stage and p_values are ignored.
+SweepSeeds stein_seeds(std::span<const Strip> strips, const std::set<std::uint64_t>& first, double half_width,
+                       std::size_t max, const ManyToOneOptions& options = {});
+
+}  // namespace normlab

@@ -1,0 +1,93 @@
+// What a strip tells beside its rows (declared in many_to_one.h).
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/statistics/many_to_one.h"
+#include "experiments/statistics/planning.h"
+
+namespace normlab {
+namespace {
+
+/// The test that a row with so many seeds faces: its critical value and degrees, and its standard error.
+struct RowTest {
+  double freedom = 0, critical = 0, standard_error = 0;
+};
+
+std::optional<RowTest> row_test(const ManyToOne& strip, std::size_t seeds) {
+  if (strip.compared == 0 || !(strip.residual_sd > 0) || seeds < (strip.two_stage ? 1 : 2)) return std::nullopt;
+  const double k = double(strip.compared), n = double(seeds);
+  RowTest test;
+  test.standard_error = strip.residual_sd * std::sqrt(2 / n);
+  if (strip.procedure == Procedure::holm) {
+    test.freedom = n - 1;
+    if (strip.two_stage) {
+      for (const Comparison& row : strip.rows)
+        if (row.standard_error) test.freedom = row.freedom;  // the last row's: all have the first stage's seeds
+    }
+    test.critical = student_t_two_sided_quantile((1 - strip.level) / k, test.freedom);
+    return test;
+  }
+  test.freedom = strip.two_stage ? strip.freedom : (strip.design == Design::blocks ? k : k + 1) * (n - 1);
+  test.critical = joint_t_critical(SharedNoise::common(strip.compared, std::sqrt(0.5)), test.freedom, strip.level);
+  return test;
+}
+
+}  // namespace
+
+std::optional<double> best_gain_by_chance(std::span<const ManyToOne> strips) {
+  std::vector<ChanceGroup> groups;
+  for (const ManyToOne& strip : strips) {
+    if (strip.compared == 0) continue;
+    ChanceGroup group{.noise = strip.noise, .standard_errors = {}};
+    for (const Comparison& row : strip.rows)
+      if (row.standard_error) group.standard_errors.push_back(*row.standard_error);
+    groups.push_back(std::move(group));
+  }
+  if (groups.empty()) return std::nullopt;
+  return expected_best(groups);
+}
+
+std::optional<DetectableGain> detectable_gain(const ManyToOne& strip, std::size_t seeds, double power) {
+  const auto test = row_test(strip, seeds);
+  if (!test) return std::nullopt;
+  const double gain = test->standard_error * smallest_shift(test->freedom, test->critical, power);
+  const SdRange range = sd_range(strip.freedom);
+  return DetectableGain{.gain = gain, .low = gain * range.low, .high = gain * range.high};
+}
+
+std::optional<SeedsNeeded> seeds_needed(const ManyToOne& strip, double gain, double power, std::size_t most) {
+  const std::size_t least = strip.two_stage ? 1 : 2;
+  if (!row_test(strip, least) || !(gain > 0)) return std::nullopt;
+  const auto needed = [&](double noise) {
+    const auto shows = [&](std::size_t seeds) {
+      const RowTest test = *row_test(strip, seeds);
+      return t_test_power(gain / (noise * test.standard_error), test.freedom, test.critical) >= power;
+    };
+    std::size_t low = least, high = least;  // low - 1 seeds are too few; high are enough
+    while (high <= most && !shows(high)) low = high + 1, high *= 2;
+    high = std::min(high, most + 1);
+    while (low < high) {
+      const std::size_t middle = low + (high - low) / 2;
+      if (middle > most || shows(middle))
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    return low;
+  };
+  const SdRange range = sd_range(strip.freedom);
+  return SeedsNeeded{.seeds = needed(1), .low = needed(range.low), .high = needed(range.high)};
+}
+
+std::optional<double> common_draw_correlation(std::span<const ManyToOne> strips) {
+  double within = 0, within_freedom = 0, left = 0, left_freedom = 0;
+  for (const ManyToOne& strip : strips) {
+    if (!(strip.left_freedom > 0)) continue;
+    within += strip.within_square * strip.within_freedom, within_freedom += strip.within_freedom;
+    left += strip.left_square * strip.left_freedom, left_freedom += strip.left_freedom;
+  }
+  if (!(left_freedom > 0) || !(within > 0)) return std::nullopt;
+  return 1 - (left / left_freedom) / (within / within_freedom);
+}
+
+}  // namespace normlab

@@ -1,0 +1,83 @@
+#include "experiments/statistics/student.h"
+
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "experiments/statistics/special.h"
+
+namespace normlab {
+namespace {
+
+double density(double t, double freedom) {
+  return std::exp(log_gamma((freedom + 1) / 2) - log_gamma(freedom / 2) -
+                  (freedom + 1) / 2 * std::log1p(t * t / freedom)) /
+         std::sqrt(freedom * std::numbers::pi);
+}
+
+}  // namespace
+
+double mean(std::span<const double> values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / double(values.size());
+}
+
+double sample_sd(std::span<const double> values) {
+  const double center = mean(values);
+  double sum = 0;
+  for (const double value : values) sum += (value - center) * (value - center);
+  return std::sqrt(sum / double(values.size() - 1));
+}
+
+double student_t_two_sided(double t, double freedom) {
+  const double t2 = t * t;
+  if (!std::isfinite(t2)) return 0;
+  return regularised_beta(freedom / 2, 0.5, freedom / (freedom + t2), t2 / (freedom + t2));
+}
+
+double student_t_cdf(double t, double freedom) {
+  const double tail = 0.5 * student_t_two_sided(t, freedom);
+  return t < 0 ? tail : 1 - tail;
+}
+
+double student_t_two_sided_quantile(double probability, double freedom) {
+  double low = 0, high = 1;
+  while (student_t_two_sided(high, freedom) > probability) low = high, high *= 2;
+  double t = 0.5 * (low + high);
+  for (int i = 0; i < 200; ++i) {
+    const double excess = student_t_two_sided(t, freedom) - probability;
+    (excess > 0 ? low : high) = t;
+    double next = t + 0.5 * excess / density(t, freedom);
+    if (!(next > low && next < high)) next = 0.5 * (low + high);  // Newton left the bracket
+    const bool settled = std::abs(next - t) <= 1e-15 * t;
+    t = next;
+    if (settled) break;
+  }
+  return t;
+}
+
+double student_t_quantile(double probability, double freedom) {
+  if (probability == 0.5) return 0;
+  return probability < 0.5 ? -student_t_two_sided_quantile(2 * probability, freedom)
+                           : student_t_two_sided_quantile(2 * (1 - probability), freedom);
+}
+
+std::optional<Interval> mean_interval(std::span<const double> values, double level) {
+  if (values.empty()) return std::nullopt;
+  Interval interval{.mean = mean(values), .half_width = std::nullopt, .n = values.size(), .sd = 0};
+  if (values.size() == 1) return interval;
+  interval.sd = sample_sd(values);
+  const double n = double(values.size());
+  interval.half_width = student_t_quantile(0.5 + level / 2, n - 1) * interval.sd / std::sqrt(n);
+  return interval;
+}
+
+std::optional<Interval> paired_difference(const SeedValues& base, const SeedValues& other, double level) {
+  std::vector<double> differences;
+  for (const auto& [seed, value] : other)
+    if (const auto match = base.find(seed); match != base.end()) differences.push_back(value - match->second);
+  return mean_interval(differences, level);
+}
+
+}  // namespace normlab

@@ -1,0 +1,159 @@
+// What a reader of a table has to know of tuning and of the number of seeds, in words.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "core/error.h"
+#include "experiments/descriptor/json_tree.h"
+#include "experiments/descriptor/tune.h"
+#include "experiments/descriptor/words.h"
+#include "experiments/sweep/stages.h"
+
+namespace normlab {
+namespace {
+
+std::string text_of(double value) { return value_text(json_real(value)); }
+
+std::string plural(std::size_t count, const char* what) { return concat(count, " ", what, count == 1 ? "" : "s"); }
+
+std::string joined(const std::vector<std::string>& parts, const char* between) {
+  std::string out;
+  for (const std::string& part : parts) out += concat(out.empty() ? "" : between, part);
+  return out;
+}
+
+/// A hyperparameter that is usually searched for, as words.
+struct Hyperparameter {
+  const char* path;
+  std::function<std::string(const TrialConfig&)> words;
+};
+
+const std::vector<Hyperparameter>& hyperparameters() {
+  static const std::vector<Hyperparameter> kList{
+      {"train.optimizer.name", [](const TrialConfig& c) { return std::string(word_of(c.train.optimizer.name)); }},
+      {"train.optimizer.lr", [](const TrialConfig& c) { return "lr " + text_of(c.train.optimizer.lr); }},
+      {"train.optimizer.weight_decay",
+       [](const TrialConfig& c) { return "weight decay " + text_of(c.train.optimizer.weight_decay); }},
+      {"train.batch_size", [](const TrialConfig& c) { return concat("batches of ", c.train.batch_size); }},
+      {"train.epochs",
+       [](const TrialConfig& c) {
+         if (c.train.steps > 0) return concat(c.train.steps, " steps");
+         if (c.train.images > 0) return concat(c.train.images, " images");
+         return text_of(c.train.epochs) + " epochs";
+       }},
+      {"train.schedule",
+       [](const TrialConfig& c) {
+         const ScheduleConfig& s = c.train.schedule;
+         if (s.warmup_steps > 0) return concat("warm-up of ", s.warmup_steps, " steps");
+         return s.warmup_epochs > 0 ? concat("warm-up of ", text_of(s.warmup_epochs), " epochs") : "no warm-up";
+       }},
+      {"model.dropout",
+       [](const TrialConfig& c) {
+         return "dropout " + std::visit([](const auto& model) { return text_of(model.dropout); }, c.model);
+       }},
+      {"model.drop_path", [](const TrialConfig& c) {
+         return "drop-path " + std::visit([](const auto& model) { return text_of(model.drop_path); }, c.model);
+       }}};
+  return kList;
+}
+
+/// Those that every row has in common.
+std::string shared_settings(const Experiment& e) {
+  std::vector<std::string> shared;
+  for (const Hyperparameter& h : hyperparameters()) {
+    const std::string words = h.words(first_trial(e, e.rows.front()).config);
+    const bool tuned = e.tuned && std::any_of(e.tuned->stages().begin(), e.tuned->stages().end(), [&](const auto& s) {
+                         const std::vector<std::string> axes = axis_paths({s.grid});
+                         return std::find(axes.begin(), axes.end(), h.path) != axes.end();
+                       });
+    if (!tuned && std::all_of(e.rows.begin(), e.rows.end(),
+                              [&](const Cell& row) { return h.words(first_trial(e, row).config) == words; }))
+      shared.push_back(words);
+  }
+  return joined(shared, ", ");
+}
+
+void note_tuning(const Experiment& e, std::vector<std::string>& notes) {
+  std::vector<std::string> chosen, edges;
+  std::size_t waiting = 0;
+  for (const Cell& row : e.rows) {
+    std::vector<std::string> values;
+    for (const TunedValue& value : row.chosen) {
+      const std::string words = concat(value.path.substr(value.path.rfind('.') + 1), "=", value.label);
+      values.push_back(words);
+      if (value.at_edge) edges.push_back(concat(row.label, " ", words));
+    }
+    waiting += row.trials.empty();
+    if (!values.empty()) chosen.push_back(concat(row.label, ": ", joined(values, ", ")));
+  }
+  if (!chosen.empty())
+    notes.push_back(concat("Tuned for each row on images that the table does not show: ", joined(chosen, "; "), "."));
+  if (!edges.empty())
+    notes.push_back(concat(
+        "Warning: at the edge of what was tried, so that a better value may lie beyond: ", joined(edges, "; "), "."));
+  if (waiting > 0)
+    notes.push_back(concat(plural(waiting, "row"), waiting == 1 ? " is" : " are",
+                           " still being tuned; the table's own trials follow."));
+}
+
+void note_seeds(const Experiment& e, std::vector<std::string>& notes) {
+  const TwoStageSeeds& rule = *e.two_stage;
+  const std::string width = concat("±", text_of(rule.gain_halfwidth), " (", rule.metric, ")");
+  if (!e.fixed_seeds) {
+    notes.push_back(concat("The number of seeds is fixed once the first ", rule.first,
+                           " of all rows have finished, for gains within ", width, "; at most ", rule.max, "."));
+    return;
+  }
+  const FixedSeeds& fixed = *e.fixed_seeds;
+  std::string words = concat("Seeds in two stages (Stein 1945): ", fixed.count,
+                             " for every row, fixed once from the first ", rule.first, ", for gains within ", width,
+                             "; intervals keep the noise and the degrees of freedom of the first stage.");
+  if (fixed.wanted == 0)
+    words += concat(" Width not reached: the first ", rule.first, " tell no noise, so all ", rule.max, " were run.");
+  else if (!fixed.reached())
+    words += concat(" Width not reached: it needs ", fixed.wanted, " seeds, at most ", rule.max,
+                    " are allowed; expected ±", text_of(std::round(fixed.halfwidth * 1000) / 1000), ".");
+  notes.push_back(std::move(words));
+}
+
+}  // namespace
+
+std::string trials_to_come(const Experiment& e) {
+  if (!e.more_to_come) return "";
+  std::vector<std::string> parts;
+  std::size_t waiting = 0, stages = 0, own = 0;
+  for (std::size_t r = 0; r < e.rows.size(); ++r) {
+    if (!e.tuned || !e.rows[r].trials.empty()) continue;
+    ++waiting;
+    own += e.tuned->seeds(r).size();
+    std::size_t trials = 0;
+    for (const TuneStage& stage : e.tuned->stages()) trials += stage.candidates() * stage.seeds.size();
+    stages += trials - std::min(trials, e.rows[r].tuning.size());
+  }
+  if (stages > 0)
+    parts.push_back(concat(plural(stages, "trial"), " of later stages of tuning, fewer where they repeat one"));
+  if (waiting > 0)
+    parts.push_back(concat(plural(own, "trial"), " of the table's own for ", plural(waiting, "row"), " still tuned"));
+  if (e.two_stage && !e.fixed_seeds)
+    parts.push_back(concat("up to ", plural((e.two_stage->max - e.two_stage->first) * e.rows.size(), "trial"),
+                           ", as many as gains within ±", text_of(e.two_stage->gain_halfwidth), " need"));
+  return joined(parts, "; ");
+}
+
+std::vector<std::string> stage_notes(const Experiment& e) {
+  std::vector<std::string> notes;
+  if (e.rows.empty()) return notes;
+  if (e.tuned) note_tuning(e, notes);
+  if (const std::string shared = shared_settings(e); e.rows.size() > 1 && !shared.empty()) {
+    std::string words = concat(
+        e.tuned ? "Not tuned, the same in all rows: " : "Nothing was tuned; the same in all rows: ", shared, ", ");
+    words += e.tuned_for
+                 ? concat("chosen for ", *e.tuned_for, ".")
+                 : std::string("and the descriptor does not say for which row they were chosen (\"tuned_for\").");
+    notes.push_back(std::move(words));
+  }
+  if (e.two_stage) note_seeds(e, notes);
+  return notes;
+}
+
+}  // namespace normlab

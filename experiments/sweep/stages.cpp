@@ -1,0 +1,273 @@
+#include "experiments/sweep/stages.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "experiments/descriptor/sha256.h"
+#include "experiments/descriptor/suggest.h"
+#include "experiments/descriptor/tune.h"
+#include "experiments/results/files.h"
+#include "experiments/results/strict_json.h"
+#include "experiments/statistics/stein.h"
+
+namespace normlab {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr std::uint64_t kSchema = 1;
+
+/// The results of some trials; none while one of them has not finished.
+std::optional<std::vector<TrialResult>> results_of(const Experiment& e, const std::vector<std::size_t>& trials,
+                                                   const ResultStore& store) {
+  std::vector<TrialResult> results;
+  for (const std::size_t t : trials) {
+    std::optional<TrialResult> result = store.trial(e.trials[t].id).load_result();
+    if (!result || result->status == TrialEnd::failed) return std::nullopt;
+    results.push_back(std::move(*result));
+  }
+  return results;
+}
+
+double metric_of(const TrialResult& result, const std::string& metric) {
+  const auto found = result.metrics.find(metric);
+  if (found != result.metrics.end()) return found->second;
+  std::vector<std::string_view> known;
+  for (const auto& [name, value] : result.metrics) known.push_back(name);
+  throw InputError(
+      concat("trial ", result.id.substr(0, 12), ": its result has no ", unknown_word("metric", metric, known)));
+}
+
+Json ids_of(const Experiment& e, const std::vector<std::size_t>& trials) {
+  Json ids = Json::array();
+  for (const std::size_t t : trials) ids.push_back(e.trials[t].id);
+  return ids;
+}
+
+/// A decision, once for all processes: the file of the first one that made it.
+class Decisions {
+ public:
+  Decisions(const ResultStore& store, const std::string& stem, Record record)
+      : folder_(store.out() / "experiments" / stem / "fixed"), record_(record) {}
+
+  /// What was decided from these trials; `question` tells decisions about the same trials apart.
+  std::optional<nlohmann::json> known(const std::string& kind, const Json& question) const {
+    const auto path = file(kind, question);
+    if (!std::filesystem::exists(path)) return std::nullopt;
+    return parse_strict_json(read_file(path), path.string());
+  }
+
+  /// Writes it down where this is a run. What counts is what is known then.
+  nlohmann::json settle(const std::string& kind, const Json& question, const Json& decision) const {
+    Json text{{"schema", kSchema}};
+    text.update(question);
+    text.update(decision);
+    if (record_ == Record::no) return nlohmann::json::parse(text.dump());
+    make_folders(folder_);
+    publish(file(kind, question), text.dump(2) + "\n");
+    return *known(kind, question);
+  }
+
+  std::filesystem::path file(const std::string& kind, const Json& question) const {
+    return folder_ / concat(kind, "-", sha256_hex(question.dump()).substr(0, 16), ".json");
+  }
+
+ private:
+  std::filesystem::path folder_;
+  Record record_;
+};
+
+/// A whole number of a decision.
+std::uint64_t number_in(const nlohmann::json& decision, const std::string& key, const std::filesystem::path& file) {
+  if (!decision.is_object() || decision.value("schema", std::uint64_t(0)) != kSchema)
+    throw InputError(concat(file.string(), ": written by another version of this program, which alone can read it"));
+  if (!decision.contains(key) || !decision[key].is_number_unsigned())
+    throw InputError(concat(file.string(), ": \"", key,
+                            "\" is no number; if nobody edited it, delete this file: it is decided again from the "
+                            "results"));
+  return decision[key].get<std::uint64_t>();
+}
+
+struct Candidate {
+  double mean = std::numeric_limits<double>::quiet_NaN();  // over the seeds that did not diverge
+  std::size_t diverged = 0;
+};
+
+/// Fewer diverged seeds first, then the better mean; a candidate without any never beats one that has.
+bool better(const Candidate& a, const Candidate& b, bool lower) {
+  if (a.diverged != b.diverged) return a.diverged < b.diverged;
+  return lower ? a.mean < b.mean : a.mean > b.mean;
+}
+
+class Stages {
+ public:
+  Stages(Experiment e, const ResultStore& store, Record record)
+      : e_(std::move(e)), store_(store), decisions_(store, e_.stem, record) {}
+
+  Experiment run() {
+    e_.more_to_come = false;
+    if (e_.tuned) tune();
+    if (e_.two_stage) fix_seeds();
+    return std::move(e_);
+  }
+
+ private:
+  void tune() {
+    e_.trials.clear();
+    for (Cell& row : e_.rows) row.trials.clear(), row.tuning.clear(), row.chosen.clear();
+    for (std::size_t r = 0; r < e_.rows.size(); ++r) {
+      std::vector<std::size_t> chosen;
+      while (chosen.size() < e_.tuned->stages().size()) {
+        const std::optional<std::size_t> best = choose(r, chosen);
+        if (!best) break;
+        for (TunedValue& value : e_.tuned->stages()[chosen.size()].values(*best))
+          e_.rows[r].chosen.push_back(std::move(value));
+        chosen.push_back(*best);
+      }
+      if (chosen.size() < e_.tuned->stages().size()) {
+        e_.more_to_come = true;
+        continue;
+      }
+      const TrialConfig config = e_.tuned->final_config(r, chosen);
+      for (const std::uint64_t seed : e_.tuned->seeds(r)) add_trial(e_, r, config, seed);
+    }
+  }
+
+  /// The winner of the row's next stage; none while its trials run.
+  std::optional<std::size_t> choose(std::size_t r, const std::vector<std::size_t>& chosen) {
+    const TuneStage& stage = e_.tuned->stages()[chosen.size()];
+    const std::vector<std::vector<std::size_t>> tried = e_.tuned->add_stage(e_, r, chosen);
+    Json question{{"row", e_.rows[r].label}, {"stage", chosen.size() + 1}, {"metric", stage.metric}};
+    for (std::size_t c = 0; c < tried.size(); ++c)
+      question["candidates"].push_back({{"values", stage.label(c)}, {"trials", ids_of(e_, tried[c])}});
+    std::optional<nlohmann::json> decision = decisions_.known("tune", question);
+    if (!decision) {
+      std::vector<Candidate> candidates;
+      for (const std::vector<std::size_t>& trials : tried) {
+        const auto results = results_of(e_, trials, store_);
+        if (!results) return std::nullopt;
+        candidates.push_back(judge(*results, stage));
+      }
+      std::size_t best = 0;
+      for (std::size_t c = 1; c < candidates.size(); ++c)
+        if (better(candidates[c], candidates[best], stage.lower_is_better())) best = c;
+      Json judged = Json::array();
+      for (const Candidate& c : candidates)
+        judged.push_back({{"mean", std::isfinite(c.mean) ? Json(c.mean) : Json()}, {"diverged", c.diverged}});
+      decision = decisions_.settle("tune", question, {{"judged", judged}, {"chosen", best}});
+    }
+    const auto file = decisions_.file("tune", question);
+    const std::uint64_t best = number_in(*decision, "chosen", file);
+    if (best >= tried.size()) throw InputError(concat(file.string(), ": \"chosen\" is none of its candidates"));
+    return best;
+  }
+
+  static Candidate judge(const std::vector<TrialResult>& results, const TuneStage& stage) {
+    Candidate out;
+    double sum = 0;
+    for (const TrialResult& result : results) {
+      const double value =
+          result.status == TrialEnd::done ? metric_of(result, stage.metric) : std::numeric_limits<double>::quiet_NaN();
+      if (std::isfinite(value))
+        sum += value;
+      else
+        ++out.diverged;
+    }
+    if (out.diverged < results.size()) out.mean = sum / double(results.size() - out.diverged);
+    return out;
+  }
+
+  /// All rows have their first seeds: once these have finished, the number of all is decided.
+  void fix_seeds() {
+    const TwoStageSeeds& rule = *e_.two_stage;
+    if (e_.more_to_come) return;
+    std::vector<std::size_t> first;
+    for (const Cell& row : e_.rows) first.insert(first.end(), row.trials.begin(), row.trials.end());
+    const Json question{{"metric", rule.metric},
+                        {"first", rule.first},
+                        {"max", rule.max},
+                        {"gain_halfwidth", rule.gain_halfwidth},
+                        {"trials", ids_of(e_, first)}};
+    std::optional<nlohmann::json> decision = decisions_.known("seeds", question);
+    if (!decision) {
+      const auto results = results_of(e_, first, store_);
+      e_.more_to_come = !results.has_value();
+      if (!results) return;
+      const SweepSeeds seeds = decide(*results);
+      decision = decisions_.settle(
+          "seeds", question, {{"wanted", seeds.wanted}, {"seeds", seeds.n}, {"expected_halfwidth", seeds.half_width}});
+    }
+    const auto file = decisions_.file("seeds", question);
+    FixedSeeds fixed;
+    fixed.wanted = number_in(*decision, "wanted", file);
+    fixed.count = number_in(*decision, "seeds", file);
+    if (decision->contains("expected_halfwidth") && (*decision)["expected_halfwidth"].is_number())
+      fixed.halfwidth = (*decision)["expected_halfwidth"].get<double>();
+    if (fixed.count < rule.first || fixed.count > rule.max)
+      throw InputError(concat(file.string(), ": \"seeds\" is outside ", rule.first, " to ", rule.max));
+    e_.fixed_seeds = fixed;
+    add_seeds(fixed.count);
+  }
+
+  SweepSeeds decide(const std::vector<TrialResult>& results) const {
+    const TwoStageSeeds& rule = *e_.two_stage;
+    const double scale = rule.metric.ends_with("accuracy") ? 100 : 1;
+    std::vector<StripRow> rows(e_.rows.size());
+    std::size_t i = 0;
+    for (std::size_t r = 0; r < e_.rows.size(); ++r)
+      for (std::size_t s = 0; s < e_.rows[r].trials.size(); ++s, ++i) {
+        if (results[i].status == TrialEnd::diverged)
+          rows[r].diverged = true;
+        else if (const double value = metric_of(results[i], rule.metric); std::isfinite(value))
+          rows[r].values[results[i].seed] = scale * value;
+      }
+    std::vector<Strip> strips;
+    for (std::size_t b = 0; b < rows.size(); ++b) {
+      if (e_.rows[b].baseline != b) continue;
+      Strip& strip = strips.emplace_back(Strip{rows[b], {}});
+      for (std::size_t r = 0; r < rows.size(); ++r)
+        if (r != b && e_.rows[r].baseline == b) strip.rows.push_back(rows[r]);
+    }
+    std::set<std::uint64_t> first;
+    for (std::uint64_t seed = 0; seed < rule.first; ++seed) first.insert(seed);
+    return stein_seeds(strips, first, rule.gain_halfwidth, rule.max);
+  }
+
+  /// The seeds from the first stage's on, in every row; the trials stay row by row.
+  void add_seeds(std::size_t count) {
+    Experiment out = e_;
+    out.trials.clear();
+    for (std::size_t r = 0; r < e_.rows.size(); ++r) {
+      Cell& row = out.rows[r];
+      row.tuning.clear();
+      row.trials.clear();
+      for (const std::size_t t : e_.rows[r].tuning) {
+        row.tuning.push_back(out.trials.size());
+        out.trials.push_back(std::move(e_.trials[t]));
+      }
+      for (const std::size_t t : e_.rows[r].trials) {
+        row.trials.push_back(out.trials.size());
+        out.trials.push_back(std::move(e_.trials[t]));
+      }
+      for (std::uint64_t seed = row.trials.size(); seed < count; ++seed) {
+        const TrialConfig config = out.trials[row.trials.front()].config;
+        add_trial(out, r, config, seed);
+      }
+    }
+    e_ = std::move(out);
+  }
+
+  Experiment e_;
+  const ResultStore& store_;
+  Decisions decisions_;
+};
+
+}  // namespace
+
+Experiment next_stage(Experiment loaded, const ResultStore& store, Record record) {
+  if (!loaded.tuned && !loaded.two_stage) return loaded;
+  return Stages(std::move(loaded), store, record).run();
+}
+
+}  // namespace normlab

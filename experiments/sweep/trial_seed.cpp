@@ -1,0 +1,103 @@
+#include "experiments/sweep/trial_seed.h"
+
+#include "core/error.h"
+#include "experiments/descriptor/suggest.h"
+#include "experiments/results/selection.h"
+#include "experiments/results/text_layout.h"
+
+namespace normlab {
+namespace {
+
+/// What has to be equal for two results to be comparable to the bit, in words.
+std::string environment_of(const TrialResult& result) {
+  std::string words;
+  for (const char* key : {"version", "device", "cpu", "blas_core", "arithmetic"}) {
+    const auto found = result.provenance.find(key);
+    if (found == result.provenance.end()) continue;
+    if (!words.empty()) words += ", ";
+    words += found->second;
+  }
+  if (result.different_bits) words += ", resumed under another program";
+  return words;
+}
+
+SeedState state_of(const TrialStatus& status) {
+  switch (status.state) {
+    case TrialState::missing:
+      return status.progress > 0 ? SeedState::stopped : SeedState::missing;
+    case TrialState::running:
+      return SeedState::running;
+    case TrialState::failed:
+      return SeedState::failed;
+    case TrialState::diverged:
+      return SeedState::diverged;
+    case TrialState::done:
+      break;
+  }
+  return SeedState::done;
+}
+
+}  // namespace
+
+TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
+  TableSeed cell;
+  cell.seed = seed;
+  cell.trial = folder.path().filename().string();
+  TrialStatus status;
+  try {
+    status = folder.status();
+  } catch (const InputError& error) {
+    cell.state = SeedState::unreadable;
+    cell.message = error.what();
+    return cell;
+  }
+  cell.state = state_of(status);
+  cell.progress = status.progress;
+  if (cell.state == SeedState::failed) cell.message = status.message;
+  if (!status.result || cell.state == SeedState::failed) return cell;
+  const TrialResult& result = *status.result;
+  cell.environment = environment_of(result);
+  cell.diverged_step = result.diverged_step.value_or(0);
+  cell.diverged_site = result.diverged_site.value_or("");
+  cell.early_stopped_step = result.stopped_early_step;
+  cell.early_stop_rule = result.early_stop_rule.value_or("");
+  if (cell.state == SeedState::done) cell.value = selected_metric(folder, result, options_, known_);
+  found_ = found_ || cell.value;
+  return cell;
+}
+
+void SeedReader::add(const SeedReader& other) {
+  known_.insert(other.known_.begin(), other.known_.end());
+  found_ = found_ || other.found_;
+}
+
+void SeedReader::require_metric() const {
+  if (found_ || known_.empty()) return;
+  const std::vector<std::string_view> names(known_.begin(), known_.end());
+  std::string words = concat("--metric ", options_.metric, ": no result has it; ");
+  if (const auto meant = nearest(options_.metric, names); !meant.empty())
+    words += concat("did you mean \"", meant, "\"? ");
+  throw InputError(words + "There are " + joined({known_.begin(), known_.end()}, ", "));
+}
+
+void set_unit(TableInput& input, const std::string& metric) {
+  const bool share = metric.ends_with("accuracy");
+  input.unit = share ? "%" : "";
+  input.scale = share ? 100 : 1;
+}
+
+double chance_accuracy(const ModelConfig& model) {
+  return std::visit([](const auto& config) { return 1.0 / double(config.num_classes); }, model);
+}
+
+std::optional<Correctness> read_seed_correctness(const TrialFolder& folder, const TableSeed& seed) {
+  if (seed.state != SeedState::done) return std::nullopt;
+  const auto result = folder.load_result();
+  if (!result) return std::nullopt;
+  const auto path = attempt_folder(folder.path(), result->attempt > 0 ? result->attempt : last_attempt(folder.path())) /
+                    kCorrectnessFile;
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  return read_correctness(path);
+}
+
+}  // namespace normlab

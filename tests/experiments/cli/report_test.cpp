@@ -1,0 +1,131 @@
+// normlab report and normlab curves as a user calls them.
+#include <doctest/doctest.h>
+
+#include "tests/experiments/cli/program.h"
+#include "tests/experiments/report/fake_results.h"
+#include "tests/experiments/report/svg_reader.h"
+
+using namespace normlab;
+namespace fs = std::filesystem;
+
+namespace {
+
+const char* const kThreeRows = R"({
+  "about": "Which one is best? Three rows.",
+  "dataset": {"name": "shapes", "train_images": 200, "eval_images": 50},
+  "model": {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2},
+  "train": {"epochs": 4, "batch_size": 20},
+  "sweep": {"model.placement": ["pre_pre", "sub_ln", "dpn"]},
+  "seeds": 3,
+  "baseline": {"model.placement": "pre_pre"}
+})";
+
+std::string in(const TemporaryFolder& folder, const std::string& name) { return (folder / name).string(); }
+
+/// A finished sweep without a training; its arguments for the program.
+std::string fake_sweep(const TemporaryFolder& folder) {
+  const Experiment experiment = experiment_of(folder, kThreeRows);
+  const ResultStore store(folder / "results");
+  for (const Trial& trial : experiment.trials)
+    fake_done(store, trial, 0.5 + 0.02 * double(trial.row) + 0.005 * double((trial.config.seed * 7 + trial.row) % 5));
+  return in(folder, "small.json") + " --out " + in(folder, "results");
+}
+
+}  // namespace
+
+TEST_CASE("program: report of a sweep that was trained, and its pictures as files, in folders that did not exist") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "small.json") << kThreeRows;
+  const std::string arguments = in(folder, "small.json") + " --set seeds=2 --out " + in(folder, "results");
+  REQUIRE(run_program(folder, "run " + arguments).code == 0);
+  const Finished made = run_program(
+      folder, "report " + arguments + " -o " + in(folder, "new/deep/page.html") + " --svg " + in(folder, "pictures"));
+  CHECK_MESSAGE(made.code == 0, made.err);
+  CHECK(made.out.empty());
+  const std::string html = text_of(folder / "new/deep/page.html");
+  CHECK(html.find("<h1>Which one is best?</h1>") != std::string::npos);
+  CHECK(html.find("3 rows, 6 trials: 6 done.") != std::string::npos);
+  CHECK(drawn(html, "circle", "p-dot").size() == 8);  // two rows, two seeds, a wide and a narrow picture
+  for (const char* name : {"gains.svg", "curves-eval-accuracy.svg", "curves-train-loss.svg"}) {
+    CHECK(text_of(folder / "pictures" / name).rfind("<svg xmlns=", 0) == 0);
+    CHECK(made.err.find(name) != std::string::npos);
+  }
+  const Finished table = run_program(folder, "table " + arguments + " --format json");
+  CHECK(table.code == 0);
+}
+
+TEST_CASE("program: a report that cannot be written ends with 3 and says where") {
+  const TemporaryFolder folder;
+  const std::string arguments = fake_sweep(folder);
+  std::ofstream(folder / "file") << "no folder";
+  const Finished below_file = run_program(folder, "report " + arguments + " -o " + in(folder, "file/page.html"));
+  CHECK(below_file.code == 3);
+  CHECK(below_file.err.find(in(folder, "file")) != std::string::npos);
+  fs::create_directory(folder / "taken");
+  const Finished on_folder = run_program(folder, "report " + arguments + " -o " + in(folder, "taken"));
+  CHECK(on_folder.code == 3);
+  CHECK(on_folder.err.find(in(folder, "taken")) != std::string::npos);
+  const Finished full = run_program(folder, "report " + arguments + " -o /dev/full/page.html");
+  CHECK(full.code == 3);
+  for (const auto& entry : fs::directory_iterator(folder.path()))  // nothing half-written lies about
+    CHECK(entry.path().filename().string().find("tmp") == std::string::npos);
+}
+
+TEST_CASE("program: report and curves name a metric that was meant") {
+  const TemporaryFolder folder;
+  const std::string arguments = fake_sweep(folder);
+  for (const std::string& command : {"report " + arguments + " -o " + in(folder, "x.html") + " --curves eval/acuracy",
+                                     "report " + arguments + " -o " + in(folder, "x.html") + " --metric eval/acuracy",
+                                     "curves " + arguments + " --metric eval/acuracy"}) {
+    const Finished wrong = run_program(folder, command);
+    CAPTURE(wrong.err);
+    CHECK(wrong.code == 2);
+    CHECK(wrong.err.find("did you mean \"eval/accuracy\"?") != std::string::npos);
+    CHECK(!fs::exists(folder / "x.html"));
+  }
+}
+
+TEST_CASE("program: curves prints bands and seeds as CSV") {
+  const TemporaryFolder folder;
+  const std::string arguments = fake_sweep(folder);
+  const Finished bands = run_program(folder, "curves " + arguments + " --metric eval/loss");
+  CHECK(bands.code == 0);
+  CHECK(bands.out.find("row,step,mean,low,high,n\npre_pre,10,2,2,2,3\n") == 0);
+  CHECK(occurrences(bands.out, "\n") == 1 + 3 * 5);
+  const Finished seeds = run_program(folder, "curves " + arguments + " --metric eval/loss --seeds --format csv");
+  CHECK(seeds.out.find("row,seed,step,value\npre_pre,0,10,2\n") == 0);
+  CHECK(occurrences(seeds.out, "\n") == 1 + 3 * 3 * 5);
+  CHECK(run_program(folder, "curves " + arguments + " --format xml").code == 2);
+}
+
+TEST_CASE("program: a damaged file leaves the rest of the report and ends with 2") {
+  const TemporaryFolder folder;
+  const std::string arguments = fake_sweep(folder);
+  const ResultStore store(folder / "results");
+  std::ofstream(store.trial(store.trial_ids().front()).metrics(1)) << "{\"step\": oops}\n";
+  const Finished made = run_program(folder, "report " + arguments + " -o " + in(folder, "page.html"));
+  CHECK(made.code == 2);
+  CHECK(made.err.find("metrics.jsonl:1") != std::string::npos);
+  const std::string html = text_of(folder / "page.html");
+  CHECK(html.find("What could not be read") != std::string::npos);
+  CHECK(html.find("id=\"gains\"") != std::string::npos);
+}
+
+TEST_CASE("program: a report in a browser is sorted, filtered and read, at two widths") {
+  if (std::getenv("NORMLAB_LONG") == nullptr) {
+    MESSAGE("skipped: starts a browser; NORMLAB_LONG=1 runs it");
+    return;
+  }
+  const TemporaryFolder folder;
+  const std::string arguments = fake_sweep(folder);
+  REQUIRE(run_program(folder, "report " + arguments + " -o " + in(folder, "page.html")).code == 0);
+  const std::string log = in(folder, "browser.txt");
+  const int status = std::system(
+      ("python3 tests/experiments/report/browser_test.py " + in(folder, "page.html") + " >" + log + " 2>&1").c_str());
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  if (code == 77 || code == 127) {
+    MESSAGE((code == 77 ? text_of(log) : "skipped: no python3 on this machine"));
+    return;
+  }
+  CHECK_MESSAGE(code == 0, text_of(log));
+}

@@ -1,0 +1,172 @@
+// The whole program on sweeps that change and that go in stages: what runs again, what is new, what is missing.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "experiments/descriptor/experiment.h"
+#include "experiments/results/store.h"
+#include "tests/experiments/cli/program.h"
+
+using namespace normlab;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string small(const std::string& rest) {
+  return R"({"about": "a test", "dataset": {"name": "shapes", "train_images": 60, "eval_images": 20},
+  "model": {"patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
+  "train": {"epochs": 1, "batch_size": 20, "optimizer": {"lr": 0.001}},
+  )" + rest +
+         "}";
+}
+
+std::string write(const TemporaryFolder& folder, const std::string& name, const std::string& text) {
+  std::ofstream(folder / name) << text;
+  return (folder / name).string();
+}
+
+bool says(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
+
+std::size_t trials_on_disk(const TemporaryFolder& folder) { return ResultStore(folder / "r").trial_ids().size(); }
+
+}  // namespace
+
+TEST_CASE("program: one trial of two descriptors is one; more seeds and a new value run only what is new") {
+  const TemporaryFolder folder;
+  const std::string out = " --out " + (folder / "r").string();
+  const std::string a =
+      write(folder, "a.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]}, "seeds": 3)"));
+  REQUIRE(run_program(folder, "run " + a + out).code == 0);
+  CHECK(trials_on_disk(folder) == 6);
+  // Another file, other words for the same settings, one row in common.
+  const std::string b = write(folder, "b.json", R"({"extends": "a.json", "train": {"epochs": 1.0},
+    "model": {"placement": "dpn"}, "sweep": {"train.optimizer.lr": [1e-3, 2e-3]}, "seeds": [2, 0]})");
+  const Finished shared = run_program(folder, "run " + b + out);
+  CHECK_MESSAGE(says(shared.err, "4 of 4 trials done (2 before)"), shared.err);
+  CHECK(trials_on_disk(folder) == 8);
+  // Raised seeds.
+  const Finished more = run_program(folder, "run " + a + " --set seeds=5" + out);
+  CHECK_MESSAGE(says(more.err, "10 of 10 trials done (6 before)"), more.err);
+  CHECK(says(more.err,
+             "a: since its last run 4 trials are new (pre_pre, seed 3; pre_pre, seed 4; dpn, seed 3; dpn, "
+             "seed 4)"));
+  // A value more, another one gone: the plan says so before anything runs, and what is gone stays.
+  write(folder, "a.json", small(R"("sweep": {"model.placement": ["dpn", "sub_ln"]}, "seeds": 5)"));
+  const Finished plan = run_program(folder, "plan " + a + out);
+  CHECK(says(plan.out, "2 rows, 10 trials; 5 done already\n"));
+  CHECK(says(plan.out, "Changed: since its last run 5 trials are new (sub_ln, seed 0;"));
+  CHECK(says(plan.out, "5 are no longer part of it and"));
+  CHECK(says(plan.out, "seed 4   missing, new\n"));
+  const Finished edited = run_program(folder, "run " + a + out);
+  CHECK_MESSAGE(says(edited.err, "10 of 10 trials done (5 before)"), edited.err);
+  CHECK(trials_on_disk(folder) == 8 + 4 + 5);
+  CHECK_FALSE(says(run_program(folder, "run " + a + out).err, "since its last run"));
+}
+
+TEST_CASE("program: missing lists what has no result, find says whose an id is, diff what differs") {
+  const TemporaryFolder folder;
+  const std::string out = " --out " + (folder / "r").string();
+  const std::string a =
+      write(folder, "a.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]}, "seeds": 2)"));
+  REQUIRE(run_program(folder, "run " + a + " --set seeds=1" + out).code == 0);
+  const Finished missing = run_program(folder, "missing " + a + out);
+  CHECK(missing.code == 0);
+  CHECK(std::count(missing.out.begin(), missing.out.end(), '\n') == 2);
+  CHECK(says(missing.out, "missing"));
+  CHECK(says(missing.out, "  pre_pre, seed 1\n"));
+  CHECK(says(missing.out, "  dpn, seed 1\n"));
+  CHECK(says(missing.err, "2 of 4 trials without a result: 2 missing\n"));
+  CHECK(run_program(folder, "missing " + a + " --ids" + out).out.size() == 2 * 65);
+  CHECK(run_program(folder, "missing " + a + " --set seeds=1" + out).out == "");
+
+  const std::vector<std::string> ids = ResultStore(folder / "r").trial_ids();
+  REQUIRE(ids.size() == 2);
+  const Finished found = run_program(folder, "find " + ids[0].substr(0, 10) + out);
+  CHECK(says(found.out, ids[0] + "\n  state   done\n  plan    a (" + a + "): "));
+  CHECK(says(found.out, "  metric  eval/accuracy "));
+  CHECK(says(found.out, "\"embed_dim\": 16"));
+  const Finished none = run_program(folder, "find 0123456789" + out);
+  CHECK(none.code == 2);
+  CHECK(says(none.err, "has an id that begins with 0123456789"));
+  const Finished wrong = run_program(folder, "find xyz" + out);
+  CHECK(wrong.code == 2);
+  CHECK(says(wrong.err, "\"xyz\" is no beginning of a trial's id"));
+
+  const Experiment e = load_experiment(a);
+  const Finished diff =
+      run_program(folder, "diff " + e.trials[0].id.substr(0, 12) + " " + e.trials[2].id.substr(0, 12) + out);
+  REQUIRE_MESSAGE(diff.code == 0, diff.err);
+  CHECK(says(diff.out, "config\n  model.placement.stem.patch_in"));
+  CHECK(says(diff.out, "formula\n  stem"));
+  CHECK(says(diff.out, "  parameters "));
+  CHECK(says(diff.out, "metrics\n"));
+  CHECK_FALSE(says(diff.out, "seed"));
+  CHECK_FALSE(says(diff.out, "environment"));
+  CHECK_FALSE(says(diff.out, "train.optimizer"));
+  CHECK(says(run_program(folder, "diff " + ids[0] + " " + ids[0] + out).out, " is one trial\n"));
+  const Finished never =
+      run_program(folder, "diff " + e.trials[1].id.substr(0, 12) + " " + e.trials[0].id.substr(0, 12) + out);
+  CHECK(never.code == 2);
+
+  const std::string b = write(folder, "b.json", R"({"extends": "a.json", "train": {"batch_size": 10},
+    "sweep": {"model.placement": ["dpn", "sub_ln"]}, "seeds": 3})");
+  const Finished files = run_program(folder, "diff " + a + " " + b + out);
+  REQUIRE_MESSAGE(files.code == 0, files.err);
+  CHECK(says(files.out, "0 trials in both, 4 only in " + a + ", 6 only in " + b + "\n"));
+  CHECK(says(files.out, "rows of one of the two\n  pre_pre"));
+  CHECK(says(files.out, "train.batch_size                   20 -> 10\n"));
+  CHECK(says(files.out, "seeds                              0 1 -> 0 1 2\n"));
+  CHECK(run_program(folder, "diff " + a + " " + ids[0] + out).code == 2);
+}
+
+TEST_CASE("program: a tuned sweep in two processes chooses once and shows the test set last") {
+  const TemporaryFolder folder;
+  const std::string out = " --out " + (folder / "r").string();
+  const std::string file = write(folder, "tuned.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]},
+  "tune": [{"axes": {"train.optimizer.lr": [1e-4, 1e-2]}, "dataset": {"train": "train[:40]", "eval": "train[40:]"}}],
+  "seeds": 2, "baseline": {"model.placement": "pre_pre"})"));
+  const Finished before = run_program(folder, "plan " + file + out);
+  CHECK_MESSAGE(says(before.out, "2 rows, 4 trials, 4 of them to tune; 0 done already\n"), before.err);
+  CHECK(says(before.out, "To come: 4 trials of the table's own for 2 rows still tuned\n"));
+  const Program first(folder, "run " + file + out + " --workers 1"),
+      second(folder, "run " + file + out + " --workers 1");
+  const Finished a = first.wait(), b = second.wait();
+  CHECK_MESSAGE(a.code == 0, a.err);
+  CHECK_MESSAGE(b.code == 0, b.err);
+  CHECK(says(a.err, "8 of 8 trials done"));
+  CHECK(says(b.err, "8 of 8 trials done"));
+  CHECK(a.out == b.out);
+  CHECK(trials_on_disk(folder) == 8);
+  std::size_t decisions = 0;
+  for ([[maybe_unused]] const auto& entry : fs::directory_iterator(folder / "r/experiments/tuned/fixed")) ++decisions;
+  CHECK(decisions == 2);
+  CHECK(says(run_program(folder, "plan " + file + out).out, "2 rows, 8 trials, 4 of them to tune; 8 done already\n"));
+  CHECK(run_program(folder, "missing " + file + out).out == "");
+}
+
+TEST_CASE("program: two-stage seeds run to the number that the first ones fixed, in every row") {
+  const TemporaryFolder folder;
+  const std::string out = " --out " + (folder / "r").string();
+  const std::string file = write(folder, "stein.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]},
+  "seeds": {"first": 2, "max": 4, "gain_halfwidth": 0.01}, "baseline": {"model.placement": "pre_pre"})"));
+  const Finished run = run_program(folder, "run " + file + out);
+  CHECK_MESSAGE(run.code == 0, run.err);
+  CHECK_MESSAGE(says(run.err, "8 of 8 trials done (0 before)"), run.err);
+  CHECK(trials_on_disk(folder) == 8);
+  const Finished again = run_program(folder, "run " + file + out);
+  CHECK(says(again.err, "8 of 8 trials done (8 before)"));
+  CHECK_FALSE(says(again.err, "since its last run"));
+}
+
+TEST_CASE("plan: one seed a row, and rows without a baseline, are warned of") {
+  const TemporaryFolder folder;
+  const std::string out = " --out " + (folder / "r").string();
+  const std::string one = write(folder, "one.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]})"));
+  CHECK(says(run_program(folder, "plan " + one + out).out,
+             "Warning: one seed a row tells no noise, so no gain can be told from it; give\n\"seeds\"\n"));
+  const std::string lone = write(folder, "lone.json", small(R"("sweep": [
+    {"model.placement": ["pre_pre", "dpn"], "model.depth": [1]}, {"model.placement": ["dpn"], "model.depth": [2]}],
+    "seeds": 2, "baseline": {"model.placement": "pre_pre"})"));
+  CHECK(says(run_program(folder, "plan " + lone + out).out, "Warning: 1 of 3 rows have no baseline to compare with\n"));
+}

@@ -1,0 +1,195 @@
+// "tune", two-stage "seeds" and "tuned_for": what they expand to, and what a wrong one is told.
+#include "experiments/descriptor/tune.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/experiments/descriptor/descriptor_files.h"
+
+using namespace normlab;
+
+namespace {
+
+/// Two rows, whose rate and then dropout are tuned.
+const char* const kTuned = R"({
+  "sweep": {"model.placement": ["pre_pre", "dpn"]},
+  "tune": [
+    {"axes": {"train.optimizer.lr": [1e-3, 3e-3, 1e-2], "train.optimizer.weight_decay": [0.1, 0.2]},
+     "dataset": {"train": "train[:80%]", "eval": "train[80%:]"}, "seeds": 2},
+    {"axes": {"model.dropout": [0, 0.2]}, "dataset": {"train": "train[:80%]", "eval": "train[80%:]"},
+     "train": {"epochs": 3}, "metric": "eval/loss"}],
+  "seeds": 3,
+  "baseline": {"model.placement": "pre_pre"}
+})";
+
+/// A descriptor with this value of "tune".
+std::string with_tune(const std::string& tune) {
+  return "{\"sweep\": {\"model.placement\": [\"pre_pre\", \"dpn\"]},\n\"tune\": " + tune + "}";
+}
+
+}  // namespace
+
+TEST_CASE("tune: the first stage's trials exist, on their own slices, and belong to no cell") {
+  DescriptorFiles files;
+  const Experiment e = files.load(kTuned);
+  CHECK(e.more_to_come);
+  REQUIRE(e.rows.size() == 2);
+  REQUIRE(e.trials.size() == 2 * 6 * 2);
+  CHECK(e.rows[0].trials.empty());
+  CHECK(e.rows[1].tuning.size() == 12);
+  const Trial& trial = e.trials[e.rows[1].tuning[3]];
+  CHECK(trial.tuning);
+  CHECK(trial.label == "dpn, tune 1: lr=1e-3, weight_decay=0.2, seed 1");
+  CHECK(trial.config.dataset.eval == "train[80%:]");
+  CHECK(trial.config.dataset.train == "train[:80%]");
+  CHECK(trial.config.train.optimizer.weight_decay == 0.2);
+  CHECK(trial.config.train.epochs == 10);
+  CHECK(vit_of(trial.config).dropout == 0);
+  CHECK(trial.config.seed == 1);
+  CHECK(&first_trial(e, e.rows[1]) == &e.trials[12]);
+}
+
+TEST_CASE("tune: later stages keep what was chosen, and the row itself has the descriptor's own data") {
+  DescriptorFiles files;
+  Experiment e = files.load(kTuned);
+  const TunedRows& tuned = *e.tuned;
+  const std::vector<std::size_t> first{4};  // lr 1e-2, weight_decay 0.1
+  const auto trials = tuned.add_stage(e, 1, first);
+  REQUIRE(trials.size() == 2);
+  CHECK(trials[1] == std::vector<std::size_t>{25});
+  const TrialConfig& c = e.trials[25].config;
+  CHECK(c.train.optimizer.lr == 0.01);
+  CHECK(c.train.optimizer.weight_decay == 0.1);
+  CHECK(c.train.epochs == 3);
+  CHECK(vit_of(c).dropout == 0.2);
+  CHECK(e.trials[25].label == "dpn, tune 2: dropout=0.2, seed 0");
+  const TrialConfig own = tuned.final_config(1, std::vector<std::size_t>{4, 1});
+  CHECK(own.dataset.eval == "test");
+  CHECK(own.dataset.train == "train");
+  CHECK(own.train.epochs == 10);
+  CHECK(own.train.optimizer.lr == 0.01);
+  CHECK(vit_of(own).dropout == 0.2);
+  CHECK(tuned.seeds(1) == std::vector<std::uint64_t>{0, 1, 2});
+  CHECK_FALSE(tuned.stages()[0].lower_is_better());
+  CHECK(tuned.stages()[1].lower_is_better());
+}
+
+TEST_CASE("tune: a value at the edge of what was tried; 0 is none, and words have no edge") {
+  DescriptorFiles files;
+  const TuneStage& stage = files
+                               .load(with_tune(R"([{"axes": {"train.optimizer.lr": [3e-3, 1e-3, 1e-2],
+    "model.dropout": [0, 0.1], "train.optimizer.name": ["adamw", "lion"]},
+    "dataset": {"train": "train[:9]", "eval": "train[9:12]"}}])"))
+                               .tuned->stages()[0];
+  const auto edges = [&](std::size_t candidate) {
+    std::string out;
+    for (const TunedValue& value : stage.values(candidate)) out += value.at_edge ? "e" : "-";
+    return out;
+  };
+  CHECK(edges(0) == "---");      // 3e-3 lies between, wherever it stands; 0
+  CHECK(edges(4) == "e--");      // 1e-3
+  CHECK(edges(8 + 2) == "ee-");  // 1e-2, 0.1
+  CHECK(stage.label(8 + 2 + 1) == "lr=1e-2, dropout=0.1, name=lion");
+}
+
+TEST_CASE("tune: problems come with their place") {
+  DescriptorFiles files;
+  CHECK(files.problems(with_tune("{}")) == "d.json:2:9: /tune: expected a list of stages, got an object");
+  CHECK(files.problems(with_tune("[]")) == "d.json:2:9: /tune: expected a list of stages, got an empty one");
+  CHECK(files.problems(with_tune(R"([{"axis": {}, "dataset": {"eval": "val"}}])")) ==
+        "d.json:2:10: /tune/0: give its \"axes\"\n"
+        "d.json:2:11: /tune/0/axis: unknown key; did you mean \"axes\"?");
+  CHECK(files.problems(with_tune(R"([{"axes": {"train.optimizer.lr": [1e-3]}}])")) ==
+        "d.json:2:10: /tune/0: give its \"dataset\" an \"eval\" slice, a part of the training images such as "
+        "\"train[90%:]\" beside \"train\": \"train[:90%]\": values are chosen by it, so it must not be what the table "
+        "shows");
+  const std::string data = R"(, "dataset": {"train": "train[:80%]", "eval": "train[80%:]"}}])";
+  CHECK(files.problems(with_tune(R"([{"axes": {"train.optimizer.lrr": [1e-3], "train.batch_size": [8, 0]})" + data)) ==
+        "d.json:2:20: /tune/0/axes/train.optimizer.lrr: unknown key; did you mean \"lr\"?\n"
+        "d.json:2:70: /tune/0/axes/train.batch_size/1: must be at least 1, got 0");
+  CHECK(files.problems(with_tune(R"([{"axes": {"model.placement": ["bn"]})" + data)) ==
+        "d.json:2:20: /tune/0/axes/model.placement: model.placement is an axis of the sweep already");
+  CHECK(files.problems(with_tune(R"([{"axes": {"model": [{}]})" + data)) ==
+        "d.json:2:20: /tune/0/axes/model: would undo model.placement, an axis of the sweep");
+  CHECK(files.problems(with_tune(R"([{"axes": {"dataset.fraction": [0.5]})" + data)) ==
+        "d.json:2:20: /tune/0/axes/dataset.fraction: the data are nothing to be chosen by their result; tune \"model\" "
+        "or \"train\"");
+  CHECK(files.problems(with_tune(R"([{"axes": {"train.optimizer.lr": [1e-3]}, "metric": "eval/acuracy")" + data)) ==
+        "d.json:2:62: /tune/0/metric: unknown metric \"eval/acuracy\"; did you mean \"eval/accuracy\"?");
+  CHECK(files.problems(with_tune(R"([{"axes": {"train.optimizer.lr": [1e-3]}, "seeds": 0)" + data)) ==
+        "d.json:2:61: /tune/0/seeds: expected how many seeds, from 1 to 100000, or a list of them, got 0");
+  CHECK(files.problems(with_tune(R"([{"axes": {"train.optimizer.lr": [1e-3]}, "train": {"epoch": 1})" + data)) ==
+        "d.json:2:62: /tune/0/train/epoch: unknown key; did you mean \"epochs\"?");
+  CHECK(files.problems(kTuned, {"train.optimizer.lr=1"})
+            .find("--set train.optimizer.lr=1: /train/optimizer/lr: train.optimizer.lr is tuned, which would overwrite "
+                  "this; set \"tune\" instead") == 0);
+}
+
+TEST_CASE("tune: the slice that chooses shares no image with what is shown, nor with what is trained on") {
+  DescriptorFiles files;
+  const auto tuned_on = [&](const std::string& train, const std::string& eval) {
+    return files.problems(with_tune(R"([{"axes": {"train.optimizer.lr": [1e-3]}, "dataset": {"train": ")" + train +
+                                    R"(", "eval": ")" + eval + "\"}}])"));
+  };
+  CHECK(tuned_on("train", "test[:50%]") ==
+        "d.json:2:85: /tune/0/dataset/eval: \"test[:50%]\" shares images with \"test\", which the table shows: values "
+        "must be chosen by other images");
+  CHECK(tuned_on("train", "train[:5]") ==
+        "d.json:2:85: /tune/0/dataset/eval: \"train[:5]\" shares images with \"train\", on which these trials are "
+        "trained");
+  CHECK(tuned_on("train[:80%]", "train[1600:]") == "");  // of 2000 shapes
+  CHECK(tuned_on("train[:80%]", "train[1599:]") != "");
+  CHECK(shared_images("train[:50%]", "train[500:]", 0) ==
+        "cannot be told apart from, one being in images and one in percent,");
+  CHECK(shared_images("train[:50%]", "train[500:]", 1000) == "");
+  CHECK(shared_images("train[:50%]", "train[500:]", 1002) != "");
+  CHECK(shared_images("train[:800]", "train[800:1000]", 0) == "");
+  CHECK(shared_images("train[:800]", "val[:800]", 0) == "");
+}
+
+TEST_CASE("two-stage seeds: what they are, and what a wrong one is told") {
+  DescriptorFiles files;
+  const std::string sweep =
+      R"({"sweep": {"model.placement": ["pre_pre", "dpn"]}, "baseline": {"model.placement": "dpn"},
+"seeds": )";
+  const Experiment e = files.load(sweep + R"({"first": 3, "max": 20, "gain_halfwidth": 0.5}})");
+  CHECK(e.two_stage == TwoStageSeeds{3, 20, 0.5, "eval/accuracy"});
+  CHECK(e.trials.size() == 6);
+  CHECK(e.more_to_come);
+  CHECK(files.problems(sweep + R"({"first": 1, "maxx": 9, "gain_halfwidth": 0}})") ==
+        "d.json:2:10: /seeds: give its \"max\"\n"
+        "d.json:2:20: /seeds/first: expected a number of seeds from 2 to 100000, got 1; a single seed tells no noise\n"
+        "d.json:2:23: /seeds/maxx: unknown key; did you mean \"max\"?\n"
+        "d.json:2:52: /seeds/gain_halfwidth: expected a number above 0 in the table's unit, got 0");
+  CHECK(files.problems(sweep + R"({"first": 5, "max": 4, "gain_halfwidth": 1}})") ==
+        "d.json:2:30: /seeds/max: is below \"first\", 5");
+  CHECK(files.problems(R"({"sweep": {"model.depth": [1, 2]}, "seeds": {"first": 3, "max": 4, "gain_halfwidth": 1}})") ==
+        "d.json:1:45: /seeds: two stages fix the width of gains, which need a \"baseline\"");
+  CHECK(files.problems(R"({"sweep": [{"model.depth": [1, 2], "seeds": 3}, {"model.depth": [3]}],
+"baseline": {"model.depth": 1}, "seeds": {"first": 3, "max": 4, "gain_halfwidth": 1}})") ==
+        "d.json:2:42: /seeds: with two stages every row runs the same seeds; leave out those of the grids");
+  CHECK(files.problems(R"({"sweep": [{"model.depth": [1], "seeds": {"first": 2}}]})") ==
+        "d.json:1:42: /sweep/0/seeds: expected how many seeds, from 1 to 100000, or a list of them, got an object; two "
+        "stages are for \"seeds\" beside \"sweep\" alone");
+  // A child's seeds replace the base's whole.
+  files.write("base.json", sweep + R"({"first": 3, "max": 20, "gain_halfwidth": 0.5}})");
+  CHECK(
+      files.load(R"({"extends": "base.json", "seeds": {"first": 2, "max": 2, "gain_halfwidth": 1}})").two_stage->max ==
+      2);
+}
+
+TEST_CASE("descriptor: a baseline that is not in the sweep") {
+  DescriptorFiles files;
+  const std::string sweep = R"({"sweep": {"model.placement": ["pre_pre", "dpn"], "model.depth": [1, 2]},)"
+                            "\n";
+  CHECK(files.problems(sweep + R"("baseline": {"model.placement": "pre_post"}})") ==
+        "d.json:2:33: /baseline/model.placement: no value of this axis: unknown value \"pre_post\"; did you mean "
+        "\"pre_pre\"?");
+  CHECK(files.problems(sweep + R"("baseline": {"model.placment": "dpn"}})") ==
+        "d.json:2:14: /baseline/model.placment: unknown axis \"model.placment\"; did you mean \"model.placement\"?");
+  CHECK(files.problems(sweep + R"("exclude": [{"model.placement": "dpn"}], "baseline": {"model.placement": "dpn"}})") ==
+        "d.json:2:54: /baseline: matches no combination of the sweep");
+  CHECK(files.problems(sweep + R"("tuned_for": {"model.depth": 3}})") ==
+        "d.json:2:30: /tuned_for/model.depth: no value of this axis: unknown value \"3\"; one of: 1, 2");
+  CHECK(files.load(sweep + R"("tuned_for": {"model.placement": "dpn", "model.depth": 2}})").tuned_for ==
+        "placement=dpn, depth=2");
+}

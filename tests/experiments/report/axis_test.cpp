@@ -1,0 +1,90 @@
+#include "experiments/report/axis.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <set>
+
+using namespace normlab;
+
+TEST_CASE("axis: round steps that hold the range, evenly, not too many, each with a name of its own") {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> exponent(-5, 6), where(-1, 1);
+  for (int round = 0; round < 2000; ++round) {
+    const double width = std::pow(10.0, exponent(random)), middle = width * 20 * where(random);
+    const double low = middle - width / 2, high = middle + width / 2;
+    const std::size_t wanted = 2 + std::size_t(round) % 8;
+    CAPTURE(low);
+    CAPTURE(high);
+    CAPTURE(wanted);
+    const Axis axis = make_axis(low, high, wanted);
+    CHECK(axis.low <= low + 1e-6 * width);
+    CHECK(axis.high >= high - 1e-6 * width);
+    CHECK(axis.low > low - 1.001 * axis.step);
+    CHECK(axis.high < high + 1.001 * axis.step);
+    CHECK(axis.ticks.size() >= 2);
+    CHECK(axis.ticks.size() <= 2 * wanted + 3);
+    const double leading = axis.step / std::pow(10.0, std::floor(std::log10(axis.step) + 1e-9));
+    CHECK((std::abs(leading - 1) < 1e-6 || std::abs(leading - 2) < 1e-6 || std::abs(leading - 5) < 1e-6));
+    std::set<std::string> names;
+    for (std::size_t i = 0; i < axis.ticks.size(); ++i) {
+      names.insert(tick_label(axis.ticks[i], axis.step));
+      if (i > 0) CHECK(axis.ticks[i] - axis.ticks[i - 1] == doctest::Approx(axis.step).epsilon(1e-6));
+    }
+    CHECK(names.size() == axis.ticks.size());
+  }
+}
+
+TEST_CASE("axis: known ranges") {
+  const Axis gains = make_axis(-6.3, 1.7, 7);
+  CHECK(gains.low == -7);
+  CHECK(gains.high == 2);
+  CHECK(gains.step == 1);
+  const Axis steps = make_axis(0, 3900, 4);
+  CHECK(steps.ticks == std::vector<double>{0, 1000, 2000, 3000, 4000});
+}
+
+TEST_CASE("axis: one value, nothing, and what is no number still give an axis") {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  for (const auto& [low, high] : {std::pair{0.0, 0.0},
+                                  {5.0, 5.0},
+                                  {-3e-9, -3e-9},
+                                  {nan, nan},
+                                  {-inf, inf},
+                                  {2.0, nan},
+                                  {7.0, 3.0},
+                                  {1e300, 1e300},
+                                  {-1.7e308, 1.7e308},
+                                  {1.0, 1.0 + 1e-16}}) {
+    CAPTURE(low);
+    CAPTURE(high);
+    const Axis axis = make_axis(low, high, 4);
+    CHECK(axis.low < axis.high);
+    CHECK(axis.ticks.size() >= 2);
+    CHECK(axis.ticks.size() <= 12);
+    CHECK(std::isfinite(LinearScale{axis.low, axis.high, 0, 100}(axis.low)));
+  }
+}
+
+TEST_CASE("axis: names of ticks") {
+  CHECK(tick_label(0.25, 0.05) == "0.25");
+  CHECK(tick_label(1, 0.5) == "1.0");
+  CHECK(tick_label(-2, 1) == "\u22122");
+  CHECK(tick_label(2, 1, true) == "+2");
+  CHECK(tick_label(0, 1, true) == "0");
+  CHECK(tick_label(1e-17, 0.5) == "0");  // what sums of steps leave of zero
+  CHECK(tick_label(20000, 5000) == "20k");
+  CHECK(tick_label(12500, 500) == "12.5k");
+  CHECK(tick_label(9500, 500) == "9500");
+  CHECK(tick_label(1.5e6, 500000) == "1500k");
+  CHECK(tick_label(2e7, 1e7) == "20M");
+}
+
+TEST_CASE("axis: a scale maps the ends to the ends, also upside down") {
+  const LinearScale y{10, 20, 150, 50};
+  CHECK(y(10) == 150);
+  CHECK(y(20) == 50);
+  CHECK(y(12.5) == 125);
+}

@@ -1,0 +1,235 @@
+#include "experiments/report/report.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "experiments/sweep/sweep_table.h"
+#include "tests/experiments/report/fake_results.h"
+#include "tests/experiments/report/svg_reader.h"
+
+using namespace normlab;
+
+namespace {
+
+/// A descriptor of rows by sweep, with the question `about`.
+std::string descriptor(const std::string& sweep, int seeds, const std::string& baseline, const std::string& about) {
+  return fmt::format(R"({{"about": "{}",
+    "dataset": {{"name": "shapes", "train_images": 200, "eval_images": 50}},
+    "model": {{"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2}},
+    "train": {{"epochs": 4, "batch_size": 20}},
+    "sweep": {}, "seeds": {}{}}})",
+                     about, sweep, seeds, baseline.empty() ? "" : ", \"baseline\": " + baseline);
+}
+
+const std::string kBaseline = R"({"model.placement": "pre_pre"})";
+
+struct Made {
+  TableModel table;
+  std::string html;
+  std::vector<PictureFile> pictures;
+};
+
+Made make(const Experiment& experiment, const ResultStore& store) {
+  const TableModel table = sweep_table_model(experiment, store, {});
+  const ExperimentCurves curves = read_curves(experiment, store, default_curves(table.metric));
+  const ReportInput input{experiment, store, table, curves, "a test"};
+  return {table, report_html(input), report_pictures(input)};
+}
+
+/// Each element that is opened is closed, in order. Good enough for what the report writes.
+bool well_formed(const std::string& html) {
+  static const std::vector<std::string> kVoid{"meta", "input", "link", "br", "hr", "!doctype"};
+  std::vector<std::string> open;
+  for (std::size_t at = 0; (at = html.find('<', at)) != html.npos;) {
+    const std::size_t end = html.find('>', at);
+    const bool closing = html[at + 1] == '/', empty = html[end - 1] == '/';
+    const std::size_t begin = at + 1 + closing;
+    const std::string tag = html.substr(begin, html.find_first_of(" />\n", begin) - begin);
+    at = end;
+    if (closing) {
+      if (open.empty() || open.back() != tag) return false;
+      open.pop_back();
+    } else if (!empty && std::find(kVoid.begin(), kVoid.end(), tag) == kVoid.end()) {
+      open.push_back(tag);
+      // The text of scripts and styles is no markup.
+      if (tag == "script" || tag == "style") at = html.find("</" + tag, at) - 1;
+    }
+  }
+  return open.empty();
+}
+
+}  // namespace
+
+TEST_CASE("report: question, table, gains, curves and trials of a finished sweep") {
+  const TemporaryFolder folder;
+  const Experiment experiment = experiment_of(
+      folder, descriptor(R"({"model.placement": ["pre_pre", "dpn"]})", 3, kBaseline, "Does it help? Two rows."));
+  const ResultStore store(folder / "results");
+  for (const Trial& trial : experiment.trials)
+    fake_done(
+        store, trial,
+        0.5 + 0.01 * double(trial.config.seed) + (trial.row == 1 ? 0.05 + 0.002 * double(trial.config.seed) : 0.0));
+  const Made made = make(experiment, store);
+  CHECK(well_formed(made.html));
+  CHECK(made.html.find("<h1>Does it help?</h1>") != std::string::npos);
+  CHECK(made.html.find("<p>Two rows.</p>") != std::string::npos);
+  CHECK(made.html.find("2 rows, 6 trials: 6 done.") != std::string::npos);
+  for (const TableSentence& sentence : made.table.footer)
+    CHECK(occurrences(made.html, sentence.text.substr(0, 20)) >= 1);
+  for (const Trial& trial : experiment.trials) CHECK(occurrences(made.html, "id=\"trial-" + trial.id + "\"") == 1);
+  CHECK(made.html.find("<code>model.placement.stem.patch_in</code>") != std::string::npos);
+  CHECK(made.html.find("a &lt;cpu&gt; &amp; more") != std::string::npos);
+  // Nothing comes from elsewhere.
+  for (const char* part : {"http://", "https://", "src=", "@import", "url("}) {
+    CAPTURE(part);
+    CHECK(made.html.find(part) == std::string::npos);
+  }
+  REQUIRE(made.pictures.size() == 3);
+  CHECK(made.pictures[0].name == "gains.svg");
+  CHECK(made.pictures[1].name == "curves-eval-accuracy.svg");
+  CHECK(made.pictures[2].name == "curves-train-loss.svg");
+  const auto plots = strip_plots(made.table);
+  REQUIRE(plots.size() == 1);
+  REQUIRE(plots[0].strips[0].lanes.size() == 1);
+  const StripLane& lane = plots[0].strips[0].lanes[0];
+  REQUIRE(lane.dots.size() == 3);
+  CHECK(lane.dots[2].value == doctest::Approx(5.4));
+  CHECK(*lane.mean == doctest::Approx(5.2));
+  CHECK(lane.numbers == made.table.lines[1].gain.text + " ±" + made.table.lines[1].gain_half_width.text);
+}
+
+TEST_CASE("report: every state of a trial shows, with its reason") {
+  const TemporaryFolder folder;
+  const Experiment experiment = experiment_of(
+      folder, descriptor(R"({"model.placement": ["pre_pre", "dpn", "sub_ln", "dyt"]})", 3, kBaseline, ""));
+  const ResultStore store(folder / "results");
+  const auto trial = [&](std::size_t row, std::size_t seed) -> const Trial& {
+    return experiment.trials[experiment.rows[row].trials[seed]];
+  };
+  for (std::size_t s = 0; s < 3; ++s) fake_done(store, trial(0, s), 0.6 + 0.01 * double(s));
+  fake_done(store, trial(1, 0), 0.7);
+  fake_diverged(store, trial(1, 1), 25);
+  fake_metrics(store, trial(1, 2), 0.5, 2);
+  fake_failed(store, trial(2, 0), "out of <memory>");
+  std::filesystem::create_directories(store.trial(trial(3, 0).id).path());
+  std::ofstream(store.trial(trial(3, 0).id).path() / "result.json") << "{ damaged";
+  const Made made = make(experiment, store);
+  CHECK(well_formed(made.html));
+  CHECK(made.html.find("<h1>small</h1>") != std::string::npos);  // no question: the file's name
+  CHECK(made.html.find("diverged after step 25 at blocks.1.mlp.pre") != std::string::npos);
+  CHECK(made.html.find("stopped 40%") != std::string::npos);
+  CHECK(made.html.find("out of &lt;memory&gt;") != std::string::npos);
+  CHECK(made.html.find("What could not be read") != std::string::npos);
+  CHECK(made.html.find("12 trials: 4 done, 1 diverged, 1 stopped, 1 failed, 4 missing, 1 unreadable.") !=
+        std::string::npos);
+  CHECK(occurrences(made.html, "class=\"p-cross\"") >= 1);
+  CHECK(made.html.find("no values yet") != std::string::npos);
+}
+
+TEST_CASE("report: nothing has run, one seed, no baseline") {
+  const TemporaryFolder folder;
+  const std::string rows = R"({"model.placement": ["pre_pre", "dpn"]})";
+  {
+    const Experiment experiment = experiment_of(folder, descriptor(rows, 2, kBaseline, "Why?"));
+    const Made made = make(experiment, ResultStore(folder / "nothing"));
+    CHECK(well_formed(made.html));
+    CHECK(made.html.find("No trial has written metrics yet.") != std::string::npos);
+    CHECK(made.html.find("4 missing") != std::string::npos);
+  }
+  {
+    const Experiment experiment = experiment_of(folder, descriptor(rows, 1, kBaseline, "Why?"));
+    const ResultStore store(folder / "one");
+    for (const Trial& trial : experiment.trials) fake_done(store, trial, 0.6);
+    const Made made = make(experiment, store);
+    CHECK(well_formed(made.html));
+    CHECK(made.html.find("No bars: one seed has no interval.") != std::string::npos);
+    CHECK(occurrences(made.pictures[0].svg, "class=\"p-dot\"") == 1);
+  }
+  {
+    const Experiment experiment = experiment_of(folder, descriptor(rows, 3, "", "Why?"));
+    const ResultStore store(folder / "no-baseline");
+    for (const Trial& trial : experiment.trials) fake_done(store, trial, 0.6 + 0.01 * double(trial.config.seed));
+    const Made made = make(experiment, store);
+    CHECK(well_formed(made.html));
+    CHECK(made.pictures[0].name == "values.svg");
+    CHECK(made.html.find("No row to compare with: the values themselves.") != std::string::npos);
+    CHECK(drawn(made.pictures[0].svg, "line", "p-zero").empty());
+    const auto plots = strip_plots(made.table);
+    REQUIRE(plots.size() == 1);
+    std::vector<double> values;
+    for (const StripDot& dot : plots[0].strips[0].lanes[0].dots) values.push_back(dot.value);
+    REQUIRE(values.size() == 3);
+    CHECK(values[1] == doctest::Approx(61));
+  }
+}
+
+TEST_CASE("report: strips by model, each lane named by what differs inside its strip") {
+  const TemporaryFolder folder;
+  const Experiment experiment = experiment_of(
+      folder, descriptor(R"({"model.placement": ["pre_pre", "dpn"], "model.depth": [1, 2]})", 2, kBaseline, ""));
+  const ResultStore store(folder / "results");
+  for (const Trial& trial : experiment.trials)
+    fake_done(store, trial, 0.5 + 0.01 * double(trial.row) + 0.003 * double(trial.config.seed % 2));
+  const auto plots = strip_plots(make(experiment, store).table);
+  REQUIRE(plots.size() == 1);
+  REQUIRE(plots[0].strips.size() == 2);
+  for (std::size_t s = 0; s < 2; ++s) {
+    const Strip& strip = plots[0].strips[s];
+    CHECK(strip.heading.find(s == 0 ? "depth=1" : "depth=2") != std::string::npos);
+    REQUIRE(strip.lanes.size() == 1);
+    CHECK(strip.lanes[0].label.find("dpn") != std::string::npos);
+    CHECK(strip.lanes[0].label.find("depth") == std::string::npos);
+    CHECK(strip.zero.find("pre_pre") != std::string::npos);
+  }
+}
+
+TEST_CASE("report: hostile labels and messages stay text") {
+  const TemporaryFolder folder;
+  const std::string evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>";
+  const Experiment experiment = experiment_of(folder, fmt::format(R"({{"about": "{0}",
+        "dataset": {{"name": "shapes", "train_images": 200, "eval_images": 50}},
+        "model": {{"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2}},
+        "train": {{"epochs": 4, "batch_size": 20}},
+        "placements": {{"{0}": {{"base": "dpn"}}}},
+        "sweep": {{"model.placement": ["pre_pre", "{0}"]}},
+        "seeds": 2, "baseline": {{"model.placement": "pre_pre"}}}})",
+                                                                  evil));
+  const ResultStore store(folder / "results");
+  for (const Trial& trial : experiment.trials) {
+    if (trial.row == 1 && trial.seed_index == 1)
+      fake_failed(store, trial, evil + " ]]> --> \x1b[2J");
+    else
+      fake_done(store, trial, 0.6);
+  }
+  const Made made = make(experiment, store);
+  CHECK(well_formed(made.html));
+  CHECK(occurrences(made.html, "<script>") == 1);
+  CHECK(occurrences(made.html, "</script>") == 1);
+  CHECK(occurrences(made.html, "<img") == 0);
+  CHECK(made.html.find('\x1b') == std::string::npos);
+  CHECK(made.html.find("&lt;/script&gt;&lt;script&gt;alert(1)") != std::string::npos);
+  for (const PictureFile& picture : made.pictures) {
+    CHECK(occurrences(picture.svg, "<script") == 0);
+    CHECK(occurrences(picture.svg, "<img") == 0);
+  }
+}
+
+TEST_CASE("report: two hundred rows stay one file of a few megabytes") {
+  const TemporaryFolder folder;
+  std::string rates;
+  for (int i = 1; i <= 50; ++i) rates += fmt::format("{}{}e-4", i == 1 ? "" : ", ", i);
+  const Experiment experiment = experiment_of(
+      folder,
+      descriptor(
+          fmt::format(R"({{"model.placement": ["pre_pre", "dpn", "sub_ln", "dyt"], "train.optimizer.lr": [{}]}})",
+                      rates),
+          2, kBaseline, "Which rate?"));
+  REQUIRE(experiment.rows.size() == 200);
+  const ResultStore store(folder / "results");
+  for (const Trial& trial : experiment.trials)
+    fake_done(store, trial, 0.5 + 0.001 * double(trial.row) + 0.002 * double(trial.config.seed));
+  const Made made = make(experiment, store);
+  CHECK(well_formed(made.html));
+  CHECK(made.html.size() < 6'000'000);
+  CHECK(strip_plots(made.table)[0].strips.size() == 50);
+}

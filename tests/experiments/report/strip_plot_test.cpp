@@ -1,0 +1,129 @@
+#include "experiments/report/strip_plot.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tests/experiments/report/svg_reader.h"
+
+using namespace normlab;
+
+namespace {
+
+StripPlot example() {
+  StripPlot plot;
+  plot.title = "Gains";
+  plot.axis = "gain [percentage points]";
+  plot.strips = {
+      {"variant=Ti/4",
+       "0 = pre_pre, 63.7 ±0.8 %",
+       {{"dpn", {{"seed 0", 1.25}, {"seed 1", 2.5}, {"seed 2", -0.75}}, 1.0, 1.5, false, "+1.0 ±1.5", ""},
+        {"sub_ln", {{"seed 0", -5.0}, {"seed 1", -6.0}}, -5.5, 1.0, true, "-5.5 ±1.0", "1/3 diverged @1200"}}},
+      {"variant=S/4",
+       "0 = pre_pre",
+       {{"dpn", {{"seed 0", 3.5}}, 3.5, std::nullopt, false, "+3.5", ""},
+        {"post_post", {}, std::nullopt, std::nullopt, false, "", "3/3 missing"}}}};
+  return plot;
+}
+
+/// Where a value lies, by the ticks that a reader sees: a line through the first and the last of them.
+class ReadScale {
+ public:
+  explicit ReadScale(const std::string& svg) {
+    for (const DrawnElement& tick : drawn(svg, "text", "p-tick")) {
+      std::string words = tick.content;
+      if (words.rfind("\u2212", 0) == 0) words = "-" + words.substr(std::string("\u2212").size());
+      ticks_.emplace_back(std::stod(words), tick.number("x"));
+    }
+    std::sort(ticks_.begin(), ticks_.end());
+  }
+  double operator()(double value) const {
+    const auto &first = ticks_.front(), &last = ticks_.back();
+    return first.second + (value - first.first) * (last.second - first.second) / (last.first - first.first);
+  }
+
+ private:
+  std::vector<std::pair<double, double>> ticks_;
+};
+
+}  // namespace
+
+TEST_CASE("strip plot: dots, means and bars stand where the ticks say") {
+  for (const StripWidth width : {StripWidth::wide, StripWidth::narrow}) {
+    const StripPlot plot = example();
+    const std::string svg = strip_plot(plot, "id", width, false);
+    const ReadScale x(svg);
+    std::vector<double> dots, means;
+    std::vector<std::pair<double, double>> bars;
+    for (const Strip& strip : plot.strips)
+      for (const StripLane& lane : strip.lanes) {
+        for (const StripDot& dot : lane.dots) dots.push_back(dot.value);
+        if (lane.mean) means.push_back(*lane.mean);
+        if (lane.half_width) bars.emplace_back(*lane.mean - *lane.half_width, *lane.mean + *lane.half_width);
+      }
+    const auto circles = drawn(svg, "circle", "p-dot");
+    REQUIRE(circles.size() == dots.size());
+    for (std::size_t i = 0; i < dots.size(); ++i) CHECK(std::abs(circles[i].number("cx") - x(dots[i])) < 0.02);
+    const auto diamonds = drawn(svg, "path", "p-mean");
+    REQUIRE(diamonds.size() == means.size());
+    for (std::size_t i = 0; i < means.size(); ++i)
+      CHECK(std::abs(path_numbers(diamonds[i].attributes.at("d"))[0] - x(means[i])) < 0.02);
+    const auto lines = drawn(svg, "path", "p-bar");
+    REQUIRE(lines.size() == bars.size());
+    for (std::size_t i = 0; i < bars.size(); ++i) {
+      const auto numbers = path_numbers(lines[i].attributes.at("d"));
+      const auto [low, high] = std::minmax({numbers[0], numbers[5]});
+      CHECK(std::abs(low - x(bars[i].first)) < 0.02);
+      CHECK(std::abs(high - x(bars[i].second)) < 0.02);
+    }
+    const auto zeros = drawn(svg, "line", "p-zero");
+    REQUIRE(zeros.size() == 2);  // one a strip
+    for (const DrawnElement& zero : zeros) CHECK(std::abs(zero.number("x1") - x(0)) < 0.02);
+    // Dots of one lane stand at one height, those of the next one lower.
+    CHECK(circles[0].number("cy") == circles[1].number("cy"));
+    CHECK(circles[3].number("cy") > circles[2].number("cy"));
+  }
+}
+
+TEST_CASE("strip plot: marks, notes and names are drawn once, all inside the picture") {
+  const std::string svg = strip_plot(example(), "id", StripWidth::wide, true);
+  const auto clear = drawn(svg, "path", "p-clear");
+  REQUIRE(clear.size() == 1);
+  CHECK(occurrences(svg, "1/3 diverged @1200") == 1);
+  CHECK(occurrences(svg, "3/3 missing") == 1);
+  CHECK(occurrences(svg, ">variant=S/4<") == 1);
+  CHECK(occurrences(svg, "<title>dpn, seed 1: +2.5</title>") == 1);
+  const double width = drawn(svg, "svg").front().number("width"), height = drawn(svg, "svg").front().number("height");
+  for (const DrawnElement& text : drawn(svg, "text")) {
+    CHECK(text.number("x") <= width);
+    CHECK(text.number("y") <= height);
+  }
+}
+
+TEST_CASE("strip plot: empty, one seed, equal values and values that are no numbers still give a picture") {
+  StripPlot plot;
+  plot.axis = "gain";
+  CHECK(drawn(strip_plot(plot, "id", StripWidth::wide, false), "circle").empty());
+  plot.strips = {{"", "", {}}};
+  CHECK(strip_plot(plot, "id", StripWidth::wide, false).find("no row to compare") != std::string::npos);
+  plot.strips = {{"", "0 = a", {{"b", {{"seed 0", 0.0}}, 0.0, std::nullopt, false, "0.0", ""}}}};
+  const std::string one = strip_plot(plot, "id", StripWidth::narrow, false);
+  CHECK(drawn(one, "circle").size() == 1);
+  CHECK(drawn(one, "path", "p-bar").empty());
+  plot.strips[0].lanes[0].half_width = std::numeric_limits<double>::infinity();
+  const std::string wild = strip_plot(plot, "id", StripWidth::wide, false);
+  CHECK(wild.find("nan") == wild.npos);
+  CHECK(wild.find("inf") == wild.npos);
+}
+
+TEST_CASE("strip plot: labels cannot leave their text") {
+  StripPlot plot;
+  plot.strips = {{"</text><script>",
+                  "",
+                  {{"\"><script>alert(1)</script>", {{"seed 0", 1}}, 1.0, std::nullopt, false, "1", "<b>"}}}};
+  const std::string svg = strip_plot(plot, "id", StripWidth::wide, false);
+  CHECK(svg.find("<script") == svg.npos);
+  CHECK(svg.find("<b>") == svg.npos);
+}

@@ -1,0 +1,105 @@
+// What a plan says of the one before it, and which seed counts a table has shown.
+#include "experiments/sweep/plan_file.h"
+
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "experiments/results/files.h"
+#include "experiments/sweep/tabled_seeds.h"
+#include "tests/experiments/descriptor/descriptor_files.h"
+#include "tests/experiments/results/temporary_folder.h"
+
+using namespace normlab;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string sweep(const std::string& depths, const std::string& seeds) {
+  return R"({"sweep": {"model.depth": )" + depths + "}, \"seeds\": " + seeds + R"(, "baseline": {"model.depth": 1}})";
+}
+
+void finish(const Experiment& e, const ResultStore& store) {
+  for (const Trial& trial : e.trials) {
+    TrialResult result;
+    result.id = trial.id;
+    result.seed = trial.config.seed;
+    store.trial(trial.id).publish_result(result);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("plan: an edited descriptor's new trials and those that it has no more") {
+  DescriptorFiles files;
+  const TemporaryFolder folder;
+  const ResultStore store(folder / "r");
+  const Experiment before = files.load(sweep("[1, 2]", "2"));
+  CHECK(plan_change(before, store).empty());  // it never ran
+  CHECK(read_plan_files(store).empty());
+  store.write_plan(before.stem, plan_json(before));
+  CHECK(plan_change(before, store).empty());
+  const Experiment after = files.load(sweep("[1, 3]", "3"));
+  const PlanChange change = plan_change(after, store);
+  CHECK(change.added == std::vector<std::size_t>{2, 3, 4, 5});
+  REQUIRE(change.dropped.size() == 2);
+  CHECK(change.dropped[0].row == "2");
+  CHECK(describe(change, after) ==
+        "since its last run 4 trials are new (1, seed 2; 3, seed 0; 3, seed 1; 3, seed 2); 2 are no longer part of it "
+        "and stay on disk (2, seed 0; 2, seed 1)");
+  const Experiment many = files.load(sweep("[1, 2]", "8"));
+  CHECK(describe(plan_change(many, store), many) ==
+        "since its last run 12 trials are new (1, seed 2; 1, seed 3; 1, seed 4; 1, seed 5 and 8 more)");
+  const std::vector<PlanFile> plans = read_plan_files(store);
+  REQUIRE(plans.size() == 1);
+  CHECK(plans[0].stem == "d");
+  CHECK(plans[0].descriptor == (files.folder() / "d.json").string());
+  CHECK(plans[0].trials.size() == 4);
+  write_atomically(folder / "r/experiments/d/plan.json", "{\"rows\": 5}");
+  CHECK_THROWS_WITH_AS(read_plan_file(store, "d"), doctest::Contains("it is no plan; delete this file"), InputError);
+}
+
+TEST_CASE("table: seeds raised by hand after it was read are counted") {
+  DescriptorFiles files;
+  const TemporaryFolder folder;
+  const ResultStore store(folder / "r");
+  const auto run = [&](const std::string& seeds) {
+    const Experiment e = files.load(sweep("[1, 2]", seeds));
+    store.write_plan(e.stem, plan_json(e));
+    finish(e, store);
+    return e;
+  };
+  const Experiment unread = files.load(sweep("[1, 2]", "2"));
+  CHECK(note_tabled_seeds(unread, store));
+  CHECK_FALSE(fs::exists(folder / "r"));  // nothing ran
+  const Experiment three = run("3");
+  CHECK(raised_seeds_note(three, store) == "");
+  CHECK(note_tabled_seeds(three, store));
+  CHECK(note_tabled_seeds(three, store));
+  CHECK(raised_seeds_note(three, store) == "");  // the same number again
+  const Experiment five = run("5");
+  CHECK(raised_seeds_note(five, store).find("Seeds were raised once after the table had been read (with 3; now 5)") ==
+        0);
+  CHECK(note_tabled_seeds(five, store));
+  const Experiment eight = run("8");
+  CHECK(raised_seeds_note(eight, store)
+            .find("Seeds were raised 2 times after the table had been read (with 3, then 5; "
+                  "now 8)") == 0);
+  // Another experiment under the same name has shown nothing yet.
+  const Experiment other = files.load(R"({"sweep": {"model.depth": [7, 8]}, "seeds": 9})");
+  CHECK(raised_seeds_note(other, store) == "");
+}
+
+TEST_CASE("table: a number that the rule of two stages fixed is no raise by hand") {
+  DescriptorFiles files;
+  const TemporaryFolder folder;
+  const ResultStore store(folder / "r");
+  const Experiment first = files.load(sweep("[1, 2]", R"({"first": 3, "max": 9, "gain_halfwidth": 1})"));
+  store.write_plan(first.stem, plan_json(first));
+  finish(first, store);
+  CHECK(note_tabled_seeds(first, store));
+  Experiment more = first;
+  for (std::size_t row = 0; row < 2; ++row) add_trial(more, row, more.trials[row].config, 3);
+  CHECK(raised_seeds_note(more, store) == "");
+  more.two_stage.reset();
+  CHECK(raised_seeds_note(more, store) != "");
+}

@@ -1,0 +1,64 @@
+// Writes every batch of a descriptor's first trial and the values its network starts from, for PyTorch to train on: see
+// same_batches.py beside this file.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "experiments/descriptor/experiment.h"
+#include "experiments/train/trial.h"
+#include "experiments/weights/safetensors.h"
+#include "nn/init.h"
+
+using namespace normlab;
+
+namespace {
+
+void append(std::ofstream& file, const Tensor& t) {
+  file.write(static_cast<const char*>(t.raw()), static_cast<std::streamsize>(t.bytes()));
+}
+
+void export_initial(const std::filesystem::path& path, const TrialConfig& config, ShardPool& pool) {
+  Engine engine(cpu_backend(), pool, config.model, engine_settings(config));
+  initialise(engine.parameters(), config.model, config.seed);
+  const ParameterSet& p = engine.parameters();
+  std::vector<TensorView> views;
+  for (std::size_t i = 0; i < p.parameters().size(); ++i) {
+    const Tensor value = p.value(static_cast<int>(i));
+    std::vector<std::uint64_t> shape;
+    for (int d = 0; d < value.shape().rank(); ++d) shape.push_back(static_cast<std::uint64_t>(value.shape()[d]));
+    views.push_back({"param/" + p.parameters()[i].name, "F32", shape,
+                     std::as_bytes(std::span(value.data<float>(), static_cast<std::size_t>(value.size())))});
+  }
+  save_safetensors(path, {}, std::move(views));
+}
+
+}  // namespace
+
+TEST_CASE("twin: export all batches of a trial") {
+  const char *out = std::getenv("NORMLAB_BATCHES_OUT"), *descriptor = std::getenv("NORMLAB_BATCHES_OF");
+  const char *data = std::getenv("NORMLAB_DATA"), *seed = std::getenv("NORMLAB_BATCHES_SEED");
+  if (out == nullptr || descriptor == nullptr || data == nullptr) {
+    MESSAGE(
+        "skipped: set NORMLAB_BATCHES_OUT=DIR, NORMLAB_BATCHES_OF=X.json and NORMLAB_DATA=DIR to write batches for "
+        "same_batches.py");
+    return;
+  }
+  TrialConfig config = load_experiment(descriptor).trials.front().config;
+  if (seed != nullptr) config.seed = std::strtoull(seed, nullptr, 10);
+  const std::filesystem::path folder(out);
+  std::filesystem::create_directories(folder);
+  const DataPair pair = load_dataset(config.dataset, std::filesystem::path(data), 2);
+  BatchSource source(config, pair.train, pair.eval, DType::f32);
+  ShardPool pool(1);
+  std::ofstream images(folder / "images.f32", std::ios::binary), targets(folder / "targets.f32", std::ios::binary);
+  for (std::int64_t step = 0; step < source.steps().total; ++step) {
+    const BatchSource::Batch batch = source.training(step, pool);
+    REQUIRE(batch.targets);  // soft: the descriptor mixes images
+    append(images, batch.images);
+    append(targets, batch.targets);
+  }
+  REQUIRE(images.good());
+  export_initial(folder / "initial.safetensors", config, pool);
+}

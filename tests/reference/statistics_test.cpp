@@ -1,0 +1,233 @@
+// The statistics of tables against the reference's JSON files, each number by its file's tolerance.
+#include <cmath>
+#include <span>
+
+#include "core/error.h"
+#include "experiments/results/files.h"
+#include "experiments/results/strict_json.h"
+#include "experiments/statistics/equivalence.h"
+#include "experiments/statistics/holm.h"
+#include "experiments/statistics/many_to_one.h"
+#include "experiments/statistics/planning.h"
+#include "experiments/statistics/proportions.h"
+#include "experiments/statistics/stein.h"
+#include "experiments/statistics/student.h"
+#include "tests/reference/fixture.h"
+
+namespace normlab::reference {
+namespace {
+
+using nlohmann::json;
+using Numbers = std::vector<double>;
+
+/// Collects differences; `at` says where in the file.
+class Sheet {
+ public:
+  explicit Sheet(const std::filesystem::path& path) : file(parse_strict_json(read_file(path), path.string())) {
+    rtol_ = file.at("rtol").get<double>();
+  }
+
+  void within(const std::string& at, double value, double expected, double allowed) {
+    ++compared_;
+    if (!(std::abs(value - expected) <= allowed)) failures_.push_back(concat(at, ": ", value, ", not ", expected));
+  }
+  void number(const std::string& at, double value, const json& expected) {
+    const double wanted = expected.get<double>();
+    // 1e-12: what is 0 but for rounding of the values' digits.
+    within(at, value, wanted, rtol_ * std::abs(wanted) + 1e-12);
+  }
+  void maybe(const std::string& at, const std::optional<double>& value, const json& expected) {
+    same(at + " (is there)", value.has_value(), !expected.is_null());
+    if (value && !expected.is_null()) number(at, *value, expected);
+  }
+  template <class T>
+  void same(const std::string& at, const T& value, const T& expected) {
+    ++compared_;
+    if (value != expected) failures_.push_back(concat(at, ": ", value, ", not ", expected));
+  }
+  std::vector<std::string> failures() {
+    if (compared_ == 0) failures_.push_back("nothing was compared");
+    return failures_;
+  }
+
+  json file;
+
+ private:
+  double rtol_ = 0;
+  std::int64_t compared_ = 0;
+  std::vector<std::string> failures_;
+};
+
+SeedValues by_seed(const json& values) {
+  SeedValues result;
+  for (const json& value : values) result[result.size()] = value.get<double>();
+  return result;
+}
+
+Strip strip_of(const json& row) {
+  Strip strip;
+  strip.baseline.values = by_seed(row.at("baseline"));
+  for (const json& arm : row.at("arms")) strip.rows.emplace_back().values = by_seed(arm);
+  return strip;
+}
+
+}  // namespace
+
+std::vector<std::string> check_intervals(const std::filesystem::path& path) {
+  Sheet sheet(path);
+  for (const json& row : sheet.file.at("single")) {
+    const Numbers values = row.at("values").get<Numbers>();
+    const auto interval = mean_interval(values);
+    const std::string at = row.at("values").dump();
+    sheet.number(at + " mean", interval->mean, row.at("mean"));
+    sheet.maybe(at + " half_width", interval->half_width, row.at("half_width"));
+  }
+  for (const json& row : sheet.file.at("paired")) {
+    const auto interval = paired_difference(by_seed(row.at("base")), by_seed(row.at("other")));
+    const std::string at = row.at("other").dump();
+    sheet.number(at + " mean_difference", interval->mean, row.at("mean_difference"));
+    sheet.maybe(at + " half_width", interval->half_width, row.at("half_width"));
+    // A strip of one row is the paired t test.
+    Strip one_row;
+    one_row.baseline.values = by_seed(row.at("base"));
+    one_row.rows.resize(1);
+    one_row.rows[0].values = by_seed(row.at("other"));
+    const ManyToOne strip = many_to_one(one_row);
+    sheet.maybe(at + " half_width of a strip", strip.rows[0].half_width, row.at("half_width"));
+    sheet.same(at + " differs", strip.rows[0].differs, !row.at("differs").is_null() && row.at("differs").get<bool>());
+  }
+  for (const auto& [freedom, quantile] : sheet.file.at("t_quantiles_0.975").items())
+    sheet.number("t quantile " + freedom, student_t_quantile(0.975, std::stod(freedom)), quantile);
+  return sheet.failures();
+}
+
+std::vector<std::string> check_dunnett(const std::filesystem::path& path) {
+  Sheet sheet(path);
+  const double p_atol = sheet.file.at("p_atol").get<double>();
+  for (const json& row : sheet.file.at("cases")) {
+    ManyToOneOptions options{.procedure = Procedure::pooled};
+    options.design = row.at("design") == "independent" ? Design::independent : Design::blocks;
+    const ManyToOne result = many_to_one(strip_of(row), options);
+    const std::string at = concat(row.at("design").get<std::string>(), ", ", row.at("arms").size(), " arms, ",
+                                  row.at("baseline").size(), " runs");
+    sheet.number(at + " critical", result.critical, row.at("critical"));
+    sheet.number(at + " freedom", result.freedom, row.at("freedom"));
+    sheet.number(at + " residual_sd", result.residual_sd, row.at("residual_sd"));
+    for (std::size_t i = 0; i < result.rows.size(); ++i) {
+      const auto& arm = result.rows[i];
+      const std::string here = concat(at, ", arm ", i, " ");
+      sheet.number(here + "difference", *arm.gain, row.at("difference").at(i));
+      sheet.number(here + "standard_error", *arm.standard_error, row.at("standard_error").at(i));
+      sheet.number(here + "statistic", *arm.gain / *arm.standard_error, row.at("statistic").at(i));
+      sheet.number(here + "half_width", *arm.half_width, row.at("half_width").at(i));
+      sheet.same(here + "differs", arm.differs, row.at("differs").at(i).get<bool>());
+      sheet.within(here + "p", *arm.p, row.at("p").at(i).get<double>(), p_atol);
+    }
+  }
+  for (const json& row : sheet.file.at("critical_equal_numbers")) {
+    const SharedNoise noise = SharedNoise::common(row.at("arms").get<std::size_t>(), std::sqrt(0.5));
+    sheet.number(row.dump(), joint_t_critical(noise, row.at("freedom").get<double>(), row.at("level").get<double>()),
+                 row.at("critical"));
+  }
+  return sheet.failures();
+}
+
+std::vector<std::string> check_holm(const std::filesystem::path& path) {
+  Sheet sheet(path);
+  for (const json& row : sheet.file.at("cases")) {
+    const ManyToOne result = many_to_one(strip_of(row), {.procedure = Procedure::holm});
+    Numbers p;
+    for (const auto& arm : result.rows) p.push_back(student_t_two_sided(*arm.gain / *arm.standard_error, arm.freedom));
+    const Numbers adjusted = holm_adjusted(p);
+    for (std::size_t i = 0; i < result.rows.size(); ++i) {
+      const json& test = row.at("tests").at(i);
+      const auto& arm = result.rows[i];
+      const std::string at = concat(result.rows.size(), " arms, arm ", i, " ");
+      sheet.number(at + "mean", *arm.gain, test.at("mean"));
+      sheet.number(at + "standard_error", *arm.standard_error, test.at("standard_error"));
+      sheet.number(at + "statistic", *arm.gain / *arm.standard_error, test.at("statistic"));
+      sheet.number(at + "p", p[i], test.at("p"));
+      sheet.number(at + "p_holm", adjusted[i], test.at("p_holm"));
+      sheet.number(at + "p of the strip", *arm.p, test.at("p_holm"));
+      sheet.same(at + "rejected", arm.differs, test.at("rejected").get<bool>());
+      sheet.same(at + "interval and mark", *arm.low >= 0 || *arm.high <= 0, arm.differs);
+    }
+  }
+  for (const json& row : sheet.file.at("given_p")) {
+    const Numbers adjusted = holm_adjusted(row.at("p").get<Numbers>());
+    for (std::size_t i = 0; i < adjusted.size(); ++i)
+      sheet.number(row.at("p").dump(), adjusted[i], row.at("p_holm").at(i));
+  }
+  return sheet.failures();
+}
+
+std::vector<std::string> check_proportions(const std::filesystem::path& path) {
+  Sheet sheet(path);
+  for (const json& row : sheet.file.at("clopper_pearson")) {
+    const Bounds bounds = clopper_pearson(row.at("hits").get<std::int64_t>(), row.at("n").get<std::int64_t>(),
+                                          row.at("level").get<double>());
+    sheet.number(row.dump() + " low", bounds.low, row.at("low"));
+    sheet.number(row.dump() + " high", bounds.high, row.at("high"));
+  }
+  for (const json& row : sheet.file.at("mcnemar"))
+    sheet.number(row.dump(),
+                 mcnemar_p(row.at("only_first").get<std::int64_t>(), row.at("only_second").get<std::int64_t>()),
+                 row.at("p"));
+  return sheet.failures();
+}
+
+std::vector<std::string> check_planning(const std::filesystem::path& path) {
+  Sheet sheet(path);
+  for (const json& row : sheet.file.at("power"))
+    sheet.number(row.dump(),
+                 paired_t_power(row.at("gain").get<double>() / row.at("sd").get<double>(),
+                                row.at("pairs").get<std::size_t>(), row.at("alpha").get<double>()),
+                 row.at("power"));
+  for (const json& row : sheet.file.at("smallest_gain"))
+    sheet.number(row.dump(),
+                 smallest_gain(row.at("sd").get<double>(), row.at("pairs").get<std::size_t>(),
+                               row.at("power").get<double>(), row.at("alpha").get<double>()),
+                 row.at("smallest_gain"));
+  for (const json& row : sheet.file.at("stein")) {
+    Numbers values = row.at("first").get<Numbers>();
+    const std::size_t first = values.size();
+    const double wanted = row.at("target_half_width").get<double>();
+    const SteinPlan plan = stein_plan(values, wanted);
+    const std::string at = row.at("first").dump() + " ";
+    sheet.number(at + "first_sd", plan.first_sd, row.at("first_sd"));
+    sheet.number(at + "quantile", plan.quantile, row.at("quantile"));
+    sheet.same(at + "n", plan.n, row.at("n").get<std::size_t>());
+    // The strip whose baseline is 0 for all seeds has these values for paired differences.
+    Strip strip;
+    strip.rows.resize(1);
+    strip.rows[0].values = by_seed(row.at("first"));
+    std::set<std::uint64_t> seeds;
+    for (const auto& [seed, value] : strip.rows[0].values) strip.baseline.values[seed] = 0, seeds.insert(seed);
+    sheet.same(at + "n of a sweep", stein_seeds({&strip, 1}, seeds, wanted, 1'000'000).wanted,
+               row.at("n").get<std::size_t>());
+    for (const json& value : row.at("second")) values.push_back(value.get<double>());
+    const Interval interval = stein_interval(values, first);
+    sheet.number(at + "mean", interval.mean, row.at("mean"));
+    sheet.maybe(at + "half_width", interval.half_width, row.at("half_width"));
+    sheet.same(at + "complete", plan.n == values.size(), row.at("complete").get<bool>());
+  }
+  return sheet.failures();
+}
+
+std::vector<std::string> check_equivalence(const std::filesystem::path& path) {
+  Sheet sheet(path);
+  for (const json& row : sheet.file.at("cases")) {
+    const auto result = equivalence(row.at("differences").get<Numbers>(), row.at("margin").get<double>());
+    const std::string at = row.at("differences").dump() + " ";
+    sheet.number(at + "mean", result->mean, row.at("mean"));
+    sheet.number(at + "low", result->low, row.at("interval").at(0));
+    sheet.number(at + "high", result->high, row.at("interval").at(1));
+    sheet.number(at + "p_above_lower", result->p_above_lower, row.at("p_above_lower"));
+    sheet.number(at + "p_below_upper", result->p_below_upper, row.at("p_below_upper"));
+    sheet.number(at + "p", result->p, row.at("p"));
+    sheet.same(at + "equivalent", result->equivalent, row.at("equivalent").get<bool>());
+  }
+  return sheet.failures();
+}
+
+}  // namespace normlab::reference
