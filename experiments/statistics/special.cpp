@@ -73,7 +73,7 @@ double regularised_beta(double a, double b, double x, double y) {
   return 1 - front * beta_fraction(b, a, y) / b;
 }
 
-double beta_quantile(double probability, double a, double b) {
+double inverse_regularised_beta(double probability, double a, double b) {
   if (probability <= 0) return 0;
   if (probability >= 1) return 1;
   return solve([&](double x) { return regularised_beta(a, b, x, 1 - x) - probability; }, 0.0, 1.0, 1e-15);

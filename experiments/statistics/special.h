@@ -13,7 +13,7 @@ double log_gamma(double x);
 double regularised_beta(double a, double b, double x, double y);
 
 /// The x with I_x(a, b) = probability, 0 <= probability <= 1.
-double beta_quantile(double probability, double a, double b);
+double inverse_regularised_beta(double probability, double a, double b);
 
 /// P(a, x), the lower incomplete gamma function over Gamma(a), for a > 0 and x >= 0, and its complement Q(a, x).
 double regularised_gamma(double a, double x);

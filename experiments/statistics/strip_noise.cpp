@@ -207,7 +207,7 @@ double spread_ratio_by_chance(double own_freedom, double other_freedom, double p
   const std::lock_guard lock(mutex);
   if (const auto found = known.find(key); found != known.end()) return found->second;
   // P(F > x) = I_y(d2 / 2, d1 / 2) with y = d2 / (d2 + d1 x).
-  const double y = beta_quantile(probability, other_freedom / 2, own_freedom / 2);
+  const double y = inverse_regularised_beta(probability, other_freedom / 2, own_freedom / 2);
   return known.emplace(key, std::sqrt(other_freedom * (1 / y - 1) / own_freedom)).first->second;
 }
 

@@ -48,7 +48,7 @@ std::vector<Correctness> runs_of(int seeds, int images, const std::uint8_t* righ
 extern "C" {
 
 double twin_beta(double a, double b, double x) { return regularised_beta(a, b, x, 1 - x); }
-double twin_beta_quantile(double p, double a, double b) { return beta_quantile(p, a, b); }
+double twin_beta_quantile(double p, double a, double b) { return inverse_regularised_beta(p, a, b); }
 double twin_gamma(double a, double x) { return regularised_gamma(a, x); }
 double twin_gamma_upper(double a, double x) { return regularised_gamma_upper(a, x); }
 double twin_chi_square(double x, double freedom) { return chi_square_cdf(x, freedom); }

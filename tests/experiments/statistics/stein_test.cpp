@@ -74,3 +74,57 @@ TEST_CASE("stein: 20,000 simulated sweeps are covered as often as the table says
   CHECK(too_wide < 1e-9);
   CHECK(100.0 * covered_by_wrong_rule / kSweeps < 94.5);
 }
+
+TEST_CASE("stein: the number of seeds is fixed for the widest strip and stops at the most that is allowed") {
+  const SimulatedSweep one(1), two(2);
+  const Strip strips[] = {one.strip(5), two.strip(5)};
+  const std::set<std::uint64_t> first{0, 1, 2, 3, 4};
+  const SweepSeeds wide = stein_seeds(strips, first, 5, 20);
+  CHECK(wide.wanted == 5);
+  CHECK(wide.n == 5);
+  CHECK(wide.reached);
+  const SweepSeeds narrow = stein_seeds(strips, first, 0.05, 20);
+  CHECK(narrow.wanted > 20);
+  CHECK(narrow.n == 20);
+  CHECK(!narrow.reached);
+  CHECK(narrow.half_width > 0.05);
+  const SweepSeeds each[] = {stein_seeds({strips, 1}, first, 0.05, 100'000),
+                             stein_seeds({strips + 1, 1}, first, 0.05, 100'000)};
+  CHECK(stein_seeds(strips, first, 0.05, 100'000).wanted == std::max(each[0].wanted, each[1].wanted));
+  // What it expects is what the table then shows.
+  const SweepSeeds fixed = stein_seeds({strips, 1}, first, 0.3, 1000);
+  ManyToOneOptions options;
+  options.first_stage = first;
+  const ManyToOne table = many_to_one(one.strip(fixed.n), options);
+  CHECK(*table.rows[0].half_width == doctest::Approx(fixed.half_width).epsilon(1e-12));
+  CHECK(fixed.half_width <= 0.3);
+  // Under Holm's procedure too: runs of the first stage diverged.
+  Strip diverged[] = {one.strip(5)};
+  diverged[0].rows[1].diverged = true;
+  const SweepSeeds holm = stein_seeds(diverged, first, 0.6, 1000);
+  Strip whole = one.strip(holm.n);
+  whole.rows[1].diverged = true;
+  const ManyToOne rows = many_to_one(whole, options);
+  CHECK(rows.procedure == Procedure::holm);
+  double widest = 0;
+  for (const Comparison& row : rows.rows) widest = std::max(widest, *row.half_width);
+  CHECK(widest == doctest::Approx(holm.half_width).epsilon(1e-12));
+  CHECK(widest <= 0.6);
+}
+
+TEST_CASE("stein: what tells nothing, and bad input") {
+  Strip alone;
+  alone.baseline.values = {{0, 1.0}};
+  alone.rows.resize(1);
+  alone.rows[0].values = {{0, 2.0}};
+  const SweepSeeds unknown = stein_seeds({&alone, 1}, {0, 1}, 0.3, 20);
+  CHECK(unknown.wanted == 0);
+  CHECK(unknown.n == 20);
+  CHECK(!unknown.reached);
+  CHECK_THROWS_AS(stein_seeds({&alone, 1}, {0}, 0.3, 20), InputError);
+  CHECK_THROWS_AS(stein_seeds({&alone, 1}, {0, 1}, 0, 20), InputError);
+  CHECK_THROWS_AS(stein_seeds({&alone, 1}, {0, 1, 2}, 1, 2), InputError);
+  CHECK_THROWS_AS(stein_plan(std::vector<double>{1}, 1), InputError);
+  CHECK_THROWS_AS(stein_interval(std::vector<double>{1, 2}, 3), InputError);
+  CHECK(stein_plan(std::vector<double>{1, 1, 1}, 0.5).n == 3);
+}
