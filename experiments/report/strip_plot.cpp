@@ -82,6 +82,11 @@ class Drawing {
               {{"class", "p-head"}, {"x", 2.0}, {"y", top + 16}});
     svg_.text("text", fitted(strip.zero, zero_room, 11),
               {{"class", "p-soft"}, {"x", layout_.narrow ? 2 : layout_.left}, {"y", lanes_top - 8}});
+    double line = lanes_top;
+    for (const PlotLane& lane : strip.lanes) {
+      svg_.element("line", {{"class", "p-lane"}, {"x1", 0.0}, {"x2", layout_.width}, {"y1", line}, {"y2", line}});
+      line += lane_height(lane);
+    }
     for (const double tick : axis_.ticks) {
       const bool zero = plot_.gains && std::abs(tick) < axis_.step / 2;
       svg_.element("line", {{"class", zero ? "p-zero" : "p-grid"},
@@ -103,7 +108,6 @@ class Drawing {
   }
 
   void draw_lane(const PlotLane& lane, double top) {
-    svg_.element("line", {{"class", "p-lane"}, {"x1", 0.0}, {"x2", layout_.width}, {"y1", top}, {"y2", top}});
     const double shift = layout_.narrow && !lane.note.empty() ? kNoteHeight : 0;
     const double label_room = layout_.narrow ? layout_.width - text_width(lane.numbers, 12) - 16 : layout_.left - 12;
     const double label_y = layout_.narrow ? top + 15 : top + 19;
