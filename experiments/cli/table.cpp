@@ -23,6 +23,7 @@ struct TableCommand {
   std::size_t width = kTableWidth;
 
   TableModel model() {
+    options.p_values = format == "csv" || format == "json" || !options.where.empty() || !options.sort.empty();
     const bool folders = std::all_of(sources.begin(), sources.end(),
                                      [](const auto& source) { return std::filesystem::is_directory(source); });
     if (folders) {

@@ -29,6 +29,7 @@ class Footer {
     selection();
     gains();
     power();
+    equivalence();
     divergence();
     unfinished();
     for (const std::string& remark : facts_.input->remarks) add("remark", remark);
@@ -93,10 +94,14 @@ class Footer {
     return any([](const TableLine& line) { return line.gain_half_width.value.has_value(); });
   }
 
+  /// Said of a row of this table, whose numbers stand above.
   void intervals() {
-    if (any([](const TableLine& line) { return line.half_width.value.has_value(); }))
-      add("interval",
-          "76.1 ±0.4 (5): mean and 95% Student-t interval of 5 seeds, over training randomness, this test set.");
+    const auto shown = std::find_if(lines_.begin(), lines_.end(),
+                                    [](const TableLine& line) { return line.half_width.value.has_value(); });
+    if (shown != lines_.end())
+      add("interval", fmt::format("{} ±{} ({}): mean of {} seeds and its 95% Student-t interval, over training "
+                                  "randomness, this test set.",
+                                  shown->mean.text, shown->half_width.text, shown->count, shown->n));
     else if (any([](const TableLine& line) { return line.mean.value.has_value(); }))
       add("interval", "One seed has no interval: no ± is shown, and no difference can be told from chance.");
   }
@@ -142,7 +147,9 @@ class Footer {
                               : options_.family == TableFamily::table
                                   ? fmt::format("all {} rows of the table", compared_rows())
                                   : "the rows of a strip (one baseline)";
-    if (simultaneous)
+    if (simultaneous && compared_rows() == 1)
+      text += "; their ± are 95% paired t intervals";
+    else if (simultaneous)
       text += fmt::format(
           "; their ± are simultaneous 95% intervals for {}: many against one, seed as block, residual "
           "pooled over the rows",
@@ -173,10 +180,10 @@ class Footer {
     if (!smallest.empty()) {
       const std::string low = by_strip([&](const auto& strip, const auto&) { return text_of(strip.detectable_low); });
       const std::string high = by_strip([&](const auto& strip, const auto&) { return text_of(strip.detectable_high); });
-      const bool one = comparisons_.size() == 1;
+      const bool one = (smallest + low + high).find('(') == std::string::npos;  // the same in all strips
       add("power", fmt::format("The smallest true gain that {} seeds show four times in five is {}{}{}.",
                                seeds.size() == 1 ? fmt::format("{}", *seeds.begin()) : "these", smallest, points(),
-                               one ? fmt::format(" ({} to {} for all that is known of the sd)", low, high) : ""));
+                               one ? fmt::format(" ({} to {}, as the sd itself is uncertain)", low, high) : ""));
     }
     if (options_.detect) {
       const std::string needed = by_strip([&](const TableStrip&, const ManyToOne& comparison) {
@@ -191,13 +198,21 @@ class Footer {
       add("detect", needed.empty()
                         ? fmt::format("How many seeds show a gain of {}{} cannot be said: no sd is known yet.",
                                       *options_.detect, points())
-                        : fmt::format("To show a gain of {}{} four times in five takes {} seeds (in brackets: for all "
-                                      "that is known of the sd).",
+                        : fmt::format("To show a gain of {}{} four times in five takes {} seeds (in brackets: as the "
+                                      "sd itself is uncertain).",
                                       *options_.detect, points(), needed));
     }
     if (facts_.correlation)
       add("correlation", fmt::format("Runs of one seed share their draws: over the rows their values correlate by {}.",
                                      fixed(*facts_.correlation, 2)));
+  }
+
+  void equivalence() {
+    if (!any([](const TableLine& line) { return line.equivalent.has_value(); })) return;
+    add("equivalent",
+        fmt::format("Equivalent: two one-sided t tests at 5% show the gain to lie within ±{}{}; each row by "
+                    "itself.",
+                    *options_.equivalent, points()));
   }
 
   void divergence() {

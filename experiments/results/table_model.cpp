@@ -19,7 +19,6 @@ namespace normlab {
 namespace {
 
 constexpr int kMaxDecimals = 6;
-constexpr int kMoreDecimals = 2;  // that a column may take so that rounding does not hide what a mark says
 
 /// The value that a seed stands for, in the table's unit; none for one that does not count.
 std::optional<double> counted_value(const TableSeed& seed, const TableRow& row, const TableInput& input,
@@ -159,6 +158,7 @@ class ModelBuilder {
   void compare() {
     ManyToOneOptions how;
     how.first_stage = input_.first_stage;
+    how.p_values = options_.p_values;
     if (options_.family == TableFamily::table && strips_.size() > 1)
       for (const TableStrip& strip : strips_) how.family_rows += strip.rows.size();
     for (const TableStrip& strip : strips_) {
@@ -211,17 +211,16 @@ class ModelBuilder {
     return narrowest > 0 ? decimals_for(narrowest) : otherwise;
   }
 
-  /// More digits where the rounded interval of some row would hold zero against its mark, or the reverse.
-  int gain_decimals(int decimals) const {
-    const auto misleads = [&](const TableLine& line) {
-      if (!line.gain_half_width.value || line.cut) return false;
+  /// More digits for a row whose rounded interval would hold zero against its mark, or the reverse.
+  static int gain_decimals(const TableLine& line, int decimals) {
+    if (!line.gain_half_width.value || line.cut) return decimals;
+    const auto misleads = [&] {
       const double unit = std::pow(10.0, decimals);
       const bool holds_zero =
           std::round(std::abs(*line.gain.value) * unit) <= std::round(*line.gain_half_width.value * unit);
       return holds_zero == line.differs;
     };
-    const int most = std::min(decimals + kMoreDecimals, kMaxDecimals);
-    while (decimals < most && std::any_of(lines_.begin(), lines_.end(), misleads)) ++decimals;
+    while (decimals < kMaxDecimals && misleads()) ++decimals;
     return decimals;
   }
 
@@ -231,12 +230,13 @@ class ModelBuilder {
 
   void write_figures() {
     const int decimals = column_decimals(&TableLine::half_width, input_.scale == 100 ? 2 : 4);
-    gain_decimals_ = gain_decimals(column_decimals(&TableLine::gain_half_width, decimals));
+    gain_decimals_ = column_decimals(&TableLine::gain_half_width, decimals);
     for (TableLine& line : lines_) {
       write(line.mean, decimals);
       write(line.half_width, decimals);
-      for (Figure* figure : {&line.gain, &line.gain_low, &line.gain_high}) write(*figure, gain_decimals_, true);
-      for (Figure* figure : {&line.gain_half_width, &line.bootstrap_half_width}) write(*figure, gain_decimals_);
+      const int own = gain_decimals(line, gain_decimals_);
+      for (Figure* figure : {&line.gain, &line.gain_low, &line.gain_high}) write(*figure, own, true);
+      for (Figure* figure : {&line.gain_half_width, &line.bootstrap_half_width}) write(*figure, own);
       for (Figure* figure : {&line.p, &line.equivalent_p})
         if (figure->value) figure->text = *figure->value < 1e-4 ? "0.0001" : fmt::format("{:.4f}", *figure->value);
     }

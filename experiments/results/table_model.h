@@ -32,6 +32,7 @@ struct TableOptions {
   TableDiverged diverged = TableDiverged::exclude;  // chance: a diverged run counts as one that guesses
   std::optional<double> detect;                     // a gain, in the table's unit, whose number of seeds is asked for
   std::optional<double> equivalent;                 // a margin, in the table's unit, for two one-sided tests
+  bool p_values = true;                             // a tenth of a millisecond a row, for formats that show them
   bool bootstrap = false;                           // intervals over seeds and test images
 };
 

@@ -28,7 +28,7 @@ bool is_finished(const TableSeed& seed) { return seed.state == SeedState::done |
 }  // namespace
 
 std::vector<std::string> state_notes(const std::vector<TableSeed>& seeds, const std::string& metric) {
-  std::size_t missing = 0, running = 0, stopped = 0, unmeasured = 0, finished = 0;
+  std::size_t missing = 0, running = 0, stopped = 0, unmeasured = 0, not_finite = 0, finished = 0;
   double running_progress = 0, stopped_progress = 0;
   std::vector<std::int64_t> diverged;
   std::set<std::string> sites;
@@ -38,6 +38,7 @@ std::vector<std::string> state_notes(const std::vector<TableSeed>& seeds, const 
     switch (seed.state) {
       case SeedState::done:
         unmeasured += seed.value ? 0 : 1;
+        not_finite += seed.value && !std::isfinite(*seed.value) ? 1 : 0;
         break;
       case SeedState::diverged:
         diverged.push_back(seed.diverged_step);
@@ -78,6 +79,7 @@ std::vector<std::string> state_notes(const std::vector<TableSeed>& seeds, const 
     notes.push_back(fmt::format("{}stopped at {}%", share(stopped, seeds.size()), percent(stopped_progress, stopped)));
   if (missing > 0) notes.push_back(share(missing, seeds.size()) + "missing");
   if (unmeasured > 0) notes.push_back(share(unmeasured, seeds.size()) + "without " + metric);
+  if (not_finite > 0) notes.push_back(share(not_finite, seeds.size()) + "not finite");
   return notes;
 }
 

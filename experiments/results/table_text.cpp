@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::size_t kGap = 2;             // spaces between columns
 constexpr std::size_t kNarrowestLabel = 8;  // a label column gives way down to this
+constexpr std::size_t kEasyNotes = 36;      // down to which notes are wrapped before anything else
 constexpr std::size_t kNarrowestNotes = 20;
 
 std::string spaces(std::size_t count) { return std::string(count, ' '); }
@@ -141,6 +142,23 @@ std::vector<std::vector<const TextColumn*>> blocks_of(std::vector<TextColumn>& c
   return blocks;
 }
 
+/// More settings than fit beside each other: one column that lists them, "embed_dim=64, depth=4".
+void join_labels(std::vector<TextColumn>& columns, std::size_t width) {
+  TextColumn all{"row", ColumnKind::label, {}, 0};
+  for (const TextColumn& column : columns) {
+    if (column.kind != ColumnKind::label) continue;
+    all.cells.resize(column.cells.size());
+    for (std::size_t r = 0; r < column.cells.size(); ++r)
+      if (!column.cells[r].empty())
+        all.cells[r] += (all.cells[r].empty() ? "" : ", ") + column.heading + "=" + column.cells[r];
+  }
+  std::erase_if(columns, [](const TextColumn& column) { return column.kind == ColumnKind::label; });
+  std::size_t others = 0;
+  for (const TextColumn& column : columns) others += kGap + column.width;
+  all.width = std::max(width - std::min(width, others), width / 2);
+  columns.insert(columns.begin(), std::move(all));
+}
+
 }  // namespace
 
 std::string render_table_text(const TableModel& model, std::size_t width) {
@@ -163,17 +181,27 @@ std::string render_table_text(const TableModel& model, std::size_t width) {
     const std::size_t all = total(natural());
     return all > width ? all - width : 0;
   };
-  // What gives way first costs least: headings of numbers, then notes, then labels; then columns go below each other.
+  // What gives way first costs least: long notes, headings of numbers, then labels; then columns go below each other.
+  const auto narrow_notes = [&](std::size_t narrowest) {
+    for (TextColumn& column : columns)
+      if (column.kind == ColumnKind::words)
+        column.width -= std::min(excess(), column.width - std::min(column.width, narrowest));
+  };
+  narrow_notes(kEasyNotes);
   if (excess() > 0)
     for (TextColumn& column : columns)
       if (column.kind == ColumnKind::number)
         column.width = std::max(widest(column.cells),
                                 std::min(column.width, std::max<std::size_t>(longest_word(column.heading), 8)));
-  for (TextColumn& column : columns) {
-    if (column.kind != ColumnKind::words || excess() == 0) continue;
-    column.width -= std::min(excess(), column.width - std::min(column.width, kNarrowestNotes));
-  }
+  narrow_notes(kNarrowestNotes);
   narrow_labels(columns, excess());
+  std::size_t labels = 0, widest_other = 0;
+  for (const TextColumn& column : columns)
+    if (column.kind == ColumnKind::label)
+      labels += column.width + kGap;
+    else
+      widest_other = std::max(widest_other, column.width);
+  if (labels + widest_other > width) join_labels(columns, width);
   std::string text;
   if (!model.about.empty()) {
     for (const std::string& line : wrapped(model.about, width)) put_line(text, line);

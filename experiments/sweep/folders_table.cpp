@@ -50,9 +50,10 @@ struct FoundTrial {
 
 FoundTrial read_trial_folder(const std::filesystem::path& path, std::map<std::string, std::string>& names) {
   const TrialFolder folder(path);
-  const std::string text = folder.read_config(), file = (path / "config.json").string();
-  FoundTrial trial{folder, config_from_json(text, file), {}, {}, {}};
-  nlohmann::json json = parse_strict_json(text, file);
+  const std::string file = (path / "config.json").string();
+  FoundTrial trial{folder, config_from_json(folder.read_config(), file), {}, {}, {}};
+  // Written anew, so that a setting that came later stands at its default in older trials too.
+  nlohmann::json json = parse_strict_json(full_json(trial.config), file);
   json.erase("seed");
   flatten(json, "", trial.settings);
   const auto [known, added] = names.try_emplace(json["model"]["placement"].dump());

@@ -59,13 +59,14 @@ TableInput sweep_table_input(const Experiment& experiment, const ResultStore& st
         input.first_stage.insert(experiment.trials[cell.trials[s]].config.seed);
   }
   input.remarks = stage_notes(experiment);
-  if (const std::string raised = raised_seeds_note(experiment, store); !raised.empty()) input.remarks.push_back(raised);
+  if (std::string note = raised_seeds_note(experiment, store); !note.empty()) input.remarks.push_back(std::move(note));
   return input;
 }
 
 TableModel sweep_table_model(const Experiment& experiment, const ResultStore& store, const TableOptions& options) {
-  note_tabled_seeds(experiment, store);
-  return table_model(sweep_table_input(experiment, store, options), options);
+  TableModel model = table_model(sweep_table_input(experiment, store, options), options);
+  note_tabled_seeds(experiment, store);  // a folder that cannot be written is no reason to show nothing
+  return model;
 }
 
 std::string sweep_table(const Experiment& experiment, const ResultStore& store) {

@@ -46,7 +46,7 @@ TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
   TrialStatus status;
   try {
     status = folder.status();
-  } catch (const InputError& error) {
+  } catch (const Error& error) {  // damaged, newer, or not ours to open
     cell.state = SeedState::unreadable;
     cell.message = error.what();
     return cell;

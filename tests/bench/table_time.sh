@@ -6,10 +6,10 @@ set -euo pipefail
 binary=$(realpath "${1:-build/normlab}")
 repeats=${2:-5}
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+[ -n "${KEEP:-}" ] || trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 
-rates=$(awk 'BEGIN { for (i = 1; i <= 25; ++i) printf "%s%g", i > 1 ? ", " : "", i * 1e-4 }')
+rates=$(awk 'BEGIN { for (i = 1; i <= 25; ++i) printf "%s%g", (i > 1 ? ", " : ""), i * 1e-4 }')
 cat > many.json <<JSON
 {
   "about": "How long does a table of 10,000 results take?",

@@ -1,0 +1,372 @@
+#include "experiments/results/table.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+
+#include "experiments/results/table_filter.h"
+#include "experiments/results/text_layout.h"
+#include "tests/experiments/results/table_example.h"
+
+using namespace normlab;
+
+namespace {
+
+std::string rendered(const TableInput& input, TableFormat format, const TableOptions& options = {},
+                     std::size_t width = kTableWidth) {
+  return render_table(table_model(input, options), format, width);
+}
+
+void check_fits(const std::string& text, std::size_t width = kTableWidth) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(display_width(line) <= width, line);
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+void replace_all(std::string& text, const std::string& from, const std::string& to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size()) text.replace(at, from.size(), to);
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++found;
+  return found;
+}
+
+TableOptions gains_across() {
+  TableOptions options;
+  options.rows = {"placement"};
+  options.cols = {"lr"};
+  options.cells = TableCellContent::gain;
+  return options;
+}
+
+/// Rows, seeds and states by chance.
+TableInput random_table(std::uint32_t number) {
+  std::mt19937 draw(number);
+  const auto below = [&](std::uint32_t limit) { return draw() % limit; };
+  TableInput input;
+  input.axes = {"model.placement", "train.optimizer.lr"};
+  const std::size_t rows = 1 + below(6), seeds = 1 + below(5);
+  const double noise = std::pow(10.0, double(below(4)) - 2);
+  for (std::size_t r = 0; r < rows; ++r) {
+    std::vector<TableSeed> cells;
+    for (std::uint64_t s = 0; s < seeds; ++s) {
+      const auto state = below(8);
+      cells.push_back(state == 0   ? other_seed(s, SeedState::missing)
+                      : state == 1 ? diverged_seed(s, 10)
+                                   : done_seed(s, 50 + double(r) + noise * double(below(1000)) / 500));
+    }
+    input.rows.push_back(table_row("row " + std::to_string(r), {"p" + std::to_string(r), std::to_string(r % 2)},
+                                   below(5) == 0 ? std::nullopt : std::optional<std::size_t>(0), std::move(cells)));
+  }
+  return input;
+}
+
+}  // namespace
+
+TEST_CASE("table: text") {
+  const std::string text = rendered(states_table(), TableFormat::text);
+  check_fits(text);
+  CHECK(text == R"golden(Does Dual PatchNorm help?
+
+placement  eval/accuracy [%]  gain          notes
+pre_pre    75.9 ±0.7 (3)      baseline
+pre_post   76.2 ±1.0 (3)       +0.3 ±1.2
+post_post  51.3      (1/3)    -24.8      †  2/3 diverged @1200 (rate 9 to 99%)
+dpn        76.8 ±3.8 (2/3)     +1.0 ±0.8 *  1/3 running 43%
+sub_ln               (0/3)                  1/3 failed: out of memory, 1/3
+                                            stopped at 50%, 1/3 missing
+none                 (0/3)                  missing
+
+75.9 ±0.7 (3): mean of 3 seeds and its 95% Student-t interval, over training
+randomness, this test set.
+eval/accuracy is that of the last evaluation of each run; nothing was selected.
+Gains are differences to the baseline, paired by seed; since runs diverged each
+row has its own paired t interval, levels by Holm over 2 rows. * marks a gain
+whose interval leaves out zero.
+If no row differed from the baseline, the best of 2 rows would still be expected
+to show +0.1 percentage points.
+The smallest true gain that 3 seeds show four times in five is 1.3 percentage
+points (0.7 to 4.9, as the sd itself is uncertain).
+Runs of one seed share their draws: over the rows their values correlate by
+0.71.
+Diverged runs count in neither mean nor gain: those speak of the runs that did
+not; † marks gains over the pairs in which both finished.
+(rate a to b%): 95% Clopper-Pearson interval of how many runs diverge.
+7 of 18 runs are not finished: these numbers will change.
+)golden");
+}
+
+TEST_CASE("table: markdown") {
+  CHECK(rendered(states_table(), TableFormat::markdown) == R"golden(Does Dual PatchNorm help?
+
+| placement | eval/accuracy [%] | gain | notes |
+|:---|---:|---:|:---|
+| pre_pre | 75.9 ±0.7 (3) | baseline |  |
+| pre_post | 76.2 ±1.0 (3) | +0.3 ±1.2 |  |
+| post_post | 51.3 (1/3) | -24.8 † | 2/3 diverged @1200 (rate 9 to 99%) |
+| dpn | 76.8 ±3.8 (2/3) | +1.0 ±0.8 \* | 1/3 running 43% |
+| sub_ln | (0/3) |  | 1/3 failed: out of memory, 1/3 stopped at 50%, 1/3 missing |
+| none | (0/3) |  | missing |
+
+- 75.9 ±0.7 (3): mean of 3 seeds and its 95% Student-t interval, over training randomness, this test set.
+- eval/accuracy is that of the last evaluation of each run; nothing was selected.
+- Gains are differences to the baseline, paired by seed; since runs diverged each row has its own paired t interval, levels by Holm over 2 rows. \* marks a gain whose interval leaves out zero.
+- If no row differed from the baseline, the best of 2 rows would still be expected to show +0.1 percentage points.
+- The smallest true gain that 3 seeds show four times in five is 1.3 percentage points (0.7 to 4.9, as the sd itself is uncertain).
+- Runs of one seed share their draws: over the rows their values correlate by 0.71.
+- Diverged runs count in neither mean nor gain: those speak of the runs that did not; † marks gains over the pairs in which both finished.
+- (rate a to b%): 95% Clopper-Pearson interval of how many runs diverge.
+- 7 of 18 runs are not finished: these numbers will change.
+)golden");
+}
+
+TEST_CASE("table: csv") {
+  CHECK(
+      rendered(states_table(), TableFormat::csv) ==
+      R"golden(model.placement,eval/accuracy [%],half_width,n,planned,gain,gain_half_width,gain_low,gain_high,pairs,p,differs,notes
+pre_pre,75.9,0.7,3,3,,,,,0,,,
+pre_post,76.2,1.0,3,3,+0.3,1.2,-0.9,+1.5,3,0.2734,no,
+post_post,51.3,,1,3,-24.8,,,,1,,,2/3 diverged @1200 (rate 9 to 99%)
+dpn,76.8,3.8,2,3,+1.0,0.8,+0.2,+1.7,2,0.0381,yes,1/3 running 43%
+sub_ln,,,0,3,,,,,0,,,"1/3 failed: out of memory, 1/3 stopped at 50%, 1/3 missing"
+none,,,0,3,,,,,0,,,missing
+)golden");
+}
+
+TEST_CASE("table: latex") {
+  CHECK(rendered(states_table(), TableFormat::latex) == R"golden(% \usepackage{booktabs} in the preamble
+\begin{tabular}{lrrl}
+\toprule
+placement & eval/accuracy [\%] & gain & notes \\
+\midrule
+pre\_pre & $75.9 \pm 0.7$ (3) & baseline &  \\
+pre\_post & $76.2 \pm 1.0$ (3) & $+0.3 \pm 1.2$ &  \\
+post\_post & $51.3$ (1/3) & $-24.8$ $\dagger$ & 2/3 diverged @1200 (rate 9 to 99\%) \\
+dpn & $76.8 \pm 3.8$ (2/3) & $+1.0 \pm 0.8$ * & 1/3 running 43\% \\
+sub\_ln & (0/3) &  & 1/3 failed: out of memory, 1/3 stopped at 50\%, 1/3 missing \\
+none & (0/3) &  & missing \\
+\bottomrule
+\end{tabular}
+\par\medskip
+{\footnotesize
+75.9 $\pm$0.7 (3): mean of 3 seeds and its 95\% Student-t interval, over training randomness, this test set.\par
+eval/accuracy is that of the last evaluation of each run; nothing was selected.\par
+Gains are differences to the baseline, paired by seed; since runs diverged each row has its own paired t interval, levels by Holm over 2 rows. * marks a gain whose interval leaves out zero.\par
+If no row differed from the baseline, the best of 2 rows would still be expected to show +0.1 percentage points.\par
+The smallest true gain that 3 seeds show four times in five is 1.3 percentage points (0.7 to 4.9, as the sd itself is uncertain).\par
+Runs of one seed share their draws: over the rows their values correlate by 0.71.\par
+Diverged runs count in neither mean nor gain: those speak of the runs that did not; $\dagger$ marks gains over the pairs in which both finished.\par
+(rate a to b\%): 95\% Clopper-Pearson interval of how many runs diverge.\par
+7 of 18 runs are not finished: these numbers will change.\par
+}
+)golden");
+}
+
+TEST_CASE("table: html") {
+  CHECK(rendered(states_table(), TableFormat::html) ==
+        R"golden(<table class="normlab-table" data-metric="eval/accuracy">
+<caption>Does Dual PatchNorm help?</caption>
+<thead>
+<tr><th scope="col" data-key="model.placement">placement</th><th scope="col" data-key="mean" class="number">eval/accuracy [%]</th><th scope="col" data-key="gain" class="number">gain</th><th scope="col" data-key="notes">notes</th></tr>
+</thead>
+<tbody>
+<tr class="baseline" data-rows="0"><th scope="row">pre_pre</th><td class="number" data-sort="75.892">75.9 ±0.7 (3)</td><td class="number">baseline</td><td></td></tr>
+<tr data-rows="1"><th scope="row">pre_post</th><td class="number" data-sort="76.19233333333334">76.2 ±1.0 (3)</td><td class="number" data-sort="0.30033333333333206">+0.3 ±1.2</td><td></td></tr>
+<tr data-rows="2"><th scope="row">post_post</th><td class="number" data-sort="51.300000000000004">51.3 (1/3)</td><td class="number" data-sort="-24.785999999999994">-24.8 †</td><td>2/3 diverged @1200 (rate 9 to 99%)</td></tr>
+<tr data-rows="3"><th scope="row">dpn</th><td class="number" data-sort="76.8">76.8 ±3.8 (2/3)</td><td class="number" data-sort="0.984499999999997">+1.0 ±0.8 *</td><td>1/3 running 43%</td></tr>
+<tr data-rows="4"><th scope="row">sub_ln</th><td class="number">(0/3)</td><td class="number"></td><td>1/3 failed: out of memory, 1/3 stopped at 50%, 1/3 missing</td></tr>
+<tr data-rows="5"><th scope="row">none</th><td class="number">(0/3)</td><td class="number"></td><td>missing</td></tr>
+</tbody>
+<tfoot>
+<tr><td colspan="4" data-note="interval">75.9 ±0.7 (3): mean of 3 seeds and its 95% Student-t interval, over training randomness, this test set.</td></tr>
+<tr><td colspan="4" data-note="selection">eval/accuracy is that of the last evaluation of each run; nothing was selected.</td></tr>
+<tr><td colspan="4" data-note="gain">Gains are differences to the baseline, paired by seed; since runs diverged each row has its own paired t interval, levels by Holm over 2 rows. * marks a gain whose interval leaves out zero.</td></tr>
+<tr><td colspan="4" data-note="chance">If no row differed from the baseline, the best of 2 rows would still be expected to show +0.1 percentage points.</td></tr>
+<tr><td colspan="4" data-note="power">The smallest true gain that 3 seeds show four times in five is 1.3 percentage points (0.7 to 4.9, as the sd itself is uncertain).</td></tr>
+<tr><td colspan="4" data-note="correlation">Runs of one seed share their draws: over the rows their values correlate by 0.71.</td></tr>
+<tr><td colspan="4" data-note="diverged">Diverged runs count in neither mean nor gain: those speak of the runs that did not; † marks gains over the pairs in which both finished.</td></tr>
+<tr><td colspan="4" data-note="rate">(rate a to b%): 95% Clopper-Pearson interval of how many runs diverge.</td></tr>
+<tr><td colspan="4" data-note="unfinished">7 of 18 runs are not finished: these numbers will change.</td></tr>
+</tfoot>
+</table>
+)golden");
+}
+
+TEST_CASE("table: axes across, as text and csv") {
+  CHECK(rendered(strips_table(), TableFormat::text, gains_across()) == R"golden(Which placement, at which rate?
+
+placement  lr=0.001     lr=0.003
+pre_pre    baseline     baseline
+dpn        +1.3 ±0.4 *  +1.3 ±0.4 *
+sub_ln     +0.4 ±0.4    +0.4 ±0.4
+
+Cells are gains in eval/accuracy [%] over the baseline.
+74.9 ±0.5 (5): mean of 5 seeds and its 95% Student-t interval, over training
+randomness, this test set.
+eval/accuracy is that of the last evaluation of each run; nothing was selected.
+Gains are differences to the baseline, paired by seed; their ± are simultaneous
+95% intervals for the rows of a strip (one baseline): many against one, seed as
+block, residual pooled over the rows. * marks a gain whose interval leaves out
+zero.
+If no row differed from the baseline, the best of a strip would still be
+expected to show +0.1 percentage points.
+The smallest true gain that 5 seeds show four times in five is 0.6 percentage
+points (0.4 to 1.1, as the sd itself is uncertain).
+Runs of one seed share their draws: over the rows their values correlate by
+0.52.
+)golden");
+  CHECK(
+      rendered(strips_table(), TableFormat::csv, gains_across()) ==
+      R"golden(placement,lr=0.001,lr=0.001 half_width,"lr=0.001 n, marks",lr=0.003,lr=0.003 half_width,"lr=0.003 n, marks"
+pre_pre,baseline,,,baseline,,
+dpn,+1.3,0.4,*,+1.3,0.4,*
+sub_ln,+0.4,0.4,,+0.4,0.4,
+)golden");
+}
+
+TEST_CASE("table: json has each seed in full") {
+  const auto json = nlohmann::json::parse(rendered(states_table(), TableFormat::json));
+  REQUIRE(json["rows"].size() == 6);
+  CHECK(json["rows"][1]["seeds"][0]["value"] == 0.76672);
+  CHECK(json["rows"][1]["seeds"][0]["trial"] == "t0");
+  CHECK(json["rows"][2]["n"] == 1);
+  CHECK(json["rows"][2]["planned"] == 3);
+  CHECK(json["rows"][2]["seeds"][1]["diverged_step"] == 1200);
+  CHECK(json["rows"][3]["seeds"][2]["progress"] == 0.437);
+  CHECK(json["rows"][0]["axes"]["model.placement"] == "pre_pre");
+  CHECK(json["footer"].size() == table_model(states_table(), {}).footer.size());
+  CHECK(!json.contains("grid"));
+  const auto pivot = nlohmann::json::parse(rendered(strips_table(), TableFormat::json, gains_across()));
+  CHECK(pivot["grid"][1][0] == "dpn");
+  CHECK(pivot["columns"][2] == "lr=0.003");
+}
+
+TEST_CASE("table: the same digits in all formats") {
+  for (std::uint32_t number = 0; number < 60; ++number) {
+    CAPTURE(number);
+    const TableInput input = random_table(number);
+    TableOptions options;
+    if (number % 3 == 1) options.cols = {"lr"};
+    if (number % 3 == 2) options.diverged = TableDiverged::chance;
+    const TableModel model = table_model(input, options);
+    const std::string text = render_table(model, TableFormat::text), html = render_table(model, TableFormat::html);
+    std::string markdown = render_table(model, TableFormat::markdown), latex = render_table(model, TableFormat::latex);
+    const std::string csv = render_table(model, TableFormat::csv);
+    const auto json = nlohmann::json::parse(render_table(model, TableFormat::json));
+    replace_all(markdown, "\\", "");
+    replace_all(latex, " \\pm ", " ±");
+    replace_all(latex, "$\\dagger$", "†");
+    replace_all(latex, "$", "");
+    std::string squeezed;  // text pads within cells
+    for (const char c : text)
+      if (c != ' ' || (!squeezed.empty() && squeezed.back() != ' ')) squeezed += c;
+    for (const TableGridRow& row : model.grid)
+      for (std::size_t c = 0; c < row.cells.size(); ++c) {
+        const std::string cell = row.cells[c].text();
+        if (cell.empty() || model.columns[c].kind != ColumnKind::number) continue;
+        CAPTURE(cell);
+        CHECK(has(squeezed, cell));
+        CHECK(has(markdown, "| " + cell + " |"));
+        CHECK(has(latex, cell));
+        CHECK(has(html, ">" + cell + "<"));
+        CHECK(has(csv, row.cells[c].value));
+        CHECK(has(csv, row.cells[c].half_width));
+      }
+    const auto same = [](const nlohmann::json& value, const std::string& shown) {
+      return shown.empty() ? value.is_null() : value.get<double>() == std::stod(shown);
+    };
+    for (std::size_t i = 0; i < model.lines.size(); ++i) {
+      CHECK(same(json["rows"][i]["mean"], model.lines[i].mean.text));
+      CHECK(same(json["rows"][i]["half_width"], model.lines[i].half_width.text));
+      CHECK(same(json["rows"][i]["gain"], model.lines[i].gain.text));
+      CHECK(same(json["rows"][i]["gain_half_width"], model.lines[i].gain_half_width.text));
+    }
+    check_fits(text);
+    CHECK(count(latex, "\\begin{") == count(latex, "\\end{"));
+    CHECK(count(latex, "{") == count(latex, "}"));
+    CHECK(count(html, "<tr") == count(html, "</tr>"));
+    CHECK(count(html, "<td") == count(html, "</td>"));
+  }
+}
+
+TEST_CASE("table: long labels and messages wrap and keep every word") {
+  TableInput input = states_table();
+  input.about = std::string(200, 'a') + " and a question that is longer than a line of eighty columns can be, mind you";
+  input.rows[1].axes[0] = "model.placement.stem.patch_in=layer_norm, train.schedule.warmup_steps=500, ünïcödé";
+  input.rows[4].seeds[0].message =
+      "loss is nan at step 17 in blocks.3.attn.pre; see /a/very/long/path/" + std::string(90, 'x');
+  const std::string text = rendered(input, TableFormat::text);
+  CAPTURE(text);
+  check_fits(text);
+  CHECK(has(text, "ünïcödé"));
+  CHECK(has(text, "nan at step"));
+  check_fits(rendered(input, TableFormat::text, {}, 60), 60);
+  check_fits(rendered(input, TableFormat::text, {}, 200), 200);
+}
+
+TEST_CASE("table: columns that do not fit go into blocks, each with the labels") {
+  TableInput input;
+  input.axes = {"model.placement", "train.optimizer.lr"};
+  for (const char* placement : {"pre_pre", "dpn"})
+    for (int i = 1; i <= 9; ++i)
+      input.rows.push_back(
+          table_row("", {placement, std::to_string(i)}, std::nullopt, {done_seed(0, 50 + i), done_seed(1, 51 + i)}));
+  TableOptions options;
+  options.cols = {"lr"};
+  const std::string text = rendered(input, TableFormat::text, options);
+  CAPTURE(text);
+  check_fits(text);
+  CHECK(count(text, "placement") == 3);
+  CHECK(count(text, "\ndpn ") == 3);
+  for (int i = 1; i <= 9; ++i) CHECK(count(text, "lr=" + std::to_string(i)) == 1);
+}
+
+TEST_CASE("table: more settings than fit stand in one column") {
+  TableInput input;
+  for (int a = 0; a < 12; ++a) input.axes.push_back("train.setting_" + std::to_string(a));
+  for (int r = 0; r < 3; ++r) {
+    std::vector<std::string> values;
+    for (int a = 0; a < 12; ++a) values.push_back("value" + std::to_string(r * a + r));
+    input.rows.push_back(table_row("", values, std::nullopt, {done_seed(0, 50.0 + r)}));
+  }
+  const std::string text = rendered(input, TableFormat::text);
+  CAPTURE(text);
+  check_fits(text);
+  CHECK(has(text, "setting_7=value16"));
+  CHECK(has(text, "52.00 (1)"));
+}
+
+TEST_CASE("table: what means something in a format is escaped") {
+  TableInput input = states_table();
+  input.rows[0].axes[0] = "a|b";
+  CHECK(has(rendered(input, TableFormat::markdown), "| a\\|b |"));
+  input.rows[0].axes[0] = "a,\"b\"";
+  CHECK(has(rendered(input, TableFormat::csv), "\n\"a,\"\"b\"\"\","));
+  input.rows[0].axes[0] = "50% of {a}_b & <c> \\ ~^#$";
+  CHECK(has(rendered(input, TableFormat::latex),
+            "\n50\\% of \\{a\\}\\_b \\& \\textless{}c\\textgreater{} "
+            "\\textbackslash{} \\textasciitilde{}\\textasciicircum{}\\#\\$ &"));
+  CHECK(has(rendered(input, TableFormat::html), "<th scope=\"row\">50% of {a}_b &amp; &lt;c&gt; \\ ~^#$</th>"));
+  input.rows[0].axes[0] = "<script>\"x\"";
+  CHECK(!has(rendered(input, TableFormat::html), "<script"));
+  input.rows[4].seeds[0].message = "not UTF-8: \xff";
+  CHECK_NOTHROW(rendered(input, TableFormat::json));
+  input.rows[0].axes[0] = "[0,1]";
+  CHECK(has(rendered(input, TableFormat::latex), "\n{}[0,1] &"));
+}
+
+TEST_CASE("table: an empty table and format names") {
+  for (const char* name : {"text", "markdown", "csv", "latex", "json", "html"}) {
+    REQUIRE(table_format(name));
+    CHECK(!rendered(TableInput{}, *table_format(name)).empty());
+  }
+  CHECK(table_format("csv") == TableFormat::csv);
+  CHECK(!table_format("xml"));
+}
