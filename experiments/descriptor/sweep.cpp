@@ -227,11 +227,16 @@ AxisChoice read_choice(const JsonNode& node, const JsonPath& path, const std::ve
             found = found || value.text == text;
             if (std::find(labels.begin(), labels.end(), value.label) == labels.end()) labels.push_back(value.label);
           }
-    if (!found)
-      problems.add(
-          member.value.at, here.pointer(),
-          "no value of this axis: " +
-              unknown_word("value", member.value.is_string() ? member.value.text : describe(member.value), labels));
+    if (!found) {
+      std::string what = unknown_word("value", member.value.text, labels);
+      if (!member.value.is_string()) {  // numbers are not misspelt
+        what = concat("unknown value ", describe(member.value), "; one of: ");
+        constexpr std::size_t kShown = 12;
+        for (std::size_t i = 0; i < std::min(labels.size(), kShown); ++i) what += concat(i > 0 ? ", " : "", labels[i]);
+        if (labels.size() > kShown) what += ", ...";
+      }
+      problems.add(member.value.at, here.pointer(), "no value of this axis: " + what);
+    }
     choice.values.emplace_back(member.key, text);
   }
   return choice;

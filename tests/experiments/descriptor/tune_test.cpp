@@ -75,11 +75,10 @@ TEST_CASE("tune: later stages keep what was chosen, and the row itself has the d
 
 TEST_CASE("tune: a value at the edge of what was tried; 0 is none, and words have no edge") {
   DescriptorFiles files;
-  const TuneStage& stage = files
-                               .load(with_tune(R"([{"axes": {"train.optimizer.lr": [3e-3, 1e-3, 1e-2],
+  const Experiment e = files.load(with_tune(R"([{"axes": {"train.optimizer.lr": [3e-3, 1e-3, 1e-2],
     "model.dropout": [0, 0.1], "train.optimizer.name": ["adamw", "lion"]},
-    "dataset": {"train": "train[:9]", "eval": "train[9:12]"}}])"))
-                               .tuned->stages()[0];
+    "dataset": {"train": "train[:9]", "eval": "train[9:12]"}}])"));
+  const TuneStage& stage = e.tuned->stages()[0];
   const auto edges = [&](std::size_t candidate) {
     std::string out;
     for (const TunedValue& value : stage.values(candidate)) out += value.at_edge ? "e" : "-";
@@ -105,7 +104,7 @@ TEST_CASE("tune: problems come with their place") {
   const std::string data = R"(, "dataset": {"train": "train[:80%]", "eval": "train[80%:]"}}])";
   CHECK(files.problems(with_tune(R"([{"axes": {"train.optimizer.lrr": [1e-3], "train.batch_size": [8, 0]})" + data)) ==
         "d.json:2:20: /tune/0/axes/train.optimizer.lrr: unknown key; did you mean \"lr\"?\n"
-        "d.json:2:70: /tune/0/axes/train.batch_size/1: must be at least 1, got 0");
+        "d.json:2:75: /tune/0/axes/train.batch_size/1: must be at least 1, got 0");
   CHECK(files.problems(with_tune(R"([{"axes": {"model.placement": ["bn"]})" + data)) ==
         "d.json:2:20: /tune/0/axes/model.placement: model.placement is an axis of the sweep already");
   CHECK(files.problems(with_tune(R"([{"axes": {"model": [{}]})" + data)) ==
@@ -114,11 +113,11 @@ TEST_CASE("tune: problems come with their place") {
         "d.json:2:20: /tune/0/axes/dataset.fraction: the data are nothing to be chosen by their result; tune \"model\" "
         "or \"train\"");
   CHECK(files.problems(with_tune(R"([{"axes": {"train.optimizer.lr": [1e-3]}, "metric": "eval/acuracy")" + data)) ==
-        "d.json:2:62: /tune/0/metric: unknown metric \"eval/acuracy\"; did you mean \"eval/accuracy\"?");
+        "d.json:2:61: /tune/0/metric: unknown metric \"eval/acuracy\"; did you mean \"eval/accuracy\"?");
   CHECK(files.problems(with_tune(R"([{"axes": {"train.optimizer.lr": [1e-3]}, "seeds": 0)" + data)) ==
-        "d.json:2:61: /tune/0/seeds: expected how many seeds, from 1 to 100000, or a list of them, got 0");
+        "d.json:2:60: /tune/0/seeds: expected how many seeds, from 1 to 100000, or a list of them, got 0");
   CHECK(files.problems(with_tune(R"([{"axes": {"train.optimizer.lr": [1e-3]}, "train": {"epoch": 1})" + data)) ==
-        "d.json:2:62: /tune/0/train/epoch: unknown key; did you mean \"epochs\"?");
+        "d.json:2:61: /tune/0/train/epoch: unknown key; did you mean \"epochs\"?");
   CHECK(files.problems(kTuned, {"train.optimizer.lr=1"})
             .find("--set train.optimizer.lr=1: /train/optimizer/lr: train.optimizer.lr is tuned, which would overwrite "
                   "this; set \"tune\" instead") == 0);
@@ -128,7 +127,7 @@ TEST_CASE("tune: the slice that chooses shares no image with what is shown, nor 
   DescriptorFiles files;
   const auto tuned_on = [&](const std::string& train, const std::string& eval) {
     return files.problems(with_tune(R"([{"axes": {"train.optimizer.lr": [1e-3]}, "dataset": {"train": ")" + train +
-                                    R"(", "eval": ")" + eval + "\"}}])"));
+                                    R"(", "eval": ")" + eval + "\"}}]"));
   };
   CHECK(tuned_on("train", "test[:50%]") ==
         "d.json:2:85: /tune/0/dataset/eval: \"test[:50%]\" shares images with \"test\", which the table shows: values "
@@ -182,14 +181,14 @@ TEST_CASE("descriptor: a baseline that is not in the sweep") {
   const std::string sweep = R"({"sweep": {"model.placement": ["pre_pre", "dpn"], "model.depth": [1, 2]},)"
                             "\n";
   CHECK(files.problems(sweep + R"("baseline": {"model.placement": "pre_post"}})") ==
-        "d.json:2:33: /baseline/model.placement: no value of this axis: unknown value \"pre_post\"; did you mean "
-        "\"pre_pre\"?");
+        "d.json:2:33: /baseline/model.placement: no value of this axis: unknown value \"pre_post\"; one of: "
+        "pre_pre, dpn");
   CHECK(files.problems(sweep + R"("baseline": {"model.placment": "dpn"}})") ==
         "d.json:2:14: /baseline/model.placment: unknown axis \"model.placment\"; did you mean \"model.placement\"?");
   CHECK(files.problems(sweep + R"("exclude": [{"model.placement": "dpn"}], "baseline": {"model.placement": "dpn"}})") ==
         "d.json:2:54: /baseline: matches no combination of the sweep");
   CHECK(files.problems(sweep + R"("tuned_for": {"model.depth": 3}})") ==
-        "d.json:2:30: /tuned_for/model.depth: no value of this axis: unknown value \"3\"; one of: 1, 2");
+        "d.json:2:30: /tuned_for/model.depth: no value of this axis: unknown value 3; one of: 1, 2");
   CHECK(files.load(sweep + R"("tuned_for": {"model.placement": "dpn", "model.depth": 2}})").tuned_for ==
         "placement=dpn, depth=2");
 }
