@@ -14,6 +14,7 @@
 
 #include "core/error.h"
 #include "tests/experiments/results/child_process.h"
+#include "tests/experiments/results/link_calls.h"
 #include "tests/experiments/results/temporary_folder.h"
 
 using namespace normlab;
@@ -27,6 +28,7 @@ int link_answers = 0, link_fails = 0;
 
 /// Stands before the one of the C library.
 extern "C" int link(const char* from, const char* to) noexcept {
+  if (refuse_link != nullptr && refuse_link()) return -1;
   if (link_fails != 0) return errno = link_fails, -1;
   const int result = int(::syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0));
   if (result == 0 && link_answers != 0) return errno = link_answers, -1;

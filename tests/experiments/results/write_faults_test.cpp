@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "experiments/results/files.h"
 #include "tests/experiments/results/child_process.h"
+#include "tests/experiments/results/link_calls.h"
 #include "tests/experiments/train/small_trial.h"
 
 namespace {
@@ -60,9 +61,6 @@ int fsync(int descriptor) { return refuse() ? -1 : static_cast<int>(::syscall(SY
 int mkdir(const char* path, mode_t mode) noexcept {
   return refuse() ? -1 : static_cast<int>(::syscall(SYS_mkdirat, AT_FDCWD, path, mode));
 }
-int link(const char* from, const char* to) noexcept {
-  return refuse() ? -1 : static_cast<int>(::syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0));
-}
 int rename(const char* from, const char* to) noexcept {
   return refuse() ? -1 : static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
 }
@@ -85,6 +83,7 @@ Attempt run_on_full_disk(const SmallTrial& trial, const std::filesystem::path& o
   const int code = wait_for_child(start_child([&] {
     std::string error;
     calls_left = calls;
+    refuse_link = refuse;  // in the child alone
     try {
       trial.run(out, options);
     } catch (const EnvironmentError& problem) {
