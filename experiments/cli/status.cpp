@@ -171,7 +171,7 @@ struct StatusCommand {
   bool all = false;
 
   int operator()() const {
-    const Experiment experiment = descriptor.load();
+    const Experiment experiment = descriptor.load_staged();
     const ResultStore store(descriptor.out);
     std::vector<Line> lines;
     for (const Trial& trial : experiment.trials) lines.push_back(line_of(trial, store));

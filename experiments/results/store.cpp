@@ -48,8 +48,8 @@ void require_undamaged(const SafetensorsFile& file, const std::filesystem::path&
   });
 }
 
-/// What processes that were killed have left in a trial's folder and its attempts'. Somebody else may still be there, who
-/// has lost: publish() tries again, and whoever writes into an attempt of its own learns that its claim is gone.
+/// What processes that were killed have left in a trial's folder and its attempts'. Somebody else may still be there,
+/// who has lost: publish() tries again, and whoever writes into an attempt of its own learns that its claim is gone.
 void remove_all_temporaries(const std::filesystem::path& trial) {
   remove_temporaries(trial);
   for (std::int64_t attempt = last_attempt(trial); attempt > 0; --attempt)
