@@ -102,7 +102,7 @@ void Dispatcher::stop_workers() {
     if (w.process.pid > 0) kill(w.process.pid, SIGTERM);
 }
 
-bool Dispatcher::may_begin() const { return options_.max_trials == 0 || begun_ < options_.max_trials; }
+bool Dispatcher::may_begin() const { return options_.max_trials == 0 || summary_.begun < options_.max_trials; }
 
 std::size_t Dispatcher::running() const {
   return static_cast<std::size_t>(
@@ -116,7 +116,7 @@ void Dispatcher::assign() {
     w.progress = {};
     w.progress.label = trial(queue_.front()).label;
     queue_.pop_front();
-    ++begun_;
+    ++summary_.begun;
     const std::size_t left = queue_.size() + running();
     const int sharing = static_cast<int>(std::clamp<std::size_t>(left, 1, worker_count_));
     const int threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / sharing);
@@ -209,7 +209,7 @@ void Dispatcher::end_trial(std::size_t t, pid_t worker, WorkerEvent event, const
       break;
     case WorkerEvent::finished:
       ++summary_.finished;
-      --begun_;
+      --summary_.begun;
       break;
     case WorkerEvent::diverged:
       ++summary_.finished, ++summary_.diverged;
@@ -217,18 +217,18 @@ void Dispatcher::end_trial(std::size_t t, pid_t worker, WorkerEvent event, const
       break;
     case WorkerEvent::stopped:  // somebody stopped the worker alone: another one goes on
       queue_.push_back(t);
-      --begun_;
+      --summary_.begun;
       break;
     case WorkerEvent::busy:
       held_.try_emplace(t);
-      --begun_;
+      --summary_.begun;
       break;
     case WorkerEvent::refused:
       ++summary_.refused;
       say(fmt::format("{}: {}", label, text));
       break;
     case WorkerEvent::failed_there:
-      --begun_;
+      --summary_.begun;
       [[fallthrough]];
     case WorkerEvent::failed:
       ++summary_.failed;

@@ -73,7 +73,7 @@ class Dispatcher {
   LeaseWatch watch_;
   Clock::time_point looked_{};
   std::vector<Worker> workers_;
-  std::size_t worker_count_ = 1, begun_ = 0;
+  std::size_t worker_count_ = 1;
   bool stopping_ = false;
   std::string broken_;
   std::unique_ptr<ProgressPrinter> printer_;  // none where standard error is for programs

@@ -32,6 +32,7 @@ struct RunSummary {
   std::size_t refused = 0;        // bad input; nothing was written for them
   std::size_t failed_before = 0;  // left alone: RunOptions::retry_failed
   std::size_t elsewhere = 0;      // left to other processes: RunOptions::no_wait
+  std::size_t begun = 0;          // by this process, what RunOptions::max_trials counts
   bool stopped = false;           // by a signal
 };
 
