@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "core/memory_error.h"
+
 namespace normlab {
 namespace {
 constexpr std::size_t kAlign = 64;
@@ -23,7 +25,7 @@ void Arena::add_chunk(std::size_t at_least) {
   // One huge page more than needed: the front and the tail beyond the aligned part go back at once.
   void* map = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED)
-    throw EnvironmentError(concat("out of memory: cannot map ", bytes >> 20, " MB (", std::strerror(errno),
+    throw MemoryError(concat("out of memory: cannot map ", bytes >> 20, " MB (", std::strerror(errno),
                                   "); use a smaller batch or fewer workers"));
   const auto address = reinterpret_cast<std::uintptr_t>(map);
   const std::size_t front = round_up(address, kHugePage) - address;

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <map>
+#include <algorithm>
 #include <memory>
 
 #include "core/error.h"
@@ -20,7 +20,7 @@ struct Clean {
   std::vector<std::string> trial_ids(const ResultStore& store) const {
     if (file.empty()) return store.trial_ids();
     std::vector<std::string> ids;
-    for (const Trial& trial : load_experiment(file, sets).trials) ids.push_back(trial.id);
+    for (const Trial& trial : next_stage(load_experiment(file, sets), store).trials) ids.push_back(trial.id);
     return ids;
   }
 

@@ -20,7 +20,7 @@ struct Curves {
     const ExperimentCurves curves = read_curves(experiment, ResultStore(descriptor.out), {metric});
     require_metric(curves, metric, "--metric");
     fmt::print("{}", curves_csv(curves.metrics.front(), seeds));
-    for (const std::string& problem : curves.problems) fmt::print(stderr, "{}\n", problem);
+    for (const CurveProblem& problem : curves.problems) fmt::print(stderr, "{}\n", problem.text());
     return curves.problems.empty() ? 0 : static_cast<int>(ExitCode::bad_input);
   }
 };

@@ -49,7 +49,7 @@ int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& desc
   job.cpus = cpus;
   job.trial_seconds = 3600 * hours;
   for (const Trial& trial : experiment.trials) {
-    if (store.finished(trial.id)) continue;
+    if (store.trial(trial.id).load_result()) continue;  // one that failed is left alone by `run` too
     ++job.missing;
     if (hours > 0) continue;
     const TrialCost cost = trial_cost(trial.config);
@@ -63,7 +63,7 @@ int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& desc
     job.trial_seconds = std::max(job.trial_seconds, (cost.training_flops + cost.evaluation_flops) / rate / used);
   }
   if (job.missing == 0) {
-    fmt::print(stderr, "all {} trials are done; there is nothing to submit\n", experiment.trials.size());
+    fmt::print(stderr, "all {} trials have a result; there is nothing to submit\n", experiment.trials.size());
     return 0;
   }
   job.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "run", absolute(descriptor.file), "--out",

@@ -1,7 +1,5 @@
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <chrono>
 #include <memory>
 
 #include "core/error.h"
@@ -35,11 +33,9 @@ struct Report {
     const ExperimentCurves read =
         read_curves(experiment, store, curves.empty() ? default_curves(table.metric) : curves);
     for (const std::string& metric : curves) require_metric(read, metric, "--curves");
-    for (const auto* problems : {&model.problems, &read.problems})
-      for (const std::string& problem : *problems) fmt::print(stderr, "{}\n", problem);
-    const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
-    const ReportInput input{experiment, store, model, read,
-                            fmt::format("{:%Y-%m-%d %H:%M} UTC by normlab {}", fmt::gmtime(now), build_version())};
+    const ReportInput input{experiment, store, model, read, utc_time() + " by normlab " + build_version()};
+    const std::vector<std::string> problems = report_problems(input);
+    for (const std::string& problem : problems) fmt::print(stderr, "{}\n", problem);
     write_file(file, report_html(input));
     fmt::print(stderr, "wrote {}\n", file);
     for (const PictureFile& picture : pictures.empty() ? std::vector<PictureFile>() : report_pictures(input)) {
@@ -47,7 +43,7 @@ struct Report {
       write_file(path, picture.svg);
       fmt::print(stderr, "wrote {}\n", path.string());
     }
-    return model.problems.empty() && read.problems.empty() ? 0 : static_cast<int>(ExitCode::bad_input);
+    return problems.empty() ? 0 : static_cast<int>(ExitCode::bad_input);
   }
 };
 

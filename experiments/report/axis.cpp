@@ -7,11 +7,14 @@
 
 namespace normlab {
 
-Axis make_axis(double low, double high, std::size_t wanted) {
+PlotAxis make_axis(double low, double high, std::size_t wanted) {
   if (!std::isfinite(low) || !std::isfinite(high)) {
     low = std::isfinite(low) ? low : std::isfinite(high) ? high : 0;
     high = low;
   }
+  // Beyond that the ends of an axis would not be numbers.
+  low = std::clamp(low, -1e300, 1e300);
+  high = std::clamp(high, -1e300, 1e300);
   if (low > high) std::swap(low, high);
   // A range that double cannot split: every tick would be the same number.
   const double least = 1e-9 * std::max(std::abs(low), std::abs(high));
@@ -24,7 +27,7 @@ Axis make_axis(double low, double high, std::size_t wanted) {
   const double gap = 2 * ((high / 2 - low / 2) / double(std::max<std::size_t>(wanted, 1)));
   const double power = std::pow(10.0, std::floor(std::log10(gap)));
   const double leading = gap / power;
-  Axis axis;
+  PlotAxis axis;
   axis.step = power * (leading < 1.5 ? 1 : leading < 3.5 ? 2 : leading < 7.5 ? 5 : 10);
   const double first = std::floor(low / axis.step + 1e-9), last = std::ceil(high / axis.step - 1e-9);
   for (double k = first; k <= last; ++k) axis.ticks.push_back(k * axis.step);

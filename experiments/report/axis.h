@@ -14,7 +14,7 @@ struct LinearScale {
   double operator()(double value) const { return begin + (value / 2 - low / 2) / (high / 2 - low / 2) * (end - begin); }
 };
 
-struct Axis {
+struct PlotAxis {
   double low = 0, high = 1;  // the first and the last tick
   double step = 1;           // 1, 2 or 5 times a power of ten
   std::vector<double> ticks;
@@ -22,7 +22,7 @@ struct Axis {
 
 /// An axis that holds [low, high] and has `wanted` gaps or a few more or less (never more than twice as many). One
 /// value, an empty range or a non-finite bound gives an axis around what there is.
-Axis make_axis(double low, double high, std::size_t wanted);
+PlotAxis make_axis(double low, double high, std::size_t wanted);
 
 /// The tick with the digits that tell it from its neighbours: "0.25", "12", "20k", "1.5M"; "+2" where `with_sign`.
 std::string tick_label(double value, double step, bool with_sign = false);

@@ -69,7 +69,7 @@ ExperimentCurves read_curves(const Experiment& experiment, const ResultStore& st
         status = folder.status();
         lines = metrics_of(folder, status);
       } catch (const Error& error) {
-        curves.problems.push_back(fmt::format("{}: its curves are left out: {}", trial.label, error.what()));
+        curves.problems.push_back({trial.label, error.what()});
         continue;
       }
       for (const MetricsLine& line : lines)

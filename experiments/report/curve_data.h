@@ -37,10 +37,17 @@ struct MetricCurves {
   std::vector<RowCurves> rows;  // all rows of the plan
 };
 
+/// A trial whose curves are left out since a file of it cannot be read.
+struct CurveProblem {
+  std::string trial;  // its label
+  std::string error;
+  std::string text() const { return trial + ": its curves are left out: " + error; }
+};
+
 struct ExperimentCurves {
   std::vector<MetricCurves> metrics;  // as asked for
   std::vector<std::string> known;     // names of all metrics that some trial has, sorted
-  std::vector<std::string> problems;  // metrics.jsonl that cannot be read, one sentence each; those trials are left out
+  std::vector<CurveProblem> problems;
 };
 
 /// Reads the metrics of each trial once: of the attempt that its result names, or of the latest one.

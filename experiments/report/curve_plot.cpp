@@ -9,7 +9,7 @@ namespace normlab {
 namespace {
 
 constexpr double kLeft = 46, kRight = 290, kTop = 28, kBottom = 158;
-constexpr double kCross = 4;
+constexpr double kCross = 4;  // half its width
 constexpr std::size_t kSheetColumns = 3;
 constexpr double kSheetGap = 12, kSheetHeading = 30;
 
@@ -37,7 +37,7 @@ class PanelDrawing {
 
   void draw() {
     const std::string count = fmt::format("{} seed{}", panel_.seeds, panel_.seeds == 1 ? "" : "s");
-    svg_.text("text", fitted(panel_.label, kRight - 12 - text_width(count, 11), 13),
+    svg_.text("text", fitted(panel_.label, kRight - 12 - text_width(count, 11), 14.5),
               {{"class", "p-head"}, {"x", 4.0}, {"y", 16.0}});
     svg_.text("text", count, {{"class", "p-soft p-end"}, {"x", kRight}, {"y", 16.0}});
     for (const double tick : plot_.values.ticks) {
@@ -114,7 +114,7 @@ class PanelDrawing {
 };
 
 /// An axis for all values, or, where a few lie far beyond the others, for the others.
-Axis value_axis(std::vector<double> values, bool& cut) {
+PlotAxis value_axis(std::vector<double> values, bool& cut) {
   cut = false;
   if (values.empty()) return make_axis(0, 1, 4);
   std::sort(values.begin(), values.end());
@@ -226,7 +226,7 @@ std::string curve_sheet(const CurvePlot& plot, const std::string& id, const std:
   SvgWriter svg;
   open_picture(svg, {id, title, text, double(columns) * (kPanelWidth + kSheetGap) + kSheetGap,
                      kSheetHeading + double(lines) * (kPanelHeight + kSheetGap), true});
-  svg.text("text", fitted(title, double(columns) * kPanelWidth, 13),
+  svg.text("text", fitted(title, double(columns) * kPanelWidth, 14.5),
            {{"class", "p-head"}, {"x", kSheetGap}, {"y", 19.0}});
   for (std::size_t i = 0; i < plot.panels.size(); ++i) {
     const double x = kSheetGap + double(i % columns) * (kPanelWidth + kSheetGap);

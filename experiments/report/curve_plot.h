@@ -29,7 +29,7 @@ struct CurvePanel {
 struct CurvePlot {
   std::string metric, unit;  // unit "%" or ""
   std::vector<CurvePanel> panels;
-  Axis steps, values;
+  PlotAxis steps, values;
   bool cut = false;        // some values lie outside the picture
   std::int64_t every = 1;  // of so many points at most one is drawn; 1: all are
 };

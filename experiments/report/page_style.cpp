@@ -22,9 +22,12 @@ nav ul{list-style:none;display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;padding:0;
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92rem}
 caption{text-align:left;color:var(--soft);font-size:.9rem;padding:.25rem 0}
 th,td{padding:.3rem .7rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;overflow-wrap:normal}
-thead th{background:var(--fill);white-space:nowrap}
+thead th{background:var(--fill)}
+#results thead th{white-space:nowrap}
 tbody th{font-weight:500}
 td.number,th.number{text-align:right}td.number{white-space:nowrap}
+#results td:not(.number){min-width:14rem;overflow-wrap:anywhere}
+#results tbody th{min-width:6rem;overflow-wrap:anywhere}
 tr.baseline th{font-weight:700}
 tr.baseline td,tr.baseline th{background:var(--fill)}
 th button{font:inherit;font-weight:600;color:inherit;background:none;border:0;padding:0;cursor:pointer;text-align:left}

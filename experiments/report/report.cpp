@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "experiments/descriptor/sha256.h"
-#include "experiments/report/markup.h"
 #include "experiments/report/report_parts.h"
 #include "experiments/report/svg.h"
+#include "experiments/results/markup.h"
 #include "experiments/results/table.h"
 
 namespace normlab {
@@ -74,14 +75,24 @@ std::string results_section(const ReportInput& input) {
 }
 
 std::string problems_part(const ReportInput& input) {
-  if (input.table.problems.empty() && input.curves.problems.empty()) return "";
+  const std::vector<std::string> problems = report_problems(input);
+  if (problems.empty()) return "";
   std::string html = "<section class=\"problems\" aria-label=\"Problems\"><h2>What could not be read</h2><ul>\n";
-  for (const auto* list : {&input.table.problems, &input.curves.problems})
-    for (const std::string& problem : *list) html += html_element("li", problem) + "\n";
+  for (const std::string& problem : problems) html += html_element("li", problem) + "\n";
   return html + "</ul></section>\n";
 }
 
 }  // namespace
+
+std::vector<std::string> report_problems(const ReportInput& input) {
+  std::vector<std::string> problems = input.table.problems;
+  for (const CurveProblem& problem : input.curves.problems) {
+    const bool said = std::any_of(input.table.problems.begin(), input.table.problems.end(),
+                                  [&](const std::string& other) { return other.find(problem.error) != other.npos; });
+    if (!said) problems.push_back(problem.text());
+  }
+  return problems;
+}
 
 std::string html_element(std::string_view tag, std::string_view text, std::string_view name) {
   return fmt::format("<{}{}{}{}>{}</{}>", tag, name.empty() ? "" : " class=\"", name, name.empty() ? "" : "\"",

@@ -30,6 +30,9 @@ struct PictureFile {
 /// but its own may run (Content-Security-Policy).
 std::string report_html(const ReportInput& input);
 
+/// What could not be read, a sentence each; an error that the table names is not said again for the curves.
+std::vector<std::string> report_problems(const ReportInput& input);
+
 /// "gains.svg" or "values.svg", and "curves-eval-accuracy.svg" for each metric.
 std::vector<PictureFile> report_pictures(const ReportInput& input);
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
-#include "experiments/report/markup.h"
 #include "experiments/report/report_parts.h"
+#include "experiments/results/markup.h"
 #include "experiments/results/text_layout.h"
 
 namespace normlab {
@@ -33,12 +33,15 @@ std::string lane_label(const std::string& label, const std::string& strip) {
         break;
       }
   }
+  // "placement=dpn" alone: that it is a placement is clear.
+  if (const auto equals = rest.find('='); equals != rest.npos && rest.find(", ") == rest.npos)
+    rest.erase(0, equals + 1);
   return rest;
 }
 
-StripLane lane_of(const TableLine& line, const TableStrip& strip, const TableModel& table, bool gains) {
-  StripLane lane;
-  lane.label = lane_label(line.label, strip.label);
+PlotLane lane_of(const TableLine& line, const std::string& strip, const TableModel& table, bool gains) {
+  PlotLane lane;
+  lane.label = lane_label(line.label, strip);
   lane.note = joined(line.notes, ", ");
   const Figure &value = gains ? line.gain : line.mean, &half_width = gains ? line.gain_half_width : line.half_width;
   for (const TableSeed& seed : line.seeds) {
@@ -64,25 +67,28 @@ StripPlot plot_of(const TableModel& table, bool gains) {
   plot.gains = gains;
   plot.axis = (gains ? "gain in " : "") + table.metric + unit_words(table, gains);
   std::size_t rows = 0, clear = 0;
-  for (std::size_t s = 0; s < table.strips.size(); ++s) {
-    const TableStrip& from = table.strips[s];
-    if (from.baseline.has_value() != gains) continue;
-    Strip strip;
-    strip.heading = from.label;
-    if (gains)
-      if (const TableLine* baseline = line_of(table, *from.baseline)) {
-        strip.zero = "0 = " + lane_label(baseline->label, from.label);
-        if (!baseline->mean.text.empty())
-          strip.zero +=
-              ", " + with_interval(baseline->mean, baseline->half_width) + (table.unit.empty() ? "" : " " + table.unit);
-      }
-    for (const TableLine& line : table.lines)
-      if (line.strip == s && !(gains && line.is_baseline)) {
-        strip.lanes.push_back(lane_of(line, from, table, gains));
-        ++rows;
-        clear += strip.lanes.back().clear;
-      }
+  const auto add_strip = [&](PlotStrip strip, const std::string& heading, auto&& belongs) {
+    strip.heading = heading;
+    for (const TableLine& line : table.lines) {
+      if (!belongs(line)) continue;
+      strip.lanes.push_back(lane_of(line, heading, table, gains));
+      ++rows;
+      clear += strip.lanes.back().clear;
+    }
     if (!strip.lanes.empty()) plot.strips.push_back(std::move(strip));
+  };
+  if (!gains) add_strip({}, "", [](const TableLine& line) { return !line.baseline; });
+  for (std::size_t s = 0; gains && s < table.strips.size(); ++s) {
+    const TableStrip& from = table.strips[s];
+    PlotStrip strip;
+    if (const TableLine* baseline = from.baseline ? line_of(table, *from.baseline) : nullptr) {
+      strip.zero = "0 = " + lane_label(baseline->label, from.label);
+      if (!baseline->mean.text.empty())
+        strip.zero +=
+            ", " + with_interval(baseline->mean, baseline->half_width) + (table.unit.empty() ? "" : " " + table.unit);
+    }
+    add_strip(std::move(strip), from.label,
+              [&](const TableLine& line) { return line.baseline && !line.is_baseline && line.strip == s; });
   }
   plot.title = gains ? "Gains over the baseline in " + table.metric : table.metric + " of each row";
   plot.description = fmt::format("{} row{} in {} strip{}", rows, rows == 1 ? "" : "s", plot.strips.size(),
@@ -97,10 +103,10 @@ std::string plot_numbers(const StripPlot& plot, const TableModel& table) {
   html += html_element("caption", plot.axis + ": mean with its interval, and each seed");
   html += "<thead><tr><th scope=\"col\">row</th><th scope=\"col\">mean</th><th scope=\"col\">seeds</th></tr></thead>\n";
   const int decimals = table.scale == 100 ? 2 : 4;
-  for (const Strip& strip : plot.strips)
-    for (const StripLane& lane : strip.lanes) {
+  for (const PlotStrip& strip : plot.strips)
+    for (const PlotLane& lane : strip.lanes) {
       std::string seeds;
-      for (const StripDot& dot : lane.dots)
+      for (const PlotDot& dot : lane.dots)
         seeds += fmt::format(
             "{}{}: {}", seeds.empty() ? "" : "; ", dot.name,
             plot.gains ? fmt::format("{:+.{}f}", dot.value, decimals) : fmt::format("{:.{}f}", dot.value, decimals));
@@ -114,8 +120,8 @@ std::string plot_numbers(const StripPlot& plot, const TableModel& table) {
 
 std::string plot_caption(const StripPlot& plot) {
   bool intervals = false;
-  for (const Strip& strip : plot.strips)
-    for (const StripLane& lane : strip.lanes) intervals = intervals || lane.half_width;
+  for (const PlotStrip& strip : plot.strips)
+    for (const PlotLane& lane : strip.lanes) intervals = intervals || lane.half_width;
   std::string text = plot.gains
                          ? "Line at zero: the baseline. Dots: each seed's difference to the same seed of the baseline."
                          : "No row to compare with: the values themselves. Dots: seeds.";

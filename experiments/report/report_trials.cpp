@@ -6,8 +6,8 @@
 #include "core/error.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/report/config_difference.h"
-#include "experiments/report/markup.h"
 #include "experiments/report/report_parts.h"
+#include "experiments/results/markup.h"
 #include "experiments/results/text_layout.h"
 
 namespace normlab {

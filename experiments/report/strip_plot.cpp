@@ -31,9 +31,9 @@ class Drawing {
       high = std::max(high, value);
     };
     if (plot.gains) see(0);
-    for (const Strip& strip : plot.strips)
-      for (const StripLane& lane : strip.lanes) {
-        for (const StripDot& dot : lane.dots) see(dot.value);
+    for (const PlotStrip& strip : plot.strips)
+      for (const PlotLane& lane : strip.lanes) {
+        for (const PlotDot& dot : lane.dots) see(dot.value);
         if (lane.mean) see(*lane.mean);
         if (lane.mean && lane.half_width) see(*lane.mean - *lane.half_width), see(*lane.mean + *lane.half_width);
       }
@@ -43,11 +43,11 @@ class Drawing {
 
   std::string draw(const std::string& id, bool standalone) {
     double height = kAxisLabelHeight;
-    for (const Strip& strip : plot_.strips) height += strip_height(strip);
+    for (const PlotStrip& strip : plot_.strips) height += strip_height(strip);
     SvgFrame frame{id, plot_.title, plot_.description, layout_.width, height, standalone};
     open_picture(svg_, frame);
     double top = 0;
-    for (const Strip& strip : plot_.strips) {
+    for (const PlotStrip& strip : plot_.strips) {
       draw_strip(strip, top);
       top += strip_height(strip);
     }
@@ -60,27 +60,25 @@ class Drawing {
   }
 
  private:
-  double lane_height(const StripLane& lane) const {
-    return layout_.lane_height + (lane.note.empty() ? 0 : kNoteHeight);
-  }
-  double lanes_height(const Strip& strip) const {
+  double lane_height(const PlotLane& lane) const { return layout_.lane_height + (lane.note.empty() ? 0 : kNoteHeight); }
+  double lanes_height(const PlotStrip& strip) const {
     double height = 0;
-    for (const StripLane& lane : strip.lanes) height += lane_height(lane);
+    for (const PlotLane& lane : strip.lanes) height += lane_height(lane);
     return height;
   }
-  double heading_height(const Strip& strip) const {
+  double heading_height(const PlotStrip& strip) const {
     const double lines = double(!strip.heading.empty()) + double(!strip.zero.empty());
     return layout_.narrow ? std::max(1.0, lines) * kHeadingHeight : kHeadingHeight;
   }
-  double strip_height(const Strip& strip) const {
+  double strip_height(const PlotStrip& strip) const {
     return heading_height(strip) + lanes_height(strip) + kAxisHeight + kStripGap;
   }
 
-  void draw_strip(const Strip& strip, double top) {
+  void draw_strip(const PlotStrip& strip, double top) {
     const double lanes_top = top + heading_height(strip), bottom = lanes_top + lanes_height(strip);
     svg_.open("g", {{"class", "p-strip"}});
     const double zero_room = layout_.narrow ? layout_.width - 4 : layout_.width - layout_.left;
-    svg_.text("text", fitted(strip.heading, layout_.narrow ? layout_.width - 4 : layout_.left - 12, 13),
+    svg_.text("text", fitted(strip.heading, layout_.narrow ? layout_.width - 4 : layout_.left - 12, 14.5),
               {{"class", "p-head"}, {"x", 2.0}, {"y", top + 16}});
     svg_.text("text", fitted(strip.zero, zero_room, 11),
               {{"class", "p-soft"}, {"x", layout_.narrow ? 2 : layout_.left}, {"y", lanes_top - 8}});
@@ -95,7 +93,7 @@ class Drawing {
                 {{"class", "p-soft p-mid p-tick"}, {"x", x_(tick)}, {"y", bottom + 17}});
     }
     double lane_top = lanes_top;
-    for (const StripLane& lane : strip.lanes) {
+    for (const PlotLane& lane : strip.lanes) {
       draw_lane(lane, lane_top);
       lane_top += lane_height(lane);
     }
@@ -104,18 +102,18 @@ class Drawing {
     svg_.close();
   }
 
-  void draw_lane(const StripLane& lane, double top) {
+  void draw_lane(const PlotLane& lane, double top) {
     svg_.element("line", {{"class", "p-lane"}, {"x1", 0.0}, {"x2", layout_.width}, {"y1", top}, {"y2", top}});
     const double shift = layout_.narrow && !lane.note.empty() ? kNoteHeight : 0;
     const double label_room = layout_.narrow ? layout_.width - text_width(lane.numbers, 12) - 16 : layout_.left - 12;
     const double label_y = layout_.narrow ? top + 15 : top + 19;
     svg_.text("text", fitted(lane.label, label_room, 12), {{"class", "p-label"}, {"x", 2.0}, {"y", label_y}});
-    svg_.text("text", lane.numbers, {{"class", "p-end"}, {"x", layout_.width - 4}, {"y", label_y}});
+    svg_.text("text", lane.numbers, {{"class", "p-label p-end"}, {"x", layout_.width - 4}, {"y", label_y}});
     if (!lane.note.empty())
       svg_.text("text", fitted(lane.note, layout_.width - 8, 11),
                 {{"class", "p-note"}, {"x", 2.0}, {"y", top + layout_.note}});
     const double dots = top + layout_.dots + shift, bar = top + layout_.bar + shift;
-    for (const StripDot& dot : lane.dots)
+    for (const PlotDot& dot : lane.dots)
       svg_.element("circle", {{"class", "p-dot"}, {"cx", x_(dot.value)}, {"cy", dots}, {"r", kDot}},
                    fmt::format("{}, {}: {:+.4g}", lane.label, dot.name, dot.value));
     if (!lane.mean) return;
@@ -135,7 +133,7 @@ class Drawing {
 
   const StripPlot& plot_;
   const Layout& layout_;
-  Axis axis_;
+  PlotAxis axis_;
   LinearScale x_;
   SvgWriter svg_;
 };

@@ -11,31 +11,31 @@
 
 namespace normlab {
 
-struct StripDot {
+struct PlotDot {
   std::string name;  // "seed 3"
   double value = 0;
 };
 
-struct StripLane {
+struct PlotLane {
   std::string label;
-  std::vector<StripDot> dots;              // finite values only
+  std::vector<PlotDot> dots;               // finite values only
   std::optional<double> mean, half_width;  // of the interval
   bool clear = false;                      // the interval leaves out zero
   std::string numbers;                     // "+0.4 ±1.3", beside the lane
   std::string note;                        // "1/3 diverged @1200"
 };
 
-struct Strip {
+struct PlotStrip {
   std::string heading;  // "variant=Ti/4"
   std::string zero;     // what the line at zero is: "0 = pre_pre, 63.71 ±0.76"
-  std::vector<StripLane> lanes;
+  std::vector<PlotLane> lanes;
 };
 
 struct StripPlot {
   std::string title, description;
   std::string axis;   // "gain in eval/accuracy [percentage points]"
   bool gains = true;  // false: the values themselves, without a line at zero
-  std::vector<Strip> strips;
+  std::vector<PlotStrip> strips;
 };
 
 /// narrow: labels above their lanes, for a telephone.

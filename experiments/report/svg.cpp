@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "experiments/report/markup.h"
+#include "experiments/results/markup.h"
 #include "experiments/results/text_layout.h"
 
 namespace normlab {
@@ -105,6 +105,7 @@ std::string_view picture_style() {
 .picture .p-base{stroke:#1a1a1a;stroke-width:1.4;stroke-dasharray:5 3;fill:none}
 .picture .p-cross{stroke:#d55e00;stroke-width:2.5;fill:none}
 .picture .p-note{fill:#a84300;font-size:11px}
+.picture .p-note,.picture .p-label{paint-order:stroke;stroke:#ffffff;stroke-width:3px}
 @media screen and (prefers-color-scheme:dark){
 .picture text{fill:#ececec}
 .picture .p-back{fill:#15181c}
@@ -119,6 +120,7 @@ std::string_view picture_style() {
 .picture .p-base{stroke:#ececec}
 .picture .p-cross{stroke:#f0a13c}
 .picture .p-note{fill:#f0a13c}
+.picture .p-note,.picture .p-label{stroke:#15181c}
 }
 )css";
 }

@@ -48,6 +48,14 @@ void require_undamaged(const SafetensorsFile& file, const std::filesystem::path&
   });
 }
 
+/// What processes that were killed have left in a trial's folder and its attempts'. Somebody else may still be there, who
+/// has lost: publish() tries again, and whoever writes into an attempt of its own learns that its claim is gone.
+void remove_all_temporaries(const std::filesystem::path& trial) {
+  remove_temporaries(trial);
+  for (std::int64_t attempt = last_attempt(trial); attempt > 0; --attempt)
+    remove_temporaries(attempt_folder(trial, attempt));
+}
+
 }  // namespace
 
 std::string_view to_string(TrialState state) {
@@ -105,9 +113,15 @@ bool TrialFolder::publish_result(const TrialResult& result) const {
     else
       put_back(*taken, path);
   }
-  // What processes that were killed here have left.
-  if (result.status != TrialEnd::failed) remove_temporaries(path_);
+  if (result.status != TrialEnd::failed) remove_all_temporaries(path_);
   return true;
+}
+
+void TrialFolder::tidy() const {
+  const auto owner = read_claim(path_);
+  if (!owner || !is_dead(*owner)) return;
+  break_claim(path_, *owner);
+  remove_all_temporaries(path_);
 }
 
 TrialStatus TrialFolder::status() const {

@@ -65,6 +65,9 @@ class TrialFolder {
   /// is not.
   bool publish_result(const TrialResult& result) const;
 
+  /// Of a finished trial: takes the claim of a process that was killed just after it published, and temporary files.
+  void tidy() const;
+
   TrialStatus status() const;
 
   /// See Claim::acquire; also none where there is a result other than `retried`, which is a result_text(): that one is

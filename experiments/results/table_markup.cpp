@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "experiments/results/markup.h"
 #include "experiments/results/table.h"
 #include "experiments/results/text_layout.h"
 
@@ -65,27 +66,6 @@ std::string latex_cell(const TableCell& cell) {
   return text;
 }
 
-std::string html_escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      default:
-        result += c;
-    }
-  return result;
-}
-
 }  // namespace
 
 std::string render_table_markdown(const TableModel& model) {
@@ -129,12 +109,12 @@ std::string render_table_latex(const TableModel& model) {
 }
 
 std::string render_table_html(const TableModel& model) {
-  std::string text = fmt::format("<table class=\"normlab-table\" data-metric=\"{}\">\n", html_escaped(model.metric));
-  if (!model.about.empty()) text += fmt::format("<caption>{}</caption>\n", html_escaped(model.about));
+  std::string text = fmt::format("<table class=\"normlab-table\" data-metric=\"{}\">\n", escaped(model.metric));
+  if (!model.about.empty()) text += fmt::format("<caption>{}</caption>\n", escaped(model.about));
   text += "<thead>\n<tr>";
   for (const TableColumn& column : model.columns)
-    text += fmt::format("<th scope=\"col\" data-key=\"{}\"{}>{}</th>", html_escaped(column.key),
-                        column.kind == ColumnKind::number ? " class=\"number\"" : "", html_escaped(column.heading));
+    text += fmt::format("<th scope=\"col\" data-key=\"{}\"{}>{}</th>", escaped(column.key),
+                        column.kind == ColumnKind::number ? " class=\"number\"" : "", escaped(column.heading));
   text += "</tr>\n</thead>\n<tbody>\n";
   for (const TableGridRow& row : model.grid) {
     std::vector<std::string> places;
@@ -146,14 +126,14 @@ std::string render_table_html(const TableModel& model) {
       text += label ? "<th scope=\"row\"" : "<td";
       if (model.columns[c].kind == ColumnKind::number) text += " class=\"number\"";
       if (cell.sort) text += fmt::format(" data-sort=\"{}\"", *cell.sort);
-      text += fmt::format(">{}{}", html_escaped(cell.text()), label ? "</th>" : "</td>");
+      text += fmt::format(">{}{}", escaped(cell.text()), label ? "</th>" : "</td>");
     }
     text += "</tr>\n";
   }
   text += "</tbody>\n<tfoot>\n";
   for (const TableSentence& sentence : model.footer)
     text += fmt::format("<tr><td colspan=\"{}\" data-note=\"{}\">{}</td></tr>\n", model.columns.size(),
-                        html_escaped(sentence.key), html_escaped(sentence.text));
+                        escaped(sentence.key), escaped(sentence.text));
   return text + "</tfoot>\n</table>\n";
 }
 

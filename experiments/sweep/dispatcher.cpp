@@ -277,7 +277,10 @@ WorkerEvent Dispatcher::death(std::size_t t, pid_t worker, const std::string& me
   log_line(log_file_, fmt::format("{} {}: {}; see {}", trial(t).id.substr(0, 12), trial(t).label, message,
                                   worker_log(*settings_.store, worker).string()));
   const bool failed = publish_failure(place, trial(t), message);
-  if (owner) break_claim(place.path(), *owner);
+  if (owner) {
+    remove_temporaries(attempt_folder(place.path(), owner->attempt));
+    break_claim(place.path(), *owner);
+  }
   if (failed) return WorkerEvent::failed;
   const auto result = place.load_result();  // killed after its last deed, or the result of another process
   if (!result) return WorkerEvent::stopped;

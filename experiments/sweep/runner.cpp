@@ -63,6 +63,7 @@ Pending pending_trials(const Experiment& experiment, const ResultStore& store, c
     const bool retried = result && ((result->status == TrialEnd::failed && options.retry_failed) ||
                                     (result->status == TrialEnd::diverged && options.retry_diverged));
     if (result && !retried) {
+      folder.tidy();
       ++(result->status == TrialEnd::failed ? summary.failed_before : summary.done_before);
       continue;
     }

@@ -39,7 +39,7 @@ std::string slurm_script(const SlurmJob& job) {
   std::string name;  // Slurm reads % in the names of logs
   for (const char c : job.name) name += c == '%' || std::isspace(static_cast<unsigned char>(c)) != 0 ? '_' : c;
   return fmt::format(R"(#!/bin/bash
-# {missing} trials are missing; {tasks} tasks, each a worker that takes trials which nobody has{most}.
+# Missing trials: {missing}. Tasks: {tasks}, each a worker that takes trials which nobody has{most}.
 # Submit with sbatch, with --partition, --account or --mem as your cluster wants them; again whenever some are missing.
 #SBATCH --job-name={name}
 #SBATCH --array=0-{last}

@@ -34,10 +34,17 @@ std::size_t number_in(const std::string& name) {
 
 /// A gain could be read off: two seeds of one row have ended.
 bool tells_something(const Experiment& e, const ResultStore& store) {
+  const auto finished = [&](std::size_t t) {
+    try {
+      return store.finished(e.trials[t].id);
+    } catch (const InputError&) {  // a damaged result, which the table names
+      return false;
+    }
+  };
   return std::any_of(e.rows.begin(), e.rows.end(), [&](const Cell& row) {
     std::size_t ended = 0;
     for (const std::size_t t : row.trials)
-      if (store.finished(e.trials[t].id) && ++ended == 2) return true;
+      if (finished(t) && ++ended == 2) return true;
     return false;
   });
 }

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <new>
 
+#include "core/memory_error.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/fields.h"
 #include "experiments/results/build_info.h"
@@ -109,6 +110,8 @@ class TrialWork {
     Report report;
     try {
       report = train(claim);
+    } catch (const MemoryError& error) {
+      report = answer(WorkerEvent::failed, error.what());
     } catch (const EnvironmentError& error) {  // a full disk is no property of the trial
       report = answer(WorkerEvent::broken, error.what());
     } catch (const InputError& error) {

@@ -203,8 +203,9 @@ class Verification {
   }
 
   void train(const TrialFolder& scratch, const TrialOptions& options) {
+    if (scratch.finished()) return;  // in the first half already
     const std::optional<Claim> claim = Claim::acquire(scratch.path());
-    if (!claim || scratch.finished()) return;
+    if (!claim) throw EnvironmentError(scratch.path().string() + ": another process works in this scratch folder");
     run_trial(config_, trial_.path().filename().string(), data_, scratch, *claim, options);
   }
 

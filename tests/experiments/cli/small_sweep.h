@@ -90,15 +90,11 @@ inline std::map<std::string, std::string> whole_results(const std::filesystem::p
       exact << name << '=' << std::hexfloat << value << '\n';
       state += exact.str();
     }
-    for (std::int64_t attempt = last_attempt(trial.path()); attempt > 0; --attempt) {
-      const auto last = last_metrics_line(trial.metrics(attempt));
-      if (!last || last->progress < 1 || !std::filesystem::exists(trial.checkpoint(attempt))) continue;
-      state += text_of(trial.metrics(attempt));
-      const SafetensorsFile file = SafetensorsFile::read(trial.checkpoint(attempt));
-      for (const TensorView& t : file.tensors())
-        state += t.name + std::string(reinterpret_cast<const char*>(t.data.data()), t.data.size());
-      break;
-    }
+    const std::int64_t attempt = result->attempt;
+    state += text_of(trial.metrics(attempt));
+    const SafetensorsFile file = SafetensorsFile::read(trial.checkpoint(attempt));
+    for (const TensorView& t : file.tensors())
+      state += t.name + std::string(reinterpret_cast<const char*>(t.data.data()), t.data.size());
   }
   return found;
 }

@@ -51,8 +51,8 @@ TEST_CASE("workers: one that was paused for longer than its lease loses its tria
   const TemporaryFolder folder;
   const std::string file =
       small_sweep(folder,
-                  "--set train.epochs=150 --set seeds=1 --set 'sweep={\"model.placement\": [\"pre_pre\"]}' --set "
-                  "'checkpoint={\"steps\": 5, \"seconds\": 1000}'");
+                  "--set train.epochs=60 --set seeds=1 --set 'sweep={\"model.placement\": [\"pre_pre\"]}' --set "
+                  "'checkpoint={\"steps\": 20, \"seconds\": 1000}'");
   REQUIRE(run_program(folder, "run " + file + " --out " + in_folder(folder, "whole")).code == 0);
   for (const bool whole_group : {true, false}) {
     CAPTURE(whole_group);
@@ -98,9 +98,10 @@ TEST_CASE("workers: a crash or a kill takes one trial; it stays failed until --r
     for (const pid_t worker : children_of(program.pid())) kill(worker, number);
     const Finished first = program.wait();
     CHECK(first.code == 1);
+    CHECK_MESSAGE(first.out.find("1/2 failed: its process") != std::string::npos, first.out);
     CHECK_MESSAGE(
-        first.out.find("1/2 failed: its process was ended by signal " + std::to_string(number)) != std::string::npos,
-        first.out);
+        first.err.find("failed: its process was ended by signal " + std::to_string(number)) != std::string::npos,
+        first.err);
     CHECK(first.err.find("3 of 4 trials done") != std::string::npos);
     CHECK(owners(store).empty());
 
@@ -127,7 +128,7 @@ TEST_CASE("workers: memory that runs out in one trial leaves the others alone; -
   const Finished going = run_program(
       folder, "run " + file + " --out " + in_folder(folder, "a") + " --workers 1 --threads 1 --keep-going", memory);
   CHECK_MESSAGE(going.code == 1, going.err);
-  CHECK_MESSAGE(going.out.find("1/1 failed: out of memory") != std::string::npos, going.out);
+  CHECK_MESSAGE(going.out.find("failed: out of memory") != std::string::npos, going.out);
   CHECK_MESSAGE(going.err.find("1 of 2 trials done") != std::string::npos, going.err);
   const Finished stopping = run_program(
       folder, "run " + file + " --out " + in_folder(folder, "b") + " --workers 1 --threads 1 --stop-on-failure",

@@ -20,6 +20,7 @@ constexpr std::string_view kSample = R"({
   "sweep": [ { "model.placement": ["mine", {"layer_scale": {"kind": "scalar", "init": 0}}], "seeds": [1, 2] },
              { "model.embed_dim,model.num_heads": [[64, 2], [96, 3]], "train.batch_size": [5] } ],
   "exclude": [ { "model.embed_dim": 64 } ],
+  "tune": [ { "axes": { "train.optimizer.lr": [1e-3, 2e-3] }, "dataset": { "train": "train[:40]", "eval": "train[40:]" }, "train": { "steps": 4 } } ],
   "seeds": 2,
   "baseline": { "model.placement": "mine" }
 }

@@ -19,7 +19,7 @@ TEST_CASE("axis: round steps that hold the range, evenly, not too many, each wit
     CAPTURE(low);
     CAPTURE(high);
     CAPTURE(wanted);
-    const Axis axis = make_axis(low, high, wanted);
+    const PlotAxis axis = make_axis(low, high, wanted);
     CHECK(axis.low <= low + 1e-6 * width);
     CHECK(axis.high >= high - 1e-6 * width);
     CHECK(axis.low > low - 1.001 * axis.step);
@@ -38,11 +38,11 @@ TEST_CASE("axis: round steps that hold the range, evenly, not too many, each wit
 }
 
 TEST_CASE("axis: known ranges") {
-  const Axis gains = make_axis(-6.3, 1.7, 7);
+  const PlotAxis gains = make_axis(-6.3, 1.7, 7);
   CHECK(gains.low == -7);
   CHECK(gains.high == 2);
   CHECK(gains.step == 1);
-  const Axis steps = make_axis(0, 3900, 4);
+  const PlotAxis steps = make_axis(0, 3900, 4);
   CHECK(steps.ticks == std::vector<double>{0, 1000, 2000, 3000, 4000});
 }
 
@@ -60,7 +60,7 @@ TEST_CASE("axis: one value, nothing, and what is no number still give an axis") 
                                   {1.0, 1.0 + 1e-16}}) {
     CAPTURE(low);
     CAPTURE(high);
-    const Axis axis = make_axis(low, high, 4);
+    const PlotAxis axis = make_axis(low, high, 4);
     CHECK(axis.low < axis.high);
     CHECK(axis.ticks.size() >= 2);
     CHECK(axis.ticks.size() <= 12);

@@ -99,8 +99,8 @@ TEST_CASE("curves: a damaged file costs its trial alone, and is named") {
   std::ofstream(store.trial(experiment.trials[2].id).metrics(1)) << "{\"step\": oops}\n";
   const ExperimentCurves curves = read_curves(experiment, store, {"eval/accuracy"});
   REQUIRE(curves.problems.size() == 1);
-  CHECK(curves.problems[0].find(experiment.trials[2].label) == 0);
-  CHECK(curves.problems[0].find("metrics.jsonl:1") != std::string::npos);
+  CHECK(curves.problems[0].trial == experiment.trials[2].label);
+  CHECK(curves.problems[0].error.find("metrics.jsonl:1") != std::string::npos);
   CHECK(curves.metrics[0].rows[0].seeds.size() == 2);
 }
 

@@ -57,9 +57,9 @@ TEST_CASE("strip plot: dots, means and bars stand where the ticks say") {
     const ReadScale x(svg);
     std::vector<double> dots, means;
     std::vector<std::pair<double, double>> bars;
-    for (const Strip& strip : plot.strips)
-      for (const StripLane& lane : strip.lanes) {
-        for (const StripDot& dot : lane.dots) dots.push_back(dot.value);
+    for (const PlotStrip& strip : plot.strips)
+      for (const PlotLane& lane : strip.lanes) {
+        for (const PlotDot& dot : lane.dots) dots.push_back(dot.value);
         if (lane.mean) means.push_back(*lane.mean);
         if (lane.half_width) bars.emplace_back(*lane.mean - *lane.half_width, *lane.mean + *lane.half_width);
       }

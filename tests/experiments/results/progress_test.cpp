@@ -41,8 +41,8 @@ TEST_CASE("progress: a worker's line gives way from its dispensable parts") {
   CHECK(worker_line(worker(), 120) ==
         "placement=pre_post seed 2 | step 120/3900 | 1834 img/s | loss 1.234 | 12m05s left");
   CHECK(worker_line(worker(), 70) == "placeme…seed 2 | step 120/3900 | 1834 img/s | loss 1.234 | 12m05s left");
-  CHECK(worker_line(worker(), 60) == "placement…t seed 2 | step 120/3900 | 1834 img/s | 12m05s left");
-  CHECK(worker_line(worker(), 45) == "placeme…seed 2 | step 120/3900 | 12m05s left");
+  CHECK(worker_line(worker(), 60) == "placemen…t seed 2 | step 120/3900 | 1834 img/s | 12m05s left");
+  CHECK(worker_line(worker(), 45) == "placeme… seed 2 | step 120/3900 | 12m05s left");
   CHECK(worker_line(worker(), 9) == "plac…left");
   for (std::size_t columns = 1; columns < 120; ++columns)
     CHECK(display_width(worker_line(worker(), columns)) <= columns);

@@ -9,9 +9,11 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <fstream>
 
 #include "core/error.h"
 #include "experiments/results/files.h"
+#include "tests/experiments/results/child_process.h"
 #include "tests/experiments/train/small_trial.h"
 
 namespace {
@@ -75,20 +77,26 @@ struct Attempt {
   std::string error;     // what was said; empty where the trial finished
 };
 
+/// In a process of its own, as the claim ends with its process.
 Attempt run_on_full_disk(const SmallTrial& trial, const std::filesystem::path& out, const TrialOptions& options,
                          long calls) {
-  Attempt attempt;
-  full = false;
-  calls_left = calls;
-  try {
-    trial.run(out, options);
-  } catch (const EnvironmentError& error) {
-    attempt.error = error.what();
-  }
-  attempt.refused = full;
-  calls_left = -1;
-  full = false;
-  return attempt;
+  const std::filesystem::path words = out.parent_path() / "words";
+  std::filesystem::remove(words);
+  const int code = wait_for_child(start_child([&] {
+    std::string error;
+    calls_left = calls;
+    try {
+      trial.run(out, options);
+    } catch (const EnvironmentError& problem) {
+      error = problem.what();
+    }
+    calls_left = -1;
+    const bool refused = full.exchange(false);
+    std::ofstream(words) << error;
+    return refused ? 1 : 0;
+  }));
+  REQUIRE((code == 0 || code == 1));
+  return {code == 1, read_file(words)};
 }
 
 void check_full_at_each_write(KeepCheckpoint keep, bool tensorboard) {

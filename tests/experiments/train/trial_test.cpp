@@ -205,7 +205,8 @@ TEST_CASE("trial: what is kept of the checkpoints") {
   CHECK(said[0].path == last.checkpoint(2));
   CHECK(said[0].bytes == std::filesystem::file_size(last.checkpoint(2)));
   apply_keep(last, KeepCheckpoint::weights);
-  CHECK(read_file(weights_file(last)) == read_file(weights_file(weights)));
+  const SafetensorsFile later = SafetensorsFile::read(weights_file(last));
+  CHECK(tensors_hash(later.tensors()) == tensors_hash(kept.tensors()));
   CHECK(!std::filesystem::exists(last.checkpoint(2)));
   apply_keep(last, KeepCheckpoint::weights);  // nothing left to do
   CHECK(std::filesystem::exists(weights_file(last)));

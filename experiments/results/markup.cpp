@@ -1,4 +1,4 @@
-#include "experiments/report/markup.h"
+#include "experiments/results/markup.h"
 
 #include <cctype>
 #include <cstdint>

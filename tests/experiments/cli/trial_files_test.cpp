@@ -1,0 +1,171 @@
+// The files of a sweep as a user meets them: run again and compared, cleaned, damaged.
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "experiments/results/files.h"
+#include "experiments/results/store.h"
+#include "experiments/train/state_record.h"
+#include "tests/experiments/cli/end_states.h"
+#include "tests/experiments/cli/program.h"
+
+using namespace normlab;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Two trials of 60 steps.
+const char* const kSmall = R"({
+  "about": "a test",
+  "dataset": {"name": "shapes", "train_images": 200, "eval_images": 40, "train": "train[:150]",
+              "minival": "train[150:]"},
+  "model": {"patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2, "dropout": 0.1},
+  "train": {"steps": 60, "batch_size": 10},
+  "seeds": 2
+})";
+
+struct Sweep {
+  TemporaryFolder folder;
+  std::string file = (folder / "small.json").string();
+  ResultStore store{folder / "out"};
+  Sweep() {
+    std::ofstream(file) << kSmall;
+    const Finished done = run();
+    REQUIRE_MESSAGE(done.code == 0, done.err);
+  }
+  Finished run(const std::string& more = "") const {
+    return run_program(folder, "run " + file + " --out " + store.out().string() + " --threads 1 " + more);
+  }
+  Finished call(const std::string& words) const {
+    return run_program(folder, words + " --out " + store.out().string());
+  }
+};
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+
+void flip(const fs::path& path, std::size_t from_end) {
+  std::string bytes = read_file(path);
+  bytes[bytes.size() - from_end] ^= 1;
+  write_atomically(path, bytes);
+}
+
+std::string logs(const TrialFolder& trial) {
+  std::string all;
+  for (std::int64_t attempt = 1; attempt <= last_attempt(trial.path()); ++attempt) all += text_of(trial.log(attempt));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("program: verify finds equal bits, and names what differs") {
+  const Sweep sweep;
+  const std::string id = sweep.store.trial_ids().front();
+  const Finished same = sweep.call("verify " + id.substr(0, 10) + " --steps 100");
+  CHECK_MESSAGE(same.code == 0, (same.out + same.err));
+  CHECK(has(same.out, "from the initial values of seed"));
+  CHECK(has(same.out, "2 states on record are the same to the bit"));
+  CHECK(has(same.out, "the result is the same to the bit"));
+  CHECK(run_program(sweep.folder, "verify " + sweep.store.trial(id).path().string()).code == 0);
+  CHECK(has(sweep.call("verify zzz").err, "no id in"));
+  CHECK(sweep.call("verify zzz").code == 2);
+  CHECK(has(sweep.call("verify " + id.substr(0, 10) + " --steps 10").err, "take --steps 50"));
+
+  const TrialFolder trial = sweep.store.trial(id);
+  const auto states = attempt_folder(trial.path(), 1) / kStatesFile;
+  std::string text = read_file(states);
+  const std::string mark = "\"tensors\":\"";
+  char& digit = text[text.find(mark) + mark.size()];
+  digit = digit == '0' ? '1' : '0';
+  write_atomically(states, text);
+  const Finished other = sweep.call("verify " + id.substr(0, 10));
+  CHECK(other.code == 1);
+  CHECK_MESSAGE(has(other.out, "DIFFERENT at step 50: tensor "), other.out);
+}
+
+TEST_CASE("program: clean says what it would delete, and deletes checkpoints of finished trials only when told to") {
+  const Sweep sweep;
+  const std::string table = sweep.call("table " + sweep.file).out;
+  const auto checkpoints = [&] {
+    int count = 0;
+    for (const std::string& id : sweep.store.trial_ids()) count += fs::exists(sweep.store.trial(id).checkpoint(1));
+    return count;
+  };
+  CHECK(sweep.run("--set seeds=3 --max-trials 0").code == 0);
+  CHECK(checkpoints() == 3);
+  const std::uintmax_t bytes = fs::file_size(sweep.store.trial(sweep.store.trial_ids()[0]).checkpoint(1));
+  const Finished said = sweep.call("clean " + sweep.file);
+  CHECK(said.code == 0);
+  CHECK_MESSAGE(has(said.out, std::to_string(2 * bytes) + " bytes in 2 files of 2 finished trials would be deleted"),
+                said.out);
+  CHECK(has(said.out, "add --yes"));
+  CHECK(checkpoints() == 3);
+  CHECK(has(sweep.call("clean " + sweep.file + " --keep last").out, "0 bytes"));
+  const TrialFolder weights = sweep.store.trial(sweep.store.trial_ids()[0]);
+  CHECK(sweep.call("clean " + sweep.file + " --keep weights --yes").code == 0);
+  CHECK(checkpoints() == 1);
+  // The third trial has no result any more: its checkpoint stays.
+  for (const std::string& id : sweep.store.trial_ids())
+    if (fs::exists(sweep.store.trial(id).checkpoint(1))) fs::remove(sweep.store.trial(id).path() / "result.json");
+  CHECK(sweep.call("clean --yes").code == 0);
+  CHECK(checkpoints() == 1);
+  CHECK(sweep.call("table " + sweep.file).out == table);
+  CHECK(run_program(sweep.folder, "clean").code == 2);
+}
+
+TEST_CASE("program: results of a newer schema and damaged ones are refused, and nothing is lost") {
+  const Sweep sweep;
+  const auto undisturbed = end_states(sweep.folder / "out");
+  const TrialFolder trial = sweep.store.trial(sweep.store.trial_ids().front());
+  const auto path = trial.path() / "result.json";
+  const std::string good = read_file(path);
+
+  std::string newer = good;
+  newer.replace(newer.find("\"schema\": 1"), 11, "\"schema\": 9");
+  write_atomically(path, newer);
+  Finished refused = sweep.run();
+  CHECK(refused.code == 2);
+  CHECK_MESSAGE(has(refused.err, "written with schema 9, this program reads 1; use the program that wrote it"),
+                refused.err);
+  CHECK(read_file(path) == newer);
+
+  write_atomically(path, good.substr(0, good.size() / 2));
+  refused = sweep.run();
+  CHECK(refused.code == 2);
+  CHECK_MESSAGE(has(refused.err, path.string()), refused.err);
+  CHECK_MESSAGE(has(refused.err, "delete this file and start the same command again"), refused.err);
+  fs::remove(path);
+  CHECK(sweep.run().code == 0);
+  CHECK(end_states(sweep.folder / "out") == undisturbed);
+}
+
+TEST_CASE("program: a damaged checkpoint or damaged metrics are passed over, and the bits stay") {
+  const Sweep sweep;
+  const auto undisturbed = end_states(sweep.folder / "out");
+  for (const bool metrics : {false, true}) {
+    CAPTURE(metrics);
+    const TrialFolder trial = sweep.store.trial(sweep.store.trial_ids()[metrics ? 1 : 0]);
+    fs::remove(trial.path() / "result.json");
+    flip(metrics ? trial.metrics(1) : trial.checkpoint(1), 4);  // the last bytes of a tensor, of a line
+    const Finished again = sweep.run();
+    CHECK_MESSAGE(again.code == 0, again.err);
+    CHECK_MESSAGE(has(logs(trial), "is damaged: its SHA-256 is not that of what was written"), logs(trial));
+    CHECK(trial.load_result()->resumed == 0);
+  }
+  CHECK(end_states(sweep.folder / "out") == undisturbed);
+}
+
+TEST_CASE("program: TensorBoard's files are written where they are asked for") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "small.json") << kSmall;
+  const Finished done =
+      run_program(folder, "run " + (folder / "small.json").string() + " --out " + (folder / "out").string() +
+                              " --tensorboard " + (folder / "tb").string());
+  CHECK_MESSAGE(done.code == 0, done.err);
+  int files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder / "tb"))
+    if (entry.is_regular_file()) {
+      ++files;
+      CHECK(has(read_file(entry.path()), "minival/accuracy"));
+    }
+  CHECK(files == 2);
+}
