@@ -36,7 +36,9 @@ CUDA_SOURCES := $(sort $(wildcard cuda/*.cu))
 EMULATED := $(CUDA_SOURCES) $(sort $(wildcard tests/cuda_emulation/*_test.cu))
 TESTS := $(shell find tests -name '*_test.cpp' | sort) $(wildcard tests/cuda_emulation/*.cpp) tests/devices.cpp tests/main.cpp
 OBJECTS := $(LIBRARY:%.cpp=$(BUILD)/%.o) $(if $(filter 1,$(CUDA)),$(CUDA_SOURCES:%.cu=$(BUILD)/%.o))
-TEST_OBJECTS := $(TESTS:%.cpp=$(BUILD)/%.o) $(EMULATED:%.cu=$(BUILD)/emulated/%.o)
+TEST_OBJECTS := $(TESTS:%.cpp=$(BUILD)/%.o)
+# Linked last, so that a function that stands in several objects is not taken from the one with checks.
+EMULATED_OBJECTS := $(EMULATED:%.cu=$(BUILD)/emulated/%.o)
 BINARY := $(BUILD)/normlab
 TEST_BINARY := $(BUILD)/tests/run
 
@@ -93,7 +95,7 @@ $(BINARY): $(BUILD)/experiments/main.o $(OBJECTS)
 	@echo "  LINK $@"
 	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-$(TEST_BINARY): $(TEST_OBJECTS) $(OBJECTS)
+$(TEST_BINARY): $(TEST_OBJECTS) $(OBJECTS) $(EMULATED_OBJECTS)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -lboost_context -o $@
@@ -160,4 +162,4 @@ $(BUILD)/version: FORCE
 .PHONY: FORCE
 FORCE:
 
--include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(BUILD)/experiments/main.d $(wildcard $(BUILD)/tests/fuzz/*.d)
+-include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(EMULATED_OBJECTS:.o=.d) $(BUILD)/experiments/main.d $(wildcard $(BUILD)/tests/fuzz/*.d)

@@ -48,8 +48,12 @@ void launch(const char* op, void (*kernel)(Parameters...), Launch how, const Str
   std::tuple<Parameters...> values(std::forward<Arguments>(arguments)...);
   const auto blocks = static_cast<unsigned>(how.blocks), threads = static_cast<unsigned>(how.threads);
 #ifdef NORMLAB_CUDA_EMULATED
-  emulation::run(op, dim3(blocks), dim3(threads), how.shared, &values, sizeof values,
-                 [&] { std::apply(kernel, values); });
+  using Call = std::pair<void (*)(Parameters...), std::tuple<Parameters...>>;
+  Call call{kernel, values};
+  emulation::run(op, dim3(blocks), dim3(threads), how.shared, &call, sizeof call, [](void* of) {
+    const Call& the = *static_cast<const Call*>(of);
+    std::apply(the.first, the.second);
+  });
 #else
   const auto* function = reinterpret_cast<const void*>(kernel);
   constexpr std::size_t kWithoutAsking = 48 * 1024;

@@ -57,6 +57,7 @@ Touch joined(const Running& now, const Touch& before, Touch mine) {
 }
 
 [[noreturn]] void fault_of_race(const Running& now, const Touch& before, const char* verb, const char* verb_before) {
+  const Pause pause;
   const std::string who = before.serial != now.serial || before.several == 3
                               ? concat("a thread of another block (thread ", before.thread, ")")
                           : before.several ? std::string("other threads")
@@ -90,8 +91,14 @@ void check(const void* address, std::size_t size, bool writes) {
   const char* verb = writes ? "writes" : "reads";
   if (in_heap(address)) {
     const char* bytes = static_cast<const char*>(address);
-    if (!heap_in_use(address, size)) fault(concat(verb, " ", size, " bytes ", heap_describe(address)));
-    if (!writes && is_poison(bytes, size)) fault(concat("reads ", size, " bytes that nobody has written"));
+    if (!heap_in_use(address, size)) {
+      const Pause pause;
+      fault(concat(verb, " ", size, " bytes ", heap_describe(address)));
+    }
+    if (!writes && is_poison(bytes, size)) {
+      const Pause pause;
+      fault(concat("reads ", size, " bytes that nobody has written"));
+    }
     check_race(*now, bytes, size, writes);
     return;
   }
@@ -101,6 +108,7 @@ void check(const void* address, std::size_t size, bool writes) {
   // What the host hands over by value, and constants.
   if (!writes && (within(address, now->parameters, now->parameters_end) || within(address, &__executable_start, &end)))
     return;
+  const Pause pause;
   fault(concat(verb, " ", size, " bytes of the host's memory, which no device can see"));
 }
 
@@ -111,7 +119,9 @@ bool called = false;
 bool checks_memory() { return called; }
 
 void check_atomic(void* address, std::size_t bytes) {
-  if (running && (!in_heap(address) || !heap_in_use(address, bytes)))
+  const Running* now = running;
+  const Pause pause;
+  if (now && (!in_heap(address) || !heap_in_use(address, bytes)))
     fault(
         concat("an atomic on ", bytes, " bytes ", in_heap(address) ? heap_describe(address) : "of the host's memory"));
 }

@@ -68,8 +68,8 @@ struct Thread {
 
 class Machine {
  public:
-  void run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, const void* parameters,
-           std::size_t parameter_bytes, FunctionRef<void()> body);
+  void run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, void* call, std::size_t call_bytes,
+           void (*body)(void*));
   [[noreturn]] void fault(const std::string& what);
   void block_barrier(std::source_location where);
   void* shared(const void* key, std::size_t bytes);
@@ -95,7 +95,8 @@ class Machine {
   Fiber* free_fiber();
 
   const char* op_ = nullptr;
-  const FunctionRef<void()>* body_ = nullptr;
+  void (*body_)(void*) = nullptr;
+  void* call_ = nullptr;
   int threads_ = 0, current_ = 0, waiting_ = 0, done_ = 0;
   std::size_t dynamic_ = 0;
   std::vector<Thread> all_;
@@ -154,7 +155,7 @@ void Machine::enter(int thread) {
 /// What a fiber does all its life: it runs the thread that it was resumed for.
 void Machine::threads_of_fiber() {
   for (;;) {
-    (*body_)();
+    body_(call_);
     all_[static_cast<std::size_t>(current_)].state = State::done;
     ++done_;
     fiber_->suspend();
@@ -320,10 +321,9 @@ void Machine::complete(int warp, std::uint32_t mask) {
 void* Machine::shared(const void* key, std::size_t bytes) {
   for (const Shared& s : shared_)
     if (s.key == key) return s.memory;
-  const std::string over =
-      concat("shared memory: ", bytes, " bytes beside ", shared_used_, " are more than ", kMaxShared);
   if (!key && !dynamic_) fault("asks for shared memory, but the launch gave it none");
-  if (shared_used_ + bytes > kMaxShared) fault(over);
+  if (shared_used_ + bytes > kMaxShared)
+    fault(concat("shared memory: ", bytes, " bytes beside ", shared_used_, " are more than ", kMaxShared));
   void* memory = shared_begin_ + shared_used_;
   heap_begin_use(memory, bytes);
   shared_.push_back({key, memory});
@@ -331,15 +331,16 @@ void* Machine::shared(const void* key, std::size_t bytes) {
   return memory;
 }
 
-void Machine::run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, const void* parameters,
-                  std::size_t parameter_bytes, FunctionRef<void()> body) {
+void Machine::run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, void* call, std::size_t call_bytes,
+                  void (*body)(void*)) {
   if (running) throw Fault(concat(op, ": launched from inside of a kernel"));
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
   if (threads == 0 || threads > kMaxThreads) throw Fault(concat(op, ": a block of ", threads, " threads"));
   if (shared_bytes > kMaxShared) throw Fault(concat(op, ": ", shared_bytes, " bytes of shared memory a block"));
   if (!shared_begin_) shared_begin_ = static_cast<char*>(heap_allocate(2 * kMaxShared));
   op_ = op;
-  body_ = &body;
+  body_ = body;
+  call_ = call;
   threads_ = static_cast<int>(threads);
   dynamic_ = shared_bytes;
   all_.resize(threads);
@@ -352,8 +353,8 @@ void Machine::run(const char* op, dim3 grid, dim3 block, std::size_t shared_byte
   running_.launch_serial = next_serial.fetch_add(static_cast<std::uint32_t>(blocks));
   running_.shared = shared_begin_;
   running_.shared_end = shared_begin_ + 2 * kMaxShared;
-  running_.parameters = static_cast<const char*>(parameters);
-  running_.parameters_end = running_.parameters + parameter_bytes;
+  running_.parameters = static_cast<const char*>(call);
+  running_.parameters_end = running_.parameters + call_bytes;
   const std::uint64_t seed = schedule;
   try {
     for (std::uint64_t i = 0; i < blocks; ++i) {
@@ -382,16 +383,26 @@ void Machine::run(const char* op, dim3 grid, dim3 block, std::size_t shared_byte
 
 }  // namespace
 
-void run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, const void* parameters,
-         std::size_t parameter_bytes, FunctionRef<void()> body) {
-  machine().run(op, grid, block, shared_bytes, parameters, parameter_bytes, body);
+void run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, void* call, std::size_t call_bytes,
+         void (*body)(void*)) {
+  machine().run(op, grid, block, shared_bytes, call, call_bytes, body);
 }
 void set_schedule(std::uint64_t seed) { schedule = seed; }
-void fault(const std::string& what) { machine().fault(what); }
-void block_barrier(std::source_location where) { machine().block_barrier(where); }
-void* shared_memory(const void* key, std::size_t bytes) { return machine().shared(key, bytes); }
+void fault(const std::string& what) {
+  running = nullptr;
+  machine().fault(what);
+}
+void block_barrier(std::source_location where) {
+  const Pause pause;
+  machine().block_barrier(where);
+}
+void* shared_memory(const void* key, std::size_t bytes) {
+  const Pause pause;
+  return machine().shared(key, bytes);
+}
 std::uint64_t warp_operation(WarpOp op, std::uint32_t mask, std::uint64_t value, int source,
                              std::source_location where) {
+  const Pause pause;
   return machine().warp_operation(op, mask, value, source, where);
 }
 

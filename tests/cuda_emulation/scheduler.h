@@ -10,8 +10,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "core/function_ref.h"
-
 struct uint3 {
   unsigned x = 0, y = 0, z = 0;
 };
@@ -35,10 +33,10 @@ struct Position {
 };
 extern constinit thread_local Position position;
 
-/// Runs `body` for each thread of each block. `parameters`: the host's copy of the kernel's arguments, which it may
-/// read. Throws Fault; nothing of the kernel runs on after one.
-void run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, const void* parameters,
-         std::size_t parameter_bytes, FunctionRef<void()> body);
+/// Calls body(call) for each thread of each block; `call` holds the kernel's arguments, which are the only memory of
+/// the host that it may read. Throws Fault; nothing of the kernel runs on after one.
+void run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, void* call, std::size_t call_bytes,
+         void (*body)(void*));
 
 /// The order in which blocks, warps and the lanes of a warp have their turns is drawn from it; 0: as they are counted.
 /// At first NORMLAB_CUDA_SCHEDULE.
@@ -70,6 +68,19 @@ struct Running {
   const char *stack, *stack_end, *parameters, *parameters_end, *shared, *shared_end;
 };
 extern constinit thread_local Running* running;
+
+/// While it lives the kernel does not run but what serves it: its own touches of memory are nobody's business. The
+/// linker may take a function of the standard library from a file that was compiled with the checks.
+class Pause {
+ public:
+  Pause() : before_(running) { running = nullptr; }
+  ~Pause() { running = before_; }
+  Pause(const Pause&) = delete;
+  Pause& operator=(const Pause&) = delete;
+
+ private:
+  Running* const before_;
+};
 
 /// False where the kernels were compiled without what calls the checks.
 bool checks_memory();
