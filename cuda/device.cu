@@ -9,7 +9,9 @@ namespace {
 
 std::string version(int number) { return concat(number / 1000, ".", number % 1000 / 10); }
 
-DeviceInfo open() {
+}  // namespace
+
+DeviceInfo query_device() {
   DeviceInfo info;
   check("CUDA runtime", cudaRuntimeGetVersion(&info.runtime));
   check("CUDA driver", cudaDriverGetVersion(&info.driver));
@@ -42,15 +44,13 @@ DeviceInfo open() {
   return info;
 }
 
-}  // namespace
-
 void check(const char* op, cudaError_t error) {
   if (error == cudaSuccess) return;
   throw EnvironmentError(concat(op, ": CUDA: ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")"));
 }
 
 const DeviceInfo& device_info() {
-  static const DeviceInfo info = open();
+  static const DeviceInfo info = query_device();
   return info;
 }
 

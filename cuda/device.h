@@ -23,8 +23,10 @@ struct DeviceInfo {
   bool managed_at_any_time = false;              // the host may look at managed memory while kernels run
 };
 
-/// The current device. Throws EnvironmentError, the first time and each after, without a driver, with one that is older
-/// than the runtime, without a GPU and for one below compute capability 8.0.
+/// Looks at the current device. Throws EnvironmentError without a driver, with one that is older than the runtime,
+/// without a GPU and for one below compute capability 8.0.
+DeviceInfo query_device();
+/// What query_device() gave the first time that it did not throw.
 const DeviceInfo& device_info();
 
 /// Throws InputError where a launch is beyond what the device takes.

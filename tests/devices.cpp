@@ -39,7 +39,23 @@ const Devices& devices() {
   return instance;
 }
 
+const Device* current = nullptr;
+
 }  // namespace
+
+const Device& current_device() { return current ? *current : devices_under_test().front(); }
+
+void on_each_device(const std::function<void()>& body) {
+  struct Restore {
+    ~Restore() { current = nullptr; }
+  };
+  for (const Device& device : devices_under_test()) {
+    const Restore restore;
+    current = &device;
+    CAPTURE(device.name);
+    has_kernels(device, body);
+  }
+}
 
 std::span<const Device> devices_under_test() { return devices().all; }
 std::string devices_report() { return devices().report; }

@@ -25,6 +25,12 @@ std::span<const Device> devices_under_test();
 /// "tested: cpu, cuda emulated; no cuda: ...": what a report of the tests says.
 std::string devices_report();
 
+/// The device that a test works on: the CPU but in on_each_device().
+const Device& current_device();
+/// Runs `body` with each device as the current one, which failures name; on one that has no kernel yet for something,
+/// up to there.
+void on_each_device(const std::function<void()>& body);
+
 /// Runs `body` and says whether all its operations have a kernel on that device; a missing one is named in a MESSAGE.
 bool has_kernels(const Device& device, const std::function<void()>& body);
 

@@ -150,7 +150,7 @@ TEST_CASE_FIXTURE(Fixture, "cuda emulation: a missing barrier is found") {
   CHECK(has(fault_of([&] {
               launch("warp", warp_without_barrier, {1, 32}, stream, y.data<float>(), false);
             }),
-            "writes what thread 0 has read, with no barrier between them"));
+            "with no barrier between them"));
   CHECK(fault_of([&] { launch("warp", warp_without_barrier, {1, 32}, stream, y.data<float>(), true); }) == "");
 }
 
@@ -221,11 +221,47 @@ TEST_CASE_FIXTURE(Fixture, "cuda: a launch beyond the limits is refused by name,
 
 TEST_CASE_FIXTURE(Fixture, "cuda: out of memory says how much was asked and how much is free") {
   emulation::set_memory_limit(std::size_t{16} << 20);
-  CHECK_THROWS_WITH_AS(backend.memory().allocate(std::size_t{64} << 20),
-                       "out of GPU memory: 65 MB asked, 16 MB of "
-                       "50 MB free; use a smaller batch, train.accumulate or fewer workers",
-                       EnvironmentError);
+  std::string what;
+  try {
+    backend.memory().allocate(std::size_t{64} << 20);
+  } catch (const EnvironmentError& e) {
+    what = e.what();
+  }
   emulation::set_memory_limit(0);
+  CHECK_MESSAGE(has(what, "out of GPU memory: 65 MB asked, 16 MB of "), what);
+  CHECK(has(what, " MB free; use a smaller batch, train.accumulate or fewer workers"));
+}
+
+TEST_CASE("cuda: no driver, an old driver, no GPU and an old GPU are told apart") {
+  struct Restore {
+    ~Restore() {
+      emulation::set_device_error(cudaSuccess);
+      emulation::set_driver_version(CUDART_VERSION);
+      emulation::set_capability(9, 0);
+    }
+  } const restore;
+  emulation::set_driver_version(0);
+  CHECK_THROWS_WITH_AS(query_device(),
+                       "--device cuda: no NVIDIA driver is installed (libcuda.so.1 is missing); install it, or run "
+                       "with --device cpu",
+                       EnvironmentError);
+  emulation::set_driver_version(12040);
+  emulation::set_device_error(cudaErrorInsufficientDriver);
+  CHECK_THROWS_WITH_AS(query_device(),
+                       "--device cuda: the NVIDIA driver knows CUDA 12.4, this binary needs 13.0; install a newer "
+                       "driver, or run with --device cpu",
+                       EnvironmentError);
+  emulation::set_device_error(cudaErrorNoDevice);
+  CHECK_THROWS_WITH_AS(query_device(),
+                       "--device cuda: no NVIDIA GPU is visible (see nvidia-smi and CUDA_VISIBLE_DEVICES); run with "
+                       "--device cpu",
+                       EnvironmentError);
+  emulation::set_device_error(cudaSuccess);
+  emulation::set_capability(7, 5);
+  CHECK_THROWS_WITH_AS(query_device(),
+                       "--device cuda: emulated has compute capability 7.5, this binary needs 8.0 or above (A100 and "
+                       "later); run with --device cpu",
+                       EnvironmentError);
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -23,7 +23,7 @@ std::mutex mutex;
 std::map<void*, std::size_t> blocks;
 std::size_t taken = 0, limit = 0;
 cudaError_t device_error = cudaSuccess;
-int driver_version = kVersion;
+int driver_version = kVersion, capability_major = 9, capability_minor = 0;
 
 cudaError_t allocate(void** to, std::size_t bytes) {
   std::lock_guard lock(mutex);
@@ -84,7 +84,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
   *p = {};
   std::snprintf(p->name, sizeof p->name, "emulated");
   p->totalGlobalMem = kMemory;
-  p->major = 9;
+  p->major = capability_major;
+  p->minor = capability_minor;
   p->multiProcessorCount = 2;
   p->sharedMemPerBlockOptin = 227 * 1024;
   p->concurrentManagedAccess = 1;
@@ -195,5 +196,9 @@ int atomicExch(int* p, int v) {
 namespace normlab::emulation {
 void set_device_error(cudaError_t error) { device_error = error; }
 void set_memory_limit(std::size_t bytes) { limit = bytes ? taken + bytes : 0; }
-void set_driver_version(int version) { driver_version = version ? version : kVersion; }
+void set_driver_version(int version) { driver_version = version; }
+void set_capability(int major, int minor) {
+  capability_major = major;
+  capability_minor = minor;
+}
 }  // namespace normlab::emulation

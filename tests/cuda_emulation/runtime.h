@@ -75,5 +75,8 @@ namespace normlab::emulation {
 void set_device_error(cudaError_t error);
 /// Bytes that allocations may have in all; 0 for no limit.
 void set_memory_limit(std::size_t bytes);
+/// That of the driver, 0 for none.
 void set_driver_version(int version);
+/// Compute capability of the device.
+void set_capability(int major, int minor);
 }  // namespace normlab::emulation
