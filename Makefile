@@ -137,7 +137,7 @@ $(BUILD)/%.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
 	@$(NVCC) $(NVCCFLAGS) -c $< -o $@
-$(BUILD)/cuda/backend.o $(BUILD)/tests/devices.o: CPPFLAGS += -DNORMLAB_WITH_CUDA -isystem $(CUDA_HOME)/include
+$(BUILD)/cuda/backend.o: CPPFLAGS += -DNORMLAB_WITH_CUDA -isystem $(CUDA_HOME)/include
 endif
 
 # The kernels as C++ for the emulation of tests/cuda_emulation, whose headers stand before CUDA's. The thread sanitizer's

@@ -10,10 +10,6 @@
 
 #include "cuda/device.h"
 
-#ifdef NORMLAB_CUDA_EMULATED
-#include "tests/cuda_emulation/scheduler.h"
-#endif
-
 /// T* name: memory that the threads of a block share, `count` values (a constant) or, for the second, as much as the
 /// launch asked for. Undefined at first.
 #ifdef NORMLAB_CUDA_EMULATED

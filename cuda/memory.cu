@@ -1,9 +1,6 @@
 #include "cuda/memory.h"
 
 #include "core/error.h"
-#ifdef NORMLAB_CUDA_EMULATED
-#include "tests/cuda_emulation/heap.h"
-#endif
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {

@@ -31,13 +31,11 @@ std::uint64_t first_schedule() {
 std::atomic<std::uint64_t> schedule{first_schedule()};
 std::atomic<std::uint32_t> next_serial{1};
 
-std::string str(std::source_location where) {
-  const std::string_view file = where.file_name();
-  return concat(file.substr(file.rfind('/') + 1), ":", where.line());
+std::string str(Where where) {
+  const std::string_view file = where.file;
+  return concat(file.substr(file.rfind('/') + 1), ":", where.line);
 }
-bool same(std::source_location a, std::source_location b) {
-  return a.line() == b.line() && a.column() == b.column() && std::string_view(a.file_name()) == b.file_name();
-}
+bool same(Where a, Where b) { return a.line == b.line && std::string_view(a.file) == b.file; }
 std::string_view name_of(WarpOp op) {
   constexpr std::string_view kNames[] = {"__syncwarp", "vote", "shuffle"};
   return kNames[static_cast<int>(op)];
@@ -58,7 +56,7 @@ enum class State : std::uint8_t { fresh, ready, at_barrier, in_warp_operation, d
 struct Thread {
   State state;
   Fiber* fiber;  // where it stopped
-  std::source_location where;
+  Where where;
   // of its warp operation
   WarpOp op;
   std::uint32_t mask;
@@ -71,10 +69,9 @@ class Machine {
   void run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, void* call, std::size_t call_bytes,
            void (*body)(void*));
   [[noreturn]] void fault(const std::string& what);
-  void block_barrier(std::source_location where);
+  void block_barrier(Where where);
   void* shared(const void* key, std::size_t bytes);
-  std::uint64_t warp_operation(WarpOp op, std::uint32_t mask, std::uint64_t value, int source,
-                               std::source_location where);
+  std::uint64_t warp_operation(WarpOp op, std::uint32_t mask, std::uint64_t value, int source, Where where);
 
  private:
   struct Shared {
@@ -212,7 +209,7 @@ void Machine::run_block() {
 }
 
 void Machine::release_barrier() {
-  const std::source_location first = all_[0].where;
+  const Where first = all_[0].where;
   for (int t = 0; t < threads_; ++t) {
     Thread& thread = all_[static_cast<std::size_t>(t)];
     if (!same(thread.where, first))
@@ -254,7 +251,7 @@ void Machine::throw_deadlock() {
   throw Fault(concat(op_, ": no thread can go on"));
 }
 
-void Machine::block_barrier(std::source_location where) {
+void Machine::block_barrier(Where where) {
   Thread& t = all_[static_cast<std::size_t>(current_)];
   t.where = where;
   t.state = State::at_barrier;
@@ -262,8 +259,7 @@ void Machine::block_barrier(std::source_location where) {
   fiber_->suspend();
 }
 
-std::uint64_t Machine::warp_operation(WarpOp op, std::uint32_t mask, std::uint64_t value, int source,
-                                      std::source_location where) {
+std::uint64_t Machine::warp_operation(WarpOp op, std::uint32_t mask, std::uint64_t value, int source, Where where) {
   const int warp = current_ / kLanes, lane = current_ % kLanes, first = warp * kLanes;
   if (!(mask >> lane & 1u))
     fault(concat("the mask of the ", name_of(op), " of ", str(where), " leaves out its own lane"));
@@ -392,7 +388,7 @@ void fault(const std::string& what) {
   running = nullptr;
   machine().fault(what);
 }
-void block_barrier(std::source_location where) {
+void block_barrier(Where where) {
   const Pause pause;
   machine().block_barrier(where);
 }
@@ -400,8 +396,7 @@ void* shared_memory(const void* key, std::size_t bytes) {
   const Pause pause;
   return machine().shared(key, bytes);
 }
-std::uint64_t warp_operation(WarpOp op, std::uint32_t mask, std::uint64_t value, int source,
-                             std::source_location where) {
+std::uint64_t warp_operation(WarpOp op, std::uint32_t mask, std::uint64_t value, int source, Where where) {
   const Pause pause;
   return machine().warp_operation(op, mask, value, source, where);
 }

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <source_location>
 #include <stdexcept>
 #include <string>
 
@@ -24,6 +23,15 @@ namespace normlab::emulation {
 /// A kernel that is wrong: "layer_norm: block 3, thread 17: ...".
 struct Fault : std::runtime_error {
   using std::runtime_error::runtime_error;
+};
+
+/// A line of source: as a default argument, that of the call. (std::source_location is not in clang 14.)
+struct Where {
+  const char* file = "";
+  int line = 0;
+  static constexpr Where current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
 };
 
 /// What threadIdx and the others stand for in the thread that runs.
@@ -46,7 +54,7 @@ void set_schedule(std::uint64_t seed);
 
 /// Ends the kernel with "op: block, thread: " and this.
 [[noreturn]] void fault(const std::string& what);
-void block_barrier(std::source_location where);
+void block_barrier(Where where);
 /// The memory of `bytes` that a block has in common under `key`, the same for all its threads. A null key: what the
 /// launch asked for.
 void* shared_memory(const void* key, std::size_t bytes);
@@ -54,8 +62,7 @@ void* shared_memory(const void* key, std::size_t bytes);
 enum class WarpOp : std::uint8_t { barrier, vote, shuffle };
 /// Each lane of `mask` hands in a value; each gets that of lane `source`, or for a vote the bits of those whose value
 /// is not 0.
-std::uint64_t warp_operation(WarpOp op, std::uint32_t mask, std::uint64_t value, int source,
-                             std::source_location where);
+std::uint64_t warp_operation(WarpOp op, std::uint32_t mask, std::uint64_t value, int source, Where where);
 /// Bounds of what an atomic function works on.
 void check_atomic(void* address, std::size_t bytes);
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "tests/cuda_emulation/heap.h"
 #include "tests/cuda_emulation/runtime.h"
 #include "tests/cuda_emulation/scheduler.h"
 
@@ -19,7 +20,7 @@
 #define blockDim (::normlab::emulation::position.block_dim)
 #define gridDim (::normlab::emulation::position.grid_dim)
 
-using Where = std::source_location;
+using Where = normlab::emulation::Where;
 
 inline void __syncthreads(Where where = Where::current()) { normlab::emulation::block_barrier(where); }
 inline void __syncwarp(unsigned mask = 0xffffffffu, Where where = Where::current()) {
