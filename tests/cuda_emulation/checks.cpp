@@ -67,14 +67,16 @@ Touch joined(const Running& now, const Touch& before, Touch mine) {
 
 void check_race(Running& now, const char* address, std::size_t size, bool writes) {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
+  const bool shared = within(address, now.shared, now.shared_end);
   const Touch mine{
       now.serial, now.thread,   static_cast<std::uint8_t>(size >= 4 ? 15u : ((1u << size) - 1u) << (at % 4)),
       0,          now.barriers, now.warp_barriers[now.thread / 32u]};
   for (std::size_t i = 0; i < size; i += 4) {
     Touches& seen = heap_touches(address + i);
-    // The next block has the same shared memory for its own.
-    if (within(address, now.shared, now.shared_end) && seen.write.serial != now.serial) seen.write = {};
-    if (within(address, now.shared, now.shared_end) && seen.read.serial != now.serial) seen.read = {};
+    if (shared) {  // the next block has it for its own
+      if (seen.write.serial != now.serial) seen.write = {};
+      if (seen.read.serial != now.serial) seen.read = {};
+    }
     if (races(now, seen.write, mine.bytes)) fault_of_race(now, seen.write, writes ? "writes" : "reads", "written");
     if (writes) {
       if (races(now, seen.read, mine.bytes)) fault_of_race(now, seen.read, "writes", "read");

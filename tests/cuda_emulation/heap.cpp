@@ -13,16 +13,16 @@ namespace normlab::emulation {
 
 constinit char* heap_begin = nullptr;
 constinit std::size_t heap_bytes = 0;
+constinit std::uint8_t* heap_marks = nullptr;
+constinit Touches* heap_all_touches = nullptr;
 
 namespace {
 
-constexpr std::size_t kHeap = std::size_t{8} << 30;    // addresses, not memory
-constexpr std::size_t kUnit = 8;                       // bytes a mark stands for
+constexpr std::size_t kHeap = std::size_t{8} << 30;  // addresses, not memory
+constexpr std::size_t kUnit = kMarkBytes;
 constexpr std::size_t kAlign = std::size_t{64} << 10;  // of a block; what is left over is a red zone, as is one more
-constexpr std::uint8_t kNone = 0;                      // a mark: so many of its first bytes are in use
+constexpr std::uint8_t kNone = 0;                      // a mark of bytes that are not in use
 
-std::uint8_t* marks = nullptr;
-Touches* touches = nullptr;
 std::mutex mutex;
 std::map<std::size_t, std::size_t> taken;               // offset and bytes of blocks
 std::multimap<std::size_t, std::size_t> free_by_bytes;  // rounded bytes and offset
@@ -35,15 +35,12 @@ void* reserve(std::size_t bytes) {
 }
 
 void open() {
-  marks = static_cast<std::uint8_t*>(reserve(kHeap / kUnit));
-  touches = static_cast<Touches*>(reserve(kHeap / 4 * sizeof(Touches)));
+  heap_marks = static_cast<std::uint8_t*>(reserve(kHeap / kUnit));
+  heap_all_touches = static_cast<Touches*>(reserve(kHeap / 4 * sizeof(Touches)));
   heap_begin = static_cast<char*>(reserve(kHeap));
   heap_bytes = kHeap;
 }
 
-std::size_t offset_of(const void* address) {
-  return static_cast<std::size_t>(static_cast<const char*>(address) - heap_begin);
-}
 std::size_t rounded(std::size_t bytes) { return (bytes + kAlign) / kAlign * kAlign; }
 
 }  // namespace
@@ -73,7 +70,7 @@ void* heap_allocate(std::size_t bytes) {
 
 void heap_release(void* block) {
   std::lock_guard lock(mutex);
-  const auto found = in_heap(block) ? taken.find(offset_of(block)) : taken.end();
+  const auto found = in_heap(block) ? taken.find(heap_offset(block)) : taken.end();
   if (found == taken.end()) throw Fault("cudaFree: an address that is no block, or was given back before");
   const auto [offset, bytes] = *found;
   heap_end_use(block, bytes);
@@ -82,40 +79,38 @@ void heap_release(void* block) {
 }
 
 void heap_begin_use(void* part, std::size_t bytes) {
-  const std::size_t first = offset_of(part) / kUnit, whole = bytes / kUnit;
-  std::fill_n(marks + first, whole, static_cast<std::uint8_t>(kUnit));
-  if (bytes % kUnit) marks[first + whole] = static_cast<std::uint8_t>(bytes % kUnit);
+  const std::size_t first = heap_offset(part) / kUnit, whole = bytes / kUnit;
+  std::fill_n(heap_marks + first, whole, static_cast<std::uint8_t>(kUnit));
+  if (bytes % kUnit) heap_marks[first + whole] = static_cast<std::uint8_t>(bytes % kUnit);
   auto* pairs = static_cast<std::uint16_t*>(part);
   std::fill_n(pairs, bytes / 2, kPoison);
   if (bytes % 2) static_cast<unsigned char*>(part)[bytes - 1] = static_cast<unsigned char>(kPoison & 0xff);
 }
 
 void heap_end_use(void* part, std::size_t bytes) {
-  std::fill_n(marks + offset_of(part) / kUnit, (bytes + kUnit - 1) / kUnit, kNone);
+  std::fill_n(heap_marks + heap_offset(part) / kUnit, (bytes + kUnit - 1) / kUnit, kNone);
 }
 
-bool heap_in_use(const void* address, std::size_t bytes) {
-  const std::size_t first = offset_of(address);
+bool heap_all_in_use(const void* address, std::size_t bytes) {
+  const std::size_t first = heap_offset(address);
   if (first + bytes > kHeap) return false;
   for (std::size_t at = first; at < first + bytes; at = (at / kUnit + 1) * kUnit) {
     const std::size_t last = std::min(first + bytes, (at / kUnit + 1) * kUnit) - 1;
-    if (last % kUnit >= marks[at / kUnit]) return false;
+    if (last % kUnit >= heap_marks[at / kUnit]) return false;
   }
   return true;
 }
 
-Touches& heap_touches(const void* address) { return touches[offset_of(address) / 4]; }
-
 std::string heap_describe(const void* address) {
   constexpr std::size_t kFar = 4096;
-  const std::size_t at = offset_of(address);
+  const std::size_t at = heap_offset(address);
   std::size_t unit = at / kUnit;
   // Backwards to the part that ends before it.
   for (std::size_t back = unit, steps = 0; steps < kFar / kUnit; --back, ++steps) {
-    if (marks[back] != kNone) {
-      const std::size_t end = back * kUnit + marks[back];
+    if (heap_marks[back] != kNone) {
+      const std::size_t end = back * kUnit + heap_marks[back];
       std::size_t begin = back;
-      while (begin > 0 && marks[begin - 1] == kUnit) --begin;
+      while (begin > 0 && heap_marks[begin - 1] == kUnit) --begin;
       const std::size_t bytes = end - begin * kUnit;
       if (at < end) return concat("over the end of a tensor of ", bytes, " bytes");
       return concat(at - end, " bytes beyond the end of a tensor of ", bytes, " bytes");
@@ -123,7 +118,7 @@ std::string heap_describe(const void* address) {
     if (back == 0) break;
   }
   for (std::size_t forward = unit; forward < unit + kFar / kUnit && forward < kHeap / kUnit; ++forward)
-    if (marks[forward] != kNone) return concat(forward * kUnit - at, " bytes before the begin of a tensor");
+    if (heap_marks[forward] != kNone) return concat(forward * kUnit - at, " bytes before the begin of a tensor");
   return "where no tensor is";
 }
 

@@ -31,17 +31,28 @@ struct Touches {
   Touch write, read;
 };
 
+// Laid open so that what each touch of memory asks is inline.
+inline constexpr std::size_t kMarkBytes = 8;  // that a mark stands for: so many of them, from the first on, are in use
 extern char* heap_begin;
 extern std::size_t heap_bytes;
+extern std::uint8_t* heap_marks;
+extern Touches* heap_all_touches;
 
-inline bool in_heap(const void* address) {
-  return static_cast<std::size_t>(static_cast<const char*>(address) - heap_begin) < heap_bytes;
+inline std::size_t heap_offset(const void* address) {
+  return static_cast<std::size_t>(static_cast<const char*>(address) - heap_begin);
 }
-/// All of these bytes may be touched. They lie in the range.
-bool heap_in_use(const void* address, std::size_t bytes);
+inline bool in_heap(const void* address) { return heap_offset(address) < heap_bytes; }
+/// All of these bytes may be touched. They begin in the range.
+bool heap_all_in_use(const void* address, std::size_t bytes);
+inline bool heap_in_use(const void* address, std::size_t bytes) {
+  if (bytes == 0) return true;
+  const std::size_t first = heap_offset(address), last = first + bytes - 1;
+  if (first / kMarkBytes != last / kMarkBytes) return heap_all_in_use(address, bytes);
+  return last % kMarkBytes < heap_marks[first / kMarkBytes];
+}
 /// "3 bytes beyond the end of a part of 40 bytes": where a bad address lies.
 std::string heap_describe(const void* address);
 /// Of the four bytes that hold an address of the range.
-Touches& heap_touches(const void* address);
+inline Touches& heap_touches(const void* address) { return heap_all_touches[heap_offset(address) / 4]; }
 
 }  // namespace normlab::emulation
