@@ -35,7 +35,7 @@ std::string str(Where where) {
   const std::string_view file = where.file;
   return concat(file.substr(file.rfind('/') + 1), ":", where.line);
 }
-bool same(Where a, Where b) { return a.line == b.line && std::string_view(a.file) == b.file; }
+bool same(Where a, Where b) { return a.line == b.line && (a.file == b.file || std::string_view(a.file) == b.file); }
 std::string_view name_of(WarpOp op) {
   constexpr std::string_view kNames[] = {"__syncwarp", "vote", "shuffle"};
   return kNames[static_cast<int>(op)];
@@ -74,6 +74,12 @@ class Machine {
   std::uint64_t warp_operation(WarpOp op, std::uint32_t mask, std::uint64_t value, int source, Where where);
 
  private:
+  /// Lanes of a warp that wait for others in one operation.
+  struct Group {
+    std::uint32_t mask, arrived;
+    WarpOp op;
+    Where where;
+  };
   struct Shared {
     const void* key;
     void* memory;
@@ -98,6 +104,7 @@ class Machine {
   std::size_t dynamic_ = 0;
   std::vector<Thread> all_;
   std::vector<int> warps_, lanes_;
+  std::vector<std::vector<Group>> groups_;  // each warp
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> free_;
   Fiber* fiber_ = nullptr;  // that runs
@@ -193,6 +200,7 @@ bool Machine::run_warp(int warp) {
 
 void Machine::run_block() {
   std::fill(all_.begin(), all_.end(), Thread{});
+  for (std::vector<Group>& groups : groups_) groups.clear();
   waiting_ = done_ = 0;
   shared_.clear();
   heap_end_use(shared_begin_, shared_used_);
@@ -260,7 +268,7 @@ void Machine::block_barrier(Where where) {
 }
 
 std::uint64_t Machine::warp_operation(WarpOp op, std::uint32_t mask, std::uint64_t value, int source, Where where) {
-  const int warp = current_ / kLanes, lane = current_ % kLanes, first = warp * kLanes;
+  const int warp = current_ / kLanes, lane = current_ % kLanes;
   if (!(mask >> lane & 1u))
     fault(concat("the mask of the ", name_of(op), " of ", str(where), " leaves out its own lane"));
   if (const int lanes = lanes_of(warp); lanes < kLanes && mask >> lanes)
@@ -268,27 +276,29 @@ std::uint64_t Machine::warp_operation(WarpOp op, std::uint32_t mask, std::uint64
                  " does not have"));
   if (op == WarpOp::shuffle && !(mask >> source & 1u))
     fault(concat("the shuffle of ", str(where), " reads lane ", source, ", which its mask leaves out"));
-  std::uint32_t arrived = 1u << lane;
-  for (int other = 0; other < lanes_of(warp); ++other) {
-    const Thread& who = all_[static_cast<std::size_t>(first + other)];
-    if (other == lane || who.state != State::in_warp_operation) continue;
-    const bool meant = (mask >> other & 1u) || (who.mask >> lane & 1u);
-    if (!meant) continue;
-    if (who.mask != mask)
-      fault(concat("the mask of the ", name_of(op), " of ", str(where), " is not that of lane ", other, " in ",
-                   str(who.where)));
-    if (who.op != op || !same(who.where, where))
-      fault(concat("is in the ", name_of(op), " of ", str(where), " while lane ", other, " of its mask is in the ",
-                   name_of(who.op), " of ", str(who.where), ": the warp has diverged"));
-    arrived |= 1u << other;
+  std::vector<Group>& groups = groups_[static_cast<std::size_t>(warp)];
+  auto group = groups.end();
+  for (auto g = groups.begin(); g != groups.end(); ++g) {
+    if (g->mask == mask)
+      group = g;
+    else if ((g->mask >> lane & 1u) || (g->arrived & mask))
+      fault(concat("the mask of the ", name_of(op), " of ", str(where), " is not that of lanes which wait in the ",
+                   name_of(g->op), " of ", str(g->where)));
   }
+  if (group == groups.end())
+    group = groups.insert(groups.end(), {mask, 0, op, where});
+  else if (group->op != op || !same(group->where, where))
+    fault(concat("is in the ", name_of(op), " of ", str(where), " while other lanes of its mask are in the ",
+                 name_of(group->op), " of ", str(group->where), ": the warp has diverged"));
+  group->arrived |= 1u << lane;
   Thread& t = all_[static_cast<std::size_t>(current_)];
   t.where = where;
   t.op = op;
   t.mask = mask;
   t.value = value;
   t.source = source;
-  if (arrived == mask) {
+  if (group->arrived == mask) {
+    groups.erase(group);
     complete(warp, mask);
     t.state = State::ready;
     return t.result;
@@ -341,6 +351,7 @@ void Machine::run(const char* op, dim3 grid, dim3 block, std::size_t shared_byte
   dynamic_ = shared_bytes;
   all_.resize(threads);
   warps_.resize((threads + kLanes - 1) / kLanes);
+  groups_.resize(warps_.size());
   lanes_.resize(kLanes);
   position.block_dim = block;
   position.grid_dim = grid;
