@@ -49,6 +49,7 @@ struct TextColumn {
   ColumnKind kind = ColumnKind::number;
   std::vector<std::string> cells;
   std::size_t width = 0;
+  std::size_t natural = 0;  // width of the longest cell
 };
 
 std::size_t widest(const std::vector<std::string>& cells) {
@@ -144,7 +145,7 @@ std::vector<std::vector<const TextColumn*>> blocks_of(std::vector<TextColumn>& c
 
 /// More settings than fit beside each other: one column that lists them, "embed_dim=64, depth=4".
 void join_labels(std::vector<TextColumn>& columns, std::size_t width) {
-  TextColumn all{"row", ColumnKind::label, {}, 0};
+  TextColumn all{"row", ColumnKind::label, {}, 0, 0};
   for (const TextColumn& column : columns) {
     if (column.kind != ColumnKind::label) continue;
     all.cells.resize(column.cells.size());
@@ -164,12 +165,12 @@ void join_labels(std::vector<TextColumn>& columns, std::size_t width) {
 std::string render_table_text(const TableModel& model, std::size_t width) {
   std::vector<TextColumn> columns;
   for (std::size_t c = 0; c < model.columns.size(); ++c) {
-    TextColumn column{model.columns[c].heading, model.columns[c].kind, {}, 0};
+    TextColumn column{model.columns[c].heading, model.columns[c].kind, {}, 0, 0};
     if (column.kind == ColumnKind::number)
       column.cells = aligned(model, c);
     else
       for (const TableGridRow& row : model.grid) column.cells.push_back(row.cells[c].text());
-    column.width = std::max(widest(column.cells), display_width(column.heading));
+    column.natural = column.width = std::max(widest(column.cells), display_width(column.heading));
     columns.push_back(std::move(column));
   }
   const auto natural = [&] {
@@ -211,7 +212,10 @@ std::string render_table_text(const TableModel& model, std::size_t width) {
     put_block(text, natural(), model.grid.size());
     text += "\n";
   } else {
-    for (TextColumn& column : columns) column.width = std::min(column.width, width - kGap - kNarrowestLabel);
+    for (TextColumn& column : columns) {
+      if (column.kind == ColumnKind::label && column.natural > 0) column.width = column.natural;
+      column.width = std::min(column.width, width - kGap - kNarrowestLabel);
+    }
     for (const auto& block : blocks_of(columns, width)) {
       put_block(text, block, model.grid.size());
       text += "\n";

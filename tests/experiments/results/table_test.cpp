@@ -263,6 +263,7 @@ TEST_CASE("table: the same digits in all formats") {
     replace_all(markdown, "\\", "");
     replace_all(latex, " \\pm ", " ±");
     replace_all(latex, "$\\dagger$", "†");
+    replace_all(latex, "\\%", "%");
     replace_all(latex, "$", "");
     std::string squeezed;  // text pads within cells
     for (const char c : text)
@@ -276,6 +277,7 @@ TEST_CASE("table: the same digits in all formats") {
         CHECK(has(markdown, "| " + cell + " |"));
         CHECK(has(latex, cell));
         CHECK(has(html, ">" + cell + "<"));
+        if (!row.cells[c].sort) continue;  // "baseline" stands in no CSV
         CHECK(has(csv, row.cells[c].value));
         CHECK(has(csv, row.cells[c].half_width));
       }
@@ -323,8 +325,8 @@ TEST_CASE("table: columns that do not fit go into blocks, each with the labels")
   const std::string text = rendered(input, TableFormat::text, options);
   CAPTURE(text);
   check_fits(text);
-  CHECK(count(text, "placement") == 3);
-  CHECK(count(text, "\ndpn ") == 3);
+  CHECK(count(text, "placement") == 2);
+  CHECK(count(text, "\ndpn ") == 2);
   for (int i = 1; i <= 9; ++i) CHECK(count(text, "lr=" + std::to_string(i)) == 1);
 }
 

@@ -164,6 +164,7 @@ TEST_CASE("sweep_table: best_minival and mean_last_k read the evaluations of the
   CHECK(has(model.footer[1].text, "mean over the last 3 evaluations"));
   options.last_k = 5;
   CHECK(has(error_of(sweep, options), "has 4 values of eval/accuracy, fewer than 5; give --last 4"));
+  options.last_k = 3;
   options.bootstrap = true;
   CHECK(has(error_of(sweep, options), "--bootstrap"));
 }
