@@ -6,9 +6,25 @@
 
 #include "core/error.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
 namespace normlab::emulation {
 namespace {
 using namespace boost::context::detail;
+
+// The address sanitizer has to be told of another stack, before the jump and after it. Without it these are nothing.
+void leave_for([[maybe_unused]] void** kept, [[maybe_unused]] const void* stack, [[maybe_unused]] std::size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(kept, stack, bytes);
+#endif
+}
+void arrived([[maybe_unused]] void* kept, [[maybe_unused]] const void** from, [[maybe_unused]] std::size_t* bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(kept, from, bytes);
+#endif
+}
 // Kernels hold little; what a sanitizer or a formatted error adds fits too.
 constexpr std::size_t kStack = std::size_t{128} << 10, kGuard = 4096;
 }  // namespace
@@ -31,13 +47,22 @@ void Fiber::resume() {
   if (!context_)
     context_ = make_fcontext(stack_ + bytes_, bytes_, [](transfer_t from) {
       Fiber* self = static_cast<Fiber*>(from.data);
+      arrived(nullptr, &self->caller_stack_, &self->caller_bytes_);
       self->caller_ = from.fctx;
       self->body_();
     });
+  void* kept = nullptr;
+  leave_for(&kept, stack_, bytes_);
   context_ = jump_fcontext(context_, this).fctx;
+  arrived(kept, nullptr, nullptr);
 }
 
-void Fiber::suspend() { caller_ = jump_fcontext(caller_, nullptr).fctx; }
+void Fiber::suspend() {
+  void* kept = nullptr;
+  leave_for(&kept, caller_stack_, caller_bytes_);
+  caller_ = jump_fcontext(caller_, nullptr).fctx;
+  arrived(kept, &caller_stack_, &caller_bytes_);
+}
 
 void Fiber::abandon() { context_ = nullptr; }
 

@@ -30,6 +30,8 @@ class Fiber {
   char* stack_ = nullptr;
   std::size_t bytes_ = 0;
   void *context_ = nullptr, *caller_ = nullptr;
+  const void* caller_stack_ = nullptr;  // known only where a sanitizer asks for it
+  std::size_t caller_bytes_ = 0;
 };
 
 }  // namespace normlab::emulation
