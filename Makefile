@@ -1,5 +1,5 @@
 # make sweep | test | all | deps | test-long | test-reference | bench | bench-peers | fuzz | lint | format | clean
-# Settings: ARCH=native  BUILD=build  CXX=g++  SANITIZE=address,undefined|thread  CUDA=0  JOBS=...
+# Settings: ARCH=native  BUILD=build  CXX=g++  SANITIZE=address,undefined|thread  CUDA=0  CUDA_ARCH="80 90"  JOBS=...
 ARCH ?= native
 BUILD ?= build
 SANITIZE ?=
@@ -7,6 +7,8 @@ JOBS ?= $(shell nproc)
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 NVCC ?= $(shell command -v nvcc 2>/dev/null)
 CUDA ?= $(if $(NVCC),1,0)
+# Compute capabilities that kernels are compiled for; the last one as PTX too, for GPUs to come.
+CUDA_ARCH ?= 80 90 90a 100
 
 # A number recorded in every result: kernels fuse multiply-add wherever the compiler sees one, and nothing is reassociated
 # but loops marked `omp simd reduction`.
@@ -29,11 +31,14 @@ LDLIBS += -lfmt -larchive -ljpeg -lpng -lcrypto -ldnnl -ldl
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 BUILD_FLAGS := $(CXX) $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 
-LIBRARY := $(filter-out experiments/main.cpp,$(shell find core autograd nn experiments -name '*.cpp' | sort))
+LIBRARY := $(filter-out experiments/main.cpp,$(shell find core autograd nn experiments cuda -name '*.cpp' | sort))
 CUDA_SOURCES := $(sort $(wildcard cuda/*.cu))
-TESTS := $(shell find tests -name '*_test.cpp' | sort) tests/main.cpp
-OBJECTS := $(LIBRARY:%.cpp=$(BUILD)/%.o) $(CUDA_SOURCES:%.cu=$(BUILD)/%.o)
+EMULATED := $(CUDA_SOURCES) $(sort $(wildcard tests/cuda_emulation/*_test.cu))
+TESTS := $(shell find tests -name '*_test.cpp' | sort) $(wildcard tests/cuda_emulation/*.cpp) tests/devices.cpp tests/main.cpp
+OBJECTS := $(LIBRARY:%.cpp=$(BUILD)/%.o) $(if $(filter 1,$(CUDA)),$(CUDA_SOURCES:%.cu=$(BUILD)/%.o))
 TEST_OBJECTS := $(TESTS:%.cpp=$(BUILD)/%.o)
+# Linked last, so that a function that stands in several objects is not taken from the one with checks.
+EMULATED_OBJECTS := $(EMULATED:%.cu=$(BUILD)/emulated/%.o)
 BINARY := $(BUILD)/normlab
 TEST_BINARY := $(BUILD)/tests/run
 
@@ -77,10 +82,10 @@ fuzz:
 	@MAKE="$(MAKE)" JOBS=$(JOBS) bash tests/fuzz/run $(BUILD)-fuzz $(TIME) $(TARGETS)
 
 lint:
-	@clang-format --dry-run --Werror $$(git ls-files '*.h' '*.cpp' '*.cu')
+	@clang-format --dry-run --Werror $$(git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
 
 format:
-	@clang-format -i $$(git ls-files '*.h' '*.cpp' '*.cu')
+	@clang-format -i $$(git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
 
 clean:
 	rm -rf $(BUILD)
@@ -90,10 +95,10 @@ $(BINARY): $(BUILD)/experiments/main.o $(OBJECTS)
 	@echo "  LINK $@"
 	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-$(TEST_BINARY): $(TEST_OBJECTS) $(OBJECTS)
+$(TEST_BINARY): $(TEST_OBJECTS) $(OBJECTS) $(EMULATED_OBJECTS)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -lboost_context -o $@
 
 # Readers of files and what they need, for tests/fuzz/run: an archive, so that a target takes only what it reads with.
 FUZZED_FOLDERS := data descriptor results weights
@@ -121,18 +126,29 @@ $(BUILD)/experiments/data/resize_weights.o $(BUILD)/experiments/data/resize_tens
 $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard experiments/data/ops/*.cpp)): CXXFLAGS += -ffp-contract=off
 
 ifeq ($(CUDA),1)
-# The runtime is linked statically: the binary runs where only a driver is installed.
-LDLIBS += -L$(dir $(realpath $(NVCC)))../lib64 -lcudart_static -lrt
+# The runtime is linked statically and cuBLAS opened when it is used: the binary starts where only a driver is installed.
+CUDA_HOME := $(patsubst %/bin/,%,$(dir $(realpath $(NVCC))))
+LDLIBS += -L$(CUDA_HOME)/lib64 -lcudart_static -lrt
+NVCCFLAGS := -std=c++20 -O3 -I. -MMD -MP --expt-relaxed-constexpr -Werror all-warnings \
+  -Xcompiler -pthread,-Wall,-Wextra,-Wno-psabi,-Werror -DNORMLAB_CUDA_NAMESPACE=cuda \
+  $(foreach arch,$(CUDA_ARCH),-gencode arch=compute_$(arch),code=sm_$(arch)) \
+  -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
 $(BUILD)/%.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
-	@$(NVCC) -std=c++20 -O3 -I. -MMD -MP -arch=sm_80 -Xcompiler -pthread -c $< -o $@
-else
-$(BUILD)/%.o: %.cu $(BUILD)/flags
-	@mkdir -p $(@D)
-	@echo "  CXX $<"
-	@$(CXX) -x c++ $(CPPFLAGS) $(CXXFLAGS) -c $< -o $@
+	@$(NVCC) $(NVCCFLAGS) -c $< -o $@
+$(BUILD)/cuda/backend.o: CPPFLAGS += -DNORMLAB_WITH_CUDA -isystem $(CUDA_HOME)/include
 endif
+
+# The kernels as C++ for the emulation of tests/cuda_emulation, whose headers stand before CUDA's. The thread sanitizer's
+# calls before each load and store go to its checks; under another sanitizer there are none.
+EMULATION_FLAGS := -O1 -Itests/cuda_emulation/include -DNORMLAB_CUDA_EMULATED -DNORMLAB_CUDA_NAMESPACE=cuda_emulated
+EMULATION_FLAGS += $(if $(SANITIZE),-DNORMLAB_SANITIZED,-fsanitize=thread)
+$(BUILD)/emulated/%.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  CXX $< (emulated)"
+	@$(CXX) -x c++ $(CPPFLAGS) $(CXXFLAGS) $(EMULATION_FLAGS) -c $< -o $@
+$(BUILD)/tests/cuda_emulation/%.o: CPPFLAGS += $(if $(SANITIZE),-DNORMLAB_SANITIZED)
 
 # Rewritten only when their content changes, so that other flags rebuild everything and the same flags nothing.
 define remember
@@ -140,10 +156,10 @@ define remember
 	@echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
 endef
 $(BUILD)/flags: FORCE
-	$(call remember,$(CXX) $(CPPFLAGS) $(CXXFLAGS) CUDA=$(CUDA))
+	$(call remember,$(CXX) $(CPPFLAGS) $(CXXFLAGS) CUDA=$(CUDA) $(CUDA_ARCH))
 $(BUILD)/version: FORCE
 	$(call remember,$(VERSION))
 .PHONY: FORCE
 FORCE:
 
--include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(BUILD)/experiments/main.d $(wildcard $(BUILD)/tests/fuzz/*.d)
+-include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(EMULATED_OBJECTS:.o=.d) $(BUILD)/experiments/main.d $(wildcard $(BUILD)/tests/fuzz/*.d)

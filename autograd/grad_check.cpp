@@ -30,13 +30,15 @@ Tensor randn(Arena& arena, const Shape& shape, DType dtype, std::uint64_t seed, 
 
 GradCheckReport grad_check(Backend& backend, const std::function<Var(Tape&, const std::vector<Var>&)>& f,
                            std::vector<Tensor> inputs, std::uint64_t seed, int directions, int elements) {
-  Arena memory, tape_memory;
+  Arena memory(backend.memory()), tape_memory(backend.memory());
   Tape tape(backend, tape_memory);
   const auto run = [&] {
     tape.reset();
     std::vector<Var> leaves;
     for (const Tensor& t : inputs) leaves.push_back(tape.input(t, true));
-    return std::pair(f(tape, leaves), leaves);
+    std::pair result(f(tape, leaves), leaves);
+    backend.synchronize();
+    return result;
   };
   GradCheckReport report;
   constexpr double kStep = 1e-5;
@@ -46,6 +48,7 @@ GradCheckReport grad_check(Backend& backend, const std::function<Var(Tape&, cons
   const Tensor u = randn(memory, first.shape(), DType::f64, seed);
   auto [output, leaves] = run();
   tape.backward(output, u);
+  backend.synchronize();
   std::vector<Tensor> gradients;
   for (const Var& leaf : leaves) {
     Tensor copy = memory.empty(leaf.shape(), DType::f64);

@@ -15,8 +15,8 @@ struct GradCheckReport {
   std::string worst;       // "input 1, direction 0: analytic 0.3, numeric 0.2"
 };
 
-/// `f` builds one output from leaves on the given tape. `inputs` are f64 tensors; each is checked by itself in several
-/// directions and, element by element, along up to `elements` axes.
+/// `f` builds one output from leaves on the given tape. `inputs` are f64 tensors in the backend's memory; each is
+/// checked by itself in several directions and, element by element, along up to `elements` axes.
 GradCheckReport grad_check(Backend& backend, const std::function<Var(Tape&, const std::vector<Var>&)>& f,
                            std::vector<Tensor> inputs, std::uint64_t seed, int directions = 3, int elements = 4);
 

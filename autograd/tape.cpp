@@ -65,7 +65,7 @@ bool Grads::take(int input) {
 }
 
 Var Tape::input(Tensor value, bool needs_grad) {
-  auto* state = new (arena_.allocate(sizeof(Var::State))) Var::State;
+  auto* state = new (arena_.allocate_host(sizeof(Var::State))) Var::State;
   state->value = value;
   state->needs_grad = needs_grad && recording_;
   return Var(this, state);
@@ -81,10 +81,10 @@ Var Tape::parameter(Tensor value, Tensor grad, std::span<std::uint8_t> written) 
 
 Tape::Node* Tape::add_node(const char* op, std::initializer_list<Var> inputs, Tensor value) {
   if (inputs.size() > kMaxInputs) throw InputError(concat(op, ": more than ", kMaxInputs, " inputs"));
-  auto* node = new (arena_.allocate(sizeof(Node))) Node{};
+  auto* node = new (arena_.allocate_host(sizeof(Node))) Node{};
   node->op = op;
   node->site = site_;
-  node->output = new (arena_.allocate(sizeof(Var::State))) Var::State;
+  node->output = new (arena_.allocate_host(sizeof(Var::State))) Var::State;
   node->output->value = value;
   for (const Var& var : inputs) {
     node->inputs[static_cast<std::size_t>(node->count++)] = var.state_;

@@ -104,7 +104,7 @@ class Tape {
                   "closures live in the arena: capture tensors and numbers by value");
     Node* node = add_node(op, inputs, value);
     if (node->call) {  // set by add_node() when a gradient is wanted
-      node->closure = new (arena_.allocate(sizeof(Backward))) Backward(backward);
+      node->closure = new (arena_.allocate_host(sizeof(Backward))) Backward(backward);
       node->call = [](void* closure, Backend& backend, const Tensor& dy, Grads& grads) {
         (*static_cast<Backward*>(closure))(backend, dy, grads);
       };

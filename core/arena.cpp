@@ -1,38 +1,27 @@
 #include "core/arena.h"
 
-#include <sys/mman.h>
-
-#include <cstring>
-
-#include "core/memory_error.h"
+#include <new>
 
 namespace normlab {
 namespace {
 constexpr std::size_t kAlign = 64;
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kFirstChunk = std::size_t{2} << 20;
 constexpr std::size_t kMaxChunk = std::size_t{64} << 20;
 constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 }  // namespace
 
+Arena::Arena(Memory& memory) : memory_(memory), host_(memory.on_host() ? nullptr : std::make_unique<Arena>()) {}
+
 Arena::~Arena() {
-  for (const Chunk& chunk : chunks_) munmap(chunk.begin, chunk.bytes);
+  for (const Chunk& chunk : chunks_) memory_.release(chunk.begin, chunk.bytes);
 }
 
 void Arena::add_chunk(std::size_t at_least) {
   // Chunks double, so that a small model takes little and a large one few maps.
-  const std::size_t wanted = chunks_.empty() ? kHugePage : std::min(2 * chunks_.back().bytes, kMaxChunk);
-  const std::size_t bytes = round_up(std::max(at_least, wanted), kHugePage);
-  // One huge page more than needed: the front and the tail beyond the aligned part go back at once.
-  void* map = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (map == MAP_FAILED)
-    throw MemoryError(concat("out of memory: cannot map ", bytes >> 20, " MB (", std::strerror(errno),
-                                  "); use a smaller batch or fewer workers"));
-  const auto address = reinterpret_cast<std::uintptr_t>(map);
-  const std::size_t front = round_up(address, kHugePage) - address;
-  if (front) munmap(map, front);
-  char* begin = static_cast<char*>(map) + front;
-  if (front < kHugePage) munmap(begin + bytes, kHugePage - front);
-  madvise(begin, bytes, MADV_HUGEPAGE);
+  const std::size_t wanted = chunks_.empty() ? kFirstChunk : std::min(2 * chunks_.back().bytes, kMaxChunk);
+  const std::size_t bytes = round_up(std::max(at_least, wanted), kFirstChunk);
+  char* begin = static_cast<char*>(memory_.allocate(bytes));
+  memory_.end_use(begin, bytes);
   chunks_.push_back({begin, bytes});
   reserved_ += bytes;
 }
@@ -45,34 +34,44 @@ Arena::FreeList* Arena::free_list(std::size_t bytes) {
   return nullptr;
 }
 
-void* Arena::allocate(std::size_t bytes) {
-  bytes = round_up(std::max<std::size_t>(bytes, 1), kAlign);
+void* Arena::allocate(std::size_t asked) {
+  const std::size_t bytes = round_up(std::max<std::size_t>(asked, 1) + memory_.gap(), kAlign);
+  void* block;
   if (FreeList* list = free_list(bytes); list && list->head) {
-    void* block = list->head;
-    std::memcpy(&list->head, block, sizeof(void*));
-    return block;
+    Free* free = list->head;
+    block = free->block;
+    list->head = free->next;
+    free->next = spare_;
+    spare_ = free;
+  } else {
+    while (chunk_ < chunks_.size() && chunks_[chunk_].bytes - used_ < bytes) ++chunk_, used_ = 0;
+    if (chunk_ == chunks_.size()) add_chunk(bytes), used_ = 0;
+    block = chunks_[chunk_].begin + used_;
+    used_ += bytes;
   }
-  while (chunk_ < chunks_.size() && chunks_[chunk_].bytes - used_ < bytes) ++chunk_, used_ = 0;
-  if (chunk_ == chunks_.size()) add_chunk(bytes), used_ = 0;
-  char* block = chunks_[chunk_].begin + used_;
-  used_ += bytes;
+  memory_.begin_use(block, asked);
   return block;
 }
 
-void Arena::release(void* block, std::size_t bytes) {
-  bytes = round_up(std::max<std::size_t>(bytes, 1), kAlign);
-  if (FreeList* list = free_list(bytes)) {
-    std::memcpy(block, &list->head, sizeof(void*));
-    list->head = block;
-  }
+void Arena::release(void* block, std::size_t asked) {
+  const std::size_t bytes = round_up(std::max<std::size_t>(asked, 1) + memory_.gap(), kAlign);
+  memory_.end_use(block, asked);
+  FreeList* list = free_list(bytes);
+  if (!list) return;
+  Free* free = spare_;
+  if (free)
+    spare_ = free->next;
+  else
+    free = static_cast<Free*>(allocate_host(sizeof(Free)));
+  list->head = new (free) Free{list->head, block};
 }
 
 void Arena::grow_like(const Arena& other) {
   for (std::size_t i = chunks_.size(); i < other.chunks_.size(); ++i) {
     add_chunk(other.chunks_[i].bytes);
-    constexpr std::size_t kPage = 4096;  // the smallest there is; a huge page is there after its first byte
-    for (std::size_t at = 0; at < chunks_.back().bytes; at += kPage) chunks_.back().begin[at] = 0;
+    memory_.touch(chunks_.back().begin, chunks_.back().bytes);
   }
+  if (host_) host_->grow_like(*other.host_);
 }
 
 Tensor Arena::empty(const Shape& shape, DType dtype) {
@@ -80,9 +79,12 @@ Tensor Arena::empty(const Shape& shape, DType dtype) {
 }
 
 void Arena::reset() {
+  for (std::size_t i = 0; i < chunks_.size() && i <= chunk_; ++i) memory_.end_use(chunks_[i].begin, chunks_[i].bytes);
   chunk_ = used_ = 0;
   free_ = {};
+  spare_ = nullptr;
   ++epoch_;
+  if (host_) host_->reset();
 }
 
 }  // namespace normlab

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/collective.h"
+#include "core/memory.h"
 #include "core/random.h"
 #include "core/resample.h"
 #include "core/step_state.h"
@@ -43,26 +44,26 @@ struct NormDims {
 struct BatchNormDims {
   std::int64_t images, rows_per_image, cols, first_image, batch, statistics_batch;
   double eps, momentum;
-  std::int64_t group_size() const {
+  constexpr std::int64_t group_size() const {
     return statistics_batch > 0 && statistics_batch < batch ? statistics_batch : batch;
   }
-  std::int64_t groups() const { return (batch + group_size() - 1) / group_size(); }
+  constexpr std::int64_t groups() const { return (batch + group_size() - 1) / group_size(); }
 };
 /// q, k and v, and their gradients, have `stride` values from a token to the next: the width heads * head_dim, or three
 /// times that where they lie side by side in one tensor [B, N, 3 H d] (each tensor then begins at its own third).
 struct AttentionDims {
   std::int64_t batch, tokens, heads, head_dim, stride;
-  std::int64_t width() const { return heads * head_dim; }
+  constexpr std::int64_t width() const { return heads * head_dim; }
 };
 /// A grid of tokens [batch, height, width, cols] cut into square windows after a cyclic shift of `shift` tokens up and
 /// left. A side that the window does not divide gets tokens of zeros below and to the right.
 struct WindowDims {
   std::int64_t batch, height, width, cols, window, shift;
-  std::int64_t down() const { return (height + window - 1) / window; }
-  std::int64_t across() const { return (width + window - 1) / window; }
-  std::int64_t windows() const { return down() * across(); }  // an image
-  std::int64_t tokens() const { return window * window; }     // a window
-  std::int64_t offsets() const { return (2 * window - 1) * (2 * window - 1); }
+  constexpr std::int64_t down() const { return (height + window - 1) / window; }
+  constexpr std::int64_t across() const { return (width + window - 1) / window; }
+  constexpr std::int64_t windows() const { return down() * across(); }  // an image
+  constexpr std::int64_t tokens() const { return window * window; }     // a window
+  constexpr std::int64_t offsets() const { return (2 * window - 1) * (2 * window - 1); }
 };
 /// A grid of tokens [batch, height, width, cols].
 struct GridDims {
@@ -135,6 +136,13 @@ class Backend {
   /// others, and what brings the calling thread to the same as them.
   virtual std::uint64_t thread_memory() const { return 0; }
   virtual void even_out_thread_memory() {}
+  /// Where tensors for this device live.
+  virtual Memory& memory() { return host_memory(); }
+  /// Returns when all that was asked for is done: only then may the host read tensors, or write those that kernels
+  /// read. A device that works while it is asked has nothing to wait for.
+  virtual void synchronize() {}
+  /// The device wants all images of a batch at once and not cut into shards.
+  virtual bool whole_batch() const { return false; }
 
   // y [rows, out] = x [rows, in] w^T + b, w [out, in], b [out] or empty. Beside bf16 activations w may be bf16 as well,
   // the rounded copy of the parameter; a float w is rounded here. dw is float either way.

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/host_device.h"
+
 namespace normlab {
 
 enum class DType : std::uint8_t { f32, f64, bf16, i32, u8 };
@@ -23,13 +25,13 @@ constexpr std::string_view to_string(DType dtype) {
 struct bf16 {
   std::uint16_t bits = 0;
   bf16() = default;
-  explicit bf16(float value) {
+  NORMLAB_HOST_DEVICE explicit bf16(float value) {
     const auto u = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
     bits = static_cast<std::uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : rounded);
   }
-  explicit bf16(double value) : bf16(static_cast<float>(value)) {}
-  operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+  NORMLAB_HOST_DEVICE explicit bf16(double value) : bf16(static_cast<float>(value)) {}
+  NORMLAB_HOST_DEVICE operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 
 template <class T>

@@ -5,11 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define NORMLAB_HOST_DEVICE __host__ __device__
-#else
-#define NORMLAB_HOST_DEVICE
-#endif
+#include "core/host_device.h"
 
 namespace normlab {
 

@@ -61,6 +61,7 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
       pool_(pool),
       settings_(settings),
       config_(config),
+      parameters_(backend.memory()),
       model_(make_model(parameters_, config)) {
   parameters_.allocate(acc_of(settings.dtype), plan(part_images(settings.max_batch)).lanes,
                        settings.dtype == DType::bf16);
@@ -68,6 +69,7 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
       backend_, parameters_, settings.optimizer,
       update_factors(config, parameters_.parameters(), settings.layer_decay, settings.multipliers));
   if (settings.average.decay > 0) average_ = std::make_unique<WeightAverage>(backend_, parameters_, settings.average);
+  backend_.synchronize();  // what was cleared may be written
 }
 
 void Engine::prepare(std::int64_t batch) {
@@ -85,7 +87,11 @@ std::int64_t Engine::part_images(std::int64_t batch) const {
 
 ShardPlan Engine::plan(std::int64_t batch) const {
   ShardPlan p = plan_shards(config_, batch, parameters_.flat_size(), std::int64_t(size_of(settings_.dtype)));
-  if (settings_.images_per_shard > 0) {
+  if (backend_.whole_batch()) {
+    p.images = batch;
+    p.shards = p.lanes = 1;
+    p.lockstep = false;
+  } else if (settings_.images_per_shard > 0) {
     p.images = std::min(batch, settings_.images_per_shard);
     p.shards = (batch + p.images - 1) / p.images;
     p.lanes = std::min(p.lanes, p.shards);
@@ -161,6 +167,7 @@ void Engine::train_shard(Collective& shards, const ShardPlan& plan, const Part& 
   with_acc(seed.dtype(), [&](auto zero) {
     std::fill_n(seed.data<decltype(zero)>(), count, decltype(zero)(1.0 / double(part.step_images)));
   });
+  backend_.synchronize();
   for (std::int64_t i = 0; i < count; ++i)
     losses_[static_cast<std::size_t>(part.begin + first + i)] = element(losses.value(), i);
   w.tape.backward(losses, seed);
@@ -249,6 +256,7 @@ void Engine::evaluate(Tensor images, Tensor labels, std::span<double> losses, st
     const Context ctx{w.tape, parameters_, -1, false, {count, first, batch, &shards}, &state_, settings_.drop_seed};
     const Var logits = (*model_)(w.tape.input(images.slice(first, count)), ctx);
     const Var image_losses = loss(logits, labels.slice(first, count));
+    backend_.synchronize();
     for (std::int64_t i = 0; i < count; ++i) {
       std::int64_t best = 0;
       for (std::int64_t c = 0; c < classes; ++c) {

@@ -102,7 +102,7 @@ class Engine {
     Tape tape;
     Profile profile;
     std::array<const void*, 4> addresses{};
-    explicit Workspace(Backend& backend) : tape(backend, arena) {}
+    explicit Workspace(Backend& backend) : arena(backend.memory()), tape(backend, arena) {}
   };
   class Lease;
   void make_workspaces(std::int64_t count);

@@ -45,17 +45,15 @@ int ParameterSet::add_buffer(std::string name, std::int64_t width, double initia
   return static_cast<int>(buffers_.size()) - 1;
 }
 
-Tensor ParameterSet::make_flat(DType dtype) {
-  Tensor t = memory_.empty({flat_size_}, dtype);
-  std::memset(t.raw(), 0, t.bytes());
+Tensor ParameterSet::zeroed(const Shape& shape, DType dtype) {
+  const Tensor t = memory_.empty(shape, dtype);
+  device_memory_.clear(t.raw(), t.bytes());
   return t;
 }
 
-Tensor ParameterSet::make_flat_buffers() {
-  Tensor t = memory_.empty({buffer_size_}, dtype_);
-  std::memset(t.raw(), 0, t.bytes());
-  return t;
-}
+Tensor ParameterSet::make_flat(DType dtype) { return zeroed({flat_size_}, dtype); }
+
+Tensor ParameterSet::make_flat_buffers() { return zeroed({buffer_size_}, dtype_); }
 
 void ParameterSet::exchange(Tensor& values, Tensor& buffers) {
   std::swap(values_, values);
@@ -68,17 +66,14 @@ void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy) {
   dtype_ = dtype;
   lanes_ = lanes;
   values_ = make_flat();
-  if (bf16_copy) {
-    copy_ = memory_.empty({flat_size_}, DType::bf16);
-    std::memset(copy_.raw(), 0, copy_.bytes());
-  }
+  if (bf16_copy) copy_ = zeroed({flat_size_}, DType::bf16);
   if (lanes > 0) {
-    gradients_ = memory_.empty({lanes, flat_size_}, dtype);
-    std::memset(gradients_.raw(), 0, gradients_.bytes());
+    gradients_ = zeroed({lanes, flat_size_}, dtype);
     const std::size_t flags = static_cast<std::size_t>(lanes) * parameters_.size();
     written_ = std::make_unique<std::uint8_t[]>(flags);
     std::fill_n(written_.get(), flags, kZero);
   }
+  // By the host alone, which need not wait for a device that clears.
   buffer_values_ = memory_.empty({buffer_size_}, dtype);
   std::memset(buffer_values_.raw(), 0, buffer_values_.bytes());
   for (std::size_t b = 0; b < buffers_.size(); ++b) {
@@ -102,7 +97,7 @@ void ParameterSet::end_step() {
       std::uint8_t& flag = written(lane, p, 1)[0];
       if (flag != kOld) continue;
       const Tensor g = gradient(lane, p);
-      std::memset(g.raw(), 0, g.bytes());
+      device_memory_.clear(g.raw(), g.bytes());
       flag = kZero;
     }
 }

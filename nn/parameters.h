@@ -23,6 +23,8 @@ struct ParameterInfo {
 
 class ParameterSet {
  public:
+  /// What is allocated comes from `memory`, which must outlive it: that of the backend which works on it.
+  explicit ParameterSet(Memory& memory = host_memory()) : device_memory_(memory), memory_(memory) {}
   /// Declares a parameter and gives its number. Only before allocate().
   int add(std::string name, const Shape& shape);
   /// The same for some that one product reads as one matrix: no gap lies between them.
@@ -102,6 +104,8 @@ class ParameterSet {
  private:
   static Tensor view(const Tensor& flat, const ParameterInfo& info);
   Tensor stacked_view(const Tensor& flat, std::span<const int> parameters) const;
+  Tensor zeroed(const Shape& shape, DType dtype);
+  Memory& device_memory_;
   Arena memory_;
   std::vector<ParameterInfo> parameters_, buffers_;
   std::vector<double> buffer_initial_;

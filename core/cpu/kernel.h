@@ -1,4 +1,4 @@
-// What the CPU kernels share: picking the type, writing or adding, scratch memory, sums over rows and columns.
+// What the CPU kernels share: writing or adding, scratch memory, sums over rows and columns.
 #pragma once
 
 #include <algorithm>
@@ -8,40 +8,9 @@
 #include "core/cpu/blas.h"
 #include "core/cpu/cpu_backend.h"
 #include "core/cpu/scratch.h"
+#include "core/for_type.h"
 
 namespace normlab::cpu {
-
-template <class T>
-struct Type {
-  using type = T;
-};
-
-/// Calls f(Type<T>{}) for the storage type T of an activation.
-template <class F>
-void for_type(const char* op, DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::f32:
-      return f(Type<float>{});
-    case DType::f64:
-      return f(Type<double>{});
-    case DType::bf16:
-      return f(Type<bf16>{});
-    default:
-      throw InputError(concat(op, ": no kernel for ", to_string(dtype)));
-  }
-}
-/// The same for parameters and gradients, which are f32 or f64.
-template <class F>
-void for_param_type(const char* op, DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::f32:
-      return f(Type<float>{});
-    case DType::f64:
-      return f(Type<double>{});
-    default:
-      throw InputError(concat(op, ": parameters are f32 or f64, not ", to_string(dtype)));
-  }
-}
 
 template <class T, class A>
 void put(T& to, A value, bool add) {

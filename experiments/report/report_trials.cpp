@@ -40,10 +40,11 @@ Provenance shared_provenance(const std::map<std::string, TrialOnDisk>& trials) {
   std::optional<Provenance> shared;
   for (const auto& [id, trial] : trials) {
     if (!trial.result) continue;
-    if (!shared) shared = trial.result->provenance;
+    const Provenance& own = trial.result->provenance;
+    if (!shared) shared = own;
     std::erase_if(*shared, [&](const auto& entry) {
-      const auto found = trial.result->provenance.find(entry.first);
-      return found == trial.result->provenance.end() || found->second != entry.second;
+      const auto found = own.find(entry.first);
+      return found == own.end() || found->second != entry.second;
     });
   }
   return shared.value_or(Provenance());

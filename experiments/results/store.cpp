@@ -119,9 +119,9 @@ bool TrialFolder::publish_result(const TrialResult& result) const {
 
 void TrialFolder::tidy() const {
   const auto owner = read_claim(path_);
-  if (!owner || !is_dead(*owner)) return;
-  break_claim(path_, *owner);
-  remove_all_temporaries(path_);
+  if (owner && !is_dead(*owner)) return;
+  if (owner) break_claim(path_, *owner);
+  remove_all_temporaries(path_);  // also of one that was killed before it had claimed anything
 }
 
 TrialStatus TrialFolder::status() const {

@@ -65,7 +65,8 @@ class TrialFolder {
   /// is not.
   bool publish_result(const TrialResult& result) const;
 
-  /// Of a finished trial: takes the claim of a process that was killed just after it published, and temporary files.
+  /// Of a finished trial: takes away the claim of a process that was killed just after it published, and the temporary
+  /// files of any that was killed. Nothing where a process still has the claim.
   void tidy() const;
 
   TrialStatus status() const;

@@ -5,6 +5,7 @@
 
 #include "autograd/grad_check.h"
 #include "autograd/ops.h"
+#include "tests/devices.h"
 
 using namespace normlab;
 
@@ -15,17 +16,18 @@ using Build = std::function<Var(const Vars&)>;
 
 /// Largest difference of values and input gradients between two ways to compute the same.
 double difference(const Build& a, const Build& b, const std::vector<Shape>& shapes) {
-  Arena memory;
+  Arena memory(current_device().memory());
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < shapes.size(); ++i) inputs.push_back(randn(memory, shapes[i], DType::f64, 20 + i));
   std::vector<std::vector<double>> results;
   for (const Build& build : {a, b}) {
-    Arena arena;
-    Tape tape(cpu_backend(), arena);
+    Arena arena(current_device().memory());
+    Tape tape(current_device().backend, arena);
     Vars leaves;
     for (const Tensor& t : inputs) leaves.push_back(tape.input(t, true));
     const Var y = build(leaves);
     tape.backward(y, randn(memory, y.shape(), DType::f64, 99));
+    current_device().backend.synchronize();
     std::vector<double> all(y.value().data<double>(), y.value().data<double>() + y.value().size());
     for (const Var& leaf : leaves)
       all.insert(all.end(), leaf.grad().data<double>(), leaf.grad().data<double>() + leaf.value().size());
@@ -37,75 +39,88 @@ double difference(const Build& a, const Build& b, const std::vector<Shape>& shap
   return worst;
 }
 
+void check_same(const Build& a, const Build& b, const std::vector<Shape>& shapes) {
+  const double apart = difference(a, b, shapes);  // outside of CHECK, which would keep what it throws
+  CHECK(apart < 1e-13);
+}
+
 }  // namespace
 
 TEST_CASE("fused: linear_gelu is gelu of linear") {
-  for (const GeluForm form : {GeluForm::erf, GeluForm::tanh})
-    CHECK(difference([=](const Vars& v) { return linear_gelu(v[0], v[1], v[2], form); },
-                     [=](const Vars& v) { return gelu(linear(v[0], v[1], v[2]), form); },
-                     {{2, 5, 7}, {11, 7}, {11}}) < 1e-13);
+  on_each_device([] {
+    for (const GeluForm form : {GeluForm::erf, GeluForm::tanh})
+      check_same([=](const Vars& v) { return linear_gelu(v[0], v[1], v[2], form); },
+                 [=](const Vars& v) { return gelu(linear(v[0], v[1], v[2]), form); }, {{2, 5, 7}, {11, 7}, {11}});
+  });
 }
 
 TEST_CASE("fused: linear_add is add of linear, also onto its own input") {
-  CHECK(difference([](const Vars& v) { return linear_add(v[0], v[1], v[2], v[3]); },
-                   [](const Vars& v) { return add(v[3], linear(v[0], v[1], v[2])); },
-                   {{2, 5, 7}, {35, 7}, {35}, {2, 5, 35}}) < 1e-13);
-  CHECK(difference([](const Vars& v) { return linear_add(v[0], v[1], Var(), v[0]); },
-                   [](const Vars& v) { return add(v[0], linear(v[0], v[1], Var())); }, {{2, 5, 7}, {7, 7}}) < 1e-13);
+  on_each_device([] {
+    check_same([](const Vars& v) { return linear_add(v[0], v[1], v[2], v[3]); },
+               [](const Vars& v) { return add(v[3], linear(v[0], v[1], v[2])); },
+               {{2, 5, 7}, {35, 7}, {35}, {2, 5, 35}});
+    check_same([](const Vars& v) { return linear_add(v[0], v[1], Var(), v[0]); },
+               [](const Vars& v) { return add(v[0], linear(v[0], v[1], Var())); }, {{2, 5, 7}, {7, 7}});
+  });
 }
 
 TEST_CASE("fused: dropout_add is add of dropout, of elements and of whole images") {
-  std::vector<std::uint8_t> kept(3 * 4 * 5);
-  for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = i % 3 != 1;
-  const Tensor elements(kept.data(), {3, 4, 5}, DType::u8), images(kept.data(), {3}, DType::u8);
-  CHECK(difference([=](const Vars& v) { return dropout_add(v[0], elements, 0.3, v[1]); },
-                   [=](const Vars& v) { return add(v[1], dropout(v[0], elements, 0.3)); },
-                   {{3, 4, 5}, {3, 4, 5}}) < 1e-13);
-  CHECK(difference([=](const Vars& v) { return dropout_add(v[0], images, 0.3, v[1]); },
-                   [=](const Vars& v) { return add(v[1], drop_path(v[0], images, 0.3)); },
-                   {{3, 4, 5}, {3, 4, 5}}) < 1e-13);
+  on_each_device([] {
+    Arena memory(current_device().memory());
+    const Tensor elements = memory.empty({3, 4, 5}, DType::u8), images = elements.slice(0, 1).reshape({20}).slice(0, 3);
+    for (std::int64_t i = 0; i < elements.size(); ++i) elements.data<std::uint8_t>()[i] = i % 3 != 1;
+    check_same([=](const Vars& v) { return dropout_add(v[0], elements, 0.3, v[1]); },
+               [=](const Vars& v) { return add(v[1], dropout(v[0], elements, 0.3)); }, {{3, 4, 5}, {3, 4, 5}});
+    check_same([=](const Vars& v) { return dropout_add(v[0], images, 0.3, v[1]); },
+               [=](const Vars& v) { return add(v[1], drop_path(v[0], images, 0.3)); }, {{3, 4, 5}, {3, 4, 5}});
+  });
 }
 
 TEST_CASE("fused: attention of one head is softmax(q k^T / sqrt(d)) v") {
-  // One head of one image: linear(q, k) is q k^T; v^T comes from a linear with the identity.
-  const auto composed = [](const Vars& v) {
-    Tape& tape = v[0].tape();
-    const std::int64_t n = v[0].shape()[1], d = v[0].shape()[2];
-    Tensor scale_by = tape.empty({1}, DType::f64);
-    scale_by.data<double>()[0] = 1 / std::sqrt(double(d));
-    Tensor identity = tape.empty({d, d}, DType::f64);
-    for (std::int64_t i = 0; i < d * d; ++i) identity.data<double>()[i] = i % (d + 1) == 0;
-    const Var k = reshape(v[1], {n, d}), values = reshape(v[2], {n, d});
-    const Var weights = softmax(scale(linear(reshape(v[0], {n, d}), k, Var()), tape.input(scale_by)));
-    const Var transposed = linear(tape.input(identity), values, Var());  // [d, n]
-    return reshape(linear(weights, transposed, Var()), {1, n, d});
-  };
-  CHECK(difference([](const Vars& v) { return attention(v[0], v[1], v[2], 1); }, composed,
-                   {{1, 6, 5}, {1, 6, 5}, {1, 6, 5}}) < 1e-13);
+  on_each_device([] {
+    // One head of one image: linear(q, k) is q k^T; v^T comes from a linear with the identity.
+    const auto composed = [](const Vars& v) {
+      Tape& tape = v[0].tape();
+      const std::int64_t n = v[0].shape()[1], d = v[0].shape()[2];
+      Tensor scale_by = tape.empty({1}, DType::f64);
+      scale_by.data<double>()[0] = 1 / std::sqrt(double(d));
+      Tensor identity = tape.empty({d, d}, DType::f64);
+      for (std::int64_t i = 0; i < d * d; ++i) identity.data<double>()[i] = i % (d + 1) == 0;
+      const Var k = reshape(v[1], {n, d}), values = reshape(v[2], {n, d});
+      const Var weights = softmax(scale(linear(reshape(v[0], {n, d}), k, Var()), tape.input(scale_by)));
+      const Var transposed = linear(tape.input(identity), values, Var());  // [d, n]
+      return reshape(linear(weights, transposed, Var()), {1, n, d});
+    };
+    check_same([](const Vars& v) { return attention(v[0], v[1], v[2], 1); }, composed,
+               {{1, 6, 5}, {1, 6, 5}, {1, 6, 5}});
+  });
 }
 
 TEST_CASE("fused: attention of q, k, v from one product is attention of three") {
-  const auto layer = [](const Vars& v, int which) {  // rows which * 6 .. of the stacked weights and bias
-    const Var weight = select_tokens(reshape(v[1], {1, 18, 6}), which * 6, 6);
-    const Var bias = select_tokens(reshape(v[2], {1, 18, 1}), which * 6, 6);
-    return linear(v[0], reshape(weight, {6, 6}), reshape(bias, {6}));
-  };
-  const std::vector<Shape> shapes{{2, 5, 6}, {18, 6}, {18}};
-  for (const double rate : {0.0, 0.25}) {
-    std::vector<std::uint8_t> kept(2 * 3 * 5 * 5);
-    for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = i % 4 != 1;
-    const Tensor keep = rate > 0 ? Tensor(kept.data(), {2, 3, 5, 5}, DType::u8) : Tensor();
-    CHECK(difference([=](const Vars& v) { return attention(linear(v[0], v[1], v[2]), 3, keep, rate); },
-                     [=](const Vars& v) { return attention(layer(v, 0), layer(v, 1), layer(v, 2), 3, keep, rate); },
-                     shapes) < 1e-13);
-  }
+  on_each_device([] {
+    const auto layer = [](const Vars& v, int which) {  // rows which * 6 .. of the stacked weights and bias
+      const Var weight = select_tokens(reshape(v[1], {1, 18, 6}), which * 6, 6);
+      const Var bias = select_tokens(reshape(v[2], {1, 18, 1}), which * 6, 6);
+      return linear(v[0], reshape(weight, {6, 6}), reshape(bias, {6}));
+    };
+    const std::vector<Shape> shapes{{2, 5, 6}, {18, 6}, {18}};
+    for (const double rate : {0.0, 0.25}) {
+      std::vector<std::uint8_t> kept(2 * 3 * 5 * 5);
+      for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = i % 4 != 1;
+      const Tensor keep = rate > 0 ? Tensor(kept.data(), {2, 3, 5, 5}, DType::u8) : Tensor();
+      check_same([=](const Vars& v) { return attention(linear(v[0], v[1], v[2]), 3, keep, rate); },
+                 [=](const Vars& v) { return attention(layer(v, 0), layer(v, 1), layer(v, 2), 3, keep, rate); },
+                 shapes);
+    }
+  });
 }
 
 TEST_CASE("fused: layer_norm is affine of the norm without parameters, dyt is affine of tanh of scale") {
-  CHECK(difference([](const Vars& v) { return layer_norm(v[0], v[1], v[2], 1e-6); },
-                   [](const Vars& v) { return affine(layer_norm(v[0], Var(), Var(), 1e-6), v[1], v[2]); },
-                   {{4, 9}, {9}, {9}}) < 1e-13);
-  CHECK(difference([](const Vars& v) { return dyt(v[0], v[1], v[2], v[3]); },
-                   [](const Vars& v) { return affine(tanh(scale(v[0], v[1])), v[2], v[3]); },
-                   {{4, 9}, {1}, {9}, {9}}) < 1e-13);
+  on_each_device([] {
+    check_same([](const Vars& v) { return layer_norm(v[0], v[1], v[2], 1e-6); },
+               [](const Vars& v) { return affine(layer_norm(v[0], Var(), Var(), 1e-6), v[1], v[2]); },
+               {{4, 9}, {9}, {9}});
+    check_same([](const Vars& v) { return dyt(v[0], v[1], v[2], v[3]); },
+               [](const Vars& v) { return affine(tanh(scale(v[0], v[1])), v[2], v[3]); }, {{4, 9}, {1}, {9}, {9}});
+  });
 }

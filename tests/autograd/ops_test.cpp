@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "autograd/grad_check.h"
-#include "tests/core/cpu/bf16_choice.h"
+#include "tests/devices.h"
 
 using namespace normlab;
 
@@ -210,14 +210,19 @@ std::vector<OpCase> op_cases(Arena& arena) {
 }  // namespace
 
 TEST_CASE("ops: every gradient agrees with finite differences") {
-  Arena arena;
-  for (const OpCase& c : op_cases(arena)) {
-    CAPTURE(c.name);
-    std::vector<Tensor> inputs;
-    for (std::size_t i = 0; i < c.inputs.size(); ++i)
-      inputs.push_back(randn(arena, c.inputs[i], DType::f64, 7 + i, 0.8, i == 0 ? 0.0 : 0.3));
-    const GradCheckReport report = grad_check(cpu_backend(), c.f, inputs, 11);
-    CHECK_MESSAGE(report.max_error < 1e-6, report.worst);
+  for (const Device& device : devices_under_test()) {
+    CAPTURE(device.name);
+    Arena arena(device.memory());
+    for (const OpCase& c : op_cases(arena)) {
+      CAPTURE(c.name);
+      std::vector<Tensor> inputs;
+      for (std::size_t i = 0; i < c.inputs.size(); ++i)
+        inputs.push_back(randn(arena, c.inputs[i], DType::f64, 7 + i, 0.8, i == 0 ? 0.0 : 0.3));
+      has_kernels(device, [&] {
+        const GradCheckReport report = grad_check(device.backend, c.f, inputs, 11);
+        CHECK_MESSAGE(report.max_error < 1e-6, report.worst);
+      });
+    }
   }
 }
 
@@ -269,9 +274,11 @@ TEST_CASE("ops: wrong shapes are refused with op, argument and both shapes") {
                        InputError);
 }
 
-TEST_CASE("ops: a step in bf16 follows the one in float within its precision") {
-  Arena arena, memory;
-  Tape tape(cpu_backend().with_bf16(best_bf16()), arena);
+namespace {
+
+void step_in_bf16(const Device& device) {
+  Arena arena(device.memory()), memory(device.memory());
+  Tape tape(device.backend.with_bf16(device.bf16), arena);
   const auto run = [&](DType dtype) {
     const Var x = tape.input(randn(memory, {2, 5, 16}, dtype, 1), true);
     const Var w = tape.input(randn(memory, {16, 16}, DType::f32, 2, 0.25), true),
@@ -281,6 +288,7 @@ TEST_CASE("ops: a step in bf16 follows the one in float within its precision") {
     const Var y = mean_tokens(add(x, attention(h, h, h, 4)));
     Tensor seed = randn(memory, y.shape(), dtype, 9);
     tape.backward(y, seed);
+    device.backend.synchronize();
     std::vector<double> all;
     for (std::int64_t i = 0; i < y.value().size(); ++i)
       all.push_back(dtype == DType::bf16 ? double(float(y.value().data<bf16>()[i]))
@@ -298,13 +306,14 @@ TEST_CASE("ops: a step in bf16 follows the one in float within its precision") {
   CHECK(error > 0);  // it did round
 }
 
-TEST_CASE("ops: hostile rows stay finite and right") {
-  Arena arena, memory;
-  Tape tape(cpu_backend(), arena);
+void hostile_rows(const Device& device) {
+  Arena arena(device.memory()), memory(device.memory());
+  Tape tape(device.backend, arena);
   Tensor x = randn(memory, {3, 64}, DType::f32, 1);
   float* values = x.data<float>();
   for (int c = 0; c < 64; ++c) values[c] = 0.1f, values[64 + c] += 1e4f;  // a constant row, and a mean of 1e4
   const Var y = layer_norm(tape.input(x), Var(), Var(), 1e-6);
+  device.backend.synchronize();
   const float* out = y.value().data<float>();
   double square = 0.0;
   for (int c = 0; c < 64; ++c) {
@@ -316,14 +325,34 @@ TEST_CASE("ops: hostile rows stay finite and right") {
   Tensor large = memory.empty({1, 3}, DType::f32);
   large.data<float>()[0] = 1e4f, large.data<float>()[1] = -1e4f, large.data<float>()[2] = 0.0f;
   const Var p = softmax(tape.input(large));
+  device.backend.synchronize();
   CHECK(p.value().data<float>()[0] == 1.0f);
   const Tensor labels = labels_of(memory, {1});
-  CHECK(softmax_cross_entropy(tape.input(large), {labels, {}}).value().data<float>()[0] == doctest::Approx(2e4));
-  CHECK(sigmoid_cross_entropy(tape.input(large), {labels, {}}).value().data<float>()[0] ==
-        doctest::Approx(2e4).epsilon(1e-4));
+  const Var softmax_loss = softmax_cross_entropy(tape.input(large), {labels, {}});
+  const Var sigmoid_loss = sigmoid_cross_entropy(tape.input(large), {labels, {}});
+  device.backend.synchronize();
+  CHECK(softmax_loss.value().data<float>()[0] == doctest::Approx(2e4));
+  CHECK(sigmoid_loss.value().data<float>()[0] == doctest::Approx(2e4).epsilon(1e-4));
   large.data<float>()[1] = NAN;  // under an ignored pixel it must not be seen
   const Var ignored = tape.input(large, true), pixel = pixel_softmax_cross_entropy(ignored, labels_of(memory, {255}));
-  CHECK(pixel.value().data<float>()[0] == 0.0f);
   tape.backward(pixel, randn(memory, {1}, DType::f32, 2));
+  device.backend.synchronize();
+  CHECK(pixel.value().data<float>()[0] == 0.0f);
   for (int c = 0; c < 3; ++c) CHECK(ignored.grad().data<float>()[c] == 0.0f);
+}
+
+}  // namespace
+
+TEST_CASE("ops: a step in bf16 follows the one in float within its precision") {
+  for (const Device& device : devices_under_test()) {
+    CAPTURE(device.name);
+    has_kernels(device, [&] { step_in_bf16(device); });
+  }
+}
+
+TEST_CASE("ops: hostile rows stay finite and right") {
+  for (const Device& device : devices_under_test()) {
+    CAPTURE(device.name);
+    has_kernels(device, [&] { hostile_rows(device); });
+  }
 }

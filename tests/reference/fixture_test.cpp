@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "experiments/results/strict_json.h"
+#include "tests/devices.h"
 
 namespace normlab::reference {
 namespace {
@@ -76,6 +77,7 @@ void Results::add(const std::string& name, const Shape& shape, std::vector<doubl
 }
 
 void Results::add(const std::string& name, const Tensor& value) {
+  current_device().backend.synchronize();
   const auto n = static_cast<std::size_t>(value.size());
   if (value.dtype() == DType::f64)
     add(name, value.shape(), std::vector<double>(value.data<double>(), value.data<double>() + n));

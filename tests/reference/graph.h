@@ -4,13 +4,15 @@
 #include <algorithm>
 
 #include "autograd/ops.h"
+#include "tests/devices.h"
 #include "tests/reference/fixture.h"
 
 namespace normlab::reference {
 
 class Graph {
  public:
-  explicit Graph(const Fixture& fixture) : fixture_(fixture), tape_(cpu_backend(), arena_) {
+  /// On the current device.
+  explicit Graph(const Fixture& fixture) : fixture_(fixture), tape_(current_device().backend, arena_) {
     for (const std::string prefix : {"in/", "param/"})
       for (const std::string& name : fixture.names(prefix))
         leaves_[name] = tape_.input(fixture.floats(arena_, prefix + name), true);
@@ -45,6 +47,7 @@ class Graph {
     const auto all = losses.shape().size();
     const double number = counts.empty() ? double(all) : double(std::count(counts.begin(), counts.end(), true));
     const double upstream = fixture_.numbers("dout/loss").at(0);
+    current_device().backend.synchronize();
     Tensor seed = tape_.empty_like(losses.value());
     double sum = 0.0;
     for (std::int64_t i = 0; i < all; ++i) {
@@ -60,7 +63,7 @@ class Graph {
 
  private:
   const Fixture& fixture_;
-  Arena arena_;
+  Arena arena_{current_device().memory()};
   Tape tape_;
   std::map<std::string, Var> leaves_;
 };

@@ -8,6 +8,7 @@
 
 #include "experiments/results/files.h"
 #include "experiments/results/strict_json.h"
+#include "tests/devices.h"
 #include "tests/reference/fixture.h"
 
 namespace normlab::reference {
@@ -23,10 +24,11 @@ std::vector<Results> run_augment(const Fixture& f) {
 struct Group {
   const char* name;
   std::vector<Results> (*run)(const Fixture&);
+  bool on_devices = false;  // all of them, not the CPU alone
 };
-constexpr Group kGroups[] = {{"norms", run_norm},    {"ops", run_op},         {"models", run_model},
-                             {"swin", run_model},    {"train", run_training}, {"optim", run_optimizer},
-                             {"fusion", run_fusion}, {"probes", run_probe},   {"augment", run_augment}};
+constexpr Group kGroups[] = {{"norms", run_norm, true}, {"ops", run_op, true},   {"models", run_model},
+                             {"swin", run_model},       {"train", run_training}, {"optim", run_optimizer},
+                             {"fusion", run_fusion},    {"probes", run_probe},   {"augment", run_augment}};
 
 // Files that are no cases of tensors.
 struct Table {
@@ -120,14 +122,18 @@ class Tally {
     if (!file.ends_with(ending)) throw InputError("there is no rule for this file");
     const Fixture fixture(file.substr(0, file.size() - ending.size()), SafetensorsFile::read(root / file));
     std::vector<std::string> failures;
-    for (const Results& results : found->run(fixture)) {
-      const Comparison comparison = compare(fixture, results);
-      failures.insert(failures.end(), comparison.failures.begin(), comparison.failures.end());
-      if (comparison.share > share_) {
-        share_ = comparison.share;
-        tightest_ = concat(fixture.name(), " (", results.how, ") ", comparison.tightest);
+    const auto run = [&] {
+      for (const Results& results : found->run(fixture)) {
+        const Comparison comparison = compare(fixture, results);
+        for (const std::string& failure : comparison.failures)
+          failures.push_back(concat("on ", current_device().name, ": ", failure));
+        if (comparison.share > share_) {
+          share_ = comparison.share;
+          tightest_ = concat(fixture.name(), " (", results.how, ", ", current_device().name, ") ", comparison.tightest);
+        }
       }
-    }
+    };
+    found->on_devices ? on_each_device(run) : run();
     return failures;
   }
 

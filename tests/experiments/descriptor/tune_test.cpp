@@ -130,10 +130,10 @@ TEST_CASE("tune: the slice that chooses shares no image with what is shown, nor 
                                     R"(", "eval": ")" + eval + "\"}}]"));
   };
   CHECK(tuned_on("train", "test[:50%]") ==
-        "d.json:2:85: /tune/0/dataset/eval: \"test[:50%]\" shares images with \"test\", which the table shows: values "
+        "d.json:2:89: /tune/0/dataset/eval: \"test[:50%]\" shares images with \"test\", which the table shows: values "
         "must be chosen by other images");
   CHECK(tuned_on("train", "train[:5]") ==
-        "d.json:2:85: /tune/0/dataset/eval: \"train[:5]\" shares images with \"train\", on which these trials are "
+        "d.json:2:89: /tune/0/dataset/eval: \"train[:5]\" shares images with \"train\", on which these trials are "
         "trained");
   CHECK(tuned_on("train[:80%]", "train[1600:]") == "");  // of 2000 shapes
   CHECK(tuned_on("train[:80%]", "train[1599:]") != "");

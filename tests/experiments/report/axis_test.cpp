@@ -48,16 +48,17 @@ TEST_CASE("axis: known ranges") {
 
 TEST_CASE("axis: one value, nothing, and what is no number still give an axis") {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
-  for (const auto& [low, high] : {std::pair{0.0, 0.0},
-                                  {5.0, 5.0},
-                                  {-3e-9, -3e-9},
-                                  {nan, nan},
-                                  {-inf, inf},
-                                  {2.0, nan},
-                                  {7.0, 3.0},
-                                  {1e300, 1e300},
-                                  {-1.7e308, 1.7e308},
-                                  {1.0, 1.0 + 1e-16}}) {
+  for (const auto& range : {std::pair{0.0, 0.0},
+                            {5.0, 5.0},
+                            {-3e-9, -3e-9},
+                            {nan, nan},
+                            {-inf, inf},
+                            {2.0, nan},
+                            {7.0, 3.0},
+                            {1e300, 1e300},
+                            {-1.7e308, 1.7e308},
+                            {1.0, 1.0 + 1e-16}}) {
+    const double low = range.first, high = range.second;
     CAPTURE(low);
     CAPTURE(high);
     const PlotAxis axis = make_axis(low, high, 4);

@@ -78,6 +78,7 @@ TEST_CASE("report: question, table, gains, curves and trials of a finished sweep
     CHECK(occurrences(made.html, sentence.text.substr(0, 20)) >= 1);
   for (const Trial& trial : experiment.trials) CHECK(occurrences(made.html, "id=\"trial-" + trial.id + "\"") == 1);
   CHECK(made.html.find("<code>model.placement.stem.patch_in</code>") != std::string::npos);
+  CHECK(made.html.find("&quot;patch_size&quot;: 8") != std::string::npos);
   CHECK(made.html.find("a &lt;cpu&gt; &amp; more") != std::string::npos);
   // Nothing comes from elsewhere.
   for (const char* part : {"http://", "https://", "src=", "@import", "url("}) {

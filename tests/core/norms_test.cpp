@@ -4,10 +4,12 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
 
 #include "autograd/grad_check.h"
 #include "core/arena.h"
 #include "core/backend.h"
+#include "tests/devices.h"
 
 namespace normlab {
 namespace {
@@ -39,8 +41,10 @@ struct Result {
 };
 
 Result run(const char* kind, DType dtype, Write write) {
-  static Arena arena;
-  Backend& b = cpu_backend();
+  const Device& device = current_device();  // made before the arenas, which are given back first
+  static std::map<std::string, Arena> arenas;
+  Arena& arena = arenas.try_emplace(device.name, device.memory()).first->second;
+  Backend& b = device.backend;
   SingleShard alone;
   const std::string name = kind;
   const DType acc = acc_of(dtype);
@@ -88,6 +92,7 @@ Result run(const char* kind, DType dtype, Write write) {
     b.batch_norm_frozen(d, x, gamma, beta, running_mean, running_var, r.y);
     b.batch_norm_frozen_backward(d, dy, x, gamma, running_mean, running_var, dx, dgamma, dbeta);
   }
+  b.synchronize();
   return r;
 }
 
@@ -107,59 +112,64 @@ constexpr const char* kKinds[] = {"layer_norm", "layer_norm_fixed", "rms_norm", 
 }  // namespace
 
 TEST_CASE("norms: float and bf16 are double to their precision, with rows of a vector and a part") {
-  for (const char* kind : kKinds) {
-    CAPTURE(kind);
-    const Result exact = run(kind, DType::f64, Write::assign);
-    for (const DType dtype : {DType::f32, DType::bf16}) {
-      CAPTURE(to_string(dtype));
-      const Result r = run(kind, dtype, Write::assign);
-      const double rounding = dtype == DType::bf16 ? 1.0 / 256 : 2e-6;
-      CHECK(difference(r.y, exact.y) < rounding);
-      CHECK(difference(r.dx, exact.dx) < rounding);
-      // Sums are taken in Acc<T>, before anything is rounded to bf16.
-      CHECK(difference(r.dgamma, exact.dgamma) < 2e-6);
-      CHECK(difference(r.dbeta, exact.dbeta) < 2e-6);
-      CHECK(difference(r.dalpha, exact.dalpha) < 2e-6);
-      CHECK(difference(r.mean, exact.mean) < 2e-6);
-      CHECK(difference(r.rstd, exact.rstd) < 2e-6);
-    }
-  }
+  for (const char* kind : kKinds)
+    on_each_device([&] {
+      CAPTURE(kind);
+      const Result exact = run(kind, DType::f64, Write::assign);
+      for (const DType dtype : {DType::f32, DType::bf16}) {
+        CAPTURE(to_string(dtype));
+        const Result r = run(kind, dtype, Write::assign);
+        const double rounding = dtype == DType::bf16 ? 1.0 / 256 : 2e-6;
+        CHECK(difference(r.y, exact.y) < rounding);
+        CHECK(difference(r.dx, exact.dx) < rounding);
+        // Sums are taken in Acc<T>, before anything is rounded to bf16.
+        CHECK(difference(r.dgamma, exact.dgamma) < 2e-6);
+        CHECK(difference(r.dbeta, exact.dbeta) < 2e-6);
+        CHECK(difference(r.dalpha, exact.dalpha) < 2e-6);
+        CHECK(difference(r.mean, exact.mean) < 2e-6);
+        CHECK(difference(r.rstd, exact.rstd) < 2e-6);
+      }
+    });
 }
 
 TEST_CASE("norms: a gradient that is added is what was there and the gradient") {
-  for (const char* kind : kKinds) {
-    CAPTURE(kind);
-    const Result assigned = run(kind, DType::f64, Write::assign), added = run(kind, DType::f64, Write::add);
-    for (const auto part : {&Result::dx, &Result::dgamma, &Result::dbeta, &Result::dalpha}) {
-      double most = 0.0, moved = 0.0;
-      for (std::int64_t i = 0; i < (added.*part).size(); ++i) {
-        const double a = value(added.*part, i), g = value(assigned.*part, i);
-        moved = std::max(moved, std::abs(a - 1));
-        most = std::max(most, std::abs(a - (g + 1)));
+  for (const char* kind : kKinds)
+    on_each_device([&] {
+      CAPTURE(kind);
+      const Result assigned = run(kind, DType::f64, Write::assign), added = run(kind, DType::f64, Write::add);
+      for (const auto part : {&Result::dx, &Result::dgamma, &Result::dbeta, &Result::dalpha}) {
+        double most = 0.0, moved = 0.0;
+        for (std::int64_t i = 0; i < (added.*part).size(); ++i) {
+          const double a = value(added.*part, i), g = value(assigned.*part, i);
+          moved = std::max(moved, std::abs(a - 1));
+          most = std::max(most, std::abs(a - (g + 1)));
+        }
+        if (moved > 0) CHECK(most < 1e-12);  // 0: this kind has no such parameter
       }
-      if (moved > 0) CHECK(most < 1e-12);  // 0: this kind has no such parameter
-    }
-  }
+    });
 }
 
 TEST_CASE("norms: batch norm's statistics of images that are several blocks, far from zero") {
-  Arena arena;
-  SingleShard alone;
-  constexpr std::int64_t rows = 1500, cols = 33;
-  const BatchNormDims d{1, rows, cols, 0, 1, 0, 0.0, 1.0};
-  const Tensor x = randn(arena, {rows, cols}, DType::f32, 7, 1.0, 5000.0), y = arena.empty({rows, cols}, DType::f32);
-  const auto vector = [&] { return arena.empty({cols}, DType::f32); };
-  const Tensor gamma = vector(), beta = vector(), mean = vector(), rstd = vector(), rm = vector(), rv = vector();
-  for (const Tensor& t : {gamma, beta, rm, rv}) std::fill_n(t.data<float>(), cols, 1.0f);
-  cpu_backend().batch_norm(d, alone, x, gamma, beta, rm, rv, y, mean, rstd);
-  for (std::int64_t c = 0; c < cols; ++c) {
-    double m = 0.0, v = 0.0;
-    for (std::int64_t r = 0; r < rows; ++r) m += value(x, r * cols + c) / double(rows);
-    for (std::int64_t r = 0; r < rows; ++r) v += std::pow(value(x, r * cols + c) - m, 2);
-    CHECK(value(mean, c) == doctest::Approx(m).epsilon(1e-7));
-    CHECK(value(rstd, c) == doctest::Approx(1 / std::sqrt(v / double(rows))).epsilon(1e-6));
-    CHECK(value(rv, c) == doctest::Approx(v / double(rows - 1)).epsilon(1e-6));
-  }
+  on_each_device([] {
+    Arena arena(current_device().memory());
+    SingleShard alone;
+    constexpr std::int64_t rows = 1500, cols = 33;
+    const BatchNormDims d{1, rows, cols, 0, 1, 0, 0.0, 1.0};
+    const Tensor x = randn(arena, {rows, cols}, DType::f32, 7, 1.0, 5000.0), y = arena.empty({rows, cols}, DType::f32);
+    const auto vector = [&] { return arena.empty({cols}, DType::f32); };
+    const Tensor gamma = vector(), beta = vector(), mean = vector(), rstd = vector(), rm = vector(), rv = vector();
+    for (const Tensor& t : {gamma, beta, rm, rv}) std::fill_n(t.data<float>(), cols, 1.0f);
+    current_device().backend.batch_norm(d, alone, x, gamma, beta, rm, rv, y, mean, rstd);
+    current_device().backend.synchronize();
+    for (std::int64_t c = 0; c < cols; ++c) {
+      double m = 0.0, v = 0.0;
+      for (std::int64_t r = 0; r < rows; ++r) m += value(x, r * cols + c) / double(rows);
+      for (std::int64_t r = 0; r < rows; ++r) v += std::pow(value(x, r * cols + c) - m, 2);
+      CHECK(value(mean, c) == doctest::Approx(m).epsilon(1e-7));
+      CHECK(value(rstd, c) == doctest::Approx(1 / std::sqrt(v / double(rows))).epsilon(1e-6));
+      CHECK(value(rv, c) == doctest::Approx(v / double(rows - 1)).epsilon(1e-6));
+    }
+  });
 }
 
 }  // namespace normlab

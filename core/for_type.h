@@ -1,0 +1,41 @@
+// From a type that a tensor carries to the one that a kernel is compiled for.
+#pragma once
+
+#include "core/dtype.h"
+#include "core/error.h"
+
+namespace normlab {
+
+template <class T>
+struct Type {
+  using type = T;
+};
+
+/// Calls f(Type<T>{}) for the storage type T of an activation.
+template <class F>
+void for_type(const char* op, DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32:
+      return f(Type<float>{});
+    case DType::f64:
+      return f(Type<double>{});
+    case DType::bf16:
+      return f(Type<bf16>{});
+    default:
+      throw InputError(concat(op, ": no kernel for ", to_string(dtype)));
+  }
+}
+/// The same for parameters and gradients, which are f32 or f64.
+template <class F>
+void for_param_type(const char* op, DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32:
+      return f(Type<float>{});
+    case DType::f64:
+      return f(Type<double>{});
+    default:
+      throw InputError(concat(op, ": parameters are f32 or f64, not ", to_string(dtype)));
+  }
+}
+
+}  // namespace normlab

@@ -1,0 +1,50 @@
+#include "core/memory.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "core/memory_error.h"
+
+namespace normlab {
+namespace {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kPage = 4096;  // the smallest there is; a huge page is there after its first byte
+constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
+
+class HostMemory final : public Memory {
+ public:
+  void* allocate(std::size_t asked) override {
+    const std::size_t bytes = round_up(asked, kHugePage);
+    // One huge page more than needed: the front and the tail beyond the aligned part go back at once.
+    void* map = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED)
+      throw MemoryError(concat("out of memory: cannot map ", bytes >> 20, " MB (", std::strerror(errno),
+                               "); use a smaller batch or fewer workers"));
+    const auto address = reinterpret_cast<std::uintptr_t>(map);
+    const std::size_t front = round_up(address, kHugePage) - address;
+    if (front) munmap(map, front);
+    char* begin = static_cast<char*>(map) + front;
+    if (front < kHugePage) munmap(begin + bytes, kHugePage - front);
+    madvise(begin, bytes, MADV_HUGEPAGE);
+    return begin;
+  }
+  void release(void* block, std::size_t bytes) noexcept override { munmap(block, round_up(bytes, kHugePage)); }
+  void clear(void* block, std::size_t bytes) override { std::memset(block, 0, bytes); }
+  void touch(void* block, std::size_t bytes) override {
+    for (std::size_t at = 0; at < bytes; at += kPage) static_cast<char*>(block)[at] = 0;
+  }
+  bool on_host() const override { return true; }
+};
+
+}  // namespace
+
+Memory& host_memory() {
+  static HostMemory memory;
+  return memory;
+}
+
+}  // namespace normlab

@@ -1,0 +1,22 @@
+#include "cuda/backend.h"
+
+#include "core/backend.h"
+#ifdef NORMLAB_WITH_CUDA
+#include "cuda/cuda_backend.h"
+#else
+#include "core/error.h"
+#endif
+
+namespace normlab {
+
+std::unique_ptr<Backend> make_cuda_backend() {
+#ifdef NORMLAB_WITH_CUDA
+  return cuda::make_backend();
+#else
+  throw EnvironmentError(
+      "--device cuda: this binary has no GPU kernels. They are built by `make CUDA=1` on a machine with nvcc. Run with "
+      "--device cpu");
+#endif
+}
+
+}  // namespace normlab

@@ -1,0 +1,140 @@
+// The kernels of the GPU. Each file beside this one holds those of one family and the methods that start them, with the
+// names and in the order of core/cpu. All work goes through one stream, in order; nothing waits for it but
+// synchronize().
+#pragma once
+
+#include <memory>
+
+#include "core/backend.h"
+#include "cuda/device.h"
+#include "cuda/memory.h"
+#include "cuda/products.h"
+
+namespace normlab::NORMLAB_CUDA_NAMESPACE {
+
+class CudaBackend final : public Backend {
+ public:
+  /// On the current device. Throws EnvironmentError as device_info() does, and where cuBLAS cannot be loaded.
+  CudaBackend();
+  std::string name() const override;
+  /// Products in bf16 are the GPU's own; emulated ones are the CPU's.
+  Backend& with_bf16(Bf16Products) override;
+  Memory& memory() override { return memory_; }
+  void synchronize() override { stream_.synchronize(); }
+  bool whole_batch() const override { return true; }
+
+  void linear(LinearDims, Tensor x, Tensor w, Tensor b, Tensor y) override;
+  void linear_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) override;
+  void linear_add(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) override;
+  void linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y) override;
+  void linear_gelu_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dx, Gradient dw,
+                            Gradient db) override;
+  void gelu(GeluForm, Tensor x, Tensor y) override;
+  void gelu_backward(GeluForm, Tensor dy, Tensor x, Gradient dx) override;
+  void tanh(Tensor x, Tensor y) override;
+  void tanh_backward(Tensor dy, Tensor y, Gradient dx) override;
+  void add(Tensor a, Tensor b, Tensor y) override;
+  void copy_gradient(Tensor dy, Gradient dx) override;
+  void scale(std::int64_t group, Tensor x, Tensor gain, Tensor y) override;
+  void scale_backward(std::int64_t group, Tensor dy, Tensor x, Tensor gain, Gradient dx, Gradient dgain) override;
+  void softmax(Tensor x, Tensor y) override;
+  void softmax_backward(Tensor dy, Tensor y, Gradient dx) override;
+  void layer_norm(NormDims, Tensor x, Tensor gamma, Tensor beta, Tensor y, Tensor mean, Tensor rstd) override;
+  void layer_norm_backward(NormDims, Tensor dy, Tensor x, Tensor gamma, Tensor mean, Tensor rstd, Gradient dx,
+                           Gradient dgamma, Gradient dbeta) override;
+  void rms_norm(NormDims, Tensor x, Tensor gamma, Tensor y, Tensor rstd) override;
+  void rms_norm_backward(NormDims, Tensor dy, Tensor x, Tensor gamma, Tensor rstd, Gradient dx,
+                         Gradient dgamma) override;
+  void affine(Tensor x, Tensor gamma, Tensor beta, Tensor y) override;
+  void affine_backward(Tensor dy, Tensor x, Tensor gamma, Gradient dx, Gradient dgamma, Gradient dbeta) override;
+  void dyt(Tensor x, Tensor alpha, Tensor gamma, Tensor beta, Tensor y) override;
+  void dyt_backward(Tensor dy, Tensor x, Tensor alpha, Tensor gamma, Gradient dx, Gradient dalpha, Gradient dgamma,
+                    Gradient dbeta) override;
+  void batch_norm(BatchNormDims, Collective&, Tensor x, Tensor gamma, Tensor beta, Tensor running_mean,
+                  Tensor running_var, Tensor y, Tensor mean, Tensor rstd) override;
+  void batch_norm_backward(BatchNormDims, Collective&, Tensor dy, Tensor x, Tensor gamma, Tensor mean, Tensor rstd,
+                           Gradient dx, Gradient dgamma, Gradient dbeta) override;
+  void batch_norm_frozen(NormDims, Tensor x, Tensor gamma, Tensor beta, Tensor running_mean, Tensor running_var,
+                         Tensor y) override;
+  void batch_norm_frozen_backward(NormDims, Tensor dy, Tensor x, Tensor gamma, Tensor running_mean, Tensor running_var,
+                                  Gradient dx, Gradient dgamma, Gradient dbeta) override;
+  void attention(AttentionDims, Tensor q, Tensor k, Tensor v, Tensor keep, double rate, Tensor y, Tensor lse) override;
+  void attention_backward(AttentionDims, Tensor dy, Tensor q, Tensor k, Tensor v, Tensor keep, double rate, Tensor y,
+                          Tensor lse, Gradient dq, Gradient dk, Gradient dv) override;
+  void window_attention(AttentionDims, WindowDims, Tensor q, Tensor k, Tensor v, Tensor table, Tensor keep, double rate,
+                        Tensor y, Tensor lse) override;
+  void window_attention_backward(AttentionDims, WindowDims, Tensor dy, Tensor q, Tensor k, Tensor v, Tensor table,
+                                 Tensor keep, double rate, Tensor y, Tensor lse, Gradient dq, Gradient dk, Gradient dv,
+                                 Gradient dtable) override;
+  void softmax_cross_entropy(LossDims, Tensor logits, Tensor labels, Tensor targets, Tensor losses) override;
+  void softmax_cross_entropy_backward(LossDims, Tensor dlosses, Tensor logits, Tensor labels, Tensor targets,
+                                      Gradient dlogits) override;
+  void sigmoid_cross_entropy(LossDims, Tensor logits, Tensor labels, Tensor targets, Tensor losses) override;
+  void sigmoid_cross_entropy_backward(LossDims, Tensor dlosses, Tensor logits, Tensor labels, Tensor targets,
+                                      Gradient dlogits) override;
+  void pixel_softmax_cross_entropy(LossDims, std::int32_t ignore, Tensor logits, Tensor labels, Tensor losses) override;
+  void pixel_softmax_cross_entropy_backward(LossDims, std::int32_t ignore, Tensor dlosses, Tensor logits, Tensor labels,
+                                            Gradient dlogits) override;
+  void patchify(PatchDims, Tensor images, Tensor y) override;
+  void patchify_backward(PatchDims, Tensor dy, Gradient dimages) override;
+  void resample(ResampleDims, Tensor x, Tensor y) override;
+  void resample_backward(ResampleDims, Tensor dy, Gradient dx) override;
+  void add_positions(TokenDims, Tensor x, Tensor position, Tensor y) override;
+  void add_positions_backward(TokenDims, Tensor dy, Gradient dx, Gradient dposition) override;
+  void mean_tokens(TokenDims, Tensor x, Tensor y) override;
+  void mean_tokens_backward(TokenDims, Tensor dy, Gradient dx) override;
+  void concat_token(TokenDims, Tensor token, Tensor x, Tensor y) override;
+  void concat_token_backward(TokenDims, Tensor dy, Gradient dtoken, Gradient dx) override;
+  void select_tokens(TokenDims, std::int64_t first, std::int64_t count, Tensor x, Tensor y) override;
+  void select_tokens_backward(TokenDims, std::int64_t first, std::int64_t count, Tensor dy, Gradient dx) override;
+  void concat_tokens(TokenDims, std::int64_t n, Tensor first, Tensor rest, Tensor y) override;
+  void concat_tokens_backward(TokenDims, std::int64_t n, Tensor dy, Gradient dfirst, Gradient drest) override;
+  void cut_windows(WindowDims, Tensor x, Tensor y) override;
+  void cut_windows_backward(WindowDims, Tensor dy, Gradient dx) override;
+  void join_windows(WindowDims, Tensor x, Tensor y) override;
+  void join_windows_backward(WindowDims, Tensor dy, Gradient dx) override;
+  void merge_patches(GridDims, Tensor x, Tensor y) override;
+  void merge_patches_backward(GridDims, Tensor dy, Gradient dx) override;
+  void dropout(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor y) override;
+  void dropout_backward(std::int64_t group, double rate, Tensor dy, Tensor keep, Gradient dx) override;
+  void dropout_add(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor residual, Tensor y) override;
+  void draw_mask(MaskDraw, const StepState* state, Tensor keep) override;
+  void check_finite(Tensor x, std::int32_t code, Tensor flag) override;
+  double sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0) override;
+  void adamw(AdamWSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m,
+             Tensor v) override;
+  void sgd(SgdSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p,
+           Tensor m) override;
+  void big_vision_adam(BigVisionAdamSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay,
+                       Tensor p, Tensor m, Tensor v) override;
+  void momentum_hp(MomentumSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p,
+                   Tensor m) override;
+  void lion(LionSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p,
+            Tensor m) override;
+  LambSquares lamb_moments(AdamWSettings, UpdateFactors, const StepState* state, Tensor gradient, bool decays, Tensor p,
+                           Tensor m, Tensor v) override;
+  void lamb(AdamWSettings, UpdateFactors, const StepState* state, const double* trust_ratio, bool decays, Tensor p,
+            Tensor m, Tensor v) override;
+  void average(double decay, const StepState* state, Tensor x, Tensor to) override;
+  void round_to_bf16(Tensor p, Tensor to) override;
+
+ private:
+  // linear.cu, for storage types T
+  template <class T>
+  void linear_gradients(LinearDims, const T* dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db);
+  /// w as products beside activations of T read it: itself, or a float one rounded into rounded_.
+  template <class T>
+  const T* weight(Tensor w);
+
+  Stream stream_;
+  DeviceMemory memory_{stream_};
+  Products products_{stream_};
+  Buffer partial_{stream_};  // of sums in two stages
+  Buffer rounded_{stream_};  // weights
+  Buffer wide_{stream_};     // an intermediate as large as an activation
+};
+
+/// A backend on the current device.
+std::unique_ptr<Backend> make_backend();
+
+}  // namespace normlab::NORMLAB_CUDA_NAMESPACE

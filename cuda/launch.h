@@ -1,0 +1,69 @@
+// The one way to start a kernel. It checks the limits of a launch, names the op in what goes wrong later, and is where
+// the emulation of the tests takes over.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <tuple>
+#include <utility>
+
+#include "cuda/device.h"
+
+/// T* name: memory that the threads of a block share, `count` values (a constant) or, for the second, as much as the
+/// launch asked for. Undefined at first.
+#ifdef NORMLAB_CUDA_EMULATED
+#define NORMLAB_SHARED(T, name, count) \
+  static const char name##_key = 0;    \
+  T* const name = static_cast<T*>(::normlab::emulation::shared_memory(&name##_key, sizeof(T) * (count)))
+#define NORMLAB_DYNAMIC_SHARED(T, name) T* const name = static_cast<T*>(::normlab::emulation::shared_memory(nullptr, 0))
+#else
+#define NORMLAB_SHARED(T, name, count)                                    \
+  __shared__ alignas(16) unsigned char name##_bytes[sizeof(T) * (count)]; \
+  T* const name = reinterpret_cast<T*>(name##_bytes)
+#define NORMLAB_DYNAMIC_SHARED(T, name)                                   \
+  extern __shared__ __align__(16) unsigned char normlab_dynamic_shared[]; \
+  T* const name = reinterpret_cast<T*>(normlab_dynamic_shared)
+#endif
+
+namespace normlab::NORMLAB_CUDA_NAMESPACE {
+
+/// Blocks of a grid and threads of a block, both along x. `shared` bytes for NORMLAB_DYNAMIC_SHARED.
+struct Launch {
+  std::int64_t blocks;
+  int threads = 256;
+  std::size_t shared = 0;
+};
+
+/// Starts kernel(args...), which is void and takes its arguments by value, on the stream. No block, no launch. Throws
+/// InputError beyond 2^31 - 1 blocks, 1,024 threads or the device's shared memory, EnvironmentError where CUDA refuses.
+template <class... Parameters, class... Arguments>
+void launch(const char* op, void (*kernel)(Parameters...), Launch how, const Stream& stream, Arguments&&... arguments) {
+  if (how.blocks == 0) return;
+  check_launch(op, how.blocks, how.threads, how.shared);
+  std::tuple<Parameters...> values(std::forward<Arguments>(arguments)...);
+  const auto blocks = static_cast<unsigned>(how.blocks), threads = static_cast<unsigned>(how.threads);
+#ifdef NORMLAB_CUDA_EMULATED
+  using Call = std::pair<void (*)(Parameters...), std::tuple<Parameters...>>;
+  Call call{kernel, values};
+  emulation::run(op, dim3(blocks), dim3(threads), how.shared, &call, sizeof call, [](void* of) {
+    const Call& the = *static_cast<const Call*>(of);
+    std::apply(the.first, the.second);
+  });
+#else
+  const auto* function = reinterpret_cast<const void*>(kernel);
+  constexpr std::size_t kWithoutAsking = 48 * 1024;
+  if (how.shared > kWithoutAsking)
+    check(op,
+          cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(how.shared)));
+  std::apply(
+      [&](auto&... value) {
+        void* pointers[] = {static_cast<void*>(&value)..., nullptr};
+        check(op, cudaLaunchKernel(function, dim3(blocks), dim3(threads), pointers, how.shared, stream.handle()));
+      },
+      values);
+#endif
+  stream.launched(op);
+}
+
+}  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -1,0 +1,105 @@
+#include "cuda/products.h"
+
+#include "core/error.h"
+#ifndef NORMLAB_CUDA_EMULATED
+#include <dlfcn.h>
+#endif
+
+namespace normlab::NORMLAB_CUDA_NAMESPACE {
+namespace {
+
+/// The functions that are used, under their names in the library.
+struct Cublas {
+  decltype(&cublasCreate_v2) create;
+  decltype(&cublasDestroy_v2) destroy;
+  decltype(&cublasSetStream_v2) set_stream;
+  decltype(&cublasSetWorkspace_v2) set_workspace;
+  decltype(&cublasSetMathMode) set_math_mode;
+  decltype(&cublasGemmEx_64) gemm;
+  decltype(&cublasGemmStridedBatchedEx_64) gemm_batched;
+};
+
+#ifdef NORMLAB_CUDA_EMULATED
+Cublas open() {
+  return {cublasCreate_v2,   cublasDestroy_v2, cublasSetStream_v2,           cublasSetWorkspace_v2,
+          cublasSetMathMode, cublasGemmEx_64,  cublasGemmStridedBatchedEx_64};
+}
+#else
+Cublas open() {
+  const std::string name = concat("libcublas.so.", CUDART_VERSION / 1000);
+  void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) library = dlopen(("/usr/local/cuda/lib64/" + name).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    throw EnvironmentError(concat("--device cuda: cuBLAS cannot be loaded (", dlerror(), "); install CUDA ",
+                                  CUDART_VERSION / 1000, "'s libcublas or put its folder into LD_LIBRARY_PATH"));
+  const auto find = [&](const char* function, auto& to) {
+    to = reinterpret_cast<std::remove_reference_t<decltype(to)> >(dlsym(library, function));
+    if (!to) throw EnvironmentError(concat("--device cuda: ", name, " has no ", function, "; install a newer one"));
+  };
+  Cublas c{};
+  find("cublasCreate_v2", c.create);
+  find("cublasDestroy_v2", c.destroy);
+  find("cublasSetStream_v2", c.set_stream);
+  find("cublasSetWorkspace_v2", c.set_workspace);
+  find("cublasSetMathMode", c.set_math_mode);
+  find("cublasGemmEx_64", c.gemm);
+  find("cublasGemmStridedBatchedEx_64", c.gemm_batched);
+  return c;
+}
+#endif
+
+const Cublas& cublas() {
+  static const Cublas instance = open();
+  return instance;
+}
+
+void check(const char* op, cublasStatus_t status) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    throw EnvironmentError(concat(op, ": cuBLAS failed with status ", static_cast<int>(status)));
+}
+
+cudaDataType_t data_type(DType dtype) {
+  return dtype == DType::f64 ? CUDA_R_64F : dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+}  // namespace
+
+Products::Products(const Stream& stream) : workspace_(stream) {
+  constexpr std::int64_t kWorkspace = std::int64_t{32} << 20;  // what NVIDIA advises for Hopper
+  check("cuBLAS", cublas().create(&handle_));
+  check("cuBLAS", cublas().set_stream(handle_, stream.handle()));
+  // An own one, so that no call takes memory and equal calls give equal bits.
+  check("cuBLAS", cublas().set_workspace(handle_, workspace_.get<char>(kWorkspace), kWorkspace));
+  check("cuBLAS",
+        cublas().set_math_mode(handle_, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
+                                                                  CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
+}
+
+Products::~Products() {
+  if (handle_) cublas().destroy(handle_);
+}
+
+void Products::run(const char* op, const Product& p, DType in, const void* a, const void* b, DType out, void* c) {
+  if (p.m == 0 || p.n == 0 || p.batch == 0) return;
+  const std::int64_t lda = p.lda ? p.lda : p.transpose_a ? p.m : p.k;
+  const std::int64_t ldb = p.ldb ? p.ldb : p.transpose_b ? p.k : p.n;
+  const std::int64_t ldc = p.ldc ? p.ldc : p.n;
+  // cuBLAS goes by columns, for which our rows are the transposed matrix: C^T = op(B)^T op(A)^T.
+  const cublasOperation_t of_a = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t of_b = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const bool wide = in == DType::f64;
+  const double alpha64 = p.alpha, beta64 = p.add ? 1.0 : 0.0;
+  const float alpha32 = static_cast<float>(p.alpha), beta32 = p.add ? 1.0f : 0.0f;
+  const void* alpha = wide ? static_cast<const void*>(&alpha64) : &alpha32;
+  const void* beta = wide ? static_cast<const void*>(&beta64) : &beta32;
+  const cublasComputeType_t compute = wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
+  const cudaDataType_t from = data_type(in), to = data_type(out);
+  if (p.batch == 1)
+    check(op, cublas().gemm(handle_, of_b, of_a, p.n, p.m, p.k, alpha, b, from, ldb, a, from, lda, beta, c, to, ldc,
+                            compute, CUBLAS_GEMM_DEFAULT));
+  else
+    check(op, cublas().gemm_batched(handle_, of_b, of_a, p.n, p.m, p.k, alpha, b, from, ldb, p.stride_b, a, from, lda,
+                                    p.stride_a, beta, c, to, ldc, p.stride_c, p.batch, compute, CUBLAS_GEMM_DEFAULT));
+}
+
+}  // namespace normlab::NORMLAB_CUDA_NAMESPACE

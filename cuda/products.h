@@ -1,0 +1,45 @@
+// Products of matrices by cuBLAS, which is loaded when the first backend is made: a binary with GPU kernels starts
+// where it is not installed.
+#pragma once
+
+#include <cublas_v2.h>
+
+#include "core/dtype.h"
+#include "cuda/memory.h"
+
+namespace normlab::NORMLAB_CUDA_NAMESPACE {
+
+/// C [batch][m, n] = op(A) op(B) (+ C), row-major. op(A) is [m, k], op(B) [k, n]; `transpose_a`: A is stored [k, m],
+/// `transpose_b`: B is stored [n, k]. lda, ldb, ldc are row strides of the matrices as stored, 0 where rows follow each
+/// other directly; stride_a, .. from a matrix of a batch to the next.
+struct Product {
+  std::int64_t m, n, k;
+  bool transpose_a = false, transpose_b = false;
+  bool add = false;
+  double alpha = 1.0;
+  std::int64_t lda = 0, ldb = 0, ldc = 0;
+  std::int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
+};
+
+class Products {
+ public:
+  /// Throws EnvironmentError where cuBLAS is missing or cannot start.
+  explicit Products(const Stream& stream);
+  ~Products();
+  Products(const Products&) = delete;
+  Products& operator=(const Products&) = delete;
+
+  /// T for A and B, To for C: float, double, or bf16 into bf16 or float. Sums are in Acc<T>, never in TF32, and each
+  /// value is rounded once.
+  template <class T, class To>
+  void operator()(const char* op, const Product& p, const T* a, const T* b, To* c) {
+    run(op, p, Storage<T>::dtype, a, b, Storage<To>::dtype, c);
+  }
+
+ private:
+  void run(const char* op, const Product& p, DType in, const void* a, const void* b, DType out, void* c);
+  cublasHandle_t handle_ = nullptr;
+  Buffer workspace_;
+};
+
+}  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -1,0 +1,130 @@
+// cuBLAS's products by OpenBLAS: float and double as they are, bf16 widened and rounded at the end.
+#include "tests/cuda_emulation/include/cublas_v2.h"
+
+#include <vector>
+
+#include "core/cpu/blas.h"
+#include "core/dtype.h"
+#include "core/error.h"
+#include "tests/cuda_emulation/heap.h"
+#include "tests/cuda_emulation/scheduler.h"
+
+using namespace normlab;
+
+struct EmulatedCublas {};
+
+namespace {
+
+/// A matrix as cuBLAS stores it: `columns` of them, `rows` values each.
+struct Matrix {
+  const void* data;
+  cudaDataType_t type;
+  std::int64_t rows, columns, stride;
+  std::size_t value_bytes() const { return type == CUDA_R_64F ? 8 : type == CUDA_R_16BF ? 2 : 4; }
+};
+
+void require(const char* name, const Matrix& m) {
+  if (m.rows == 0 || m.columns == 0) return;
+  if (m.stride < m.rows) throw emulation::Fault(concat("cuBLAS: ", name, " has a stride below its rows"));
+  for (std::int64_t c = 0; c < m.columns; ++c) {
+    const char* column = static_cast<const char*>(m.data) + static_cast<std::size_t>(c * m.stride) * m.value_bytes();
+    const std::size_t bytes = static_cast<std::size_t>(m.rows) * m.value_bytes();
+    if (!emulation::in_heap(column)) throw emulation::Fault(concat("cuBLAS: ", name, " lies in the host's memory"));
+    if (!emulation::heap_in_use(column, bytes))
+      throw emulation::Fault(concat("cuBLAS: column ", c, " of ", name, ", ", bytes, " bytes, begins or ends ",
+                                    emulation::heap_describe(column)));
+  }
+}
+
+std::vector<float> widened(const Matrix& m) {
+  std::vector<float> wide(static_cast<std::size_t>(m.rows * m.columns));
+  for (std::int64_t c = 0; c < m.columns; ++c)
+    for (std::int64_t r = 0; r < m.rows; ++r) {
+      const std::int64_t at = c * m.stride + r;
+      wide[static_cast<std::size_t>(c * m.rows + r)] =
+          m.type == CUDA_R_16BF ? float(static_cast<const bf16*>(m.data)[at]) : static_cast<const float*>(m.data)[at];
+    }
+  return wide;
+}
+
+template <class T>
+void columns_gemm(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a,
+                  std::int64_t lda, const T* b, std::int64_t ldb, T beta, T* c, std::int64_t ldc) {
+  gemm(tb, ta, n, m, k, alpha, b, ldb, a, lda, beta, c, ldc);  // by rows: the transposed product
+}
+
+}  // namespace
+
+cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
+  *handle = new EmulatedCublas;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetStream_v2(cublasHandle_t, cudaStream_t) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void*, std::size_t) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t) { return CUBLAS_STATUS_SUCCESS; }
+
+cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t of_a, cublasOperation_t of_b, std::int64_t m,
+                               std::int64_t n, std::int64_t k, const void* alpha, const void* a, cudaDataType_t a_type,
+                               std::int64_t lda, const void* b, cudaDataType_t b_type, std::int64_t ldb,
+                               const void* beta, void* c, cudaDataType_t c_type, std::int64_t ldc,
+                               cublasComputeType_t compute, cublasGemmAlgo_t) {
+  const bool ta = of_a == CUBLAS_OP_T, tb = of_b == CUBLAS_OP_T;
+  const Matrix ma{a, a_type, ta ? k : m, ta ? m : k, lda}, mb{b, b_type, tb ? n : k, tb ? k : n, ldb};
+  const Matrix mc{c, c_type, m, n, ldc};
+  require("A", ma);
+  require("B", mb);
+  require("C", mc);
+  const bool bf16_in = a_type == CUDA_R_16BF;
+  // The combinations that cuBLAS has.
+  if (a_type != b_type || (compute == CUBLAS_COMPUTE_64F) != (a_type == CUDA_R_64F) ||
+      (a_type != c_type && !(bf16_in && c_type == CUDA_R_32F)))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (compute == CUBLAS_COMPUTE_64F) {
+    columns_gemm(ta, tb, m, n, k, *static_cast<const double*>(alpha), static_cast<const double*>(a), lda,
+                 static_cast<const double*>(b), ldb, *static_cast<const double*>(beta), static_cast<double*>(c), ldc);
+    return CUBLAS_STATUS_SUCCESS;
+  }
+  const float by = *static_cast<const float*>(alpha), kept = *static_cast<const float*>(beta);
+  if (!bf16_in) {
+    columns_gemm(ta, tb, m, n, k, by, static_cast<const float*>(a), lda, static_cast<const float*>(b), ldb, kept,
+                 static_cast<float*>(c), ldc);
+    return CUBLAS_STATUS_SUCCESS;
+  }
+  const std::vector<float> wa = widened(ma), wb = widened(mb);
+  // beta 0: what is there is not read, NaN or not.
+  std::vector<float> wc = kept != 0 ? widened(mc) : std::vector<float>(static_cast<std::size_t>(m * n));
+  columns_gemm(ta, tb, m, n, k, by, wa.data(), ma.rows, wb.data(), mb.rows, kept, wc.data(), m);
+  for (std::int64_t j = 0; j < n; ++j)
+    for (std::int64_t i = 0; i < m; ++i) {
+      const float value = wc[static_cast<std::size_t>(j * m + i)];
+      if (c_type == CUDA_R_16BF)
+        static_cast<bf16*>(c)[j * ldc + i] = bf16(value);
+      else
+        static_cast<float*>(c)[j * ldc + i] = value;
+    }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasGemmStridedBatchedEx_64(cublasHandle_t handle, cublasOperation_t of_a, cublasOperation_t of_b,
+                                             std::int64_t m, std::int64_t n, std::int64_t k, const void* alpha,
+                                             const void* a, cudaDataType_t a_type, std::int64_t lda,
+                                             long long int stride_a, const void* b, cudaDataType_t b_type,
+                                             std::int64_t ldb, long long int stride_b, const void* beta, void* c,
+                                             cudaDataType_t c_type, std::int64_t ldc, long long int stride_c,
+                                             std::int64_t batch, cublasComputeType_t compute, cublasGemmAlgo_t how) {
+  const auto at = [](const void* p, cudaDataType_t type, long long int stride, std::int64_t i) {
+    const Matrix one{p, type, 1, 1, 1};
+    return static_cast<const char*>(p) + stride * i * static_cast<long long int>(one.value_bytes());
+  };
+  for (std::int64_t i = 0; i < batch; ++i) {
+    const cublasStatus_t status = cublasGemmEx_64(
+        handle, of_a, of_b, m, n, k, alpha, at(a, a_type, stride_a, i), a_type, lda, at(b, b_type, stride_b, i), b_type,
+        ldb, beta, const_cast<char*>(at(c, c_type, stride_c, i)), c_type, ldc, compute, how);
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}

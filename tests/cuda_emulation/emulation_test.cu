@@ -1,0 +1,267 @@
+// The emulation: kernels that are right run right under every schedule, and each kind of wrong kernel is found, with
+// its name, block and thread.
+#include <doctest/doctest.h>
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "core/arena.h"
+#include "cuda/cuda_backend.h"
+#include "cuda/kernel.cuh"
+#include "tests/cuda_emulation/runtime.h"
+
+namespace normlab::NORMLAB_CUDA_NAMESPACE {
+namespace {
+
+constexpr int kN = 100;
+
+__global__ void reverse_block(int n, const float* x, float* y, bool wait) {
+  NORMLAB_SHARED(float, tile, 128);
+  const int t = static_cast<int>(threadIdx.x);
+  if (t < n) tile[t] = x[t];
+  if (wait) __syncthreads();
+  if (t < n) y[t] = tile[n - 1 - t];
+}
+
+__global__ void lane_sums(const float* x, float* y, unsigned mask) {
+  float value = x[threadIdx.x];
+  for (int step = 16; step > 0; step /= 2) value += __shfl_down_sync(mask, value, static_cast<unsigned>(step));
+  if (threadIdx.x % 32 == 0) y[threadIdx.x / 32] = value;
+}
+
+__global__ void votes(const float* x, unsigned* y) {
+  const unsigned positive = __ballot_sync(kAllLanes, x[threadIdx.x] > 50.0f);
+  if (threadIdx.x % 32 == 5) y[threadIdx.x / 32] = positive;
+}
+
+__global__ void beyond(int n, const float* x, float* y) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i <= n) y[0] = x[i];
+}
+__global__ void write_beyond(int n, float* y) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i <= n) y[i] = 1.0f;
+}
+__global__ void shared_beyond(float* y) {
+  NORMLAB_DYNAMIC_SHARED(float, tile);
+  tile[threadIdx.x + 1] = 1.0f;
+  __syncthreads();
+  y[threadIdx.x] = tile[threadIdx.x];
+}
+__global__ void barrier_of_some(float* y) {
+  if (threadIdx.x < 40) __syncthreads();
+  y[threadIdx.x] = 1.0f;
+}
+__global__ void two_barriers(float* y) {
+  if (threadIdx.x < 32)
+    __syncthreads();
+  else
+    __syncthreads();
+  y[threadIdx.x] = 1.0f;
+}
+__global__ void diverged(const float* x, float* y) {
+  float value = x[threadIdx.x];
+  if (threadIdx.x % 2 == 0)
+    value = __shfl_xor_sync(kAllLanes, value, 2);
+  else
+    value = __shfl_xor_sync(kAllLanes, value, 4);
+  y[threadIdx.x] = value;
+}
+__global__ void shuffle_after_return(const float* x, float* y) {
+  if (threadIdx.x == 7) return;
+  y[threadIdx.x] = __shfl_xor_sync(kAllLanes, x[threadIdx.x], 1);
+}
+__global__ void same_place(float* y) { y[threadIdx.x / 2] = 1.0f; }
+__global__ void warp_without_barrier(float* y, bool wait) {
+  NORMLAB_SHARED(float, tile, 32);
+  tile[threadIdx.x] = 1.0f;
+  __syncwarp();
+  y[threadIdx.x] = tile[31 - threadIdx.x];
+  if (wait) __syncwarp();
+  tile[threadIdx.x] = 2.0f;
+}
+__global__ void across_blocks(float* y) {
+  if (threadIdx.x == 0) y[0] = static_cast<float>(blockIdx.x);
+}
+__global__ void read_through(const double* p, float* y) { y[threadIdx.x] = static_cast<float>(*p); }
+__global__ void count(int* counter) { atomicAdd(counter, 1); }
+__global__ void block_total(const float* x, float* y) {
+  const float total = block_sum(x[threadIdx.x]);
+  const float again = block_sum(total);
+  if (threadIdx.x == 17) y[blockIdx.x] = again;
+}
+
+struct Fixture {
+  CudaBackend backend;
+  Stream stream;
+  Arena arena{backend.memory()};
+  Tensor x = arena.empty({128}, DType::f32), y = arena.empty({128}, DType::f32);
+  Fixture() { std::iota(x.data<float>(), x.data<float>() + 128, 0.0f); }
+  ~Fixture() { emulation::set_schedule(0); }
+};
+
+/// What a launch is told to be wrong; empty where nothing is.
+template <class F>
+std::string fault_of(F&& f) {
+  try {
+    f();
+  } catch (const emulation::Fault& e) {
+    return e.what();
+  }
+  return "";
+}
+
+bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+#define SKIP_WITHOUT_CHECKS()                                                 \
+  if (!emulation::checks_memory()) {                                          \
+    MESSAGE("skipped: under a sanitizer, touches of memory are not checked"); \
+    return;                                                                   \
+  }
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: barriers, shuffles, votes and atomics give the same under every schedule") {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
+    emulation::set_schedule(seed);
+    launch("reverse", reverse_block, {1, 128}, stream, kN, x.data<float>(), y.data<float>(), true);
+    for (int i = 0; i < kN; ++i) CHECK(y.data<float>()[i] == float(kN - 1 - i));
+    launch("lane_sums", lane_sums, {1, 128}, stream, x.data<float>(), y.data<float>(), kAllLanes);
+    CHECK(y.data<float>()[1] == (32 + 63) * 16.0f);
+    Tensor words = arena.empty({4}, DType::i32);
+    launch("votes", votes, {1, 128}, stream, x.data<float>(), static_cast<unsigned*>(words.raw()));
+    CHECK(static_cast<unsigned*>(words.raw())[1] == ~0u << 19);
+    words.data<std::int32_t>()[0] = 0;
+    launch("count", count, {3, 96}, stream, words.data<std::int32_t>());
+    CHECK(words.data<std::int32_t>()[0] == 288);
+    launch("block_total", block_total, {2, 64}, stream, x.data<float>(), y.data<float>());
+    CHECK(y.data<float>()[1] == 63 * 32 * 64.0f);
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: a missing barrier is found") {
+  SKIP_WITHOUT_CHECKS();
+  const std::string fault = fault_of([&] {
+    launch("reverse", reverse_block, {1, 128}, stream, kN, x.data<float>(), y.data<float>(), false);
+  });
+  CHECK(fault == "reverse: block 0, thread 0: reads 4 bytes that nobody has written");
+  CHECK(has(fault_of([&] {
+              launch("warp", warp_without_barrier, {1, 32}, stream, y.data<float>(), false);
+            }),
+            "with no barrier between them"));
+  CHECK(fault_of([&] { launch("warp", warp_without_barrier, {1, 32}, stream, y.data<float>(), true); }) == "");
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: one element too far is found, in global and in shared memory") {
+  SKIP_WITHOUT_CHECKS();
+  const Tensor small = arena.empty({kN}, DType::f32);
+  std::fill_n(small.data<float>(), kN, 1.0f);
+  CHECK(fault_of([&] {
+          launch("beyond", beyond, {1, 128}, stream, kN, small.data<float>(), small.data<float>());
+        }) != "");  // y[0] is written by many
+  CHECK(fault_of([&] {
+          launch("write_beyond", write_beyond, {2, 64}, stream, kN, small.data<float>());
+        }) == "write_beyond: block 1, thread 36: writes 4 bytes 0 bytes beyond the end of a tensor of 400 bytes");
+  CHECK(fault_of([&] {
+          launch("shared", shared_beyond, {1, 64, 64 * sizeof(float)}, stream, y.data<float>());
+        }) == "shared: block 0, thread 63: writes 4 bytes 0 bytes beyond the end of a tensor of 256 bytes");
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: a barrier that not all reach is found") {
+  std::string fault = fault_of([&] { launch("some", barrier_of_some, {1, 64}, stream, y.data<float>()); });
+  CHECK_MESSAGE(has(fault, "some: block 0, thread 0: waits at the __syncthreads of emulation_test.cu:"), fault);
+  CHECK(has(fault, "which not all reach: thread 40 has left the kernel"));
+  fault = fault_of([&] { launch("two", two_barriers, {1, 64}, stream, y.data<float>()); });
+  CHECK_MESSAGE(has(fault, "two: block 0, thread 32: waits at the __syncthreads of"), fault);
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: wrong masks and shuffles under divergence are found") {
+  const float* in = x.data<float>();
+  float* out = y.data<float>();
+  std::string fault = fault_of([&] { launch("mask", lane_sums, {1, 64}, stream, in, out, 0x0000ffffu); });
+  CHECK_MESSAGE(has(fault, "mask: block 0, thread "), fault);
+  fault = fault_of([&] { launch("part", lane_sums, {1, 48}, stream, in, out, kAllLanes); });
+  CHECK_MESSAGE(has(fault, "part: block 0, thread 32: the mask of the shuffle"), fault);
+  CHECK(has(fault, "names lanes that this warp of 16 does not have"));
+  fault = fault_of([&] { launch("diverged", diverged, {1, 32}, stream, in, out); });
+  CHECK_MESSAGE(has(fault, "the warp has diverged"), fault);
+  fault = fault_of([&] { launch("left", shuffle_after_return, {1, 32}, stream, in, out); });
+  CHECK_MESSAGE(has(fault, "for all lanes of its mask: thread 7 has left the kernel"), fault);
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda emulation: what nobody wrote, two writers of one place and host memory are found") {
+  SKIP_WITHOUT_CHECKS();
+  const Tensor fresh = arena.empty({128}, DType::f32);
+  CHECK(fault_of([&] {
+          launch("fresh", lane_sums, {1, 32}, stream, fresh.data<float>(), y.data<float>(), kAllLanes);
+        }) == "fresh: block 0, thread 0: reads 4 bytes that nobody has written");
+  CHECK(fault_of([&] {
+          launch("twice", same_place, {1, 32}, stream, y.data<float>());
+        }) == "twice: block 0, thread 1: writes what thread 0 has written, with no barrier between them");
+  CHECK(fault_of([&] {
+          launch("blocks", across_blocks, {2, 32}, stream, y.data<float>());
+        }) ==
+        "blocks: block 1, thread 0: writes what a thread of another block (thread 0) has written, with no barrier "
+        "between them");
+  const auto on_heap = std::make_unique<double>(1.0);
+  CHECK(fault_of([&] {
+          launch("host", read_through, {1, 32}, stream, on_heap.get(), y.data<float>());
+        }) == "host: block 0, thread 0: reads 8 bytes of the host's memory, which no device can see");
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda: a launch beyond the limits is refused by name, one of nothing is none") {
+  launch("none", across_blocks, {0, 32}, stream, static_cast<float*>(nullptr));
+  CHECK_THROWS_WITH_AS(launch("far", across_blocks, {std::int64_t{1} << 31, 32}, stream, y.data<float>()),
+                       "far: 2147483648 blocks of 32 threads are beyond what CUDA takes", InputError);
+  CHECK_THROWS_WITH_AS(launch("wide", across_blocks, {1, 32, 300000}, stream, y.data<float>()),
+                       "wide: needs 300000 bytes of shared memory a block, the GPU has 232448", InputError);
+}
+
+TEST_CASE_FIXTURE(Fixture, "cuda: out of memory says how much was asked and how much is free") {
+  emulation::set_memory_limit(std::size_t{16} << 20);
+  std::string what;
+  try {
+    backend.memory().allocate(std::size_t{64} << 20);
+  } catch (const EnvironmentError& e) {
+    what = e.what();
+  }
+  emulation::set_memory_limit(0);
+  CHECK_MESSAGE(has(what, "out of GPU memory: 65 MB asked, 16 MB of "), what);
+  CHECK(has(what, " MB free; use a smaller batch, train.accumulate or fewer workers"));
+}
+
+TEST_CASE("cuda: no driver, an old driver, no GPU and an old GPU are told apart") {
+  struct Restore {
+    ~Restore() {
+      emulation::set_device_error(cudaSuccess);
+      emulation::set_driver_version(CUDART_VERSION);
+      emulation::set_capability(9, 0);
+    }
+  } const restore;
+  emulation::set_driver_version(0);
+  CHECK_THROWS_WITH_AS(query_device(),
+                       "--device cuda: no NVIDIA driver is installed (libcuda.so.1 is missing); install it, or run "
+                       "with --device cpu",
+                       EnvironmentError);
+  emulation::set_driver_version(12040);
+  emulation::set_device_error(cudaErrorInsufficientDriver);
+  CHECK_THROWS_WITH_AS(query_device(),
+                       "--device cuda: the NVIDIA driver knows CUDA 12.4, this binary needs 13.0; install a newer "
+                       "driver, or run with --device cpu",
+                       EnvironmentError);
+  emulation::set_device_error(cudaErrorNoDevice);
+  CHECK_THROWS_WITH_AS(query_device(),
+                       "--device cuda: no NVIDIA GPU is visible (see nvidia-smi and CUDA_VISIBLE_DEVICES); run with "
+                       "--device cpu",
+                       EnvironmentError);
+  emulation::set_device_error(cudaSuccess);
+  emulation::set_capability(7, 5);
+  CHECK_THROWS_WITH_AS(query_device(),
+                       "--device cuda: emulated has compute capability 7.5, this binary needs 8.0 or above (A100 and "
+                       "later); run with --device cpu",
+                       EnvironmentError);
+}
+
+}  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -1,0 +1,204 @@
+#include "tests/cuda_emulation/runtime.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "core/error.h"
+#include "tests/cuda_emulation/heap.h"
+#include "tests/cuda_emulation/scheduler.h"
+
+namespace {
+
+using namespace normlab;
+using namespace normlab::emulation;
+
+constexpr std::size_t kMemory = std::size_t{4} << 30;
+constexpr int kVersion = 13000;
+
+std::mutex mutex;
+std::map<void*, std::size_t> blocks;
+std::size_t taken = 0, limit = 0;
+cudaError_t device_error = cudaSuccess;
+int driver_version = kVersion, capability_major = 9, capability_minor = 0;
+
+cudaError_t allocate(void** to, std::size_t bytes) {
+  std::lock_guard lock(mutex);
+  if (taken + bytes > (limit ? limit : kMemory)) return cudaErrorMemoryAllocation;
+  *to = heap_allocate(bytes);
+  blocks[*to] = bytes;
+  taken += bytes;
+  return cudaSuccess;
+}
+
+void require(const char* call, const void* address, std::size_t bytes) {
+  if (in_heap(address) && !heap_in_use(address, bytes))
+    throw Fault(concat(call, ": ", bytes, " bytes that begin or end ", heap_describe(address)));
+}
+
+}  // namespace
+
+struct EmulatedStream {};
+struct EmulatedEvent {};
+
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "cudaSuccess";
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    case cudaErrorNoDevice:
+      return "cudaErrorNoDevice";
+    case cudaErrorInsufficientDriver:
+      return "cudaErrorInsufficientDriver";
+    default:
+      return "cudaErrorUnknown";
+  }
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    default:
+      return "an emulated error";
+  }
+}
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = device_error == cudaSuccess;
+  return device_error;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
+  *p = {};
+  std::snprintf(p->name, sizeof p->name, "emulated");
+  p->totalGlobalMem = kMemory;
+  p->major = capability_major;
+  p->minor = capability_minor;
+  p->multiProcessorCount = 2;
+  p->sharedMemPerBlockOptin = 227 * 1024;
+  p->concurrentManagedAccess = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = driver_version;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = kVersion;
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  std::lock_guard lock(mutex);
+  *total = limit ? limit : kMemory;
+  *free = *total - taken;
+  return cudaSuccess;
+}
+cudaError_t cudaMalloc(void** to, std::size_t bytes) { return allocate(to, bytes); }
+cudaError_t cudaMallocManaged(void** to, std::size_t bytes, unsigned) { return allocate(to, bytes); }
+cudaError_t cudaFree(void* block) {
+  if (!block) return cudaSuccess;
+  std::lock_guard lock(mutex);
+  heap_release(block);
+  taken -= blocks[block];
+  blocks.erase(block);
+  return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void** to, std::size_t bytes) {
+  *to = std::malloc(bytes);
+  return *to ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaFreeHost(void* block) {
+  std::free(block);
+  return cudaSuccess;
+}
+cudaError_t cudaMemAdvise(const void*, std::size_t, cudaMemoryAdvise, cudaMemLocation) { return cudaSuccess; }
+cudaError_t cudaMemPrefetchAsync(const void*, std::size_t, cudaMemLocation, unsigned, cudaStream_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
+  require("cudaMemcpyAsync, destination", to, bytes);
+  require("cudaMemcpyAsync, source", from, bytes);
+  std::memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) {
+  require("cudaMemsetAsync", to, bytes);
+  std::memset(to, value, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = new EmulatedStream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
+cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new EmulatedEvent;
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+
+namespace {
+template <class T, class F>
+T atomically(T* address, F&& f) {
+  check_atomic(address, sizeof(T));
+  const T old = *address;
+  *address = f(old);
+  return old;
+}
+}  // namespace
+
+int atomicAdd(int* p, int v) {
+  return atomically(p, [&](int old) { return old + v; });
+}
+unsigned atomicAdd(unsigned* p, unsigned v) {
+  return atomically(p, [&](unsigned old) { return old + v; });
+}
+unsigned long long atomicAdd(unsigned long long* p, unsigned long long v) {
+  return atomically(p, [&](unsigned long long old) { return old + v; });
+}
+int atomicCAS(int* p, int expected, int v) {
+  return atomically(p, [&](int old) { return old == expected ? v : old; });
+}
+unsigned atomicCAS(unsigned* p, unsigned expected, unsigned v) {
+  return atomically(p, [&](unsigned old) { return old == expected ? v : old; });
+}
+int atomicMax(int* p, int v) {
+  return atomically(p, [&](int old) { return old > v ? old : v; });
+}
+int atomicExch(int* p, int v) {
+  return atomically(p, [&](int) { return v; });
+}
+
+namespace normlab::emulation {
+void set_device_error(cudaError_t error) { device_error = error; }
+void set_memory_limit(std::size_t bytes) { limit = bytes ? taken + bytes : 0; }
+void set_driver_version(int version) { driver_version = version; }
+void set_capability(int major, int minor) {
+  capability_major = major;
+  capability_minor = minor;
+}
+}  // namespace normlab::emulation

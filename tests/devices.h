@@ -1,0 +1,37 @@
+// The backends that this test program can use: the CPU's, the GPU's kernels under emulation, and the GPU's where there
+// is one.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "core/arena.h"
+#include "core/backend.h"
+
+namespace normlab {
+
+struct Device {
+  std::string name;  // "cpu", "cuda emulated", "cuda"
+  Backend& backend;
+  Bf16Products bf16;  // the products in bf16 that it has
+  Memory& memory() const { return backend.memory(); }
+};
+
+/// Made at the first call. Without a GPU there is none of that name.
+std::span<const Device> devices_under_test();
+/// "tested: cpu, cuda emulated; no cuda: ...": what a report of the tests says.
+std::string devices_report();
+
+/// The device that a test works on: the CPU but in on_each_device().
+const Device& current_device();
+/// Runs `body` with each device as the current one, which failures name; on one that has no kernel yet for something,
+/// up to there.
+void on_each_device(const std::function<void()>& body);
+
+/// Runs `body` and says whether all its operations have a kernel on that device; a missing one is named in a MESSAGE.
+bool has_kernels(const Device& device, const std::function<void()>& body);
+
+}  // namespace normlab
