@@ -13,7 +13,7 @@ CUDA_ARCH ?= 80 90 90a 100
 # A number recorded in every result: kernels fuse multiply-add wherever the compiler sees one, and nothing is reassociated
 # but loops marked `omp simd reduction`.
 ARITHMETIC_FLAGS := -fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp-simd
-OPTIMISE := $(if $(SANITIZE),-O1 -g -fno-omit-frame-pointer,-O3) -march=$(ARCH)
+OPTIMISE := $(if $(SANITIZE),-O1 -g1 -fno-omit-frame-pointer,-O3) -march=$(ARCH)
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-psabi -Werror
 # g++ 12 sees overlaps and overflows in std::string that are not there (GCC bugs 105651, 105329).
 ifeq ($(findstring clang,$(shell $(CXX) --version 2>/dev/null)),)
