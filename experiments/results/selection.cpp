@@ -1,6 +1,5 @@
 #include "experiments/results/selection.h"
 
-#include "core/error.h"
 #include "experiments/results/metrics_log.h"
 
 namespace normlab {
@@ -51,7 +50,13 @@ std::optional<double> selected_metric(const TrialFolder& folder, const TrialResu
   const auto path = folder.metrics(result.attempt > 0 ? result.attempt : last_attempt(folder.path()));
   if (!std::filesystem::exists(path))
     throw InputError(concat("--select: ", path.string(), " is not there; of this run only --select last is left"));
-  const std::vector<MetricsLine> lines = read_metrics(path);
+  const std::vector<MetricsLine> lines = [&] {
+    try {
+      return read_metrics(path);
+    } catch (const InputError& error) {
+      throw DamagedMetrics(error.what());
+    }
+  }();
   const auto value = options.select == TableSelect::best_minival
                          ? at_best_minival(lines, options.metric, path.string())
                          : mean_of_last(lines, options.metric, options.last_k, path.string());

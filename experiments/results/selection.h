@@ -5,10 +5,17 @@
 #include <set>
 #include <string>
 
+#include "core/error.h"
 #include "experiments/results/store.h"
 #include "experiments/results/table_model.h"
 
 namespace normlab {
+
+/// A metrics.jsonl that cannot be read: a fault of one run, where other InputErrors of selected_metric() are of what
+/// was asked for.
+struct DamagedMetrics : InputError {
+  using InputError::InputError;
+};
 
 /// The metric of a finished run by options.select:
 /// - last: as the result has it;

@@ -120,7 +120,8 @@ std::optional<SeedsNeeded> seeds_needed(const ManyToOne& strip, double gain, dou
 
 /// Correlation of two rows' runs of one seed that the common draws reached, pooled over all rows and strips: 1 - (mean
 /// square after row and seed) / (mean square within rows), the intraclass correlation of Shrout and Fleiss,
-/// Psychological Bulletin 86 (1979), ICC(3,1). Negative values are possible. None where nothing tells it.
+/// Psychological Bulletin 86 (1979), ICC(3,1). Negative values are possible, but none below
+/// -1, to which a few runs with gaps between them are cut. None where nothing tells it.
 std::optional<double> common_draw_correlation(std::span<const ManyToOne> strips);
 
 }  // namespace normlab

@@ -87,7 +87,7 @@ std::optional<double> common_draw_correlation(std::span<const ManyToOne> strips)
     left += strip.left_square * strip.left_freedom, left_freedom += strip.left_freedom;
   }
   if (!(left_freedom > 0) || !(within > 0)) return std::nullopt;
-  return 1 - (left / left_freedom) / (within / within_freedom);
+  return std::max(-1.0, 1 - (left / left_freedom) / (within / within_freedom));
 }
 
 }  // namespace normlab

@@ -261,6 +261,10 @@ TEST_CASE("many_to_one: correlation that common draws reach") {
   CHECK(*common_draw_correlation(strips) == doctest::Approx(0.8).epsilon(0.02));
   const ManyToOne complete = many_to_one(strip_of(kStrip));
   CHECK(*common_draw_correlation({&complete, 1}) == doctest::Approx(0.87291).epsilon(1e-4));
+  // Three rows of two seeds with two runs missing: what is left has one degree of freedom, and gives -2.26 uncut.
+  ManyToOne gaps;
+  gaps.within_square = 1, gaps.within_freedom = 2, gaps.left_square = 3.26, gaps.left_freedom = 1;
+  CHECK(*common_draw_correlation({&gaps, 1}) == -1.0);
 }
 
 TEST_CASE("many_to_one: the first stage alone tells the noise") {

@@ -162,6 +162,18 @@ TEST_CASE("sweep_table: best_minival and mean_last_k read the evaluations of the
   model = sweep.model(options);
   CHECK(model.lines[0].mean.value.value() == doctest::Approx(61.0));
   CHECK(has(model.footer[1].text, "mean over the last 3 evaluations"));
+  {  // one that is damaged is a fault of its run
+    const auto damaged = sweep.experiment.trials[0].id;
+    const TrialFolder trial = sweep.store.trial(damaged);
+    const auto path = trial.metrics(trial.load_result()->attempt);
+    const std::string whole = read_file(path);
+    write_atomically(path, "{\"step\": \n" + whole);
+    const TableModel rest = sweep.model(options);
+    CHECK(rest.problems.size() == 1);
+    CHECK(has(rest.problems.at(0), "metrics.jsonl"));
+    CHECK(rest.lines[2].mean.value.has_value());
+    write_atomically(path, whole);
+  }
   options.last_k = 5;
   CHECK(has(error_of(sweep, options), "has 4 values of eval/accuracy, fewer than 5; give --last 4"));
   options.last_k = 3;
