@@ -8,6 +8,7 @@
 
 #include "autograd/grad_check.h"
 #include "core/dtype.h"
+#include "tests/devices.h"
 
 using namespace normlab;
 
@@ -83,12 +84,16 @@ TEST_CASE("resample: rows worked out by hand") {
 }
 
 TEST_CASE("resample: a bf16 image follows the one in float within its precision") {
-  Arena arena;
-  const ResampleDims dims{2, 5, 4, 3, 7, 3, Resampling::bicubic};
-  const Tensor x = randn(arena, {2, 5, 4, 3}, DType::bf16, 1), wide = arena.empty({2, 5, 4, 3}, DType::f32);
-  for (std::int64_t i = 0; i < x.size(); ++i) wide.data<float>()[i] = float(x.data<bf16>()[i]);
-  const Tensor y = arena.empty({2, 7, 3, 3}, DType::bf16), expected = arena.empty({2, 7, 3, 3}, DType::f32);
-  cpu_backend().resample(dims, x, y);
-  cpu_backend().resample(dims, wide, expected);
-  for (std::int64_t i = 0; i < y.size(); ++i) CHECK(y.data<bf16>()[i].bits == bf16(expected.data<float>()[i]).bits);
+  on_each_device([] {
+    Backend& backend = current_device().backend;
+    Arena arena(backend.memory());
+    const ResampleDims dims{2, 5, 4, 3, 7, 3, Resampling::bicubic};
+    const Tensor x = randn(arena, {2, 5, 4, 3}, DType::bf16, 1), wide = arena.empty({2, 5, 4, 3}, DType::f32);
+    for (std::int64_t i = 0; i < x.size(); ++i) wide.data<float>()[i] = float(x.data<bf16>()[i]);
+    const Tensor y = arena.empty({2, 7, 3, 3}, DType::bf16), expected = arena.empty({2, 7, 3, 3}, DType::f32);
+    backend.resample(dims, x, y);
+    backend.resample(dims, wide, expected);
+    backend.synchronize();
+    for (std::int64_t i = 0; i < y.size(); ++i) CHECK(y.data<bf16>()[i].bits == bf16(expected.data<float>()[i]).bits);
+  });
 }
