@@ -1,0 +1,179 @@
+// Tokens, windows, masks and resampled images on every device against the CPU's, in every type, written and added.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "autograd/grad_check.h"
+#include "tests/devices.h"
+
+using namespace normlab;
+
+namespace {
+
+/// One run of some operations on a device; inputs depend on their order alone.
+class Run {
+ public:
+  Run(Backend& on, DType type, Write how) : backend(on), type_(type), write_(how) {}
+
+  Tensor in(const Shape& shape) { return randn(arena_, shape, type_, ++seed_); }
+  Tensor parameter(const Shape& shape) { return randn(arena_, shape, of_parameters(), ++seed_); }
+  Tensor out(const Shape& shape) { return kept(arena_.empty(shape, type_)); }
+  Gradient gradient(const Shape& shape) { return {kept(in(shape)), write_}; }
+  Gradient parameter_gradient(const Shape& shape) { return {kept(parameter(shape)), write_}; }
+  Tensor mask(const Shape& shape) {
+    const Tensor t = arena_.empty(shape, DType::u8);
+    for (std::int64_t i = 0; i < t.size(); ++i) t.data<std::uint8_t>()[i] = i % 3 != 1;
+    return t;
+  }
+  std::vector<double> results() {
+    backend.synchronize();
+    std::vector<double> all;
+    for (const Tensor& t : kept_)
+      for (std::int64_t i = 0; i < t.size(); ++i)
+        all.push_back(t.dtype() == DType::bf16  ? double(float(t.data<bf16>()[i]))
+                      : t.dtype() == DType::f32 ? double(t.data<float>()[i])
+                                                : t.data<double>()[i]);
+    return all;
+  }
+  Backend& backend;
+
+ private:
+  DType of_parameters() const { return type_ == DType::f64 ? DType::f64 : DType::f32; }
+  Tensor kept(const Tensor& t) { return kept_.emplace_back(t); }
+  DType type_;
+  Write write_;
+  Arena arena_{backend.memory()};
+  std::vector<Tensor> kept_;
+  std::uint64_t seed_ = 0;
+};
+
+void as_on_cpu(void (*operations)(Run&)) {
+  on_each_device([=] {
+    for (const DType type : {DType::f32, DType::f64, DType::bf16})
+      for (const Write how : {Write::assign, Write::add}) {
+        Run here(current_device().backend, type, how), there(cpu_backend(), type, how);
+        operations(here);
+        operations(there);
+        const std::vector<double> got = here.results(), expected = there.results();
+        CAPTURE(to_string(type));
+        CAPTURE((how == Write::add));
+        REQUIRE(got.size() == expected.size());
+        const double within = type == DType::f64 ? 1e-13 : type == DType::f32 ? 1e-5 : 0x1p-8;
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          CAPTURE(i);
+          CHECK(std::abs(got[i] - expected[i]) <= within * (1 + std::abs(expected[i])));
+        }
+      }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("moved tokens: patches, positions, means, parts put together and taken are the CPU's") {
+  as_on_cpu([](Run& run) {
+    const PatchDims patches{2, 6, 4, 3, 3, 2};
+    run.backend.patchify(patches, run.in({2, 6, 4, 3}), run.out({2, 4, 18}));
+    run.backend.patchify_backward(patches, run.in({2, 4, 18}), run.gradient({2, 6, 4, 3}));
+    const TokenDims d{3, 5, 7};
+    run.backend.add_positions(d, run.in({3, 5, 7}), run.parameter({5, 7}), run.out({3, 5, 7}));
+    run.backend.add_positions_backward(d, run.in({3, 5, 7}), run.gradient({3, 5, 7}), run.parameter_gradient({5, 7}));
+    run.backend.add_positions_backward(d, run.in({3, 5, 7}), {}, {});
+    run.backend.mean_tokens(d, run.in({3, 5, 7}), run.out({3, 7}));
+    run.backend.mean_tokens_backward(d, run.in({3, 7}), run.gradient({3, 5, 7}));
+    run.backend.concat_token(d, run.parameter({7}), run.in({3, 5, 7}), run.out({3, 6, 7}));
+    run.backend.concat_token_backward(d, run.in({3, 6, 7}), run.parameter_gradient({7}), run.gradient({3, 5, 7}));
+    for (const std::int64_t n : {1, 3, 4}) {
+      run.backend.concat_tokens(d, n, run.in({3, n, 7}), run.in({3, 5 - n, 7}), run.out({3, 5, 7}));
+      run.backend.concat_tokens_backward(d, n, run.in({3, 5, 7}), run.gradient({3, n, 7}), run.gradient({3, 5 - n, 7}));
+      run.backend.concat_tokens_backward(d, n, run.in({3, 5, 7}), {}, run.gradient({3, 5 - n, 7}));
+      run.backend.select_tokens(d, 5 - n, n, run.in({3, 5, 7}), run.out({3, n, 7}));
+      run.backend.select_tokens_backward(d, 1, n, run.in({3, n, 7}), run.gradient({3, 5, 7}));
+    }
+  });
+}
+
+TEST_CASE("moved tokens: the gradients of a token and of positions over many images are the CPU's") {
+  as_on_cpu([](Run& run) {
+    run.backend.add_positions_backward({150, 2, 3}, run.in({150, 2, 3}), {}, run.parameter_gradient({2, 3}));
+    run.backend.concat_token_backward({150, 1, 35}, run.in({150, 2, 35}), run.parameter_gradient({35}), {});
+  });
+}
+
+TEST_CASE("moved tokens: windows with and without shift and padding, merged neighbours are the CPU's") {
+  as_on_cpu([](Run& run) {
+    for (const WindowDims& d : {WindowDims{2, 4, 6, 3, 2, 0}, WindowDims{2, 5, 4, 3, 3, 1},
+                                WindowDims{1, 3, 7, 5, 4, 2}, WindowDims{2, 3, 2, 1, 4, 0}}) {
+      const Shape grid{d.batch, d.height, d.width, d.cols}, windows{d.batch * d.windows(), d.tokens(), d.cols};
+      run.backend.cut_windows(d, run.in(grid), run.out(windows));
+      run.backend.cut_windows_backward(d, run.in(windows), run.gradient(grid));
+      run.backend.join_windows(d, run.in(windows), run.out(grid));
+      run.backend.join_windows_backward(d, run.in(grid), run.gradient(windows));
+    }
+    for (const GridDims& d : {GridDims{2, 4, 6, 3}, GridDims{2, 5, 3, 7}, GridDims{3, 1, 2, 1}}) {
+      const Shape grid{d.batch, d.height, d.width, d.cols},
+          merged{d.batch, (d.height + 1) / 2 * ((d.width + 1) / 2), 4 * d.cols};
+      run.backend.merge_patches(d, run.in(grid), run.out(merged));
+      run.backend.merge_patches_backward(d, run.in(merged), run.gradient(grid));
+    }
+  });
+}
+
+TEST_CASE("moved tokens: dropout of elements and of images is the CPU's") {
+  as_on_cpu([](Run& run) {
+    const Shape shape{4, 5, 7};
+    for (const std::int64_t group : {1, 7, 35}) {
+      const Shape groups{4 * 35 / group};
+      run.backend.dropout(group, 0.3, run.in(shape), run.mask(groups), run.out(shape));
+      run.backend.dropout_add(group, 0.3, run.in(shape), run.mask(groups), run.in(shape), run.out(shape));
+      run.backend.dropout_backward(group, 0.3, run.in(shape), run.mask(groups), run.gradient(shape));
+    }
+  });
+}
+
+TEST_CASE("moved tokens: resampled images and their gradients are the CPU's") {
+  as_on_cpu([](Run& run) {
+    for (const Resampling how : {Resampling::bilinear, Resampling::bilinear_antialias, Resampling::corners,
+                                 Resampling::bicubic, Resampling::bicubic_antialias})
+      for (const ResampleDims& d : {ResampleDims{2, 5, 4, 3, 7, 3, how}, ResampleDims{1, 3, 9, 2, 1, 4, how},
+                                    ResampleDims{1, 1, 2, 5, 4, 2, how}}) {
+        const Shape in{d.batch, d.height, d.width, d.channels}, out{d.batch, d.out_height, d.out_width, d.channels};
+        run.backend.resample(d, run.in(in), run.out(out));
+        run.backend.resample_backward(d, run.in(out), run.gradient(in));
+      }
+  });
+}
+
+TEST_CASE("check_finite: the first code stays, and every place is looked at") {
+  on_each_device([] {
+    Backend& backend = current_device().backend;
+    for (const DType type : {DType::f32, DType::f64, DType::bf16}) {
+      Arena arena(backend.memory());
+      const Tensor flag = arena.empty({1}, DType::i32);
+      std::int32_t& seen = *flag.data<std::int32_t>();
+      const auto flag_after = [&](const Tensor& x, std::int32_t code) {
+        backend.check_finite(x, code, flag);
+        backend.synchronize();
+        return seen;
+      };
+      seen = 0;
+      const Tensor fine = randn(arena, {700}, type, 1);
+      const std::int32_t none = flag_after(fine, 3);
+      CHECK(none == 0);
+      for (const std::int64_t at : {0, 255, 256, 699})
+        for (const double value : {std::numeric_limits<double>::quiet_NaN(), double(INFINITY), -double(INFINITY)}) {
+          const Tensor x = randn(arena, {700}, type, 1);
+          if (type == DType::f32) x.data<float>()[at] = float(value);
+          if (type == DType::f64) x.data<double>()[at] = value;
+          if (type == DType::bf16) x.data<bf16>()[at] = bf16(float(value));
+          seen = 0;
+          const std::int32_t first = flag_after(x, -7), second = flag_after(x, 5), third = flag_after(fine, 6);
+          CHECK(first == -7);
+          CHECK(second == -7);
+          CHECK(third == -7);
+        }
+    }
+  });
+}
