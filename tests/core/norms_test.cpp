@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <vector>
 
 #include "autograd/grad_check.h"
 #include "core/arena.h"
@@ -169,6 +170,59 @@ TEST_CASE("norms: batch norm's statistics of images that are several blocks, far
       CHECK(value(rstd, c) == doctest::Approx(1 / std::sqrt(v / double(rows))).epsilon(1e-6));
       CHECK(value(rv, c) == doctest::Approx(v / double(rows - 1)).epsilon(1e-6));
     }
+  });
+}
+
+TEST_CASE("norms: batch norm in groups of several blocks, of which the last is smaller, is the CPU's to rounding") {
+  constexpr std::int64_t images = 5, rows_per_image = 150, rows = images * rows_per_image, cols = 37, groups = 3;
+  constexpr BatchNormDims d{images, rows_per_image, cols, 0, images, 2, 1e-5, 0.1};
+  const auto all = [&](const Device& device) {
+    Arena arena(device.memory());
+    SingleShard alone;
+    const auto filled = [&](const Shape& shape, double fill) {
+      const Tensor t = arena.empty(shape, DType::f64);
+      std::fill_n(t.data<double>(), t.size(), fill);
+      return t;
+    };
+    const Tensor x = randn(arena, {rows, cols}, DType::f64, 1, 2.0, 30.0),
+                 dy = randn(arena, {rows, cols}, DType::f64, 2);
+    const Tensor gamma = randn(arena, {cols}, DType::f64, 3, 1.0, 1.0), beta = randn(arena, {cols}, DType::f64, 4);
+    const Tensor results[] = {filled({cols}, 0.5),       filled({cols}, 2.0),       filled({rows, cols}, 0),
+                              filled({groups, cols}, 0), filled({groups, cols}, 0), filled({rows, cols}, 1),
+                              filled({cols}, 1),         filled({cols}, 1)};
+    const auto& [rm, rv, y, mean, rstd, dx, dgamma, dbeta] = results;
+    device.backend.batch_norm(d, alone, x, gamma, beta, rm, rv, y, mean, rstd);
+    device.backend.batch_norm_backward(d, alone, dy, x, gamma, mean, rstd, {dx, Write::add}, {dgamma, Write::add},
+                                       {dbeta, Write::assign});
+    device.backend.synchronize();
+    std::vector<double> values;
+    for (const Tensor& t : results) values.insert(values.end(), t.data<double>(), t.data<double>() + t.size());
+    return values;
+  };
+  const std::vector<double> expected = all(devices_under_test()[0]);
+  on_each_device([&] {
+    const std::vector<double> got = all(current_device()), again = all(current_device());
+    double most = 0.0;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      most = std::max(most, std::abs(got[i] - expected[i]) / (1 + std::abs(expected[i])));
+    CHECK(most < 1e-12);
+    CHECK(got == again);
+  });
+}
+
+TEST_CASE("norms: a device that takes the whole batch refuses batch norm of a part of it") {
+  on_each_device([] {
+    if (!current_device().backend.whole_batch()) return;
+    Arena arena(current_device().memory());
+    SingleShard alone;
+    const Tensor x = arena.empty({6, 4}, DType::f32), v = arena.empty({4}, DType::f32);
+    bool refused = false;
+    try {
+      current_device().backend.batch_norm({2, 3, 4, 0, 4, 0, 1e-5, 0.1}, alone, x, v, v, v, v, x, v, v);
+    } catch (const InputError&) {
+      refused = true;
+    }
+    CHECK(refused);
   });
 }
 
