@@ -20,6 +20,11 @@
 namespace normlab {
 namespace {
 
+/// In five columns, also where a measurement was interrupted for long.
+std::string ratio_text(double ratio) {
+  return ratio < 99.995 ? fmt::format("{:.2f}", ratio) : fmt::format("{:.0f}", ratio);
+}
+
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -294,9 +299,9 @@ struct BenchNorms : BenchOptions {
               separator, s.name, row.norm, row.rate * 1e-9, row.train, row.train_bound, row.train_ratio, row.eval,
               row.eval_bound, row.eval_ratio);
         else
-          fmt::print("{:<13} {:<16} {:>4.0f} {:>8.3f} {:>7.3f} {:>5.2f} {:>7.3f} {:>7.3f} {:>5.2f}\n", s.name, row.norm,
-                     row.rate * 1e-9, row.train, row.train_bound, row.train_ratio, row.eval, row.eval_bound,
-                     row.eval_ratio);
+          fmt::print("{:<13} {:<16} {:>4.0f} {:>8.3f} {:>7.3f} {:>5} {:>7.3f} {:>7.3f} {:>5}\n", s.name, row.norm,
+                     row.rate * 1e-9, row.train, row.train_bound, ratio_text(row.train_ratio), row.eval, row.eval_bound,
+                     ratio_text(row.eval_ratio));
         std::fflush(stdout);
         separator = ",";
       }
