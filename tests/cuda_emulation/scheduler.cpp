@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cstdlib>
 #include <memory>
-#include <numeric>
 #include <vector>
 
 #include "core/error.h"
-#include "core/philox.h"
 #include "tests/cuda_emulation/fiber.h"
 #include "tests/cuda_emulation/heap.h"
+#include "tests/cuda_emulation/schedule.h"
 
 namespace normlab::emulation {
 
@@ -24,11 +22,6 @@ constexpr int kLanes = 32, kMaxThreads = 1024;
 constexpr std::size_t kMaxShared = 227 * 1024;  // of a block on sm_90
 constexpr std::size_t kRedZone = 64;
 
-std::uint64_t first_schedule() {
-  const char* given = std::getenv("NORMLAB_CUDA_SCHEDULE");
-  return given ? std::strtoull(given, nullptr, 10) : 0;
-}
-std::atomic<std::uint64_t> schedule{first_schedule()};
 std::atomic<std::uint32_t> next_serial{1};
 
 std::string str(Where where) {
@@ -39,17 +32,6 @@ bool same(Where a, Where b) { return a.line == b.line && (a.file == b.file || st
 std::string_view name_of(WarpOp op) {
   constexpr std::string_view kNames[] = {"__syncwarp", "vote", "shuffle"};
   return kNames[static_cast<int>(op)];
-}
-
-/// A permutation of 0..n-1 for one seed, place and level.
-void permute(std::vector<int>& order, std::uint64_t seed, std::uint32_t serial, std::uint32_t level) {
-  std::iota(order.begin(), order.end(), 0);
-  if (seed == 0) return;
-  for (std::size_t i = order.size(); i > 1; --i) {
-    const auto word = philox4x32({static_cast<std::uint32_t>(i), serial, level, 0},
-                                 {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)})[0];
-    std::swap(order[i - 1], order[(std::uint64_t{word} * i) >> 32]);
-  }
 }
 
 enum class State : std::uint8_t { fresh, ready, at_barrier, in_warp_operation, done };
@@ -362,7 +344,7 @@ void Machine::run(const char* op, dim3 grid, dim3 block, std::size_t shared_byte
   running_.shared_end = shared_begin_ + 2 * kMaxShared;
   running_.parameters = static_cast<const char*>(call);
   running_.parameters_end = running_.parameters + call_bytes;
-  const std::uint64_t seed = schedule;
+  const std::uint64_t seed = current_schedule();
   try {
     for (std::uint64_t i = 0; i < blocks; ++i) {
       // Every other schedule takes the blocks from the back.
@@ -394,7 +376,6 @@ void run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, void* 
          void (*body)(void*)) {
   machine().run(op, grid, block, shared_bytes, call, call_bytes, body);
 }
-void set_schedule(std::uint64_t seed) { schedule = seed; }
 void fault(const std::string& what) {
   running = nullptr;
   machine().fault(what);
