@@ -18,6 +18,8 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion 
 # g++ 12 sees overlaps and overflows in std::string that are not there (GCC bugs 105651, 105329).
 ifeq ($(findstring clang,$(shell $(CXX) --version 2>/dev/null)),)
 WARNINGS += -Wno-restrict -Wno-stringop-overflow
+else ifneq ($(SANITIZE),)
+WARNINGS += -Wno-pass-failed  # sanitizers keep some loops scalar
 endif
 # g++ 12.2 for AVX-512 copies some constants wrongly, {0.5, 0.5, 0, 0} as 0.5 four times; not in pieces of 16 bytes. Kernels
 # are the same with them. tests/core/compiler_test.cpp sees it.

@@ -103,7 +103,10 @@ void Tape::backward(const Var& output, Tensor seed) {
   require_shape("backward", "seed", seed.shape(), output.shape());
   if (!output.needs_grad()) throw InputError("backward: nothing that the output depends on needs a gradient");
   output.state_->grad = seed;
-  if (profile_) profile_->start();
+  if (profile_) {
+    backend_.synchronize();
+    profile_->start();
+  }
   for (Node* node = last_; node; node = node->previous) {
     if (!node->call || !node->output->grad) continue;  // nothing downstream used it
     Grads grads;
@@ -131,13 +134,15 @@ void Tape::backward(const Var& output, Tensor seed) {
 
 void Tape::check(const Tensor& value, const Node& node, bool in_backward) {
   if (!guarded_) return;
-  const bool raised = flag_value_ != 0;
-  Tensor flag(&flag_value_, {1}, DType::i32);
-  backend_.check_finite(value, in_backward ? -node.number : node.number, flag);
-  if (!raised && flag_value_ != 0) nonfinite_value_ = first_nonfinite(value);
+  if (flag_value_ != 0) return;  // the first is known
+  backend_.check_finite(value, in_backward ? -node.number : node.number, flag_);
+  backend_.synchronize();
+  flag_value_ = *flag_.data<std::int32_t>();
+  if (flag_value_ != 0) nonfinite_value_ = first_nonfinite(value);
 }
 
 void Tape::time(const Node& node, bool backward) {
+  backend_.synchronize();
   std::array<Tensor, kMaxInputs> inputs;
   for (int i = 0; i < node.count; ++i)
     if (const Var::State* state = node.inputs[static_cast<std::size_t>(i)])
@@ -148,6 +153,8 @@ void Tape::time(const Node& node, bool backward) {
 void Tape::guard() {
   guarded_ = true;
   flag_value_ = 0;
+  flag_ = empty({1}, DType::i32);
+  backend_.fill(flag_, 0);
 }
 
 NonFinite Tape::nonfinite() const {
@@ -160,6 +167,7 @@ NonFinite Tape::nonfinite() const {
 void Tape::reset() {
   last_ = nullptr;
   nodes_ = 0;
+  guarded_ = false;
   flag_value_ = 0;
   site_ = "";
   arena_.reset();

@@ -124,7 +124,7 @@ class Tape {
   bool recording() const { return recording_; }
   /// Name of the place in the model that the next operations belong to; the text must outlive the step.
   void at(const char* site) { site_ = site; }
-  /// From now on every output and every gradient is searched for NaN and infinity. Slow: meant for running a step
+  /// Until reset() every output and every gradient is searched for NaN and infinity. Slow: meant for running a step
   /// again.
   void guard();
   /// From now on times go there; null to stop. The profile outlives its use here.
@@ -154,7 +154,8 @@ class Tape {
   Node* last_ = nullptr;
   const char* site_ = "";
   std::int32_t nodes_ = 0;
-  std::int32_t flag_value_ = 0;
+  Tensor flag_;                   // of the guard, in the arena
+  std::int32_t flag_value_ = 0;   // what the host has seen of it
   double nonfinite_value_ = 0.0;  // what raised the flag
   bool recording_ = true, guarded_ = false;
   Profile* profile_ = nullptr;

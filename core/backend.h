@@ -121,6 +121,17 @@ struct UpdateFactors {
 struct LambSquares {
   double parameters = 0.0, direction = 0.0;
 };
+/// torch: gradients times min(1, limit / (norm + 1e-6)). optax: times limit / norm where norm >= limit.
+enum class ClipForm : std::uint8_t { torch, optax };
+/// Some values with what belongs to them; decay u8 [n]: 1 where weight decay applies. v is empty where an optimiser has
+/// no second moment.
+struct ParameterUpdate {
+  UpdateFactors factors;
+  const StepState* state;
+  Tensor gradient, decay, p, m, v;
+};
+/// What a step brings to the device.
+enum class Upload : std::uint8_t { images, targets, state };
 
 class Backend {
  public:
@@ -141,8 +152,13 @@ class Backend {
   /// Returns when all that was asked for is done: only then may the host read tensors, or write those that kernels
   /// read. A device that works while it is asked has nothing to wait for.
   virtual void synchronize() {}
-  /// The device wants all images of a batch at once and not cut into shards.
+  /// The device wants its work whole: all images of a batch at once, the parameters in one piece.
   virtual bool whole_batch() const { return false; }
+  /// A tensor of the host where kernels can read it: itself, or a copy that stays until the second upload of that kind
+  /// after it, while `host` may change at once.
+  virtual Tensor upload(Upload, Tensor host) { return host; }
+  /// Copies `from` as it is after the kernels started so far; `to` has it after the next synchronize().
+  virtual void read(Tensor from, void* to) = 0;
 
   // y [rows, out] = x [rows, in] w^T + b, w [out, in], b [out] or empty. Beside bf16 activations w may be bf16 as well,
   // the rounded copy of the parameter; a float w is rounded here. dw is float either way.
@@ -162,6 +178,7 @@ class Backend {
   virtual void tanh_backward(Tensor dy, Tensor y, Gradient dx) = 0;
   virtual void add(Tensor a, Tensor b, Tensor y) = 0;
   virtual void copy_gradient(Tensor dy, Gradient dx) = 0;  // the backward of add for each side
+  virtual void fill(Tensor x, double value) = 0;           // f32 or f64 or i32; no gradient
   // y [rows, cols] = x * gain[c / group], gain [cols / group]: group 1 a gain a channel, cols a scalar, a head's width
   // a gain a head.
   virtual void scale(std::int64_t group, Tensor x, Tensor gain, Tensor y) = 0;
@@ -277,34 +294,31 @@ class Backend {
   // Writes `code` to *flag (i32 [1]) if x holds NaN or infinity and *flag is still 0.
   virtual void check_finite(Tensor x, std::int32_t code, Tensor flag) = 0;
 
-  // Over one block of the flat parameter buffer, whose tensors are slices in Param<T>. lanes [L, n] are summed in order
-  // into lane 0; returns the sum of squares of the total, in double.
-  virtual double sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0) = 0;
-  // decay u8 [n]: 1 where weight decay applies. Gradients g are multiplied by state->clip_factor; nothing is written
-  // where state->nonfinite is set. lr is state->lr times the factor, wd the decay times its own; m' and v' are moments
-  // over their bias correction.
+  // Over a block of the flat parameter buffer, whose tensors are slices in Param<T>. lanes [L, n] are summed in order
+  // into lane 0; *square takes the sum of squares of the total.
+  virtual void sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0, double* square) = 0;
+  // From the sum over blocks, in their order: grad_norm, nonfinite and, by clip_norm, clip_factor of *state.
+  virtual void clip(ClipForm, std::int64_t blocks, const double* squares, StepState* state) = 0;
+  // Each optimiser's rule for one value is in core/update_rules.h. Gradients g are multiplied by state->clip_factor;
+  // nothing is written where state->nonfinite is set. lr is state->lr times the factor, wd the decay times its own; m'
+  // and v' are moments over their bias correction.
   // m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g g; p -= lr wd p, p -= lr m' / (sqrt(v') + eps).
-  virtual void adamw(AdamWSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p,
-                     Tensor m, Tensor v) = 0;
+  virtual void adamw(AdamWSettings, const ParameterUpdate&) = 0;
   // m = momentum m + (g + wd p); p -= lr m, or lr (g + wd p + momentum m) for nesterov.
-  virtual void sgd(SgdSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p,
-                   Tensor m) = 0;
+  virtual void sgd(SgdSettings, const ParameterUpdate&) = 0;
   // AdamW whose decay has state->schedule in place of lr: p -= lr m' / (sqrt(v') + eps) + schedule wd p. m is bf16, or
   // as p: the step is from the value before it is rounded.
-  virtual void big_vision_adam(BigVisionAdamSettings, UpdateFactors, const StepState* state, Tensor gradient,
-                               Tensor decay, Tensor p, Tensor m, Tensor v) = 0;
+  virtual void big_vision_adam(BigVisionAdamSettings, const ParameterUpdate&) = 0;
   // m = g + momentum m; p -= lr (m, or g + momentum m for nesterov) + schedule wd p. m as above.
-  virtual void momentum_hp(MomentumSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay,
-                           Tensor p, Tensor m) = 0;
+  virtual void momentum_hp(MomentumSettings, const ParameterUpdate&) = 0;
   // p -= lr wd p, p -= lr sign(b1 m + (1 - b1) g); m = b2 m + (1 - b2) g.
-  virtual void lion(LionSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p,
-                    Tensor m) = 0;
-  // LAMB in two passes, for parameters that all decay or all do not. The first updates m and v and returns the sums of
-  // squares of p and of r = m' / (sqrt(v') + eps) + wd p; the second: p -= lr *trust_ratio r.
-  virtual LambSquares lamb_moments(AdamWSettings, UpdateFactors, const StepState* state, Tensor gradient, bool decays,
-                                   Tensor p, Tensor m, Tensor v) = 0;
-  virtual void lamb(AdamWSettings, UpdateFactors, const StepState* state, const double* trust_ratio, bool decays,
-                    Tensor p, Tensor m, Tensor v) = 0;
+  virtual void lion(LionSettings, const ParameterUpdate&) = 0;
+  // LAMB in three passes, for parameters that all decay or all do not. The first updates m and v and gives the sums of
+  // squares of p and of r = m' / (sqrt(v') + eps) + wd p; the second |p| / |r| of a tensor from those of its pieces, 1
+  // where either is zero; the third: p -= lr *trust_ratio r.
+  virtual void lamb_moments(AdamWSettings, const ParameterUpdate&, bool decays, LambSquares* squares) = 0;
+  virtual void lamb_ratio(std::int64_t pieces, const LambSquares* squares, double* trust_ratio) = 0;
+  virtual void lamb(AdamWSettings, const ParameterUpdate&, bool decays, const double* trust_ratio) = 0;
   // to = decay to + (1 - decay) x, nothing where state->nonfinite is set.
   virtual void average(double decay, const StepState* state, Tensor x, Tensor to) = 0;
   // to bf16 [n] = p rounded: the copy of a block that the next step's products read.

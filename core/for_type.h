@@ -38,4 +38,11 @@ void for_param_type(const char* op, DType dtype, F&& f) {
   }
 }
 
+/// Calls f(Type<T>{}) for a type that is no rounded one.
+template <class F>
+void for_number_type(const char* op, DType dtype, F&& f) {
+  if (dtype == DType::i32) return f(Type<std::int32_t>{});
+  for_param_type(op, dtype, f);
+}
+
 }  // namespace normlab

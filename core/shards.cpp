@@ -230,12 +230,4 @@ void ShardPool::for_blocks(std::int64_t blocks, FunctionRef<void(std::int64_t)> 
   });
 }
 
-double ShardPool::sum_blocks(std::int64_t blocks, FunctionRef<double(std::int64_t)> part) {
-  partial_.resize(static_cast<std::size_t>(blocks));
-  for_blocks(blocks, [&](std::int64_t b) { partial_[static_cast<std::size_t>(b)] = part(b); });
-  double total = 0.0;
-  for (const double p : partial_) total += p;
-  return total;
-}
-
 }  // namespace normlab

@@ -41,9 +41,6 @@ class ShardPool {
   /// Calls `body(block)` for each block in [0, blocks): independent work, in any order.
   void for_blocks(std::int64_t blocks, FunctionRef<void(std::int64_t)> body);
 
-  /// Sum of `part(block)` over all blocks, added in block order whatever the number of threads.
-  double sum_blocks(std::int64_t blocks, FunctionRef<double(std::int64_t)> part);
-
  private:
   class Member;  // a shard's view of the collective
   /// What a waiting shard is told, once for each wait. By a semaphore: who wakes needs no lock, which the waker may
@@ -81,7 +78,6 @@ class ShardPool {
   std::vector<std::thread> threads_;
   std::vector<std::unique_ptr<ShardRecord>> records_;
   std::vector<void*> contributions_;
-  std::vector<double> partial_;  // of sum_blocks
 
   const FunctionRef<void(Collective&)>* body_ = nullptr;
   int shards_ = 0, lanes_ = 1, next_ = 0, finished_ = 0, active_ = 0, free_slots_ = 0, arrived_ = 0;

@@ -14,6 +14,8 @@ Backend& CudaBackend::with_bf16(Bf16Products products) {
   return *this;
 }
 
+Tensor CudaBackend::upload(Upload kind, Tensor host) { return uploads_[static_cast<int>(kind)].bring(host); }
+
 std::unique_ptr<Backend> make_backend() {
   device_info();  // says first what is missing
   return std::make_unique<CudaBackend>();

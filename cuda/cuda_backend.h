@@ -9,6 +9,7 @@
 #include "cuda/device.h"
 #include "cuda/memory.h"
 #include "cuda/products.h"
+#include "cuda/transfer.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
@@ -20,8 +21,10 @@ class CudaBackend final : public Backend {
   /// Products in bf16 are the GPU's own; emulated ones are the CPU's.
   Backend& with_bf16(Bf16Products) override;
   Memory& memory() override { return memory_; }
-  void synchronize() override { stream_.synchronize(); }
+  void synchronize() override { readback_.wait(); }
   bool whole_batch() const override { return true; }
+  Tensor upload(Upload, Tensor host) override;
+  void read(Tensor from, void* to) override { readback_.add(from, to); }
 
   void linear(LinearDims, Tensor x, Tensor w, Tensor b, Tensor y) override;
   void linear_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) override;
@@ -35,6 +38,7 @@ class CudaBackend final : public Backend {
   void tanh_backward(Tensor dy, Tensor y, Gradient dx) override;
   void add(Tensor a, Tensor b, Tensor y) override;
   void copy_gradient(Tensor dy, Gradient dx) override;
+  void fill(Tensor x, double value) override;
   void scale(std::int64_t group, Tensor x, Tensor gain, Tensor y) override;
   void scale_backward(std::int64_t group, Tensor dy, Tensor x, Tensor gain, Gradient dx, Gradient dgain) override;
   void softmax(Tensor x, Tensor y) override;
@@ -100,21 +104,16 @@ class CudaBackend final : public Backend {
   void dropout_add(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor residual, Tensor y) override;
   void draw_mask(MaskDraw, const StepState* state, Tensor keep) override;
   void check_finite(Tensor x, std::int32_t code, Tensor flag) override;
-  double sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0) override;
-  void adamw(AdamWSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m,
-             Tensor v) override;
-  void sgd(SgdSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p,
-           Tensor m) override;
-  void big_vision_adam(BigVisionAdamSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay,
-                       Tensor p, Tensor m, Tensor v) override;
-  void momentum_hp(MomentumSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p,
-                   Tensor m) override;
-  void lion(LionSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p,
-            Tensor m) override;
-  LambSquares lamb_moments(AdamWSettings, UpdateFactors, const StepState* state, Tensor gradient, bool decays, Tensor p,
-                           Tensor m, Tensor v) override;
-  void lamb(AdamWSettings, UpdateFactors, const StepState* state, const double* trust_ratio, bool decays, Tensor p,
-            Tensor m, Tensor v) override;
+  void sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0, double* square) override;
+  void clip(ClipForm, std::int64_t blocks, const double* squares, StepState* state) override;
+  void adamw(AdamWSettings, const ParameterUpdate&) override;
+  void sgd(SgdSettings, const ParameterUpdate&) override;
+  void big_vision_adam(BigVisionAdamSettings, const ParameterUpdate&) override;
+  void momentum_hp(MomentumSettings, const ParameterUpdate&) override;
+  void lion(LionSettings, const ParameterUpdate&) override;
+  void lamb_moments(AdamWSettings, const ParameterUpdate&, bool decays, LambSquares* squares) override;
+  void lamb_ratio(std::int64_t pieces, const LambSquares* squares, double* trust_ratio) override;
+  void lamb(AdamWSettings, const ParameterUpdate&, bool decays, const double* trust_ratio) override;
   void average(double decay, const StepState* state, Tensor x, Tensor to) override;
   void round_to_bf16(Tensor p, Tensor to) override;
 
@@ -126,9 +125,11 @@ class CudaBackend final : public Backend {
   template <class T>
   const T* weight(Tensor w);
 
-  Stream stream_;
+  Stream stream_, copies_;
   DeviceMemory memory_{stream_};
   Products products_{stream_};
+  Uploads uploads_[3]{{stream_, copies_}, {stream_, copies_}, {stream_, copies_}};  // by kind
+  Readback readback_{stream_};
   Buffer partial_{stream_};  // of sums in two stages
   Buffer rounded_{stream_};  // weights
   Buffer wide_{stream_};     // an intermediate as large as an activation

@@ -1,7 +1,6 @@
 // Dropout and drop-path with a given mask, the mask itself, and the search for NaN.
 #include "cuda/cuda_backend.h"
 #include "cuda/kernel.cuh"
-#include "cuda/no_kernel_yet.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
@@ -43,6 +42,21 @@ struct DropoutGradient {
   T* dx;
   bool add;
   __device__ void operator()(std::int64_t i) const { put(dx[i], mask.scaled(i, Acc<T>(dy[i])), add); }
+};
+
+struct MaskElements {
+  StreamKey key;
+  std::int64_t first;
+  std::uint32_t threshold;
+  const StepState* state;
+  std::uint8_t* out;
+  __device__ void operator()(std::int64_t i) const {
+    const auto position = static_cast<std::uint64_t>(first + i), step = static_cast<std::uint64_t>(state->step);
+    std::uint32_t words[4] = {static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(position >> 32),
+                              static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32)};
+    philox4x32(words, key.key[0], key.key[1]);
+    out[i] = keep(words[0], threshold);
+  }
 };
 
 constexpr int kSearchThreads = 256;
@@ -87,7 +101,10 @@ void CudaBackend::dropout_backward(std::int64_t group, double rate, Tensor dy, T
   });
 }
 
-void CudaBackend::draw_mask(MaskDraw, const StepState*, Tensor) { no_kernel_yet("draw_mask"); }
+void CudaBackend::draw_mask(MaskDraw d, const StepState* state, Tensor keep) {
+  each_element("draw_mask", keep.size(), stream_,
+               MaskElements{d.key, d.first, drop_threshold(d.rate), state, keep.data<std::uint8_t>()});
+}
 
 void CudaBackend::check_finite(Tensor x, std::int32_t code, Tensor flag) {
   for_type("check_finite", x.dtype(), [&](auto type) {

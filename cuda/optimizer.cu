@@ -1,18 +1,192 @@
-// One block of the flat parameter buffer: sum of the lanes, AdamW (Loshchilov and Hutter 2019) and SGD as PyTorch has
-// them, an average of weights. The other optimisers are in files of their own.
+// The flat parameter buffer: sum of the lanes, clipping, each optimiser's rule, an average of weights. What changes
+// from step to step is read from the StepState on the GPU, so the launches of all steps are the same.
+#include "core/update_rules.h"
 #include "cuda/cuda_backend.h"
-#include "cuda/no_kernel_yet.h"
+#include "cuda/kernel.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
+namespace {
 
-double CudaBackend::sum_lanes(std::int64_t, std::int64_t, Tensor) { no_kernel_yet("sum_lanes"); }
-void CudaBackend::adamw(AdamWSettings, UpdateFactors, const StepState*, Tensor, Tensor, Tensor, Tensor, Tensor) {
-  no_kernel_yet("adamw");
+constexpr int kThreads = 256;
+
+/// Blocks for n values: a function of n alone, so that the order of a sum is; few enough that what each thread works
+/// out first does not count.
+std::int64_t blocks_for(std::int64_t n) {
+  constexpr std::int64_t kMost = 1024, kValuesAThread = 4;
+  const std::int64_t enough = ceil_div(n, kThreads * kValuesAThread);
+  return enough < kMost ? enough : kMost;
 }
-void CudaBackend::sgd(SgdSettings, UpdateFactors, const StepState*, Tensor, Tensor, Tensor, Tensor) {
-  no_kernel_yet("sgd");
+
+/// Calls f(i) for the indices of this thread.
+template <class F>
+__device__ void each_of_thread(std::int64_t n, F&& f) {
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += step) f(i);
 }
-void CudaBackend::average(double, const StepState*, Tensor, Tensor) { no_kernel_yet("average"); }
-void CudaBackend::round_to_bf16(Tensor, Tensor) { no_kernel_yet("round_to_bf16"); }
+
+template <class Rule, class Settings, class Buffers>
+__global__ void follow(std::int64_t n, Settings settings, UpdateFactors factors, const StepState* state, Buffers of) {
+  if (state->nonfinite) return;
+  const Rule rule(settings, factors, *state, of);
+  each_of_thread(n, [&](std::int64_t i) { rule(i); });
+}
+
+template <template <class> class Rule, class Settings>
+void update(const char* op, const Settings& settings, const ParameterUpdate& u, const Stream& stream) {
+  for_param_type(op, u.p.dtype(), [&](auto type) {
+    using P = typename decltype(type)::type;
+    launch(op, follow<Rule<P>, Settings, UpdateBuffers<P>>, {blocks_for(u.p.size()), kThreads}, stream, u.p.size(),
+           settings, u.factors, u.state, buffers_of<P, P>(u));
+  });
+}
+
+template <template <class, class, bool> class Rule, class Settings>
+void update_with_moment(const char* op, const Settings& settings, const ParameterUpdate& u, const Stream& stream) {
+  for_param_type(op, u.p.dtype(), [&](auto type) {
+    using P = typename decltype(type)::type;
+    for_moment<P>(u.m.dtype(), settings.product, [&](auto moment, auto rounded) {
+      using M = typename decltype(moment)::type;
+      constexpr bool kRounded = decltype(rounded)::value;
+      launch(op, follow<Rule<P, M, kRounded>, Settings, UpdateBuffers<P, M>>, {blocks_for(u.p.size()), kThreads},
+             stream, u.p.size(), settings, u.factors, u.state, buffers_of<P, M>(u));
+    });
+  });
+}
+
+/// squares [blocks]: of what each block adds up.
+template <class P>
+__global__ void add_lanes(std::int64_t lanes, std::int64_t stride, std::int64_t n, P* g, double* squares) {
+  double square = 0;
+  each_of_thread(n, [&](std::int64_t i) {
+    P total = g[i];
+    for (std::int64_t l = 1; l < lanes; ++l) total += g[l * stride + i];
+    if (lanes > 1) g[i] = total;
+    square += double(total) * double(total);
+  });
+  square = block_sum(square);
+  if (threadIdx.x == 0) squares[blockIdx.x] = square;
+}
+__global__ void add_squares(std::int64_t n, const double* squares, double* to) {
+  const auto total = block_sum_of<double>(n, [&](std::int64_t i) { return squares[i]; });
+  if (threadIdx.x == 0) *to = total;
+}
+
+__global__ void clip_by_norm(ClipForm form, std::int64_t n, const double* squares, StepState* state) {
+  double total = 0;
+  for (std::int64_t i = 0; i < n; ++i) total += squares[i];
+  set_clipping(form, total, state);
+}
+
+template <class P>
+__global__ void lamb_first(std::int64_t n, AdamWSettings s, UpdateFactors factors, const StepState* state,
+                           UpdateBuffers<P> of, bool decays, LambSquares* partial) {
+  LambSquares sum;
+  if (!state->nonfinite) {
+    const LambRule<P> rule(s, factors, *state, of, decays);
+    each_of_thread(n, [&](std::int64_t i) {
+      rule.update_moments(i);
+      const double p = double(rule.parameter(i)), r = double(rule.direction(i));
+      sum.parameters += p * p;
+      sum.direction += r * r;
+    });
+  }
+  sum.parameters = block_sum(sum.parameters);
+  sum.direction = block_sum(sum.direction);
+  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+__device__ inline LambSquares sum_over_block(std::int64_t n, const LambSquares* squares) {
+  return {block_sum_of<double>(n, [&](std::int64_t i) { return squares[i].parameters; }),
+          block_sum_of<double>(n, [&](std::int64_t i) { return squares[i].direction; })};
+}
+__global__ void add_lamb_squares(std::int64_t n, const LambSquares* partial, LambSquares* to) {
+  const LambSquares total = sum_over_block(n, partial);
+  if (threadIdx.x == 0) *to = total;
+}
+__global__ void find_ratio(std::int64_t n, const LambSquares* squares, double* ratio) {
+  const LambSquares total = sum_over_block(n, squares);
+  if (threadIdx.x == 0) *ratio = trust_ratio(total);
+}
+template <class P>
+__global__ void lamb_second(std::int64_t n, AdamWSettings s, UpdateFactors factors, const StepState* state,
+                            UpdateBuffers<P> of, bool decays, const double* ratio) {
+  if (state->nonfinite) return;
+  const LambRule<P> rule(s, factors, *state, of, decays);
+  const P rate = rule.rate(*ratio);
+  each_of_thread(n, [&](std::int64_t i) { rule.step(i, rate); });
+}
+
+template <class P>
+__global__ void move_average(std::int64_t n, P kept, P taken, const StepState* state, const P* x, P* to) {
+  if (state->nonfinite) return;
+  each_of_thread(n, [&](std::int64_t i) { to[i] = kept * to[i] + taken * x[i]; });
+}
+
+struct Round {
+  const float* from;
+  bf16* to;
+  __device__ void operator()(std::int64_t i) const { to[i] = bf16(from[i]); }
+};
+
+}  // namespace
+
+void CudaBackend::sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0, double* square) {
+  for_param_type("sum_lanes", lane0.dtype(), [&](auto type) {
+    using P = typename decltype(type)::type;
+    const std::int64_t blocks = blocks_for(lane0.size());
+    double* partial = partial_.get<double>(blocks + 1);
+    launch("sum_lanes", add_lanes<P>, {blocks, kThreads}, stream_, lanes, lane_stride, lane0.size(), lane0.data<P>(),
+           partial);
+    launch("sum_lanes", add_squares, {1, kThreads}, stream_, blocks, partial, square);
+  });
+}
+
+void CudaBackend::clip(ClipForm form, std::int64_t blocks, const double* squares, StepState* state) {
+  launch("clip", clip_by_norm, {1, 1}, stream_, form, blocks, squares, state);
+}
+
+void CudaBackend::adamw(AdamWSettings s, const ParameterUpdate& u) { update<AdamWRule>("adamw", s, u, stream_); }
+void CudaBackend::sgd(SgdSettings s, const ParameterUpdate& u) { update<SgdRule>("sgd", s, u, stream_); }
+void CudaBackend::lion(LionSettings s, const ParameterUpdate& u) { update<LionRule>("lion", s, u, stream_); }
+void CudaBackend::big_vision_adam(BigVisionAdamSettings s, const ParameterUpdate& u) {
+  update_with_moment<BigVisionAdamRule>("big_vision_adam", s, u, stream_);
+}
+void CudaBackend::momentum_hp(MomentumSettings s, const ParameterUpdate& u) {
+  update_with_moment<MomentumHpRule>("momentum_hp", s, u, stream_);
+}
+
+void CudaBackend::lamb_moments(AdamWSettings s, const ParameterUpdate& u, bool decays, LambSquares* squares) {
+  for_param_type("lamb_moments", u.p.dtype(), [&](auto type) {
+    using P = typename decltype(type)::type;
+    const std::int64_t blocks = blocks_for(u.p.size());
+    auto* partial = partial_.get<LambSquares>(blocks + 1);
+    launch("lamb_moments", lamb_first<P>, {blocks, kThreads}, stream_, u.p.size(), s, u.factors, u.state,
+           buffers_of<P, P>(u), decays, partial);
+    launch("lamb_moments", add_lamb_squares, {1, kThreads}, stream_, blocks, partial, squares);
+  });
+}
+
+void CudaBackend::lamb_ratio(std::int64_t pieces, const LambSquares* squares, double* ratio) {
+  launch("lamb_ratio", find_ratio, {1, kWarp}, stream_, pieces, squares, ratio);
+}
+
+void CudaBackend::lamb(AdamWSettings s, const ParameterUpdate& u, bool decays, const double* ratio) {
+  for_param_type("lamb", u.p.dtype(), [&](auto type) {
+    using P = typename decltype(type)::type;
+    launch("lamb", lamb_second<P>, {blocks_for(u.p.size()), kThreads}, stream_, u.p.size(), s, u.factors, u.state,
+           buffers_of<P, P>(u), decays, ratio);
+  });
+}
+
+void CudaBackend::average(double decay, const StepState* state, Tensor x, Tensor to) {
+  for_param_type("average", x.dtype(), [&](auto type) {
+    using P = typename decltype(type)::type;
+    launch("average", move_average<P>, {blocks_for(x.size()), kThreads}, stream_, x.size(), P(decay), P(1 - decay),
+           state, x.data<P>(), to.data<P>());
+  });
+}
+
+void CudaBackend::round_to_bf16(Tensor p, Tensor to) {
+  each_element("round_to_bf16", p.size(), stream_, Round{p.data<float>(), to.data<bf16>()});
+}
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

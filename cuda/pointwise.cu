@@ -57,6 +57,12 @@ struct CopyGradient {
 
 /// to (+)= x * gain[c / group]: scale, and dx from dy.
 template <class T>
+struct Fill {
+  T* to;
+  T value;
+  __device__ void operator()(std::int64_t i) const { to[i] = value; }
+};
+template <class T>
 struct Scale {
   std::int64_t cols, group;
   const T* x;
@@ -148,6 +154,13 @@ void CudaBackend::add(Tensor a, Tensor b, Tensor y) {
   for_type("add", a.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     each_element("add", y.size(), stream_, Sum<T>{a.data<T>(), b.data<T>(), y.data<T>()});
+  });
+}
+
+void CudaBackend::fill(Tensor x, double value) {
+  for_number_type("fill", x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    each_element("fill", x.size(), stream_, Fill<T>{x.data<T>(), T(value)});
   });
 }
 

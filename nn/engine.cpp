@@ -17,12 +17,9 @@ constexpr std::int64_t kTogether = 16, kTogetherBf16 = 4;
 // and more than two only where one layer of each has this many bytes.
 constexpr std::int64_t kLockstepBytes = std::int64_t{12} << 20, kFewestLockstep = 2, kMostLockstep = 4;
 
-template <class F>
-void with_acc(DType dtype, F&& f) {
-  if (acc_of(dtype) == DType::f64)
-    f(double{});
-  else
-    f(float{});
+/// That many values of some type, in memory that has room for them.
+Tensor room(std::vector<double>& memory, DType dtype) {
+  return Tensor(memory.data(), {static_cast<std::int64_t>(memory.size())}, dtype);
 }
 
 double element(const Tensor& t, std::int64_t i) {
@@ -152,7 +149,7 @@ void Engine::train_shard(Collective& shards, const ShardPlan& plan, const Part& 
   w.tape.set_profile(profiling_ ? &w.profile : nullptr);
   w.tape.reset();
   if (guard) w.tape.guard();
-  Context ctx{w.tape, parameters_, lane, true, {count, first, batch, &shards}, &state_, settings_.drop_seed};
+  Context ctx{w.tape, parameters_, lane, true, {count, first, batch, &shards}, device_state_, settings_.drop_seed};
   ctx.part_begin = part.begin;
   ctx.step_images = part.step_images;
   std::map<std::string, Tensor> masks;
@@ -164,12 +161,8 @@ void Engine::train_shard(Collective& shards, const ShardPlan& plan, const Part& 
   const Var logits = (*model_)(w.tape.input(part.images.slice(first, count)), ctx);
   const Var losses = loss(logits, part.labels.slice(first, count));
   Tensor seed = w.tape.empty_like(losses.value());
-  with_acc(seed.dtype(), [&](auto zero) {
-    std::fill_n(seed.data<decltype(zero)>(), count, decltype(zero)(1.0 / double(part.step_images)));
-  });
-  backend_.synchronize();
-  for (std::int64_t i = 0; i < count; ++i)
-    losses_[static_cast<std::size_t>(part.begin + first + i)] = element(losses.value(), i);
+  backend_.fill(seed, 1.0 / double(part.step_images));
+  backend_.read(losses.value(), room(losses_, losses.value().dtype()).slice(part.begin + first, count).raw());
   w.tape.backward(losses, seed);
   w.addresses = {logits.value().raw(), losses.value().raw(), seed.raw(), w.tape.empty({1}, DType::f32).raw()};
   if (guard) *found = w.tape.nonfinite();
@@ -204,38 +197,65 @@ void Engine::run_part(const Part& part, bool guard, NonFinite* found) {
     if (f && !*found) *found = f;
 }
 
-double Engine::run_batch(Tensor images, Tensor labels, bool guard, NonFinite* found) {
+void Engine::bring_state() {
+  optimizer_->begin_step(state_);
+  device_state_ = reinterpret_cast<StepState*>(
+      backend_.upload(Upload::state, Tensor(&state_, {sizeof(StepState)}, DType::u8)).data<std::uint8_t>());
+}
+
+void Engine::run_batch(Tensor images, Tensor labels, bool guard, NonFinite* found) {
   const std::int64_t batch = images.shape()[0], part = part_images(batch);
   losses_.resize(static_cast<std::size_t>(batch));
+  bring_state();
   parameters_.begin_step();
   for (std::int64_t begin = 0; begin < batch; begin += part) {
     const std::int64_t count = std::min(part, batch - begin);
-    run_part({images.slice(begin, count), labels.slice(begin, count), begin, batch}, guard, found);
+    run_part({backend_.upload(Upload::images, images.slice(begin, count)),
+              backend_.upload(Upload::targets, labels.slice(begin, count)), begin, batch},
+             guard, found);
   }
   parameters_.end_step();
+}
+
+double Engine::mean_loss(std::int64_t batch) {
+  const Tensor losses = room(losses_, acc_of(dtype()));
   double total = 0.0;
-  for (const double l : losses_) total += l;
+  for (std::int64_t i = 0; i < batch; ++i) total += element(losses, i);
   return total / double(batch);
 }
 
-double Engine::forward_backward(Tensor images, Tensor labels) { return run_batch(images, labels, false, nullptr); }
+double Engine::forward_backward(Tensor images, Tensor labels) {
+  run_batch(images, labels, false, nullptr);
+  backend_.synchronize();
+  return mean_loss(images.shape()[0]);
+}
 
 void Engine::sum_gradients() {
-  backend_.sum_lanes(parameters_.lanes(), parameters_.flat_size(), parameters_.flat_lane(0));
+  optimizer_->sum_gradients(pool_);
+  backend_.synchronize();
 }
 
 double Engine::train_step(Tensor images, Tensor labels) {
   if (average_ && state_.step == 0) average_->start();  // before running statistics change
-  const double mean_loss = run_batch(images, labels, false, nullptr);
-  optimizer_->step(pool_, state_);
+  run_batch(images, labels, false, nullptr);
+  optimizer_->step(pool_, device_state_);
   ++state_.step;
-  if (average_) average_->step(pool_, state_);
-  return state_.nonfinite ? std::numeric_limits<double>::quiet_NaN() : mean_loss;
+  if (average_) average_->step(pool_, state_.step, device_state_);
+  StepState after = state_;
+  if (device_state_ != &state_) backend_.read(Tensor(device_state_, {sizeof(StepState)}, DType::u8), &after);
+  backend_.synchronize();
+  if (device_state_ != &state_) {
+    state_.grad_norm = after.grad_norm;
+    state_.clip_factor = after.clip_factor;
+    state_.nonfinite = after.nonfinite;
+  }
+  return state_.nonfinite ? std::numeric_limits<double>::quiet_NaN() : mean_loss(images.shape()[0]);
 }
 
 NonFinite Engine::find_nonfinite(Tensor images, Tensor labels) {
   NonFinite found;
   run_batch(images, labels, true, &found);
+  backend_.synchronize();
   return found;
 }
 
@@ -247,28 +267,36 @@ void Engine::evaluate(Tensor images, Tensor labels, std::span<double> losses, st
   p.lanes = std::min<std::int64_t>(p.shards, 8);
   p.lockstep = false;
   make_workspaces(std::min<std::int64_t>(p.lanes, pool_.threads()));
+  losses_.resize(static_cast<std::size_t>(batch));
+  logits_.resize(static_cast<std::size_t>(batch * classes));
+  const Tensor all_losses = room(losses_, acc_of(dtype())), all_logits = room(logits_, dtype());
+  const Tensor image_values = backend_.upload(Upload::images, images),
+               targets = backend_.upload(Upload::targets, labels);
   pool_.run(static_cast<int>(p.shards), static_cast<int>(p.lanes), false, [&](Collective& shards) {
     const std::int64_t first = shards.rank() * p.images, count = std::min(p.images, batch - first);
     const Lease lease(*this, p, shards.rank());
     Workspace& w = *lease;
     w.tape.reset();
     w.tape.set_recording(false);
-    const Context ctx{w.tape, parameters_, -1, false, {count, first, batch, &shards}, &state_, settings_.drop_seed};
-    const Var logits = (*model_)(w.tape.input(images.slice(first, count)), ctx);
-    const Var image_losses = loss(logits, labels.slice(first, count));
-    backend_.synchronize();
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::int64_t best = 0;
-      for (std::int64_t c = 0; c < classes; ++c) {
-        const double z = element(logits.value(), i * classes + c);
-        if (z > element(logits.value(), i * classes + best)) best = c;
-        if (!logits_out.empty()) logits_out[static_cast<std::size_t>((first + i) * classes + c)] = z;
-      }
-      predictions[static_cast<std::size_t>(first + i)] = static_cast<std::int32_t>(best);
-      losses[static_cast<std::size_t>(first + i)] = element(image_losses.value(), i);
-    }
+    const Context ctx{w.tape,        parameters_,        -1, false, {count, first, batch, &shards},
+                      device_state_, settings_.drop_seed};
+    const Var logits = (*model_)(w.tape.input(image_values.slice(first, count)), ctx);
+    const Var image_losses = loss(logits, targets.slice(first, count));
+    backend_.read(logits.value(), all_logits.slice(first * classes, count * classes).raw());
+    backend_.read(image_losses.value(), all_losses.slice(first, count).raw());
     w.tape.set_recording(true);
   });
+  backend_.synchronize();
+  for (std::int64_t i = 0; i < batch; ++i) {
+    std::int64_t best = 0;
+    for (std::int64_t c = 0; c < classes; ++c) {
+      const double z = element(all_logits, i * classes + c);
+      if (z > element(all_logits, i * classes + best)) best = c;
+      if (!logits_out.empty()) logits_out[static_cast<std::size_t>(i * classes + c)] = z;
+    }
+    predictions[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(best);
+    losses[static_cast<std::size_t>(i)] = element(all_losses, i);
+  }
   even_out_arenas();
   even_out_threads();
 }

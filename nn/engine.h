@@ -57,7 +57,8 @@ class Engine {
   Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings);
 
   /// Forward, backward, clip and update on one batch: images [B, H, W, C] in dtype(), labels i32 [B] or, here and
-  /// below, soft targets [B, classes] in the type of statistics (acc_of(dtype())). state().lr and clip_norm are set by
+  /// below, soft targets [B, classes] in the type of statistics (acc_of(dtype())), all in memory of the host whatever
+  /// the device. state().lr and clip_norm are set by
   /// the caller, for Big Vision's optimisers state().schedule too; state().step counts up. Returns the mean loss, or
   /// NaN where the gradient was not finite; parameters are then as before. Accumulation: the parts of the batch go
   /// through one after the other and their gradients are added up; loss and update are those of the whole batch, but
@@ -89,7 +90,7 @@ class Engine {
   void prepare(std::int64_t batch);
   /// Bytes of all arenas.
   std::size_t arena_bytes() const;
-  /// Given masks by name for the whole batch, as fixtures have them; null to draw them again.
+  /// Given masks by name for the whole batch, in the backend's memory, as fixtures have them; null to draw them again.
   void use_masks(const std::map<std::string, Tensor>* masks) { masks_ = masks; }
   /// Measures the signal of the batches to come, which changes no bit of a step; null to stop.
   void use_probe(SignalProbe* probe) { probe_ = probe; }
@@ -118,7 +119,11 @@ class Engine {
   void run_part(const Part& part, bool guard, NonFinite* found);
   /// Images of a part of a step of `batch` images; the last part may have fewer.
   std::int64_t part_images(std::int64_t batch) const;
-  double run_batch(Tensor images, Tensor labels, bool guard, NonFinite* found);
+  /// Asks the device for forward and backward of a step; losses_ and what state() takes from it are there when it has
+  /// been waited for.
+  void run_batch(Tensor images, Tensor labels, bool guard, NonFinite* found);
+  double mean_loss(std::int64_t batch);
+  void bring_state();
 
   Backend& backend_;
   ShardPool& pool_;
@@ -131,9 +136,10 @@ class Engine {
   StepState state_;
   std::vector<std::unique_ptr<Workspace>> workspaces_;
   std::mutex free_mutex_;
-  std::vector<Workspace*> free_;  // used last at the end: its memory is still in a cache
-  std::vector<double> losses_;
-  std::set<std::int64_t> prepared_;  // batch sizes
+  std::vector<Workspace*> free_;         // used last at the end: its memory is still in a cache
+  StepState* device_state_ = &state_;    // where kernels read it
+  std::vector<double> losses_, logits_;  // room for those of a batch, in the type of statistics and of activations
+  std::set<std::int64_t> prepared_;      // batch sizes
   const std::map<std::string, Tensor>* masks_ = nullptr;
   std::uint64_t thread_memory_ = 0;  // the backend's number when threads were last evened out
   SignalProbe* probe_ = nullptr;

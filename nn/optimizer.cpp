@@ -16,12 +16,6 @@ DType moment_dtype(const OptimizerSettings& s, DType parameters) {
   return big_vision && s.bf16_moment ? DType::bf16 : parameters;
 }
 
-double clip_factor(ClipForm form, double limit, double norm) {
-  if (limit <= 0) return 1.0;
-  if (form == ClipForm::optax) return norm < limit ? 1.0 : limit / norm;
-  return std::min(1.0, limit / (norm + 1e-6));
-}
-
 }  // namespace
 
 std::int64_t moment_bytes(const OptimizerSettings& settings, DType parameters) {
@@ -32,16 +26,24 @@ std::int64_t moment_bytes(const OptimizerSettings& settings, DType parameters) {
 Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const OptimizerSettings& settings,
                      std::span<const UpdateFactors> factors)
     : backend_(backend), parameters_(parameters), settings_(settings) {
+  const std::int64_t n = parameters.flat_size();
+  block_ = backend.whole_batch() ? std::max<std::int64_t>(1, n) : kBlock;
   moments_.push_back({"m", parameters.make_flat(moment_dtype(settings, parameters.dtype()))});
   if (has_second_moment(settings.name)) moments_.push_back({"v", parameters.make_flat()});
-  decay_.assign(static_cast<std::size_t>(parameters.flat_size()), 0);
-  for (const ParameterInfo& p : parameters.parameters()) {
-    decaying_.push_back(p.decays || !settings.decay_matrices_only);
-    std::fill_n(decay_.begin() + p.offset, p.shape.size(), decaying_.back());
-  }
+  for (const ParameterInfo& p : parameters.parameters()) decaying_.push_back(p.decays || !settings.decay_matrices_only);
   cut_into_pieces(factors);
-  squares_.resize(per_parameter() ? pieces_.size() : 0);
-  ratios_.assign(per_parameter() ? parameters.parameters().size() : 0, 1.0);
+  decay_ = parameters.make_flat(DType::u8);
+  squares_ = parameters.make_zeroed({static_cast<std::int64_t>(begins_.size()) - 1}, DType::f64);
+  if (per_parameter()) {
+    lamb_squares_ = parameters.make_zeroed({static_cast<std::int64_t>(pieces_.size()), 2}, DType::f64);
+    ratios_ = parameters.make_zeroed({static_cast<std::int64_t>(decaying_.size())}, DType::f64);
+  }
+  backend.synchronize();  // what was zeroed may be written
+  for (std::size_t p = 0; p < decaying_.size(); ++p) {
+    const Tensor of = parameters.view_flat(decay_, static_cast<int>(p));
+    std::fill_n(of.data<std::uint8_t>(), of.size(), decaying_[p]);
+  }
+  if (ratios_) std::fill_n(ratios_.data<double>(), ratios_.size(), 1.0);
 }
 
 void Optimizer::cut_into_pieces(std::span<const UpdateFactors> factors) {
@@ -50,9 +52,9 @@ void Optimizer::cut_into_pieces(std::span<const UpdateFactors> factors) {
     throw InputError(concat("optimizer: ", factors.size(), " factors for ", all.size(), " parameters"));
   const std::int64_t n = parameters_.flat_size();
   std::size_t p = 0;  // parameters lie in their order
-  for (std::int64_t block = 0; block < n; block += kBlock) {
+  for (std::int64_t block = 0; block < n; block += block_) {
     begins_.push_back(pieces_.size());
-    for (std::int64_t first = block, end = std::min(n, block + kBlock); first < end;) {
+    for (std::int64_t first = block, end = std::min(n, block + block_); first < end;) {
       while (p + 1 < all.size() && all[p + 1].offset <= first) ++p;
       const std::int64_t last = p + 1 < all.size() ? std::min(end, all[p + 1].offset) : end;
       const UpdateFactors own = factors.empty() ? UpdateFactors{} : factors[p];
@@ -73,76 +75,87 @@ std::span<const Optimizer::Piece> Optimizer::pieces_of(std::int64_t block) const
   return {pieces_.data() + begin, end - begin};
 }
 
-void Optimizer::step(ShardPool& pool, StepState& state) {
-  const std::int64_t n = parameters_.flat_size(), lanes = parameters_.lanes(), blocks = (n + kBlock - 1) / kBlock;
-  const Tensor lane0 = parameters_.flat_lane(0);
-  const ParameterSet::Update update_of = parameters_.update();
-  const auto part = [&](const Tensor& flat, std::int64_t b) {
-    return flat.slice(b * kBlock, std::min(kBlock, n - b * kBlock));
-  };
-  const double square =
-      pool.sum_blocks(blocks, [&](std::int64_t b) { return backend_.sum_lanes(lanes, n, part(lane0, b)); });
-  state.grad_norm = std::sqrt(square);
-  state.nonfinite = !std::isfinite(state.grad_norm);
-  state.clip_factor = clip_factor(settings_.clip_form, state.clip_norm, state.grad_norm);
+void Optimizer::begin_step(StepState& state) const {
   const double t = double(state.step + 1);
   state.bias_correction1 = 1 - std::pow(settings_.beta1, t);
   state.bias_correction2 = 1 - std::pow(settings_.beta2, t);
-  if (per_parameter()) update_lamb(pool, state);
-  pool.for_blocks(blocks, [&](std::int64_t b) {
-    for (const Piece& piece : pieces_of(b)) update(piece, state);
-    if (update_of.copy) backend_.round_to_bf16(part(update_of.values, b), part(update_of.copy, b));  // still in a cache
+}
+
+Tensor Optimizer::block_of(const Tensor& flat, std::int64_t b) const {
+  return flat.slice(b * block_, std::min(block_, flat.size() - b * block_));
+}
+
+void Optimizer::sum_gradients(ShardPool& pool) {
+  const Tensor lane0 = parameters_.flat_lane(0);
+  pool.for_blocks(squares_.size(), [&](std::int64_t b) {
+    backend_.sum_lanes(parameters_.lanes(), lane0.size(), block_of(lane0, b), squares_.data<double>() + b);
   });
 }
 
-void Optimizer::update(const Piece& piece, const StepState& state) {
+void Optimizer::step(ShardPool& pool, StepState* state) {
+  const ParameterSet::Update to = parameters_.update();
+  sum_gradients(pool);
+  backend_.clip(settings_.clip_form, squares_.size(), squares_.data<double>(), state);
+  if (per_parameter()) update_lamb(pool, state);
+  pool.for_blocks(squares_.size(), [&](std::int64_t b) {
+    for (const Piece& piece : pieces_of(b)) update(piece, state);
+    if (to.copy) backend_.round_to_bf16(block_of(to.values, b), block_of(to.copy, b));  // still in a cache
+  });
+}
+
+ParameterUpdate Optimizer::update_of(const Piece& piece, const StepState* state) const {
   const auto part = [&](const Tensor& flat) { return flat.slice(piece.first, piece.count); };
+  return {piece.factors,
+          state,
+          part(parameters_.flat_lane(0)),
+          part(decay_),
+          part(parameters_.update().values),
+          part(moments_[0].flat),
+          moments_.size() > 1 ? part(moments_[1].flat) : Tensor()};
+}
+
+void Optimizer::update(const Piece& piece, const StepState* state) {
   const OptimizerSettings& s = settings_;
-  const Tensor gradient = part(parameters_.flat_lane(0)), p = part(parameters_.update().values);
-  const Tensor m = part(moments_[0].flat), decay(decay_.data() + piece.first, {piece.count}, DType::u8);
+  const ParameterUpdate u = update_of(piece, state);
   switch (s.name) {
     case OptimizerName::adamw:
-      return backend_.adamw({s.beta1, s.beta2, s.eps, s.weight_decay}, piece.factors, &state, gradient, decay, p, m,
-                            part(moments_[1].flat));
+      return backend_.adamw({s.beta1, s.beta2, s.eps, s.weight_decay}, u);
     case OptimizerName::sgd:
-      return backend_.sgd({s.momentum, s.weight_decay, s.nesterov}, piece.factors, &state, gradient, decay, p, m);
+      return backend_.sgd({s.momentum, s.weight_decay, s.nesterov}, u);
     case OptimizerName::big_vision_adam:
-      return backend_.big_vision_adam({s.beta1, s.beta2, s.eps, s.weight_decay, s.moment_product}, piece.factors,
-                                      &state, gradient, decay, p, m, part(moments_[1].flat));
+      return backend_.big_vision_adam({s.beta1, s.beta2, s.eps, s.weight_decay, s.moment_product}, u);
     case OptimizerName::momentum_hp:
-      return backend_.momentum_hp({s.momentum, s.weight_decay, s.nesterov, s.moment_product}, piece.factors, &state,
-                                  gradient, decay, p, m);
+      return backend_.momentum_hp({s.momentum, s.weight_decay, s.nesterov, s.moment_product}, u);
     case OptimizerName::lion:
-      return backend_.lion({s.beta1, s.beta2, s.weight_decay}, piece.factors, &state, gradient, decay, p, m);
+      return backend_.lion({s.beta1, s.beta2, s.weight_decay}, u);
     case OptimizerName::lamb:
-      return backend_.lamb({s.beta1, s.beta2, s.eps, s.weight_decay}, piece.factors, &state, &ratios_[piece.parameter],
-                           decaying_[piece.parameter], p, m, part(moments_[1].flat));
+      return backend_.lamb({s.beta1, s.beta2, s.eps, s.weight_decay}, u, decaying_[piece.parameter],
+                           ratios_.data<double>() + piece.parameter);
   }
 }
 
-/// The first pass of LAMB: moments, and from the norms of each tensor its ratio. Pieces end where a block or a
+LambSquares* Optimizer::squares_of(std::size_t first) const {
+  static_assert(sizeof(LambSquares) == 2 * sizeof(double));
+  return reinterpret_cast<LambSquares*>(lamb_squares_.data<double>()) + first;
+}
+
+/// The first passes of LAMB: moments, and from the norms of each tensor its ratio. Pieces end where a block or a
 /// parameter ends, and their sums are added in their order.
-void Optimizer::update_lamb(ShardPool& pool, const StepState& state) {
+void Optimizer::update_lamb(ShardPool& pool, const StepState* state) {
   const OptimizerSettings& s = settings_;
-  pool.for_blocks(static_cast<std::int64_t>(begins_.size()) - 1, [&](std::int64_t b) {
-    for (const Piece& piece : pieces_of(b)) {
-      const auto part = [&](const Tensor& flat) { return flat.slice(piece.first, piece.count); };
-      squares_[static_cast<std::size_t>(&piece - pieces_.data())] =
-          backend_.lamb_moments({s.beta1, s.beta2, s.eps, s.weight_decay}, piece.factors, &state,
-                                part(parameters_.flat_lane(0)), decaying_[piece.parameter],
-                                part(parameters_.update().values), part(moments_[0].flat), part(moments_[1].flat));
-    }
+  pool.for_blocks(squares_.size(), [&](std::int64_t b) {
+    for (const Piece& piece : pieces_of(b))
+      backend_.lamb_moments({s.beta1, s.beta2, s.eps, s.weight_decay}, update_of(piece, state),
+                            decaying_[piece.parameter], squares_of(static_cast<std::size_t>(&piece - pieces_.data())));
   });
   for (std::size_t i = 0; i < pieces_.size();) {
     const Piece& first = pieces_[i];
-    LambSquares sum;
-    for (; i < pieces_.size() && pieces_[i].parameter == first.parameter; ++i) {
-      sum.parameters += squares_[i].parameters;
-      sum.direction += squares_[i].direction;
-    }
-    const bool decays = decaying_[first.parameter] && s.weight_decay * first.factors.weight_decay > 0;
-    const bool adapts = decays && sum.parameters > 0 && sum.direction > 0;
-    ratios_[first.parameter] = adapts ? std::sqrt(sum.parameters / sum.direction) : 1.0;
+    const std::size_t begin = i;
+    while (i < pieces_.size() && pieces_[i].parameter == first.parameter) ++i;
+    // Without decay the ratio stays 1.
+    if (decaying_[first.parameter] && s.weight_decay * first.factors.weight_decay > 0)
+      backend_.lamb_ratio(static_cast<std::int64_t>(i - begin), squares_of(begin),
+                          ratios_.data<double>() + first.parameter);
   }
 }
 

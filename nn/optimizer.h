@@ -12,9 +12,6 @@ namespace normlab {
 
 enum class OptimizerName : std::uint8_t { adamw, sgd, big_vision_adam, momentum_hp, lamb, lion };
 
-/// torch: gradients times min(1, limit / (norm + 1e-6)). optax: times limit / norm where norm >= limit.
-enum class ClipForm : std::uint8_t { torch, optax };
-
 struct OptimizerSettings {
   OptimizerName name = OptimizerName::adamw;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
@@ -36,10 +33,16 @@ class Optimizer {
   Optimizer(Backend& backend, ParameterSet& parameters, const OptimizerSettings& settings,
             std::span<const UpdateFactors> factors = {});
 
-  /// Sums the lanes, writes grad_norm, clip_factor and nonfinite into `state`, and updates the parameters with
-  /// state.lr, for Big Vision's optimisers also state.schedule; clips to state.clip_norm by the settings' form. A norm
-  /// that is not finite leaves the parameters and moments as they were. Lane 0 then holds the gradient, not clipped.
-  void step(ShardPool& pool, StepState& state);
+  /// Writes what follows from state.step alone: the bias corrections. Before the state goes to the device.
+  void begin_step(StepState& state) const;
+  /// `state` is in the backend's memory. Sums the lanes, writes grad_norm, clip_factor and nonfinite into it, and
+  /// updates the parameters with its lr, for Big Vision's optimisers also its schedule; clips to its clip_norm by the
+  /// settings' form. A norm that is not finite leaves the parameters and moments as they were. Lane 0 then holds the
+  /// gradient, not clipped. Does not wait for the device.
+  void step(ShardPool& pool, StepState* state);
+
+  /// The sum alone: lane 0 then holds the gradient.
+  void sum_gradients(ShardPool& pool);
 
   /// Flat moments by name for checkpoints: "m" and, for adamw, big_vision_adam and lamb, "v".
   struct Moment {
@@ -48,7 +51,11 @@ class Optimizer {
   };
   const std::vector<Moment>& moments() const { return moments_; }
   /// LAMB's ratios of the last step, one a parameter: |p| / |r| where it decays and neither is zero, otherwise 1.
-  std::span<const double> trust_ratios() const { return ratios_; }
+  /// To be read when the backend has been waited for.
+  std::span<const double> trust_ratios() const {
+    if (!ratios_) return {};
+    return {ratios_.data<double>(), static_cast<std::size_t>(ratios_.size())};
+  }
 
  private:
   /// Some elements of one block that have everything in common: their factors, for LAMB also their parameter.
@@ -60,19 +67,26 @@ class Optimizer {
   bool per_parameter() const { return settings_.name == OptimizerName::lamb; }
   void cut_into_pieces(std::span<const UpdateFactors> factors);
   std::span<const Piece> pieces_of(std::int64_t block) const;
-  void update(const Piece& piece, const StepState& state);
-  void update_lamb(ShardPool& pool, const StepState& state);
+  Tensor block_of(const Tensor& flat, std::int64_t block) const;
+  ParameterUpdate update_of(const Piece& piece, const StepState* state) const;
+  void update(const Piece& piece, const StepState* state);
+  void update_lamb(ShardPool& pool, const StepState* state);
+  /// Sums over the pieces from `first` on.
+  LambSquares* squares_of(std::size_t first) const;
 
   Backend& backend_;
   ParameterSet& parameters_;
   OptimizerSettings settings_;
   std::vector<Moment> moments_;
-  std::vector<std::uint8_t> decay_;   // 1 a value that decays
-  std::vector<Piece> pieces_;         // block by block
-  std::vector<std::size_t> begins_;   // of each block's pieces, and the end
-  std::vector<LambSquares> squares_;  // of each piece
-  std::vector<double> ratios_;
+  std::int64_t block_ = 0;              // values
+  std::vector<Piece> pieces_;           // block by block
+  std::vector<std::size_t> begins_;     // of each block's pieces, and the end
   std::vector<std::uint8_t> decaying_;  // 1 a parameter that decays
+  // In the backend's memory:
+  Tensor decay_;         // u8, 1 a value that decays
+  Tensor squares_;       // f64 [blocks], of the gradient
+  Tensor lamb_squares_;  // f64 [pieces, 2]
+  Tensor ratios_;        // f64 [parameters]
 };
 
 }  // namespace normlab

@@ -45,15 +45,15 @@ int ParameterSet::add_buffer(std::string name, std::int64_t width, double initia
   return static_cast<int>(buffers_.size()) - 1;
 }
 
-Tensor ParameterSet::zeroed(const Shape& shape, DType dtype) {
+Tensor ParameterSet::make_zeroed(const Shape& shape, DType dtype) {
   const Tensor t = memory_.empty(shape, dtype);
   device_memory_.clear(t.raw(), t.bytes());
   return t;
 }
 
-Tensor ParameterSet::make_flat(DType dtype) { return zeroed({flat_size_}, dtype); }
+Tensor ParameterSet::make_flat(DType dtype) { return make_zeroed({flat_size_}, dtype); }
 
-Tensor ParameterSet::make_flat_buffers() { return zeroed({buffer_size_}, dtype_); }
+Tensor ParameterSet::make_flat_buffers() { return make_zeroed({buffer_size_}, dtype_); }
 
 void ParameterSet::exchange(Tensor& values, Tensor& buffers) {
   std::swap(values_, values);
@@ -66,9 +66,9 @@ void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy) {
   dtype_ = dtype;
   lanes_ = lanes;
   values_ = make_flat();
-  if (bf16_copy) copy_ = zeroed({flat_size_}, DType::bf16);
+  if (bf16_copy) copy_ = make_zeroed({flat_size_}, DType::bf16);
   if (lanes > 0) {
-    gradients_ = zeroed({lanes, flat_size_}, dtype);
+    gradients_ = make_zeroed({lanes, flat_size_}, dtype);
     const std::size_t flags = static_cast<std::size_t>(lanes) * parameters_.size();
     written_ = std::make_unique<std::uint8_t[]>(flags);
     std::fill_n(written_.get(), flags, kZero);

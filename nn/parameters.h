@@ -80,7 +80,7 @@ class ParameterSet {
   struct Update {
     Tensor values, copy;
   };
-  Update update() { return {values_, copy_}; }
+  Update update() const { return {values_, copy_}; }
   Tensor flat_lane(std::int64_t lane) const;
   std::int64_t lanes() const { return lanes_; }
   DType dtype() const { return dtype_; }
@@ -88,6 +88,8 @@ class ParameterSet {
   /// of the parameters where none is given.
   Tensor make_flat() { return make_flat(dtype_); }
   Tensor make_flat(DType dtype);
+  /// A zeroed tensor in the same memory.
+  Tensor make_zeroed(const Shape& shape, DType dtype);
   Tensor view_flat(const Tensor& flat, int parameter) const {
     return view(flat, parameters_[static_cast<std::size_t>(parameter)]);
   }
@@ -104,7 +106,6 @@ class ParameterSet {
  private:
   static Tensor view(const Tensor& flat, const ParameterInfo& info);
   Tensor stacked_view(const Tensor& flat, std::span<const int> parameters) const;
-  Tensor zeroed(const Shape& shape, DType dtype);
   Memory& device_memory_;
   Arena memory_;
   std::vector<ParameterInfo> parameters_, buffers_;

@@ -135,6 +135,7 @@ void SignalProbe::observe(Context& ctx) {
       if (point == nullptr)
         point = points_.emplace_back(std::make_unique<Point>(name, images, branch.shape().back())).get();
     }
+    branch.tape().backend().synchronize();
     point->branch.see(branch.value(), first);
   };
   ctx.observe = [this, first](const std::string& name, const Var& value) {
@@ -143,7 +144,9 @@ void SignalProbe::observe(Context& ctx) {
       const std::lock_guard lock(mutex_);
       point = find(name);
     }
-    if (point != nullptr) point->stream.see(value.value(), first);  // only a sum has a branch
+    if (point == nullptr) return;  // only a sum has a branch
+    value.tape().backend().synchronize();
+    point->stream.see(value.value(), first);
   };
 }
 

@@ -19,9 +19,10 @@ class WeightAverage {
 
   /// Begins with the values that the network has.
   void start();
-  /// After an update, `state.step` of which are done: where that is a multiple of every_steps, average = decay average
-  /// + (1 - decay) value, for the running statistics of batch norms as well. Nothing where the update was skipped.
-  void step(ShardPool& pool, const StepState& state);
+  /// After an update, of which `done` are done: where that is a multiple of every_steps, average = decay average + (1 -
+  /// decay) value, for the running statistics of batch norms as well. Nothing where the update was skipped. `state` is
+  /// in the backend's memory.
+  void step(ShardPool& pool, std::int64_t done, const StepState* state);
 
   /// In the layout of the parameters' flat_values() and flat_buffers().
   const Tensor& values() const { return values_; }

@@ -1,5 +1,7 @@
 #include "core/cpu/cpu_backend.h"
 
+#include <cstring>
+
 #include "core/cpu/bf16_products.h"
 #include "core/cpu/blas.h"
 #include "core/cpu/scratch.h"
@@ -23,6 +25,8 @@ void CpuBackend::even_out_thread_memory() {
   cpu::even_out_scratch();
   bf16_prepare_thread();
 }
+
+void CpuBackend::read(Tensor from, void* to) { std::memcpy(to, from.raw(), from.bytes()); }
 
 Backend& cpu_backend() {
   static CpuBackend backend(Bf16Products::native);

@@ -27,6 +27,8 @@ class CpuBackend final : public Backend {
   void tanh_backward(Tensor dy, Tensor y, Gradient dx) override;
   void add(Tensor a, Tensor b, Tensor y) override;
   void copy_gradient(Tensor dy, Gradient dx) override;
+  void fill(Tensor x, double value) override;
+  void read(Tensor from, void* to) override;
   void scale(std::int64_t group, Tensor x, Tensor gain, Tensor y) override;
   void scale_backward(std::int64_t group, Tensor dy, Tensor x, Tensor gain, Gradient dx, Gradient dgain) override;
   void softmax(Tensor x, Tensor y) override;
@@ -92,21 +94,16 @@ class CpuBackend final : public Backend {
   void dropout_add(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor residual, Tensor y) override;
   void draw_mask(MaskDraw, const StepState* state, Tensor keep) override;
   void check_finite(Tensor x, std::int32_t code, Tensor flag) override;
-  double sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0) override;
-  void adamw(AdamWSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p, Tensor m,
-             Tensor v) override;
-  void sgd(SgdSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p,
-           Tensor m) override;
-  void big_vision_adam(BigVisionAdamSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay,
-                       Tensor p, Tensor m, Tensor v) override;
-  void momentum_hp(MomentumSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p,
-                   Tensor m) override;
-  void lion(LionSettings, UpdateFactors, const StepState* state, Tensor gradient, Tensor decay, Tensor p,
-            Tensor m) override;
-  LambSquares lamb_moments(AdamWSettings, UpdateFactors, const StepState* state, Tensor gradient, bool decays, Tensor p,
-                           Tensor m, Tensor v) override;
-  void lamb(AdamWSettings, UpdateFactors, const StepState* state, const double* trust_ratio, bool decays, Tensor p,
-            Tensor m, Tensor v) override;
+  void sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0, double* square) override;
+  void clip(ClipForm, std::int64_t blocks, const double* squares, StepState* state) override;
+  void adamw(AdamWSettings, const ParameterUpdate&) override;
+  void sgd(SgdSettings, const ParameterUpdate&) override;
+  void big_vision_adam(BigVisionAdamSettings, const ParameterUpdate&) override;
+  void momentum_hp(MomentumSettings, const ParameterUpdate&) override;
+  void lion(LionSettings, const ParameterUpdate&) override;
+  void lamb_moments(AdamWSettings, const ParameterUpdate&, bool decays, LambSquares* squares) override;
+  void lamb_ratio(std::int64_t pieces, const LambSquares* squares, double* trust_ratio) override;
+  void lamb(AdamWSettings, const ParameterUpdate&, bool decays, const double* trust_ratio) override;
   void average(double decay, const StepState* state, Tensor x, Tensor to) override;
   void round_to_bf16(Tensor p, Tensor to) override;
 

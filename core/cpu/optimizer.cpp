@@ -1,63 +1,97 @@
-// One block of the flat parameter buffer: sum of the lanes, AdamW (Loshchilov and Hutter 2019) and SGD as PyTorch has
-// them, an average of weights. The other optimisers are in files of their own.
+// One block of the flat parameter buffer: sum of the lanes, clipping, each optimiser's rule, an average of weights.
 #include "core/cpu/kernel.h"
+#include "core/update_rules.h"
 
 namespace normlab {
 using namespace cpu;
 
-double CpuBackend::sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0) {
-  double square = 0.0;
+namespace {
+
+template <template <class> class Rule, class Settings>
+void update(const char* op, const Settings& settings, const ParameterUpdate& u) {
+  if (u.state->nonfinite) return;
+  for_param_type(op, u.p.dtype(), [&](auto type) {
+    using P = typename decltype(type)::type;
+    const Rule<P> rule(settings, u.factors, *u.state, buffers_of<P, P>(u));
+    for (std::int64_t i = 0, n = u.p.size(); i < n; ++i) rule(i);
+  });
+}
+
+/// The same for optimisers whose moment has a type of its own.
+template <template <class, class, bool> class Rule, class Settings>
+void update_with_moment(const char* op, const Settings& settings, const ParameterUpdate& u) {
+  if (u.state->nonfinite) return;
+  for_param_type(op, u.p.dtype(), [&](auto type) {
+    using P = typename decltype(type)::type;
+    for_moment<P>(u.m.dtype(), settings.product, [&](auto moment, auto rounded) {
+      using M = typename decltype(moment)::type;
+      const Rule<P, M, rounded.value> rule(settings, u.factors, *u.state, buffers_of<P, M>(u));
+      for (std::int64_t i = 0, n = u.p.size(); i < n; ++i) rule(i);
+    });
+  });
+}
+
+}  // namespace
+
+void CpuBackend::sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0, double* square) {
   for_param_type("sum_lanes", lane0.dtype(), [&](auto type) {
     using P = typename decltype(type)::type;
     P* g = lane0.data<P>();
     const std::int64_t n = lane0.size();
     for (std::int64_t l = 1; l < lanes; ++l)
       for (std::int64_t i = 0; i < n; ++i) g[i] += g[l * lane_stride + i];
-    square = sum<double>(n, [&](auto i) { return double(g[i]) * double(g[i]); });
-  });
-  return square;
-}
-
-void CpuBackend::adamw(AdamWSettings s, UpdateFactors factors, const StepState* state, Tensor gradient, Tensor decay,
-                       Tensor p, Tensor m, Tensor v) {
-  if (state->nonfinite) return;
-  for_param_type("adamw", p.dtype(), [&](auto type) {
-    using P = typename decltype(type)::type;
-    const std::int64_t n = p.size();
-    P *g = gradient.data<P>(), *weight = p.data<P>(), *first = m.data<P>(), *second = v.data<P>();
-    const std::uint8_t* decays = decay.data<std::uint8_t>();
-    const P clip = P(state->clip_factor), b1 = P(s.beta1), b2 = P(s.beta2), eps = P(s.eps);
-    // 1 - beta is rounded once: in float, 1 - 0.999f is off by 1e-5, and the bias correction would not make up for
-    // it.
-    const P new1 = P(1 - s.beta1), new2 = P(1 - s.beta2);
-    const double lr = state->lr * factors.lr;
-    const P shrink = P(1 - lr * (s.weight_decay * factors.weight_decay)), rate = P(lr / state->bias_correction1);
-    const P inverse_root = P(1 / std::sqrt(state->bias_correction2));
-    for (std::int64_t i = 0; i < n; ++i) {
-      const P grad = g[i] * clip;
-      first[i] = b1 * first[i] + new1 * grad;
-      second[i] = b2 * second[i] + new2 * grad * grad;
-      const P kept = decays[i] ? weight[i] * shrink : weight[i];
-      weight[i] = kept - rate * first[i] / (std::sqrt(second[i]) * inverse_root + eps);
-    }
+    *square = sum<double>(n, [&](auto i) { return double(g[i]) * double(g[i]); });
   });
 }
 
-void CpuBackend::sgd(SgdSettings s, UpdateFactors factors, const StepState* state, Tensor gradient, Tensor decay,
-                     Tensor p, Tensor m) {
-  if (state->nonfinite) return;
-  for_param_type("sgd", p.dtype(), [&](auto type) {
+void CpuBackend::clip(ClipForm form, std::int64_t blocks, const double* squares, StepState* state) {
+  double total = 0.0;
+  for (std::int64_t b = 0; b < blocks; ++b) total += squares[b];
+  set_clipping(form, total, state);
+}
+
+void CpuBackend::adamw(AdamWSettings s, const ParameterUpdate& u) { update<AdamWRule>("adamw", s, u); }
+void CpuBackend::sgd(SgdSettings s, const ParameterUpdate& u) { update<SgdRule>("sgd", s, u); }
+void CpuBackend::lion(LionSettings s, const ParameterUpdate& u) { update<LionRule>("lion", s, u); }
+void CpuBackend::big_vision_adam(BigVisionAdamSettings s, const ParameterUpdate& u) {
+  update_with_moment<BigVisionAdamRule>("big_vision_adam", s, u);
+}
+void CpuBackend::momentum_hp(MomentumSettings s, const ParameterUpdate& u) {
+  update_with_moment<MomentumHpRule>("momentum_hp", s, u);
+}
+
+void CpuBackend::lamb_moments(AdamWSettings s, const ParameterUpdate& u, bool decays, LambSquares* squares) {
+  *squares = {};
+  if (u.state->nonfinite) return;
+  for_param_type("lamb_moments", u.p.dtype(), [&](auto type) {
     using P = typename decltype(type)::type;
-    const std::int64_t n = p.size();
-    P *g = gradient.data<P>(), *weight = p.data<P>(), *velocity = m.data<P>();
-    const std::uint8_t* decays = decay.data<std::uint8_t>();
-    const P clip = P(state->clip_factor), momentum = P(s.momentum), lr = P(state->lr * factors.lr);
-    const P wd = P(s.weight_decay * factors.weight_decay);
-    for (std::int64_t i = 0; i < n; ++i) {
-      const P grad = g[i] * clip + (decays[i] ? wd * weight[i] : P(0));
-      velocity[i] = momentum * velocity[i] + grad;
-      weight[i] -= lr * (s.nesterov ? grad + momentum * velocity[i] : velocity[i]);
-    }
+    const LambRule<P> rule(s, u.factors, *u.state, buffers_of<P, P>(u), decays);
+    const std::int64_t n = u.p.size();
+    for (std::int64_t i = 0; i < n; ++i) rule.update_moments(i);
+    squares->parameters = sum<double>(n, [&](auto i) { return double(rule.parameter(i)) * double(rule.parameter(i)); });
+    squares->direction = sum<double>(n, [&](auto i) {
+      const double r = double(rule.direction(i));
+      return r * r;
+    });
+  });
+}
+
+void CpuBackend::lamb_ratio(std::int64_t pieces, const LambSquares* squares, double* ratio) {
+  LambSquares sum;
+  for (std::int64_t i = 0; i < pieces; ++i) {
+    sum.parameters += squares[i].parameters;
+    sum.direction += squares[i].direction;
+  }
+  *ratio = trust_ratio(sum);
+}
+
+void CpuBackend::lamb(AdamWSettings s, const ParameterUpdate& u, bool decays, const double* ratio) {
+  if (u.state->nonfinite) return;
+  for_param_type("lamb", u.p.dtype(), [&](auto type) {
+    using P = typename decltype(type)::type;
+    const LambRule<P> rule(s, u.factors, *u.state, buffers_of<P, P>(u), decays);
+    const P rate = rule.rate(*ratio);
+    for (std::int64_t i = 0, n = u.p.size(); i < n; ++i) rule.step(i, rate);
   });
 }
 

@@ -69,6 +69,13 @@ void CpuBackend::copy_gradient(Tensor dy, Gradient dx) {
   });
 }
 
+void CpuBackend::fill(Tensor x, double value) {
+  for_number_type("fill", x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    std::fill_n(x.data<T>(), x.size(), T(value));
+  });
+}
+
 namespace {
 
 /// gain[c / group] spread over all columns, so that the loops below have no division.

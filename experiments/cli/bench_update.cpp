@@ -61,7 +61,8 @@ struct BenchUpdate : BenchOptions {
     std::vector<double> times;
     for (double total = 0; total < seconds || times.size() < 8; total += times.back()) {
       const Clock::time_point begin = Clock::now();
-      optimizer.step(pool, state);
+      optimizer.begin_step(state);
+      optimizer.step(pool, &state);
       times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
       ++state.step;
     }

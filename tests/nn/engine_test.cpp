@@ -10,6 +10,7 @@
 #include "core/random.h"
 #include "nn/init.h"
 #include "tests/core/cpu/bf16_choice.h"
+#include "tests/devices.h"
 #include "tests/nn/small_network.h"
 
 using namespace normlab;
@@ -54,7 +55,7 @@ Outcome train(const ModelConfig& c, int threads, int steps, std::int64_t images_
   settings.bf16_products = bf16_products;
   settings.max_batch = batch;
   settings.images_per_shard = images_per_shard;
-  Engine engine(cpu_backend(), pool, c, settings);
+  Engine engine(current_device().backend, pool, c, settings);
   initialise(engine.parameters(), c, 3);
   random_head(engine);
   const Batch data(c, batch, dtype);
@@ -205,7 +206,7 @@ TEST_CASE("engine: the cut into shards changes nothing but rounding, and batch s
     EngineSettings settings;
     settings.max_batch = 13;
     settings.images_per_shard = images_per_shard;
-    Engine engine(cpu_backend(), pool, c, settings);
+    Engine engine(current_device().backend, pool, c, settings);
     initialise(engine.parameters(), c, 3);
     const Batch data(c, 13);
     engine.train_step(data.images, data.labels);
@@ -217,24 +218,26 @@ TEST_CASE("engine: the cut into shards changes nothing but rounding, and batch s
 }
 
 TEST_CASE("engine: steps two and three use the same addresses and take no memory") {
-  for (const ModelConfig& c : {ModelConfig(small_vit("pre_pre")), ModelConfig(small_vit("bn_ffnbn")),
-                               ModelConfig(small_swin("pre_pre")), ModelConfig(small_swin("bn_ffnbn"))}) {
-    // On more threads, shards that need not meet use whichever memory is free.
-    ShardPool pool(uses_batch_norm(c) ? 2 : 1);
-    EngineSettings settings;
-    settings.max_batch = 12;
-    settings.images_per_shard = 2;
-    Engine engine(cpu_backend(), pool, c, settings);
-    initialise(engine.parameters(), c, 3);
-    const Batch data(c, 12);
-    engine.train_step(data.images, data.labels);
-    engine.train_step(data.images, data.labels);
-    const auto second = engine.last_addresses();
-    const std::size_t bytes = engine.arena_bytes();
-    engine.train_step(data.images, data.labels);
-    CHECK(engine.last_addresses() == second);
-    CHECK(engine.arena_bytes() == bytes);
-  }
+  on_each_device([] {
+    for (const ModelConfig& c : {ModelConfig(small_vit("pre_pre")), ModelConfig(small_vit("bn_ffnbn")),
+                                 ModelConfig(small_swin("pre_pre")), ModelConfig(small_swin("bn_ffnbn"))}) {
+      // On more threads, shards that need not meet use whichever memory is free.
+      ShardPool pool(uses_batch_norm(c) ? 2 : 1);
+      EngineSettings settings;
+      settings.max_batch = 12;
+      settings.images_per_shard = 2;
+      Engine engine(current_device().backend, pool, c, settings);
+      initialise(engine.parameters(), c, 3);
+      const Batch data(c, 12);
+      engine.train_step(data.images, data.labels);
+      engine.train_step(data.images, data.labels);
+      const auto second = engine.last_addresses();
+      const std::size_t bytes = engine.arena_bytes();
+      engine.train_step(data.images, data.labels);
+      CHECK(engine.last_addresses() == second);
+      CHECK(engine.arena_bytes() == bytes);
+    }
+  });
 }
 
 namespace {
@@ -247,7 +250,7 @@ void check_gradients(const Config& c) {
   settings.dtype = DType::f64;
   settings.max_batch = 6;
   settings.images_per_shard = 2;
-  Engine engine(cpu_backend(), pool, c, settings);
+  Engine engine(current_device().backend, pool, c, settings);
   initialise(engine.parameters(), c, 3);
   if (std::is_same_v<Config, SwinConfig>) wide_weights(engine);
   random_head(engine);
@@ -271,50 +274,58 @@ void check_gradients(const Config& c) {
 }  // namespace
 
 TEST_CASE("engine: every placement takes a step and gives each parameter a gradient") {
-  for (const NamedPlacement& row : named_placements()) {
-    CAPTURE(row.name);
-    check_gradients(small_vit(row.name));
-  }
+  on_each_device([] {
+    for (const NamedPlacement& row : named_placements()) {
+      CAPTURE(row.name);
+      check_gradients(small_vit(row.name));
+    }
+  });
 }
 
 TEST_CASE("engine: every placement on a Swin takes a step and gives each parameter a gradient") {
-  for (const NamedPlacement& row : named_placements()) {
-    if (row.placement.stem.posembed_out.kind != NormKind::none) continue;  // a Swin adds no positions
-    CAPTURE(row.name);
-    check_gradients(small_swin(row.name));
-  }
+  on_each_device([] {
+    for (const NamedPlacement& row : named_placements()) {
+      if (row.placement.stem.posembed_out.kind != NormKind::none) continue;  // a Swin adds no positions
+      CAPTURE(row.name);
+      check_gradients(small_swin(row.name));
+    }
+  });
 }
 
 TEST_CASE("engine: a distillation token and its head get a gradient") {
-  ViTConfig c = small_vit("pre_pre");
-  c.pool = Pool::token;
-  c.distill_token = true;
-  for (const bool position : {false, true}) {
-    c.pos_embed_class = position;
-    check_gradients(c);
-  }
+  on_each_device([] {
+    ViTConfig c = small_vit("pre_pre");
+    c.pool = Pool::token;
+    c.distill_token = true;
+    for (const bool position : {false, true}) {
+      c.pos_embed_class = position;
+      check_gradients(c);
+    }
+  });
 }
 
 TEST_CASE("engine: a value that is not finite leaves the weights as they were and is named") {
-  const ViTConfig c = small_vit("pre_pre");
-  ShardPool pool(2);
-  EngineSettings settings;
-  settings.max_batch = 6;
-  Engine engine(cpu_backend(), pool, c, settings);
-  initialise(engine.parameters(), c, 3);
-  random_head(engine);
-  const Tensor weight = engine.parameters().value(engine.parameters().find("blocks.1.mlp.fc2.weight"));
-  weight.data<float>()[3] = INFINITY;
-  const Tensor flat = engine.parameters().flat_values();
-  const std::vector<float> before(flat.data<float>(), flat.data<float>() + flat.size());
-  const Batch data(c, 6);
-  engine.state().lr = 0.1;
-  CHECK(std::isnan(engine.train_step(data.images, data.labels)));
-  CHECK(std::memcmp(before.data(), flat.data<float>(), before.size() * sizeof(float)) == 0);
-  const NonFinite found = engine.find_nonfinite(data.images, data.labels);
-  REQUIRE(bool(found));
-  CHECK(std::string(found.op) == "linear_add");
-  CHECK(std::string(found.site) == "blocks.1.mlp.fc2");
+  on_each_device([] {
+    const ViTConfig c = small_vit("pre_pre");
+    ShardPool pool(2);
+    EngineSettings settings;
+    settings.max_batch = 6;
+    Engine engine(current_device().backend, pool, c, settings);
+    initialise(engine.parameters(), c, 3);
+    random_head(engine);
+    const Tensor weight = engine.parameters().value(engine.parameters().find("blocks.1.mlp.fc2.weight"));
+    weight.data<float>()[3] = INFINITY;
+    const Tensor flat = engine.parameters().flat_values();
+    const std::vector<float> before(flat.data<float>(), flat.data<float>() + flat.size());
+    const Batch data(c, 6);
+    engine.state().lr = 0.1;
+    CHECK(std::isnan(engine.train_step(data.images, data.labels)));
+    CHECK(std::memcmp(before.data(), flat.data<float>(), before.size() * sizeof(float)) == 0);
+    const NonFinite found = engine.find_nonfinite(data.images, data.labels);
+    REQUIRE(bool(found));
+    CHECK(std::string(found.op) == "linear_add");
+    CHECK(std::string(found.site) == "blocks.1.mlp.fc2");
+  });
 }
 
 TEST_CASE("engine: evaluation gives the same bits for any number of threads and follows training on a small batch") {
@@ -325,7 +336,7 @@ TEST_CASE("engine: evaluation gives the same bits for any number of threads and 
     EngineSettings settings;
     settings.max_batch = 14;
     settings.images_per_shard = 3;
-    Engine engine(cpu_backend(), pool, c, settings);
+    Engine engine(current_device().backend, pool, c, settings);
     initialise(engine.parameters(), c, 3);
     const Batch data(c, 14);
     engine.state().lr = 3e-3;
@@ -366,7 +377,7 @@ TEST_CASE("engine: soft targets of one class are labels to the bit, smoothed one
     settings.smooth_others = others;
     settings.max_batch = 13;
     settings.images_per_shard = 3;
-    Engine engine(cpu_backend(), pool, c, settings);
+    Engine engine(current_device().backend, pool, c, settings);
     initialise(engine.parameters(), c, 3);
     random_head(engine);
     const Batch data(c, 13, DType::f64);

@@ -92,7 +92,8 @@ class Network {
     Tensor seed = tape_.empty_like(losses.value());
     std::memset(seed.raw(), 0, static_cast<std::size_t>(seed.size()) * size_of(seed.dtype()));
     tape_.backward(losses, seed);
-    optimizer_->step(pool_, state_);
+    optimizer_->begin_step(state_);
+    optimizer_->step(pool_, &state_);
   }
 
  private:

@@ -1,4 +1,3 @@
-#include "nn/optimizer.h"
 
 #include <doctest/doctest.h>
 
@@ -7,6 +6,7 @@
 #include <limits>
 
 #include "core/random.h"
+#include "tests/nn/optimiser_step.h"
 
 using namespace normlab;
 
@@ -85,7 +85,7 @@ struct Twin {
     set.add("a.bias", {37});
     set.add("b.weight", {9, 50});
     set.allocate(DType::f64, 3);
-    optimizer = std::make_unique<Optimizer>(cpu_backend(), set, settings, factors);
+    optimizer = std::make_unique<Optimizer>(current_device().backend, set, settings, factors);
     for (int i = 0; i < 3; ++i) {
       fill_normal(set.value(i), 1 + static_cast<std::uint64_t>(i), 0.1);
       const auto n = static_cast<std::size_t>(set.value(i).size());
@@ -94,7 +94,7 @@ struct Twin {
                           set.parameters()[static_cast<std::size_t>(i)].decays});
     }
   }
-  ParameterSet set;
+  ParameterSet set{current_device().memory()};
   std::unique_ptr<Optimizer> optimizer;
   std::vector<Reference> expected;
 };
@@ -128,161 +128,173 @@ OptimizerSettings settings_of(OptimizerName name) {
 }  // namespace
 
 TEST_CASE("optimizer: each follows its formula over lanes, blocks and factors, decay on matrices only") {
-  const std::vector<UpdateFactors> factors{{0.5, 1.0}, {2.0, 1.0}, {1.0, 0.0}};
-  for (const OptimizerName name : kAll)
-    for (const bool with_factors : {false, true})
-      for (const ClipForm form : {ClipForm::torch, ClipForm::optax}) {
-        CAPTURE(static_cast<int>(name));
-        CAPTURE(with_factors);
-        OptimizerSettings settings = settings_of(name);
-        settings.clip_form = form;
-        Twin twin(settings, with_factors ? factors : std::vector<UpdateFactors>{});
-        ShardPool pool(2);
-        StepState state;
-        for (int step = 0; step < 4; ++step) {
-          fill_gradients(twin, step);
-          std::vector<std::vector<double>> gradients;
-          double square = 0.0;
-          for (int i = 0; i < 3; ++i) {
-            std::vector<double> sum = copy(twin.set.gradient(0, i));
-            for (std::int64_t lane = 1; lane < 3; ++lane)
-              for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += twin.set.gradient(lane, i).data<double>()[k];
-            for (const double g : sum) square += g * g;
-            gradients.push_back(std::move(sum));
+  on_each_device([] {
+    const std::vector<UpdateFactors> factors{{0.5, 1.0}, {2.0, 1.0}, {1.0, 0.0}};
+    for (const OptimizerName name : kAll)
+      for (const bool with_factors : {false, true})
+        for (const ClipForm form : {ClipForm::torch, ClipForm::optax}) {
+          CAPTURE(static_cast<int>(name));
+          CAPTURE(with_factors);
+          OptimizerSettings settings = settings_of(name);
+          settings.clip_form = form;
+          Twin twin(settings, with_factors ? factors : std::vector<UpdateFactors>{});
+          ShardPool pool(2);
+          StepState state;
+          for (int step = 0; step < 4; ++step) {
+            fill_gradients(twin, step);
+            std::vector<std::vector<double>> gradients;
+            double square = 0.0;
+            for (int i = 0; i < 3; ++i) {
+              std::vector<double> sum = copy(twin.set.gradient(0, i));
+              for (std::int64_t lane = 1; lane < 3; ++lane)
+                for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += twin.set.gradient(lane, i).data<double>()[k];
+              for (const double g : sum) square += g * g;
+              gradients.push_back(std::move(sum));
+            }
+            const double norm = std::sqrt(square);
+            state.lr = 0.01;
+            state.schedule = 0.3;
+            state.clip_norm = step == 2 ? 0.0 : step == 3 ? 1e9 : 1.0;
+            const double limit = state.clip_norm;
+            const double torch = limit > 0 ? std::min(1.0, limit / (norm + 1e-6)) : 1.0;
+            const double optax = limit > 0 && norm >= limit ? limit / norm : 1.0;
+            for (std::size_t i = 0; i < 3; ++i)
+              twin.expected[i].step(settings, state, gradients[i], form == ClipForm::torch ? torch : optax);
+            step_on_device(*twin.optimizer, pool, state);
+            ++state.step;
+            CHECK(state.grad_norm == doctest::Approx(norm).epsilon(1e-12));
+            double worst = 0.0;
+            for (int i = 0; i < 3; ++i)
+              for (std::size_t k = 0; k < twin.expected[static_cast<std::size_t>(i)].p.size(); ++k)
+                worst = std::max(worst, std::abs(twin.expected[static_cast<std::size_t>(i)].p[k] -
+                                                 twin.set.value(i).data<double>()[k]));
+            CHECK(worst < 1e-12);
           }
-          const double norm = std::sqrt(square);
-          state.lr = 0.01;
-          state.schedule = 0.3;
-          state.clip_norm = step == 2 ? 0.0 : step == 3 ? 1e9 : 1.0;
-          const double limit = state.clip_norm;
-          const double torch = limit > 0 ? std::min(1.0, limit / (norm + 1e-6)) : 1.0;
-          const double optax = limit > 0 && norm >= limit ? limit / norm : 1.0;
-          for (std::size_t i = 0; i < 3; ++i)
-            twin.expected[i].step(settings, state, gradients[i], form == ClipForm::torch ? torch : optax);
-          twin.optimizer->step(pool, state);
-          ++state.step;
-          CHECK(state.grad_norm == doctest::Approx(norm).epsilon(1e-12));
-          double worst = 0.0;
-          for (int i = 0; i < 3; ++i)
-            for (std::size_t k = 0; k < twin.expected[static_cast<std::size_t>(i)].p.size(); ++k)
-              worst = std::max(worst, std::abs(twin.expected[static_cast<std::size_t>(i)].p[k] -
-                                               twin.set.value(i).data<double>()[k]));
-          CHECK(worst < 1e-12);
         }
-      }
+  });
 }
 
 TEST_CASE("optimizer: the same bits for one, two and three threads, moments in bf16 included") {
-  for (const OptimizerName name : kAll)
-    for (const bool narrow : {false, true}) {
-      std::vector<std::byte> first;
-      for (const int threads : {1, 2, 3}) {
-        OptimizerSettings settings = settings_of(name);
-        settings.bf16_moment = narrow;
-        Twin twin(settings, {});
-        ShardPool pool(threads);
-        StepState state;
-        state.lr = 0.01;
-        state.clip_norm = 1.0;
-        for (int step = 0; step < 3; ++step, ++state.step) {
-          fill_gradients(twin, step);
-          twin.optimizer->step(pool, state);
+  on_each_device([] {
+    for (const OptimizerName name : kAll)
+      for (const bool narrow : {false, true}) {
+        std::vector<std::byte> first;
+        for (const int threads : {1, 2, 3}) {
+          OptimizerSettings settings = settings_of(name);
+          settings.bf16_moment = narrow;
+          Twin twin(settings, {});
+          ShardPool pool(threads);
+          StepState state;
+          state.lr = 0.01;
+          state.clip_norm = 1.0;
+          for (int step = 0; step < 3; ++step, ++state.step) {
+            fill_gradients(twin, step);
+            step_on_device(*twin.optimizer, pool, state);
+          }
+          if (threads == 1) first = bytes_of(twin);
+          CHECK(bytes_of(twin) == first);
         }
-        if (threads == 1) first = bytes_of(twin);
-        CHECK(bytes_of(twin) == first);
       }
-    }
+  });
 }
 
 TEST_CASE("optimizer: a gradient that is not finite leaves values, moments and ratios as they were") {
-  for (const OptimizerName name : kAll) {
-    CAPTURE(static_cast<int>(name));
-    OptimizerSettings settings = settings_of(name);
-    settings.bf16_moment = true;
-    Twin twin(settings, {});
-    ShardPool pool(2);
-    StepState state;
-    state.lr = 0.01;
-    fill_gradients(twin, 0);
-    twin.optimizer->step(pool, state);
-    ++state.step;
-    const std::vector<std::byte> before = bytes_of(twin);
-    for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+  on_each_device([] {
+    for (const OptimizerName name : kAll) {
+      CAPTURE(static_cast<int>(name));
+      OptimizerSettings settings = settings_of(name);
+      settings.bf16_moment = true;
+      Twin twin(settings, {});
+      ShardPool pool(2);
+      StepState state;
+      state.lr = 0.01;
+      fill_gradients(twin, 0);
+      step_on_device(*twin.optimizer, pool, state);
+      ++state.step;
+      const std::vector<std::byte> before = bytes_of(twin);
+      for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+        fill_gradients(twin, 1);
+        twin.set.gradient(1, 2).data<double>()[449] = bad;
+        step_on_device(*twin.optimizer, pool, state);
+        CHECK(state.nonfinite == 1);
+        CHECK(bytes_of(twin) == before);
+      }
       fill_gradients(twin, 1);
-      twin.set.gradient(1, 2).data<double>()[449] = bad;
-      twin.optimizer->step(pool, state);
-      CHECK(state.nonfinite == 1);
-      CHECK(bytes_of(twin) == before);
+      step_on_device(*twin.optimizer, pool, state);
+      CHECK(state.nonfinite == 0);
+      CHECK(bytes_of(twin) != before);
     }
-    fill_gradients(twin, 1);
-    twin.optimizer->step(pool, state);
-    CHECK(state.nonfinite == 0);
-    CHECK(bytes_of(twin) != before);
-  }
+  });
 }
 
 TEST_CASE("optimizer: none of its tensors needs to hold anything") {
-  for (const OptimizerName name : kAll) {
-    ParameterSet nothing, hollow;
-    nothing.allocate(DType::f32, 1);
-    hollow.add("a.weight", {0, 3});
-    hollow.add("b.weight", {2, 2});
-    hollow.add("c.bias", {0});
-    hollow.allocate(DType::f32, 1);
-    ShardPool pool(1);
-    for (ParameterSet* set : {&nothing, &hollow}) {
-      Optimizer optimizer(cpu_backend(), *set, settings_of(name));
-      StepState state;
-      state.lr = 0.1;
-      optimizer.step(pool, state);
-      CHECK(state.grad_norm == 0.0);
+  on_each_device([] {
+    for (const OptimizerName name : kAll) {
+      ParameterSet nothing(current_device().memory()), hollow(current_device().memory());
+      nothing.allocate(DType::f32, 1);
+      hollow.add("a.weight", {0, 3});
+      hollow.add("b.weight", {2, 2});
+      hollow.add("c.bias", {0});
+      hollow.allocate(DType::f32, 1);
+      ShardPool pool(1);
+      for (ParameterSet* set : {&nothing, &hollow}) {
+        Optimizer optimizer(current_device().backend, *set, settings_of(name));
+        StepState state;
+        state.lr = 0.1;
+        step_on_device(optimizer, pool, state);
+        CHECK(state.grad_norm == 0.0);
+      }
     }
-  }
+  });
 }
 
 TEST_CASE("optimizer: LAMB's ratio is |p| / |r|, and 1 without decay or where a norm is zero") {
-  ParameterSet set;
-  set.add("a.weight", {40, 500});  // two blocks
-  set.add("a.bias", {5});
-  set.add("zero.weight", {5});
-  set.allocate(DType::f64, 1);
-  OptimizerSettings settings;
-  settings.name = OptimizerName::lamb;
-  settings.weight_decay = 0.5;
-  Optimizer optimizer(cpu_backend(), set, settings);
-  std::fill_n(set.value(0).data<double>(), 20000, 3.0);
-  std::fill_n(set.value(1).data<double>(), 5, 3.0);
-  std::fill_n(set.gradient(0, 0).data<double>(), 20000, 2.0);
-  std::fill_n(set.gradient(0, 1).data<double>(), 5, 2.0);
-  std::fill_n(set.gradient(0, 2).data<double>(), 5, 2.0);
-  ShardPool pool(1);
-  StepState state;
-  state.lr = 0.1;
-  optimizer.step(pool, state);
-  CHECK(optimizer.trust_ratios()[0] == doctest::Approx(3.0 / (1.0 + 0.5 * 3.0)));  // r = g / |g| + wd p
-  CHECK(optimizer.trust_ratios()[1] == 1.0);
-  CHECK(optimizer.trust_ratios()[2] == 1.0);
-  CHECK(set.value(0).data<double>()[19999] == doctest::Approx(3.0 - 0.1 * 3.0));
-  CHECK(set.value(1).data<double>()[0] == doctest::Approx(3.0 - 0.1));
-  CHECK(set.value(2).data<double>()[0] == doctest::Approx(-0.1));
+  on_each_device([] {
+    ParameterSet set(current_device().memory());
+    set.add("a.weight", {40, 500});  // two blocks
+    set.add("a.bias", {5});
+    set.add("zero.weight", {5});
+    set.allocate(DType::f64, 1);
+    OptimizerSettings settings;
+    settings.name = OptimizerName::lamb;
+    settings.weight_decay = 0.5;
+    Optimizer optimizer(current_device().backend, set, settings);
+    std::fill_n(set.value(0).data<double>(), 20000, 3.0);
+    std::fill_n(set.value(1).data<double>(), 5, 3.0);
+    std::fill_n(set.gradient(0, 0).data<double>(), 20000, 2.0);
+    std::fill_n(set.gradient(0, 1).data<double>(), 5, 2.0);
+    std::fill_n(set.gradient(0, 2).data<double>(), 5, 2.0);
+    ShardPool pool(1);
+    StepState state;
+    state.lr = 0.1;
+    step_on_device(optimizer, pool, state);
+    CHECK(optimizer.trust_ratios()[0] == doctest::Approx(3.0 / (1.0 + 0.5 * 3.0)));  // r = g / |g| + wd p
+    CHECK(optimizer.trust_ratios()[1] == 1.0);
+    CHECK(optimizer.trust_ratios()[2] == 1.0);
+    CHECK(set.value(0).data<double>()[19999] == doctest::Approx(3.0 - 0.1 * 3.0));
+    CHECK(set.value(1).data<double>()[0] == doctest::Approx(3.0 - 0.1));
+    CHECK(set.value(2).data<double>()[0] == doctest::Approx(-0.1));
+  });
 }
 
 TEST_CASE("optimizer: Lion stands still where its direction is zero") {
-  ParameterSet set;
-  set.add("a.bias", {3});
-  set.allocate(DType::f32, 1);
-  OptimizerSettings settings;
-  settings.name = OptimizerName::lion;
-  Optimizer optimizer(cpu_backend(), set, settings);
-  set.gradient(0, 0).data<float>()[0] = 1e-30f;
-  set.gradient(0, 0).data<float>()[1] = -1e3f;
-  ShardPool pool(1);
-  StepState state;
-  state.lr = 0.25;
-  optimizer.step(pool, state);
-  CHECK(set.value(0).data<float>()[0] == -0.25f);
-  CHECK(set.value(0).data<float>()[1] == 0.25f);
-  CHECK(set.value(0).data<float>()[2] == 0.0f);
+  on_each_device([] {
+    ParameterSet set(current_device().memory());
+    set.add("a.bias", {3});
+    set.allocate(DType::f32, 1);
+    OptimizerSettings settings;
+    settings.name = OptimizerName::lion;
+    Optimizer optimizer(current_device().backend, set, settings);
+    set.gradient(0, 0).data<float>()[0] = 1e-30f;
+    set.gradient(0, 0).data<float>()[1] = -1e3f;
+    ShardPool pool(1);
+    StepState state;
+    state.lr = 0.25;
+    step_on_device(optimizer, pool, state);
+    CHECK(set.value(0).data<float>()[0] == -0.25f);
+    CHECK(set.value(0).data<float>()[1] == 0.25f);
+    CHECK(set.value(0).data<float>()[2] == 0.0f);
+  });
 }
 
 TEST_CASE("optimizer: bytes of its moments") {
@@ -302,9 +314,9 @@ TEST_CASE("optimizer: bytes of its moments") {
 }
 
 TEST_CASE("optimizer: factors must be one a parameter") {
-  ParameterSet set;
+  ParameterSet set(current_device().memory());
   set.add("a.bias", {3});
   set.allocate(DType::f32, 1);
-  CHECK_THROWS_WITH_AS(Optimizer(cpu_backend(), set, {}, std::vector<UpdateFactors>(2)),
+  CHECK_THROWS_WITH_AS(Optimizer(current_device().backend, set, {}, std::vector<UpdateFactors>(2)),
                        "optimizer: 2 factors for 1 parameters", InputError);
 }

@@ -5,6 +5,7 @@
 
 #include "autograd/ops.h"
 #include "nn/model.h"
+#include "tests/devices.h"
 #include "tests/reference/model_config.h"
 
 namespace normlab::reference {
@@ -21,8 +22,8 @@ Results run_one(const Fixture& f) {
   if (!next && f.config().at("direction") != "previous")
     throw InputError(concat(f.name(), ": no rule for this direction"));
   const double eps = f.config().at("eps").get<double>();
-  Arena arena;
-  Tape tape(cpu_backend(), arena);
+  Arena arena(current_device().memory());
+  Tape tape(current_device().backend, arena);
   const auto constant = [&](const char* name) { return f.floats(arena, concat("const/", name)); };
   const auto leaf = [&](const Tensor& t) { return tape.parameter(t, Tensor()); };
   const Var x = tape.input(f.floats(arena, "in/x")), weight = leaf(constant("weight"));
@@ -51,12 +52,13 @@ Results run_one(const Fixture& f) {
 
 void add_logits(Results& results, const std::string& name, const Fixture& f, const ModelConfig& config,
                 const HostTensors& tensors) {
-  ParameterSet parameters;
+  ParameterSet parameters(current_device().memory());
   const auto network = make_model(parameters, config);
   parameters.allocate(DType::f32, 0);
+  current_device().backend.synchronize();
   assign(parameters, tensors);
-  Arena arena;
-  Tape tape(cpu_backend(), arena);
+  Arena arena(current_device().memory());
+  Tape tape(current_device().backend, arena);
   const Context ctx{tape, parameters};
   results.add(name, (*network)(tape.input(f.floats(arena, "in/images")), ctx).value());
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/cpu/window_bias.h"
+#include "tests/devices.h"
 #include "tests/reference/model_config.h"
 
 namespace normlab::reference {
@@ -30,8 +31,8 @@ class Gathered {
 };
 
 struct ShardWork {
-  Arena arena;
-  Tape tape{cpu_backend(), arena};
+  Arena arena{current_device().memory()};
+  Tape tape{current_device().backend, arena};
   std::map<std::string, Var> seen{};  // by the name in the file
   Var images{}, losses{};
 };
@@ -51,11 +52,13 @@ class ModelRun {
   }
 
   Results run(std::int64_t images_per_shard, std::int64_t most_lanes, const std::string& how) {
-    ParameterSet parameters;
+    Backend& backend = current_device().backend;
+    ParameterSet parameters(backend.memory());
     const std::unique_ptr<Model> model = make_model(parameters, model_.config);
     const std::int64_t batch = images_.shape()[0], shards = (batch + images_per_shard - 1) / images_per_shard;
     const std::int64_t lanes = std::min(shards, most_lanes);
     parameters.allocate(DType::f32, lanes);
+    backend.synchronize();
     load_parameters(f_, parameters);
 
     std::vector<ShardWork> work(static_cast<std::size_t>(shards));
@@ -66,7 +69,9 @@ class ModelRun {
       const BatchSlice slice{std::min(images_per_shard, batch - first), first, batch, &meeting};
       run_shard(*model, parameters, meeting.rank() % lanes, slice, work[static_cast<std::size_t>(meeting.rank())]);
     });
-    cpu_backend().sum_lanes(lanes, parameters.flat_size(), parameters.flat_lane(0));
+    const Tensor square = parameters.make_zeroed({1}, DType::f64);
+    backend.sum_lanes(lanes, parameters.flat_size(), parameters.flat_lane(0), square.data<double>());
+    backend.synchronize();
     return gather(how, work, images_per_shard, parameters);
   }
 
@@ -90,7 +95,7 @@ class ModelRun {
                                                 : sigmoid_cross_entropy(logits, targets);
     Tensor seed = w.tape.empty_like(w.losses.value());
     const double upstream = f_.numbers("dout/loss").at(0);
-    std::fill_n(seed.data<float>(), slice.images, static_cast<float>(upstream / double(slice.batch)));
+    w.tape.backend().fill(seed, upstream / double(slice.batch));
     w.tape.backward(w.losses, seed);
   }
 
@@ -116,7 +121,7 @@ class ModelRun {
   }
 
   const Fixture& f_;
-  Arena arena_;
+  Arena arena_{current_device().memory()};
   ModelCase model_;
   Tensor images_;
   Targets targets_;
@@ -135,8 +140,8 @@ std::vector<Results> run_windows(const Fixture& f) {
   const Shape shape = f.shape("in/x");
   const WindowDims dims = windows.dims(shape[0], shape[3]);
   const std::int64_t n = dims.tokens();
-  Arena arena;
-  Tape tape(cpu_backend(), arena);
+  Arena arena(current_device().memory());
+  Tape tape(current_device().backend, arena);
   const Tensor x = f.floats(arena, "in/x").reshape({shape[0], grid.at(0) * grid.at(1), shape[3]});
   Results results{"cut_windows"};
   results.add("out/windows", cut_windows(tape.input(x), windows).value());
@@ -157,7 +162,9 @@ std::vector<Results> run_model(const Fixture& f) {
     throw InputError(concat(f.name(), ": there is no rule for the model ", f.op()));
   ModelRun model(f);
   const std::int64_t batch = f.shape("in/images")[0], cut = batch > 2 ? 2 : 1;
-  return {model.run(batch, 1, "one shard"), model.run(cut, 2, concat("images a shard: ", cut))};
+  Results whole = model.run(batch, 1, "one shard");
+  if (current_device().backend.whole_batch()) return {whole};
+  return {whole, model.run(cut, 2, concat("images a shard: ", cut))};
 }
 
 }  // namespace normlab::reference

@@ -4,6 +4,7 @@
 #include "experiments/results/strict_json.h"
 #include "nn/optimizer.h"
 #include "nn/schedule.h"
+#include "tests/nn/optimiser_step.h"
 #include "tests/reference/fixture.h"
 
 namespace normlab::reference {
@@ -23,7 +24,7 @@ struct Setup {
     }
   }
   std::vector<std::string> names;
-  ParameterSet parameters;
+  ParameterSet parameters{current_device().memory()};
   ShardPool pool{1};
   StepState state;
 };
@@ -38,14 +39,14 @@ ClipForm clip_form(const Fixture& f, const nlohmann::json& word) {
 Results clipped(const Fixture& f) {
   Setup s(f);
   s.fill(f, "in/", true);
-  Optimizer optimizer(cpu_backend(), s.parameters,
+  Optimizer optimizer(current_device().backend, s.parameters,
                       {.name = OptimizerName::sgd,
                        .momentum = 0.0,
                        .weight_decay = 0.0,
                        .clip_form = clip_form(f, f.config().at("form"))});
   s.state.lr = -1.0;
   s.state.clip_norm = f.config().at("limit").get<double>();
-  optimizer.step(s.pool, s.state);
+  step_on_device(optimizer, s.pool, s.state);
   Results results{"one step"};
   results.add("out/norm", Shape(), {s.state.grad_norm});
   for (std::size_t i = 0; i < s.names.size(); ++i) results.add("out/" + s.names[i], s.parameters.value(int(i)));
@@ -69,7 +70,7 @@ Results steps(const Fixture& f, const std::string& how, OptimizerSettings settin
     settings.clip_form = clip_form(f, c.at("clip").at(1));
     s.state.clip_norm = c.at("clip").at(0).get<double>();
   }
-  Optimizer optimizer(cpu_backend(), s.parameters, settings);
+  Optimizer optimizer(current_device().backend, s.parameters, settings);
   std::vector<std::string> decayed;
   for (const ParameterInfo& p : s.parameters.parameters())
     if (p.decays) decayed.push_back(p.name);
@@ -80,7 +81,7 @@ Results steps(const Fixture& f, const std::string& how, OptimizerSettings settin
     s.fill(f, concat("grad", number, "/"), true);
     s.state.schedule = rate.get<double>();
     s.state.lr = peak * rate.get<double>();
-    optimizer.step(s.pool, s.state);
+    step_on_device(optimizer, s.pool, s.state);
     ++s.state.step;
     for (std::size_t i = 0; i < s.names.size(); ++i)
       results.add(concat("out/step", number, "/", s.names[i]), s.parameters.value(int(i)));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tests/devices.h"
 #include "tests/reference/model_config.h"
 
 namespace normlab::reference {
@@ -71,7 +72,7 @@ Results network(const Fixture& f, std::int64_t images_per_shard, int threads) {
   settings.max_batch = images.shape()[0];
   settings.images_per_shard = images_per_shard;
   ShardPool pool(threads);
-  Engine engine(cpu_backend(), pool, model.config, settings);
+  Engine engine(current_device().backend, pool, model.config, settings);
   load_parameters(f, engine.parameters());
   SignalProbe probe;
   engine.use_probe(&probe);

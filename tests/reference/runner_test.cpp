@@ -26,9 +26,10 @@ struct Group {
   std::vector<Results> (*run)(const Fixture&);
   bool on_devices = false;  // all of them, not the CPU alone
 };
-constexpr Group kGroups[] = {{"norms", run_norm, true}, {"ops", run_op, true},   {"models", run_model},
-                             {"swin", run_model},       {"train", run_training}, {"optim", run_optimizer},
-                             {"fusion", run_fusion},    {"probes", run_probe},   {"augment", run_augment}};
+constexpr Group kGroups[] = {
+    {"norms", run_norm, true},    {"ops", run_op, true},         {"models", run_model, true},
+    {"swin", run_model, true},    {"train", run_training, true}, {"optim", run_optimizer, true},
+    {"fusion", run_fusion, true}, {"probes", run_probe, true},   {"augment", run_augment}};
 
 // Files that are no cases of tensors.
 struct Table {

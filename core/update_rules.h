@@ -1,0 +1,253 @@
+// What an optimiser does to one parameter value: the same arithmetic on every device. A rule is made from its settings
+// and the numbers of the step, and then called for each index, in any order. AdamW (Loshchilov and Hutter 2019) and SGD
+// are as PyTorch has them; what else is followed stands beside it.
+#pragma once
+
+#include <cmath>
+#include <type_traits>
+
+#include "core/backend.h"
+#include "core/dtype.h"
+#include "core/for_type.h"
+#include "core/host_device.h"
+
+namespace normlab {
+
+/// Values beside each other: gradient, parameter, first and second moment, and where weight decay applies. P is float
+/// or double, M as P or bf16; what a rule does not have is null.
+template <class P, class M = P>
+struct UpdateBuffers {
+  const P* gradient;
+  P* p;
+  M* m;
+  P* v;
+  const std::uint8_t* decays;
+};
+
+template <class P, class M>
+UpdateBuffers<P, M> buffers_of(const ParameterUpdate& u) {
+  return {u.gradient.data<P>(), u.p.data<P>(), u.m.data<M>(), u.v ? u.v.data<P>() : nullptr,
+          u.decay ? u.decay.data<std::uint8_t>() : nullptr};
+}
+
+template <class P>
+class AdamWRule {
+ public:
+  // 1 - beta is rounded once: in float, 1 - 0.999f is off by 1e-5, and the bias correction would not make up for it.
+  NORMLAB_HOST_DEVICE AdamWRule(const AdamWSettings& s, const UpdateFactors& factors, const StepState& state,
+                                const UpdateBuffers<P>& of)
+      : of_(of),
+        clip_(P(state.clip_factor)),
+        b1_(P(s.beta1)),
+        b2_(P(s.beta2)),
+        new1_(P(1 - s.beta1)),
+        new2_(P(1 - s.beta2)),
+        eps_(P(s.eps)),
+        shrink_(P(1 - state.lr * factors.lr * (s.weight_decay * factors.weight_decay))),
+        rate_(P(state.lr * factors.lr / state.bias_correction1)),
+        inverse_root_(P(1 / std::sqrt(state.bias_correction2))) {}
+  NORMLAB_HOST_DEVICE void operator()(std::int64_t i) const {
+    const P grad = of_.gradient[i] * clip_;
+    of_.m[i] = b1_ * of_.m[i] + new1_ * grad;
+    of_.v[i] = b2_ * of_.v[i] + new2_ * grad * grad;
+    const P kept = of_.decays[i] ? of_.p[i] * shrink_ : of_.p[i];
+    of_.p[i] = kept - rate_ * of_.m[i] / (std::sqrt(of_.v[i]) * inverse_root_ + eps_);
+  }
+
+ private:
+  UpdateBuffers<P> of_;
+  P clip_, b1_, b2_, new1_, new2_, eps_, shrink_, rate_, inverse_root_;
+};
+
+template <class P>
+class SgdRule {
+ public:
+  NORMLAB_HOST_DEVICE SgdRule(const SgdSettings& s, const UpdateFactors& factors, const StepState& state,
+                              const UpdateBuffers<P>& of)
+      : of_(of),
+        clip_(P(state.clip_factor)),
+        momentum_(P(s.momentum)),
+        lr_(P(state.lr * factors.lr)),
+        wd_(P(s.weight_decay * factors.weight_decay)),
+        nesterov_(s.nesterov) {}
+  NORMLAB_HOST_DEVICE void operator()(std::int64_t i) const {
+    const P grad = of_.gradient[i] * clip_ + (of_.decays[i] ? wd_ * of_.p[i] : P(0));
+    of_.m[i] = momentum_ * of_.m[i] + grad;
+    of_.p[i] -= lr_ * (nesterov_ ? grad + momentum_ * of_.m[i] : of_.m[i]);
+  }
+
+ private:
+  UpdateBuffers<P> of_;
+  P clip_, momentum_, lr_, wd_;
+  bool nesterov_;
+};
+
+/// Lion (Chen et al. 2023, algorithm 2): steps by a sign.
+template <class P>
+class LionRule {
+ public:
+  NORMLAB_HOST_DEVICE LionRule(const LionSettings& s, const UpdateFactors& factors, const StepState& state,
+                               const UpdateBuffers<P>& of)
+      : of_(of),
+        clip_(P(state.clip_factor)),
+        b1_(P(s.beta1)),
+        b2_(P(s.beta2)),
+        new1_(P(1 - s.beta1)),
+        new2_(P(1 - s.beta2)),
+        shrink_(P(1 - state.lr * factors.lr * (s.weight_decay * factors.weight_decay))),
+        lr_(P(state.lr * factors.lr)) {}
+  NORMLAB_HOST_DEVICE void operator()(std::int64_t i) const {
+    const P grad = of_.gradient[i] * clip_, direction = b1_ * of_.m[i] + new1_ * grad;
+    const P kept = of_.decays[i] ? of_.p[i] * shrink_ : of_.p[i];
+    // No step where the direction is exactly 0, as sign() has it.
+    const P step = direction == P(0) ? P(0) : std::copysign(lr_, direction);
+    of_.p[i] = kept - step;
+    of_.m[i] = b2_ * of_.m[i] + new2_ * grad;
+  }
+
+ private:
+  UpdateBuffers<P> of_;
+  P clip_, b1_, b2_, new1_, new2_, shrink_, lr_;
+};
+
+/// LAMB (You et al. 2020, algorithm 2): steps by a share of each tensor's norm. The moments first, from which
+/// direction() follows; then the step with the ratio that its norm gives. `decays` is the whole tensor's.
+template <class P>
+class LambRule {
+ public:
+  NORMLAB_HOST_DEVICE LambRule(const AdamWSettings& s, const UpdateFactors& factors, const StepState& state,
+                               const UpdateBuffers<P>& of, bool decays)
+      : of_(of),
+        clip_(P(state.clip_factor)),
+        b1_(P(s.beta1)),
+        b2_(P(s.beta2)),
+        new1_(P(1 - s.beta1)),
+        new2_(P(1 - s.beta2)),
+        scale_(P(1 / state.bias_correction1)),
+        inverse_root_(P(1 / std::sqrt(state.bias_correction2))),
+        eps_(P(s.eps)),
+        wd_(decays ? P(s.weight_decay * factors.weight_decay) : P(0)),
+        lr_(state.lr * factors.lr) {}
+  NORMLAB_HOST_DEVICE void update_moments(std::int64_t i) const {
+    const P grad = of_.gradient[i] * clip_;
+    of_.m[i] = b1_ * of_.m[i] + new1_ * grad;
+    of_.v[i] = b2_ * of_.v[i] + new2_ * grad * grad;
+  }
+  NORMLAB_HOST_DEVICE P direction(std::int64_t i) const {
+    return scale_ * of_.m[i] / (std::sqrt(of_.v[i]) * inverse_root_ + eps_) + wd_ * of_.p[i];
+  }
+  NORMLAB_HOST_DEVICE P parameter(std::int64_t i) const { return of_.p[i]; }
+  NORMLAB_HOST_DEVICE P rate(double trust_ratio) const { return P(lr_ * trust_ratio); }
+  NORMLAB_HOST_DEVICE void step(std::int64_t i, P rate) const { of_.p[i] -= rate * direction(i); }
+
+ private:
+  UpdateBuffers<P> of_;
+  P clip_, b1_, b2_, new1_, new2_, scale_, inverse_root_, eps_, wd_;
+  double lr_;
+};
+
+/// A moment of Big Vision's optimisers (its optax.py), which may be stored in bf16. kRounded: MomentProduct::rounded.
+template <class P, class M, bool kRounded>
+class StoredMoment {
+ public:
+  NORMLAB_HOST_DEVICE StoredMoment(double beta, MomentProduct product)
+      : beta_(std::is_same_v<M, bf16> && product != MomentProduct::wide ? P(float(bf16(beta))) : P(beta)) {}
+  NORMLAB_HOST_DEVICE P decayed(M moment) const {
+    const P product = beta_ * P(moment);
+    if constexpr (kRounded)
+      return P(float(bf16(product)));
+    else
+      return product;
+  }
+
+ private:
+  P beta_;
+};
+
+/// Adam as Big Vision has it: the decay is multiplied by the schedule and not by the peak rate.
+template <class P, class M, bool kRounded>
+class BigVisionAdamRule {
+ public:
+  NORMLAB_HOST_DEVICE BigVisionAdamRule(const BigVisionAdamSettings& s, const UpdateFactors& factors,
+                                        const StepState& state, const UpdateBuffers<P, M>& of)
+      : of_(of),
+        stored_(s.beta1, s.product),
+        clip_(P(state.clip_factor)),
+        b2_(P(s.beta2)),
+        new1_(P(1 - s.beta1)),
+        new2_(P(1 - s.beta2)),
+        eps_(P(s.eps)),
+        rate_(P(state.lr * factors.lr / state.bias_correction1)),
+        shrink_(P(state.schedule * (s.weight_decay * factors.weight_decay))),
+        inverse_root_(P(1 / std::sqrt(state.bias_correction2))) {}
+  NORMLAB_HOST_DEVICE void operator()(std::int64_t i) const {
+    const P grad = of_.gradient[i] * clip_;
+    const P mean = new1_ * grad + stored_.decayed(of_.m[i]);
+    of_.v[i] = b2_ * of_.v[i] + new2_ * grad * grad;
+    of_.m[i] = M(mean);
+    const P update = rate_ * mean / (std::sqrt(of_.v[i]) * inverse_root_ + eps_);
+    of_.p[i] -= update + (of_.decays[i] ? shrink_ * of_.p[i] : P(0));
+  }
+
+ private:
+  UpdateBuffers<P, M> of_;
+  StoredMoment<P, M, kRounded> stored_;
+  P clip_, b2_, new1_, new2_, eps_, rate_, shrink_, inverse_root_;
+};
+
+/// Momentum, likewise.
+template <class P, class M, bool kRounded>
+class MomentumHpRule {
+ public:
+  NORMLAB_HOST_DEVICE MomentumHpRule(const MomentumSettings& s, const UpdateFactors& factors, const StepState& state,
+                                     const UpdateBuffers<P, M>& of)
+      : of_(of),
+        stored_(s.momentum, s.product),
+        clip_(P(state.clip_factor)),
+        lr_(P(state.lr * factors.lr)),
+        ahead_(s.nesterov ? P(s.momentum) : P(1)),
+        now_(s.nesterov ? P(1) : P(0)),
+        shrink_(P(state.schedule * (s.weight_decay * factors.weight_decay))) {}
+  NORMLAB_HOST_DEVICE void operator()(std::int64_t i) const {
+    const P grad = of_.gradient[i] * clip_;
+    const P sum = grad + stored_.decayed(of_.m[i]);
+    of_.m[i] = M(sum);
+    of_.p[i] -= lr_ * (now_ * grad + ahead_ * sum) + (of_.decays[i] ? shrink_ * of_.p[i] : P(0));
+  }
+
+ private:
+  UpdateBuffers<P, M> of_;
+  StoredMoment<P, M, kRounded> stored_;
+  P clip_, lr_, ahead_, now_, shrink_;
+};
+
+/// Calls f(Type<M>{}, std::bool_constant<kRounded>{}) for a moment of that type beside parameters of type P.
+template <class P, class F>
+void for_moment(DType dtype, MomentProduct product, F&& f) {
+  if (dtype != DType::bf16)
+    f(Type<P>{}, std::false_type{});
+  else if (product == MomentProduct::rounded)
+    f(Type<bf16>{}, std::true_type{});
+  else
+    f(Type<bf16>{}, std::false_type{});
+}
+
+/// What gradients are multiplied by, by the form and state->clip_norm; and whether the update is skipped.
+NORMLAB_HOST_DEVICE inline void set_clipping(ClipForm form, double square, StepState* state) {
+  const double norm = std::sqrt(square), limit = state->clip_norm;
+  state->grad_norm = norm;
+  state->nonfinite = !(norm - norm == 0);  // NaN and infinity are no difference of themselves
+  state->clip_factor = 1.0;
+  if (limit <= 0) return;
+  if (form == ClipForm::optax)
+    state->clip_factor = norm < limit ? 1.0 : limit / norm;
+  else if (limit < norm + 1e-6)
+    state->clip_factor = limit / (norm + 1e-6);
+}
+
+/// LAMB's ratio |p| / |r|, 1 where either is zero.
+NORMLAB_HOST_DEVICE inline double trust_ratio(const LambSquares& sum) {
+  return sum.parameters > 0 && sum.direction > 0 ? std::sqrt(sum.parameters / sum.direction) : 1.0;
+}
+
+}  // namespace normlab

@@ -1,0 +1,61 @@
+#include "cuda/transfer.h"
+
+#include <cstring>
+
+namespace normlab::NORMLAB_CUDA_NAMESPACE {
+
+Event::Event() { check("event", cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming)); }
+Event::~Event() { cudaEventDestroy(handle_); }
+void Event::record(const Stream& stream) const { check("event", cudaEventRecord(handle_, stream.handle())); }
+void Event::hold(const Stream& stream) const { check("event", cudaStreamWaitEvent(stream.handle(), handle_, 0)); }
+void Event::wait() const { check("event", cudaEventSynchronize(handle_)); }
+
+PinnedBuffer::~PinnedBuffer() { cudaFreeHost(memory_); }
+
+void PinnedBuffer::resize(std::size_t bytes) {
+  check("pinned memory", cudaFreeHost(memory_));
+  memory_ = nullptr;
+  bytes_ = 0;
+  void* memory = nullptr;
+  check("pinned memory", cudaMallocHost(&memory, bytes));
+  memory_ = static_cast<std::byte*>(memory);
+  bytes_ = bytes;
+}
+
+Tensor Uploads::bring(const Tensor& host) {
+  Turn &now = turns_[next_], &before = turns_[1 - next_];
+  next_ = 1 - next_;
+  before.used.record(kernels_);  // by all that was started until now; what comes reads the new one
+  const std::size_t bytes = host.bytes();
+  now.copied.wait();  // the pinned bytes are free
+  if (now.pinned.bytes() < bytes) now.pinned.resize(bytes);
+  std::memcpy(now.pinned.data(), host.raw(), bytes);
+  auto* const to = now.on_device.get<std::byte>(static_cast<std::int64_t>(bytes));
+  now.used.hold(copies_);
+  check("upload", cudaMemcpyAsync(to, now.pinned.data(), bytes, cudaMemcpyHostToDevice, copies_.handle()));
+  now.copied.record(copies_);
+  now.copied.hold(kernels_);
+  return Tensor(to, host.shape(), host.dtype());
+}
+
+void Readback::add(const Tensor& from, void* to) {
+  constexpr std::size_t kAlignment = 64;
+  const std::size_t bytes = from.bytes(), at = (used_ + kAlignment - 1) / kAlignment * kAlignment;
+  if (at + bytes > pinned_.bytes()) {
+    wait();
+    pinned_.resize(2 * (at + bytes));
+    return add(from, to);
+  }
+  check("read", cudaMemcpyAsync(pinned_.data() + at, from.raw(), bytes, cudaMemcpyDeviceToHost, stream_.handle()));
+  copies_.push_back({at, bytes, to});
+  used_ = at + bytes;
+}
+
+void Readback::wait() {
+  stream_.synchronize();
+  for (const Copy& c : copies_) std::memcpy(c.to, pinned_.data() + c.at, c.bytes);
+  copies_.clear();
+  used_ = 0;
+}
+
+}  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -1,0 +1,155 @@
+// Training on every device beside the CPU's, step by step.
+#include "tests/devices.h"
+
+#include <cmath>
+
+#include "nn/engine.h"
+#include "nn/init.h"
+#include "tests/nn/small_network.h"
+
+using namespace normlab;
+
+namespace {
+
+constexpr std::int64_t kBatch = 6;
+
+struct Outcome {
+  std::vector<double> losses, norms, values, evaluated;
+  std::vector<std::int32_t> predicted;
+};
+
+std::vector<double> numbers(const Tensor& t) {
+  if (t.dtype() == DType::f64) return {t.data<double>(), t.data<double>() + t.size()};
+  return {t.data<float>(), t.data<float>() + t.size()};
+}
+void append(std::vector<double>& to, const Tensor& t) {
+  for (const double v : numbers(t)) to.push_back(v);
+}
+
+EngineSettings settings_of(DType dtype) {
+  EngineSettings settings;
+  settings.dtype = dtype;
+  if (dtype == DType::bf16) settings.bf16_products = current_device().bf16;
+  settings.max_batch = kBatch;
+  return settings;
+}
+
+/// Three steps and an evaluation on the current device.
+Outcome train(const ModelConfig& c, EngineSettings settings, bool soft = false) {
+  ShardPool pool(1);
+  Engine engine(current_device().backend, pool, c, settings);
+  initialise(engine.parameters(), c, 3);
+  const Tensor head = engine.parameters().value(engine.parameters().find("head.weight"));
+  const StreamKey key = stream_key(8, "test", "head");
+  for (std::int64_t i = 0; i < head.size(); ++i) {
+    const double v = 0.3 * normal(key, static_cast<std::uint64_t>(i));
+    if (head.dtype() == DType::f64)
+      head.data<double>()[i] = v;
+    else
+      head.data<float>()[i] = static_cast<float>(v);
+  }
+  Arena memory;
+  const Tensor targets = memory.empty({kBatch, num_classes(c)}, acc_of(settings.dtype));
+  for (std::int64_t i = 0; i < targets.size(); ++i) {
+    const double v = 1 / double(num_classes(c));
+    if (targets.dtype() == DType::f64)
+      targets.data<double>()[i] = v;
+    else
+      targets.data<float>()[i] = static_cast<float>(v);
+  }
+  Outcome out;
+  engine.state().clip_norm = 1.0;
+  for (int step = 0; step < 3; ++step) {
+    const Batch data(c, kBatch, settings.dtype, 5 + static_cast<std::uint64_t>(step));
+    engine.state().lr = 1e-3 * (step + 1);
+    out.losses.push_back(engine.train_step(data.images, soft ? targets : data.labels));
+    out.norms.push_back(engine.state().grad_norm);
+  }
+  append(out.values, engine.parameters().flat_values());
+  append(out.values, engine.parameters().flat_buffers());
+  if (engine.average()) append(out.values, engine.average()->values());
+  const Batch data(c, 5, settings.dtype);
+  out.evaluated.resize(5 + static_cast<std::size_t>(5 * num_classes(c)));
+  out.predicted.resize(5);
+  engine.evaluate(data.images, data.labels, std::span(out.evaluated).first(5), out.predicted,
+                  std::span(out.evaluated).subspan(5));
+  return out;
+}
+
+void check_close(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
+  REQUIRE(a.size() == b.size());
+  double worst = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    worst = std::max(worst, std::abs(a[i] - b[i]) / std::max(1.0, std::abs(b[i])));
+  CHECK(worst <= tolerance);
+}
+
+/// The same on the CPU, and then within a share of each number, or of 1 where it is smaller.
+void check_devices(const ModelConfig& c, DType dtype, double tolerance, double updated_tolerance,
+                   const std::function<void(EngineSettings&)>& change = nullptr, bool soft = false) {
+  const auto run = [&] {
+    EngineSettings settings = settings_of(dtype);
+    if (change) change(settings);
+    return train(c, settings, soft);
+  };
+  const Outcome cpu = run();
+  on_each_device([&] {
+    if (!current_device().backend.whole_batch()) return;
+    const Outcome here = run();
+    check_close(here.losses, cpu.losses, tolerance);
+    check_close(here.norms, cpu.norms, tolerance);
+    check_close(here.values, cpu.values, updated_tolerance);
+    check_close(here.evaluated, cpu.evaluated, tolerance);
+    if (dtype == DType::f64) CHECK(here.predicted == cpu.predicted);
+  });
+}
+
+ViTConfig dropping() {
+  ViTConfig c = small_vit("pre_pre");
+  c.dropout = 0.1;
+  c.attention_dropout = 0.2;
+  c.drop_path = 0.3;
+  c.pool = Pool::token;
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("devices: training and evaluation in double are the CPU's, masks included") {
+  for (const char* placement : {"pre_pre", "post_post", "dpn", "bn_ffnbn", "dyt"})
+    check_devices(small_vit(placement), DType::f64, 1e-10, 1e-9);
+  check_devices(dropping(), DType::f64, 1e-10, 1e-9);
+  SwinConfig swin = small_swin("pre_pre");
+  swin.dropout = swin.attention_dropout = swin.drop_path = 0.1;
+  check_devices(swin, DType::f64, 1e-10, 1e-9);
+  check_devices(small_swin("bn_ffnbn"), DType::f64, 1e-10, 1e-9);
+}
+
+TEST_CASE("devices: soft targets, sigmoid loss, parts, an average and layer decay") {
+  const ViTConfig c = small_vit("pre_pre");
+  check_devices(c, DType::f64, 1e-10, 1e-9, nullptr, true);
+  check_devices(c, DType::f64, 1e-10, 1e-9, [](EngineSettings& s) {
+    s.loss = LossKind::sigmoid;
+    s.accumulate = 2;
+    s.average.decay = 0.9;
+    s.layer_decay = 0.8;
+    s.label_smoothing = 0.1;
+  });
+}
+
+TEST_CASE("devices: in float and in bf16 the losses are the CPU's within rounding") {
+  check_devices(dropping(), DType::f32, 1e-5, 2e-3);  // Adam's first steps turn rounding of a gradient of 0 into lr
+  check_devices(dropping(), DType::bf16, 0.02, 0.02);
+}
+
+TEST_CASE("devices: equal bits from run to run") {
+  on_each_device([] {
+    for (const ModelConfig& c : {ModelConfig(dropping()), ModelConfig(small_swin("bn_ffnbn"))}) {
+      const Outcome first = train(c, settings_of(DType::f32)), second = train(c, settings_of(DType::f32));
+      CHECK(first.losses == second.losses);
+      CHECK(first.norms == second.norms);
+      CHECK(first.values == second.values);
+      CHECK(first.evaluated == second.evaluated);
+    }
+  });
+}
