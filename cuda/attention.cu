@@ -1,15 +1,31 @@
-// Multi-head attention in float and double, a head at a time. For bf16 see attention_bf16.cpp.
+// Multi-head attention. The kernels are those of attention.cuh and attention_backward.cuh, with nothing added to the
+// scores. In bf16 all between reading and writing is float, also the weights, which the CPU rounds for their products.
+#include "cuda/attention.cuh"
+
+#include "cuda/attention_backward.cuh"
 #include "cuda/cuda_backend.h"
-#include "cuda/no_kernel_yet.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-void CudaBackend::attention(AttentionDims, Tensor, Tensor, Tensor, Tensor, double, Tensor, Tensor) {
-  no_kernel_yet("attention");
+void CudaBackend::attention(AttentionDims d, Tensor q, Tensor k, Tensor v, Tensor keep, double rate, Tensor y,
+                            Tensor lse) {
+  for_type("attention", q.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const auto work = work_of<T>(d, q, k, v, keep, rate, NoBias<Acc<T>>{}, {y.raw()});
+    run_attention("attention", work, y, lse, stream_);
+  });
 }
-void CudaBackend::attention_backward(AttentionDims, Tensor, Tensor, Tensor, Tensor, Tensor, double, Tensor, Tensor,
-                                     Gradient, Gradient, Gradient) {
-  no_kernel_yet("attention_backward");
+
+void CudaBackend::attention_backward(AttentionDims d, Tensor dy, Tensor q, Tensor k, Tensor v, Tensor keep, double rate,
+                                     Tensor y, Tensor lse, Gradient dq, Gradient dk, Gradient dv) {
+  for_type("attention_backward", q.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const auto work =
+        work_of<T>(d, q, k, v, keep, rate, NoBias<Acc<T>>{}, {dy.raw(), dq.to.raw(), dk.to.raw(), dv.to.raw()});
+    Acc<T>* delta = wide_.get<Acc<T>>(d.batch * d.heads * d.tokens);
+    run_attention_backward<T, NoBias<Acc<T>>>("attention_backward", {work, dy.data<T>(), lse.data<Acc<T>>(), delta},
+                                              y.data<T>(), delta, dq, dk, dv, stream_);
+  });
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

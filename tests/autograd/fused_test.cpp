@@ -98,6 +98,7 @@ TEST_CASE("fused: attention of one head is softmax(q k^T / sqrt(d)) v") {
 
 TEST_CASE("fused: attention of q, k, v from one product is attention of three") {
   on_each_device([] {
+    Arena memory(current_device().memory());
     const auto layer = [](const Vars& v, int which) {  // rows which * 6 .. of the stacked weights and bias
       const Var weight = select_tokens(reshape(v[1], {1, 18, 6}), which * 6, 6);
       const Var bias = select_tokens(reshape(v[2], {1, 18, 1}), which * 6, 6);
@@ -105,9 +106,8 @@ TEST_CASE("fused: attention of q, k, v from one product is attention of three") 
     };
     const std::vector<Shape> shapes{{2, 5, 6}, {18, 6}, {18}};
     for (const double rate : {0.0, 0.25}) {
-      std::vector<std::uint8_t> kept(2 * 3 * 5 * 5);
-      for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = i % 4 != 1;
-      const Tensor keep = rate > 0 ? Tensor(kept.data(), {2, 3, 5, 5}, DType::u8) : Tensor();
+      const Tensor kept = memory.empty({2, 3, 5, 5}, DType::u8), keep = rate > 0 ? kept : Tensor();
+      for (std::int64_t i = 0; i < kept.size(); ++i) kept.data<std::uint8_t>()[i] = i % 4 != 1;
       check_same([=](const Vars& v) { return attention(linear(v[0], v[1], v[2]), 3, keep, rate); },
                  [=](const Vars& v) { return attention(layer(v, 0), layer(v, 1), layer(v, 2), 3, keep, rate); },
                  shapes);
