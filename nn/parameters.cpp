@@ -45,6 +45,11 @@ int ParameterSet::add_buffer(std::string name, std::int64_t width, double initia
   return static_cast<int>(buffers_.size()) - 1;
 }
 
+int ParameterSet::add_constant(const Shape& shape, std::vector<double> values) {
+  constants_.push_back({shape, std::move(values), {}});
+  return static_cast<int>(constants_.size()) - 1;
+}
+
 Tensor ParameterSet::make_zeroed(const Shape& shape, DType dtype) {
   const Tensor t = memory_.empty(shape, dtype);
   device_memory_.clear(t.raw(), t.bytes());
@@ -74,15 +79,20 @@ void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy) {
     std::fill_n(written_.get(), flags, kZero);
   }
   // By the host alone, which need not wait for a device that clears.
-  buffer_values_ = memory_.empty({buffer_size_}, dtype);
-  std::memset(buffer_values_.raw(), 0, buffer_values_.bytes());
-  for (std::size_t b = 0; b < buffers_.size(); ++b) {
-    const Tensor t = buffer(static_cast<int>(b));
+  const auto fill = [&](const Tensor& t, auto&& number) {
     for (std::int64_t i = 0; i < t.size(); ++i)
       if (dtype == DType::f64)
-        t.data<double>()[i] = buffer_initial_[b];
+        t.data<double>()[i] = number(i);
       else
-        t.data<float>()[i] = static_cast<float>(buffer_initial_[b]);
+        t.data<float>()[i] = static_cast<float>(number(i));
+  };
+  buffer_values_ = memory_.empty({buffer_size_}, dtype);
+  std::memset(buffer_values_.raw(), 0, buffer_values_.bytes());
+  for (std::size_t b = 0; b < buffers_.size(); ++b)
+    fill(buffer(static_cast<int>(b)), [&](std::int64_t) { return buffer_initial_[b]; });
+  for (Constant& c : constants_) {
+    c.value = memory_.empty(c.shape, dtype);
+    fill(c.value, [&](std::int64_t i) { return c.numbers[static_cast<std::size_t>(i)]; });
   }
 }
 

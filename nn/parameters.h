@@ -31,6 +31,8 @@ class ParameterSet {
   std::vector<int> add_stacked(const std::vector<std::string>& names, const Shape& shape);
   /// Declares a running statistic of `width` channels that starts at `initial`.
   int add_buffer(std::string name, std::int64_t width, double initial);
+  /// Declares a table that never changes and is no part of a checkpoint.
+  int add_constant(const Shape& shape, std::vector<double> values);
   /// Takes memory: `dtype` f32 or f64, `lanes` gradient buffers (0 for none). All zero, buffers at their start.
   /// `bf16_copy`, for f32: a rounded copy of all values is kept for weight().
   void allocate(DType dtype, std::int64_t lanes, bool bf16_copy = false);
@@ -54,6 +56,7 @@ class ParameterSet {
   /// Rounds all values again where any were handed out. Not while a step runs.
   void refresh_copy(Backend& backend);
   Tensor buffer(int number) const { return view(buffer_values_, buffers_[static_cast<std::size_t>(number)]); }
+  Tensor constant(int number) const { return constants_[static_cast<std::size_t>(number)].value; }
   /// Parameters of add_stacked() as one tensor, their first axes joined: read(), weight() and gradient() of them.
   Tensor stacked_read(std::span<const int> parameters) const { return stacked_view(values_, parameters); }
   Tensor stacked_weight(std::span<const int> parameters) const;
@@ -110,6 +113,12 @@ class ParameterSet {
   Arena memory_;
   std::vector<ParameterInfo> parameters_, buffers_;
   std::vector<double> buffer_initial_;
+  struct Constant {
+    Shape shape;
+    std::vector<double> numbers;
+    Tensor value;
+  };
+  std::vector<Constant> constants_;
   std::unique_ptr<std::uint8_t[]> written_;  // [lanes, parameters]
   Tensor values_, gradients_, buffer_values_, copy_;
   // Where a copy is kept: values handed out since it was made. Their tensors carry the epoch, which the next copy ends.

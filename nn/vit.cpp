@@ -15,8 +15,8 @@ ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {
   if (c.pos_embed == PosEmbed::learned) {
     pos_embed_ = p.add("pos_embed", {1, c.patches() + (c.class_position() ? c.prefix() : 0), c.embed_dim});
   } else {
-    sincos_ = sincos2d(c.image_size[0] / c.patch_size, c.image_size[1] / c.patch_size, c.embed_dim);
-    sincos_float_.assign(sincos_.begin(), sincos_.end());
+    sincos_ = p.add_constant({1, c.patches(), c.embed_dim},
+                             sincos2d(c.image_size[0] / c.patch_size, c.image_size[1] / c.patch_size, c.embed_dim));
   }
   posembed_out_ = Norm(p, "stem.posembed_out", sites.stem.posembed_out, c.embed_dim);
   blocks_.reserve(static_cast<std::size_t>(c.depth));
@@ -41,11 +41,7 @@ void ViT::prepare(Backend& backend, std::int64_t images, DType dtype) const {
 
 Var ViT::positions(const Context& ctx) const {
   if (pos_embed_ >= 0) return ctx.parameter(pos_embed_);
-  const Shape shape{1, config_.patches(), config_.embed_dim};
-  // The table is fixed, so its view loses nothing by not being const.
-  if (ctx.parameters.dtype() == DType::f64)
-    return ctx.tape.input(Tensor(const_cast<double*>(sincos_.data()), shape, DType::f64));
-  return ctx.tape.input(Tensor(const_cast<float*>(sincos_float_.data()), shape, DType::f32));
+  return ctx.tape.input(ctx.parameters.constant(sincos_));
 }
 
 Var ViT::stem(const Var& images, const Context& ctx) const {

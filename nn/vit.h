@@ -31,9 +31,7 @@ class ViT final : public Model {
   ViTConfig config_;
   Norm patch_in_, patch_out_, posembed_out_, final_, pooled_;
   Linear patch_embed_, rep_, head_, head_dist_;
-  int pos_embed_ = -1, cls_token_ = -1, dist_token_ = -1;
-  std::vector<double> sincos_;  // the fixed table [patches, D]
-  std::vector<float> sincos_float_;
+  int pos_embed_ = -1, sincos_ = -1, cls_token_ = -1, dist_token_ = -1;
   std::vector<Block> blocks_;
 };
 

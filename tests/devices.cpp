@@ -1,7 +1,6 @@
 #include "tests/devices.h"
 
 #include <memory>
-#include <set>
 #include <vector>
 
 #include "core/error.h"
@@ -53,24 +52,11 @@ void on_each_device(const std::function<void()>& body) {
     const Restore restore;
     current = &device;
     CAPTURE(device.name);
-    has_kernels(device, body);
+    body();
   }
 }
 
 std::span<const Device> devices_under_test() { return devices().all; }
 std::string devices_report() { return devices().report; }
-
-bool has_kernels(const Device& device, const std::function<void()>& body) {
-  try {
-    body();
-    return true;
-  } catch (const EnvironmentError& e) {
-    const std::string what = e.what();
-    if (!what.ends_with("has no kernel yet")) throw;
-    static std::set<std::string> told;
-    if (told.insert(device.name + what).second) MESSAGE(device.name << ": " << what);
-    return false;
-  }
-}
 
 }  // namespace normlab

@@ -27,11 +27,7 @@ std::string devices_report();
 
 /// The device that a test works on: the CPU but in on_each_device().
 const Device& current_device();
-/// Runs `body` with each device as the current one, which failures name; on one that has no kernel yet for something,
-/// up to there.
+/// Runs `body` with each device as the current one, which failures name.
 void on_each_device(const std::function<void()>& body);
-
-/// Runs `body` and says whether all its operations have a kernel on that device; a missing one is named in a MESSAGE.
-bool has_kernels(const Device& device, const std::function<void()>& body);
 
 }  // namespace normlab

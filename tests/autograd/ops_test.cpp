@@ -218,10 +218,8 @@ TEST_CASE("ops: every gradient agrees with finite differences") {
       std::vector<Tensor> inputs;
       for (std::size_t i = 0; i < c.inputs.size(); ++i)
         inputs.push_back(randn(arena, c.inputs[i], DType::f64, 7 + i, 0.8, i == 0 ? 0.0 : 0.3));
-      has_kernels(device, [&] {
-        const GradCheckReport report = grad_check(device.backend, c.f, inputs, 11);
-        CHECK_MESSAGE(report.max_error < 1e-6, report.worst);
-      });
+      const GradCheckReport report = grad_check(device.backend, c.f, inputs, 11);
+      CHECK_MESSAGE(report.max_error < 1e-6, report.worst);
     }
   }
 }
@@ -346,13 +344,13 @@ void hostile_rows(const Device& device) {
 TEST_CASE("ops: a step in bf16 follows the one in float within its precision") {
   for (const Device& device : devices_under_test()) {
     CAPTURE(device.name);
-    has_kernels(device, [&] { step_in_bf16(device); });
+    step_in_bf16(device);
   }
 }
 
 TEST_CASE("ops: hostile rows stay finite and right") {
   for (const Device& device : devices_under_test()) {
     CAPTURE(device.name);
-    has_kernels(device, [&] { hostile_rows(device); });
+    hostile_rows(device);
   }
 }
