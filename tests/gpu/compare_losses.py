@@ -19,22 +19,19 @@ def losses(trial):
 
 
 def main():
-    one, other = (Path(folder) / "trials" for folder in sys.argv[1:3])
-    trials = sorted(trial.name for trial in one.iterdir())
-    if not trials or trials != sorted(trial.name for trial in other.iterdir()):
-        print("the folders hold other trials")
-        sys.exit(2)
+    one, other = map(Path, sys.argv[1:3])
+    plan = json.loads(next(one.glob("experiments/*/plan.json")).read_text())
+    rows = [(row["label"], trial["id"]) for row in plan["rows"] for trial in row["trials"]]
     worst = 0.0
-    for trial in trials:
-        a, b = losses(one / trial), losses(other / trial)
-        name = json.loads((one / trial / "config.json").read_text())["model"]["placement"]
+    for label, trial in rows:
+        a, b = (losses(folder / "trials" / trial) for folder in (one, other))
         if a.keys() != b.keys() or not a:
-            print(f"{name}: other steps")
+            print(f"{label}: other steps")
             sys.exit(2)
         difference, step = max((abs(a[s] - b[s]) / abs(b[s]), s) for s in a)
         worst = max(worst, difference)
-        print(f"{str(name)[:40]}: {difference:.1e} at step {step} of {max(a)}, loss {a[max(a)]:.4f}")
-    print(f"{len(trials)} networks, largest relative difference {worst:.1e}, bound {BOUND:.0e}")
+        print(f"{label}: {difference:.1e} at step {step} of {max(a)}, loss {a[max(a)]:.4f}")
+    print(f"{len(rows)} networks, largest relative difference {worst:.1e}, bound {BOUND:.0e}")
     sys.exit(0 if worst <= BOUND else 1)
 
 

@@ -125,7 +125,7 @@ part_resume() {
   wait "$run" 2>/dev/null
   compgen -G "$d/killed/trials/*/result.json" >/dev/null &&
     fail "it ended before it was killed"
-  train "$d/d.json" "$d/killed" "$DEVICE" --lease 2 ||
+  train "$d/d.json" "$d/killed" "$DEVICE" ||
     fail "going on: $LOGS/resume.log"
   grep -q '"resumed": 1' "$d"/killed/trials/*/result.json || fail "did not go on"
   local last
@@ -236,6 +236,10 @@ fi
 [ -n "$LOGS" ] || LOGS=$(mktemp -d)
 mkdir -p "$LOGS"
 LOGS=$(cd "$LOGS" && pwd)
+case " ${PARTS:-build} " in
+  *" build "*) ;;
+  *) BINARY=${BINARY:-$PWD/build/normlab} TESTS=${TESTS:-$PWD/build/tests/run} ;;
+esac
 begin=$SECONDS table="" code=0
 command="DEVICE=$DEVICE tests/gpu/run.sh"
 for ((i = 0; i < ${#parts[@]}; i += 2)); do
