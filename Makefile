@@ -1,4 +1,4 @@
-# make sweep | test | all | deps | test-long | test-reference | bench | bench-peers | fuzz | lint | format | clean
+# make sweep | test | all | deps | test-long | test-reference | bench | bench-peers | cuda-report | fuzz | lint | format | clean
 # Settings: ARCH=native  BUILD=build  CXX=g++  SANITIZE=address,undefined|thread  CUDA=0  CUDA_ARCH="80 90"  JOBS=...
 ARCH ?= native
 BUILD ?= build
@@ -44,7 +44,7 @@ EMULATED_OBJECTS := $(EMULATED:%.cu=$(BUILD)/emulated/%.o)
 BINARY := $(BUILD)/normlab
 TEST_BINARY := $(BUILD)/tests/run
 
-.PHONY: all deps build-all test test-long test-reference sweep bench bench-peers fuzz lint format clean
+.PHONY: all deps build-all test test-long test-reference sweep bench bench-peers cuda-report fuzz lint format clean
 .DEFAULT_GOAL := all
 
 # Everything that a user calls goes through `deps` once; the build itself then runs in parallel.
@@ -138,8 +138,16 @@ NVCCFLAGS := -std=c++20 -O3 -I. -MMD -MP --expt-relaxed-constexpr -Werror all-wa
 $(BUILD)/%.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"
-	@$(NVCC) $(NVCCFLAGS) -c $< -o $@
+	@$(NVCC) $(NVCCFLAGS) -Xptxas -v -c $< -o $@ 2> $(@:.o=.ptxas) || { cat $(@:.o=.ptxas) >&2; exit 1; }
 $(BUILD)/cuda/backend.o: CPPFLAGS += -DNORMLAB_WITH_CUDA -isystem $(CUDA_HOME)/include
+
+# Registers, shared memory and spills of each kernel on each architecture, as ptxas names them in the build.
+cuda-report: $(CUDA_SOURCES:%.cu=$(BUILD)/%.o)
+	@python3 tests/gpu/registers.py $(^:.o=.ptxas) > docs/cuda_registers.md
+	@echo "docs/cuda_registers.md: $$(grep -m1 ' kernels in ' docs/cuda_registers.md)"
+else
+cuda-report:
+	@echo "cuda-report: needs nvcc (CUDA=1)" >&2; exit 3
 endif
 
 # The kernels as C++ for the emulation of tests/cuda_emulation, whose headers stand before CUDA's. The thread sanitizer's

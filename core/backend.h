@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "core/collective.h"
@@ -137,6 +138,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
+  /// What a result says of the device beside its name, where it is none that every result names: {"gpu": ...}.
+  virtual std::map<std::string, std::string> provenance() const { return {}; }
   /// This device with products in bf16 done that way. Throws EnvironmentError where it lacks the instructions.
   virtual Backend& with_bf16(Bf16Products) = 0;
   /// Gets ready for products of these sizes, so that no step has to; a device that needs nothing ignores it. `b`: with

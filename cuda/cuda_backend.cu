@@ -8,6 +8,15 @@ CudaBackend::CudaBackend() = default;
 
 std::string CudaBackend::name() const { return "cuda"; }
 
+std::map<std::string, std::string> CudaBackend::provenance() const {
+  const DeviceInfo& info = device_info();
+  return {{"gpu", info.name},
+          {"compute_capability", concat(info.major, ".", info.minor)},
+          {"gpu_driver", concat(driver_release(), " (CUDA ", version_text(info.driver), ")")},
+          {"cuda_runtime", version_text(info.runtime)},
+          {"cublas", Products::version()}};
+}
+
 Backend& CudaBackend::with_bf16(Bf16Products products) {
   if (products == Bf16Products::emulated)
     throw EnvironmentError("--device cuda has products in bf16 of its own; bf16_emulated is for --device cpu");

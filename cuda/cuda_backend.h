@@ -18,6 +18,8 @@ class CudaBackend final : public Backend {
   /// On the current device. Throws EnvironmentError as device_info() does, and where cuBLAS cannot be loaded.
   CudaBackend();
   std::string name() const override;
+  /// gpu, compute_capability, gpu_driver, cuda_runtime and cublas.
+  std::map<std::string, std::string> provenance() const override;
   /// Products in bf16 are the GPU's own; emulated ones are the CPU's.
   Backend& with_bf16(Bf16Products) override;
   Memory& memory() override { return memory_; }

@@ -1,15 +1,29 @@
 #include "cuda/device.h"
 
 #include <cstdlib>
+#include <fstream>
 
 #include "core/error.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
-std::string version(int number) { return concat(number / 1000, ".", number % 1000 / 10); }
+constexpr const char* kOtherwise = "; run with --device cpu";
+
+/// Stands for all: where this one was compiled for the GPU, the others were.
+__global__ void any_kernel() {}
 
 }  // namespace
+
+std::string version_text(int number) { return concat(number / 1000, ".", number % 1000 / 10); }
+
+std::string driver_release() {
+  // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 ..."
+  std::ifstream file("/proc/driver/nvidia/version");
+  for (std::string word; file >> word && word != "GCC";)
+    if (word.find_first_not_of("0123456789.") == word.npos && word.find('.') != word.npos) return word;
+  return "unknown";
+}
 
 DeviceInfo query_device() {
   DeviceInfo info;
@@ -21,13 +35,15 @@ DeviceInfo query_device() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaErrorInsufficientDriver)
-    throw EnvironmentError(concat("--device cuda: the NVIDIA driver knows CUDA ", version(info.driver),
-                                  ", this binary needs ", version(info.runtime),
+    throw EnvironmentError(concat("--device cuda: the NVIDIA driver knows CUDA ", version_text(info.driver),
+                                  ", this binary needs ", version_text(info.runtime),
                                   "; install a newer driver, or run with --device cpu"));
   if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0))
     throw EnvironmentError(
         "--device cuda: no NVIDIA GPU is visible (see nvidia-smi and CUDA_VISIBLE_DEVICES); run with --device cpu");
-  check("CUDA device", error);
+  if (error != cudaSuccess)
+    throw EnvironmentError(concat("--device cuda: CUDA cannot start: ", cudaGetErrorString(error), " (",
+                                  cudaGetErrorName(error), "); see whether nvidia-smi works", kOtherwise));
   check("CUDA device", cudaGetDevice(&info.number));
   cudaDeviceProp p;
   check("CUDA device", cudaGetDeviceProperties(&p, info.number));
@@ -40,7 +56,14 @@ DeviceInfo query_device() {
   info.managed_at_any_time = p.concurrentManagedAccess != 0;
   if (info.major < 8)
     throw EnvironmentError(concat("--device cuda: ", info.name, " has compute capability ", info.major, ".", info.minor,
-                                  ", this binary needs 8.0 or above (A100 and later); run with --device cpu"));
+                                  ", this binary needs 8.0 or above (A100 and later)", kOtherwise));
+  cudaFuncAttributes attributes;
+  const cudaError_t kernels = cudaFuncGetAttributes(&attributes, any_kernel);
+  if (kernels == cudaErrorNoKernelImageForDevice || kernels == cudaErrorInvalidDeviceFunction)
+    throw EnvironmentError(concat("--device cuda: this binary has no kernels for ", info.name, " (compute capability ",
+                                  info.major, ".", info.minor, "); build with `make CUDA=1 CUDA_ARCH=", info.major,
+                                  info.minor, "`", kOtherwise));
+  check("CUDA device", kernels);
   return info;
 }
 

@@ -24,10 +24,15 @@ struct DeviceInfo {
 };
 
 /// Looks at the current device. Throws EnvironmentError without a driver, with one that is older than the runtime,
-/// without a GPU and for one below compute capability 8.0.
+/// without a GPU, for one below compute capability 8.0, and for one that this binary has no kernels for.
 DeviceInfo query_device();
 /// What query_device() gave the first time that it did not throw.
 const DeviceInfo& device_info();
+
+/// 13020 as "13.2".
+std::string version_text(int number);
+/// That of the kernel's module, "580.65.06"; "unknown" where it does not say so.
+std::string driver_release();
 
 /// Throws InputError where a launch is beyond what the device takes.
 void check_launch(const char* op, std::int64_t blocks, int threads, std::size_t shared);

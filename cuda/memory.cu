@@ -1,27 +1,32 @@
 #include "cuda/memory.h"
 
-#include "core/error.h"
+#include "core/memory_error.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
 cudaMemLocation here() { return {cudaMemLocationTypeDevice, device_info().number}; }
 
-/// Throws where the GPU has not so much left: managed memory would be given all the same, and spill into the host's.
-void require_free(std::size_t bytes) {
+/// Allocates by `take`. Asks first what is free: managed memory would be given beyond it, and spill into the host's.
+template <class Take>
+void* take_free(std::size_t bytes, Take&& take) {
   std::size_t free = 0, total = 0;
   check("memory", cudaMemGetInfo(&free, &total));
-  if (bytes > free)
-    throw EnvironmentError(concat("out of GPU memory: ", (bytes >> 20) + 1, " MB asked, ", free >> 20, " MB of ",
-                                  total >> 20, " MB free; use a smaller batch, train.accumulate or fewer workers"));
+  if (bytes > free) throw DeviceMemoryError(bytes, free, total);
+  void* block = nullptr;
+  const cudaError_t error = take(&block);
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // or the next kernel is told of it
+    throw DeviceMemoryError(bytes, free, total);
+  }
+  check("memory", error);
+  return block;
 }
 
 }  // namespace
 
 void* DeviceMemory::allocate(std::size_t bytes) {
-  require_free(bytes);
-  void* block = nullptr;
-  check("memory", cudaMallocManaged(&block, bytes));
+  void* block = take_free(bytes, [&](void** to) { return cudaMallocManaged(to, bytes); });
   if (device_info().managed_at_any_time) {
     check("memory", cudaMemAdvise(block, bytes, cudaMemAdviseSetPreferredLocation, here()));
     touch(block, bytes);  // so that what is free is seen by the next
@@ -61,8 +66,7 @@ void* Buffer::take(std::size_t bytes) {
     check("memory", cudaFree(memory_));
     memory_ = nullptr;
     bytes_ = 0;
-    require_free(bytes);
-    check("memory", cudaMalloc(&memory_, bytes));
+    memory_ = take_free(bytes, [&](void** to) { return cudaMalloc(to, bytes); });
     bytes_ = bytes;
   }
 #ifdef NORMLAB_CUDA_EMULATED

@@ -9,7 +9,7 @@ namespace normlab::NORMLAB_CUDA_NAMESPACE {
 class DeviceMemory final : public Memory {
  public:
   explicit DeviceMemory(const Stream& stream) : stream_(stream) {}
-  /// EnvironmentError says how much was asked and how much is free.
+  /// DeviceMemoryError (core/memory_error.h) where less is free.
   void* allocate(std::size_t bytes) override;
   void release(void* block, std::size_t bytes) noexcept override;
   void clear(void* block, std::size_t bytes) override;

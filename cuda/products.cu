@@ -15,14 +15,15 @@ struct Cublas {
   decltype(&cublasSetStream_v2) set_stream;
   decltype(&cublasSetWorkspace_v2) set_workspace;
   decltype(&cublasSetMathMode) set_math_mode;
+  decltype(&cublasGetProperty) property;
   decltype(&cublasGemmEx_64) gemm;
   decltype(&cublasGemmStridedBatchedEx_64) gemm_batched;
 };
 
 #ifdef NORMLAB_CUDA_EMULATED
 Cublas open() {
-  return {cublasCreate_v2,   cublasDestroy_v2, cublasSetStream_v2,           cublasSetWorkspace_v2,
-          cublasSetMathMode, cublasGemmEx_64,  cublasGemmStridedBatchedEx_64};
+  return {cublasCreate_v2,   cublasDestroy_v2,  cublasSetStream_v2, cublasSetWorkspace_v2,
+          cublasSetMathMode, cublasGetProperty, cublasGemmEx_64,    cublasGemmStridedBatchedEx_64};
 }
 #else
 Cublas open() {
@@ -42,6 +43,7 @@ Cublas open() {
   find("cublasSetStream_v2", c.set_stream);
   find("cublasSetWorkspace_v2", c.set_workspace);
   find("cublasSetMathMode", c.set_math_mode);
+  find("cublasGetProperty", c.property);
   find("cublasGemmEx_64", c.gemm);
   find("cublasGemmStridedBatchedEx_64", c.gemm_batched);
   return c;
@@ -73,6 +75,14 @@ Products::Products(const Stream& stream) : workspace_(stream) {
   check("cuBLAS",
         cublas().set_math_mode(handle_, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
                                                                   CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
+}
+
+std::string Products::version() {
+  int major = 0, minor = 0, patch = 0;
+  check("cuBLAS", cublas().property(MAJOR_VERSION, &major));
+  check("cuBLAS", cublas().property(MINOR_VERSION, &minor));
+  check("cuBLAS", cublas().property(PATCH_LEVEL, &patch));
+  return concat(major, ".", minor, ".", patch);
 }
 
 Products::~Products() {

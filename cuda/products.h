@@ -29,6 +29,9 @@ class Products {
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
 
+  /// That of the library: "13.0.2".
+  static std::string version();
+
   /// T for A and B, To for C: float, double, or bf16 into bf16 or float. Sums are in Acc<T>, never in TF32, and each
   /// value is rounded once.
   template <class T, class To>

@@ -126,7 +126,8 @@ FeatureMoments FeatureStatistics::moments(ProbeAxis axis) const {
 void SignalProbe::observe(Context& ctx) {
   const std::int64_t images = ctx.step_images > 0 ? ctx.step_images : ctx.slice.batch;
   const std::int64_t first = ctx.part_begin + ctx.slice.first_image;
-  ctx.observe_branch = [this, images, first](const std::string& name, const Var& branch) {
+  Backend& backend = ctx.tape.backend();
+  ctx.observe_branch = [this, &backend, images, first](const std::string& name, const Var& branch) {
     Point* point = nullptr;
     {
       const std::lock_guard lock(mutex_);
@@ -135,17 +136,17 @@ void SignalProbe::observe(Context& ctx) {
       if (point == nullptr)
         point = points_.emplace_back(std::make_unique<Point>(name, images, branch.shape().back())).get();
     }
-    branch.tape().backend().synchronize();
+    backend.synchronize();  // a device may not have come to it
     point->branch.see(branch.value(), first);
   };
-  ctx.observe = [this, first](const std::string& name, const Var& value) {
+  ctx.observe = [this, &backend, first](const std::string& name, const Var& value) {
     Point* point = nullptr;
     {
       const std::lock_guard lock(mutex_);
       point = find(name);
     }
     if (point == nullptr) return;  // only a sum has a branch
-    value.tape().backend().synchronize();
+    backend.synchronize();
     point->stream.see(value.value(), first);
   };
 }

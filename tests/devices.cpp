@@ -1,6 +1,8 @@
 #include "tests/devices.h"
 
+#include <cstdlib>
 #include <memory>
+#include <sstream>
 #include <vector>
 
 #include "core/error.h"
@@ -18,18 +20,38 @@ namespace {
 struct Devices {
   std::vector<std::unique_ptr<Backend>> made;
   std::vector<Device> all;
-  std::string report = "devices tested: cpu, cuda emulated";
+  std::string report = "devices:", without;
+
   Devices() {
-    all.push_back({"cpu", cpu_backend(), best_bf16()});
-    made.push_back(cuda_emulated::make_backend());
-    all.push_back({"cuda emulated", *made.back(), Bf16Products::native});
-    try {
-      made.push_back(make_cuda_backend());
-      all.push_back({"cuda", *made.back(), Bf16Products::native});
-      report += ", cuda";
-    } catch (const EnvironmentError& e) {
-      report += std::string("; not on a GPU: ") + e.what();
+    add("cpu", cpu_backend(), best_bf16());  // what the others are compared with
+    const char* chosen = std::getenv("NORMLAB_TEST_DEVICES");
+    std::istringstream words(chosen ? chosen : "emulated cuda");
+    for (std::string word; words >> word;) add(word, chosen != nullptr);
+    report += without;
+  }
+
+ private:
+  void add(const std::string& word, bool required) {
+    if (word == "emulated") {
+      made.push_back(cuda_emulated::make_backend());
+      add("cuda (emulated)", *made.back(), Bf16Products::native);
+    } else if (word == "cuda") {
+      try {
+        made.push_back(make_cuda_backend());
+      } catch (const EnvironmentError& e) {
+        if (required) throw;
+        without = std::string("; no GPU: ") + e.what();
+        return;
+      }
+      add("cuda", *made.back(), Bf16Products::native);
+      report += " (" + made.back()->provenance().at("gpu") + ")";
+    } else {
+      throw InputError("NORMLAB_TEST_DEVICES: no device \"" + word + "\"; there are emulated and cuda");
     }
+  }
+  void add(const std::string& name, Backend& backend, Bf16Products bf16) {
+    report += (all.empty() ? " " : ", ") + name;
+    all.push_back({name, backend, bf16});
   }
 };
 

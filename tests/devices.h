@@ -14,15 +14,16 @@
 namespace normlab {
 
 struct Device {
-  std::string name;  // "cpu", "cuda emulated", "cuda"
+  std::string name;  // "cpu", "cuda (emulated)", "cuda"
   Backend& backend;
   Bf16Products bf16;  // the products in bf16 that it has
   Memory& memory() const { return backend.memory(); }
 };
 
-/// Made at the first call. Without a GPU there is none of that name.
+/// Made at the first call. Without a GPU there is none of that name. NORMLAB_TEST_DEVICES=cuda takes that one beside
+/// the CPU and not all; it must then be there. There is emulated, too.
 std::span<const Device> devices_under_test();
-/// "tested: cpu, cuda emulated; no cuda: ...": what a report of the tests says.
+/// "devices: cpu, cuda (emulated); no GPU: ...": what a report of the tests says; with a GPU its name.
 std::string devices_report();
 
 /// The device that a test works on: the CPU but in on_each_device().

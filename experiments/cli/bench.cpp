@@ -50,6 +50,12 @@ EngineSettings BenchOptions::settings(std::int64_t batch) const {
   return result;
 }
 
+std::string device_words(const Backend& backend) {
+  const std::map<std::string, std::string> all = backend.provenance();
+  const auto gpu = all.find("gpu");
+  return gpu == all.end() ? backend.name() : gpu->second;
+}
+
 std::string load_json(const LoadMeter& meter, int threads) {
   const std::optional<MachineLoad> load = meter.load();
   const std::string note = note_of(load, threads);

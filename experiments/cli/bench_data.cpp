@@ -252,6 +252,7 @@ void add_bench_data(CLI::App& bench, Action& action) {
       ->capture_default_str();
   data->add_seconds(command, "how long to measure each stage");
   data->add_format(command);
+  add_cpu_device(command, "bench data measures the CPU: images are decoded there for every device");
   command.callback([data, &action] { action = [data] { return (*data)(); }; });
 }
 

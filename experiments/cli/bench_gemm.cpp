@@ -150,6 +150,7 @@ void add_bench_gemm(CLI::App& bench, Action& action) {
   gemm->add_threads(command);
   gemm->add_seconds(command, "for each product");
   gemm->add_format(command);
+  add_cpu_device(command, "bench gemm compares the CPU's own products with OpenBLAS's; on a GPU all are cuBLAS's");
   command.callback([gemm, &action] { action = [gemm] { return (*gemm)(); }; });
 }
 

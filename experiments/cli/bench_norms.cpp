@@ -79,8 +79,15 @@ constexpr std::array kKinds{NormKind::layer_norm, NormKind::layer_norm_fixed, No
 /// The tensors of one part of the rows and what the kernels of `kind` do with them.
 class Part {
  public:
-  Part(NormKind kind, Arena& memory, Tensor x, Tensor dy, Tensor y, Tensor dx, BatchNormDims dims)
-      : kind_(kind), x_(x), dy_(dy), y_(y), dx_(dx), batch_(dims), dims_{x.shape()[0], dims.cols, dims.eps} {
+  Part(Backend& backend, NormKind kind, Arena& memory, Tensor x, Tensor dy, Tensor y, Tensor dx, BatchNormDims dims)
+      : backend_(backend),
+        kind_(kind),
+        x_(x),
+        dy_(dy),
+        y_(y),
+        dx_(dx),
+        batch_(dims),
+        dims_{x.shape()[0], dims.cols, dims.eps} {
     const auto filled = [&](const Shape& shape, float value) {
       Tensor t = memory.empty(shape, DType::f32);
       std::fill_n(t.data<float>(), t.size(), value);
@@ -95,7 +102,7 @@ class Part {
   }
 
   void forward(Collective& shards, bool training) {
-    Backend& b = cpu_backend();
+    Backend& b = backend_;
     switch (kind_) {
       case NormKind::layer_norm:
         return b.layer_norm(dims_, x_, gamma_, beta_, y_, mean_, rstd_);
@@ -117,7 +124,7 @@ class Part {
   }
 
   void backward(Collective& shards) {
-    Backend& b = cpu_backend();
+    Backend& b = backend_;
     const Gradient dx{dx_, Write::assign};
     switch (kind_) {
       case NormKind::layer_norm:
@@ -138,6 +145,7 @@ class Part {
   }
 
  private:
+  Backend& backend_;
   NormKind kind_;
   Tensor x_, dy_, y_, dx_, gamma_, beta_, alpha_, running_mean_, running_var_, mean_, rstd_;
   Gradient dgamma_, dbeta_, dalpha_;
@@ -153,8 +161,12 @@ struct BenchNorms : BenchOptions {
   /// Something that all threads do at once, so often in a round that starting the threads is nothing.
   class Timed {
    public:
-    Timed(ShardPool& pool, std::int64_t shards, bool lockstep, std::function<void(Collective&)> body)
-        : pool_(pool), shards_(static_cast<int>(shards)), lockstep_(lockstep), body_(std::move(body)) {
+    Timed(Backend& backend, ShardPool& pool, std::int64_t shards, bool lockstep, std::function<void(Collective&)> body)
+        : backend_(backend),
+          pool_(pool),
+          shards_(static_cast<int>(shards)),
+          lockstep_(lockstep),
+          body_(std::move(body)) {
       constexpr double kRound = 0.01;
       for (double t = round(); t < kRound; t = round() * double(repeats_))
         repeats_ = std::max(repeats_ + 1, std::int64_t(double(repeats_) * std::min(100.0, kRound / t)));
@@ -165,10 +177,12 @@ struct BenchNorms : BenchOptions {
       pool_.run(shards_, shards_, lockstep_, [&](Collective& c) {
         for (std::int64_t i = 0; i < repeats_; ++i) body_(c);
       });
+      backend_.synchronize();
       return seconds_since(begin) / double(repeats_);
     }
 
    private:
+    Backend& backend_;
     ShardPool& pool_;
     int shards_;
     bool lockstep_;
@@ -180,22 +194,31 @@ struct BenchNorms : BenchOptions {
   struct Streams {
     static constexpr std::int64_t kFloats = std::int64_t{24} << 20, kBytes = kFloats * 4;  // together 288 MB
     Arena memory;
-    std::array<float*, 3> arrays{};
-    Streams() {
-      for (float*& array : arrays) {
-        array = static_cast<float*>(memory.allocate(kBytes));
-        std::fill_n(array, kFloats, 1.0f);
+    std::array<Tensor, 3> arrays{};
+    explicit Streams(Backend& backend) : memory(backend.memory()) {
+      for (Tensor& array : arrays) {
+        array = memory.empty({kFloats}, DType::f32);
+        backend.synchronize();
+        std::fill_n(array.data<float>(), kFloats, 1.0f);
       }
     }
   };
 
-  /// A copy, or a triad, of the streams.
-  Timed stream(ShardPool& pool, const Streams& streams, bool triad) const {
-    return {pool, threads, false, [&streams, triad, this](Collective& c) {
+  /// A copy, or a triad, of the streams; on a GPU by its kernels for a gradient and a sum, which move the same.
+  Timed stream(Backend& backend, ShardPool& pool, const Streams& streams, bool triad) const {
+    if (on_gpu())
+      return {backend, pool, 1, false, [&backend, &streams, triad](Collective&) {
+                const auto& [a, x, y] = streams.arrays;
+                if (triad)
+                  backend.add(x, y, a);
+                else
+                  backend.copy_gradient(x, {a, Write::assign});
+              }};
+    return {backend, pool, threads, false, [&streams, triad, this](Collective& c) {
               const std::int64_t n = Streams::kFloats, begin = n * c.rank() / threads,
                                  end = n * (c.rank() + 1) / threads;
-              float* a = streams.arrays[0];
-              const float *x = streams.arrays[1], *y = streams.arrays[2];
+              float* a = streams.arrays[0].data<float>();
+              const float *x = streams.arrays[1].data<float>(), *y = streams.arrays[2].data<float>();
               if (triad)
                 for (std::int64_t i = begin; i < end; ++i) a[i] = x[i] + 0.5f * y[i];
               else
@@ -218,12 +241,13 @@ struct BenchNorms : BenchOptions {
 
   /// Rounds of the streams, of training and of evaluation in turns, since the memory's rate changes from one second to
   /// the next; the ratios are medians of those of the rounds.
-  Row measure(ShardPool& pool, const NormShape& s, NormKind kind, const Streams& streams,
+  Row measure(Backend& backend, ShardPool& pool, const NormShape& s, NormKind kind, const Streams& streams,
               const std::array<Tensor, 4>& whole) const {
-    Arena memory;
+    Arena memory(backend.memory());
     // Rows are cut evenly over the threads; batch norm's images stay whole.
     const std::int64_t unit = kind == NormKind::batch_norm ? s.rows_per_image : 1;
-    const std::int64_t units = s.images * s.rows_per_image / unit, shards = std::min<std::int64_t>(threads, units);
+    const std::int64_t cuts = backend.whole_batch() ? 1 : threads;
+    const std::int64_t units = s.images * s.rows_per_image / unit, shards = std::min<std::int64_t>(cuts, units);
     std::vector<Part> parts;
     for (std::int64_t i = 0; i < shards; ++i) {
       const std::int64_t begin = units * i / shards, count = units * (i + 1) / shards - begin;
@@ -231,16 +255,16 @@ struct BenchNorms : BenchOptions {
         return t.reshape({s.images * s.rows_per_image, s.cols}).slice(begin * unit, count * unit);
       };
       const BatchNormDims dims{count, s.rows_per_image, s.cols, begin, s.images, 0, 1e-6, 0.1};
-      parts.emplace_back(kind, memory, cut(whole[0]), cut(whole[1]), cut(whole[2]), cut(whole[3]), dims);
+      parts.emplace_back(backend, kind, memory, cut(whole[0]), cut(whole[1]), cut(whole[2]), cut(whole[3]), dims);
     }
     const bool lockstep = kind == NormKind::batch_norm;
     const auto part = [&](Collective& c) -> Part& { return parts[static_cast<std::size_t>(c.rank())]; };
-    const Timed training(pool, shards, lockstep, [&](Collective& c) {
+    const Timed training(backend, pool, shards, lockstep, [&](Collective& c) {
       part(c).forward(c, true);
       part(c).backward(c);
     });
-    const Timed evaluation(pool, shards, false, [&](Collective& c) { part(c).forward(c, false); });
-    const Timed copy = stream(pool, streams, false), triad = stream(pool, streams, true);
+    const Timed evaluation(backend, pool, shards, false, [&](Collective& c) { part(c).forward(c, false); });
+    const Timed copy = stream(backend, pool, streams, false), triad = stream(backend, pool, streams, true);
     const Passes passes = passes_of(kind);
     const double bytes = double(s.size()) * sizeof(float);
     std::vector<double> rates, trains, evals, train_ratios, eval_ratios;
@@ -262,35 +286,39 @@ struct BenchNorms : BenchOptions {
   }
 
   int operator()() const {
+    const ComputeDevice computer(device);
+    Backend& backend = computer.backend();
     std::vector<NormShape> parsed;
     for (const std::string& text : shapes) parsed.push_back(parse_shape(text));
     const LoadMeter meter;
     ShardPool pool(threads);
-    const Streams streams;
+    const Streams streams(backend);
     if (json()) {
-      fmt::print("{{\"threads\": {}, \"rows\": [", threads);
+      fmt::print("{{\"device\": \"{}\", \"threads\": {}, \"rows\": [", device_words(backend), threads);
     } else {
       fmt::print(
-          "{} threads. In ms, f32. train: forward, dx, dgamma, dbeta. eval: forward;\n"
+          "{}. In ms, f32. train: forward, dx, dgamma, dbeta. eval: forward;\n"
           "batch_norm with frozen statistics. GB/s: the faster of a copy and a triad of\n"
           "288 MB, in turns with the norms; all are medians. bound: tensors read or\n"
           "written at that rate, in train 5 (y from x, dx from dy and x), batch_norm 8\n"
           "(x, and dy and x, once more for the sums), in eval 2. Below 1.00 the shape\n"
           "stays in a cache.\n\n"
           "{:<13} {:<16} {:>4} {:>8} {:>7} {:>5} {:>7} {:>7} {:>5}\n",
-          threads, "shape", "norm", "GB/s", "train", "bound", "ratio", "eval", "bound", "ratio");
+          on_gpu() ? device_words(backend) : fmt::format("{} threads", threads), "shape", "norm", "GB/s", "train",
+          "bound", "ratio", "eval", "bound", "ratio");
     }
     const char* separator = "";
     for (const NormShape& s : parsed) {
-      Arena memory;
+      Arena memory(backend.memory());
       std::array<Tensor, 4> whole;
       for (Tensor& t : whole) {
         t = memory.empty({s.size()}, DType::f32);
+        backend.synchronize();
         // Values do not change the time, as long as none is denormal; written so that the pages are there.
         for (std::int64_t i = 0; i < t.size(); ++i) t.data<float>()[i] = float(i * 7919 % 1009) * 0.004f - 2.0f;
       }
       for (const NormKind kind : kKinds) {
-        const Row row = measure(pool, s, kind, streams, whole);
+        const Row row = measure(backend, pool, s, kind, streams, whole);
         if (json())
           fmt::print(
               "{}\n  {{\"shape\": \"{}\", \"norm\": \"{}\", \"bandwidth_gb_per_second\": {:.2f}, \"train_ms\": {:.5f}, "
@@ -328,6 +356,7 @@ void add_bench_norms(CLI::App& bench, Action& action) {
           "images first, channels last; of two axes the first is cut into images of 65 tokens, of 64, or of one")
       ->capture_default_str();
   norms->add_threads(command);
+  add_device(command, norms->device);
   norms->add_seconds(command, "how long to measure each");
   norms->add_format(command);
   command.callback([norms, &action] { action = [norms] { return (*norms)(); }; });

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 
 #include "experiments/cli/bench.h"
@@ -14,9 +15,11 @@ struct BenchProfile : BenchOptions {
   BenchProfile() { shape = "tiny"; }
 
   int operator()() const {
+    if (on_gpu()) setenv("NORMLAB_CUDA_SYNC", "1", 1);  // each kernel is waited for, or the times are of its start
+    const ComputeDevice computer(device);
     const BenchShape& s = bench_shape(shape);
     const ModelConfig config = bench_model(s, placement);
-    BenchEngine bench(config, settings(s.batch), 1);  // one thread: times are not those of waiting
+    BenchEngine bench(computer.backend(), config, settings(s.batch), 1);  // one thread: times are not those of waiting
     for (int i = 0; i < 3; ++i) bench.step();
     bench.engine->set_profiling(true);
     using Clock = std::chrono::steady_clock;
@@ -30,8 +33,9 @@ struct BenchProfile : BenchOptions {
     }
     std::vector<OpTime> times = bench.engine->profile().times();
     std::sort(times.begin(), times.end(), [](const OpTime& a, const OpTime& b) { return a.seconds > b.seconds; });
-    fmt::print("{} {} {}, one thread, {} steps of {} images, {:.1f} ms each\n", shape, precision, placement, steps,
-               s.batch, 1e3 * total / steps);
+    fmt::print("{} {} {}, {}, {} steps of {} images, {:.1f} ms each\n", shape, precision, placement,
+               on_gpu() ? device_words(computer.backend()) + ", each kernel waited for" : "one thread", steps, s.batch,
+               1e3 * total / steps);
     fmt::print("{:<24}{:<9}{:>7}{:>9}{:>8}{:>10}{:>8}\n", "operation", "", "calls", "ms", "share", "GFLOP/s", "GB/s");
     double in_ops = 0;
     for (const OpTime& t : times) {
@@ -54,6 +58,7 @@ void add_bench_profile(CLI::App& bench, Action& action) {
   CLI::App& command = *bench.add_subcommand(
       "profile", "where the time of a step goes by operation, on one thread (GB/s: each operand and result once)");
   profile->add_network(command);
+  add_device(command, profile->device);
   profile->add_seconds(command);
   command.callback([profile, &action] { action = [profile] { return (*profile)(); }; });
 }

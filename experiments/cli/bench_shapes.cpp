@@ -49,8 +49,9 @@ ModelConfig bench_model(const BenchShape& s, const std::string& placement) {
   return c;
 }
 
-BenchEngine::BenchEngine(const ModelConfig& config, const EngineSettings& settings, int threads) : pool(threads) {
-  engine = std::make_unique<Engine>(cpu_backend(), pool, config, settings);
+BenchEngine::BenchEngine(Backend& backend, const ModelConfig& config, const EngineSettings& settings, int threads)
+    : pool(threads) {
+  engine = std::make_unique<Engine>(backend, pool, config, settings);
   initialise(engine->parameters(), config, 0);
   images = memory_.empty({settings.max_batch, image_size(config)[0], image_size(config)[1], channels(config)},
                          settings.dtype);

@@ -26,7 +26,7 @@ ModelConfig bench_model(const BenchShape& shape, const std::string& placement);
 /// Ready to take steps on one batch of normal noise: initial values, learning rate 1e-3, clipping at 1.
 class BenchEngine {
  public:
-  BenchEngine(const ModelConfig& config, const EngineSettings& settings, int threads);
+  BenchEngine(Backend& backend, const ModelConfig& config, const EngineSettings& settings, int threads);
   double step() { return engine->train_step(images, labels); }
 
   ShardPool pool;

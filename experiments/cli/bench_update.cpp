@@ -37,16 +37,17 @@ struct BenchUpdate : BenchOptions {
     seconds = 1.0;
   }
 
-  double milliseconds(const ModelConfig& config, const Case& c) const {
-    ParameterSet parameters;
+  double milliseconds(Backend& backend, const ModelConfig& config, const Case& c) const {
+    ParameterSet parameters(backend.memory());
     make_model(parameters, config);
     parameters.allocate(DType::f32, lanes, precision != "fp32");
+    backend.synchronize();
     initialise(parameters, config, 0);
     OptimizerSettings s;
     s.name = c.name;
     s.bf16_moment = c.bf16_moment;
-    Optimizer optimizer(cpu_backend(), parameters, s,
-                        update_factors(config, parameters.parameters(), c.layer_decay, {}));
+    Optimizer optimizer(backend, parameters, s, update_factors(config, parameters.parameters(), c.layer_decay, {}));
+    backend.synchronize();
     const StreamKey key = stream_key(1, "bench", "gradients");
     for (std::int64_t lane = 0; lane < lanes; ++lane) {
       const Tensor gradient = parameters.flat_lane(lane);
@@ -62,7 +63,9 @@ struct BenchUpdate : BenchOptions {
     for (double total = 0; total < seconds || times.size() < 8; total += times.back()) {
       const Clock::time_point begin = Clock::now();
       optimizer.begin_step(state);
-      optimizer.step(pool, &state);
+      const Tensor on_device = backend.upload(Upload::state, Tensor(&state, {sizeof state}, DType::u8));
+      optimizer.step(pool, reinterpret_cast<StepState*>(on_device.data<std::uint8_t>()));
+      backend.synchronize();
       times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
       ++state.step;
     }
@@ -72,6 +75,7 @@ struct BenchUpdate : BenchOptions {
   }
 
   int operator()() const {
+    const ComputeDevice computer(device);
     const ModelConfig config = bench_model(bench_shape(shape), placement);
     fmt::print("{} {}: {} parameters, {} lanes, {} threads\n{:<34}{:>8}{:>14}\n", shape, placement,
                model_cost(config).parameters, lanes, threads, "optimiser", "ms", "state bytes");
@@ -83,7 +87,7 @@ struct BenchUpdate : BenchOptions {
       fmt::print("{:<34}{:>8.2f}{:>14}\n",
                  fmt::format("{}{}{}", word_of(c.name), c.bf16_moment ? ", bf16 moment" : "",
                              c.layer_decay < 1 ? ", layer_decay" : ""),
-                 milliseconds(config, c), moment_bytes(s));
+                 milliseconds(computer.backend(), config, c), moment_bytes(s));
     }
     warn_of_load(meter, threads);
     return 0;
@@ -98,6 +102,7 @@ void add_bench_update(CLI::App& bench, Action& action) {
       "update", "the update alone: lanes, norm, clipping and each optimiser (median of its steps)");
   update->add_network(command);
   update->add_threads(command);
+  add_device(command, update->device);
   command.add_option("--lanes", update->lanes, "gradient buffers that are summed")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <memory>
 
-#include "core/backend.h"
 #include "experiments/cli/commands.h"
+#include "experiments/cli/device_option.h"
 #include "experiments/cli/eval_images.h"
 #include "experiments/descriptor/words.h"
 #include "experiments/sweep/runner.h"
@@ -25,6 +25,7 @@ struct EvalCommand {
   std::string crop = "none", resize = "bilinear", rounding = "torchvision";
   std::int64_t batch = 64;
   bool ema = false;
+  DeviceKind device = DeviceKind::cpu;
 };
 
 /// The value of an enum that has this word; CLI11 has seen to it that there is one.
@@ -40,6 +41,7 @@ std::vector<std::string> all_words() {
 }
 
 int evaluate(const EvalCommand& command) {
+  const ComputeDevice device(command.device);
   WeightFile file = read_weight_file(command.weights);
   if (command.ema) take_average(file, command.weights);
   if (stated_names(file, std::nullopt) != NameScheme::normlab)
@@ -55,7 +57,7 @@ int evaluate(const EvalCommand& command) {
     throw InputError("there are no labels and nothing is to be written; give --labels or --logits");
 
   ShardPool pool(source.threads);
-  Engine engine(cpu_backend(), pool, model, {});
+  Engine engine(device.backend(), pool, model, {});
   ConversionReport report;
   import_weights(file.tensors, NameScheme::normlab, model, {}, engine.parameters(), report);
   const Normalization& normalization = images.normalization();
@@ -142,6 +144,7 @@ void add_eval(CLI::App& app, Action& action) {
       ->check(CLI::IsMember({"imagenet", "half", "none"}));
   command.add_option("--mean", source.mean, "of each channel, where the brightest pixel is 1")->delimiter(',');
   command.add_option("--std", source.std, "of each channel")->delimiter(',');
+  add_device(command, options->device);
   command.add_option("--threads", source.threads, "cores to use")->check(CLI::Range(1, 1024))->capture_default_str();
   command.callback([options, &action] { action = [options] { return evaluate(*options); }; });
 }

@@ -36,6 +36,7 @@ void PlanSlurm::add_options(CLI::App& plan) {
       ->check(CLI::Range(1, 1024))
       ->needs(slurm)
       ->capture_default_str();
+  add_device(plan, device)->needs(slurm);
   plan.add_option("--data", data, "--slurm: folder of the data sets, for the tasks")->needs(slurm);
 }
 
@@ -48,6 +49,9 @@ int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& desc
   job.time_factor = time_factor;
   job.cpus = cpus;
   job.trial_seconds = 3600 * hours;
+  job.gpu = device == DeviceKind::cuda;
+  if (job.gpu && hours == 0)
+    throw InputError("plan --slurm --device cuda: estimates are for CPUs; give a trial's time with --hours");
   for (const Trial& trial : experiment.trials) {
     if (store.trial(trial.id).load_result()) continue;  // one that failed is left alone by `run` too
     ++job.missing;
@@ -68,6 +72,7 @@ int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& desc
   }
   job.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "run", absolute(descriptor.file), "--out",
                  absolute(descriptor.out)};
+  if (job.gpu) job.command.insert(job.command.end(), {"--device", "cuda"});
   if (!data.empty()) job.command.insert(job.command.end(), {"--data", absolute(data)});
   for (const std::string& set : descriptor.sets) job.command.insert(job.command.end(), {"--set", set});
   fmt::print("{}", slurm_script(job));

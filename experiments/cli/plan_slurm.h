@@ -2,6 +2,7 @@
 #pragma once
 
 #include "experiments/cli/descriptor_options.h"
+#include "experiments/cli/device_option.h"
 #include "experiments/sweep/slurm.h"
 
 namespace normlab {
@@ -12,6 +13,7 @@ struct PlanSlurm {
   double time_factor = 2, hours = 0;  // hours 0: by the estimate
   int cpus = 1;
   std::string data;
+  DeviceKind device = DeviceKind::cpu;
 
   void add_options(CLI::App& plan);
   /// Prints the script for the trials of `experiment` that have no result. `gflops`: of one core; 0: as measured.

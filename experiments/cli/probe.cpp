@@ -6,6 +6,7 @@
 
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
+#include "experiments/cli/device_option.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/results/strict_json.h"
 #include "experiments/results/text_layout.h"
@@ -28,9 +29,11 @@ struct ProbeCommand {
   std::string weights, data, format = "text", axis = "auto";
   std::int64_t images = 0;
   int threads = 0;
+  DeviceKind device = DeviceKind::cpu;
 
   int operator()() const {
     const Experiment experiment = descriptor.load();
+    const ComputeDevice computer(device);
     std::vector<Probed> all;
     DataSets sets;
     for (const Trial* trial : chosen(experiment)) {
@@ -38,8 +41,8 @@ struct ProbeCommand {
       const std::string key = data_key(config.dataset);
       if (!sets.contains(key)) sets.emplace(key, load_dataset(config.dataset, given(data), available_cores()));
       Probed p{trial, images > 0 ? images : config.train.batch_size, {}};
-      p.reading =
-          probe_network(config, sets.at(key), p.images, threads > 0 ? threads : available_cores(), given(weights));
+      p.reading = probe_network(config, sets.at(key), p.images, threads > 0 ? threads : available_cores(),
+                                given(weights), computer.backend());
       all.push_back(std::move(p));
     }
     if (format == "csv") print_csv(all);
@@ -152,6 +155,7 @@ void add_probe(CLI::App& app, Action& action) {
   command.add_option("--data", probe->data, "folder of the data sets (otherwise NORMLAB_DATA, then ./data)");
   command.add_option("--threads", probe->threads, "cores (default: all); changes no result")
       ->check(CLI::Range(1, 1024));
+  add_device(command, probe->device);
   command.add_option("--axis", probe->axis, "which statistics the text shows; auto: by the main norm")
       ->check(CLI::IsMember({"auto", "channel", "position"}))
       ->capture_default_str();

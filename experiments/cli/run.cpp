@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "core/cpu/blas.h"
-#include "cuda/backend.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
+#include "experiments/cli/device_option.h"
 #include "experiments/results/progress.h"
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/runner.h"
@@ -23,12 +23,11 @@ namespace {
 struct RunCommand {
   DescriptorOptions descriptor;
   RunOptions options;
-  std::string data, device = "cpu";
+  std::string data;
   std::vector<std::string> retry;
   bool keep_going = false;  // the default, for scripts that want to say so
 
   int operator()() {
-    if (device == "cuda") make_cuda_backend();  // says what is missing before any work is done
     const Experiment experiment = descriptor.load();
     options.out = descriptor.out;
     if (!data.empty()) options.data = data;
@@ -38,8 +37,11 @@ struct RunCommand {
     const ResultStore store(options.out);
     const Experiment planned = next_stage(experiment, store);
     if (words) {
-      fmt::print(stderr, "{}: {} trials, OpenBLAS {} ({}), {} cores\n", experiment.stem, planned.trials.size(),
-                 blas_info().core, blas_info().flavour, available_cores());
+      if (options.device == DeviceKind::cpu)
+        fmt::print(stderr, "{}: {} trials, OpenBLAS {} ({}), {} cores\n", experiment.stem, planned.trials.size(),
+                   blas_info().core, blas_info().flavour, available_cores());
+      else
+        fmt::print(stderr, "{}: {} trials, on the GPU\n", experiment.stem, planned.trials.size());
       if (const std::string change = describe(plan_change(planned, store), planned); !change.empty())
         fmt::print(stderr, "{}: {}\n", planned.stem, change);
     }
@@ -76,7 +78,7 @@ void add_run(CLI::App& app, Action& action) {
   run->descriptor.add_file(command);
   run->descriptor.add_out(command);
   command.add_option("--data", run->data, "folder of the data sets (otherwise NORMLAB_DATA, then ./data)");
-  command.add_option("--workers", run->options.workers, "trials at a time (default: one a core)")
+  command.add_option("--workers", run->options.workers, "trials at a time (default: one a core, one on a GPU)")
       ->check(CLI::Range(1, 1024));
   command
       .add_option("--threads", run->options.threads,
@@ -88,9 +90,7 @@ void add_run(CLI::App& app, Action& action) {
                   "changes no result")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  command.add_option("--device", run->device, "where to compute")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
+  add_device(command, run->options.device);
   command.add_option("--tensorboard", run->options.tensorboard,
                      "folder for TensorBoard's event files, one folder a trial below it");
   command.add_flag("--allow-different-bits", run->options.allow_different_bits,

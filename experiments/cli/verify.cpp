@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "experiments/cli/commands.h"
+#include "experiments/cli/device_option.h"
 #include "experiments/results/store.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/train/verify.h"
@@ -16,6 +17,7 @@ struct Verify {
   std::string run, out = "results", data;
   std::int64_t from = -1;
   VerifyOptions options;
+  DeviceKind device = DeviceKind::cpu;
 
   /// A trial's folder, or the one trial in `out` whose id begins so.
   TrialFolder find() const {
@@ -37,6 +39,8 @@ struct Verify {
   int operator()() {
     const TrialFolder trial = find();
     const TrialConfig config = read_trial_config(trial);
+    const ComputeDevice computer(device);
+    options.backend = &computer.backend();
     if (from >= 0) options.from = from;
     if (options.threads == 0) options.threads = available_cores();
     const DataPair pair = load_dataset(
@@ -75,6 +79,7 @@ void add_verify(CLI::App& app, Action& action) {
   command.add_option("--data", verify->data, "folder of the data sets (otherwise NORMLAB_DATA, then ./data)");
   command.add_option("--threads", verify->options.threads, "cores (default: all); changes no bit")
       ->check(CLI::Range(0, 1024));
+  add_device(command, verify->device);
   command.add_flag("--allow-different-bits", verify->options.allow_different_bits,
                    "compare also what another binary or BLAS core has computed");
   verify->options.threads = 0;

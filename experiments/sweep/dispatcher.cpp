@@ -37,7 +37,7 @@ Dispatcher::Dispatcher(const WorkerSettings& settings, const RunOptions& options
       look_seconds_(std::clamp(options.lease_seconds / 10, 0.1, 2.0)),
       queue_(pending.begin(), pending.end()),
       log_file_(worker_log(*settings.store, getpid())) {
-  const int wanted = options.workers > 0 ? options.workers : cores_;
+  const int wanted = options.workers > 0 ? options.workers : options.device == DeviceKind::cpu ? cores_ : 1;
   worker_count_ = std::min<std::size_t>(static_cast<std::size_t>(wanted), pending.size());
   if (!options.json_progress.empty()) log_ = std::make_unique<ProgressLog>(options.json_progress);
   if (options.json_progress != "-") printer_ = std::make_unique<ProgressPrinter>();

@@ -90,10 +90,9 @@ static void run_trials(const Experiment& experiment, const ResultStore& store, c
   summary.trials = experiment.trials.size();
   const auto [pending, retried] = pending_trials(experiment, store, options, tried, summary);
   if (pending.empty()) return;
-  Backend& cpu = cpu_backend();  // loads OpenBLAS once, for all workers, or says here what is wrong with it
-  for (const std::size_t t : pending)
-    if (const Precision p = experiment.trials[t].config.train.precision; p != Precision::fp32)
-      cpu.with_bf16(bf16_products_of(p));  // and here that the CPU lacks the instructions
+  std::set<Precision> precisions;
+  for (const std::size_t t : pending) precisions.insert(experiment.trials[t].config.train.precision);
+  require_device(options.device, precisions);  // says what is missing before any work is done
   const DataSets data = load_data(experiment, store, pending, options);
   if (!experiment.probes.empty())
     for (const std::size_t t : pending) {
@@ -105,6 +104,7 @@ static void run_trials(const Experiment& experiment, const ResultStore& store, c
   const WorkerSettings settings{.experiment = &experiment,
                                 .store = &store,
                                 .data = &data,
+                                .device = options.device,
                                 .allow_different_bits = options.allow_different_bits,
                                 .data_threads = options.data_threads,
                                 .lease_seconds = options.lease_seconds,

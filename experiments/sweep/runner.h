@@ -7,13 +7,15 @@
 
 #include "experiments/descriptor/experiment.h"
 #include "experiments/results/lease.h"
+#include "experiments/train/device.h"
 
 namespace normlab {
 
 struct RunOptions {
   std::filesystem::path out = "results";
   std::optional<std::filesystem::path> data;
-  int workers = 0;  // trials at a time; 0: one a core, but no more than there are trials
+  DeviceKind device = DeviceKind::cpu;
+  int workers = 0;  // trials at a time; 0: one a core, one on a GPU, but no more than there are trials
   int threads = 0;  // cores in a trial; 0: what the workers leave, so that the last trials use all cores
   bool allow_different_bits = false;
   int data_threads = 0;                  // beside them in each trial, that make the next batches; 0: made in the step

@@ -45,7 +45,7 @@ std::string slurm_script(const SlurmJob& job) {
 #SBATCH --array=0-{last}
 #SBATCH --ntasks=1
 #SBATCH --cpus-per-task={cpus}
-#SBATCH --time={minutes}
+#SBATCH --time={minutes}{gpu}
 #SBATCH --requeue
 #SBATCH --signal=B:USR1@120
 #SBATCH --open-mode=append
@@ -68,7 +68,8 @@ exit "$code"
                      fmt::arg("missing", job.missing), fmt::arg("tasks", tasks),
                      fmt::arg("most", most > 0 ? fmt::format(", {} at most", most) : ""), fmt::arg("name", name),
                      fmt::arg("last", tasks - 1), fmt::arg("cpus", job.cpus), fmt::arg("minutes", minutes),
-                     fmt::arg("command", command), fmt::arg("limit", limit));
+                     fmt::arg("gpu", job.gpu ? "\n#SBATCH --gres=gpu:1" : ""), fmt::arg("command", command),
+                     fmt::arg("limit", limit));
 }
 
 }  // namespace normlab

@@ -18,6 +18,7 @@ struct SlurmJob {
   double trial_seconds = 0;         // of the longest trial, on cpus cores
   double time_factor = 2;           // the time limit over the estimate
   int cpus = 1;                     // a task
+  bool gpu = false;                 // one for each task
 };
 
 /// Tasks of the array.

@@ -11,7 +11,7 @@ namespace {
 /// What has to be equal for two results to be comparable to the bit, in words.
 std::string environment_of(const TrialResult& result) {
   std::string words;
-  for (const char* key : {"version", "device", "cpu", "blas_core", "arithmetic"}) {
+  for (const char* key : {"version", "device", "gpu", "cublas", "cpu", "blas_core", "arithmetic"}) {
     const auto found = result.provenance.find(key);
     if (found == result.provenance.end()) continue;
     if (!words.empty()) words += ", ";

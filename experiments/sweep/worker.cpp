@@ -73,8 +73,11 @@ std::string folder_name(std::string label) {
 
 class TrialWork {
  public:
-  TrialWork(const WorkerSettings& settings, const Assignment& assignment, int socket)
+  /// `device`: the worker's, opened for its first trial.
+  TrialWork(const WorkerSettings& settings, std::optional<ComputeDevice>& device, const Assignment& assignment,
+            int socket)
       : settings_(settings),
+        device_(device),
         assignment_(assignment),
         socket_(socket),
         trial_(settings.experiment->trials[static_cast<std::size_t>(assignment.trial)]),
@@ -131,7 +134,9 @@ class TrialWork {
   }
 
   Report train(const Claim& claim) {
+    if (!device_) device_.emplace(settings_.device);
     TrialOptions options;
+    options.backend = &device_->backend();
     options.threads = assignment_.threads;
     options.checkpoint = settings_.experiment->checkpoint;
     options.probes = settings_.experiment->probes;
@@ -185,6 +190,7 @@ class TrialWork {
   }
 
   const WorkerSettings& settings_;
+  std::optional<ComputeDevice>& device_;
   const Assignment& assignment_;
   const int socket_;
   const Trial& trial_;
@@ -213,8 +219,9 @@ void prefer_to_be_killed() {
     close(log);
   }
   Assignment assignment;
+  std::optional<ComputeDevice> device;
   while (!stop_requested() && receive_record(socket, assignment) && assignment.trial >= 0)
-    if (!send_record(socket, TrialWork(settings, assignment, socket).run())) break;
+    if (!send_record(socket, TrialWork(settings, device, assignment, socket).run())) break;
   std::fflush(nullptr);
   _exit(0);  // the parent's buffers and destructors are not this process's to run
 }

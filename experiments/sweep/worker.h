@@ -9,6 +9,7 @@
 #include <string>
 
 #include "experiments/descriptor/experiment.h"
+#include "experiments/train/device.h"
 #include "experiments/train/trial.h"
 
 namespace normlab {
@@ -51,6 +52,7 @@ struct WorkerSettings {
   const Experiment* experiment = nullptr;
   const ResultStore* store = nullptr;
   const DataSets* data = nullptr;
+  DeviceKind device = DeviceKind::cpu;
   bool allow_different_bits = false;
   int data_threads = 0;  // of each trial
   double lease_seconds = kLeaseSeconds;

@@ -140,13 +140,18 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   return info;
 }
 
-const std::string& bits_identity() {
+std::string bits_identity(const Backend& backend) {
   static const std::string identity = [] {
     return fmt::format("binary {} | OpenBLAS {} | oneDNN {} | {} | arithmetic {}",
                        sha256_hex(read_file("/proc/self/exe")).substr(0, 16), blas_info().config, onednn_info(),
                        cpu::vector_math_kind(), kArithmetic);
   }();
-  return identity;
+  std::string words = identity;
+  const std::map<std::string, std::string> device = backend.provenance();
+  for (const char* key : {"gpu", "compute_capability", "cublas"})
+    if (const auto found = device.find(key); found != device.end())
+      words += fmt::format(" | {} {}", key, found->second);
+  return words;
 }
 
 }  // namespace normlab

@@ -39,7 +39,8 @@ void save_checkpoint(const std::filesystem::path& path, Engine& engine, const Ch
 /// data were others, or one that lacks a tensor or has one too many.
 CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& expected);
 
-/// What equal bits are promised for: this binary, OpenBLAS with the core it chose, and the vector functions in use.
-const std::string& bits_identity();
+/// What equal bits are promised for: this binary, OpenBLAS with the core it chose, the vector functions in use and, on
+/// a GPU, its kind and cuBLAS.
+std::string bits_identity(const Backend& backend);
 
 }  // namespace normlab

@@ -103,14 +103,14 @@ std::string missing_probes_note(const Experiment& experiment, const ResultStore&
 }
 
 ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std::int64_t images, int threads,
-                           const std::optional<std::filesystem::path>& weights) {
+                           const std::optional<std::filesystem::path>& weights, Backend& backend) {
   if (images < 1 || images > data.train.size())
     throw InputError(
         fmt::format("--images: {} is not between 1 and the {} training images", images, data.train.size()));
   TrialConfig one = config;
   one.train.batch_size = images;
   ShardPool pool(threads);
-  Engine engine(cpu_backend(), pool, one.model, engine_settings(one));
+  Engine engine(backend, pool, one.model, engine_settings(one));
   if (weights)
     load_weights(*weights, one.model, engine.parameters());
   else
@@ -121,6 +121,7 @@ ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std:
   engine.use_probe(&signal);
   engine.forward_backward(batch.images, batch.wanted());
   engine.sum_gradients();
+  backend.synchronize();
   return {signal.layers(), gradient_norms(engine.parameters(), pool)};
 }
 

@@ -59,6 +59,6 @@ std::string missing_probes_note(const Experiment& experiment, const ResultStore&
 /// our names (a checkpoint, for one). Optimiser state in it is passed over. InputError for more images than there are,
 /// or a file whose tensors are not this network's.
 ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std::int64_t images, int threads,
-                           const std::optional<std::filesystem::path>& weights);
+                           const std::optional<std::filesystem::path>& weights, Backend& backend);
 
 }  // namespace normlab

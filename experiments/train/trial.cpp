@@ -13,6 +13,7 @@
 #include "experiments/results/metrics_log.h"
 #include "experiments/train/batches.h"
 #include "experiments/train/checkpoint.h"
+#include "experiments/train/device.h"
 #include "experiments/train/end_rules.h"
 #include "experiments/train/evaluation.h"
 #include "experiments/train/keep.h"
@@ -49,7 +50,7 @@ class TrialRun {
     if (data.minival) minival_batches_.emplace(config, data.train, *data.minival, engine_.dtype());
     info_.trial_id = id;
     info_.model = canonical_model_json(config.model);
-    info_.bits = bits_identity();
+    info_.bits = bits_identity(*options.backend);
     info_.data_hash = data_hash(data);
     info_.collapse = collapse_.state();
     info_.early_stop = early_stop_.state();
@@ -153,6 +154,7 @@ class TrialRun {
     state.clip_norm = config_.train.clip_norm;
     probes_.begin(engine_, step);
     loss_ = engine_.train_step(batch.images, batch.wanted());
+    if (options_.probes.gradients_at(step)) options_.backend->synchronize();
     probed_ = probes_.end(engine_, pool_, step, steps.total);
     if (!std::isfinite(loss_)) {
       found_ = engine_.find_nonfinite(batch.images, batch.wanted());
@@ -212,6 +214,7 @@ class TrialRun {
 
   /// The hash of all tensors.
   std::string record() {
+    options_.backend->synchronize();
     const StateRecord record = record_state(engine_);
     states_->append(write_state_record(record));
     return record.state;
@@ -266,6 +269,7 @@ class TrialRun {
                     {"device", options_.backend->name()},
                     {"host", host_name()},
                     {"started", started_}};
+    r.provenance.merge(options_.backend->provenance());
     return r;
   }
 
@@ -374,7 +378,12 @@ class TrialRun {
 
 TrialOutcome run_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
                        const TrialFolder& folder, const Claim& claim, const TrialOptions& options) {
-  return TrialRun(config, id, data, folder, claim, options).run();
+  try {
+    return TrialRun(config, id, data, folder, claim, options).run();
+  } catch (const DeviceMemoryError& error) {
+    throw_step_too_large(error, *options.backend, options.threads, config.model, engine_settings(config),
+                         {"train.batch_size", "train.accumulate"});
+  }
 }
 
 }  // namespace normlab

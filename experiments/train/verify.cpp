@@ -172,16 +172,17 @@ class Verification {
           hash != result_->provenance.end() && hash->second != data_hash(data_))
         throw InputError(fmt::format("{}: was trained on other data than is at hand; it: {}, here: {}",
                                      trial_.path().string(), hash->second, data_hash(data_)));
-    if (options_.allow_different_bits || bits.empty() || bits == bits_identity()) return;
+    if (options_.allow_different_bits || bits.empty() || bits == bits_identity(*options_.backend)) return;
     throw InputError(
         fmt::format("{}: was trained by another program, and equal bits are promised for one alone:\n"
                     "  it:   {}\n  this: {}\nUse that program, or see with --allow-different-bits whether they agree",
-                    trial_.path().string(), bits, bits_identity()));
+                    trial_.path().string(), bits, bits_identity(*options_.backend)));
   }
 
   void train_again(const Start& start, const TrialFolder& scratch) {
     make_folders(attempt_folder(scratch.path(), 1));
     TrialOptions options;
+    options.backend = options_.backend;
     options.threads = options_.threads;
     options.allow_different_bits = true;  // asked for above
     options.checkpoint.seconds = std::numeric_limits<double>::infinity();

@@ -12,6 +12,7 @@ struct VerifyOptions {
   std::optional<std::int64_t> from;  // the checkpoint to start from, 0 for the initial values; none: the last that can
                                      // be compared with anything
   int threads = 1;
+  Backend* backend = &cpu_backend();
   bool allow_different_bits = false;
 };
 

@@ -65,6 +65,10 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
 }
 cublasStatus_t cublasSetStream_v2(cublasHandle_t, cudaStream_t) { return CUBLAS_STATUS_SUCCESS; }
 cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void*, std::size_t) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasGetProperty(libraryPropertyType, int* value) {
+  *value = 0;
+  return CUBLAS_STATUS_SUCCESS;
+}
 cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t) { return CUBLAS_STATUS_SUCCESS; }
 
 cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t of_a, cublasOperation_t of_b, std::int64_t m,

@@ -22,7 +22,7 @@ constexpr int kVersion = 13000;
 std::mutex mutex;
 std::map<void*, std::size_t> blocks;
 std::size_t taken = 0, limit = 0;
-cudaError_t device_error = cudaSuccess;
+cudaError_t device_error = cudaSuccess, kernel_error = cudaSuccess;
 int driver_version = kVersion, capability_major = 9, capability_minor = 0;
 
 cudaError_t allocate(void** to, std::size_t bytes) {
@@ -71,6 +71,7 @@ const char* cudaGetErrorString(cudaError_t error) {
   }
 }
 cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, void (*)()) { return kernel_error; }
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = device_error == cudaSuccess;
   return device_error;
@@ -194,6 +195,7 @@ int atomicExch(int* p, int v) {
 }
 
 namespace normlab::emulation {
+void set_kernel_error(cudaError_t error) { kernel_error = error; }
 void set_device_error(cudaError_t error) { device_error = error; }
 void set_memory_limit(std::size_t bytes) { limit = bytes ? taken + bytes : 0; }
 void set_driver_version(int version) { driver_version = version; }

@@ -6,7 +6,8 @@
 
 using cudaError_t = int;
 inline constexpr cudaError_t cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorNoDevice = 100,
-                             cudaErrorInsufficientDriver = 35, cudaErrorInvalidValue = 1, cudaErrorNotReady = 600;
+                             cudaErrorInsufficientDriver = 35, cudaErrorInvalidValue = 1, cudaErrorNotReady = 600,
+                             cudaErrorNoKernelImageForDevice = 209, cudaErrorInvalidDeviceFunction = 98;
 struct EmulatedStream;
 struct EmulatedEvent;
 using cudaStream_t = EmulatedStream*;
@@ -69,8 +70,15 @@ template <class Kernel>
 cudaError_t cudaFuncSetAttribute(Kernel*, cudaFuncAttribute, int) {
   return cudaSuccess;
 }
+struct cudaFuncAttributes {
+  int numRegs;
+};
+/// What set_kernel_error() says.
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, void (*kernel)());
 
 namespace normlab::emulation {
+/// Whether the binary has kernels for the device.
+void set_kernel_error(cudaError_t error);
 /// The next calls of cudaGetDeviceCount give this error, to see what is said of it; cudaSuccess for none.
 void set_device_error(cudaError_t error);
 /// Bytes that allocations may have in all; 0 for no limit.

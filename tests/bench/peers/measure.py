@@ -46,8 +46,8 @@ def cpu_seconds():
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK"), own.ru_utime + own.ru_stime
 
 
-def measure(args, step, **more):
-    """Times `step()`, which runs one step to its end, and prints the result; `more` goes into it."""
+def measure(args, step, together=1, **more):
+    """Times `step()`, which runs `together` steps to their end, and prints the result; `more` goes into it."""
     for _ in range(3):  # the first compiles, where anything does
         step()
     times, before, begin = [], cpu_seconds(), time.perf_counter()
@@ -55,7 +55,7 @@ def measure(args, step, **more):
     while len(times) < (args.steps or 3) or (not args.steps and time.perf_counter() < end):
         start = time.perf_counter()
         step()
-        times.append(time.perf_counter() - start)
+        times.append((time.perf_counter() - start) / together)
     after, wall = cpu_seconds(), time.perf_counter() - begin
     load = None
     if before and after:
@@ -70,7 +70,7 @@ def measure(args, step, **more):
         "images_per_second": round(args.batch / median, 1),
         "step_ms": round(1e3 * median, 3),
         "mean_step_ms": round(1e3 * statistics.mean(times), 3),
-        "steps": len(times),
+        "steps": len(times) * together,
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         "load": load,
     }

@@ -1,0 +1,105 @@
+#include "experiments/train/device.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "cuda/backend.h"
+#include "nn/fitting_batch.h"
+
+namespace normlab {
+namespace {
+
+void require_here(DeviceKind kind, const std::set<Precision>& precisions) {
+  const ComputeDevice device(kind);
+  for (const Precision p : precisions)
+    if (p != Precision::fp32) device.backend().with_bf16(bf16_products_of(p));
+}
+
+/// In the process that looks: what is wrong, as an exit code and words into the pipe.
+[[noreturn]] void look(DeviceKind kind, const std::set<Precision>& precisions, int pipe) {
+  int code = 0;
+  std::string words;
+  try {
+    require_here(kind, precisions);
+  } catch (const Error& error) {
+    code = static_cast<int>(error.code());
+    words = error.what();
+  } catch (const std::exception& error) {
+    code = static_cast<int>(ExitCode::environment);
+    words = error.what();
+  }
+  const ssize_t written = write(pipe, words.data(), words.size());  // shorter than a pipe holds
+  _exit(written == static_cast<ssize_t>(words.size()) ? code : static_cast<int>(ExitCode::environment));
+}
+
+std::string read_all(int pipe) {
+  std::string text;
+  char part[512];
+  for (ssize_t n; (n = read(pipe, part, sizeof part)) > 0 || (n < 0 && errno == EINTR);)
+    if (n > 0) text.append(part, static_cast<std::size_t>(n));
+  return text;
+}
+
+}  // namespace
+
+ComputeDevice::ComputeDevice(DeviceKind kind)
+    : own_(kind == DeviceKind::cuda ? make_cuda_backend() : nullptr), backend_(own_ ? own_.get() : &cpu_backend()) {}
+
+void require_device(DeviceKind kind, const std::set<Precision>& precisions) {
+  if (kind == DeviceKind::cpu) return require_here(kind, precisions);  // loads OpenBLAS once, for all that are forked
+  int ends[2];
+  std::fflush(nullptr);
+  if (pipe(ends) != 0) throw EnvironmentError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  const pid_t pid = fork();
+  if (pid == 0) {
+    close(ends[0]);
+    look(kind, precisions, ends[1]);
+  }
+  const int fork_error = errno;
+  close(ends[1]);
+  const std::string words = pid > 0 ? read_all(ends[0]) : "";
+  close(ends[0]);
+  if (pid < 0) throw EnvironmentError(fmt::format("cannot start a process: {}", std::strerror(fork_error)));
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+  if (!WIFEXITED(status))
+    throw EnvironmentError(fmt::format("--device cuda: the process that looked at the GPU was ended by signal {} ({})",
+                                       WTERMSIG(status), strsignal(WTERMSIG(status))));
+  throw Error(static_cast<ExitCode>(WEXITSTATUS(status)), words);
+}
+
+std::string step_too_large(const DeviceMemoryError& error, std::int64_t fitting, std::size_t standing,
+                           const EngineSettings& settings, const BatchWords& words) {
+  const std::int64_t batch = settings.max_batch, part = std::max<std::int64_t>(1, batch / settings.accumulate);
+  std::string advice;
+  if (fitting == part) {
+    advice =
+        fmt::format("A step of {} images fits now, so others have taken memory meanwhile; use fewer --workers", batch);
+  } else if (fitting == 0) {
+    advice = "Not one image fits beside that; use fewer --workers, or a GPU with more memory";
+  } else {
+    advice = fmt::format("{} images at a time fit, {} do not; set {} to {} or less", fitting, part, words.batch,
+                         fitting * settings.accumulate);
+    if (!words.parts.empty())
+      advice += fmt::format(", or {} to {} or more", words.parts, (batch + fitting - 1) / fitting);
+  }
+  return fmt::format("{}. Weights, gradients and the optimiser's state take {} MB. {}", error.what(),
+                     (standing >> 20) + 1, advice);
+}
+
+void throw_step_too_large(const DeviceMemoryError& error, Backend& backend, int threads, const ModelConfig& config,
+                          const EngineSettings& settings, const BatchWords& words) {
+  ShardPool pool(threads);
+  throw EnvironmentError(step_too_large(error, fitting_part(backend, pool, config, settings),
+                                        standing_bytes(config, settings), settings, words));
+}
+
+}  // namespace normlab

@@ -1,0 +1,59 @@
+#include "nn/fitting_batch.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/memory_error.h"
+
+namespace normlab {
+namespace {
+
+bool fits(std::int64_t images, const std::function<void(std::int64_t)>& attempt) {
+  try {
+    attempt(images);
+    return true;
+  } catch (const DeviceMemoryError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::int64_t most_that_fit(std::int64_t images, const std::function<void(std::int64_t)>& attempt) {
+  std::int64_t most = 0, too_many = images;
+  while (too_many - most > std::max<std::int64_t>(1, most / 16)) {
+    const std::int64_t middle = most + (too_many - most) / 2;
+    (fits(middle, attempt) ? most : too_many) = middle;
+  }
+  return most;
+}
+
+std::int64_t fitting_part(Backend& backend, ShardPool& pool, const ModelConfig& config, EngineSettings settings) {
+  const std::int64_t part = std::max<std::int64_t>(1, settings.max_batch / settings.accumulate);
+  settings.accumulate = 1;
+  const auto step = [&](std::int64_t images) {
+    settings.max_batch = images;
+    Engine engine(backend, pool, config, settings);
+    Arena memory;
+    const auto zeros = [&](const Shape& shape, DType dtype) {
+      const Tensor t = memory.empty(shape, dtype);
+      std::memset(t.raw(), 0, t.bytes());
+      return t;
+    };
+    const auto [height, width] = image_size(config);
+    const Tensor labels = zeros({images}, DType::i32);
+    engine.forward_backward(zeros({images, height, width, channels(config)}, settings.dtype), labels);
+    backend.synchronize();
+  };
+  return fits(part, step) ? part : most_that_fit(part, step);
+}
+
+std::size_t standing_bytes(const ModelConfig& config, const EngineSettings& settings) {
+  const std::size_t value = size_of(acc_of(settings.dtype));
+  const std::size_t each = 2 * value + static_cast<std::size_t>(moment_bytes(settings.optimizer)) +
+                           (settings.average.decay > 0 ? value : 0) +
+                           (settings.dtype == DType::bf16 ? size_of(DType::bf16) : 0);
+  return each * static_cast<std::size_t>(model_cost(config).parameters);
+}
+
+}  // namespace normlab

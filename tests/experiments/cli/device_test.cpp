@@ -1,0 +1,75 @@
+#include <doctest/doctest.h>
+
+#include "experiments/train/device.h"
+#include "tests/devices.h"
+#include "tests/experiments/cli/small_sweep.h"
+
+namespace normlab {
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+bool gpu_is_there() {
+  for (const Device& device : devices_under_test())
+    if (device.name == "cuda") return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("device: without a GPU each command says so and leaves the CPU alone") {
+  if (gpu_is_there()) {
+    MESSAGE("skipped: there is a GPU");
+    return;
+  }
+  const TemporaryFolder folder;
+  const std::string sweep = small_sweep(folder), out = in_folder(folder, "out");
+  for (const std::string& command :
+       {"run " + sweep + " --out " + out, "run " + sweep + " --workers 2 --out " + out, "probe " + sweep,
+        std::string("eval --weights nothing --data nothing"), std::string("bench step"), std::string("bench profile"),
+        std::string("bench update"), std::string("bench norms")}) {
+    const Finished there = run_program(folder, command + " --device cuda");
+    INFO(command << ": " << there.err);
+    CHECK(there.code == 3);
+    CHECK(has(there.err, "--device cuda: "));
+    CHECK(has(there.err, "--device cpu"));
+    CHECK(there.out.empty());
+  }
+  CHECK(ResultStore(out).trial_ids().empty());
+  for (const char* command : {"bench gemm", "bench data"}) {
+    const Finished refused = run_program(folder, std::string(command) + " --device cuda");
+    CHECK(refused.code == 2);
+    CHECK_MESSAGE(has(refused.err, "CPU"), refused.err);
+  }
+  CHECK(run_program(folder, "bench step --device gpu").code == 2);
+  CHECK(run_program(folder, "bench step --device cpu --seconds 0.01 --threads 1").code == 0);
+}
+
+TEST_CASE("device: a step that a GPU has no memory for names the batch that fits and the keys to set") {
+  constexpr std::size_t kMega = std::size_t{1} << 20;
+  const DeviceMemoryError error(1024 * kMega, 300 * kMega, 81920 * kMega);
+  CHECK(error.asked == 1024 * kMega);
+  EngineSettings settings;
+  settings.max_batch = 256;
+  const BatchWords words{"train.batch_size", "train.accumulate"};
+  const std::string begin =
+      "out of GPU memory: 1025 MB asked, 300 MB of 81920 MB free. Weights, gradients and the optimiser's state take 38 "
+      "MB. ";
+  CHECK(step_too_large(error, 112, 37 * kMega, settings, words) ==
+        begin +
+            "112 images at a time fit, 256 do not; set train.batch_size to 112 or less, or train.accumulate to 3 or "
+            "more");
+  CHECK(step_too_large(error, 112, 37 * kMega, settings, {"--batch", ""}) ==
+        begin + "112 images at a time fit, 256 do not; set --batch to 112 or less");
+  CHECK(step_too_large(error, 0, 37 * kMega, settings, words) ==
+        begin + "Not one image fits beside that; use fewer --workers, or a GPU with more memory");
+  CHECK(step_too_large(error, 256, 37 * kMega, settings, words) ==
+        begin + "A step of 256 images fits now, so others have taken memory meanwhile; use fewer --workers");
+  settings.accumulate = 2;
+  CHECK(step_too_large(error, 96, 37 * kMega, settings, words) ==
+        begin +
+            "96 images at a time fit, 128 do not; set train.batch_size to 192 or less, or train.accumulate to 3 or "
+            "more");
+}
+
+}  // namespace normlab

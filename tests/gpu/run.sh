@@ -1,0 +1,289 @@
+#!/usr/bin/env bash
+# All that is to be seen on a GPU, in at most 8 minutes, with a table at the end.
+#   tests/gpu/run.sh                on the GPU of this machine
+#   DEVICE=cpu tests/gpu/run.sh     the same parts on the CPU, to see that the script works
+# Settings: BINARY and TESTS, programs that are built already (build/normlab and
+# build/tests/run of `make build-all CUDA=1`); PYTHON=python3, which is asked
+# for torch and timm; PARTS="tests bits ..." for some parts; LOGS=folder.
+# Each part has a time limit; one that fails stops no other. Exit code 1 where
+# one failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 3
+
+export DEVICE=${DEVICE:-cuda} PYTHON=${PYTHON:-python3}
+export BINARY=${BINARY:-} TESTS=${TESTS:-} LOGS=${LOGS:-}
+case $DEVICE in
+  cuda | cpu) ;;
+  *) echo "DEVICE: cuda or cpu, not $DEVICE" >&2; exit 2 ;;
+esac
+
+# NAME SECONDS; the order in which they run. The sum is beyond the 8 minutes:
+# what comes last gets what is left.
+parts=(gpu 20 build 280 tests 100 bits 40 resume 40 losses 60 speed 110
+  norms 30 sanitizer 60)
+whole=470
+
+# --- what parts end with -----------------------------------------------------
+say() { echo "$*" >"$LOGS/$part.result"; }                     # in one line
+not_run() { say "not run: $*"; exit 0; }
+fail() { say "FAILED: $*"; exit 1; }
+
+gpu_is_there() { [ "$DEVICE" = cuda ]; }
+# A descriptor of micro networks on made-up images. $1: file, $2: placements
+# as JSON, $3: steps, $4: more keys of "train".
+descriptor() {
+  cat >"$1" <<JSON
+{"about": "tests/gpu/run.sh",
+ "dataset": {"name": "shapes", "train_images": 6400, "eval_images": 64},
+ "model": {"patch_size": 4, "embed_dim": 64, "depth": 4, "num_heads": 2},
+ "train": {"steps": $3, "batch_size": 64, "schedule": {"warmup_epochs": 0.1}${4:+, $4}},
+ "sweep": {"model.placement": $2}, "seeds": 1}
+JSON
+}
+# Trains it. $1: descriptor, $2: folder, $3: device; more: options.
+train() {
+  local file=$1 out=$2 device=$3
+  shift 3
+  "$BINARY" run "$file" --out "$out" --device "$device" --workers 1 "$@"
+}
+# What a run leaves that must be equal to the bit, without attempts' numbers.
+traces() { (cd "$1" && cat trials/*/attempt-*/"$2" | sort -u); }
+
+# --- parts -------------------------------------------------------------------
+part_gpu() {
+  if ! gpu_is_there; then
+    say "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), a dry run"
+    return
+  fi
+  command -v nvidia-smi >/dev/null || fail "nvidia-smi is not there"
+  nvidia-smi || fail "nvidia-smi does not work: $LOGS/gpu.log"
+  say "$(nvidia-smi --query-gpu=name,driver_version,memory.total,compute_cap \
+    --format=csv,noheader | head -1)"
+}
+
+part_build() {
+  if [ -n "$BINARY" ] && [ -n "$TESTS" ]; then
+    say "prebuilt"
+    return
+  fi
+  local with=(CUDA=0 BUILD=build)
+  if gpu_is_there; then
+    command -v nvcc >/dev/null || fail "no nvcc: set BINARY and TESTS"
+    local arch
+    arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1)
+    with=(CUDA=1 "CUDA_ARCH=${arch//./}" BUILD=build-gpu)
+  fi
+  make -j"$(nproc)" build-all "${with[@]}" || fail "see $LOGS/build.log"
+  say "${with[*]}"
+}
+
+part_tests() {
+  # The CPU is tested beside the GPU, for what is compared with it.
+  local devices=cuda
+  gpu_is_there || devices=""
+  NORMLAB_TEST_DEVICES=$devices REFERENCE_DIR=tests/reference/fixtures \
+    NORMLAB_BINARY=$BINARY "$TESTS" --no-colors \
+    -tc="ops*,op *,norms:*,losses*,reference:*,placement*,engine*,optimizer*"
+  local code=$? line devices_line
+  line=$(sed -n 's/^\[doctest\] test cases: *//p' "$LOGS/tests.log" | tail -1)
+  devices_line=$(sed -n 's/^devices: //p' "$LOGS/tests.log" | tail -1)
+  [ -n "$line" ] || fail "ended with code $code"
+  line=$(sed 's/ *| */, /g; s/  */ /g; s/^[0-9]*, //; s/, [0-9]* skipped.*//' <<<"$line")
+  [ "$code" = 0 ] || fail "$line"
+  say "$line ($devices_line)"
+}
+
+part_bits() {
+  local d=$LOGS/bits
+  mkdir -p "$d"
+  descriptor "$d/d.json" '["pre_pre", "bn_ffnbn"]' 100 ""
+  local out
+  for out in one two; do
+    train "$d/d.json" "$d/$out" "$DEVICE" || fail "training: $LOGS/bits.log"
+  done
+  local what
+  for what in metrics.jsonl states.jsonl; do
+    cmp <(traces "$d/one" "$what") <(traces "$d/two" "$what") || fail "$what differs"
+  done
+  say "2 networks, 100 steps twice: losses and $(traces "$d/one" states.jsonl |
+    wc -l) states equal"
+}
+
+part_resume() {
+  local d=$LOGS/resume run
+  mkdir -p "$d"
+  local steps=400
+  descriptor "$d/d.json" '["pre_pre"]' "$steps" ""
+  sed -i '$ s/}$/, "checkpoint": {"steps": 20}}/' "$d/d.json"
+  train "$d/d.json" "$d/whole" "$DEVICE" || fail "training: $LOGS/resume.log"
+  setsid "$BINARY" run "$d/d.json" --out "$d/killed" --device "$DEVICE" \
+    --workers 1 &
+  run=$!
+  while kill -0 "$run" 2>/dev/null && ! compgen -G \
+    "$d/killed/trials/*/attempt-1/checkpoint*" >/dev/null; do sleep 0.02; done
+  kill -KILL -- "-$run"
+  wait "$run" 2>/dev/null
+  compgen -G "$d/killed/trials/*/result.json" >/dev/null &&
+    fail "it ended before it was killed"
+  train "$d/d.json" "$d/killed" "$DEVICE" ||
+    fail "going on: $LOGS/resume.log"
+  grep -q '"resumed": 1' "$d"/killed/trials/*/result.json || fail "did not go on"
+  local last
+  last=$(traces "$d/whole" metrics.jsonl)
+  [ "$last" = "$(traces "$d/killed" metrics.jsonl)" ] || fail "metrics differ"
+  [ "$(traces "$d/whole" states.jsonl | grep "\"step\":$steps,")" = \
+    "$(traces "$d/killed" states.jsonl | grep "\"step\":$steps,")" ] ||
+    fail "the last state differs"
+  say "killed and resumed: equal after $steps steps"
+}
+
+part_losses() {
+  local d=$LOGS/losses
+  mkdir -p "$d"
+  # An evaluation after each step, and with it a line with that step's loss.
+  descriptor "$d/d.json" '["pre_pre", "post_post", "dpn", "bn_ffnbn", "dyt"]' \
+    100 '"eval_every_epochs": 0.01'
+  train "$d/d.json" "$d/one" "$DEVICE" || fail "training: $LOGS/losses.log"
+  train "$d/d.json" "$d/cpu" cpu --workers "$(nproc)" || fail "the CPU's"
+  "$PYTHON" tests/gpu/compare_losses.py "$d/one" "$d/cpu" >"$d/table" ||
+    fail "$(tail -1 "$d/table")"
+  cat "$d/table"
+  say "$(tail -1 "$d/table")"
+}
+
+# Milliseconds of a step. $1: shape, $2: batch, $3: precision
+our_step() {
+  "$BINARY" bench step --device "$DEVICE" --shape "$1" --batch "$2" \
+    --precision "$3" --seconds "$seconds" --format json |
+    sed -n 's/.*"step_ms": \([0-9.]*\).*/\1/p'
+}
+their_step() {
+  [ "$torch" = yes ] || return 0
+  "$PYTHON" tests/bench/peers/torch_step.py --device "$DEVICE" --shape "$1" \
+    --batch "$2" --precision "$3" --seconds "$seconds" --threads "$(nproc)" \
+    --format json "${@:4}" | sed -n 's/.*"step_ms": \([0-9.]*\).*/\1/p'
+}
+part_speed() {
+  local torch=yes seconds=1 why="" shapes="micro:64 tiny:128 small:32 small:256"
+  gpu_is_there || { shapes="micro:64"; seconds=0.3; }
+  "$PYTHON" -c 'import torch, timm' 2>/dev/null ||
+    { torch=no; why="; PyTorch not run: $PYTHON lacks torch or timm"; }
+  local row="%-7s%6s  %-5s%11s%13s%13s\n" failed=0
+  # shellcheck disable=SC2059
+  printf "$row" shape batch type "normlab ms" "torch ms" "compiled ms" |
+    tee "$LOGS/speed.table"
+  for word in $shapes; do
+    for type in fp32 bf16; do
+      local s=${word%:*} b=${word#*:} own other="" compiled=""
+      own=$(our_step "$s" "$b" "$type")
+      [ -n "$own" ] || failed=1
+      other=$(their_step "$s" "$b" "$type")
+      gpu_is_there && compiled=$(their_step "$s" "$b" "$type" --compile)
+      # shellcheck disable=SC2059
+      printf "$row" "$s" "$b" "$type" "${own:--}" "${other:--}" "${compiled:--}" |
+        tee -a "$LOGS/speed.table"
+    done
+  done
+  [ "$failed" = 0 ] || fail "a step: $LOGS/speed.log"
+  say "table above; TF32 not run: no such precision$why"
+}
+
+part_norms() {
+  "$BINARY" bench norms --device "$DEVICE" --shape 8320x192 --seconds 0.5 |
+    tee "$LOGS/norms.table" || fail "see $LOGS/norms.log"
+  say "table above"
+}
+
+part_sanitizer() {
+  gpu_is_there || not_run "DEVICE=cpu"
+  command -v compute-sanitizer >/dev/null ||
+    not_run "compute-sanitizer is not installed"
+  local clean="" tool
+  for tool in memcheck racecheck initcheck; do
+    NORMLAB_TEST_DEVICES=cuda timeout -k 5 60 compute-sanitizer --tool "$tool" \
+      --error-exitcode 9 "$TESTS" --no-colors \
+      -tc="norms: *,losses: *,ops: a gradient check*" >"$LOGS/$tool.log" 2>&1
+    case $? in
+      0) clean+=" $tool" ;;
+      124 | 137) clean+=" ($tool: over time)" ;;
+      9) fail "$tool found something: $LOGS/$tool.log" ;;
+      *) tail -3 "$LOGS/$tool.log"
+        not_run "$tool: $(tail -1 "$LOGS/$tool.log" | cut -c1-50)" ;;
+    esac
+  done
+  say "clean:$clean"
+}
+
+# --- one part, in a process of its own ---------------------------------------
+if [ "${1:-}" = --part ]; then
+  part=$2
+  case $part in
+    gpu) part_gpu ;;
+    build) part_build ;;
+    tests) part_tests ;;
+    bits) part_bits ;;
+    resume) part_resume ;;
+    losses) part_losses ;;
+    speed) part_speed ;;
+    norms) part_norms ;;
+    sanitizer) part_sanitizer ;;
+    *) echo "no part $part" >&2; exit 2 ;;
+  esac
+  exit
+fi
+
+# --- all ---------------------------------------------------------------------
+[ -n "$LOGS" ] || LOGS=$(mktemp -d)
+mkdir -p "$LOGS"
+LOGS=$(cd "$LOGS" && pwd)
+case " ${PARTS:-build} " in
+  *" build "*) ;;
+  *) BINARY=${BINARY:-$PWD/build/normlab} TESTS=${TESTS:-$PWD/build/tests/run} ;;
+esac
+begin=$SECONDS table="" code=0
+command="DEVICE=$DEVICE tests/gpu/run.sh"
+for ((i = 0; i < ${#parts[@]}; i += 2)); do
+  part=${parts[i]} limit=${parts[i + 1]}
+  case " ${PARTS:-$part} " in *" $part "*) ;; *) continue ;; esac
+  left=$((whole - (SECONDS - begin)))
+  [ "$limit" -le "$left" ] || limit=$left
+  if [ "$limit" -lt 5 ]; then
+    table+=$(printf '%-10s %4s  %s' "$part" - "not run: no time left")$'\n'
+    continue
+  fi
+  echo "== $part (at most $limit s)"
+  rm -f "$LOGS/$part.result"
+  start=$SECONDS
+  timeout -k 5 "$limit" bash "${BASH_SOURCE[0]}" --part "$part" >"$LOGS/$part.log" 2>&1
+  ended=$?
+  [ -s "$LOGS/$part.result" ] || case $ended in
+    124 | 137) echo "FAILED: not done after $limit s: $LOGS/$part.log" ;;
+    *) echo "FAILED: ended with code $ended: $LOGS/$part.log" ;;
+  esac >"$LOGS/$part.result"
+  [ -s "$LOGS/$part.table" ] && cut -c1-80 "$LOGS/$part.table"
+  result=$(head -1 "$LOGS/$part.result")
+  echo "$result" | fold -s -w 80
+  [[ $result = FAILED* ]] && code=1
+  table+=$(printf '%-10s %4s  %s' "$part" $((SECONDS - start)) "$result")$'\n'
+  if [ "$part" = build ] && [ "$result" != prebuilt ] && [[ $result != FAILED* ]]; then
+    folder=${result##*BUILD=}
+    BINARY=$PWD/$folder/normlab TESTS=$PWD/$folder/tests/run
+  fi
+done
+
+echo
+echo "$command, $(date -u +%Y-%m-%d), $(git describe --always --dirty 2>/dev/null)"
+echo "part        s   result"
+while IFS= read -r line; do
+  if [ ${#line} -le 80 ]; then
+    echo "$line"
+  else
+    head=${line:0:17} rest=${line:17}
+    while IFS= read -r piece; do
+      printf '%s%s\n' "$head" "$piece"
+      head=$(printf '%17s' "")
+    done < <(fold -s -w 63 <<<"$rest")
+  fi
+done <<<"${table%$'\n'}"
+echo "$((SECONDS - begin)) s; logs in $LOGS"
+exit $code

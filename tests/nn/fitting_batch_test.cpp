@@ -1,0 +1,84 @@
+#include "nn/fitting_batch.h"
+
+#include <doctest/doctest.h>
+
+#include "core/memory_error.h"
+#include "tests/cuda_emulation/runtime.h"
+#include "tests/devices.h"
+
+namespace normlab {
+namespace {
+
+/// Memory for so many images.
+std::function<void(std::int64_t)> memory_for(std::int64_t most) {
+  return [most](std::int64_t images) {
+    REQUIRE(images > 0);
+    if (images > most) throw DeviceMemoryError(2, 1, 3);
+  };
+}
+
+/// Until it goes out of scope the emulated GPU has so much more than what is taken now.
+struct MemoryLimit {
+  explicit MemoryLimit(std::size_t bytes) {
+    std::size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    emulation::set_memory_limit(total - free + bytes);
+  }
+  ~MemoryLimit() { emulation::set_memory_limit(0); }
+};
+
+}  // namespace
+
+TEST_CASE("fitting batch: found to a sixteenth, never beyond what fits") {
+  for (const std::int64_t batch : {2, 3, 17, 256, 1000, 65536})
+    for (const std::int64_t most : {0, 1, 2, 7, 100, 255, 999, 40000}) {
+      if (most >= batch) continue;
+      const std::int64_t found = most_that_fit(batch, memory_for(most));
+      INFO(batch << " images, memory for " << most << ", found " << found);
+      CHECK(found <= most);
+      CHECK(most - found <= found / 16);
+    }
+  CHECK(most_that_fit(1, memory_for(0)) == 0);
+  CHECK_THROWS_AS(most_that_fit(8, [](std::int64_t) { throw InputError("something else"); }), InputError);
+}
+
+TEST_CASE("fitting batch: a part that fits now is all of it, and what stands does not depend on it") {
+  ViTConfig config;
+  config.embed_dim = 16;
+  config.depth = 1;
+  config.num_heads = 2;
+  config.mlp_dim = 32;
+  EngineSettings settings;
+  settings.max_batch = 8;
+  settings.accumulate = 2;
+  ShardPool pool(1);
+  CHECK(fitting_part(cpu_backend(), pool, config, settings) == 4);
+  const auto parameters = static_cast<std::size_t>(model_cost(ModelConfig(config)).parameters);
+  CHECK(standing_bytes(config, settings) == 16 * parameters);  // value, gradient, two moments
+  settings.average.decay = 0.5;
+  settings.dtype = DType::bf16;
+  CHECK(standing_bytes(config, settings) == 22 * parameters);
+}
+
+TEST_CASE("fitting batch: on a GPU with little memory a smaller one is found") {
+  ViTConfig config;
+  config.patch_size = 8;
+  config.embed_dim = 16;
+  config.depth = 1;
+  config.num_heads = 2;
+  config.mlp_dim = 32;
+  EngineSettings settings;
+  settings.max_batch = 1024;  // 12 MB of patches
+  for (const Device& device : devices_under_test()) {
+    if (device.name != "cuda (emulated)") continue;
+    ShardPool pool(1);
+    const MemoryLimit limit(std::size_t{8} << 20);
+    has_kernels(device, [&] {
+      const std::int64_t fitting = fitting_part(device.backend, pool, config, settings);
+      CHECK(fitting > 8);
+      CHECK(fitting < 512);
+    });
+  }
+}
+
+}  // namespace normlab
