@@ -24,14 +24,14 @@ struct AttentionWork {
 template <class A>
 struct NoBias {
   struct Place {};
-  __device__ NoBias of(std::int64_t, std::int64_t) const { return {}; }
-  __device__ Place place(std::int64_t) const { return {}; }
+  __device__ NoBias of(int, int) const { return {}; }
+  __device__ Place place(int) const { return {}; }
   __device__ A between(Place, Place) const { return 0; }
 };
 
 /// One head of one image.
 struct HeadPart {
-  std::int64_t image, head;
+  int image, head;
   /// Its first value in tensors whose tokens are `stride` apart.
   __device__ std::int64_t begin(const AttentionDims& d, std::int64_t stride) const {
     return image * d.tokens * stride + head * d.head_dim;
@@ -42,24 +42,22 @@ struct HeadPart {
 /// What this block has: the grid is all heads, each cut into tiles of the block's rows.
 struct BlockPart {
   HeadPart of;
-  std::int64_t first;
-  int rows;
+  int first, rows;
 };
 __device__ inline BlockPart part_of_block(const AttentionDims& d, int rows) {
-  const std::int64_t tiles = ceil_div(d.tokens, rows), head = blockIdx.x / tiles, first = blockIdx.x % tiles * rows;
-  const std::int64_t left = d.tokens - first;
-  return {{head / d.heads, head % d.heads}, first, left < rows ? static_cast<int>(left) : rows};
+  const int block = static_cast<int>(blockIdx.x), tokens = static_cast<int>(d.tokens),
+            heads = static_cast<int>(d.heads);
+  const int tiles = (tokens + rows - 1) / rows, head = block / tiles, first = block % tiles * rows;
+  return {{head / heads, head % heads}, first, tokens - first < rows ? tokens - first : rows};
 }
 
 /// Rows of tiles without a token count as the last one: what they give is finite and is left out.
-__device__ inline std::int64_t token_or_last(const AttentionDims& d, std::int64_t token) {
-  return token < d.tokens ? token : d.tokens - 1;
-}
+__device__ inline int token_or_last(int tokens, int token) { return token < tokens ? token : tokens - 1; }
 constexpr int up_to(int multiple, int n) { return (n + multiple - 1) / multiple * multiple; }
 
 /// Most warps of a block, and blocks that a multiprocessor is to have at once, which bounds the registers of a thread.
 template <class A, int kWidth>
-inline constexpr int kForwardWarps = Tiling<A, kWidth>::most_warps(1, 2, 8);
+inline constexpr int kForwardWarps = Tiling<A, kWidth>::most_warps(1, 2, 6);
 inline constexpr int kForwardBlocks = 2;
 
 /// y and lse of a tile of queries. The weights of the keys so far are kept relative to their largest score, and what
@@ -70,7 +68,8 @@ __global__ void __launch_bounds__(kForwardWarps<Acc<T>, kWidth>* kWarp, kForward
   using A = Acc<T>;
   using L = Tiling<A, kWidth>;
   NORMLAB_DYNAMIC_SHARED(A, queries);
-  const int rows = block_rows<L>(), dim = static_cast<int>(work.dims.head_dim);
+  const int rows = block_rows<L>(), dim = static_cast<int>(work.dims.head_dim),
+            tokens = static_cast<int>(work.dims.tokens);
   A *const keys = queries + rows * L::kPitch, *const values = keys + L::kTileCols * L::kPitch,
            *const weights = values + L::kTileCols * L::kPitch;
   const AttentionDims& d = work.dims;
@@ -87,10 +86,10 @@ __global__ void __launch_bounds__(kForwardWarps<Acc<T>, kWidth>* kWarp, kForward
   for (int i = 0; i < L::kRows; ++i) {
     top[i] = -std::numeric_limits<A>::infinity();
     total[i] = 0;
-    query[i] = bias.place(token_or_last(d, at.first + lane.row_of(i)));
+    query[i] = bias.place(token_or_last(tokens, at.first + lane.row_of(i)));
   }
-  for (std::int64_t first = 0; first < d.tokens; first += L::kTileCols) {
-    const int cols = d.tokens - first < L::kTileCols ? static_cast<int>(d.tokens - first) : L::kTileCols;
+  for (int first = 0; first < tokens; first += L::kTileCols) {
+    const int cols = tokens - first < L::kTileCols ? tokens - first : L::kTileCols;
     __syncthreads();  // all warps are done with the tiles before
     const int fill = up_to(L::kLanesAcross, cols);
     load_tile<L>(work.k + in + first * d.stride, d.stride, cols, dim, work.fours, fill, keys);
@@ -101,7 +100,7 @@ __global__ void __launch_bounds__(kForwardWarps<Acc<T>, kWidth>* kWarp, kForward
     dot_rows(lane, dim, cols, queries, keys, s);
     decltype(bias.place(0)) key[L::kCols];
     NORMLAB_UNROLL
-    for (int j = 0; j < L::kCols; ++j) key[j] = bias.place(token_or_last(d, first + lane.col_of(j)));
+    for (int j = 0; j < L::kCols; ++j) key[j] = bias.place(token_or_last(tokens, first + lane.col_of(j)));
     NORMLAB_UNROLL
     for (int i = 0; i < L::kRows; ++i) {
       A largest = top[i];

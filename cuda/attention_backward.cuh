@@ -20,15 +20,15 @@ template <class T>
 __global__ void attention_delta(AttentionDims d, const T* dy, const T* y, Acc<T>* delta) {
   const std::int64_t r = row_of_warp();
   if (r >= d.batch * d.heads * d.tokens) return;  // a whole warp
-  const std::int64_t head = r / d.tokens;
-  const std::int64_t at = HeadPart{head / d.heads, head % d.heads}.begin(d, d.width()) + r % d.tokens * d.width();
+  const auto head = static_cast<int>(r / d.tokens), heads = static_cast<int>(d.heads);
+  const std::int64_t at = HeadPart{head / heads, head % heads}.begin(d, d.width()) + r % d.tokens * d.width();
   const Acc<T> sum =
       warp_sum_of<Acc<T>>(d.head_dim, [&](std::int64_t c) { return Acc<T>(dy[at + c]) * Acc<T>(y[at + c]); });
   if (threadIdx.x % kWarp == 0) delta[r] = sum;
 }
 
 template <class A, int kWidth>
-inline constexpr int kBackwardWarps = Tiling<A, kWidth>::most_warps(2, 2, kWidth <= 32 ? 8 : 4);
+inline constexpr int kBackwardWarps = Tiling<A, kWidth>::most_warps(2, 2, kWidth <= 32 ? 6 : 4);
 template <class A, int kWidth>
 inline constexpr int kBackwardBlocks = std::is_same_v<A, float>&& kWidth == 64 ? 3 : 2;
 
@@ -57,19 +57,19 @@ class BackwardTile {
     load<kOwnsKeys>(part.first, part.rows, block_rows<L>(), own, own_up);
     NORMLAB_UNROLL
     for (int i = 0; i < L::kRows; ++i) {
-      const std::int64_t token = token_or_last(dims_, part.first + lane.row_of(i));
+      const int token = token_or_last(tokens(), part.first + lane.row_of(i));
       own_place_[i] = bias_.place(token);
       if constexpr (!kOwnsKeys) look_up(token, lse_[i], delta_[i]);
     }
   }
   /// Loads tokens first .. of the other kind and waits for all that was loaded.
-  __device__ __forceinline__ void against(std::int64_t first) {
+  __device__ __forceinline__ void against(int first) {
     first_ = first;
-    cols_ = dims_.tokens - first < L::kTileCols ? static_cast<int>(dims_.tokens - first) : L::kTileCols;
+    cols_ = tokens() - first < L::kTileCols ? tokens() - first : L::kTileCols;
     load<!kOwnsKeys>(first, cols_, up_to(L::kLanesAcross, cols_), other, other_up);
     NORMLAB_UNROLL
     for (int j = 0; j < L::kCols; ++j) {
-      const std::int64_t token = token_or_last(dims_, first + lane.col_of(j));
+      const int token = token_or_last(tokens(), first + lane.col_of(j));
       other_place_[j] = bias_.place(token);
       if constexpr (kOwnsKeys) look_up(token, lse_[j], delta_[j]);
     }
@@ -78,6 +78,7 @@ class BackwardTile {
   /// The warp has no row.
   __device__ __forceinline__ bool idle() const { return lane.warp_row >= part_.rows; }
   __device__ __forceinline__ int cols() const { return cols_; }
+  __device__ __forceinline__ int tokens() const { return static_cast<int>(dims_.tokens); }
 
   /// P M and dS, zeros in columns without a token.
   __device__ __forceinline__ void scores(typename L::Scores& p, typename L::Scores& ds) const {
@@ -95,8 +96,8 @@ class BackwardTile {
         const A weight = there ? std::exp(forward.scale * p[i][j] + plus - lse_[of_query]) : A(0);
         A kept = 1;
         if (forward.keep && there && lane.row_of(i) < part_.rows) {
-          const std::int64_t own_token = part_.first + lane.row_of(i), other_token = first_ + lane.col_of(j);
-          const std::int64_t query = kOwnsKeys ? other_token : own_token, key = kOwnsKeys ? own_token : other_token;
+          const int own_token = part_.first + lane.row_of(i), other_token = first_ + lane.col_of(j);
+          const int query = kOwnsKeys ? other_token : own_token, key = kOwnsKeys ? own_token : other_token;
           kept = forward.keep[(row_ + query) * dims_.tokens + key] ? forward.inverse_keep : A(0);
         }
         p[i][j] = weight * kept;
@@ -128,7 +129,7 @@ class BackwardTile {
 
  private:
   template <bool kKeys>
-  __device__ __forceinline__ void load(std::int64_t first, int rows, int fill, A* tile, A* up) const {
+  __device__ __forceinline__ void load(int first, int rows, int fill, A* tile, A* up) const {
     const AttentionWork<T, Bias>& forward = work_.forward;
     const int dim = static_cast<int>(dims_.head_dim);
     const std::int64_t stride = dims_.stride, up_stride = kKeys ? stride : dims_.width();
@@ -137,7 +138,7 @@ class BackwardTile {
     load_tile<L>((kKeys ? forward.v : work_.dy) + part_.of.begin(dims_, up_stride) + first * up_stride, up_stride, rows,
                  dim, forward.fours, fill, up);
   }
-  __device__ __forceinline__ void look_up(std::int64_t query, A& lse, A& delta) const {
+  __device__ __forceinline__ void look_up(int query, A& lse, A& delta) const {
     lse = work_.lse[row_ + query];
     delta = work_.delta[row_ + query];
   }
@@ -149,8 +150,8 @@ class BackwardTile {
   const AttentionBackwardWork<T, Bias>& work_;
   const AttentionDims& dims_;
   BlockPart part_;
-  std::int64_t row_, first_;
-  int cols_;
+  std::int64_t row_;
+  int first_, cols_;
   OfHead bias_;
   Place own_place_[L::kRows], other_place_[L::kCols];
   A lse_[kQueries], delta_[kQueries];
@@ -165,7 +166,7 @@ __global__ void __launch_bounds__(kBackwardWarps<Acc<T>, kWidth>* kWarp, kBackwa
   BackwardTile<T, kWidth, Bias, false> tile(work, memory);
   tile.take(part_of_block(work.forward.dims, block_rows<L>()));
   typename L::Result sums = {};
-  for (std::int64_t first = 0; first < work.forward.dims.tokens; first += L::kTileCols) {
+  for (int first = 0; first < tile.tokens(); first += L::kTileCols) {
     __syncthreads();  // all warps are done with the tiles before
     tile.against(first);
     if (tile.idle()) continue;
@@ -185,7 +186,7 @@ __global__ void __launch_bounds__(kBackwardWarps<Acc<T>, kWidth>* kWarp, kBackwa
   BackwardTile<T, kWidth, Bias, true> tile(work, memory);
   tile.take(part_of_block(work.forward.dims, block_rows<L>()));
   typename L::Result of_keys = {}, of_values = {};
-  for (std::int64_t first = 0; first < work.forward.dims.tokens; first += L::kTileCols) {
+  for (int first = 0; first < tile.tokens(); first += L::kTileCols) {
     __syncthreads();
     tile.against(first);
     if (tile.idle()) continue;

@@ -8,11 +8,9 @@
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
-/// A token's place in a window. Offsets from one token to another count rows of the table; `region` differs between
-/// tokens that only the shift has made neighbours.
-struct PlaceInWindow {
-  int at, region;
-};
+/// A token's place in a window as one number, offset * 4 + region. Differences of offsets count rows of the table;
+/// regions differ between tokens that only the shift has made neighbours.
+using PlaceInWindow = int;
 
 template <class A>
 struct WindowBias {
@@ -24,18 +22,18 @@ struct WindowBias {
     const A* table;
     int heads, window, turned_y, turned_x;  // tokens from there on came round
 
-    __device__ PlaceInWindow place(std::int64_t token) const {
-      const int y = static_cast<int>(token) / window, x = static_cast<int>(token) % window;
-      return {y * (2 * window - 1) + x, (y >= turned_y ? 1 : 0) + (x >= turned_x ? 2 : 0)};
+    __device__ PlaceInWindow place(int token) const {
+      const int y = token / window, x = token % window;
+      return (y * (2 * window - 1) + x) * 4 + (y >= turned_y ? 2 : 0) + (x >= turned_x ? 1 : 0);
     }
     __device__ A between(PlaceInWindow query, PlaceInWindow key) const {
-      const int row = query.at - key.at + 2 * window * (window - 1);
-      return table[std::int64_t{row} * heads] + (query.region != key.region ? kMask : A(0));
+      const int row = query / 4 - key / 4 + 2 * window * (window - 1);
+      return table[std::int64_t{row} * heads] + (query % 4 != key % 4 ? kMask : A(0));
     }
   };
   /// Windows of the last row and of the last column hold the tokens that came round.
-  __device__ OfHead of(std::int64_t windows, std::int64_t head) const {
-    const int in_image = static_cast<int>(windows % (down * across));
+  __device__ OfHead of(int image, int head) const {
+    const int in_image = image % (down * across);
     const bool last_row = shift > 0 && in_image / across == down - 1,
                last_col = shift > 0 && in_image % across == across - 1;
     return {table + head, heads, window, last_row ? window - shift : window, last_col ? window - shift : window};
@@ -63,16 +61,17 @@ __global__ void __launch_bounds__(kBackwardWarps<Acc<T>, kWidth>* kWarp, kBackwa
   using L = Tiling<A, kWidth>;
   NORMLAB_DYNAMIC_SHARED(A, memory);
   const AttentionDims& d = work.forward.dims;
-  const int window = work.forward.bias.window, rows = block_rows<L>();
-  const std::int64_t down = ceil_div(d.tokens, rows), across = ceil_div(d.tokens, L::kTileCols);
-  const std::int64_t head = blockIdx.x % d.heads, pair = blockIdx.x / d.heads % (down * across),
-                     chunk = blockIdx.x / d.heads / (down * across);
-  const std::int64_t first = pair / across * rows, first_key = pair % across * L::kTileCols, left = d.tokens - first;
-  const int own_rows = left < rows ? static_cast<int>(left) : rows;
+  const int window = work.forward.bias.window, rows = block_rows<L>(), tokens = static_cast<int>(d.tokens),
+            heads = static_cast<int>(d.heads), block = static_cast<int>(blockIdx.x);
+  const int down = (tokens + rows - 1) / rows, across = (tokens + L::kTileCols - 1) / L::kTileCols;
+  const int head = block % heads, pair = block / heads % (down * across), chunk = block / heads / (down * across);
+  const int first = pair / across * rows, first_key = pair % across * L::kTileCols;
+  const int own_rows = tokens - first < rows ? tokens - first : rows;
   BackwardTile<T, kWidth, WindowBias<A>, false> tile(work, memory);
   typename L::Scores total = {};
-  const std::int64_t begin = chunk * chunk_windows;
-  for (std::int64_t w = begin; w < begin + chunk_windows && w < d.batch; ++w) {
+  const std::int64_t begin = chunk * chunk_windows,
+                     end = begin + chunk_windows < d.batch ? begin + chunk_windows : d.batch;
+  for (auto w = static_cast<int>(begin); w < end; ++w) {
     __syncthreads();  // all warps are done with the window before
     tile.take({{w, head}, first, own_rows});
     tile.against(first_key);
@@ -86,17 +85,17 @@ __global__ void __launch_bounds__(kBackwardWarps<Acc<T>, kWidth>* kWarp, kBackwa
   if (!tile.idle()) tile.write(total);
   __syncthreads();
   const int span = 2 * window - 1, cols = tile.cols();
-  terms += (chunk * down * across + pair) * span * span * d.heads + head;
+  terms += (std::int64_t{chunk} * down * across + pair) * span * span * heads + head;
   for (int offset = static_cast<int>(threadIdx.x); offset < span * span; offset += static_cast<int>(blockDim.x)) {
     const int dy = offset / span - (window - 1), dx = offset % span - (window - 1);
     A sum = 0;
     for (int r = 0; r < own_rows; ++r) {
-      const int token = static_cast<int>(first) + r, y = token / window - dy, x = token % window - dx;
-      const int col = y * window + x - static_cast<int>(first_key);
+      const int token = first + r, y = token / window - dy, x = token % window - dx;
+      const int col = y * window + x - first_key;
       if (y >= 0 && y < window && x >= 0 && x < window && col >= 0 && col < cols)
         sum += tile.weights()[r * L::kWeightPitch + col];
     }
-    terms[offset * d.heads] = sum;
+    terms[std::int64_t{offset} * heads] = sum;
   }
 }
 
