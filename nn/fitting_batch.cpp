@@ -34,9 +34,10 @@ std::int64_t fitting_part(Backend& backend, ShardPool& pool, const ModelConfig& 
   const auto step = [&](std::int64_t images) {
     settings.max_batch = images;
     Engine engine(backend, pool, config, settings);
-    Arena memory;
+    Arena memory(backend.memory());
     const auto zeros = [&](const Shape& shape, DType dtype) {
       const Tensor t = memory.empty(shape, dtype);
+      backend.synchronize();
       std::memset(t.raw(), 0, t.bytes());
       return t;
     };

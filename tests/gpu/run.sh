@@ -40,11 +40,9 @@ descriptor() {
  "sweep": {"model.placement": $2}, "seeds": 1}
 JSON
 }
-# Trains it. $1: descriptor, $2: folder, $3: device; more: options.
+# Trains it. $1: descriptor, $2: folder, $3: device, $4: workers (1)
 train() {
-  local file=$1 out=$2 device=$3
-  shift 3
-  "$BINARY" run "$file" --out "$out" --device "$device" --workers 1 "$@"
+  "$BINARY" run "$1" --out "$2" --device "$3" --workers "${4:-1}"
 }
 # What a run leaves that must be equal to the bit, without attempts' numbers.
 traces() { (cd "$1" && cat trials/*/attempt-*/"$2" | sort -u); }
@@ -113,12 +111,15 @@ part_resume() {
   local d=$LOGS/resume run
   mkdir -p "$d"
   local steps=400
+  gpu_is_there || steps=100
   descriptor "$d/d.json" '["pre_pre"]' "$steps" ""
   sed -i '$ s/}$/, "checkpoint": {"steps": 20}}/' "$d/d.json"
   train "$d/d.json" "$d/whole" "$DEVICE" || fail "training: $LOGS/resume.log"
   setsid "$BINARY" run "$d/d.json" --out "$d/killed" --device "$DEVICE" \
     --workers 1 &
   run=$!
+  trap 'kill -KILL -- "-$run" 2>/dev/null' EXIT
+  trap 'exit 1' TERM
   while kill -0 "$run" 2>/dev/null && ! compgen -G \
     "$d/killed/trials/*/attempt-1/checkpoint*" >/dev/null; do sleep 0.02; done
   kill -KILL -- "-$run"
@@ -138,13 +139,15 @@ part_resume() {
 }
 
 part_losses() {
-  local d=$LOGS/losses
+  local d=$LOGS/losses steps=100
+  gpu_is_there || steps=15
   mkdir -p "$d"
   # An evaluation after each step, and with it a line with that step's loss.
   descriptor "$d/d.json" '["pre_pre", "post_post", "dpn", "bn_ffnbn", "dyt"]' \
-    100 '"eval_every_epochs": 0.01'
+    "$steps" '"eval_every_epochs": 0.01'
   train "$d/d.json" "$d/one" "$DEVICE" || fail "training: $LOGS/losses.log"
-  train "$d/d.json" "$d/cpu" cpu --workers "$(nproc)" || fail "the CPU's"
+  train "$d/d.json" "$d/cpu" cpu "$(nproc)" ||
+    fail "training on the CPU: $LOGS/losses.log"
   "$PYTHON" tests/gpu/compare_losses.py "$d/one" "$d/cpu" >"$d/table" ||
     fail "$(tail -1 "$d/table")"
   cat "$d/table"
