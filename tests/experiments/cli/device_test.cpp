@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "experiments/train/checkpoint.h"
 #include "experiments/train/device.h"
 #include "tests/devices.h"
 #include "tests/experiments/cli/small_sweep.h"
@@ -43,6 +44,20 @@ TEST_CASE("device: without a GPU each command says so and leaves the CPU alone")
   }
   CHECK(run_program(folder, "bench step --device gpu").code == 2);
   CHECK(run_program(folder, "bench step --device cpu --seconds 0.01 --threads 1").code == 0);
+}
+
+TEST_CASE("device: a GPU says what it is in a result and in what equal bits are promised for") {
+  const std::string here = bits_identity(cpu_backend());
+  CHECK(cpu_backend().provenance().empty());
+  CHECK(!has(here, "gpu"));
+  for (const Device& device : devices_under_test()) {
+    if (!device.name.starts_with("cuda")) continue;
+    const auto said = device.backend.provenance();
+    for (const char* key : {"gpu", "compute_capability", "gpu_driver", "cuda_runtime", "cublas"})
+      CHECK_MESSAGE((said.contains(key) && !said.at(key).empty()), key);
+    CHECK(bits_identity(device.backend) == here + " | gpu " + said.at("gpu") + " | compute_capability " +
+                                               said.at("compute_capability") + " | cublas " + said.at("cublas"));
+  }
 }
 
 TEST_CASE("device: a step that a GPU has no memory for names the batch that fits and the keys to set") {
