@@ -73,11 +73,9 @@ TEST_CASE("fitting batch: on a GPU with little memory a smaller one is found") {
     if (device.name != "cuda (emulated)") continue;
     ShardPool pool(1);
     const MemoryLimit limit(std::size_t{8} << 20);
-    has_kernels(device, [&] {
-      const std::int64_t fitting = fitting_part(device.backend, pool, config, settings);
-      CHECK(fitting > 8);
-      CHECK(fitting < 512);
-    });
+    const std::int64_t fitting = fitting_part(device.backend, pool, config, settings);
+    CHECK(fitting > 8);
+    CHECK(fitting < 512);
   }
 }
 
