@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -130,7 +129,7 @@ Bias bias_between(const WindowDims& d, std::int64_t w, std::int64_t i, std::int6
 }
 
 Results Problem::expected() const {
-  const auto [B, N, H, d] = std::array{case_.batch, case_.tokens, case_.heads, case_.head_dim};
+  const std::int64_t B = case_.batch, N = case_.tokens, H = case_.heads, d = case_.head_dim;
   const WindowDims windows = case_.window ? case_.windows() : WindowDims{};
   const Doubles q = unpacked(qkv_[0]), k = unpacked(qkv_[1]), v = unpacked(qkv_[2]), dy = doubles(dy_);
   const Doubles table = table_ ? doubles(table_) : Doubles();
