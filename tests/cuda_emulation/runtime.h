@@ -81,7 +81,7 @@ namespace normlab::emulation {
 void set_kernel_error(cudaError_t error);
 /// The next calls of cudaGetDeviceCount give this error, to see what is said of it; cudaSuccess for none.
 void set_device_error(cudaError_t error);
-/// Bytes that allocations may have in all; 0 for no limit.
+/// Bytes that allocations may take beyond what they have; 0 for no limit.
 void set_memory_limit(std::size_t bytes);
 /// That of the driver, 0 for none.
 void set_driver_version(int version);

@@ -19,11 +19,7 @@ std::function<void(std::int64_t)> memory_for(std::int64_t most) {
 
 /// Until it goes out of scope the emulated GPU has so much more than what is taken now.
 struct MemoryLimit {
-  explicit MemoryLimit(std::size_t bytes) {
-    std::size_t free = 0, total = 0;
-    cudaMemGetInfo(&free, &total);
-    emulation::set_memory_limit(total - free + bytes);
-  }
+  explicit MemoryLimit(std::size_t bytes) { emulation::set_memory_limit(bytes); }
   ~MemoryLimit() { emulation::set_memory_limit(0); }
 };
 
