@@ -68,7 +68,7 @@ TEST_CASE("fitting batch: on a GPU with little memory a smaller one is found") {
   for (const Device& device : devices_under_test()) {
     if (device.name != "cuda (emulated)") continue;
     ShardPool pool(1);
-    const MemoryLimit limit(std::size_t{8} << 20);
+    const MemoryLimit limit(std::size_t{40} << 20);
     const std::int64_t fitting = fitting_part(device.backend, pool, config, settings);
     CHECK(fitting > 8);
     CHECK(fitting < 512);

@@ -76,7 +76,8 @@ using Results = std::map<std::string, std::string>;
 /// Says where they differ: the weights are no text to print.
 void compare(const Results& whole, const Results& killed) {
   CHECK(killed.size() == whole.size());
-  for (const auto& [id, state] : killed) {
+  for (const auto& result : killed) {
+    const std::string &id = result.first, &state = result.second;
     const auto found = whole.find(id);
     REQUIRE_MESSAGE(found != whole.end(), id);
     if (state == found->second) continue;

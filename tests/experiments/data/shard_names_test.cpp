@@ -19,27 +19,28 @@ TEST_CASE("shard_names: ranges, words, lists and products of them") {
 
 TEST_CASE("shard_names: what means nothing is refused") {
   const auto said = [](const std::string& text) { return input_error([&] { expand_shard_names(text); }); };
-  for (const auto& [text, what] : {std::pair{"", "a name is empty"},
-                                   {"a,,b", "a name is empty"},
-                                   {"a,", "a name is empty"},
-                                   {"{0..1", "a brace is not closed"},
-                                   {"0..1}", "byte 4: a closing brace"},
-                                   {"{{0..1}}", "byte 1: a brace within a brace"},
-                                   {"{}", "an empty word"},
-                                   {"{a,}", "an empty word"},
-                                   {"{..3}", "\"\" is not a number"},
-                                   {"{a..c}", "\"a\" is not a number"},
-                                   {"{-1..3}", "\"-1\" is not a number"},
-                                   {"{0..9999999999999}", "is not a number of up to 12 digits"},
-                                   {"{3..1}", "{3..1} counts down"},
-                                   {"{08..9}", "the same length"},
-                                   {"{8..010}", "the same length"},
-                                   {"{0..100000}", "more than 100000 names"},
-                                   {"{0..999}{0..999}", "more than 100000 names"},
-                                   {"{00000..99999},a", "more than 100000 names"},
-                                   {"/etc/x.tar", "leaves the dataset's folder"},
-                                   {"../x.tar", "leaves the dataset's folder"},
-                                   {"a,a", "\"a\" comes twice"}}) {
+  for (const auto& row : {std::pair{"", "a name is empty"},
+                          {"a,,b", "a name is empty"},
+                          {"a,", "a name is empty"},
+                          {"{0..1", "a brace is not closed"},
+                          {"0..1}", "byte 4: a closing brace"},
+                          {"{{0..1}}", "byte 1: a brace within a brace"},
+                          {"{}", "an empty word"},
+                          {"{a,}", "an empty word"},
+                          {"{..3}", "\"\" is not a number"},
+                          {"{a..c}", "\"a\" is not a number"},
+                          {"{-1..3}", "\"-1\" is not a number"},
+                          {"{0..9999999999999}", "is not a number of up to 12 digits"},
+                          {"{3..1}", "{3..1} counts down"},
+                          {"{08..9}", "the same length"},
+                          {"{8..010}", "the same length"},
+                          {"{0..100000}", "more than 100000 names"},
+                          {"{0..999}{0..999}", "more than 100000 names"},
+                          {"{00000..99999},a", "more than 100000 names"},
+                          {"/etc/x.tar", "leaves the dataset's folder"},
+                          {"../x.tar", "leaves the dataset's folder"},
+                          {"a,a", "\"a\" comes twice"}}) {
+    const auto text = row.first, what = row.second;
     CAPTURE(text);
     CHECK_SAYS(said(text), what);
   }

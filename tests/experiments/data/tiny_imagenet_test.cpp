@@ -50,12 +50,13 @@ TEST_CASE("tiny_imagenet: what does not fit together is named") {
   CHECK_SAYS(folder.said("val"), "val_2.JPEG: has no label in val_annotations.txt");
   fs::remove(folder / "val/images/val_2.JPEG");
   const std::string good = "val_0.JPEG\tn2\t0\nval_1.JPEG\tn1\t0\n";
-  for (const auto& [line, what] : {std::pair{"val_0.JPEG n2", "3: expected file, tab, wnid"},
-                                   {"../x.JPEG\tn2", "3: expected file"},
-                                   {"\tn2", "3: expected file"},
-                                   {"val_3.JPEG\tn9\t0", "3: wnids.txt has no \"n9\""},
-                                   {"val_0.JPEG\tn2\t0", "two images have the key \"val_0.JPEG\""},
-                                   {"val_9.JPEG\tn2\t0", "val_9.JPEG: No such file"}}) {
+  for (const auto& row : {std::pair{"val_0.JPEG n2", "3: expected file, tab, wnid"},
+                          {"../x.JPEG\tn2", "3: expected file"},
+                          {"\tn2", "3: expected file"},
+                          {"val_3.JPEG\tn9\t0", "3: wnids.txt has no \"n9\""},
+                          {"val_0.JPEG\tn2\t0", "two images have the key \"val_0.JPEG\""},
+                          {"val_9.JPEG\tn2\t0", "val_9.JPEG: No such file"}}) {
+    const char *const line = row.first, *const what = row.second;
     CAPTURE(line);
     write_file(folder / "val/val_annotations.txt", good + line + "\n");
     CHECK_SAYS(folder.said("val"), what);

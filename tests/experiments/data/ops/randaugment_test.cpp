@@ -85,7 +85,9 @@ TEST_CASE("randaugment: half of the arguments are negative, of the operations th
        {"rotate", "shear_x", "shear_y", "translate_x", "translate_y", "color", "contrast", "brightness", "sharpness"}},
       {Dialect::timm,
        {"rotate", "shear_x", "shear_y", "translate_x", "translate_y", "color", "contrast", "brightness", "sharpness"}}};
-  for (const auto& [dialect, names] : expected) {
+  for (const auto& row : expected) {
+    const Dialect dialect = row.first;
+    const std::set<std::string_view>& names = row.second;
     CAPTURE(int(dialect));
     RandAugmentConfig config = config_of(dialect);
     config.probability = 1;
