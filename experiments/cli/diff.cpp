@@ -197,10 +197,10 @@ struct Diff {
   static Differences of_rows(const Experiment& left, const Cell& row_a, const Experiment& right, const Cell& row_b) {
     TrialConfig x = first_trial(left, row_a).config, y = first_trial(right, row_b).config;
     const auto seeds = [](const Experiment& from, const Cell& cell) {
-      std::string out;
+      std::string all;
       for (const std::size_t t : cell.trials)
-        out += fmt::format("{}{}", out.empty() ? "" : " ", from.trials[t].config.seed);
-      return out.empty() ? std::string("not known yet") : out;
+        all += fmt::format("{}{}", all.empty() ? "" : " ", from.trials[t].config.seed);
+      return all.empty() ? std::string("not known yet") : all;
     };
     x.seed = y.seed = 0;  // all seeds of a row are compared below
     Differences out = config_differences(x, y);
