@@ -8,9 +8,11 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "core/collective.h"
+#include "core/function_ref.h"
 #include "core/memory.h"
 #include "core/random.h"
 #include "core/resample.h"
@@ -131,8 +133,17 @@ struct ParameterUpdate {
   const StepState* state;
   Tensor gradient, decay, p, m, v;
 };
-/// What a step brings to the device.
-enum class Upload : std::uint8_t { images, targets, state };
+/// What is brought to the device: of a step, and of an evaluation, which leaves the next step's alone.
+enum class Upload : std::uint8_t { images, targets, state, evaluated_images, evaluated_targets };
+inline constexpr int kUploads = 5;
+
+/// Kernels that were asked for once, to be started again as they were: the same kernels on the same memory.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  /// Returns at once.
+  virtual void replay() = 0;
+};
 
 class Backend {
  public:
@@ -146,8 +157,8 @@ class Backend {
   /// a bias.
   virtual void prepare_linear(LinearDims, DType, [[maybe_unused]] bool b) {}
   virtual void prepare_attention(AttentionDims, DType) {}
-  /// Kernels may keep memory for each thread that runs them. A number that changes when some thread got more than all
-  /// others, and what brings the calling thread to the same as them.
+  /// Kernels may keep memory between calls, some for each thread that runs them. A number that changes when there is
+  /// more, for a thread than for all others, and what brings the calling thread to the same as them.
   virtual std::uint64_t thread_memory() const { return 0; }
   virtual void even_out_thread_memory() {}
   /// Where tensors for this device live.
@@ -160,6 +171,10 @@ class Backend {
   /// A tensor of the host where kernels can read it: itself, or a copy that stays until the second upload of that kind
   /// after it, while `host` may change at once.
   virtual Tensor upload(Upload, Tensor host) { return host; }
+  /// Keeps the kernels that `work` asks for instead of running them, where starting one costs time that counts: null
+  /// elsewhere, and `work` is not called. It must not wait, upload or read, and should have run once before, so that it
+  /// takes no memory. A recording is stale when thread_memory() has changed since.
+  virtual std::unique_ptr<Recording> record([[maybe_unused]] FunctionRef<void()> work) { return nullptr; }
   /// Copies `from` as it is after the kernels started so far; `to` has it after the next synchronize().
   virtual void read(Tensor from, void* to) = 0;
 

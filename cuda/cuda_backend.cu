@@ -1,5 +1,7 @@
 #include "cuda/cuda_backend.h"
 
+#include "cuda/recording.h"
+
 #include "core/error.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
@@ -23,7 +25,12 @@ Backend& CudaBackend::with_bf16(Bf16Products products) {
   return *this;
 }
 
-Tensor CudaBackend::upload(Upload kind, Tensor host) { return uploads_[static_cast<int>(kind)].bring(host); }
+Tensor CudaBackend::upload(Upload kind, Tensor host) { return uploads_[static_cast<std::size_t>(kind)].bring(host); }
+
+std::unique_ptr<Recording> CudaBackend::record(FunctionRef<void()> work) {
+  if (stream_.waits_for_each()) return nullptr;
+  return record_graph(stream_, work);
+}
 
 std::unique_ptr<Backend> make_backend() {
   device_info();  // says first what is missing

@@ -3,6 +3,7 @@
 // synchronize().
 #pragma once
 
+#include <array>
 #include <memory>
 
 #include "core/backend.h"
@@ -27,6 +28,8 @@ class CudaBackend final : public Backend {
   bool whole_batch() const override { return true; }
   Tensor upload(Upload, Tensor host) override;
   void read(Tensor from, void* to) override { readback_.add(from, to); }
+  std::uint64_t thread_memory() const override { return Buffer::growths(); }
+  std::unique_ptr<Recording> record(FunctionRef<void()> work) override;
 
   void linear(LinearDims, Tensor x, Tensor w, Tensor b, Tensor y) override;
   void linear_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) override;
@@ -130,7 +133,9 @@ class CudaBackend final : public Backend {
   Stream stream_, copies_;
   DeviceMemory memory_{stream_};
   Products products_{stream_};
-  Uploads uploads_[3]{{stream_, copies_}, {stream_, copies_}, {stream_, copies_}};  // by kind
+  std::array<Uploads, kUploads> uploads_{Uploads(stream_, copies_), Uploads(stream_, copies_),
+                                         Uploads(stream_, copies_), Uploads(stream_, copies_),
+                                         Uploads(stream_, copies_)};  // by kind
   Readback readback_{stream_};
   Buffer partial_{stream_};  // of sums in two stages
   Buffer rounded_{stream_};  // weights

@@ -49,6 +49,7 @@ class Stream {
   /// Throws EnvironmentError for what kernels have done wrong.
   void synchronize() const;
   void launched(const char* op) const;
+  bool waits_for_each() const { return wait_for_each_; }
 
  private:
   cudaStream_t handle_ = nullptr;

@@ -50,8 +50,12 @@ void DeviceMemory::touch(void* block, std::size_t bytes) {
 
 #ifdef NORMLAB_CUDA_EMULATED
 std::size_t DeviceMemory::gap() const { return 64; }
-void DeviceMemory::begin_use(void* part, std::size_t bytes) { emulation::heap_begin_use(part, bytes); }
-void DeviceMemory::end_use(void* part, std::size_t bytes) { emulation::heap_end_use(part, bytes); }
+void DeviceMemory::begin_use(void* part, std::size_t bytes) {
+  emulation::in_order([=] { emulation::heap_begin_use(part, bytes); });
+}
+void DeviceMemory::end_use(void* part, std::size_t bytes) {
+  emulation::in_order([=] { emulation::heap_end_use(part, bytes); });
+}
 #else
 std::size_t DeviceMemory::gap() const { return 0; }
 void DeviceMemory::begin_use(void*, std::size_t) {}
@@ -59,6 +63,12 @@ void DeviceMemory::end_use(void*, std::size_t) {}
 #endif
 
 Buffer::~Buffer() { cudaFree(memory_); }
+
+namespace {
+std::uint64_t buffer_growths = 0;  // one thread at a time asks for kernels
+}
+
+std::uint64_t Buffer::growths() { return buffer_growths; }
 
 void* Buffer::take(std::size_t bytes) {
   if (bytes > bytes_) {
@@ -68,10 +78,13 @@ void* Buffer::take(std::size_t bytes) {
     bytes_ = 0;
     memory_ = take_free(bytes, [&](void** to) { return cudaMalloc(to, bytes); });
     bytes_ = bytes;
+    ++buffer_growths;
   }
 #ifdef NORMLAB_CUDA_EMULATED
-  emulation::heap_end_use(memory_, bytes_);
-  emulation::heap_begin_use(memory_, bytes);
+  emulation::in_order([memory = memory_, all = bytes_, bytes] {
+    emulation::heap_end_use(memory, all);
+    emulation::heap_begin_use(memory, bytes);
+  });
 #endif
   return memory_;
 }

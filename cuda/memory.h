@@ -27,6 +27,8 @@ class DeviceMemory final : public Memory {
 /// stream that uses the smaller one is waited for first, so ask for the largest before a step is captured.
 class Buffer {
  public:
+  /// How often any has got larger: addresses that kernels were given before are stale then.
+  static std::uint64_t growths();
   explicit Buffer(const Stream& stream) : stream_(stream) {}
   ~Buffer();
   Buffer(const Buffer&) = delete;

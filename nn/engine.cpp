@@ -162,7 +162,7 @@ void Engine::train_shard(Collective& shards, const ShardPlan& plan, const Part& 
   const Var losses = loss(logits, part.labels.slice(first, count));
   Tensor seed = w.tape.empty_like(losses.value());
   backend_.fill(seed, 1.0 / double(part.step_images));
-  backend_.read(losses.value(), room(losses_, losses.value().dtype()).slice(part.begin + first, count).raw());
+  backend_.copy_gradient(losses.value(), {step_losses_.slice(part.begin + first, count), Write::assign});
   w.tape.backward(losses, seed);
   w.addresses = {logits.value().raw(), losses.value().raw(), seed.raw(), w.tape.empty({1}, DType::f32).raw()};
   if (guard) *found = w.tape.nonfinite();
@@ -184,7 +184,6 @@ void Engine::even_out_threads() {
 
 void Engine::run_part(const Part& part, bool guard, NonFinite* found) {
   const std::int64_t batch = part.images.shape()[0];
-  prepare(batch);
   const ShardPlan p = plan(batch);
   make_workspaces(p.lockstep ? p.shards : std::min<std::int64_t>(p.lanes, pool_.threads()));
   std::vector<NonFinite> findings(guard ? static_cast<std::size_t>(p.shards) : 0);
@@ -197,27 +196,53 @@ void Engine::run_part(const Part& part, bool guard, NonFinite* found) {
     if (f && !*found) *found = f;
 }
 
-void Engine::bring_state() {
+void Engine::begin(const Brought& batch) {
+  step_images_ = batch.images.shape()[0];
+  if (!step_losses_ || step_losses_.size() < step_images_)
+    step_losses_ = parameters_.make_zeroed({std::max(step_images_, settings_.max_batch)}, acc_of(dtype()));
+  const std::int64_t part = part_images(step_images_);
+  for (const std::int64_t at_once : {part, step_images_ % part})
+    if (at_once > 0) prepare(at_once);
   optimizer_->begin_step(state_);
-  device_state_ = reinterpret_cast<StepState*>(
-      backend_.upload(Upload::state, Tensor(&state_, {sizeof(StepState)}, DType::u8)).data<std::uint8_t>());
+  const Tensor state = backend_.upload(Upload::state, Tensor(&state_, {sizeof(StepState)}, DType::u8));
+  device_state_ = reinterpret_cast<StepState*>(state.data<std::uint8_t>());
 }
 
-void Engine::run_batch(Tensor images, Tensor labels, bool guard, NonFinite* found) {
-  const std::int64_t batch = images.shape()[0], part = part_images(batch);
-  losses_.resize(static_cast<std::size_t>(batch));
-  bring_state();
+void Engine::run_batch(const Brought& batch, bool guard, NonFinite* found) {
+  const std::int64_t images = batch.images.shape()[0], part = part_images(images);
   parameters_.begin_step();
-  for (std::int64_t begin = 0; begin < batch; begin += part) {
-    const std::int64_t count = std::min(part, batch - begin);
-    run_part({backend_.upload(Upload::images, images.slice(begin, count)),
-              backend_.upload(Upload::targets, labels.slice(begin, count)), begin, batch},
-             guard, found);
+  for (std::int64_t first = 0; first < images; first += part) {
+    const std::int64_t count = std::min(part, images - first);
+    run_part({batch.images.slice(first, count), batch.labels.slice(first, count), first, images}, guard, found);
   }
   parameters_.end_step();
 }
 
+void Engine::run_step(const Brought& batch) {
+  const auto ask = [&] {
+    run_batch(batch, false, nullptr);
+    optimizer_->step(pool_, device_state_);
+  };
+  const bool looked_at = probe_ || masks_ || profiling_;
+  if (looked_at || recorded_batch_ != step_images_ || recorded_memory_ != backend_.thread_memory()) {
+    recordings_.clear();
+    ask();
+    recorded_batch_ = looked_at ? 0 : step_images_;  // what it needs is there now, so the next may be recorded
+    recorded_memory_ = backend_.thread_memory();
+    return;
+  }
+  auto& recording = recordings_[{batch.images.raw(), batch.labels.raw(), device_state_}];
+  if (!recording) recording = backend_.record(ask);
+  if (recording)
+    recording->replay();
+  else
+    ask();
+}
+
 double Engine::mean_loss(std::int64_t batch) {
+  losses_.resize(static_cast<std::size_t>(batch));
+  backend_.read(step_losses_.slice(0, batch), losses_.data());
+  backend_.synchronize();
   const Tensor losses = room(losses_, acc_of(dtype()));
   double total = 0.0;
   for (std::int64_t i = 0; i < batch; ++i) total += element(losses, i);
@@ -225,9 +250,10 @@ double Engine::mean_loss(std::int64_t batch) {
 }
 
 double Engine::forward_backward(Tensor images, Tensor labels) {
-  run_batch(images, labels, false, nullptr);
-  backend_.synchronize();
-  return mean_loss(images.shape()[0]);
+  const Brought batch = bring(images, labels);
+  begin(batch);
+  run_batch(batch, false, nullptr);
+  return mean_loss(step_images_);
 }
 
 void Engine::sum_gradients() {
@@ -235,26 +261,31 @@ void Engine::sum_gradients() {
   backend_.synchronize();
 }
 
-double Engine::train_step(Tensor images, Tensor labels) {
+void Engine::start_step(const Brought& batch) {
   if (average_ && state_.step == 0) average_->start();  // before running statistics change
-  run_batch(images, labels, false, nullptr);
-  optimizer_->step(pool_, device_state_);
+  begin(batch);
+  run_step(batch);
   ++state_.step;
   if (average_) average_->step(pool_, state_.step, device_state_);
-  StepState after = state_;
+}
+
+double Engine::finish_step() {
+  StepState after;
   if (device_state_ != &state_) backend_.read(Tensor(device_state_, {sizeof(StepState)}, DType::u8), &after);
-  backend_.synchronize();
+  const double loss = mean_loss(step_images_);
   if (device_state_ != &state_) {
     state_.grad_norm = after.grad_norm;
     state_.clip_factor = after.clip_factor;
     state_.nonfinite = after.nonfinite;
   }
-  return state_.nonfinite ? std::numeric_limits<double>::quiet_NaN() : mean_loss(images.shape()[0]);
+  return state_.nonfinite ? std::numeric_limits<double>::quiet_NaN() : loss;
 }
 
 NonFinite Engine::find_nonfinite(Tensor images, Tensor labels) {
   NonFinite found;
-  run_batch(images, labels, true, &found);
+  const Brought batch = bring(images, labels);
+  begin(batch);
+  run_batch(batch, true, &found);
   backend_.synchronize();
   return found;
 }
@@ -270,8 +301,8 @@ void Engine::evaluate(Tensor images, Tensor labels, std::span<double> losses, st
   losses_.resize(static_cast<std::size_t>(batch));
   logits_.resize(static_cast<std::size_t>(batch * classes));
   const Tensor all_losses = room(losses_, acc_of(dtype())), all_logits = room(logits_, dtype());
-  const Tensor image_values = backend_.upload(Upload::images, images),
-               targets = backend_.upload(Upload::targets, labels);
+  const Tensor image_values = backend_.upload(Upload::evaluated_images, images),
+               targets = backend_.upload(Upload::evaluated_targets, labels);
   pool_.run(static_cast<int>(p.shards), static_cast<int>(p.lanes), false, [&](Collective& shards) {
     const std::int64_t first = shards.rank() * p.images, count = std::min(p.images, batch - first);
     const Lease lease(*this, p, shards.rank());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -63,7 +64,21 @@ class Engine {
   /// NaN where the gradient was not finite; parameters are then as before. Accumulation: the parts of the batch go
   /// through one after the other and their gradients are added up; loss and update are those of the whole batch, but
   /// batch norms see a part at a time and take its statistics into the running ones each time.
-  double train_step(Tensor images, Tensor labels);
+  double train_step(Tensor images, Tensor labels) {
+    start_step(bring(images, labels));
+    return finish_step();
+  }
+  /// The same in three parts, so that a device which works on its own has its next batch brought in the meantime: bring
+  /// one, start its step, bring the next, and finish the step, which waits. Where the device is the host (its
+  /// whole_batch() is false) what is brought are `images` and `labels` themselves, which must stay until then.
+  struct Brought {
+    Tensor images, labels;
+  };
+  Brought bring(Tensor images, Tensor labels) {
+    return {backend_.upload(Upload::images, images), backend_.upload(Upload::targets, labels)};
+  }
+  void start_step(const Brought& batch);
+  double finish_step();
   /// Forward and backward only: gradients are left in the lanes, summed into lane 0 by sum_gradients().
   double forward_backward(Tensor images, Tensor labels);
   void sum_gradients();
@@ -119,11 +134,12 @@ class Engine {
   void run_part(const Part& part, bool guard, NonFinite* found);
   /// Images of a part of a step of `batch` images; the last part may have fewer.
   std::int64_t part_images(std::int64_t batch) const;
-  /// Asks the device for forward and backward of a step; losses_ and what state() takes from it are there when it has
-  /// been waited for.
-  void run_batch(Tensor images, Tensor labels, bool guard, NonFinite* found);
+  void begin(const Brought& batch);
+  /// Asks the device for forward and backward of a step; step_losses_ is there when it has been waited for.
+  void run_batch(const Brought& batch, bool guard, NonFinite* found);
+  /// The same and the update, as they were recorded where that can be.
+  void run_step(const Brought& batch);
   double mean_loss(std::int64_t batch);
-  void bring_state();
 
   Backend& backend_;
   ShardPool& pool_;
@@ -136,8 +152,15 @@ class Engine {
   StepState state_;
   std::vector<std::unique_ptr<Workspace>> workspaces_;
   std::mutex free_mutex_;
-  std::vector<Workspace*> free_;         // used last at the end: its memory is still in a cache
-  StepState* device_state_ = &state_;    // where kernels read it
+  std::vector<Workspace*> free_;       // used last at the end: its memory is still in a cache
+  StepState* device_state_ = &state_;  // where kernels read it
+  Tensor step_losses_;                 // of a step's batch, in the backend's memory
+  /// Steps that may be started again, by what they read. They hold for the batch size that ran last, and for what the
+  /// backend had in memory then.
+  std::map<std::array<const void*, 3>, std::unique_ptr<Recording>> recordings_;
+  std::int64_t step_images_ = 0;  // of the last step
+  std::int64_t recorded_batch_ = 0;
+  std::uint64_t recorded_memory_ = 0;
   std::vector<double> losses_, logits_;  // room for those of a batch, in the type of statistics and of activations
   std::set<std::int64_t> prepared_;      // batch sizes
   const std::map<std::string, Tensor>* masks_ = nullptr;

@@ -9,10 +9,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "core/error.h"
 #include "experiments/results/files.h"
+#include "experiments/sweep/shared_gpu.h"
 #include "experiments/sweep/signals.h"
 #include "experiments/train/cost.h"
 
@@ -62,6 +64,10 @@ void Dispatcher::plan_work(const std::vector<std::size_t>& pending) {
 }
 
 void Dispatcher::run() {
+  // Before the workers, which are told by their environment.
+  std::optional<SharedGpu> shared;
+  if (options_.device == DeviceKind::cuda) shared.emplace(static_cast<int>(worker_count_));
+  if (shared && !shared->told().empty()) say(shared->told());
   if (log_)
     log_->begin(*settings_.experiment, summary_.trials, summary_.done_before + summary_.finished,
                 static_cast<int>(worker_count_));

@@ -143,9 +143,15 @@ class TrialRun {
   /// To its last step, or to where the rule for an early stop struck.
   bool finished() { return engine_.state().step >= batches_.steps().total || early_stop_.struck(); }
 
+  void bring(std::int64_t step) {
+    const BatchSource::Batch batch = pipeline_.training(step, pool_);
+    brought_ = engine_.bring(batch.images, batch.wanted());
+    brought_step_ = step;
+  }
+
   /// False where the loss or its gradient was not finite; `found_` then says where that began.
   bool train_one(std::int64_t step) {
-    const BatchSource::Batch batch = pipeline_.training(step, pool_);
+    if (brought_step_ != step) bring(step);
     const StepCount& steps = batches_.steps();
     StepState& state = engine_.state();
     state.epoch = step / steps.per_epoch;
@@ -153,10 +159,15 @@ class TrialRun {
     state.schedule = schedule_.value(step);
     state.clip_norm = config_.train.clip_norm;
     probes_.begin(engine_, step);
-    loss_ = engine_.train_step(batch.images, batch.wanted());
+    engine_.start_step(brought_);
+    brought_step_ = -1;
+    if (options_.backend->whole_batch() && step + 1 < steps.total) bring(step + 1);  // while the device works
+    loss_ = engine_.finish_step();
     if (options_.probes.gradients_at(step)) options_.backend->synchronize();
     probed_ = probes_.end(engine_, pool_, step, steps.total);
     if (!std::isfinite(loss_)) {
+      brought_step_ = -1;
+      const BatchSource::Batch batch = pipeline_.training(step, pool_);
       found_ = engine_.find_nonfinite(batch.images, batch.wanted());
       return false;
     }
@@ -353,6 +364,8 @@ class TrialRun {
   Engine engine_;
   BatchSource batches_;
   BatchPipeline pipeline_;
+  Engine::Brought brought_;  // the batch of brought_step_
+  std::int64_t brought_step_ = -1;
   std::optional<BatchSource> minival_batches_;
   const Schedule schedule_;
   CollapseWatch collapse_;

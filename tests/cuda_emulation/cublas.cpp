@@ -1,12 +1,15 @@
 // cuBLAS's products by OpenBLAS: float and double as they are, bf16 widened and rounded at the end.
 #include "tests/cuda_emulation/include/cublas_v2.h"
 
+#include <array>
+#include <cstring>
 #include <vector>
 
 #include "core/cpu/blas.h"
 #include "core/dtype.h"
 #include "core/error.h"
 #include "tests/cuda_emulation/heap.h"
+#include "tests/cuda_emulation/runtime.h"
 #include "tests/cuda_emulation/scheduler.h"
 
 using namespace normlab;
@@ -71,7 +74,7 @@ cublasStatus_t cublasGetProperty(libraryPropertyType, int* value) {
 }
 cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t) { return CUBLAS_STATUS_SUCCESS; }
 
-cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t of_a, cublasOperation_t of_b, std::int64_t m,
+static cublasStatus_t gemm_now(cublasHandle_t, cublasOperation_t of_a, cublasOperation_t of_b, std::int64_t m,
                                std::int64_t n, std::int64_t k, const void* alpha, const void* a, cudaDataType_t a_type,
                                std::int64_t lda, const void* b, cudaDataType_t b_type, std::int64_t ldb,
                                const void* beta, void* c, cudaDataType_t c_type, std::int64_t ldc,
@@ -110,6 +113,27 @@ cublasStatus_t cublasGemmEx_64(cublasHandle_t, cublasOperation_t of_a, cublasOpe
       else
         static_cast<float*>(c)[j * ldc + i] = value;
     }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasGemmEx_64(cublasHandle_t handle, cublasOperation_t of_a, cublasOperation_t of_b, std::int64_t m,
+                               std::int64_t n, std::int64_t k, const void* alpha, const void* a, cudaDataType_t a_type,
+                               std::int64_t lda, const void* b, cudaDataType_t b_type, std::int64_t ldb,
+                               const void* beta, void* c, cudaDataType_t c_type, std::int64_t ldc,
+                               cublasComputeType_t compute, cublasGemmAlgo_t how) {
+  if (!emulation::capturing())
+    return gemm_now(handle, of_a, of_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute,
+                    how);
+  // The factors are taken as they are now.
+  const std::size_t bytes = compute == CUBLAS_COMPUTE_64F ? sizeof(double) : sizeof(float);
+  std::array<double, 2> factors{};
+  std::memcpy(&factors[0], alpha, bytes);
+  std::memcpy(&factors[1], beta, bytes);
+  emulation::in_order([=] {
+    const cublasStatus_t status = gemm_now(handle, of_a, of_b, m, n, k, &factors[0], a, a_type, lda, b, b_type, ldb,
+                                           &factors[1], c, c_type, ldc, compute, how);
+    if (status != CUBLAS_STATUS_SUCCESS) throw emulation::Fault(concat("cuBLAS in a graph: status ", int(status)));
+  });
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -5,8 +5,9 @@
 #include <boost/context/detail/fcontext.hpp>
 
 #include "core/error.h"
+#include "tests/sanitizer.h"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(NORMLAB_ADDRESS_SANITIZER)
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -16,12 +17,12 @@ using namespace boost::context::detail;
 
 // The address sanitizer has to be told of another stack, before the jump and after it. Without it these are nothing.
 void leave_for([[maybe_unused]] void** kept, [[maybe_unused]] const void* stack, [[maybe_unused]] std::size_t bytes) {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(NORMLAB_ADDRESS_SANITIZER)
   __sanitizer_start_switch_fiber(kept, stack, bytes);
 #endif
 }
 void arrived([[maybe_unused]] void* kept, [[maybe_unused]] const void** from, [[maybe_unused]] std::size_t* bytes) {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(NORMLAB_ADDRESS_SANITIZER)
   __sanitizer_finish_switch_fiber(kept, from, bytes);
 #endif
 }

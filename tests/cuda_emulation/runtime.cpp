@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <vector>
 
 #include "core/error.h"
 #include "tests/cuda_emulation/heap.h"
@@ -42,6 +44,26 @@ void require(const char* call, const void* address, std::size_t bytes) {
 }  // namespace
 
 struct EmulatedStream {};
+struct EmulatedGraph {
+  std::vector<std::function<void()>> work;
+};
+
+namespace {
+std::unique_ptr<EmulatedGraph> captured;  // while a capture goes on
+long launched = 0;
+}
+
+namespace normlab::emulation {
+long graphs_launched() { return launched; }
+bool capturing() { return captured != nullptr; }
+void in_order(const std::function<void()>& work) {
+  if (captured)
+    captured->work.push_back(work);
+  else
+    work();
+}
+}  // namespace normlab::emulation
+
 struct EmulatedEvent {};
 
 const char* cudaGetErrorName(cudaError_t error) {
@@ -54,6 +76,8 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorNoDevice";
     case cudaErrorInsufficientDriver:
       return "cudaErrorInsufficientDriver";
+    case cudaErrorStreamCaptureUnsupported:
+      return "cudaErrorStreamCaptureUnsupported";
     default:
       return "cudaErrorUnknown";
   }
@@ -129,14 +153,18 @@ cudaError_t cudaMemPrefetchAsync(const void*, std::size_t, cudaMemLocation, unsi
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
-  require("cudaMemcpyAsync, destination", to, bytes);
-  require("cudaMemcpyAsync, source", from, bytes);
-  std::memcpy(to, from, bytes);
+  in_order([=] {
+    require("cudaMemcpyAsync, destination", to, bytes);
+    require("cudaMemcpyAsync, source", from, bytes);
+    std::memcpy(to, from, bytes);
+  });
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) {
-  require("cudaMemsetAsync", to, bytes);
-  std::memset(to, value, bytes);
+  in_order([=] {
+    require("cudaMemsetAsync", to, bytes);
+    std::memset(to, value, bytes);
+  });
   return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
@@ -147,7 +175,34 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  return capturing() ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+  captured = std::make_unique<EmulatedGraph>();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
+  *graph = captured.release();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+  *executable = new EmulatedGraph(*graph);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t) {
+  ++launched;
+  for (const auto& work : executable->work) work();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  delete executable;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {

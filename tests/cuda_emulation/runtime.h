@@ -3,15 +3,20 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 
 using cudaError_t = int;
 inline constexpr cudaError_t cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorNoDevice = 100,
-                             cudaErrorInsufficientDriver = 35, cudaErrorInvalidValue = 1, cudaErrorNotReady = 600,
+                             cudaErrorInsufficientDriver = 35, cudaErrorInvalidValue = 1, cudaErrorNotReady = 600, cudaErrorStreamCaptureUnsupported = 900,
                              cudaErrorNoKernelImageForDevice = 209, cudaErrorInvalidDeviceFunction = 98;
 struct EmulatedStream;
+struct EmulatedGraph;
 struct EmulatedEvent;
 using cudaStream_t = EmulatedStream*;
 using cudaEvent_t = EmulatedEvent*;
+using cudaGraph_t = EmulatedGraph*;
+using cudaGraphExec_t = EmulatedGraph*;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost,
   cudaMemcpyHostToDevice,
@@ -59,6 +64,13 @@ cudaError_t cudaMemsetAsync(void*, int, std::size_t, cudaStream_t = nullptr);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t*, unsigned);
 cudaError_t cudaStreamDestroy(cudaStream_t);
 cudaError_t cudaStreamSynchronize(cudaStream_t);
+// What is asked of the stream in a capture runs when the graph is launched.
+cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode);
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t*);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t*, cudaGraph_t, unsigned long long flags = 0);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t);
+cudaError_t cudaGraphDestroy(cudaGraph_t);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t);
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned flags = 0);
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t*, unsigned);
@@ -77,6 +89,12 @@ struct cudaFuncAttributes {
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, void (*kernel)());
 
 namespace normlab::emulation {
+/// Whether the calls that follow are kept for a graph.
+bool capturing();
+/// Runs `work` now, or in its turn where a capture goes on.
+void in_order(const std::function<void()>& work);
+/// Graphs that were launched so far.
+long graphs_launched();
 /// Whether the binary has kernels for the device.
 void set_kernel_error(cudaError_t error);
 /// The next calls of cudaGetDeviceCount give this error, to see what is said of it; cudaSuccess for none.

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cstring>
 #include <memory>
 #include <vector>
 
 #include "core/error.h"
 #include "tests/cuda_emulation/fiber.h"
 #include "tests/cuda_emulation/heap.h"
+#include "tests/cuda_emulation/runtime.h"
 #include "tests/cuda_emulation/schedule.h"
 
 namespace normlab::emulation {
@@ -374,7 +376,10 @@ void Machine::run(const char* op, dim3 grid, dim3 block, std::size_t shared_byte
 
 void run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, void* call, std::size_t call_bytes,
          void (*body)(void*)) {
-  machine().run(op, grid, block, shared_bytes, call, call_bytes, body);
+  if (!capturing()) return machine().run(op, grid, block, shared_bytes, call, call_bytes, body);
+  std::vector<std::max_align_t> kept((call_bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
+  std::memcpy(kept.data(), call, call_bytes);
+  in_order([=]() mutable { machine().run(op, grid, block, shared_bytes, kept.data(), call_bytes, body); });
 }
 void fault(const std::string& what) {
   running = nullptr;

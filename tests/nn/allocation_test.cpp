@@ -11,13 +11,14 @@
 #include "nn/engine.h"
 #include "nn/init.h"
 #include "tests/nn/small_network.h"
+#include "tests/sanitizer.h"
 
 namespace {
 std::atomic<long> allocations{0};
 }  // namespace
 
 // Only the plain forms are replaced; the others of the standard library call them. A sanitizer brings its own.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(NORMLAB_ADDRESS_SANITIZER) && !defined(NORMLAB_THREAD_SANITIZER)
 #define NORMLAB_COUNTS_ALLOCATIONS 1
 void* operator new(std::size_t bytes) {
   ++allocations;

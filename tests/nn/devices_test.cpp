@@ -5,6 +5,7 @@
 
 #include "nn/engine.h"
 #include "nn/init.h"
+#include "tests/cuda_emulation/runtime.h"
 #include "tests/nn/small_network.h"
 
 using namespace normlab;
@@ -150,6 +151,62 @@ TEST_CASE("devices: in float and in bf16 the losses are the CPU's within roundin
     CHECK(furthest(here.norms, wide.norms) <= 2 * furthest(cpu.norms, wide.norms));
     CHECK(furthest(here.evaluated, wide.evaluated) <= 2 * furthest(cpu.evaluated, wide.evaluated));
     CHECK(here.losses != wide.losses);
+  });
+}
+
+TEST_CASE("devices: steps that were recorded are the steps, before and after an evaluation of more images") {
+  const ViTConfig c = dropping();
+  const auto run = [&] {
+    ShardPool pool(1);
+    Engine engine(current_device().backend, pool, c, settings_of(DType::f64));
+    initialise(engine.parameters(), c, 3);
+    engine.state().clip_norm = 1.0;
+    std::vector<double> numbers;
+    for (int step = 0; step < 12; ++step) {
+      if (step == 6) {
+        const Batch more(c, 3 * kBatch, DType::f64);
+        std::vector<double> losses(3 * kBatch);
+        std::vector<std::int32_t> predicted(3 * kBatch);
+        engine.evaluate(more.images, more.labels, losses, predicted);
+        numbers.insert(numbers.end(), losses.begin(), losses.end());
+      }
+      const Batch data(c, kBatch, DType::f64, 5 + static_cast<std::uint64_t>(step));
+      engine.state().lr = 1e-4 * (step + 1);
+      const Engine::Brought brought = engine.bring(data.images, data.labels);
+      engine.start_step(brought);
+      numbers.push_back(engine.finish_step());
+      numbers.push_back(engine.state().grad_norm);
+    }
+    return numbers;
+  };
+  const std::vector<double> cpu = run();
+  on_each_device([&] {
+    const long before = emulation::graphs_launched();
+    CHECK(furthest(run(), cpu) <= 1e-9);
+    // All but the first step and the one after the evaluation, which took memory.
+    if (current_device().name == "cuda (emulated)") CHECK(emulation::graphs_launched() - before == 10);
+  });
+}
+
+TEST_CASE("devices: a step that is not finite is named, and the next is as if it had not been") {
+  const ViTConfig c = small_vit("pre_pre");
+  on_each_device([&] {
+    ShardPool pool(1);
+    Engine engine(current_device().backend, pool, c, settings_of(DType::f32));
+    initialise(engine.parameters(), c, 3);
+    engine.state().lr = 1e-3;
+    const Batch good(c, kBatch);
+    Batch bad(c, kBatch);
+    bad.images.data<float>()[7] = INFINITY;
+    double last = 0.0;
+    for (int step = 0; step < 4; ++step) last = engine.train_step(good.images, good.labels);
+    CHECK(std::isnan(engine.train_step(bad.images, bad.labels)));
+    CHECK(engine.state().nonfinite == 1);
+    const NonFinite found = engine.find_nonfinite(bad.images, bad.labels);
+    REQUIRE(bool(found));
+    CHECK(std::string(found.site) == "patch_embed");
+    CHECK(engine.train_step(good.images, good.labels) < last);
+    CHECK(engine.state().nonfinite == 0);
   });
 }
 

@@ -16,9 +16,10 @@
 #include "nn/init.h"
 #include "nn/optimizer.h"
 #include "nn/vit.h"
+#include "tests/sanitizer.h"
 
 // A sanitizer has this symbol itself.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(NORMLAB_ADDRESS_SANITIZER) && !defined(NORMLAB_THREAD_SANITIZER)
 #define NORMLAB_COUNTS_LOCKS 1
 namespace {
 struct Locks {

@@ -1,0 +1,59 @@
+#include "cuda/recording.h"
+
+namespace normlab::NORMLAB_CUDA_NAMESPACE {
+namespace {
+
+class GraphRecording final : public Recording {
+ public:
+  GraphRecording(const Stream& stream, cudaGraph_t graph) : stream_(stream) {
+    check("CUDA graph", cudaGraphInstantiate(&executable_, graph, 0));
+  }
+  ~GraphRecording() override {
+    cudaStreamSynchronize(stream_.handle());  // it may be running
+    cudaGraphExecDestroy(executable_);
+  }
+  GraphRecording(const GraphRecording&) = delete;
+  GraphRecording& operator=(const GraphRecording&) = delete;
+  void replay() override {
+    check("CUDA graph", cudaGraphLaunch(executable_, stream_.handle()));
+    stream_.launched("a recorded step");
+  }
+
+ private:
+  const Stream& stream_;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+/// From its making until end(): what is asked of the stream is kept.
+class Capture {
+ public:
+  // Relaxed: other threads may ask CUDA for what they like meanwhile, on streams of their own.
+  explicit Capture(const Stream& stream) : stream_(stream) {
+    check("CUDA graph", cudaStreamBeginCapture(stream.handle(), cudaStreamCaptureModeRelaxed));
+  }
+  ~Capture() {
+    if (graph_ == nullptr) cudaStreamEndCapture(stream_.handle(), &graph_);
+    cudaGetLastError();  // of a capture that something broke off
+    if (graph_ != nullptr) cudaGraphDestroy(graph_);
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  cudaGraph_t end() {
+    check("CUDA graph", cudaStreamEndCapture(stream_.handle(), &graph_));
+    return graph_;
+  }
+
+ private:
+  const Stream& stream_;
+  cudaGraph_t graph_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Recording> record_graph(const Stream& stream, FunctionRef<void()> work) {
+  Capture capture(stream);
+  work();
+  return std::make_unique<GraphRecording>(stream, capture.end());
+}
+
+}  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -1,0 +1,84 @@
+#include "experiments/sweep/shared_gpu.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+extern char** environ;
+
+namespace fs = std::filesystem;
+
+namespace normlab {
+namespace {
+
+constexpr const char *kProgram = "nvidia-cuda-mps-control", *kPipes = "CUDA_MPS_PIPE_DIRECTORY",
+                     *kLogs = "CUDA_MPS_LOG_DIRECTORY";
+
+/// Runs the program with one argument, or with `said` on its input. "" or what went wrong.
+std::string control(const char* argument, const std::string& said) {
+  int input[2];
+  if (pipe2(input, O_CLOEXEC) != 0) return std::strerror(errno);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, input[0], 0);
+  for (const int output : {1, 2}) posix_spawn_file_actions_addopen(&files, output, "/dev/null", O_WRONLY, 0);
+  char* arguments[] = {const_cast<char*>(kProgram), const_cast<char*>(argument), nullptr};
+  pid_t child = 0;
+  const int error = posix_spawnp(&child, kProgram, &files, nullptr, arguments, environ);
+  posix_spawn_file_actions_destroy(&files);
+  close(input[0]);
+  if (error == 0 && !said.empty()) {
+    // Short enough for the pipe; a program that ended already has left it without a reader.
+    const auto before = std::signal(SIGPIPE, SIG_IGN);
+    [[maybe_unused]] const ssize_t written = write(input[1], said.data(), said.size());
+    std::signal(SIGPIPE, before);
+  }
+  close(input[1]);
+  if (error == ENOENT) return fmt::format("{} is not installed", kProgram);
+  if (error != 0) return std::strerror(error);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "";
+  return fmt::format("{} ended with code {}", kProgram, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+}
+
+}  // namespace
+
+SharedGpu::SharedGpu(int workers) {
+  if (workers < 2 || std::getenv(kPipes) != nullptr) return;
+  std::string name = (fs::temp_directory_path() / "normlab-mps-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) {
+    told_ = fmt::format("{} workers take turns on the GPU: {}: {}", workers, name, std::strerror(errno));
+    return;
+  }
+  setenv(kPipes, name.c_str(), 1);
+  setenv(kLogs, name.c_str(), 1);
+  folder_ = name;
+  const std::string wrong = control("-d", "");
+  if (wrong.empty()) return;
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+  folder_.clear();
+  unsetenv(kPipes);
+  unsetenv(kLogs);
+  told_ = fmt::format("{} workers take turns on the GPU: {}", workers, wrong);
+}
+
+SharedGpu::~SharedGpu() {
+  if (!started()) return;
+  control(nullptr, "quit\n");
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+  unsetenv(kPipes);
+  unsetenv(kLogs);
+}
+
+}  // namespace normlab

@@ -1,0 +1,83 @@
+#include "experiments/sweep/shared_gpu.h"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "tests/experiments/results/temporary_folder.h"
+
+using namespace normlab;
+
+namespace {
+
+/// In place of NVIDIA's program: writes down how it was called, and ends with `code`.
+class FakeControl {
+ public:
+  explicit FakeControl(int code) : path_(std::getenv("PATH")) {
+    const std::string program = (folder_ / "nvidia-cuda-mps-control").string();
+    std::ofstream(program) << "#!/bin/sh\necho \"$# $1 $([ $# = 0 ] && cat) $CUDA_MPS_PIPE_DIRECTORY\" >> "
+                           << (folder_ / "calls").string() << "\nexit " << code << "\n";
+    chmod(program.c_str(), 0755);
+    setenv("PATH", (folder_.path().string() + ":" + path_).c_str(), 1);
+  }
+  ~FakeControl() { setenv("PATH", path_.c_str(), 1); }
+  std::string calls() const {
+    std::ifstream in(folder_ / "calls");
+    std::ostringstream all;
+    all << in.rdbuf();
+    return all.str();
+  }
+
+ private:
+  TemporaryFolder folder_;
+  std::string path_;
+};
+
+}  // namespace
+
+TEST_CASE("shared GPU: the service runs as long as the workers, and they find it by their environment") {
+  const FakeControl control(0);
+  std::string pipes;
+  {
+    const SharedGpu shared(3);
+    CHECK(shared.started());
+    CHECK(shared.told().empty());
+    REQUIRE(std::getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr);
+    pipes = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
+    CHECK(std::filesystem::is_directory(pipes));
+  }
+  CHECK(control.calls() == "1 -d  " + pipes + "\n0  quit " + pipes + "\n");
+  CHECK(std::getenv("CUDA_MPS_PIPE_DIRECTORY") == nullptr);
+  CHECK(!std::filesystem::exists(pipes));
+}
+
+TEST_CASE("shared GPU: one worker needs no service, nor do those of a user who has one") {
+  const FakeControl control(0);
+  { const SharedGpu shared(1); }
+  setenv("CUDA_MPS_PIPE_DIRECTORY", "/tmp/mine", 1);
+  {
+    const SharedGpu shared(4);
+    CHECK(shared.told().empty());
+  }
+  CHECK(std::string(std::getenv("CUDA_MPS_PIPE_DIRECTORY")) == "/tmp/mine");
+  unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+  CHECK(control.calls().empty());
+}
+
+TEST_CASE("shared GPU: where the service is not there or fails, a line says that workers take turns") {
+  {
+    const FakeControl control(1);
+    const SharedGpu shared(2);
+    CHECK(!shared.started());
+    CHECK(shared.told() == "2 workers take turns on the GPU: nvidia-cuda-mps-control ended with code 1");
+  }
+  CHECK(std::getenv("CUDA_MPS_PIPE_DIRECTORY") == nullptr);
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", "/nowhere", 1);
+  const SharedGpu shared(2);
+  setenv("PATH", path.c_str(), 1);
+  CHECK(shared.told() == "2 workers take turns on the GPU: nvidia-cuda-mps-control is not installed");
+}
