@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "cuda/backend.h"
 #include "tests/core/cpu/bf16_choice.h"
+#include "tests/cuda_emulation/schedule.h"
 
 namespace normlab {
 
@@ -62,20 +63,34 @@ const Devices& devices() {
 
 const Device* current = nullptr;
 
+/// In which orders the emulation runs: a missing barrier shows under some alone.
+std::vector<std::uint64_t> schedules_of(const Device& device) {
+  if (device.name != "cuda (emulated)" || std::getenv("NORMLAB_CUDA_SCHEDULE")) return {emulation::current_schedule()};
+  if (!std::getenv("NORMLAB_LONG")) return {1};
+  return {0, 1, 2, 3, 4, 5, 6, 7, 8};
+}
+
 }  // namespace
 
 const Device& current_device() { return current ? *current : devices_under_test().front(); }
 
 void on_each_device(const std::function<void()>& body) {
   struct Restore {
-    ~Restore() { current = nullptr; }
+    std::uint64_t schedule = emulation::current_schedule();
+    ~Restore() {
+      current = nullptr;
+      emulation::set_schedule(schedule);
+    }
   };
-  for (const Device& device : devices_under_test()) {
-    const Restore restore;
-    current = &device;
-    CAPTURE(device.name);
-    body();
-  }
+  for (const Device& device : devices_under_test())
+    for (const std::uint64_t schedule : schedules_of(device)) {
+      const Restore restore;
+      current = &device;
+      emulation::set_schedule(schedule);
+      CAPTURE(device.name);
+      CAPTURE(schedule);
+      body();
+    }
 }
 
 std::span<const Device> devices_under_test() { return devices().all; }

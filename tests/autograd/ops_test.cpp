@@ -210,8 +210,8 @@ std::vector<OpCase> op_cases(Arena& arena) {
 }  // namespace
 
 TEST_CASE("ops: every gradient agrees with finite differences") {
-  for (const Device& device : devices_under_test()) {
-    CAPTURE(device.name);
+  on_each_device([] {
+    const Device& device = current_device();
     Arena arena(device.memory());
     for (const OpCase& c : op_cases(arena)) {
       CAPTURE(c.name);
@@ -221,7 +221,7 @@ TEST_CASE("ops: every gradient agrees with finite differences") {
       const GradCheckReport report = grad_check(device.backend, c.f, inputs, 11);
       CHECK_MESSAGE(report.max_error < 1e-6, report.worst);
     }
-  }
+  });
 }
 
 TEST_CASE("grad_check: finds a gradient that is wrong") {
@@ -342,15 +342,9 @@ void hostile_rows(const Device& device) {
 }  // namespace
 
 TEST_CASE("ops: a step in bf16 follows the one in float within its precision") {
-  for (const Device& device : devices_under_test()) {
-    CAPTURE(device.name);
-    step_in_bf16(device);
-  }
+  on_each_device([] { step_in_bf16(current_device()); });
 }
 
 TEST_CASE("ops: hostile rows stay finite and right") {
-  for (const Device& device : devices_under_test()) {
-    CAPTURE(device.name);
-    hostile_rows(device);
-  }
+  on_each_device([] { hostile_rows(current_device()); });
 }

@@ -10,6 +10,7 @@
 #include "cuda/cuda_backend.h"
 #include "cuda/kernel.cuh"
 #include "tests/cuda_emulation/runtime.h"
+#include "tests/cuda_emulation/schedule.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {

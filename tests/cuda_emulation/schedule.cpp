@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/philox.h"
-#include "tests/cuda_emulation/scheduler.h"
 
 namespace normlab::emulation {
 namespace {

@@ -46,10 +46,6 @@ extern constinit thread_local Position position;
 void run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, void* call, std::size_t call_bytes,
          void (*body)(void*));
 
-/// The order in which blocks, warps and the lanes of a warp have their turns is drawn from it; 0: as they are counted.
-/// At first NORMLAB_CUDA_SCHEDULE.
-void set_schedule(std::uint64_t seed);
-
 // From inside a kernel.
 
 /// Ends the kernel with "op: block, thread: " and this.
