@@ -17,11 +17,12 @@ template <int kWidthOfTile>
 struct MmaTiling {
   static constexpr int kWidth = kWidthOfTile, kPitch = kWidth + 8;
   static constexpr int kWarpRows = 16, kTileCols = kWidth <= 64 ? 64 : 32;
-  static constexpr int kSteps = kWidth / 16;       // of a product over a head's values
-  static constexpr bool kKeepsOwn = kWidth <= 64;  // a warp's own rows stay in registers
-  static constexpr int kForwardWarps = 8;          // most of a block
-  static constexpr int kBackwardWarps = 7;         // 197 tokens are two blocks of 7
-  static constexpr int kForwardBlocks = 2;         // that a multiprocessor is to have at once: bounds the registers
+  static constexpr int kSteps = kWidth / 16;                  // of a product over a head's values
+  static constexpr bool kKeepsOwn = kWidth <= 64;             // of the way back a warp's own rows stay in registers,
+  static constexpr bool kKeepsUp = kWidth <= 32;              // also those of what comes with them
+  static constexpr int kForwardWarps = kWidth <= 96 ? 8 : 6;  // most of a block
+  static constexpr int kBackwardWarps = 7;                    // 197 tokens are two blocks of 7
+  static constexpr int kForwardBlocks = 2;  // that a multiprocessor is to have at once: bounds the registers
   static constexpr int kBackwardBlocks = kWidth <= 64 ? 2 : 1;
   using Result = FragmentC[kWidth / 8];  // [16, kWidth]
 
@@ -49,51 +50,58 @@ struct MmaLane {
 /// tile [fill, kWidth] = x [rows, dim], rows `stride` apart, zeros beyond, as soon as the copies are done. All threads
 /// of the block come here.
 template <class L>
-__device__ __forceinline__ void fetch_tile(const bf16* x, std::int64_t stride, int rows, int dim, bool eights, int fill,
+__device__ __forceinline__ void fetch_tile(const bf16* x, int stride, int rows, int dim, bool eights, int fill,
                                            bf16* tile, AsyncCopies& copies) {
   constexpr int kEights = L::kWidth / 8;
+  NORMLAB_NO_UNROLL
   for (int at = static_cast<int>(threadIdx.x); at < fill * kEights; at += static_cast<int>(blockDim.x)) {
     const int r = at / kEights, c = at % kEights * 8;
     bf16* to = tile + r * L::kPitch + c;
     if (eights) {
       const bool there = r < rows && c < dim;
-      copies.copy<16>(to, there ? x + r * stride + c : x, there);
+      copies.copy<16>(to, there ? x + (std::int64_t{r} * stride + c) : x, there);
     } else {
       NORMLAB_NO_UNROLL
-      for (int e = 0; e < 8; ++e) to[e] = r < rows && c + e < dim ? x[r * stride + c + e] : bf16(0.0f);
+      for (int e = 0; e < 8; ++e) to[e] = r < rows && c + e < dim ? x[std::int64_t{r} * stride + c + e] : bf16(0.0f);
     }
   }
 }
 
-/// A warp's 16 rows as the left side of products.
-template <class L>
+/// A warp's 16 rows as the left side of products: kept in registers, or read from shared memory each time.
+template <class L, bool kKeeps>
 class OwnRows {
  public:
   __device__ __forceinline__ void take(const bf16* rows) {
     rows_ = rows;
-    if constexpr (L::kKeepsOwn) {
+    if constexpr (kKeeps) {
       NORMLAB_UNROLL
       for (int k = 0; k < L::kSteps; ++k) kept_[k] = load_a(rows + 16 * k, L::kPitch);
     }
   }
-  /// to[0], to[1] += these times 16 rows of a tile, transposed.
-  __device__ __forceinline__ void dot(const bf16* other, FragmentC* to) const {
+  /// to[n], each two of [16, 8], += these times 16 rows of a tile, transposed; kTiles such, but none from row `rows`
+  /// on.
+  template <int kTiles>
+  __device__ __forceinline__ void dot(const bf16* other, int rows, FragmentC* to) const {
     NORMLAB_UNROLL
     for (int k = 0; k < L::kSteps; ++k) {
-      FragmentB b[2];
-      load_b(other + 16 * k, L::kPitch, b);
       FragmentA a;
-      if constexpr (L::kKeepsOwn)
+      if constexpr (kKeeps)
         a = kept_[k];
       else
         a = load_a(rows_ + 16 * k, L::kPitch);
-      mma(to[0], a, b[0], to[0]);
-      mma(to[1], a, b[1], to[1]);
+      NORMLAB_UNROLL
+      for (int n = 0; n < kTiles; ++n) {
+        if (16 * n >= rows) break;
+        FragmentB b[2];
+        load_b(other + 16 * (n * L::kPitch + k), L::kPitch, b);
+        mma(to[2 * n], a, b[0], to[2 * n]);
+        mma(to[2 * n + 1], a, b[1], to[2 * n + 1]);
+      }
     }
   }
 
  private:
-  FragmentA kept_[L::kKeepsOwn ? L::kSteps : 1];
+  FragmentA kept_[kKeeps ? L::kSteps : 1];
   const bf16* rows_;
 };
 
@@ -116,12 +124,12 @@ __device__ __forceinline__ void add_weighted(const FragmentA& weights, const bf1
 
 /// `rows` rows of a warp between a tile and [.., dim] in global memory.
 template <class L, bool kToTile>
-__device__ __forceinline__ void move_rows(bf16* tile, bf16* x, std::int64_t stride, int rows, int dim, bool eights) {
+__device__ __forceinline__ void move_rows(bf16* tile, bf16* x, int stride, int rows, int dim, bool eights) {
   constexpr int kEights = L::kWidth / 8;
   for (int at = static_cast<int>(threadIdx.x) % kWarp; at < L::kWarpRows * kEights; at += kWarp) {
     const int r = at / kEights, c = at % kEights * 8;
     if (r >= rows || c >= dim) continue;
-    bf16 *there = x + r * stride + c, *here = tile + r * L::kPitch + c;
+    bf16 *there = x + (std::int64_t{r} * stride + c), *here = tile + r * L::kPitch + c;
     if (eights)
       copy_eight(kToTile ? there : here, kToTile ? here : there);
     else
@@ -132,8 +140,8 @@ __device__ __forceinline__ void move_rows(bf16* tile, bf16* x, std::int64_t stri
 /// needs no more: global memory is written by pieces of 16 bytes.
 template <class L>
 __device__ __forceinline__ void put_rows(const MmaLane<L>& lane, const typename L::Result& sums,
-                                         const float (&factor)[2], bf16* own, bf16* to, std::int64_t stride, int rows,
-                                         int dim, bool eights, bool add) {
+                                         const float (&factor)[2], bf16* own, bf16* to, int stride, int rows, int dim,
+                                         bool eights, bool add) {
   __syncwarp();  // all lanes have read what stood here
   if (add) {
     move_rows<L, true>(own, to, stride, rows, dim, eights);
@@ -172,13 +180,11 @@ struct MmaSoftmax {
 
   /// `cols` keys; s is made anew. kAll: cols is kTileCols.
   template <bool kAll, class Exponent, class Kept>
-  __device__ __forceinline__ void step(const MmaLane<L>& lane, const OwnRows<L>& queries, const bf16* keys,
+  __device__ __forceinline__ void step(const MmaLane<L>& lane, const OwnRows<L, false>& queries, const bf16* keys,
                                        const bf16* values, int cols, Exponent&& exponent, Kept&& kept) {
     constexpr int kEights = L::kTileCols / 8;
     FragmentC s[kEights] = {};
-    NORMLAB_UNROLL
-    for (int n = 0; n < kEights; n += 2)
-      if (kAll || 8 * n < cols) queries.dot(keys + 8 * n * L::kPitch, s + n);
+    queries.template dot<kEights / 2>(keys, kAll ? L::kTileCols : cols, s);
     NORMLAB_UNROLL
     for (int n = 0; n < kEights; ++n)
       for (int e = 0; e < 2; ++e)
@@ -220,7 +226,8 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kForwardWarps* kWarp, MmaTi
   NORMLAB_DYNAMIC_SHARED(bf16, memory);
   const AttentionDims& d = work.dims;
   const int rows = static_cast<int>(blockDim.x) / kWarp * L::kWarpRows, dim = static_cast<int>(d.head_dim),
-            tokens = static_cast<int>(d.tokens), tile_values = L::tile_rows(tokens) * L::kPitch;
+            tokens = static_cast<int>(d.tokens), tile_values = L::tile_rows(tokens) * L::kPitch,
+            stride = static_cast<int>(d.stride);
   const BlockPart at = part_of_block(d, rows);
   const std::int64_t in = at.of.begin(d, d.stride), row = at.of.row(d);
   const auto bias = work.bias.of(at.of.image, at.of.head);
@@ -231,16 +238,16 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kForwardWarps* kWarp, MmaTi
     bf16* keys = tiles + first / L::kTileCols % 2 * 2 * tile_values;
     const int cols = tokens - first < L::kTileCols ? tokens - first : L::kTileCols, fill = up_to(16, cols);
     const std::int64_t from = in + first * d.stride;
-    fetch_tile<L>(work.k + from, d.stride, cols, dim, work.eights, fill, keys, copies);
-    fetch_tile<L>(work.v + from, d.stride, cols, dim, work.eights, fill, keys + tile_values, copies);
+    fetch_tile<L>(work.k + from, stride, cols, dim, work.eights, fill, keys, copies);
+    fetch_tile<L>(work.v + from, stride, cols, dim, work.eights, fill, keys + tile_values, copies);
   };
-  fetch_tile<L>(work.q + in + at.first * d.stride, d.stride, at.rows, dim, work.eights, rows, memory, copies);
+  fetch_tile<L>(work.q + in + at.first * d.stride, stride, at.rows, dim, work.eights, rows, memory, copies);
   fetch(0);
   copies.wait();
   __syncthreads();
 
   const bool idle = lane.warp_row >= at.rows;  // the warp has no row
-  OwnRows<L> queries;
+  OwnRows<L, false> queries;
   queries.take(own);
   MmaSoftmax<L> softmax = {{-std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()}, {}, {}};
   decltype(bias.place(0)) query[2];
@@ -287,8 +294,13 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kForwardWarps* kWarp, MmaTi
       lse[row + at.first + lane.row_of(i)] = softmax.top[i] * kLn2 + std::log(total);
   }
   put_rows(lane, softmax.sums, inverse, own, y + at.of.begin(d, d.width()) + (at.first + lane.warp_row) * d.width(),
-           d.width(), at.rows - lane.warp_row, dim, work.eights, false);
+           static_cast<int>(d.width()), at.rows - lane.warp_row, dim, work.eights, false);
 }
+
+/// Dropping is a kernel of its own: what it reads would take the registers of the others. Those that add and drop
+/// nothing have more widths than the others.
+template <class Bias, bool kDrops>
+inline constexpr bool kOrdinary = std::is_same_v<Bias, NoBias<float>> && !kDrops;
 
 /// `own`, `floats`: of MmaTiling::bytes.
 template <class L>
@@ -298,15 +310,23 @@ Launch launch_of_mma(const AttentionDims& d, int own, int floats, int most) {
           L::bytes(own, floats, static_cast<int>(d.tokens), warps)};
 }
 
+template <class Bias, bool kDrops>
+void launch_attention_mma(const char* op, const AttentionWork<bf16, Bias>& work, Tensor y, Tensor lse,
+                          const Stream& stream) {
+  for_mma_width<kOrdinary<Bias, kDrops>>(work.dims.head_dim, [&](auto width) {
+    constexpr int kWidth = decltype(width)::kWidth;
+    using L = MmaTiling<kWidth>;
+    launch(op, attention_forward_mma<kWidth, Bias, kDrops>, launch_of_mma<L>(work.dims, 1, 0, L::kForwardWarps), stream,
+           work, y.data<bf16>(), lse.data<float>());
+  });
+}
 template <class Bias>
 void run_attention_mma(const char* op, const AttentionWork<bf16, Bias>& work, Tensor y, Tensor lse,
                        const Stream& stream) {
-  for_mma_width(work.dims.head_dim, [&](auto width) {
-    constexpr int kWidth = decltype(width)::kWidth;
-    using L = MmaTiling<kWidth>;
-    launch(op, work.keep ? attention_forward_mma<kWidth, Bias, true> : attention_forward_mma<kWidth, Bias, false>,
-           launch_of_mma<L>(work.dims, 1, 0, L::kForwardWarps), stream, work, y.data<bf16>(), lse.data<float>());
-  });
+  if (work.keep)
+    launch_attention_mma<Bias, true>(op, work, y, lse, stream);
+  else
+    launch_attention_mma<Bias, false>(op, work, y, lse, stream);
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

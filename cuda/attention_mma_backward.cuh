@@ -36,8 +36,8 @@ class MmaBackwardTile {
   __device__ __forceinline__ void arrive() {
     copies_.wait();
     __syncthreads();
-    rows_of_lhs_.take(own_ + lane.warp_row * L::kPitch);
-    up_of_lhs_.take(own_ + (rows_ + lane.warp_row) * L::kPitch);
+    own_rows_.take(own_ + lane.warp_row * L::kPitch);
+    own_up_.take(own_ + (rows_ + lane.warp_row) * L::kPitch);
     NORMLAB_UNROLL
     for (int i = 0; i < 2; ++i) {
       const int token = token_or_last(tokens_, part_.first + lane.row_of(i));
@@ -116,8 +116,8 @@ class MmaBackwardTile {
   __device__ __forceinline__ void put(const typename L::Result& result, float factor, int which, bf16* to, bool add) {
     const int first = part_.first + lane.warp_row;
     put_rows(lane, result, {factor, factor}, own_ + (which * rows_ + lane.warp_row) * L::kPitch,
-             to + part_.of.begin(dims_, dims_.stride) + first * dims_.stride, dims_.stride, part_.rows - lane.warp_row,
-             dim_, work_.forward.eights, add);
+             to + part_.of.begin(dims_, dims_.stride) + first * dims_.stride, static_cast<int>(dims_.stride),
+             part_.rows - lane.warp_row, dim_, work_.forward.eights, add);
   }
 
  private:
@@ -137,11 +137,11 @@ class MmaBackwardTile {
   template <bool kKeys>
   __device__ __forceinline__ void load(int first, int rows, int fill, bf16* tile, bf16* up) {
     const AttentionWork<bf16, Bias>& forward = work_.forward;
-    const std::int64_t stride = dims_.stride, up_stride = kKeys ? stride : dims_.width();
-    fetch_tile<L>((kKeys ? forward.k : forward.q) + part_.of.begin(dims_, stride) + first * stride, stride, rows, dim_,
-                  forward.eights, fill, tile, copies_);
-    fetch_tile<L>((kKeys ? forward.v : work_.dy) + part_.of.begin(dims_, up_stride) + first * up_stride, up_stride,
-                  rows, dim_, forward.eights, fill, up, copies_);
+    const auto stride = static_cast<int>(dims_.stride), up_stride = kKeys ? stride : static_cast<int>(dims_.width());
+    fetch_tile<L>((kKeys ? forward.k : forward.q) + part_.of.begin(dims_, stride) + std::int64_t{first} * stride,
+                  stride, rows, dim_, forward.eights, fill, tile, copies_);
+    fetch_tile<L>((kKeys ? forward.v : work_.dy) + part_.of.begin(dims_, up_stride) + std::int64_t{first} * up_stride,
+                  up_stride, rows, dim_, forward.eights, fill, up, copies_);
   }
   __device__ __forceinline__ void fetch(int first) {
     bf16* other = stage(first);
@@ -163,8 +163,8 @@ class MmaBackwardTile {
     const AttentionWork<bf16, Bias>& forward = work_.forward;
     NORMLAB_UNROLL
     for (int n = 0; n < 2; ++n) p[n] = ds[n] = {};
-    rows_of_lhs_.dot(other, p);
-    up_of_lhs_.dot(other + tile_rows_ * L::kPitch, ds);
+    own_rows_.template dot<1>(other, 16, p);
+    own_up_.template dot<1>(other + tile_rows_ * L::kPitch, 16, ds);
     const float scale = forward.scale * kLog2E;
     NORMLAB_UNROLL
     for (int n = 0; n < 2; ++n)
@@ -199,7 +199,8 @@ class MmaBackwardTile {
   BlockPart part_;
   std::int64_t row_;
   OfHead bias_;
-  OwnRows<L> rows_of_lhs_, up_of_lhs_;
+  OwnRows<L, L::kKeepsOwn> own_rows_;
+  OwnRows<L, kOwnsKeys ? L::kKeepsUp : L::kKeepsOwn> own_up_;
   Place own_place_[2];
   float lse_[2], delta_[2];  // of own queries
 };
@@ -242,12 +243,11 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kBackwardWarps* kWarp, MmaT
   if (dv) tile.put(of_values, 1, 1, dv, add_v);
 }
 
-/// Puts delta, [B, H, N] in `delta`, to its place, then the gradients that are wanted. Dropping is a kernel of its own:
-/// what it reads would take the registers of the others.
+/// Puts delta, [B, H, N] in `delta`, to its place, then the gradients that are wanted.
 template <class Bias, bool kDrops>
 void launch_gradients_mma(const char* op, const AttentionBackwardWork<bf16, Bias>& work, const bf16* y, float* delta,
                           Gradient dq, Gradient dk, Gradient dv, const Stream& stream) {
-  for_mma_width(work.forward.dims.head_dim, [&](auto width) {
+  for_mma_width<kOrdinary<Bias, kDrops>>(work.forward.dims.head_dim, [&](auto width) {
     constexpr int kWidth = decltype(width)::kWidth;
     using L = MmaTiling<kWidth>;
     const Launch how = launch_of_mma<L>(work.forward.dims, 2, 2, L::kBackwardWarps);

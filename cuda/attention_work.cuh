@@ -123,14 +123,16 @@ void for_width(std::int64_t head_dim, F&& f) {
   }
   f(Width<256>{});
 }
-/// Of those that do; at most kWidestMma.
-template <class F>
+/// Of those that do; at most kWidestMma. kFine: widths between powers of two have kernels of their own.
+template <bool kFine, class F>
 void for_mma_width(std::int64_t head_dim, F&& f) {
-  if (head_dim <= 16) return f(Width<16>{});
+  if constexpr (kFine) {
+    if (head_dim <= 16) return f(Width<16>{});
+    if (head_dim > 32 && head_dim <= 48) return f(Width<48>{});
+    if (head_dim > 64 && head_dim <= 96) return f(Width<96>{});
+  }
   if (head_dim <= 32) return f(Width<32>{});
-  if (head_dim <= 48) return f(Width<48>{});
   if (head_dim <= 64) return f(Width<64>{});
-  if (head_dim <= 96) return f(Width<96>{});
   f(Width<128>{});
 }
 

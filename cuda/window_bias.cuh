@@ -197,7 +197,7 @@ BiasPlan plan_bias_terms(const AttentionDims& d, std::int64_t offsets) {
     plan.rows = chunks;
     plan.how = {chunks * offsets * d.heads, kWideThreads};
   } else if (std::is_same_v<T, bf16> && d.head_dim <= kWidestMma) {
-    for_mma_width(d.head_dim, [&](auto width) {
+    for_mma_width<false>(d.head_dim, [&](auto width) {
       using L = MmaTiling<decltype(width)::kWidth>;
       const int warps = warps_of_block<L>(d.tokens, L::kBackwardWarps), rows = warps * L::kWarpRows;
       const std::size_t loaded = L::bytes(2, 2, static_cast<int>(d.tokens), warps),
@@ -221,7 +221,7 @@ void run_bias_terms(const char* op, const BiasPlan& plan, const AttentionBackwar
   const std::int64_t dim = work.forward.dims.head_dim;
   if constexpr (std::is_same_v<T, bf16>)
     if (dim <= kWidestMma)
-      return for_mma_width(dim, [&](auto width) {
+      return for_mma_width<false>(dim, [&](auto width) {
         constexpr int kWidth = decltype(width)::kWidth;
         launch(op, work.forward.keep ? bias_terms_mma<kWidth, true> : bias_terms_mma<kWidth, false>, plan.how, stream,
                work, plan.chunk, terms);
