@@ -1,5 +1,4 @@
-// Multi-head attention. The kernels are those of attention.cuh and attention_backward.cuh, with nothing added to the
-// scores. In bf16 all between reading and writing is float, also the weights, which the CPU rounds for their products.
+// Multi-head attention: the kernels of attention.cuh and attention_backward.cuh with nothing added to the scores.
 #include "cuda/attention.cuh"
 
 #include "cuda/attention_backward.cuh"
@@ -20,8 +19,8 @@ void CudaBackend::attention_backward(AttentionDims d, Tensor dy, Tensor q, Tenso
                                      Tensor y, Tensor lse, Gradient dq, Gradient dk, Gradient dv) {
   for_type("attention_backward", q.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const auto work =
-        work_of<T>(d, q, k, v, keep, rate, NoBias<Acc<T>>{}, {dy.raw(), dq.to.raw(), dk.to.raw(), dv.to.raw()});
+    const auto work = work_of<T>(d, q, k, v, keep, rate, NoBias<Acc<T>>{},
+                                 {dy.raw(), y.raw(), dq.to.raw(), dk.to.raw(), dv.to.raw()});
     Acc<T>* delta = wide_.get<Acc<T>>(d.batch * d.heads * d.tokens);
     run_attention_backward<T, NoBias<Acc<T>>>("attention_backward", {work, dy.data<T>(), lse.data<Acc<T>>(), delta},
                                               y.data<T>(), delta, dq, dk, dv, stream_);

@@ -1,59 +1,11 @@
-// What attention and attention inside windows share: the way forward, by tiles of queries with the softmax made as the
-// keys come by, and what blocks of the kernels have in common.
+// The way forward of attention and of attention inside windows: by tiles of queries, with the softmax made as the keys
+// come by.
 #pragma once
 
-#include <limits>
-
-#include "cuda/attention_tile.cuh"
+#include "cuda/attention_mma.cuh"
+#include "cuda/attention_wide.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
-
-/// Of a call. Bias says what is added to the scores: bias.of(image, head) gives a functor with places of tokens and
-/// what is between a query's and a key's.
-template <class T, class Bias>
-struct AttentionWork {
-  AttentionDims dims;
-  Acc<T> scale, inverse_keep;
-  const T *q, *k, *v;
-  const std::uint8_t* keep;
-  Bias bias;
-  bool fours;  // all addresses and strides let four values be read at once
-};
-
-/// Nothing is added to the scores.
-template <class A>
-struct NoBias {
-  struct Place {};
-  __device__ NoBias of(int, int) const { return {}; }
-  __device__ Place place(int) const { return {}; }
-  __device__ A between(Place, Place) const { return 0; }
-};
-
-/// One head of one image.
-struct HeadPart {
-  int image, head;
-  /// Its first value in tensors whose tokens are `stride` apart.
-  __device__ std::int64_t begin(const AttentionDims& d, std::int64_t stride) const {
-    return image * d.tokens * stride + head * d.head_dim;
-  }
-  /// Its first row in [B, H, N].
-  __device__ std::int64_t row(const AttentionDims& d) const { return (image * d.heads + head) * d.tokens; }
-};
-/// What this block has: the grid is all heads, each cut into tiles of the block's rows.
-struct BlockPart {
-  HeadPart of;
-  int first, rows;
-};
-__device__ inline BlockPart part_of_block(const AttentionDims& d, int rows) {
-  const int block = static_cast<int>(blockIdx.x), tokens = static_cast<int>(d.tokens),
-            heads = static_cast<int>(d.heads);
-  const int tiles = (tokens + rows - 1) / rows, head = block / tiles, first = block % tiles * rows;
-  return {{head / heads, head % heads}, first, tokens - first < rows ? tokens - first : rows};
-}
-
-/// Rows of tiles without a token count as the last one: what they give is finite and is left out.
-__device__ inline int token_or_last(int tokens, int token) { return token < tokens ? token : tokens - 1; }
-constexpr int up_to(int multiple, int n) { return (n + multiple - 1) / multiple * multiple; }
 
 /// Most warps of a block, and blocks that a multiprocessor is to have at once, which bounds the registers of a thread.
 template <class A, int kWidth>
@@ -145,68 +97,18 @@ __global__ void __launch_bounds__(kForwardWarps<Acc<T>, kWidth>* kWarp, kForward
   }
 }
 
-/// Warps of a block. Rows without a token cost, and so does that a block reads all other tokens, about as much as a
-/// warp does.
-template <class L>
-int warps_of_block(std::int64_t tokens, int most) {
-  int best = 1;
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (int warps = 1; warps <= most; ++warps) {
-    const std::int64_t cost = ceil_div(tokens, warps * L::kWarpRows) * (warps + 1);
-    if (cost > least) continue;
-    least = cost;
-    best = warps;
-  }
-  return best;
-}
 template <class L>
 Launch launch_of_heads(const AttentionDims& d, int own, int others, int most) {
   const int warps = warps_of_block<L>(d.tokens, most);
   return {d.batch * d.heads * ceil_div(d.tokens, warps * L::kWarpRows), warps * kWarp, L::bytes(own, others, warps)};
 }
 
-inline bool fours_at(std::size_t size, std::initializer_list<const void*> pointers) {
-  bool all = true;
-  for (const void* p : pointers) all = all && reinterpret_cast<std::uintptr_t>(p) % size == 0;
-  return all;
-}
-
-/// `pointers`: whatever is read or written by values besides q, k and v; null ones do not count.
-template <class T, class Bias>
-AttentionWork<T, Bias> work_of(const AttentionDims& d, Tensor q, Tensor k, Tensor v, Tensor keep, double rate,
-                               Bias bias, std::initializer_list<const void*> pointers) {
-  using A = Acc<T>;
-  const T *queries = q.data<T>(), *keys = k.data<T>(), *values = v.data<T>();
-  const bool fours = d.head_dim % 4 == 0 && d.stride % 4 == 0 && fours_at(kFourBytes<T>, pointers) &&
-                     fours_at(kFourBytes<T>, {queries, keys, values});
-  return {d,
-          A(1 / std::sqrt(double(d.head_dim))),
-          A(1 / (1 - rate)),
-          queries,
-          keys,
-          values,
-          keep.data<std::uint8_t>(),
-          bias,
-          fours};
-}
-
-/// Calls f(Width<W>{}) for the least W that holds a head's values.
-template <int kValues>
-struct Width {
-  static constexpr int kWidth = kValues;
-};
-template <class F>
-void for_width(const char* op, std::int64_t head_dim, F&& f) {
-  if (head_dim <= 32) return f(Width<32>{});
-  if (head_dim <= 64) return f(Width<64>{});
-  if (head_dim <= 128) return f(Width<128>{});
-  if (head_dim <= 256) return f(Width<256>{});
-  throw InputError(concat(op, ": heads of ", head_dim, " values; those of the GPU's kernels have at most 256"));
-}
-
 template <class T, class Bias>
 void run_attention(const char* op, const AttentionWork<T, Bias>& work, Tensor y, Tensor lse, const Stream& stream) {
-  for_width(op, work.dims.head_dim, [&](auto width) {
+  if constexpr (std::is_same_v<T, bf16>)
+    if (work.dims.head_dim <= kWidestMma) return run_attention_mma(op, work, y, lse, stream);
+  if (work.dims.head_dim > kWidestTile) return run_wide_attention(op, work, y, lse, stream);
+  for_width<T>(work.dims.head_dim, [&](auto width) {
     constexpr int kWidth = decltype(width)::kWidth;
     using L = Tiling<Acc<T>, kWidth>;
     launch(op, attention_forward<T, kWidth, Bias>, launch_of_heads<L>(work.dims, 1, 2, kForwardWarps<Acc<T>, kWidth>),

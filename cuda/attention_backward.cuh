@@ -5,15 +5,10 @@
 #pragma once
 
 #include "cuda/attention.cuh"
+#include "cuda/attention_mma_backward.cuh"
+#include "cuda/attention_wide.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
-
-template <class T, class Bias>
-struct AttentionBackwardWork {
-  AttentionWork<T, Bias> forward;
-  const T* dy;
-  const Acc<T>*lse, *delta;  // [B, H, N]
-};
 
 /// delta [B, H, N], a warp a row.
 template <class T>
@@ -204,8 +199,11 @@ template <class T, class Bias>
 void run_attention_backward(const char* op, const AttentionBackwardWork<T, Bias>& work, const T* y, Acc<T>* delta,
                             Gradient dq, Gradient dk, Gradient dv, const Stream& stream) {
   const AttentionDims& d = work.forward.dims;
+  if constexpr (std::is_same_v<T, bf16>)
+    if (d.head_dim <= kWidestMma) return run_attention_backward_mma(op, work, y, delta, dq, dk, dv, stream);
   launch(op, attention_delta<T>, warp_a_row(d.batch * d.heads * d.tokens), stream, d, work.dy, y, delta);
-  for_width(op, d.head_dim, [&](auto width) {
+  if (d.head_dim > kWidestTile) return run_wide_gradients(op, work, dq, dk, dv, stream);
+  for_width<T>(d.head_dim, [&](auto width) {
     constexpr int kWidth = decltype(width)::kWidth;
     const Launch how = launch_of_heads<Tiling<Acc<T>, kWidth>>(d, 2, 2, kBackwardWarps<Acc<T>, kWidth>);
     if (dq) launch(op, attention_query_gradient<T, kWidth, Bias>, how, stream, work, dq.to.data<T>(), adds(dq));

@@ -262,6 +262,61 @@ TEST_CASE("attention: every number of tokens around a tile's, every width of hea
   });
 }
 
+TEST_CASE("attention: tensor cores in bf16, around their tiles, aligned to 16 bytes and not") {
+  on_each_device([] {
+    check_case({2, 16, 2, 16, true}, DType::bf16);
+    check_case({1, 17, 2, 32, true, true, Write::add}, DType::bf16);
+    check_case({1, 65, 1, 64, true, false, Write::add}, DType::bf16);
+    check_case({1, 129, 1, 8, false, true, Write::add}, DType::bf16);  // more blocks than one, three tiles
+    check_case({1, 64, 1, 40}, DType::bf16);
+    check_case({1, 33, 1, 47, true, true, Write::add}, DType::bf16);
+    check_case({1, 70, 1, 88, true, false, Write::add}, DType::bf16);
+    check_case({1, 66, 1, 128, true, true}, DType::bf16);
+    check_case({1, 40, 1, 126, false, false, Write::add}, DType::bf16);
+    check_case({1, 18, 1, 130, true}, DType::bf16);  // wider than theirs
+    check_case({4, 49, 1, 32, true, false, Write::assign, 7, 3}, DType::bf16);
+    check_case({4, 144, 1, 16, true, true, Write::add, 12, 6}, DType::bf16);
+  });
+}
+
+TEST_CASE("attention: heads wider than a tile of the GPU's") {
+  on_each_device([] {
+    check_case({1, 70, 1, 260, true, true, Write::add}, DType::f32);
+    check_case({2, 5, 2, 257}, DType::f64);
+    check_case({1, 9, 1, 300, true, false, Write::add}, DType::bf16);
+    check_case({4, 9, 1, 258, true, true, Write::add, 3, 1}, DType::f64);
+  });
+}
+
+TEST_CASE("attention: in bf16 no further from the truth than twice the CPU's, of a ViT-S head") {
+  for (const Case& c : {Case{1, 197, 1, 64, true}, Case{2, 50, 2, 32, true, true}}) {
+    const bool wanted[4] = {true, true, true, false};
+    Doubles of_cpu;
+    on_each_device([&] {
+      CAPTURE(c.tokens);
+      const Problem problem(c, current_device(), DType::bf16);
+      const Results expected = problem.expected(), got = problem.computed(wanted);
+      Doubles errors;
+      for (const auto& part : {&Results::y, &Results::dq, &Results::dk, &Results::dv}) {
+        double squares = 0, largest = 0;
+        for (std::size_t i = 0; i < (got.*part).size(); ++i) {
+          const double apart = (got.*part)[i] - (expected.*part)[i];
+          squares += apart * apart;
+          largest = std::max(largest, std::abs(apart));
+        }
+        errors.push_back(std::sqrt(squares));
+        errors.push_back(largest);
+      }
+      if (of_cpu.empty()) of_cpu = errors;
+      for (std::size_t i = 0; i < errors.size(); ++i) {
+        CAPTURE(i);
+        CAPTURE(of_cpu[i]);
+        CHECK(errors[i] <= 2 * of_cpu[i]);
+      }
+    });
+  }
+}
+
 TEST_CASE("attention: gradients that nobody wants are left alone") {
   on_each_device([] {
     for (const int only : {0, 1, 2}) {

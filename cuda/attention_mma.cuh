@@ -1,0 +1,332 @@
+// Attention on bf16 by tensor cores: heads of up to 128 values, padded with zeros to a multiple of 16. A warp has 16
+// rows of a tile of queries, the keys come by in tiles whose copies run ahead by one; scores, softmax and all sums stay
+// in float in registers, and the weights are rounded to bf16 for their product with the values, as on the CPU.
+#pragma once
+
+#include "cuda/attention_work.cuh"
+#include "cuda/tensor_core.cuh"
+
+namespace normlab::NORMLAB_CUDA_NAMESPACE {
+
+/// 2^x is one instruction: scores are kept as exponents of two.
+inline constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
+
+/// How tiles of rows of up to kWidth values lie in shared memory and who has what. Lanes of a warp have two rows of
+/// each 8 columns of a product, see tensor_core.cuh.
+template <int kWidthOfTile>
+struct MmaTiling {
+  static constexpr int kWidth = kWidthOfTile, kPitch = kWidth + 8;
+  static constexpr int kWarpRows = 16, kTileCols = kWidth <= 64 ? 64 : 32;
+  static constexpr int kSteps = kWidth / 16;                  // of a product over a head's values
+  static constexpr bool kKeepsOwn = kWidth <= 64;             // of the way back a warp's own rows stay in registers,
+  static constexpr bool kKeepsUp = kWidth <= 32;              // also those of what comes with them
+  static constexpr int kForwardWarps = kWidth <= 96 ? 8 : 6;  // most of a block
+  static constexpr int kBackwardWarps = 7;                    // 197 tokens are two blocks of 7
+  static constexpr int kForwardBlocks = 2;  // that a multiprocessor is to have at once: bounds the registers
+  static constexpr int kBackwardBlocks = kWidth <= 64 ? 2 : 1;
+  using Result = FragmentC[kWidth / 8];  // [16, kWidth]
+
+  /// Rows of a tile that comes by.
+  static constexpr int tile_rows(int tokens) { return tokens < kTileCols ? up_to(16, tokens) : kTileCols; }
+  /// Shared memory: `own` tiles of all warps' rows, two tiles of the other kind twice, so that one is copied while the
+  /// other is read, and `floats` for each of their rows.
+  static constexpr std::size_t bytes(int own, int floats, int tokens, int warps) {
+    const int stages = tokens > kTileCols ? 2 : 1, rows = stages * tile_rows(tokens);
+    return sizeof(bf16) * static_cast<std::size_t>((own * warps * kWarpRows + 2 * rows) * kPitch) +
+           sizeof(float) * static_cast<std::size_t>(floats * rows);
+  }
+};
+
+/// Where a lane stands in C fragments: its values 2 i + e are of rows row_of(i), columns col_of(n, e) of the n-th
+/// eight.
+template <class L>
+struct MmaLane {
+  int group = static_cast<int>(threadIdx.x) % kWarp / 4, pair = static_cast<int>(threadIdx.x) % 4 * 2;
+  int warp_row = static_cast<int>(threadIdx.x) / kWarp * L::kWarpRows;
+  __device__ int row_of(int i) const { return warp_row + group + 8 * i; }
+  __device__ int col_of(int n, int e) const { return 8 * n + pair + e; }
+};
+
+/// tile [fill, kWidth] = x [rows, dim], rows `stride` apart, zeros beyond, as soon as the copies are done. All threads
+/// of the block come here.
+template <class L>
+__device__ __forceinline__ void fetch_tile(const bf16* x, int stride, int rows, int dim, bool eights, int fill,
+                                           bf16* tile, AsyncCopies& copies) {
+  constexpr int kEights = L::kWidth / 8;
+  NORMLAB_NO_UNROLL
+  for (int at = static_cast<int>(threadIdx.x); at < fill * kEights; at += static_cast<int>(blockDim.x)) {
+    const int r = at / kEights, c = at % kEights * 8;
+    bf16* to = tile + r * L::kPitch + c;
+    if (eights) {
+      const bool there = r < rows && c < dim;
+      copies.copy<16>(to, there ? x + (std::int64_t{r} * stride + c) : x, there);
+    } else {
+      NORMLAB_NO_UNROLL
+      for (int e = 0; e < 8; ++e) to[e] = r < rows && c + e < dim ? x[std::int64_t{r} * stride + c + e] : bf16(0.0f);
+    }
+  }
+}
+
+/// A warp's 16 rows as the left side of products: kept in registers, or read from shared memory each time.
+template <class L, bool kKeeps>
+class OwnRows {
+ public:
+  __device__ __forceinline__ void take(const bf16* rows) {
+    rows_ = rows;
+    if constexpr (kKeeps) {
+      NORMLAB_UNROLL
+      for (int k = 0; k < L::kSteps; ++k) kept_[k] = load_a(rows + 16 * k, L::kPitch);
+    }
+  }
+  /// to[n], each two of [16, 8], += these times 16 rows of a tile, transposed; kTiles such, but none from row `rows`
+  /// on.
+  template <int kTiles>
+  __device__ __forceinline__ void dot(const bf16* other, int rows, FragmentC* to) const {
+    NORMLAB_UNROLL
+    for (int k = 0; k < L::kSteps; ++k) {
+      FragmentA a;
+      if constexpr (kKeeps)
+        a = kept_[k];
+      else
+        a = load_a(rows_ + 16 * k, L::kPitch);
+      NORMLAB_UNROLL
+      for (int n = 0; n < kTiles; ++n) {
+        if (16 * n >= rows) break;
+        FragmentB b[2];
+        load_b(other + 16 * (n * L::kPitch + k), L::kPitch, b);
+        mma(to[2 * n], a, b[0], to[2 * n]);
+        mma(to[2 * n + 1], a, b[1], to[2 * n + 1]);
+      }
+    }
+  }
+
+ private:
+  FragmentA kept_[kKeeps ? L::kSteps : 1];
+  const bf16* rows_;
+};
+
+/// What 16 columns of a result, rounded, are as the left side of the next product: the same lanes have them.
+__device__ __forceinline__ FragmentA rounded(const FragmentC& left, const FragmentC& right) {
+  return {{pack(left.x[0], left.x[1]), pack(left.x[2], left.x[3]), pack(right.x[0], right.x[1]),
+           pack(right.x[2], right.x[3])}};
+}
+/// sums += weights [16, 16] times 16 rows of a tile.
+template <class L>
+__device__ __forceinline__ void add_weighted(const FragmentA& weights, const bf16* rows, typename L::Result& sums) {
+  NORMLAB_UNROLL
+  for (int k = 0; k < L::kSteps; ++k) {
+    FragmentB b[2];
+    load_b_trans(rows + 16 * k, L::kPitch, b);
+    mma(sums[2 * k], weights, b[0], sums[2 * k]);
+    mma(sums[2 * k + 1], weights, b[1], sums[2 * k + 1]);
+  }
+}
+
+/// `rows` rows of a warp between a tile and [.., dim] in global memory.
+template <class L, bool kToTile>
+__device__ __forceinline__ void move_rows(bf16* tile, bf16* x, int stride, int rows, int dim, bool eights) {
+  constexpr int kEights = L::kWidth / 8;
+  for (int at = static_cast<int>(threadIdx.x) % kWarp; at < L::kWarpRows * kEights; at += kWarp) {
+    const int r = at / kEights, c = at % kEights * 8;
+    if (r >= rows || c >= dim) continue;
+    bf16 *there = x + (std::int64_t{r} * stride + c), *here = tile + r * L::kPitch + c;
+    if (eights)
+      copy_eight(kToTile ? there : here, kToTile ? here : there);
+    else
+      for (int e = 0; e < 8 && c + e < dim; ++e) (kToTile ? here : there)[e] = (kToTile ? there : here)[e];
+  }
+}
+/// to (+)= factor[i] times row i of each lane's in `sums`, by way of the warp's own rows of shared memory, which it
+/// needs no more: global memory is written by pieces of 16 bytes.
+template <class L>
+__device__ __forceinline__ void put_rows(const MmaLane<L>& lane, const typename L::Result& sums,
+                                         const float (&factor)[2], bf16* own, bf16* to, int stride, int rows, int dim,
+                                         bool eights, bool add) {
+  __syncwarp();  // all lanes have read what stood here
+  if (add) {
+    move_rows<L, true>(own, to, stride, rows, dim, eights);
+    __syncwarp();
+  }
+  NORMLAB_UNROLL
+  for (int n = 0; n < L::kWidth / 8; ++n)
+    for (int i = 0; i < 2; ++i) {
+      bf16* at = own + (lane.group + 8 * i) * L::kPitch + lane.col_of(n, 0);
+      float low = factor[i] * sums[n].x[2 * i], high = factor[i] * sums[n].x[2 * i + 1];
+      if (add) {
+        low += float(at[0]);
+        high += float(at[1]);
+      }
+      write_pair(at, pack(low, high));
+    }
+  __syncwarp();
+  move_rows<L, false>(own, to, stride, rows, dim, eights);
+}
+
+/// Over the four lanes that have the same rows, the same bits in each.
+__device__ __forceinline__ float quad_sum(float value) {
+  value += __shfl_xor_sync(kAllLanes, value, 1);
+  return value + __shfl_xor_sync(kAllLanes, value, 2);
+}
+__device__ __forceinline__ float quad_max(float value) {
+  value = std::fmax(value, __shfl_xor_sync(kAllLanes, value, 1));
+  return std::fmax(value, __shfl_xor_sync(kAllLanes, value, 2));
+}
+
+/// A tile of queries against a tile of keys: what the softmax has so far of a warp's rows, and its step.
+template <class L>
+struct MmaSoftmax {
+  float top[2], total[2];
+  typename L::Result sums;
+
+  /// `cols` keys; s is made anew. kAll: cols is kTileCols.
+  template <bool kAll, class Exponent, class Kept>
+  __device__ __forceinline__ void step(const MmaLane<L>& lane, const OwnRows<L, false>& queries, const bf16* keys,
+                                       const bf16* values, int cols, Exponent&& exponent, Kept&& kept) {
+    constexpr int kEights = L::kTileCols / 8;
+    FragmentC s[kEights] = {};
+    queries.template dot<kEights / 2>(keys, kAll ? L::kTileCols : cols, s);
+    NORMLAB_UNROLL
+    for (int n = 0; n < kEights; ++n)
+      for (int e = 0; e < 2; ++e)
+        exponent(lane.col_of(n, e), kAll || lane.col_of(n, e) < cols, s[n].x[e], s[n].x[2 + e]);
+    NORMLAB_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      float largest = top[i];
+      NORMLAB_UNROLL
+      for (int n = 0; n < kEights; ++n)
+        for (int e = 0; e < 2; ++e) largest = std::fmax(largest, s[n].x[2 * i + e]);
+      largest = quad_max(largest);
+      const float shrink = exp2_of(top[i] - largest);
+      top[i] = largest;
+      total[i] *= shrink;
+      NORMLAB_UNROLL
+      for (FragmentC& sum : sums)
+        for (int e = 0; e < 2; ++e) sum.x[2 * i + e] *= shrink;
+      NORMLAB_UNROLL
+      for (int n = 0; n < kEights; ++n)
+        for (int e = 0; e < 2; ++e) {
+          float& p = s[n].x[2 * i + e];
+          p = exp2_of(p - largest);
+          total[i] += p;
+        }
+    }
+    kept(s);
+    NORMLAB_UNROLL
+    for (int n = 0; n < kEights; n += 2)
+      if (kAll || 8 * n < cols) add_weighted<L>(rounded(s[n], s[n + 1]), values + 8 * n * L::kPitch, sums);
+  }
+};
+
+/// y and lse of a tile of queries. The weights of the keys so far are kept relative to their largest score, and what
+/// has been added up shrinks when a larger one comes (Milakov and Gimelshein 2018; Dao 2023).
+template <int kWidth, class Bias, bool kDrops>
+__global__ void __launch_bounds__(MmaTiling<kWidth>::kForwardWarps* kWarp, MmaTiling<kWidth>::kForwardBlocks)
+    attention_forward_mma(AttentionWork<bf16, Bias> work, bf16* y, float* lse) {
+  using L = MmaTiling<kWidth>;
+  NORMLAB_DYNAMIC_SHARED(bf16, memory);
+  const AttentionDims& d = work.dims;
+  const int rows = static_cast<int>(blockDim.x) / kWarp * L::kWarpRows, dim = static_cast<int>(d.head_dim),
+            tokens = static_cast<int>(d.tokens), tile_values = L::tile_rows(tokens) * L::kPitch,
+            stride = static_cast<int>(d.stride);
+  const BlockPart at = part_of_block(d, rows);
+  const std::int64_t in = at.of.begin(d, d.stride), row = at.of.row(d);
+  const auto bias = work.bias.of(at.of.image, at.of.head);
+  const MmaLane<L> lane;
+  bf16 *const own = memory + lane.warp_row * L::kPitch, *const tiles = memory + rows * L::kPitch;
+  AsyncCopies copies;
+  const auto fetch = [&](int first) {
+    bf16* keys = tiles + first / L::kTileCols % 2 * 2 * tile_values;
+    const int cols = tokens - first < L::kTileCols ? tokens - first : L::kTileCols, fill = up_to(16, cols);
+    const std::int64_t from = in + first * d.stride;
+    fetch_tile<L>(work.k + from, stride, cols, dim, work.eights, fill, keys, copies);
+    fetch_tile<L>(work.v + from, stride, cols, dim, work.eights, fill, keys + tile_values, copies);
+  };
+  fetch_tile<L>(work.q + in + at.first * d.stride, stride, at.rows, dim, work.eights, rows, memory, copies);
+  fetch(0);
+  copies.wait();
+  __syncthreads();
+
+  const bool idle = lane.warp_row >= at.rows;  // the warp has no row
+  OwnRows<L, false> queries;
+  queries.take(own);
+  MmaSoftmax<L> softmax = {{-std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()}, {}, {}};
+  decltype(bias.place(0)) query[2];
+  NORMLAB_UNROLL
+  for (int i = 0; i < 2; ++i) query[i] = bias.place(token_or_last(tokens, at.first + lane.row_of(i)));
+  const float scale = work.scale * kLog2E;
+  for (int first = 0; first < tokens; first += L::kTileCols) {
+    const bool more = first + L::kTileCols < tokens;
+    if (more) fetch(first + L::kTileCols);
+    const bf16* keys = tiles + first / L::kTileCols % 2 * 2 * tile_values;
+    const auto exponent = [&](int col, bool there, float& upper, float& lower) {
+      const auto key = bias.place(token_or_last(tokens, first + col));
+      upper = there ? scale * upper + kLog2E * bias.between(query[0], key) : -std::numeric_limits<float>::infinity();
+      lower = there ? scale * lower + kLog2E * bias.between(query[1], key) : -std::numeric_limits<float>::infinity();
+    };
+    const auto kept = [&](FragmentC(&p)[L::kTileCols / 8]) {
+      if constexpr (!kDrops) return;
+      const std::uint8_t* keep = work.keep + (row + at.first + lane.warp_row) * tokens + first;
+      NORMLAB_UNROLL
+      for (int n = 0; n < L::kTileCols / 8; ++n)
+        for (int i = 0; i < 2; ++i)
+          for (int e = 0; e < 2; ++e)
+            if (lane.row_of(i) < at.rows && first + lane.col_of(n, e) < tokens)
+              p[n].x[2 * i + e] *=
+                  keep[(lane.group + 8 * i) * std::int64_t{tokens} + lane.col_of(n, e)] ? work.inverse_keep : 0.0f;
+    };
+    if (!idle) {
+      if (more || tokens - first == L::kTileCols)
+        softmax.template step<true>(lane, queries, keys, keys + tile_values, L::kTileCols, exponent, kept);
+      else
+        softmax.template step<false>(lane, queries, keys, keys + tile_values, tokens - first, exponent, kept);
+    }
+    if (!more) break;
+    copies.wait();
+    __syncthreads();  // the next tiles are there, and nobody reads these
+  }
+  if (idle) return;
+  float inverse[2];
+  NORMLAB_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    const float total = quad_sum(softmax.total[i]);
+    inverse[i] = 1 / total;
+    if (lane.pair == 0 && lane.row_of(i) < at.rows)
+      lse[row + at.first + lane.row_of(i)] = softmax.top[i] * kLn2 + std::log(total);
+  }
+  put_rows(lane, softmax.sums, inverse, own, y + at.of.begin(d, d.width()) + (at.first + lane.warp_row) * d.width(),
+           static_cast<int>(d.width()), at.rows - lane.warp_row, dim, work.eights, false);
+}
+
+/// Dropping is a kernel of its own: what it reads would take the registers of the others. Those that add and drop
+/// nothing have more widths than the others.
+template <class Bias, bool kDrops>
+inline constexpr bool kOrdinary = std::is_same_v<Bias, NoBias<float>> && !kDrops;
+
+/// `own`, `floats`: of MmaTiling::bytes.
+template <class L>
+Launch launch_of_mma(const AttentionDims& d, int own, int floats, int most) {
+  const int warps = warps_of_block<L>(d.tokens, most);
+  return {d.batch * d.heads * ceil_div(d.tokens, warps * L::kWarpRows), warps * kWarp,
+          L::bytes(own, floats, static_cast<int>(d.tokens), warps)};
+}
+
+template <class Bias, bool kDrops>
+void launch_attention_mma(const char* op, const AttentionWork<bf16, Bias>& work, Tensor y, Tensor lse,
+                          const Stream& stream) {
+  for_mma_width<kOrdinary<Bias, kDrops>>(work.dims.head_dim, [&](auto width) {
+    constexpr int kWidth = decltype(width)::kWidth;
+    using L = MmaTiling<kWidth>;
+    launch(op, attention_forward_mma<kWidth, Bias, kDrops>, launch_of_mma<L>(work.dims, 1, 0, L::kForwardWarps), stream,
+           work, y.data<bf16>(), lse.data<float>());
+  });
+}
+template <class Bias>
+void run_attention_mma(const char* op, const AttentionWork<bf16, Bias>& work, Tensor y, Tensor lse,
+                       const Stream& stream) {
+  if (work.keep)
+    launch_attention_mma<Bias, true>(op, work, y, lse, stream);
+  else
+    launch_attention_mma<Bias, false>(op, work, y, lse, stream);
+}
+
+}  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -1,0 +1,235 @@
+// The gradient of a window's bias table: dS summed over windows and over pairs of tokens that are equally far apart. By
+// tiles, by tensor cores in bf16, and for heads wider than a tile; all give sums of parts, which column_sums adds up.
+#pragma once
+
+#include "cuda/attention.cuh"
+#include "cuda/attention_backward.cuh"
+
+namespace normlab::NORMLAB_CUDA_NAMESPACE {
+
+/// A token's place in a window as one number, offset * 4 + region. Differences of offsets count rows of the table;
+/// regions differ between tokens that only the shift has made neighbours.
+using PlaceInWindow = int;
+
+template <class A>
+struct WindowBias {
+  const A* table;  // [offsets, heads]
+  int heads, window, shift, down, across;
+  static constexpr A kMask = -100;
+
+  struct OfHead {
+    const A* table;
+    int heads, window, turned_y, turned_x;  // tokens from there on came round
+
+    __device__ PlaceInWindow place(int token) const {
+      const int y = token / window, x = token % window;
+      return (y * (2 * window - 1) + x) * 4 + (y >= turned_y ? 2 : 0) + (x >= turned_x ? 1 : 0);
+    }
+    __device__ A between(PlaceInWindow query, PlaceInWindow key) const {
+      const int row = query / 4 - key / 4 + 2 * window * (window - 1);
+      return table[std::int64_t{row} * heads] + (query % 4 != key % 4 ? kMask : A(0));
+    }
+  };
+  /// Windows of the last row and of the last column hold the tokens that came round.
+  __device__ OfHead of(int image, int head) const {
+    const int in_image = image % (down * across);
+    const bool last_row = shift > 0 && in_image / across == down - 1,
+               last_col = shift > 0 && in_image % across == across - 1;
+    return {table + head, heads, window, last_row ? window - shift : window, last_col ? window - shift : window};
+  }
+};
+/// Windows that one block adds up: a function of the shape alone, so that the order of the sum is.
+std::int64_t windows_of_chunk(std::int64_t windows) {
+  constexpr std::int64_t kMostChunks = 128;
+  return ceil_div(windows, kMostChunks);
+}
+
+constexpr int offsets_of(int window) { return (2 * window - 1) * (2 * window - 1); }
+
+/// Two tiles of a window's tokens.
+struct TilePair {
+  int first, first_key, rows, cols;
+};
+/// terms[offset heads] = the sum of `values` [rows, cols] between tokens that are so far apart. All threads come here.
+template <class A>
+__device__ void sum_by_offset(int window, TilePair pair, const A* values, int pitch, A* terms, int heads) {
+  __syncthreads();  // the values are there
+  const int span = 2 * window - 1;
+  for (int offset = static_cast<int>(threadIdx.x); offset < span * span; offset += static_cast<int>(blockDim.x)) {
+    const int dy = offset / span - (window - 1), dx = offset % span - (window - 1);
+    A sum = 0;
+    for (int r = 0; r < pair.rows; ++r) {
+      const int token = pair.first + r, y = token / window - dy, x = token % window - dx;
+      const int col = y * window + x - pair.first_key;
+      if (y >= 0 && y < window && x >= 0 && x < window && col >= 0 && col < pair.cols) sum += values[r * pitch + col];
+    }
+    terms[std::int64_t{offset} * heads] = sum;
+  }
+}
+
+/// terms [chunks, tiles of queries, tiles of keys, offsets, heads]: dS summed over the windows of a chunk and over
+/// equal offsets between a tile of queries and one of keys. A block has a head, a chunk and two tiles, its threads the
+/// pairs of tokens while it goes through the windows, and the offsets in the end.
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kBackwardWarps<Acc<T>, kWidth>* kWarp, kBackwardBlocks<Acc<T>, kWidth>)
+    bias_terms(AttentionBackwardWork<T, WindowBias<Acc<T>>> work, std::int64_t chunk_windows, Acc<T>* terms) {
+  using A = Acc<T>;
+  using L = Tiling<A, kWidth>;
+  NORMLAB_DYNAMIC_SHARED(A, memory);
+  const AttentionDims& d = work.forward.dims;
+  const int window = work.forward.bias.window, rows = block_rows<L>(), tokens = static_cast<int>(d.tokens),
+            heads = static_cast<int>(d.heads), block = static_cast<int>(blockIdx.x);
+  const int down = (tokens + rows - 1) / rows, across = (tokens + L::kTileCols - 1) / L::kTileCols;
+  const int head = block % heads, pair = block / heads % (down * across), chunk = block / heads / (down * across);
+  const int first = pair / across * rows, first_key = pair % across * L::kTileCols;
+  const int own_rows = tokens - first < rows ? tokens - first : rows;
+  BackwardTile<T, kWidth, WindowBias<A>, false> tile(work, memory);
+  typename L::Scores total = {};
+  const std::int64_t begin = chunk * chunk_windows,
+                     end = begin + chunk_windows < d.batch ? begin + chunk_windows : d.batch;
+  for (auto w = static_cast<int>(begin); w < end; ++w) {
+    __syncthreads();  // all warps are done with the window before
+    tile.take({{w, head}, first, own_rows});
+    tile.against(first_key);
+    if (tile.idle()) continue;
+    typename L::Scores p, ds;
+    tile.scores(p, ds);
+    NORMLAB_UNROLL
+    for (int i = 0; i < L::kRows; ++i)
+      for (int j = 0; j < L::kCols; ++j) total[i][j] += ds[i][j];
+  }
+  if (!tile.idle()) tile.write(total);
+  sum_by_offset(window, {first, first_key, own_rows, tile.cols()}, tile.weights(), L::kWeightPitch,
+                terms + (std::int64_t{chunk} * down * across + pair) * offsets_of(window) * heads + head, heads);
+}
+
+/// The same by tensor cores.
+template <int kWidth, bool kDrops>
+__global__ void __launch_bounds__(MmaTiling<kWidth>::kBackwardWarps* kWarp, MmaTiling<kWidth>::kBackwardBlocks)
+    bias_terms_mma(AttentionBackwardWork<bf16, WindowBias<float>> work, std::int64_t chunk_windows, float* terms) {
+  using L = MmaTiling<kWidth>;
+  NORMLAB_DYNAMIC_SHARED(bf16, memory);
+  const AttentionDims& d = work.forward.dims;
+  const int window = work.forward.bias.window, rows = static_cast<int>(blockDim.x) / kWarp * L::kWarpRows,
+            tokens = static_cast<int>(d.tokens), heads = static_cast<int>(d.heads),
+            block = static_cast<int>(blockIdx.x);
+  const int down = (tokens + rows - 1) / rows, across = (tokens + L::kTileCols - 1) / L::kTileCols;
+  const int head = block % heads, pair = block / heads % (down * across), chunk = block / heads / (down * across);
+  const int first = pair / across * rows, first_key = pair % across * L::kTileCols;
+  const int own_rows = tokens - first < rows ? tokens - first : rows,
+            cols = tokens - first_key < L::kTileCols ? tokens - first_key : L::kTileCols;
+  MmaBackwardTile<kWidth, WindowBias<float>, false, kDrops> tile(work, memory);
+  FragmentC total[L::kTileCols / 8] = {};
+  const std::int64_t begin = chunk * chunk_windows,
+                     end = begin + chunk_windows < d.batch ? begin + chunk_windows : d.batch;
+  for (auto w = static_cast<int>(begin); w < end; ++w) {
+    __syncthreads();  // all warps are done with the window before
+    tile.take({{w, head}, first, own_rows}, first_key);
+    tile.arrive();
+    tile.read_delta();
+    if (tile.idle()) continue;
+    tile.template against<true>(first_key,
+                                [&](int c, const FragmentC(&)[2], const FragmentC(&ds)[2], const bf16*, const bf16*) {
+                                  NORMLAB_UNROLL
+                                  for (int n = 0; n < 2; ++n)
+                                    for (int e = 0; e < 4; ++e) total[c / 8 + n].x[e] += ds[n].x[e];
+                                });
+  }
+  __syncthreads();  // what was loaded is needed no more
+  auto* values = reinterpret_cast<float*>(memory);
+  if (!tile.idle()) {
+    NORMLAB_UNROLL
+    for (int n = 0; n < L::kTileCols / 8; ++n)
+      for (int e = 0; e < 4; ++e)
+        values[tile.lane.row_of(e / 2) * L::kTileCols + tile.lane.col_of(n, e % 2)] = total[n].x[e];
+  }
+  sum_by_offset(window, {first, first_key, own_rows, cols}, values, L::kTileCols,
+                terms + (std::int64_t{chunk} * down * across + pair) * offsets_of(window) * heads + head, heads);
+}
+
+/// terms [chunks, offsets, heads] for heads wider than a tile, a block each of them.
+template <class T>
+__global__ void bias_terms_wide(AttentionBackwardWork<T, WindowBias<Acc<T>>> work, std::int64_t chunk_windows,
+                                Acc<T>* terms) {
+  using A = Acc<T>;
+  NORMLAB_SHARED(A, of_warp, kWideThreads / kWarp);
+  const AttentionDims& d = work.forward.dims;
+  const int window = work.forward.bias.window, tokens = static_cast<int>(d.tokens), heads = static_cast<int>(d.heads),
+            span = 2 * window - 1, block = static_cast<int>(blockIdx.x);
+  const int head = block % heads, offset = block / heads % offsets_of(window),
+            chunk = block / heads / offsets_of(window);
+  const int dy = offset / span - (window - 1), dx = offset % span - (window - 1);
+  const std::int64_t begin = chunk * chunk_windows,
+                     end = begin + chunk_windows < d.batch ? begin + chunk_windows : d.batch;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, warps = kWideThreads / kWarp;
+  A sum = 0;
+  for (auto w = static_cast<int>(begin); w < end; ++w) {
+    const HeadPart of{w, head};
+    const WideHead<T, WindowBias<A>> in(work.forward, of);
+    for (int query = warp; query < tokens; query += warps) {
+      const int y = query / window - dy, x = query % window - dx;
+      if (y < 0 || y >= window || x < 0 || x >= window) continue;  // a whole warp
+      sum += WideWeights<T, WindowBias<A>>(work, in, work.dy + of.begin(d, d.width()), query, y * window + x).ds;
+    }
+  }
+  if (threadIdx.x % kWarp == 0) of_warp[warp] = sum;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  A total = 0;
+  for (int i = 0; i < warps; ++i) total += of_warp[i];
+  terms[blockIdx.x] = total;
+}
+
+/// How a call's terms are made: `rows` of [offsets, heads] each.
+struct BiasPlan {
+  std::int64_t chunk, rows;
+  Launch how;
+};
+template <class T>
+BiasPlan plan_bias_terms(const AttentionDims& d, std::int64_t offsets) {
+  BiasPlan plan{windows_of_chunk(d.batch), 0, {0}};
+  const std::int64_t chunks = d.batch > 0 ? ceil_div(d.batch, plan.chunk) : 0;
+  const auto by_tiles = [&](int block_rows, int tile_cols, int warps, std::size_t bytes) {
+    plan.rows = chunks * ceil_div(d.tokens, block_rows) * ceil_div(d.tokens, tile_cols);
+    plan.how = {plan.rows * d.heads, warps * kWarp, bytes};
+  };
+  if (d.head_dim > kWidestTile) {
+    plan.rows = chunks;
+    plan.how = {chunks * offsets * d.heads, kWideThreads};
+  } else if (std::is_same_v<T, bf16> && d.head_dim <= kWidestMma) {
+    for_mma_width<false>(d.head_dim, [&](auto width) {
+      using L = MmaTiling<decltype(width)::kWidth>;
+      const int warps = warps_of_block<L>(d.tokens, L::kBackwardWarps), rows = warps * L::kWarpRows;
+      const std::size_t loaded = L::bytes(2, 2, static_cast<int>(d.tokens), warps),
+                        summed = sizeof(float) * static_cast<std::size_t>(rows * L::kTileCols);
+      by_tiles(rows, L::kTileCols, warps, loaded > summed ? loaded : summed);
+    });
+  } else {
+    for_width<T>(d.head_dim, [&](auto width) {
+      constexpr int kWidth = decltype(width)::kWidth;
+      using L = Tiling<Acc<T>, kWidth>;
+      const int warps = warps_of_block<L>(d.tokens, kBackwardWarps<Acc<T>, kWidth>);
+      by_tiles(warps * L::kWarpRows, L::kTileCols, warps, L::bytes(2, 2, warps));
+    });
+  }
+  return plan;
+}
+
+template <class T>
+void run_bias_terms(const char* op, const BiasPlan& plan, const AttentionBackwardWork<T, WindowBias<Acc<T>>>& work,
+                    Acc<T>* terms, const Stream& stream) {
+  const std::int64_t dim = work.forward.dims.head_dim;
+  if constexpr (std::is_same_v<T, bf16>)
+    if (dim <= kWidestMma)
+      return for_mma_width<false>(dim, [&](auto width) {
+        constexpr int kWidth = decltype(width)::kWidth;
+        launch(op, work.forward.keep ? bias_terms_mma<kWidth, true> : bias_terms_mma<kWidth, false>, plan.how, stream,
+               work, plan.chunk, terms);
+      });
+  if (dim > kWidestTile) return launch(op, bias_terms_wide<T>, plan.how, stream, work, plan.chunk, terms);
+  for_width<T>(dim, [&](auto width) {
+    launch(op, bias_terms<T, decltype(width)::kWidth>, plan.how, stream, work, plan.chunk, terms);
+  });
+}
+
+}  // namespace normlab::NORMLAB_CUDA_NAMESPACE
