@@ -10,17 +10,25 @@ std::string CudaBackend::name() const { return "cuda"; }
 
 std::map<std::string, std::string> CudaBackend::provenance() const {
   const DeviceInfo& info = device_info();
-  return {{"gpu", info.name},
-          {"compute_capability", concat(info.major, ".", info.minor)},
-          {"gpu_driver", concat(driver_release(), " (CUDA ", version_text(info.driver), ")")},
-          {"cuda_runtime", version_text(info.runtime)},
-          {"cublas", Products::version()}};
+  std::map<std::string, std::string> all{
+      {"gpu", info.name},
+      {"compute_capability", concat(info.major, ".", info.minor)},
+      {"gpu_driver", concat(driver_release(), " (CUDA ", version_text(info.driver), ")")},
+      {"cuda_runtime", version_text(info.runtime)},
+      {"cublas", Products::version()}};
+  if (const std::string products = lt_products_.description(); !products.empty()) all["products"] = products;
+  return all;
 }
 
 Backend& CudaBackend::with_bf16(Bf16Products products) {
   if (products == Bf16Products::emulated)
     throw EnvironmentError("--device cuda has products in bf16 of its own; bf16_emulated is for --device cpu");
   return *this;
+}
+
+void CudaBackend::set_tf32(bool on) {
+  lt_products_.set_tf32(on);
+  products_.set_tf32(on);
 }
 
 Tensor CudaBackend::upload(Upload kind, Tensor host) { return uploads_[static_cast<int>(kind)].bring(host); }
