@@ -182,7 +182,7 @@ TEST_CASE("lt_products: algorithms go into a record and are taken from it") {
   const auto refusal = [&](const std::string& text) -> std::string {
     try {
       second.choose(text);
-      apart(second, f.arena, product(DType::f32, Epilogue::bias));
+      second.waves(product(DType::f32, Epilogue::bias));
     } catch (const InputError& error) {
       return error.what();
     }
