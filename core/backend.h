@@ -153,6 +153,14 @@ class Backend {
   virtual std::map<std::string, std::string> provenance() const { return {}; }
   /// This device with products in bf16 done that way. Throws EnvironmentError where it lacks the instructions.
   virtual Backend& with_bf16(Bf16Products) = 0;
+  /// Products of floats may round their inputs to 10 bits behind the first (TF32). EnvironmentError where there are no
+  /// such products.
+  virtual void set_tf32(bool on) = 0;
+  /// How products are done where a device chooses that by itself, one algorithm each, in a form for choose_products();
+  /// empty where there is no choice.
+  virtual std::string product_choices() const { return {}; }
+  /// From here on as in `recorded` ("": by own choice). InputError where this device cannot.
+  virtual void choose_products([[maybe_unused]] const std::string& recorded) {}
   /// Gets ready for products of these sizes, so that no step has to; a device that needs nothing ignores it. `b`: with
   /// a bias.
   virtual void prepare_linear(LinearDims, DType, [[maybe_unused]] bool b) {}
@@ -184,10 +192,11 @@ class Backend {
   virtual void linear_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) = 0;
   // y = residual + x w^T + b, residual [rows, out]. Its backward is that of linear; the residual's gradient is dy.
   virtual void linear_add(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) = 0;
-  // y = gelu(h), h = x w^T + b. slope = gelu'(h) is kept for the way back; empty where there is none.
-  virtual void linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y) = 0;
-  virtual void linear_gelu_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dx, Gradient dw,
-                                    Gradient db) = 0;
+  // y = gelu(h), h = x w^T + b. `kept`, of y's shape, is what the same device wants on the way back, gelu'(h) or h;
+  // empty where there is none.
+  virtual void linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor kept, Tensor y) = 0;
+  virtual void linear_gelu_backward(LinearDims, GeluForm, Tensor dy, Tensor x, Tensor w, Tensor kept, Gradient dx,
+                                    Gradient dw, Gradient db) = 0;
 
   // Element by element, any shape.
   virtual void gelu(GeluForm, Tensor x, Tensor y) = 0;

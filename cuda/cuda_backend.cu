@@ -12,11 +12,14 @@ std::string CudaBackend::name() const { return "cuda"; }
 
 std::map<std::string, std::string> CudaBackend::provenance() const {
   const DeviceInfo& info = device_info();
-  return {{"gpu", info.name},
-          {"compute_capability", concat(info.major, ".", info.minor)},
-          {"gpu_driver", concat(driver_release(), " (CUDA ", version_text(info.driver), ")")},
-          {"cuda_runtime", version_text(info.runtime)},
-          {"cublas", Products::version()}};
+  std::map<std::string, std::string> all{
+      {"gpu", info.name},
+      {"compute_capability", concat(info.major, ".", info.minor)},
+      {"gpu_driver", concat(driver_release(), " (CUDA ", version_text(info.driver), ")")},
+      {"cuda_runtime", version_text(info.runtime)},
+      {"cublas", Products::version()}};
+  if (const std::string products = lt_products_.description(); !products.empty()) all["products"] = products;
+  return all;
 }
 
 Backend& CudaBackend::with_bf16(Bf16Products products) {
@@ -30,6 +33,10 @@ Tensor CudaBackend::upload(Upload kind, Tensor host) { return uploads_[static_ca
 std::unique_ptr<Recording> CudaBackend::record(FunctionRef<void()> work) {
   if (stream_.waits_for_each()) return nullptr;
   return record_graph(stream_, work);
+}
+void CudaBackend::set_tf32(bool on) {
+  lt_products_.set_tf32(on);
+  products_.set_tf32(on);
 }
 
 std::unique_ptr<Backend> make_backend() {

@@ -8,6 +8,7 @@
 
 #include "core/backend.h"
 #include "cuda/device.h"
+#include "cuda/lt_products.h"
 #include "cuda/memory.h"
 #include "cuda/products.h"
 #include "cuda/transfer.h"
@@ -30,12 +31,17 @@ class CudaBackend final : public Backend {
   void read(Tensor from, void* to) override { readback_.add(from, to); }
   std::uint64_t thread_memory() const override { return Buffer::growths(); }
   std::unique_ptr<Recording> record(FunctionRef<void()> work) override;
+  void set_tf32(bool on) override;
+  std::string product_choices() const override { return lt_products_.choices(); }
+  void choose_products(const std::string& recorded) override { lt_products_.choose(recorded); }
+  /// Beside bf16 activations a bias is rounded to bf16 as weights are, so that products can add it. Off at first.
+  void set_rounded_bias(bool on) { rounds_bias_ = on; }
 
   void linear(LinearDims, Tensor x, Tensor w, Tensor b, Tensor y) override;
   void linear_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) override;
   void linear_add(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) override;
-  void linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y) override;
-  void linear_gelu_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dx, Gradient dw,
+  void linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor kept, Tensor y) override;
+  void linear_gelu_backward(LinearDims, GeluForm, Tensor dy, Tensor x, Tensor w, Tensor kept, Gradient dx, Gradient dw,
                             Gradient db) override;
   void gelu(GeluForm, Tensor x, Tensor y) override;
   void gelu_backward(GeluForm, Tensor dy, Tensor x, Gradient dx) override;
@@ -124,22 +130,30 @@ class CudaBackend final : public Backend {
 
  private:
   // linear.cu, for storage types T
+  /// db is emptied where it was made on the way.
   template <class T>
-  void linear_gradients(LinearDims, const T* dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db);
+  void input_and_weight_gradients(LinearDims, const T* dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient& db);
+  /// False, with nothing done, where the product cannot add the bias.
+  template <class T>
+  bool with_bias(const char* op, LtProduct, LtOperands, Tensor b);
+  void multiply(const char* op, const LtProduct&, const void* a, const void* b, void* c);
   /// w as products beside activations of T read it: itself, or a float one rounded into rounded_.
   template <class T>
   const T* weight(Tensor w);
 
   Stream stream_, copies_;
   DeviceMemory memory_{stream_};
-  Products products_{stream_};
   std::array<Uploads, kUploads> uploads_{Uploads(stream_, copies_), Uploads(stream_, copies_),
                                          Uploads(stream_, copies_), Uploads(stream_, copies_),
                                          Uploads(stream_, copies_)};  // by kind
+  LtProducts lt_products_{stream_};
+  Products products_{stream_};  // those that cuBLASLt does not have
   Readback readback_{stream_};
   Buffer partial_{stream_};  // of sums in two stages
   Buffer rounded_{stream_};  // weights
-  Buffer wide_{stream_};     // an intermediate as large as an activation
+  Buffer rounded_bias_{stream_};
+  Buffer wide_{stream_};  // an intermediate as large as an activation
+  bool rounds_bias_ = false;
 };
 
 /// A backend on the current device.

@@ -1,18 +1,43 @@
-// Dense layers: one product each way. What is added to it (bias, residual) is put in its place before, so that it is
-// rounded with the sum; GELU is a pass behind it.
-#include "cuda/column_sums.cuh"
+// Dense layers. A product adds the bias and the residual itself, and in bf16 makes GELU's tanh form and a bias
+// gradient, where cuBLASLt has an algorithm for that. Otherwise what is added (bias, residual) is put in its place
+// before, so that it is rounded with the sum, and GELU is a pass behind.
+#include "cuda/bias_sums.cuh"
 #include "cuda/cuda_backend.h"
 #include "cuda/gelu.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
-Product forward_product(LinearDims d, bool add) {
-  return {.m = d.rows, .n = d.out, .k = d.in, .transpose_b = true, .add = add};
+template <class T>
+LtProduct forward_product(LinearDims d, bool add = false, Epilogue epilogue = Epilogue::none) {
+  constexpr DType kType = Storage<T>::dtype;
+  return {.m = d.rows,
+          .n = d.out,
+          .k = d.in,
+          .in = kType,
+          .out = kType,
+          .vector = kType,
+          .transpose_b = true,
+          .add = add,
+          .epilogue = epilogue};
 }
-Product input_product(LinearDims d, bool add) { return {.m = d.rows, .n = d.in, .k = d.out, .add = add}; }
-Product weight_product(LinearDims d, bool add) {
-  return {.m = d.out, .n = d.in, .k = d.rows, .transpose_a = true, .add = add};
+template <class T>
+LtProduct input_product(LinearDims d, bool add) {
+  constexpr DType kType = Storage<T>::dtype;
+  return {.m = d.rows, .n = d.in, .k = d.out, .in = kType, .out = kType, .vector = kType, .add = add};
+}
+template <class T>
+LtProduct weight_product(LinearDims d, bool add, Epilogue epilogue = Epilogue::none) {
+  constexpr DType kParam = Storage<Param<T>>::dtype;
+  return {.m = d.out,
+          .n = d.in,
+          .k = d.rows,
+          .in = Storage<T>::dtype,
+          .out = kParam,
+          .vector = kParam,
+          .transpose_a = true,
+          .add = add,
+          .epilogue = epilogue};
 }
 
 template <class T>
@@ -22,49 +47,81 @@ struct Round {
   __device__ void operator()(std::int64_t i) const { to[i] = T(from[i]); }
 };
 
-/// y = b in each row, on top of residual where there is one.
-template <class T>
+/// y = b in each row, V values at once, on top of residual where there is one.
+template <class T, int V>
 struct Begin {
   std::int64_t cols;
   const Param<T>* b;
   const T* residual;
   T* y;
   __device__ void operator()(std::int64_t i) const {
-    const Acc<T> bias = b ? b[i % cols] : Param<T>(0);
-    y[i] = T(residual ? Acc<T>(residual[i]) + bias : bias);
+    const std::int64_t at = i * V, c = at % cols;
+    T under[V] = {}, sum[V];
+    if (residual) load(residual + at, under);
+    for (int k = 0; k < V; ++k) sum[k] = T(Acc<T>(under[k]) + (b ? b[c + k] : Param<T>(0)));
+    store(y + at, sum);
   }
 };
 
-/// y and slope from h = y + b, rounded as linear() rounds it.
-template <class T>
+/// y and what is kept, V values at once, from h = y + b, rounded as linear() rounds it.
+template <class T, int V>
 struct BiasGelu {
   std::int64_t cols;
   GeluForm form;
   const Param<T>* b;
-  T *slope, *y;
+  T *kept, *y;
   __device__ void operator()(std::int64_t i) const {
-    const T h = b ? T(Acc<T>(y[i]) + b[i % cols]) : y[i];
-    const ValueAndSlope<Acc<T>> g = gelu_of(form, Acc<T>(h));
-    y[i] = T(g.value);
-    if (slope) slope[i] = T(g.slope);
+    const std::int64_t at = i * V, c = at % cols;
+    T h[V], value[V], keep[V];
+    load(y + at, h);
+    for (int k = 0; k < V; ++k) {
+      if (b) h[k] = T(Acc<T>(h[k]) + b[c + k]);
+      const ValueAndSlope<Acc<T>> g = gelu_of(form, Acc<T>(h[k]));
+      value[k] = T(g.value);
+      keep[k] = form == GeluForm::tanh ? h[k] : T(g.slope);
+    }
+    store(y + at, value);
+    if (kept) store(kept + at, keep);
   }
 };
 
+/// dh = dy gelu'(h), written on the way to the sums of its columns.
 template <class T>
-struct TimesSlope {
-  const T *dy, *slope;
+struct GeluGradient {
+  GeluForm form;
+  const T *dy, *kept;
   T* dh;
-  __device__ void operator()(std::int64_t i) const { dh[i] = T(Acc<T>(dy[i]) * Acc<T>(slope[i])); }
+  template <int V>
+  __device__ void operator()(std::int64_t at, T (&row)[V]) const {
+    T up[V], k[V];
+    load(dy + at, up);
+    load(kept + at, k);
+    for (int i = 0; i < V; ++i) {
+      const Acc<T> slope = form == GeluForm::tanh ? gelu_of(form, Acc<T>(k[i])).slope : Acc<T>(k[i]);
+      row[i] = T(Acc<T>(up[i]) * slope);
+    }
+    store(dh + at, row);
+  }
 };
 
 template <class T>
-struct BiasTerms {
-  std::int64_t cols;
+struct BiasGradient {
   const T* dy;
-  __device__ void operator()(std::int64_t r, std::int64_t c, Acc<T> (&terms)[1]) const {
-    terms[0] = Acc<T>(dy[r * cols + c]);
+  template <int V>
+  __device__ void operator()(std::int64_t at, T (&row)[V]) const {
+    load(dy + at, row);
   }
 };
+
+/// F<T, V> on all of a matrix with `cols` columns, in vectors where `pointers` allow it.
+template <class T, template <class, int> class F, class... Arguments>
+void each_vector(const char* op, std::int64_t n, std::int64_t cols, std::initializer_list<const T*> pointers,
+                 const Stream& stream, Arguments... arguments) {
+  if (in_vectors(cols, pointers))
+    each_element(op, n / kVector<T>, stream, F<T, kVector<T>>{cols, arguments...});
+  else
+    each_element(op, n, stream, F<T, 1>{cols, arguments...});
+}
 
 }  // namespace
 
@@ -77,52 +134,108 @@ const T* CudaBackend::weight(Tensor w) {
 }
 
 template <class T>
-void CudaBackend::linear_gradients(LinearDims d, const T* dy, Tensor x, Tensor w, Gradient dx, Gradient dw,
-                                   Gradient db) {
-  if (dx) products_("linear_backward", input_product(d, adds(dx)), dy, weight<T>(w), dx.to.data<T>());
-  if (dw) products_("linear_backward", weight_product(d, adds(dw)), dy, x.data<T>(), dw.to.data<Param<T>>());
-  column_sums<1, Acc<T>, Param<T>>("linear_backward", d.rows, d.out, BiasTerms<T>{d.out, dy}, {db}, partial_, stream_);
+bool CudaBackend::with_bias(const char* op, LtProduct p, LtOperands with, Tensor b) {
+  // A bias must have the type of what it is added to, and ours is float beside bf16.
+  if (Storage<Param<T>>::dtype != Storage<T>::dtype) {
+    if (!rounds_bias_) return false;
+    T* rounded = rounded_bias_.get<T>(b.size());
+    each_element("round_bias", b.size(), stream_, Round<T>{b.data<Param<T>>(), rounded});
+    with.vector = rounded;
+  } else {
+    with.vector = b.raw();
+  }
+  return lt_products_(op, p, with);
+}
+
+void CudaBackend::multiply(const char* op, const LtProduct& p, const void* a, const void* b, void* c) {
+  if (lt_products_(op, p, {a, b, c, c})) return;
+  products_(op,
+            {.m = p.m, .n = p.n, .k = p.k, .transpose_a = p.transpose_a, .transpose_b = p.transpose_b, .add = p.add},
+            p.in, a, b, p.out, c);
+}
+
+template <class T>
+void CudaBackend::input_and_weight_gradients(LinearDims d, const T* dy, Tensor x, Tensor w, Gradient dx, Gradient dw,
+                                             Gradient& db) {
+  constexpr const char* kOp = "linear_backward";
+  if (dx) multiply(kOp, input_product<T>(d, adds(dx)), dy, weight<T>(w), dx.to.raw());
+  if (!dw) return;
+  const LtProduct plain = weight_product<T>(d, adds(dw)), sums = weight_product<T>(d, adds(dw), Epilogue::bgrad);
+  // In bf16 alone: elsewhere the sums are in double. And only where the product then fills as much of the GPU: one with
+  // few tiles is cut along k, which cuBLASLt may not do with such an epilogue, and that costs more than a pass.
+  const bool beside = Storage<T>::dtype == DType::bf16 && db && !adds(db);
+  if (beside && lt_products_.waves(sums) > 0 &&
+      lt_products_.waves(sums) >= (lt_products_.waves(plain) < 1 ? lt_products_.waves(plain) : 1) &&
+      lt_products_(kOp, sums, {dy, x.raw(), dw.to.raw(), dw.to.raw(), db.to.raw()}))
+    db = {};
+  else
+    multiply(kOp, plain, dy, x.raw(), dw.to.raw());
 }
 
 void CudaBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor y) {
   for_type("linear", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    if (b) each_element("linear", y.size(), stream_, Begin<T>{d.out, b.data<Param<T>>(), nullptr, y.data<T>()});
-    products_("linear", forward_product(d, bool(b)), x.data<T>(), weight<T>(w), y.data<T>());
+    const T* weights = weight<T>(w);
+    if (b &&
+        with_bias<T>("linear", forward_product<T>(d, false, Epilogue::bias), {x.raw(), weights, y.raw(), y.raw()}, b))
+      return;
+    if (b)
+      each_vector<T, Begin>("linear", y.size(), d.out, {y.data<T>()}, stream_, b.data<Param<T>>(),
+                            static_cast<const T*>(nullptr), y.data<T>());
+    multiply("linear", forward_product<T>(d, bool(b)), x.raw(), weights, y.raw());
   });
 }
 
 void CudaBackend::linear_add(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) {
   for_type("linear_add", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    each_element("linear_add", y.size(), stream_, Begin<T>{d.out, b.data<Param<T>>(), residual.data<T>(), y.data<T>()});
-    products_("linear_add", forward_product(d, true), x.data<T>(), weight<T>(w), y.data<T>());
+    const T* weights = weight<T>(w);
+    const LtOperands onto_residual{x.raw(), weights, residual.raw(), y.raw()};
+    if (b ? with_bias<T>("linear_add", forward_product<T>(d, true, Epilogue::bias), onto_residual, b)
+          : lt_products_("linear_add", forward_product<T>(d, true), onto_residual))
+      return;
+    const T* under = residual.data<T>();
+    each_vector<T, Begin>("linear_add", y.size(), d.out, {under, y.data<T>()}, stream_, b.data<Param<T>>(), under,
+                          y.data<T>());
+    multiply("linear_add", forward_product<T>(d, true), x.raw(), weights, y.raw());
   });
 }
 
 void CudaBackend::linear_backward(LinearDims d, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) {
   for_type("linear", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    linear_gradients<T>(d, dy.data<T>(), x, w, dx, dw, db);
+    input_and_weight_gradients<T>(d, dy.data<T>(), x, w, dx, dw, db);
+    if (db)
+      bias_sums<T>("linear_backward", d.rows, d.out, in_vectors(d.out, {dy.data<T>()}), BiasGradient<T>{dy.data<T>()},
+                   db, partial_, stream_);
   });
 }
 
-void CudaBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y) {
-  for_type("linear_gelu", x.dtype(), [&](auto type) {
+void CudaBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, Tensor b, Tensor kept, Tensor y) {
+  constexpr const char* kOp = "linear_gelu";
+  for_type(kOp, x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    products_("linear_gelu", forward_product(d, false), x.data<T>(), weight<T>(w), y.data<T>());
-    each_element("linear_gelu", y.size(), stream_,
-                 BiasGelu<T>{d.out, form, b.data<Param<T>>(), slope.data<T>(), y.data<T>()});
+    const T* weights = weight<T>(w);
+    // In bf16 alone: how exact cuBLASLt's tanh is, nobody says.
+    if (Storage<T>::dtype == DType::bf16 && form == GeluForm::tanh && b && kept &&
+        with_bias<T>(kOp, forward_product<T>(d, false, Epilogue::bias_gelu_tanh_aux),
+                     {x.raw(), weights, y.raw(), y.raw(), nullptr, kept.raw()}, b))
+      return;
+    multiply(kOp, forward_product<T>(d), x.raw(), weights, y.raw());
+    T *out = y.data<T>(), *keep = kept.data<T>();
+    each_vector<T, BiasGelu>(kOp, y.size(), d.out, {out, keep}, stream_, form, b.data<Param<T>>(), keep, out);
   });
 }
 
-void CudaBackend::linear_gelu_backward(LinearDims d, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dx,
-                                       Gradient dw, Gradient db) {
+void CudaBackend::linear_gelu_backward(LinearDims d, GeluForm form, Tensor dy, Tensor x, Tensor w, Tensor kept,
+                                       Gradient dx, Gradient dw, Gradient db) {
   for_type("linear_gelu", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     T* dh = wide_.get<T>(d.rows * d.out);
-    each_element("linear_gelu_backward", d.rows * d.out, stream_, TimesSlope<T>{dy.data<T>(), slope.data<T>(), dh});
-    linear_gradients<T>(d, dh, x, w, dx, dw, db);
+    bias_sums<T>("linear_gelu_backward", d.rows, d.out, in_vectors(d.out, {dy.data<T>(), kept.data<T>(), dh}),
+                 GeluGradient<T>{form, dy.data<T>(), kept.data<T>(), dh}, db, partial_, stream_);
+    Gradient summed;
+    input_and_weight_gradients<T>(d, dh, x, w, dx, dw, summed);
   });
 }
 

@@ -89,7 +89,8 @@ Products::~Products() {
   if (handle_) cublas().destroy(handle_);
 }
 
-void Products::run(const char* op, const Product& p, DType in, const void* a, const void* b, DType out, void* c) {
+void Products::operator()(const char* op, const Product& p, DType in, const void* a, const void* b, DType out,
+                          void* c) {
   if (p.m == 0 || p.n == 0 || p.batch == 0) return;
   const std::int64_t lda = p.lda ? p.lda : p.transpose_a ? p.m : p.k;
   const std::int64_t ldb = p.ldb ? p.ldb : p.transpose_b ? p.k : p.n;
@@ -102,7 +103,9 @@ void Products::run(const char* op, const Product& p, DType in, const void* a, co
   const float alpha32 = static_cast<float>(p.alpha), beta32 = p.add ? 1.0f : 0.0f;
   const void* alpha = wide ? static_cast<const void*>(&alpha64) : &alpha32;
   const void* beta = wide ? static_cast<const void*>(&beta64) : &beta32;
-  const cublasComputeType_t compute = wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
+  const cublasComputeType_t compute = wide                        ? CUBLAS_COMPUTE_64F
+                                      : tf32_ && in == DType::f32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                  : CUBLAS_COMPUTE_32F;
   const cudaDataType_t from = data_type(in), to = data_type(out);
   if (p.batch == 1)
     check(op, cublas().gemm(handle_, of_b, of_a, p.n, p.m, p.k, alpha, b, from, ldb, a, from, lda, beta, c, to, ldc,

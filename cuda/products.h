@@ -32,17 +32,16 @@ class Products {
   /// That of the library: "13.0.2".
   static std::string version();
 
-  /// T for A and B, To for C: float, double, or bf16 into bf16 or float. Sums are in Acc<T>, never in TF32, and each
-  /// value is rounded once.
-  template <class T, class To>
-  void operator()(const char* op, const Product& p, const T* a, const T* b, To* c) {
-    run(op, p, Storage<T>::dtype, a, b, Storage<To>::dtype, c);
-  }
+  /// `in` for A and B, `out` for C: float, double, or bf16 into bf16 or float. Sums are in float, or double for double,
+  /// and each value is rounded once.
+  void operator()(const char* op, const Product& p, DType in, const void* a, const void* b, DType out, void* c);
+  /// Products of floats by tensor cores, which round their inputs to 10 bits behind the first.
+  void set_tf32(bool on) { tf32_ = on; }
 
  private:
-  void run(const char* op, const Product& p, DType in, const void* a, const void* b, DType out, void* c);
   cublasHandle_t handle_ = nullptr;
   Buffer workspace_;
+  bool tf32_ = false;
 };
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -60,6 +60,7 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
       config_(config),
       parameters_(backend.memory()),
       model_(make_model(parameters_, config)) {
+  backend_.set_tf32(settings.tf32);
   parameters_.allocate(acc_of(settings.dtype), plan(part_images(settings.max_batch)).lanes,
                        settings.dtype == DType::bf16);
   optimizer_ = std::make_unique<Optimizer>(

@@ -38,6 +38,7 @@ enum class LossKind : std::uint8_t { softmax, sigmoid };
 struct EngineSettings {
   DType dtype = DType::f32;  // of activations: f32, f64, bf16
   Bf16Products bf16_products = Bf16Products::native;
+  bool tf32 = false;  // f32: see Backend::set_tf32
   OptimizerSettings optimizer{};
   double layer_decay = 1.0;  // and multipliers: factors of single parameters, as update_factors() has them
   std::vector<Multiplier> multipliers{};

@@ -40,13 +40,13 @@ Var linear_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form)
   const LinearDims dims = linear_dims("linear_gelu", x, weight, bias);
   Tape& tape = x.tape();
   const Shape shape = with_back(x.shape(), dims.out);
-  // Kept: GELU's slope, so that the way back is one multiplication; the activation is kept as the next layer's input.
-  Tensor slope, y = tape.empty(shape, x.value().dtype());
-  if (tape.recording()) slope = tape.empty(shape, x.value().dtype());
-  tape.backend().linear_gelu(dims, form, x.value(), weight.value(), value_of(bias), slope, y);
+  // Kept: what makes the way back short; the activation is kept as the next layer's input.
+  Tensor kept, y = tape.empty(shape, x.value().dtype());
+  if (tape.recording()) kept = tape.empty(shape, x.value().dtype());
+  tape.backend().linear_gelu(dims, form, x.value(), weight.value(), value_of(bias), kept, y);
   return tape.record("linear_gelu", {x, weight, bias}, y,
                      [=, x = x.value(), w = weight.value()](Backend& backend, const Tensor& dy, Grads& d) {
-                       backend.linear_gelu_backward(dims, dy, x, w, slope, d[0], d[1], d[2]);
+                       backend.linear_gelu_backward(dims, form, dy, x, w, kept, d[0], d[1], d[2]);
                      });
 }
 

@@ -5,6 +5,7 @@
 #include "core/cpu/bf16_products.h"
 #include "core/cpu/blas.h"
 #include "core/cpu/scratch.h"
+#include "core/error.h"
 
 namespace normlab {
 
@@ -15,6 +16,12 @@ Backend& CpuBackend::with_bf16(Bf16Products products) {
   if (products == Bf16Products::emulated) return emulated;
   require_native_bf16();
   return cpu_backend();
+}
+
+void CpuBackend::set_tf32(bool on) {
+  if (on)
+    throw EnvironmentError(
+        "--device cpu: precision \"tf32\" is how a GPU multiplies floats; take \"fp32\", or --device cuda");
 }
 
 std::uint64_t CpuBackend::thread_memory() const {

@@ -11,6 +11,7 @@ class CpuBackend final : public Backend {
   explicit CpuBackend(Bf16Products bf16_products) : bf16_products_(bf16_products) {}
   std::string name() const override;
   Backend& with_bf16(Bf16Products) override;
+  void set_tf32(bool on) override;
   void prepare_linear(LinearDims, DType, bool b) override;
   void prepare_attention(AttentionDims, DType) override;
   std::uint64_t thread_memory() const override;
@@ -19,7 +20,7 @@ class CpuBackend final : public Backend {
   void linear_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) override;
   void linear_add(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) override;
   void linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y) override;
-  void linear_gelu_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dx, Gradient dw,
+  void linear_gelu_backward(LinearDims, GeluForm, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dx, Gradient dw,
                             Gradient db) override;
   void gelu(GeluForm, Tensor x, Tensor y) override;
   void gelu_backward(GeluForm, Tensor dy, Tensor x, Gradient dx) override;

@@ -66,7 +66,7 @@ void CpuBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, Te
   });
 }
 
-void CpuBackend::linear_gelu_backward(LinearDims d, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dx,
+void CpuBackend::linear_gelu_backward(LinearDims d, GeluForm, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dx,
                                       Gradient dw, Gradient db) {
   if (x.dtype() == DType::bf16) return linear_gelu_bf16_backward(d, dy, x, w, slope, dx, dw, db);
   for_param_type("linear_gelu", x.dtype(), [&](auto type) {

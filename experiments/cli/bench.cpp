@@ -23,7 +23,7 @@ void BenchOptions::add_shape(CLI::App& command) {
 void BenchOptions::add_network(CLI::App& command) {
   add_shape(command);
   command.add_option("--precision", precision, "of activations")
-      ->check(CLI::IsMember({"fp32", "bf16", "bf16_emulated"}))
+      ->check(CLI::IsMember({"fp32", "bf16", "bf16_emulated", "tf32"}))
       ->capture_default_str();
   command.add_option("--placement", placement, "a named row")->capture_default_str();
 }
@@ -44,8 +44,9 @@ void BenchOptions::add_format(CLI::App& command) {
 
 EngineSettings BenchOptions::settings(std::int64_t batch) const {
   EngineSettings result;
-  result.dtype = precision == "fp32" ? DType::f32 : DType::bf16;
+  result.dtype = precision == "fp32" || precision == "tf32" ? DType::f32 : DType::bf16;
   result.bf16_products = precision == "bf16_emulated" ? Bf16Products::emulated : Bf16Products::native;
+  result.tf32 = precision == "tf32";
   result.max_batch = batch;
   return result;
 }

@@ -163,8 +163,8 @@ struct ScheduleConfig {
 };
 
 enum class LossName : std::uint8_t { softmax, sigmoid };
-enum class Precision : std::uint8_t { fp32, bf16, bf16_emulated };
-inline DType dtype_of(Precision p) { return p == Precision::fp32 ? DType::f32 : DType::bf16; }
+enum class Precision : std::uint8_t { fp32, bf16, bf16_emulated, tf32 };
+inline DType dtype_of(Precision p) { return p == Precision::fp32 || p == Precision::tf32 ? DType::f32 : DType::bf16; }
 inline Bf16Products bf16_products_of(Precision p) {
   return p == Precision::bf16_emulated ? Bf16Products::emulated : Bf16Products::native;
 }

@@ -286,7 +286,9 @@ constexpr auto fields() {
         field("precision", &T::precision,
               "of activations and products; weights are kept in float. bf16 needs a CPU (or GPU) with instructions for "
               "it; "
-              "bf16_emulated rounds at the same places on every CPU, slowly"),
+              "bf16_emulated rounds at the same places on every CPU, slowly; tf32: fp32 whose products a GPU makes of "
+              "inputs "
+              "rounded to 10 bits behind the first"),
         field("eval_every_epochs", &T::eval_every_epochs, "0: only at the end", kNotNegative),
         field("early_stop", &T::early_stop, "ends a training that no longer becomes better on the minival"),
         field("collapse_steps", &T::collapse_steps,

@@ -77,7 +77,7 @@ constexpr auto words_of() {
   else if constexpr (std::is_same_v<E, LossName>)
     return std::array{"softmax"sv, "sigmoid"sv};
   else if constexpr (std::is_same_v<E, Precision>)
-    return std::array{"fp32"sv, "bf16"sv, "bf16_emulated"sv};
+    return std::array{"fp32"sv, "bf16"sv, "bf16_emulated"sv, "tf32"sv};
 }
 
 template <class E>

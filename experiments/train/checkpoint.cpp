@@ -82,6 +82,7 @@ void save_checkpoint(const std::filesystem::path& path, Engine& engine, const Ch
                                               {"normlab.wall_seconds", exact(info.wall_seconds)},
                                               {"normlab.resumed", std::to_string(info.resumed)},
                                               {"normlab.different_bits", info.different_bits ? "true" : "false"}};
+  if (!info.products.empty()) metadata["normlab.products"] = info.products;
   if (!info.metrics_hash.empty()) metadata[kMetricsHashKey] = info.metrics_hash;
   if (!info.state_hash.empty()) metadata[kStateHashKey] = info.state_hash;
   save_safetensors(path, std::move(metadata), std::move(tensors));
@@ -133,6 +134,7 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   } catch (const std::logic_error&) {  // what std::sto… throws
     throw InputError(fmt::format("{}: a number in its metadata cannot be read", path.string()));
   }
+  info.products = value_or("normlab.products", "");
   info.collapse = value_or("normlab.collapse", expected.collapse);
   info.early_stop = value_or("normlab.early_stop", expected.early_stop);
   info.different_bits = value("normlab.different_bits") == "true";

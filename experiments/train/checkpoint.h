@@ -13,8 +13,9 @@ namespace normlab {
 /// What a checkpoint says besides its tensors. The position in the data is a function of `step`.
 struct CheckpointInfo {
   std::string trial_id;
-  std::string model;  // canonical JSON of the network
-  std::string bits;   // bits_identity() of the program that wrote it
+  std::string model;       // canonical JSON of the network
+  std::string bits;        // bits_identity() of the program that wrote it
+  std::string products{};  // Backend::product_choices()
   std::int64_t step = 0;
   std::uint64_t metrics_bytes = 0;  // of metrics.jsonl when it was written
   double loss_sum = 0.0;            // of the steps since the last metrics line

@@ -18,7 +18,10 @@ namespace {
 void require_here(DeviceKind kind, const std::set<Precision>& precisions) {
   const ComputeDevice device(kind);
   for (const Precision p : precisions)
-    if (p != Precision::fp32) device.backend().with_bf16(bf16_products_of(p));
+    if (p == Precision::tf32)
+      device.backend().set_tf32(true);
+    else if (p != Precision::fp32)
+      device.backend().with_bf16(bf16_products_of(p));
 }
 
 /// In the process that looks: what is wrong, as an exit code and words into the pipe.

@@ -103,10 +103,12 @@ class TrialRun {
     std::optional<ResumePoint> from = folder_.latest_checkpoint(problems);
     for (const std::string& problem : problems) log(problem);
     if (!from) {
+      options_.backend->choose_products("");
       initialise(engine_.parameters(), config_.model, config_.seed);
       return;
     }
     const std::string bits = info_.bits;
+    std::string products;
     info_ = load_checkpoint(from->checkpoint, engine_, info_);
     collapse_.set_state(info_.collapse);
     early_stop_.set_state(info_.early_stop);
@@ -119,13 +121,26 @@ class TrialRun {
             from->checkpoint.string(), info_.bits, bits));
       info_.different_bits = true;
       info_.bits = bits;
+    } else {
+      products = info_.products;
     }
+    choose_products(from->checkpoint, products);
     // A former owner that was only paused may have written a newer one since latest_checkpoint() looked.
     from->metrics_bytes = info_.metrics_bytes;
     require_probes(*from);
     ++info_.resumed;
     folder_.copy_metrics(*from, attempt_);
     log(fmt::format("goes on at step {} from attempt {}", info_.step, from->attempt));
+  }
+
+  void choose_products(const std::filesystem::path& checkpoint, const std::string& products) {
+    try {
+      options_.backend->choose_products(products);
+    } catch (const InputError& error) {
+      if (!options_.allow_different_bits) throw InputError(fmt::format("{}: {}", checkpoint.string(), error.what()));
+      options_.backend->choose_products("");
+      info_.different_bits = true;
+    }
   }
 
   /// What was asked for must have been measured up to here: nobody can go back for it.
@@ -236,6 +251,7 @@ class TrialRun {
     info_.metrics_bytes = metrics_->bytes();
     info_.metrics_hash = sha256_hex(read_file(folder_.metrics(attempt_)));
     info_.step = engine_.state().step;
+    info_.products = options_.backend->product_choices();
     info_.collapse = collapse_.state();
     info_.early_stop = early_stop_.state();
     info_.state_hash = record();

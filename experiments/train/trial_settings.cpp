@@ -8,6 +8,7 @@ EngineSettings engine_settings(const TrialConfig& c) {
   EngineSettings s;
   s.dtype = dtype_of(t.precision);
   s.bf16_products = bf16_products_of(t.precision);
+  s.tf32 = t.precision == Precision::tf32;
   s.loss = t.loss == LossName::softmax ? LossKind::softmax : LossKind::sigmoid;
   s.label_smoothing = t.label_smoothing;
   s.smooth_others = t.smoothing == Smoothing::others;

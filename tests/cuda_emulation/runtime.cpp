@@ -51,7 +51,7 @@ struct EmulatedGraph {
 namespace {
 std::unique_ptr<EmulatedGraph> captured;  // while a capture goes on
 long launched = 0;
-}
+}  // namespace
 
 namespace normlab::emulation {
 long graphs_launched() { return launched; }

@@ -192,6 +192,7 @@ TEST_CASE("canonical: two spellings of one trial have one id") {
       id(R"({"dataset": {"name": "p", "path": "p", "layout": "cifar"}, "model": {"num_classes": 2, "channels": 3}})"));
   CHECK(id(R"({"train": {"precision": "bf16"}})") != plain);
   CHECK(id(R"({"train": {"precision": "bf16_emulated"}})") != plain);
+  CHECK(id(R"({"train": {"precision": "tf32"}})") != plain);
   CHECK(id(R"({"train": {"precision": "bf16_emulated"}})") != id(R"({"train": {"precision": "bf16"}})"));
   CHECK(id(R"({"seeds": [1]})") != plain);
   CHECK(id(R"({"dataset": {"shapes_seed": 2}})") != plain);

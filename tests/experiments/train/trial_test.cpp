@@ -10,6 +10,8 @@
 #include "experiments/train/keep.h"
 #include "experiments/train/state_record.h"
 #include "experiments/weights/safetensors.h"
+#include "tests/cuda_emulation/lt_control.h"
+#include "tests/devices.h"
 #include "tests/experiments/train/small_trial.h"
 
 using namespace normlab;
@@ -167,6 +169,34 @@ TEST_CASE("trial: a checkpoint of other data is refused with both hashes") {
     const std::string what = error.what();
     CHECK(what.find(before) != what.npos);
     CHECK(what.find(data_hash(trial.data)) != what.npos);
+  }
+}
+
+TEST_CASE("trial: a resumed training multiplies by the algorithms of its checkpoint") {
+  struct Restore {
+    ~Restore() { emulation::lt_control() = {}; }
+  } restore;
+  for (const Device& device : devices_under_test()) {
+    if (device.name != "cuda (emulated)") continue;
+    const TemporaryFolder out;
+    const SmallTrial trial(SmallTrial::settings());
+    TrialOptions options = SmallTrial::until(8);
+    options.backend = &device.backend;
+    emulation::lt_control().algorithm = 66;
+    REQUIRE(trial.run(out.path(), options) == TrialOutcome::stopped);
+    emulation::lt_control().algorithm = 7;
+    options.stop_at = 0;
+    REQUIRE(trial.run(out.path(), options) == TrialOutcome::done);
+    const std::string products = trial.folder(out.path()).load_result()->provenance.at("products");
+    CHECK_MESSAGE(products.find("50x32x8 nt f32: algo 66 tile 1 stages 1 split-k 1") != std::string::npos, products);
+
+    // Another trial on the same device chooses for itself.
+    SmallTrial other(trial);
+    other.id = "another";
+    const TemporaryFolder elsewhere;
+    REQUIRE(other.run(elsewhere.path(), options) == TrialOutcome::done);
+    const std::string own = other.folder(elsewhere.path()).load_result()->provenance.at("products");
+    CHECK_MESSAGE(own.find("algo 66") == std::string::npos, own);
   }
 }
 

@@ -1,0 +1,335 @@
+#include "cuda/lt_products.h"
+
+#include <cstring>
+#include <sstream>
+
+#include "core/error.h"
+#ifndef NORMLAB_CUDA_EMULATED
+#include <dlfcn.h>
+#endif
+
+namespace normlab::NORMLAB_CUDA_NAMESPACE {
+namespace {
+
+/// The functions that are used, under their names in the library.
+struct CublasLt {
+  decltype(&cublasLtCreate) create;
+  decltype(&cublasLtDestroy) destroy;
+  decltype(&cublasLtGetProperty) property;
+  decltype(&cublasLtMatmulDescCreate) create_what;
+  decltype(&cublasLtMatmulDescDestroy) destroy_what;
+  decltype(&cublasLtMatmulDescSetAttribute) set_what;
+  decltype(&cublasLtMatrixLayoutCreate) create_layout;
+  decltype(&cublasLtMatrixLayoutDestroy) destroy_layout;
+  decltype(&cublasLtMatmulPreferenceCreate) create_preference;
+  decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) look_up;
+  decltype(&cublasLtMatmulAlgoCheck) check;
+  decltype(&cublasLtMatmulAlgoConfigGetAttribute) config;
+  decltype(&cublasLtMatmul) matmul;
+};
+
+#ifdef NORMLAB_CUDA_EMULATED
+CublasLt open() {
+  return {cublasLtCreate,
+          cublasLtDestroy,
+          cublasLtGetProperty,
+          cublasLtMatmulDescCreate,
+          cublasLtMatmulDescDestroy,
+          cublasLtMatmulDescSetAttribute,
+          cublasLtMatrixLayoutCreate,
+          cublasLtMatrixLayoutDestroy,
+          cublasLtMatmulPreferenceCreate,
+          cublasLtMatmulPreferenceDestroy,
+          cublasLtMatmulPreferenceSetAttribute,
+          cublasLtMatmulAlgoGetHeuristic,
+          cublasLtMatmulAlgoCheck,
+          cublasLtMatmulAlgoConfigGetAttribute,
+          cublasLtMatmul};
+}
+#else
+CublasLt open() {
+  const std::string name = concat("libcublasLt.so.", CUDART_VERSION / 1000);
+  void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) library = dlopen(("/usr/local/cuda/lib64/" + name).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    throw EnvironmentError(concat("--device cuda: cuBLASLt cannot be loaded (", dlerror(), "); install CUDA ",
+                                  CUDART_VERSION / 1000, "'s libcublas or put its folder into LD_LIBRARY_PATH"));
+  const auto find = [&](const char* function, auto& to) {
+    to = reinterpret_cast<std::remove_reference_t<decltype(to)> >(dlsym(library, function));
+    if (!to) throw EnvironmentError(concat("--device cuda: ", name, " has no ", function, "; install a newer one"));
+  };
+  CublasLt c{};
+  find("cublasLtCreate", c.create);
+  find("cublasLtDestroy", c.destroy);
+  find("cublasLtGetProperty", c.property);
+  find("cublasLtMatmulDescCreate", c.create_what);
+  find("cublasLtMatmulDescDestroy", c.destroy_what);
+  find("cublasLtMatmulDescSetAttribute", c.set_what);
+  find("cublasLtMatrixLayoutCreate", c.create_layout);
+  find("cublasLtMatrixLayoutDestroy", c.destroy_layout);
+  find("cublasLtMatmulPreferenceCreate", c.create_preference);
+  find("cublasLtMatmulPreferenceDestroy", c.destroy_preference);
+  find("cublasLtMatmulPreferenceSetAttribute", c.set_preference);
+  find("cublasLtMatmulAlgoGetHeuristic", c.look_up);
+  find("cublasLtMatmulAlgoCheck", c.check);
+  find("cublasLtMatmulAlgoConfigGetAttribute", c.config);
+  find("cublasLtMatmul", c.matmul);
+  return c;
+}
+#endif
+
+const CublasLt& lt() {
+  static const CublasLt instance = open();
+  return instance;
+}
+
+void check(const char* op, cublasStatus_t status) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    throw EnvironmentError(concat(op, ": cuBLASLt failed with status ", static_cast<int>(status)));
+}
+
+constexpr std::int64_t kWorkspace = std::int64_t{32} << 20;  // what NVIDIA advises for Hopper
+constexpr std::uint32_t kAlignment = 16;  // bytes; what is promised of operands, so that a product has one algorithm
+
+bool aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % kAlignment == 0; }
+
+cudaDataType_t data_type(DType dtype) {
+  return dtype == DType::f64 ? CUDA_R_64F : dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+cublasLtEpilogue_t epilogue_of(Epilogue e) {
+  switch (e) {
+    case Epilogue::none:
+      break;
+    case Epilogue::bias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::bias_gelu_tanh_aux:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case Epilogue::dgelu_tanh_bgrad:
+      return CUBLASLT_EPILOGUE_DGELU_BGRAD;
+    case Epilogue::bgrad:
+      return CUBLASLT_EPILOGUE_BGRADB;  // its second matrix is our first
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+template <class V>
+void set(cublasLtMatmulDesc_t what, cublasLtMatmulDescAttributes_t attribute, const V& value) {
+  check("cuBLASLt", lt().set_what(what, attribute, &value, sizeof value));
+}
+template <class V>
+void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute, const V& value) {
+  check("cuBLASLt", lt().set_preference(preference, attribute, &value, sizeof value));
+}
+
+/// "8320x192x768 nt bf16>f32 bgrad add": a product, for people and as a key.
+std::string words_of(const LtProduct& p) {
+  constexpr const char* kEpilogues[] = {"", " bias", " bias_gelu_tanh_aux", " dgelu_tanh_bgrad", " bgrad"};
+  std::string words =
+      concat(p.m, "x", p.n, "x", p.k, " ", p.transpose_a ? "t" : "n", p.transpose_b ? "t" : "n", " ", to_string(p.in));
+  if (p.out != p.in) words += concat(">", to_string(p.out));
+  words += kEpilogues[static_cast<int>(p.epilogue)];
+  if (p.epilogue != Epilogue::none && p.vector != p.out) words += concat("(", to_string(p.vector), ")");
+  if (p.add) words += " add";
+  if (p.tf32) words += " tf32";
+  return words;
+}
+
+std::uint32_t config(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute) {
+  std::uint32_t value = 0;
+  std::size_t written = 0;
+  check("cuBLASLt", lt().config(&algorithm, attribute, &value, sizeof value, &written));
+  return value;
+}
+
+std::string words_of(const cublasLtMatmulAlgo_t& algorithm) {
+  return concat("algo ", config(algorithm, CUBLASLT_ALGO_CONFIG_ID), " tile ",
+                config(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID), " stages ",
+                config(algorithm, CUBLASLT_ALGO_CONFIG_STAGES_ID), " split-k ",
+                config(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM));
+}
+
+std::string to_hex(const cublasLtMatmulAlgo_t& algorithm) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string hex;
+  for (const std::uint64_t word : algorithm.data)
+    for (int shift = 60; shift >= 0; shift -= 4) hex += kDigits[word >> shift & 15];
+  return hex;
+}
+
+/// False for anything but what to_hex() gives.
+bool from_hex(const std::string& hex, cublasLtMatmulAlgo_t& algorithm) {
+  constexpr std::size_t kDigitsOfWord = 16;
+  if (hex.size() != kDigitsOfWord * std::size(algorithm.data)) return false;
+  if (hex.find_first_not_of("0123456789abcdef") != std::string::npos) return false;
+  for (std::size_t i = 0; i < std::size(algorithm.data); ++i)
+    algorithm.data[i] = std::stoull(hex.substr(i * kDigitsOfWord, kDigitsOfWord), nullptr, 16);
+  return true;
+}
+
+std::string first_line() { return "cuBLASLt " + LtProducts::version(); }
+
+}  // namespace
+
+LtProducts::Plan::~Plan() {
+  for (cublasLtMatrixLayout_t layout : {a, b, d})
+    if (layout) lt().destroy_layout(layout);
+  if (what) lt().destroy_what(what);
+}
+
+LtProducts::LtProducts(const Stream& stream) : stream_(stream), workspace_(stream) {
+  check("cuBLASLt", lt().create(&handle_));
+  // At once, so that no step takes memory. Not cuBLAS's: what a library keeps there between calls is its own affair.
+  workspace_.get<char>(kWorkspace);
+}
+
+LtProducts::~LtProducts() {
+  plans_.clear();
+  if (handle_) lt().destroy(handle_);
+}
+
+std::string LtProducts::version() {
+  int numbers[3] = {};
+  for (const libraryPropertyType which : {MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL})
+    check("cuBLASLt", lt().property(which, &numbers[static_cast<int>(which)]));
+  return concat(numbers[0], ".", numbers[1], ".", numbers[2]);
+}
+
+void LtProducts::describe(const LtProduct& p, Plan& plan) {
+  // cuBLASLt goes by columns, for which our rows are the transposed matrix: D^T = op(B)^T op(A)^T.
+  const bool wide = p.in == DType::f64;
+  const cublasComputeType_t compute = wide     ? CUBLAS_COMPUTE_64F
+                                      : p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                               : CUBLAS_COMPUTE_32F;
+  check("cuBLASLt", lt().create_what(&plan.what, compute, wide ? CUDA_R_64F : CUDA_R_32F));
+  set(plan.what, CUBLASLT_MATMUL_DESC_TRANSA, std::int32_t{p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N});
+  set(plan.what, CUBLASLT_MATMUL_DESC_TRANSB, std::int32_t{p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N});
+  set(plan.what, CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<std::uint32_t>(epilogue_of(p.epilogue)));
+  void* const somewhere = reinterpret_cast<void*>(std::uintptr_t{kAlignment});  // looked at for its alignment alone
+  if (p.epilogue != Epilogue::none) {
+    set(plan.what, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(data_type(p.vector)));
+    set(plan.what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
+  }
+  if (p.epilogue == Epilogue::bias_gelu_tanh_aux || p.epilogue == Epilogue::dgelu_tanh_bgrad) {
+    set(plan.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
+    set(plan.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, somewhere);
+  }
+  const auto layout = [](cublasLtMatrixLayout_t& to, DType type, std::int64_t rows, std::int64_t cols) {
+    check("cuBLASLt", lt().create_layout(&to, data_type(type), static_cast<std::uint64_t>(cols),
+                                         static_cast<std::uint64_t>(rows), cols));
+  };
+  layout(plan.b, p.in, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n);
+  layout(plan.a, p.in, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k);
+  layout(plan.d, p.out, p.m, p.n);
+}
+
+void LtProducts::look_up(Plan& plan) {
+  cublasLtMatmulPreference_t preference = nullptr;
+  check("cuBLASLt", lt().create_preference(&preference));
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kWorkspace));
+  // What splits a sum adds its parts up in float, as cuBLAS is told to.
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  for (const auto of : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    set(preference, of, kAlignment);
+  cublasLtMatmulHeuristicResult_t best{};
+  int count = 0;
+  // Any other status is a "no" as well: an epilogue that a type does not have is an invalid value to some versions.
+  const cublasStatus_t status =
+      lt().look_up(handle_, plan.what, plan.b, plan.a, plan.d, plan.d, preference, 1, &best, &count);
+  lt().destroy_preference(preference);
+  if (status != CUBLAS_STATUS_SUCCESS || count == 0 || best.state != CUBLAS_STATUS_SUCCESS) return;
+  plan.algorithm = best.algo;
+  plan.workspace = best.workspaceSize;
+  plan.waves = best.wavesCount;
+  plan.found = true;
+}
+
+void LtProducts::take(const LtProduct& p, Plan& plan, const cublasLtMatmulAlgo_t& algorithm) {
+  cublasLtMatmulHeuristicResult_t result{};
+  const cublasStatus_t status = lt().check(handle_, plan.what, plan.b, plan.a, plan.d, plan.d, &algorithm, &result);
+  if (status != CUBLAS_STATUS_SUCCESS || result.workspaceSize > static_cast<std::size_t>(kWorkspace))
+    throw InputError(concat("cuBLASLt: the recorded algorithm of the product ", words_of(p),
+                            " cannot be used here (status ", static_cast<int>(status),
+                            "); go on on the GPU that recorded it, or remove the trial's folder to start anew"));
+  plan.algorithm = algorithm;
+  plan.workspace = result.workspaceSize;
+  plan.waves = result.wavesCount;
+  plan.found = true;
+}
+
+LtProducts::Plan& LtProducts::plan(LtProduct p) {
+  p.tf32 = tf32_ && p.in == DType::f32;
+  const auto known = plans_.find(p);
+  if (known != plans_.end()) return known->second;
+  Plan& made = plans_[p];
+  try {
+    describe(p, made);
+    if (const auto chosen = chosen_.find(words_of(p)); chosen != chosen_.end())
+      take(p, made, chosen->second);
+    else
+      look_up(made);
+  } catch (...) {
+    plans_.erase(p);
+    throw;
+  }
+  return made;
+}
+
+bool LtProducts::operator()(const char* op, LtProduct p, const LtOperands& with) {
+  if (p.m == 0 || p.n == 0 || p.k == 0) return false;
+  for (const void* operand : {with.a, with.b, with.c, static_cast<const void*>(with.d),
+                              static_cast<const void*>(with.vector), static_cast<const void*>(with.extra)})
+    if (!aligned(operand)) return false;
+  Plan& the = plan(p);
+  if (!the.found) return false;
+  if (p.epilogue != Epilogue::none) set(the.what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, with.vector);
+  if (with.extra) set(the.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, with.extra);
+  const double alpha64 = 1.0, beta64 = p.add ? 1.0 : 0.0;
+  const float alpha32 = 1.0f, beta32 = p.add ? 1.0f : 0.0f;
+  const bool wide = p.in == DType::f64;
+  const void* alpha = wide ? static_cast<const void*>(&alpha64) : &alpha32;
+  const void* beta = wide ? static_cast<const void*>(&beta64) : &beta32;
+  check(op,
+        lt().matmul(handle_, the.what, alpha, with.b, the.b, with.a, the.a, beta, p.add ? with.c : with.d, the.d,
+                    with.d, the.d, &the.algorithm, workspace_.get<char>(kWorkspace), the.workspace, stream_.handle()));
+  stream_.launched(op);
+  return true;
+}
+
+std::string LtProducts::description() const {
+  std::string words;
+  for (const auto& [product, plan] : plans_)
+    if (plan.found) words += concat(words.empty() ? "" : "; ", words_of(product), ": ", words_of(plan.algorithm));
+  return words;
+}
+
+std::string LtProducts::choices() const {
+  std::string lines;
+  for (const auto& [product, plan] : plans_)
+    if (plan.found) lines += concat("\n", words_of(product), ": ", to_hex(plan.algorithm));
+  return lines.empty() ? "" : first_line() + lines;
+}
+
+void LtProducts::choose(const std::string& recorded) {
+  std::map<std::string, cublasLtMatmulAlgo_t> chosen;
+  std::istringstream lines(recorded);
+  std::string line;
+  if (std::getline(lines, line) && line != first_line())
+    throw InputError(concat("the algorithms of its products are those of \"", line, "\", and this is ", first_line(),
+                            "; go on under that one, or with --allow-different-bits"));
+  while (std::getline(lines, line)) {
+    const std::size_t colon = line.rfind(": ");
+    cublasLtMatmulAlgo_t algorithm{};
+    if (colon == std::string::npos || !from_hex(line.substr(colon + 2), algorithm))
+      throw InputError(concat("an algorithm of its products cannot be read: \"", line, "\""));
+    chosen[line.substr(0, colon)] = algorithm;
+  }
+  chosen_ = std::move(chosen);
+  plans_.clear();
+}
+
+}  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -1,0 +1,95 @@
+// Products with what comes before or after them in the same pass, by cuBLASLt. The algorithm for a product is looked up
+// once, when the product is first asked for, and is then the same for good.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <compare>
+#include <map>
+#include <string>
+
+#include "core/dtype.h"
+#include "cuda/memory.h"
+
+namespace normlab::NORMLAB_CUDA_NAMESPACE {
+
+/// What else a product does; v is the vector, x the extra matrix [m, n], in D's type, h = op(A) op(B) (+ C).
+///   none                 D = h
+///   bias                 D = h + v, v [n]
+///   bias_gelu_tanh_aux   x = h + v, D = gelu_tanh(x)
+///   dgelu_tanh_bgrad     D = h gelu_tanh'(x), v [n] = the sums of D over rows
+///   bgrad                D = h, v [m] = the sums of op(A) over columns: a bias gradient beside a weight's
+enum class Epilogue : std::uint8_t { none, bias, bias_gelu_tanh_aux, dgelu_tanh_bgrad, bgrad };
+
+/// D [m, n] = op(A) op(B) (+ C), row-major without gaps. op(A) is [m, k], op(B) [k, n]; `transpose_a`: A is stored
+/// [k, m], `transpose_b`: B is stored [n, k]. `in` of A and B, `out` of C, D and x, `vector` of v.
+struct LtProduct {
+  std::int64_t m, n, k;
+  DType in, out, vector;
+  bool transpose_a = false, transpose_b = false, add = false;
+  Epilogue epilogue = Epilogue::none;
+  bool tf32 = false;  // set by LtProducts
+  auto operator<=>(const LtProduct&) const = default;
+};
+/// c may be d, and is not looked at but for `add`.
+struct LtOperands {
+  const void *a, *b, *c;
+  void *d, *vector = nullptr, *extra = nullptr;
+};
+
+class LtProducts {
+ public:
+  /// Throws EnvironmentError where cuBLASLt is missing or cannot start.
+  explicit LtProducts(const Stream& stream);
+  ~LtProducts();
+  LtProducts(const LtProducts&) = delete;
+  LtProducts& operator=(const LtProducts&) = delete;
+
+  /// That of the library: "13.0.2".
+  static std::string version();
+
+  /// False, with nothing done, where cuBLASLt has no algorithm for such a product, or operands do not begin at a
+  /// multiple of 16 bytes. Sums are float, or double for double, and each value is rounded once.
+  bool operator()(const char* op, LtProduct p, const LtOperands& with);
+  /// How much of the GPU this product fills at once, 1 all of it; 0: it cannot be had.
+  float waves(LtProduct p) { return plan(p).waves; }
+
+  /// Products of floats by tensor cores, which round their inputs to 10 bits behind the first.
+  void set_tf32(bool on) { tf32_ = on; }
+  bool tf32() const { return tf32_; }
+
+  /// The algorithms chosen so far, for people: "8320x192x768 nt bf16 bias: algo 66 tile 24 stages 35 split-k 1; ..".
+  std::string description() const;
+  /// The same for choose(): cuBLASLt's version, and a line a product. Empty without one.
+  std::string choices() const;
+  /// From here on as in `recorded`; other products are looked up anew. InputError where it is not of this version of
+  /// cuBLASLt, or cannot be read or used.
+  void choose(const std::string& recorded);
+
+ private:
+  struct Plan {
+    cublasLtMatmulDesc_t what = nullptr;
+    cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
+    cublasLtMatmulAlgo_t algorithm{};
+    std::size_t workspace = 0;
+    float waves = 0.0f;
+    bool found = false;
+    Plan() = default;
+    ~Plan();
+    Plan(const Plan&) = delete;
+    Plan& operator=(const Plan&) = delete;
+  };
+  Plan& plan(LtProduct p);
+  void describe(const LtProduct& p, Plan& plan);
+  void look_up(Plan& plan);
+  void take(const LtProduct& p, Plan& plan, const cublasLtMatmulAlgo_t& algorithm);
+
+  const Stream& stream_;
+  cublasLtHandle_t handle_ = nullptr;
+  Buffer workspace_;
+  bool tf32_ = false;
+  std::map<LtProduct, Plan> plans_;
+  std::map<std::string, cublasLtMatmulAlgo_t> chosen_;  // by words_of() a product
+};
+
+}  // namespace normlab::NORMLAB_CUDA_NAMESPACE

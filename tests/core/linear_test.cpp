@@ -1,0 +1,177 @@
+// Dense layers in every form and type, against sums in double by plain loops.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "autograd/grad_check.h"
+#include "core/arena.h"
+#include "core/backend.h"
+#include "tests/devices.h"
+
+namespace normlab {
+namespace {
+
+using Numbers = std::vector<double>;
+
+double value(const Tensor& t, std::int64_t i) {
+  return t.dtype() == DType::f64   ? t.data<double>()[i]
+         : t.dtype() == DType::f32 ? double(t.data<float>()[i])
+                                   : double(float(t.data<bf16>()[i]));
+}
+void set(const Tensor& t, std::int64_t i, double to) {
+  if (t.dtype() == DType::f64)
+    t.data<double>()[i] = to;
+  else if (t.dtype() == DType::f32)
+    t.data<float>()[i] = float(to);
+  else
+    t.data<bf16>()[i] = bf16(to);
+}
+Numbers numbers(const Tensor& t) {
+  Numbers all;
+  for (std::int64_t i = 0; i < t.size(); ++i) all.push_back(value(t, i));
+  return all;
+}
+
+enum class Form { linear, linear_add, gelu_erf, gelu_tanh };
+struct Case {
+  Form form;
+  bool bias;
+  Write write;
+  bool dw = true;  // and dx; without them the bias's gradient alone
+};
+
+struct Layer {
+  LinearDims d;
+  Tensor x, w, b, residual, dy, kept, y, dx, dw, db;
+
+  Layer(Arena& arena, LinearDims dims, DType type, const Case& c) : d(dims) {
+    // All types see numbers that bf16 holds, biases aside, so that only the kernels differ.
+    const auto drawn = [&](const Shape& shape, std::uint64_t seed, DType to, bool exact = false) {
+      const Tensor from = randn(arena, shape, DType::f64, seed), t = arena.empty(shape, to);
+      for (std::int64_t i = 0; i < t.size(); ++i)
+        set(t, i, exact ? double(float(value(from, i))) : double(float(bf16(value(from, i)))));
+      return t;
+    };
+    const DType acc = acc_of(type);
+    x = drawn({d.rows, d.in}, 1, type);
+    w = drawn({d.out, d.in}, 2, acc);
+    if (c.bias) b = drawn({d.out}, 3, acc, true);
+    residual = drawn({d.rows, d.out}, 4, type);
+    dy = drawn({d.rows, d.out}, 5, type);
+    kept = arena.empty({d.rows, d.out}, type), y = arena.empty({d.rows, d.out}, type);
+    dx = arena.empty({d.rows, d.in}, type), dw = arena.empty({d.out, d.in}, acc), db = arena.empty({d.out}, acc);
+    for (const Tensor& t : {dx, dw, db})
+      for (std::int64_t i = 0; i < t.size(); ++i) set(t, i, 1.0);
+  }
+
+  void run(Backend& backend, const Case& c) const {
+    Gradient to_x, to_w;
+    if (c.dw) to_x = {dx, c.write}, to_w = {dw, c.write};
+    const Gradient to_b{db, c.write};
+    const GeluForm form = c.form == Form::gelu_erf ? GeluForm::erf : GeluForm::tanh;
+    if (c.form == Form::linear) {
+      backend.linear(d, x, w, b, y);
+      backend.linear_backward(d, dy, x, w, to_x, to_w, to_b);
+    } else if (c.form == Form::linear_add) {
+      backend.linear_add(d, x, w, b, residual, y);
+      backend.linear_backward(d, dy, x, w, to_x, to_w, to_b);
+    } else {
+      backend.linear_gelu(d, form, x, w, b, kept, y);
+      backend.linear_gelu_backward(d, form, dy, x, w, kept, to_x, to_w, to_b);
+    }
+    backend.synchronize();
+  }
+
+  /// What run() should give, y, dx, dw and db one after the other.
+  std::vector<Numbers> expected(const Case& c) const {
+    const auto at = [](std::int64_t r, std::int64_t cols, std::int64_t k) {
+      return static_cast<std::size_t>(r * cols + k);
+    };
+    const double start = c.write == Write::add ? 1.0 : 0.0, otherwise = c.dw ? start : 1.0;
+    Numbers out(std::size_t(d.rows * d.out)), to_x(std::size_t(d.rows * d.in), otherwise),
+        to_w(std::size_t(d.out * d.in), otherwise), to_b(std::size_t(d.out), start);
+    const Numbers vx = numbers(x), vw = numbers(w), up = numbers(dy), plus = numbers(residual);
+    for (std::int64_t r = 0; r < d.rows; ++r)
+      for (std::int64_t o = 0; o < d.out; ++o) {
+        double h = b ? value(b, o) : 0.0, g = up[at(r, d.out, o)];
+        for (std::int64_t i = 0; i < d.in; ++i) h += vx[at(r, d.in, i)] * vw[at(o, d.in, i)];
+        if (c.form == Form::linear_add) h += plus[at(r, d.out, o)];
+        if (c.form == Form::gelu_erf) {
+          const double phi = std::erfc(-h / std::sqrt(2.0)) / 2;
+          g *= phi + h * std::exp(-h * h / 2) / std::sqrt(2 * std::acos(-1.0));
+          h *= phi;
+        } else if (c.form == Form::gelu_tanh) {
+          const double root = std::sqrt(2 / std::acos(-1.0)), t = std::tanh(root * (h + 0.044715 * h * h * h));
+          g *= (1 + t) / 2 + h * (1 - t * t) / 2 * root * (1 + 3 * 0.044715 * h * h);
+          h *= (1 + t) / 2;
+        }
+        out[at(r, d.out, o)] = h;
+        to_b[static_cast<std::size_t>(o)] += g;
+        for (std::int64_t i = 0; c.dw && i < d.in; ++i) {
+          to_x[at(r, d.in, i)] += g * vw[at(o, d.in, i)];
+          to_w[at(o, d.in, i)] += g * vx[at(r, d.in, i)];
+        }
+      }
+    return {out, to_x, to_w, to_b};
+  }
+};
+
+/// The largest difference beside the largest number.
+double apart(const Tensor& got, const Numbers& wanted) {
+  double largest = 0, error = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const double difference = std::abs(value(got, static_cast<std::int64_t>(i)) - wanted[i]);
+    error = difference <= error ? error : difference;  // NaN stays
+    largest = std::max(largest, std::abs(wanted[i]));
+  }
+  return error / largest;
+}
+
+}  // namespace
+
+TEST_CASE("linear: every form, type and way to write equals sums in double") {
+  const std::vector<Case> cases{{Form::linear, true, Write::assign},     {Form::linear, false, Write::assign},
+                                {Form::linear, true, Write::add},        {Form::linear, true, Write::assign, false},
+                                {Form::linear_add, true, Write::assign}, {Form::linear_add, false, Write::add},
+                                {Form::gelu_erf, true, Write::assign},   {Form::gelu_erf, false, Write::add},
+                                {Form::gelu_tanh, true, Write::assign},  {Form::gelu_tanh, false, Write::assign},
+                                {Form::gelu_tanh, true, Write::add},     {Form::gelu_tanh, true, Write::assign, false}};
+  // Widths that are whole vectors, or not; rows of one chunk, of two, of one.
+  const std::vector<LinearDims> sizes{{70, 24, 48}, {131, 10, 21}, {1, 8, 16}};
+  on_each_device([&] {
+    for (const DType type : {DType::f32, DType::f64, DType::bf16}) {
+      Backend& backend =
+          type == DType::bf16 ? current_device().backend.with_bf16(current_device().bf16) : current_device().backend;
+      const double bound = type == DType::f64 ? 1e-14 : type == DType::f32 ? 3e-6 : 0x1p-7;
+      for (std::size_t number = 0; number < cases.size(); ++number)
+        for (const LinearDims& d : sizes) {
+          CAPTURE(to_string(type));
+          CAPTURE(number);
+          CAPTURE(d.rows);
+          Arena arena(current_device().memory());
+          const Layer layer(arena, d, type, cases[number]);
+          layer.run(backend, cases[number]);
+          const std::vector<Numbers> wanted = layer.expected(cases[number]);
+          CHECK(apart(layer.y, wanted[0]) < bound);
+          CHECK(apart(layer.dx, wanted[1]) < bound);
+          CHECK(apart(layer.dw, wanted[2]) < bound);
+          CHECK(apart(layer.db, wanted[3]) < bound);
+        }
+    }
+  });
+}
+
+TEST_CASE("linear: GELU without a tensor to keep for the way back") {
+  on_each_device([] {
+    Arena arena(current_device().memory());
+    const Case c{Form::gelu_tanh, true, Write::assign};
+    const Layer layer(arena, {9, 8, 24}, DType::f32, c);
+    current_device().backend.linear_gelu(layer.d, GeluForm::tanh, layer.x, layer.w, layer.b, {}, layer.y);
+    current_device().backend.synchronize();
+    CHECK(apart(layer.y, layer.expected(c)[0]) < 3e-6);
+  });
+}
+
+}  // namespace normlab
