@@ -73,7 +73,7 @@ struct BenchModels : BenchOptions {
           "Leveraging "
           "Batch Normalization for Vision Transformers, Table\n6); *: merged into the linears beside it.\n\n",
           on_gpu() ? device_words(computer.backend()) : threads_words(threads), images, image, precision);
-      fmt::print("{:<8}{:<11}{:>9}{:>8}{:>10}{:>7}{:>7}{:>10}{:>7}{:>6}\n", "model", "norm", "params", "GMACs", "train",
+      fmt::print("{:<7}{:<10}{:>9}{:>7}{:>9}{:>7}{:>7}{:>9}{:>7}{:>7}\n", "model", "norm", "params", "GMACs", "train",
                  "ratio", "publ.", "infer", "ratio", "publ.");
     }
     Json rows = Json::array();
@@ -139,7 +139,7 @@ struct BenchModels : BenchOptions {
     const auto ratio = [](double value, double of) {
       return of > 0 && value > 0 ? fmt::format("{:.2f}", value / of) : "";
     };
-    fmt::print("{:<8}{:<11}{:>8.2f}M{:>8.2f}{:>10}{:>7}{:>7}{:>10}{:>7}{:>6}\n", row.model, row.norm,
+    fmt::print("{:<7}{:<10}{:>8.2f}M{:>7.2f}{:>9}{:>7}{:>7}{:>9}{:>7}{:>7}\n", row.model, row.norm,
                double(row.cost.parameters) * 1e-6, double(row.cost.macs_with_norms()) * 1e-9,
                row.train ? number(*row.train) : "-", row.train ? ratio(*row.train, *ln.train) : "",
                ratio(row.published.train, ln.published.train), number(row.infer), ratio(row.infer, ln.infer),
