@@ -75,7 +75,7 @@ print(f"{trials} trials            seconds  theirs/ours")
 print(f"normlab, {workers} workers{ours:12.1f}")
 for path in sorted(pathlib.Path(folder).glob("torch.*"), reverse=True):
     run = json.loads(path.read_text())
-    how = "all timed" if run["timed"] == run["trials"] else f"{run['timed']} timed, multiplied"
+    how = f"{run['timed']} of {run['trials']} timed"
     print(f"PyTorch {'compiled' if run['compiled'] else 'eager':9}{run['seconds']:13.1f}{run['seconds'] / ours:10.1f}"
-          f"  {how}; {run['warm_seconds']:.0f} s to warm up not counted")
+          f"  {how}; warm-up {run['warm_seconds']:.0f} s not in it")
 END
