@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "experiments/cli/bench_shapes.h"
 
 namespace normlab {
@@ -14,18 +16,22 @@ std::string note_of(const std::optional<MachineLoad>& load, int threads) {
 void BenchOptions::add_shape(CLI::App& command) {
   command
       .add_option("--shape", shape,
-                  "micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12; swin_t: "
-                  "Swin-T, 224 px")
+                  "micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12; s16: the "
+                  "same, 256 images; swin_t: Swin-T, 224 px")
       ->check(CLI::IsMember(bench_shape_names()))
       ->capture_default_str();
 }
 
 void BenchOptions::add_network(CLI::App& command) {
   add_shape(command);
+  add_precision(command);
+  command.add_option("--placement", placement, "a named row")->capture_default_str();
+}
+
+void BenchOptions::add_precision(CLI::App& command) {
   command.add_option("--precision", precision, "of activations")
       ->check(CLI::IsMember({"fp32", "bf16", "bf16_emulated", "tf32"}))
       ->capture_default_str();
-  command.add_option("--placement", placement, "a named row")->capture_default_str();
 }
 
 void BenchOptions::add_threads(CLI::App& command) {
@@ -51,17 +57,66 @@ EngineSettings BenchOptions::settings(std::int64_t batch) const {
   return result;
 }
 
+void BenchOptions::add_roofline(CLI::App& command) {
+  command.add_flag("--roofline", with_roofline, "measure on the CPU too what bounds it; on a GPU that is always done");
+}
+
+Backend& BenchOptions::with_products(Backend& backend) const {
+  const EngineSettings s = settings(1);
+  return s.dtype == DType::bf16 ? backend.with_bf16(s.bf16_products) : backend;
+}
+
+Roofline BenchOptions::measured_roofline(Backend& backend, ShardPool& pool) const {
+  return measure_roofline(with_products(backend), pool, settings(1).dtype, roofline_sizes(on_gpu()));
+}
+
+double rounded(double value, int digits) {
+  const double scale = std::pow(10.0, digits);
+  return std::round(value * scale) / scale;
+}
+
+Json roofline_json(const Roofline& roofline) {
+  return {{"copy_gb_per_second", rounded(roofline.bytes_per_second * 1e-9, 2)},
+          {"product_gflops", rounded(roofline.flops_per_second * 1e-9, 1)}};
+}
+
+std::string scaled(double value) {
+  constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T", "P"};
+  std::size_t i = 0;
+  for (; value >= 999.5 && i + 1 < std::size(kPrefixes); ++i) value *= 1e-3;
+  return fmt::format("{:.{}f} {}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, kPrefixes[i]);
+}
+
+std::string roofline_words(const Roofline& roofline) {
+  return fmt::format("copies {}B/s, products {}FLOP/s", scaled(roofline.bytes_per_second),
+                     scaled(roofline.flops_per_second));
+}
+
 std::string device_words(const Backend& backend) {
   const std::map<std::string, std::string> all = backend.provenance();
   const auto gpu = all.find("gpu");
   return gpu == all.end() ? backend.name() : gpu->second;
 }
 
+std::string threads_words(int threads) { return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s"); }
+
 std::string load_json(const LoadMeter& meter, int threads) {
   const std::optional<MachineLoad> load = meter.load();
   const std::string note = note_of(load, threads);
   return fmt::format("\"load\": {}, \"publishable\": {}, \"note\": \"{}\"",
                      load ? fmt::format("{:.2f}", load->others) : "null", note.empty(), note);
+}
+
+void add_load(Json& object, const LoadMeter& meter, int threads) {
+  const std::optional<MachineLoad> load = meter.load();
+  const std::string note = note_of(load, threads);
+  object["load"] = load ? Json(rounded(load->others, 2)) : Json(nullptr);
+  object["publishable"] = note.empty();
+  object["note"] = note;
+}
+
+void print_json(const Json& document) {
+  fmt::print("{}\n", document.dump(1, ' ', false, Json::error_handler_t::replace));
 }
 
 void warn_of_load(const LoadMeter& meter, int threads) {
@@ -75,7 +130,9 @@ void add_bench(CLI::App& app, Action& action) {
   add_bench_step(bench, action);
   add_bench_profile(bench, action);
   add_bench_gemm(bench, action);
+  add_bench_attention(bench, action);
   add_bench_norms(bench, action);
+  add_bench_models(bench, action);
   add_bench_data(bench, action);
   add_bench_update(bench, action);
 }

@@ -1,8 +1,10 @@
 // The measurements under `normlab bench`. Each adds itself; results go to standard output.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 
+#include "experiments/cli/bench_measure.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/device_option.h"
 #include "experiments/cli/machine_load.h"
@@ -14,7 +16,9 @@ namespace normlab {
 void add_bench_step(CLI::App& bench, Action& action);
 void add_bench_profile(CLI::App& bench, Action& action);
 void add_bench_gemm(CLI::App& bench, Action& action);
+void add_bench_attention(CLI::App& bench, Action& action);
 void add_bench_norms(CLI::App& bench, Action& action);
+void add_bench_models(CLI::App& bench, Action& action);
 void add_bench_data(CLI::App& bench, Action& action);
 void add_bench_update(CLI::App& bench, Action& action);
 
@@ -24,22 +28,46 @@ struct BenchOptions {
   int threads = available_cores();
   double seconds = 5.0;
   DeviceKind device = DeviceKind::cpu;
+  bool with_roofline = false;  // measured on the CPU too; on a GPU it always is
 
   void add_shape(CLI::App& command);
   void add_network(CLI::App& command);  // shape, precision and placement
+  void add_precision(CLI::App& command);
+  void add_roofline(CLI::App& command);
   void add_threads(CLI::App& command);
   void add_seconds(CLI::App& command, const char* what = "how long to measure");
   void add_format(CLI::App& command);
   bool on_gpu() const { return device != DeviceKind::cpu; }
   bool json() const { return format == "json"; }
   EngineSettings settings(std::int64_t batch) const;  // for steps of `batch` images in that precision
+  /// The device with the products of that precision. EnvironmentError where it lacks the instructions.
+  Backend& with_products(Backend& backend) const;
+  bool wants_roofline() const { return with_roofline || on_gpu(); }
+  /// Of the device in that precision, by all threads.
+  Roofline measured_roofline(Backend& backend, ShardPool& pool) const;
 };
+
+using Json = nlohmann::ordered_json;
+/// To `digits` behind the point, as the text has it.
+double rounded(double value, int digits);
+Json roofline_json(const Roofline& roofline);
+/// "copies 4.21 TB/s, products 712 TFLOP/s"
+std::string roofline_words(const Roofline& roofline);
+/// "712 G", "1.21 T": three digits.
+std::string scaled(double value);
 
 /// The kind of a device in a line of results: "cpu", or the GPU's name.
 std::string device_words(const Backend& backend);
 
+/// "1 thread", "2 threads".
+std::string threads_words(int threads);
+
 /// What every measurement ends with. JSON: `"load": 0.01, "publishable": true, "note": ""`.
 std::string load_json(const LoadMeter& meter, int threads);
+/// The same as members of `object`.
+void add_load(Json& object, const LoadMeter& meter, int threads);
+/// On standard output, on lines of their own.
+void print_json(const Json& document);
 /// One line on standard error where the figures are not worth publishing.
 void warn_of_load(const LoadMeter& meter, int threads);
 

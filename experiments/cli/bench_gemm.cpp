@@ -1,4 +1,5 @@
-// The products of a network at the sizes its shards have, by OpenBLAS and by our kernels: what a step could reach.
+// The products of a network: on the CPU at the sizes its shards have, by OpenBLAS and by our kernels; on a GPU those of
+// a whole batch beside their bound. What a step could reach.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include "core/cpu/product.h"
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
+#include "experiments/cli/op_timing.h"
 
 namespace normlab {
 namespace {
@@ -24,19 +26,13 @@ struct Kind {
 
 std::vector<Kind> kinds_of(const ViTConfig& c, std::int64_t images) {
   std::vector<Kind> kinds;
-  const auto linear = [&](const char* name, std::int64_t rows, std::int64_t in, std::int64_t out, std::int64_t count,
-                          bool has_dx = true) {
-    kinds.push_back({fmt::format("{} forward", name), rows, out, in, false, true, false, count});
-    if (has_dx) kinds.push_back({fmt::format("{} dx", name), rows, in, out, false, false, false, count});
-    kinds.push_back({fmt::format("{} dw", name), out, in, rows, true, false, true, count});
-  };
-  const std::int64_t rows = images * c.tokens(), d = c.embed_dim, head = d / c.num_heads, n = c.tokens();
-  linear("patch_embed", images * c.patches(), c.patch_pixels(), d, 1, false);
-  linear("attn.qkv", rows, d, 3 * d, c.depth);
-  linear("attn.proj", rows, d, d, c.depth);
-  linear("mlp.fc1", rows, d, c.mlp_dim, c.depth);
-  linear("mlp.fc2", rows, c.mlp_dim, d, c.depth);
-  linear("head", images, d, c.num_classes, 1);
+  for (const LinearLayer& l : linear_layers(c, images)) {
+    const auto& [rows, in, out] = l.dims;
+    kinds.push_back({l.name + " forward", rows, out, in, false, true, false, l.count});
+    if (l.has_dx) kinds.push_back({l.name + " dx", rows, in, out, false, false, false, l.count});
+    kinds.push_back({l.name + " dw", out, in, rows, true, false, true, l.count});
+  }
+  const std::int64_t head = c.embed_dim / c.num_heads, n = c.tokens();
   const std::int64_t heads = images * c.num_heads * c.depth;
   kinds.push_back({"scores, and again, and dy v^T", n, n, head, false, true, false, 3 * heads});
   kinds.push_back({"weights times v, dq", n, head, n, false, false, false, 2 * heads});
@@ -45,6 +41,7 @@ std::vector<Kind> kinds_of(const ViTConfig& c, std::int64_t images) {
 }
 
 struct BenchGemm : BenchOptions {
+  std::int64_t batch = 0;  // 0: the shape's
   BenchGemm() {
     shape = "tiny";
     seconds = 0.1;
@@ -77,10 +74,77 @@ struct BenchGemm : BenchOptions {
   }
 
   int operator()() const {
-    const BenchShape& s = bench_shape(shape);
+    BenchShape s = bench_shape(shape);
     if (!s.swin.empty()) throw InputError("--shape swin_t: bench gemm knows the products of a ViT only");
+    if (batch > 0) s.batch = batch;
     const ViTConfig config = std::get<ViTConfig>(bench_model(s, "pre_pre"));
-    const ShardPlan plan = plan_shards(config, s.batch, model_cost(config).parameters, sizeof(float));
+    if (on_gpu()) return whole_batch(config, s.batch);
+    if (precision != "fp32")
+      throw InputError("--precision " + precision + ": on the CPU bench gemm compares products of fp32 alone");
+    return both_kernels(config, s.batch);
+  }
+
+ private:
+  int whole_batch(const ViTConfig& config, std::int64_t images) const {
+    const ComputeDevice computer(device);
+    Backend& backend = with_products(computer.backend());
+    ShardPool pool(1);
+    const LoadMeter meter;
+    const Roofline roofline = measured_roofline(computer.backend(), pool);
+    if (!json())
+      fmt::print(
+          "{}\n{}: {} images, {}; {}\nms: of all calls in a step; bound: by products or bytes, whichever is longer\n\n"
+          "{:<20}{:>8}{:>6}{:>6}{:>4}{:>9}{:>9}{:>9}{:>8}\n",
+          device_words(backend), shape, images, precision, roofline_words(roofline), "product", "rows", "in", "out",
+          "x", "ms", "GFLOP/s", "bound", "share");
+    double flops = 0, time = 0, bound = 0;
+    Json rows = Json::array();
+    for (const LinearLayer& layer : linear_layers(config, images)) {
+      for (const OpTiming& t : time_linear(backend, pool, layer, settings(1).dtype, seconds)) {
+        const double count = double(layer.count), ms = 1e3 * count * t.seconds,
+                     least = 1e3 * count * roofline.bound(t.cost.flops, t.cost.bytes);
+        flops += count * t.cost.flops, time += ms, bound += least;
+        const LinearDims d = layer.dims;
+        if (json())
+          rows.push_back({{"product", t.name},
+                          {"rows", d.rows},
+                          {"in", d.in},
+                          {"out", d.out},
+                          {"calls", layer.count},
+                          {"ms", rounded(ms, 5)},
+                          {"gflops", rounded(count * t.cost.flops / ms * 1e-6, 1)},
+                          {"bytes", count * t.cost.bytes},
+                          {"bound_ms", rounded(least, 5)},
+                          {"share", rounded(least / ms, 4)}});
+        else
+          fmt::print("{:<20}{:>8}{:>6}{:>6}{:>4}{:>9.4f}{:>9.0f}{:>9.4f}{:>7.0f}%\n", t.name, d.rows, d.in, d.out,
+                     layer.count, ms, count * t.cost.flops / ms * 1e-6, least, 100 * least / ms);
+        std::fflush(stdout);
+      }
+    }
+    if (json()) {
+      Json document{{"shape", shape},
+                    {"device", device_words(backend)},
+                    {"precision", precision},
+                    {"batch", images},
+                    {"roofline", roofline_json(roofline)},
+                    {"ms", rounded(time, 5)},
+                    {"gflops", rounded(flops / time * 1e-6, 1)},
+                    {"bound_ms", rounded(bound, 5)},
+                    {"share", rounded(bound / time, 4)},
+                    {"products", rows}};
+      add_load(document, meter, 1);
+      print_json(document);
+    } else {
+      fmt::print("{:<44}{:>9.4f}{:>9.0f}{:>9.4f}{:>7.0f}%\n", "all", time, flops / time * 1e-6, bound,
+                 100 * bound / time);
+      warn_of_load(meter, 1);
+    }
+    return 0;
+  }
+
+  int both_kernels(const ViTConfig& config, std::int64_t images) const {
+    const ShardPlan plan = plan_shards(config, images, model_cost(config).parameters, sizeof(float));
     ShardPool pool(threads);
     if (!json())
       fmt::print(
@@ -144,13 +208,17 @@ struct BenchGemm : BenchOptions {
 
 void add_bench_gemm(CLI::App& bench, Action& action) {
   auto gemm = std::make_shared<BenchGemm>();
-  CLI::App& command = *bench.add_subcommand(
-      "gemm", "the products of a network at the sizes of its shards, by OpenBLAS and by our kernels");
+  CLI::App& command = *bench.add_subcommand("gemm",
+                                            "the products of a network: on the CPU at the sizes of its shards, by "
+                                            "OpenBLAS and by our kernels; on a GPU those "
+                                            "of a whole batch beside their bound");
   gemm->add_shape(command);
+  gemm->add_precision(command);
+  command.add_option("--batch", gemm->batch, "images a step (default: the shape's)")->check(CLI::Range(1, 1 << 20));
   gemm->add_threads(command);
   gemm->add_seconds(command, "for each product");
   gemm->add_format(command);
-  add_cpu_device(command, "bench gemm compares the CPU's own products with OpenBLAS's; on a GPU all are cuBLAS's");
+  add_device(command, gemm->device);
   command.callback([gemm, &action] { action = [gemm] { return (*gemm)(); }; });
 }
 

@@ -2,20 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <chrono>
-#include <cmath>
-#include <functional>
+#include <cstdio>
+#include <map>
 #include <memory>
-#include <optional>
-#include <vector>
 
-#include "core/arena.h"
-#include "core/backend.h"
-#include "core/error.h"
-#include "core/shards.h"
 #include "experiments/cli/bench.h"
-#include "nn/placement.h"
+#include "experiments/cli/norm_timing.h"
 
 namespace normlab {
 namespace {
@@ -25,300 +17,70 @@ std::string ratio_text(double ratio) {
   return ratio < 99.995 ? fmt::format("{:.2f}", ratio) : fmt::format("{:.0f}", ratio);
 }
 
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-/// What is normalised, as batch norm sees it; `name` as it was given.
-struct NormShape {
-  std::string name;
-  std::int64_t images, rows_per_image, cols;
-  std::int64_t size() const { return images * rows_per_image * cols; }
+/// A published table of single norms: what it has, and how many milliseconds it printed.
+struct LayerTable {
+  struct Entry {
+    NormKind kind;
+    double train, eval;  // 0: not printed
+  };
+  struct Line {
+    const char* shape;
+    int blocks;  // of that shape in the network; 0: the table has no totals
+    std::vector<Entry> entries;
+  };
+  const char *word, *title;
+  std::vector<Line> lines;
 };
 
-/// "128x56x56x96": images first, channels last. Of two axes the first is cut into images of 65 tokens, of 64, or of
-/// one, whichever divides it.
-NormShape parse_shape(const std::string& text) {
-  NormShape s{text, 0, 1, 0};
-  std::vector<std::int64_t> axes;
-  std::size_t begin = 0;
-  while (begin <= text.size()) {
-    const std::size_t end = std::min(text.find('x', begin), text.size());
-    const std::string axis = text.substr(begin, end - begin);
-    if (axis.empty() || axis.size() > 9 || axis.find_first_not_of("0123456789") != std::string::npos ||
-        std::stoll(axis) == 0)
-      throw InputError(fmt::format("--shape {}: expected whole numbers above 0 such as 4096x4096", text));
-    axes.push_back(std::stoll(axis));
-    begin = end + 1;
-  }
-  if (axes.size() < 2) throw InputError(fmt::format("--shape {}: expected at least two axes", text));
-  constexpr double kMost = 1 << 30;
-  double size = 1;
-  for (const std::int64_t axis : axes) size *= double(axis);
-  if (size > kMost) throw InputError(fmt::format("--shape {}: more than 2^30 elements", text));
-  s.images = axes.front();
-  s.cols = axes.back();
-  for (std::size_t i = 1; i + 1 < axes.size(); ++i) s.rows_per_image *= axes[i];
-  if (axes.size() == 2) {
-    for (const std::int64_t rows : {65, 64})
-      if (s.rows_per_image == 1 && s.images % rows == 0) s.rows_per_image = rows;
-    s.images /= s.rows_per_image;
-  }
-  return s;
+const std::vector<LayerTable>& layer_tables() {
+  constexpr NormKind kLN = NormKind::layer_norm, kBN = NormKind::batch_norm;
+  static const std::vector<LayerTable> tables{
+      {"batch_norm",
+       "Leveraging Batch Normalization for Vision Transformers, Table 5 (V100)",
+       {{"128x56x56x96", 2, {{kLN, 14.07, 6.14}, {kBN, 4.20, 1.83}}},
+        {"128x28x28x192", 2, {{kLN, 3.92, 1.99}, {kBN, 2.20, 0.81}}},
+        {"128x14x14x384", 6, {{kLN, 1.19, 0.53}, {kBN, 1.14, 0.41}}},
+        {"128x7x7x768", 2, {{kLN, 0.39, 0.18}, {kBN, 0.54, 0.26}}}}},
+      {"dyt",
+       "Tanh as LayerNorm in Small Vision Transformers, Time analysis (inference)",
+       {{"65x768", 0, {{NormKind::rms_norm, 0, 0.112}, {kLN, 0, 0.053}, {NormKind::dyt, 0, 0.075}}},
+        {"4096x4096", 0, {{NormKind::rms_norm, 0, 1.936}, {kLN, 0, 0.805}, {NormKind::dyt, 0, 0.535}}}}}};
+  return tables;
 }
-
-/// Large tensors read or written: in training each pass over memory that no order of the work can spare, that is two
-/// more for batch norm each way, since every value must have been seen before the first is normalised.
-struct Passes {
-  int train, eval;
-};
-Passes passes_of(NormKind kind) { return kind == NormKind::batch_norm ? Passes{3 + 5, 2} : Passes{2 + 3, 2}; }
-
-constexpr std::array kKinds{NormKind::layer_norm, NormKind::layer_norm_fixed, NormKind::affine,
-                            NormKind::rms_norm,   NormKind::batch_norm,       NormKind::dyt};
-
-/// The tensors of one part of the rows and what the kernels of `kind` do with them.
-class Part {
- public:
-  Part(Backend& backend, NormKind kind, Arena& memory, Tensor x, Tensor dy, Tensor y, Tensor dx, BatchNormDims dims)
-      : backend_(backend),
-        kind_(kind),
-        x_(x),
-        dy_(dy),
-        y_(y),
-        dx_(dx),
-        batch_(dims),
-        dims_{x.shape()[0], dims.cols, dims.eps} {
-    const auto filled = [&](const Shape& shape, float value) {
-      Tensor t = memory.empty(shape, DType::f32);
-      std::fill_n(t.data<float>(), t.size(), value);
-      return t;
-    };
-    gamma_ = filled({dims.cols}, 1.0f), beta_ = filled({dims.cols}, 0.1f), alpha_ = filled({1}, 0.5f);
-    running_mean_ = filled({dims.cols}, 0.0f), running_var_ = filled({dims.cols}, 1.0f);
-    const std::int64_t statistics = kind == NormKind::batch_norm ? dims.groups() * dims.cols : dims_.rows;
-    mean_ = filled({statistics}, 0.0f), rstd_ = filled({statistics}, 1.0f);
-    dgamma_ = {filled({dims.cols}, 0.0f), Write::add}, dbeta_ = {filled({dims.cols}, 0.0f), Write::add};
-    dalpha_ = {filled({1}, 0.0f), Write::add};
-  }
-
-  void forward(Collective& shards, bool training) {
-    Backend& b = backend_;
-    switch (kind_) {
-      case NormKind::layer_norm:
-        return b.layer_norm(dims_, x_, gamma_, beta_, y_, mean_, rstd_);
-      case NormKind::layer_norm_fixed:
-        return b.layer_norm(dims_, x_, {}, {}, y_, mean_, rstd_);
-      case NormKind::affine:
-        return b.affine(x_, gamma_, beta_, y_);
-      case NormKind::rms_norm:
-        return b.rms_norm(dims_, x_, gamma_, y_, rstd_);
-      case NormKind::batch_norm:
-        if (training)
-          return b.batch_norm(batch_, shards, x_, gamma_, beta_, running_mean_, running_var_, y_, mean_, rstd_);
-        return b.batch_norm_frozen(dims_, x_, gamma_, beta_, running_mean_, running_var_, y_);
-      case NormKind::dyt:
-        return b.dyt(x_, alpha_, gamma_, beta_, y_);
-      default:  // what kKinds leaves out
-        return;
-    }
-  }
-
-  void backward(Collective& shards) {
-    Backend& b = backend_;
-    const Gradient dx{dx_, Write::assign};
-    switch (kind_) {
-      case NormKind::layer_norm:
-        return b.layer_norm_backward(dims_, dy_, x_, gamma_, mean_, rstd_, dx, dgamma_, dbeta_);
-      case NormKind::layer_norm_fixed:
-        return b.layer_norm_backward(dims_, dy_, x_, {}, mean_, rstd_, dx, {}, {});
-      case NormKind::affine:
-        return b.affine_backward(dy_, x_, gamma_, dx, dgamma_, dbeta_);
-      case NormKind::rms_norm:
-        return b.rms_norm_backward(dims_, dy_, x_, gamma_, rstd_, dx, dgamma_);
-      case NormKind::batch_norm:
-        return b.batch_norm_backward(batch_, shards, dy_, x_, gamma_, mean_, rstd_, dx, dgamma_, dbeta_);
-      case NormKind::dyt:
-        return b.dyt_backward(dy_, x_, alpha_, gamma_, dx, dalpha_, dgamma_, dbeta_);
-      default:  // what kKinds leaves out
-        return;
-    }
-  }
-
- private:
-  Backend& backend_;
-  NormKind kind_;
-  Tensor x_, dy_, y_, dx_, gamma_, beta_, alpha_, running_mean_, running_var_, mean_, rstd_;
-  Gradient dgamma_, dbeta_, dalpha_;
-  BatchNormDims batch_;
-  NormDims dims_;
-};
 
 struct BenchNorms : BenchOptions {
   BenchNorms() { seconds = 0.5; }
   std::vector<std::string> shapes{"65x768",        "4096x4096",     "8320x192",   "128x56x56x96",
                                   "128x28x28x192", "128x14x14x384", "128x7x7x768"};
-
-  /// Something that all threads do at once, so often in a round that starting the threads is nothing.
-  class Timed {
-   public:
-    Timed(Backend& backend, ShardPool& pool, std::int64_t shards, bool lockstep, std::function<void(Collective&)> body)
-        : backend_(backend),
-          pool_(pool),
-          shards_(static_cast<int>(shards)),
-          lockstep_(lockstep),
-          body_(std::move(body)) {
-      constexpr double kRound = 0.01;
-      for (double t = round(); t < kRound; t = round() * double(repeats_))
-        repeats_ = std::max(repeats_ + 1, std::int64_t(double(repeats_) * std::min(100.0, kRound / t)));
-    }
-    /// Seconds of one call in a round.
-    double round() const {
-      const Clock::time_point begin = Clock::now();
-      pool_.run(shards_, shards_, lockstep_, [&](Collective& c) {
-        for (std::int64_t i = 0; i < repeats_; ++i) body_(c);
-      });
-      backend_.synchronize();
-      return seconds_since(begin) / double(repeats_);
-    }
-
-   private:
-    Backend& backend_;
-    ShardPool& pool_;
-    int shards_;
-    bool lockstep_;
-    std::function<void(Collective&)> body_;
-    std::int64_t repeats_ = 1;
-  };
-
-  /// Three arrays that no cache holds.
-  struct Streams {
-    static constexpr std::int64_t kFloats = std::int64_t{24} << 20, kBytes = kFloats * 4;  // together 288 MB
-    Arena memory;
-    std::array<Tensor, 3> arrays{};
-    explicit Streams(Backend& backend) : memory(backend.memory()) {
-      for (Tensor& array : arrays) {
-        array = memory.empty({kFloats}, DType::f32);
-        backend.synchronize();
-        std::fill_n(array.data<float>(), kFloats, 1.0f);
-      }
-    }
-  };
-
-  /// A copy, or a triad, of the streams; on a GPU by its kernels for a gradient and a sum, which move the same.
-  Timed stream(Backend& backend, ShardPool& pool, const Streams& streams, bool triad) const {
-    if (on_gpu())
-      return {backend, pool, 1, false, [&backend, &streams, triad](Collective&) {
-                const auto& [a, x, y] = streams.arrays;
-                if (triad)
-                  backend.add(x, y, a);
-                else
-                  backend.copy_gradient(x, {a, Write::assign});
-              }};
-    return {backend, pool, threads, false, [&streams, triad, this](Collective& c) {
-              const std::int64_t n = Streams::kFloats, begin = n * c.rank() / threads,
-                                 end = n * (c.rank() + 1) / threads;
-              float* a = streams.arrays[0].data<float>();
-              const float *x = streams.arrays[1].data<float>(), *y = streams.arrays[2].data<float>();
-              if (triad)
-                for (std::int64_t i = begin; i < end; ++i) a[i] = x[i] + 0.5f * y[i];
-              else
-                for (std::int64_t i = begin; i < end; ++i) a[i] = 0.5f * x[i];
-            }};
-  }
-
-  static double median(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-  }
-
-  struct Row {
-    std::string_view norm;
-    double rate;                             // bytes a second
-    double train, train_bound, train_ratio;  // milliseconds
-    double eval, eval_bound, eval_ratio;
-  };
-
-  /// Rounds of the streams, of training and of evaluation in turns, since the memory's rate changes from one second to
-  /// the next; the ratios are medians of those of the rounds.
-  Row measure(Backend& backend, ShardPool& pool, const NormShape& s, NormKind kind, const Streams& streams,
-              const std::array<Tensor, 4>& whole) const {
-    Arena memory(backend.memory());
-    // Rows are cut evenly over the threads; batch norm's images stay whole.
-    const std::int64_t unit = kind == NormKind::batch_norm ? s.rows_per_image : 1;
-    const std::int64_t cuts = backend.whole_batch() ? 1 : threads;
-    const std::int64_t units = s.images * s.rows_per_image / unit, shards = std::min<std::int64_t>(cuts, units);
-    std::vector<Part> parts;
-    for (std::int64_t i = 0; i < shards; ++i) {
-      const std::int64_t begin = units * i / shards, count = units * (i + 1) / shards - begin;
-      const auto cut = [&](const Tensor& t) {
-        return t.reshape({s.images * s.rows_per_image, s.cols}).slice(begin * unit, count * unit);
-      };
-      const BatchNormDims dims{count, s.rows_per_image, s.cols, begin, s.images, 0, 1e-6, 0.1};
-      parts.emplace_back(backend, kind, memory, cut(whole[0]), cut(whole[1]), cut(whole[2]), cut(whole[3]), dims);
-    }
-    const bool lockstep = kind == NormKind::batch_norm;
-    const auto part = [&](Collective& c) -> Part& { return parts[static_cast<std::size_t>(c.rank())]; };
-    const Timed training(backend, pool, shards, lockstep, [&](Collective& c) {
-      part(c).forward(c, true);
-      part(c).backward(c);
-    });
-    const Timed evaluation(backend, pool, shards, false, [&](Collective& c) { part(c).forward(c, false); });
-    const Timed copy = stream(backend, pool, streams, false), triad = stream(backend, pool, streams, true);
-    const Passes passes = passes_of(kind);
-    const double bytes = double(s.size()) * sizeof(float);
-    std::vector<double> rates, trains, evals, train_ratios, eval_ratios;
-    constexpr std::size_t kRounds = 5;
-    for (const Clock::time_point begin = Clock::now(); rates.size() < kRounds || seconds_since(begin) < seconds;) {
-      // A line that is written counts once, as it does in the bounds.
-      rates.push_back(
-          std::max(2 * double(Streams::kBytes) / copy.round(), 3 * double(Streams::kBytes) / triad.round()));
-      trains.push_back(training.round());
-      evals.push_back(evaluation.round());
-      train_ratios.push_back(trains.back() * rates.back() / (passes.train * bytes));
-      eval_ratios.push_back(evals.back() * rates.back() / (passes.eval * bytes));
-    }
-    const double rate = median(rates), pass = 1e3 * bytes / rate;
-    return {to_string(kind),      rate,
-            1e3 * median(trains), passes.train * pass,
-            median(train_ratios), 1e3 * median(evals),
-            passes.eval * pass,   median(eval_ratios)};
-  }
+  std::string table;  // of LayerTable: its shapes and kinds alone, and it is printed as there
 
   int operator()() const {
     const ComputeDevice computer(device);
     Backend& backend = computer.backend();
     std::vector<NormShape> parsed;
-    for (const std::string& text : shapes) parsed.push_back(parse_shape(text));
+    const LayerTable* published = nullptr;
+    for (const LayerTable& t : layer_tables())
+      if (t.word == table) published = &t;
+    if (published)
+      for (const LayerTable::Line& line : published->lines) parsed.push_back(parse_norm_shape(line.shape));
+    else
+      for (const std::string& text : shapes) parsed.push_back(parse_norm_shape(text));
     const LoadMeter meter;
     ShardPool pool(threads);
     const Streams streams(backend);
-    if (json()) {
-      fmt::print("{{\"device\": \"{}\", \"threads\": {}, \"rows\": [", device_words(backend), threads);
-    } else {
-      fmt::print(
-          "{}. In ms, f32. train: forward, dx, dgamma, dbeta. eval: forward;\n"
-          "batch_norm with frozen statistics. GB/s: the faster of a copy and a triad of\n"
-          "288 MB, in turns with the norms; all are medians. bound: tensors read or\n"
-          "written at that rate, in train 5 (y from x, dx from dy and x), batch_norm 8\n"
-          "(x, and dy and x, once more for the sums), in eval 2. Below 1.00 the shape\n"
-          "stays in a cache.\n\n"
-          "{:<13} {:<16} {:>4} {:>8} {:>7} {:>5} {:>7} {:>7} {:>5}\n",
-          on_gpu() ? device_words(backend) : fmt::format("{} threads", threads), "shape", "norm", "GB/s", "train",
-          "bound", "ratio", "eval", "bound", "ratio");
-    }
+    if (json())
+      fmt::print("{{\"device\": \"{}\", \"threads\": {}, \"precision\": \"{}\", {}\"rows\": [", device_words(backend),
+                 threads, precision, published ? fmt::format("\"table\": \"{}\", ", table) : "");
+    else
+      print_head(backend, published);
     const char* separator = "";
+    std::map<std::pair<std::string, NormKind>, NormTime> times;
     for (const NormShape& s : parsed) {
-      Arena memory(backend.memory());
-      std::array<Tensor, 4> whole;
-      for (Tensor& t : whole) {
-        t = memory.empty({s.size()}, DType::f32);
-        backend.synchronize();
-        // Values do not change the time, as long as none is denormal; written so that the pages are there.
-        for (std::int64_t i = 0; i < t.size(); ++i) t.data<float>()[i] = float(i * 7919 % 1009) * 0.004f - 2.0f;
-      }
-      for (const NormKind kind : kKinds) {
-        const Row row = measure(backend, pool, s, kind, streams, whole);
+      const NormTimer timer(backend, pool, streams, s, settings(1).dtype);
+      for (const NormKind kind : kNormKindsMeasured) {
+        if (published && !has(*published, kind)) continue;
+        const NormTime row = timer.measure(kind, seconds);
+        times.emplace(std::pair(s.name, kind), row);
         if (json())
           fmt::print(
               "{}\n  {{\"shape\": \"{}\", \"norm\": \"{}\", \"bandwidth_gb_per_second\": {:.2f}, \"train_ms\": {:.5f}, "
@@ -334,11 +96,70 @@ struct BenchNorms : BenchOptions {
         separator = ",";
       }
     }
-    if (json())
+    if (json()) {
       fmt::print("\n], {}}}\n", load_json(meter, threads));
-    else
+    } else {
+      if (published) print_as_published(*published, times);
       warn_of_load(meter, threads);
+    }
     return 0;
+  }
+
+ private:
+  static bool has(const LayerTable& table, NormKind kind) {
+    const std::vector<LayerTable::Entry>& entries = table.lines.front().entries;
+    return std::any_of(entries.begin(), entries.end(), [&](const auto& e) { return e.kind == kind; });
+  }
+
+  void print_head(const Backend& backend, const LayerTable* published) const {
+    if (published) fmt::print("{}\n\n", published->title);
+    fmt::print(
+        "{}, {}.\nIn ms. train: forward, dx, dgamma, dbeta. eval: forward;\n"
+        "batch_norm with frozen statistics. GB/s: the faster of a copy and a triad of\n"
+        "288 MB, in turns with the norms; all are medians. bound: tensors read or\n"
+        "written at that rate, in train 5 (y from x, dx from dy and x), batch_norm 8\n"
+        "(x, and dy and x, once more for the sums), in eval 2. Below 1.00 the shape\n"
+        "stays in a cache.\n\n"
+        "{:<13} {:<16} {:>4} {:>8} {:>7} {:>5} {:>7} {:>7} {:>5}\n",
+        on_gpu() ? device_words(backend) : threads_words(threads), precision, "shape", "norm", "GB/s", "train", "bound",
+        "ratio", "eval", "bound", "ratio");
+  }
+
+  /// Each kind's milliseconds and its time as a share of layer norm's, here and as printed; with block counts also the
+  /// sum over the network.
+  static void print_as_published(const LayerTable& table,
+                                 const std::map<std::pair<std::string, NormKind>, NormTime>& times) {
+    for (const bool training : {true, false}) {
+      const auto printed = [&](const LayerTable::Entry& e) { return training ? e.train : e.eval; };
+      if (printed(table.lines.front().entries.front()) == 0) continue;
+      fmt::print("\n{:<16}{:<13}{:>8}{:>11}{:>11}{:>11}{:>10}\n", training ? "training" : "inference", "norm", "blocks",
+                 "ms here", "of LN's", "published", "of LN's");
+      std::map<NormKind, std::pair<double, double>> totals;
+      const auto line = [](const std::string& shape, NormKind kind, int blocks, double here, double ln_here,
+                           double there, double ln_there) {
+        fmt::print("{:<16}{:<13}{:>8}{:>11.4f}{:>11.2f}{:>11.3f}{:>10.2f}\n", shape, to_string(kind),
+                   blocks > 0 ? std::to_string(blocks) : "", here, here / ln_here, there, there / ln_there);
+      };
+      const auto of_ln = [](const LayerTable::Line& l) {
+        return *std::find_if(l.entries.begin(), l.entries.end(),
+                             [](const auto& e) { return e.kind == NormKind::layer_norm; });
+      };
+      for (const LayerTable::Line& l : table.lines) {
+        const auto here = [&](NormKind kind) {
+          const NormTime& t = times.at({l.shape, kind});
+          return training ? t.train : t.eval;
+        };
+        for (const LayerTable::Entry& e : l.entries) {
+          line(l.shape, e.kind, l.blocks, here(e.kind), here(NormKind::layer_norm), printed(e), printed(of_ln(l)));
+          totals[e.kind].first += l.blocks * here(e.kind);
+          totals[e.kind].second += l.blocks * printed(e);
+        }
+      }
+      const std::pair<double, double> ln = totals[NormKind::layer_norm];
+      if (table.lines.front().blocks == 0) continue;
+      for (const auto& [kind, total] : totals)
+        line("all blocks", kind, 0, total.first, ln.first, total.second, ln.second);
+    }
   }
 };
 
@@ -350,11 +171,18 @@ void add_bench_norms(CLI::App& bench, Action& action) {
       "norms",
       "every norm kind beside the time that memory takes: tensors read or written once a pass (train 5, batch norm 8, "
       "eval 2), at the rate of a copy or triad measured in turns with it");
+  CLI::Option* shape = command
+                           .add_option("--shape", norms->shapes,
+                                       "images first, channels last; of two axes the first is cut into images of 65 "
+                                       "tokens, of 64, or of one")
+                           ->capture_default_str();
   command
-      .add_option(
-          "--shape", norms->shapes,
-          "images first, channels last; of two axes the first is cut into images of 65 tokens, of 64, or of one")
-      ->capture_default_str();
+      .add_option("--table", norms->table,
+                  "a published table's shapes and norms: batch_norm: Table 5 of the batch norm paper; dyt: the DyT "
+                  "blog's Time analysis")
+      ->check(CLI::IsMember({"batch_norm", "dyt"}))
+      ->excludes(shape);
+  norms->add_precision(command);
   norms->add_threads(command);
   add_device(command, norms->device);
   norms->add_seconds(command, "how long to measure each");

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
@@ -12,6 +13,7 @@ namespace normlab {
 namespace {
 
 struct BenchProfile : BenchOptions {
+  std::int64_t batch = 0;  // 0: the shape's
   BenchProfile() { shape = "tiny"; }
 
   int operator()() const {
@@ -19,33 +21,79 @@ struct BenchProfile : BenchOptions {
     const ComputeDevice computer(device);
     const BenchShape& s = bench_shape(shape);
     const ModelConfig config = bench_model(s, placement);
-    BenchEngine bench(computer.backend(), config, settings(s.batch), 1);  // one thread: times are not those of waiting
+    std::optional<Roofline> limits;  // first, since its memory goes back
+    if (wants_roofline()) {
+      ShardPool pool(1);
+      limits = measured_roofline(computer.backend(), pool);
+    }
+    const std::int64_t images = batch > 0 ? batch : s.batch;
+    BenchEngine bench(computer.backend(), config, settings(images), 1);  // one thread: times are not those of waiting
     for (int i = 0; i < 3; ++i) bench.step();
     bench.engine->set_profiling(true);
-    using Clock = std::chrono::steady_clock;
     int steps = 0;
     double total = 0;
     const LoadMeter meter;
     for (; total < seconds || steps < 3; ++steps) {
-      const Clock::time_point begin = Clock::now();
+      const BenchClock::time_point begin = BenchClock::now();
       bench.step();
-      total += std::chrono::duration<double>(Clock::now() - begin).count();
+      total += seconds_since(begin);
     }
     std::vector<OpTime> times = bench.engine->profile().times();
     std::sort(times.begin(), times.end(), [](const OpTime& a, const OpTime& b) { return a.seconds > b.seconds; });
-    fmt::print("{} {} {}, {}, {} steps of {} images, {:.1f} ms each\n", shape, precision, placement,
-               on_gpu() ? device_words(computer.backend()) + ", each kernel waited for" : "one thread", steps, s.batch,
-               1e3 * total / steps);
-    fmt::print("{:<24}{:<9}{:>7}{:>9}{:>8}{:>10}{:>8}\n", "operation", "", "calls", "ms", "share", "GFLOP/s", "GB/s");
+    const std::string conditions =
+        on_gpu() ? device_words(computer.backend()) + ", each kernel waited for" : "one thread";
     double in_ops = 0;
-    for (const OpTime& t : times) {
-      in_ops += t.seconds;
-      fmt::print("{:<24}{:<9}{:>7}{:>9.2f}{:>7.1f}%{:>10}{:>8.1f}\n", t.op, t.backward ? "backward" : "forward",
-                 t.calls / steps, 1e3 * t.seconds / steps, 100 * t.seconds / total,
-                 t.flops > 0 ? fmt::format("{:.0f}", t.flops / t.seconds * 1e-9) : "", t.bytes / t.seconds * 1e-9);
+    for (const OpTime& t : times) in_ops += t.seconds;
+    const double rest = total - in_ops;
+    if (json()) {
+      Json document{{"shape", shape},
+                    {"device", device_words(computer.backend())},
+                    {"precision", precision},
+                    {"placement", placement},
+                    {"batch", images},
+                    {"steps", steps},
+                    {"step_ms", rounded(1e3 * total / steps, 4)}};
+      if (limits) document["roofline"] = roofline_json(*limits);
+      Json rows = Json::array();
+      for (const OpTime& t : times) {
+        Json row{{"operation", t.op},
+                 {"direction", t.backward ? "backward" : "forward"},
+                 {"calls", t.calls / steps},
+                 {"ms", rounded(1e3 * t.seconds / steps, 5)},
+                 {"share_of_step", rounded(t.seconds / total, 4)},
+                 {"flops", t.flops / steps},
+                 {"bytes", t.bytes / steps}};
+        if (limits) {
+          row["bound_ms"] = rounded(1e3 * limits->bound(t.flops, t.bytes) / steps, 5);
+          row["share"] = rounded(limits->bound(t.flops, t.bytes) / t.seconds, 4);
+        }
+        rows.push_back(std::move(row));
+      }
+      document["operations"] = std::move(rows);
+      document["rest_ms"] = rounded(1e3 * rest / steps, 5);
+      add_load(document, meter, 1);
+      print_json(document);
+      return 0;
     }
-    fmt::print("{:<40}{:>9.2f}{:>7.1f}%\n", "lanes, clipping, update and the rest", 1e3 * (total - in_ops) / steps,
-               100 * (total - in_ops) / total);
+    fmt::print("{} {} {}, {}\n{} steps of {} images, {:.3f} ms each\n", shape, precision, placement, conditions, steps,
+               images, 1e3 * total / steps);
+    if (limits) fmt::print("{}; bound: of products or bytes, the longer\n", roofline_words(*limits));
+    fmt::print("{:<23}{:<9}{:>6}{:>9}{:>8}{:>8}{:>8}{:>9}\n", "operation", "", "calls", "ms", "share", "GFLOP/s",
+               "GB/s", limits ? "of bound" : "");
+    double bound = 0;
+    for (const OpTime& t : times) {
+      const double least = limits ? limits->bound(t.flops, t.bytes) : 0;
+      bound += least;
+      fmt::print("{:<23}{:<9}{:>6}{:>9.3f}{:>7.1f}%{:>8}{:>8.1f}{:>9}\n", t.op.substr(0, 22),
+                 t.backward ? "backward" : "forward", t.calls / steps, 1e3 * t.seconds / steps, 100 * t.seconds / total,
+                 t.flops > 0 ? fmt::format("{:.0f}", t.flops / t.seconds * 1e-9) : "", t.bytes / t.seconds * 1e-9,
+                 limits ? fmt::format("{:.0f}%", 100 * least / t.seconds) : "");
+    }
+    if (limits)
+      fmt::print("{:<38}{:>9.3f}{:>7.1f}%{:>25}\n", "all operations", 1e3 * in_ops / steps, 100 * in_ops / total,
+                 fmt::format("{:.0f}%", 100 * bound / in_ops));
+    fmt::print("{:<38}{:>9.3f}{:>7.1f}%\n", "lanes, clipping, update and the rest", 1e3 * rest / steps,
+               100 * rest / total);
     warn_of_load(meter, 1);
     return 0;
   }
@@ -59,7 +107,10 @@ void add_bench_profile(CLI::App& bench, Action& action) {
       "profile", "where the time of a step goes by operation, on one thread (GB/s: each operand and result once)");
   profile->add_network(command);
   add_device(command, profile->device);
+  command.add_option("--batch", profile->batch, "images a step (default: the shape's)")->check(CLI::Range(1, 1 << 20));
+  profile->add_roofline(command);
   profile->add_seconds(command);
+  profile->add_format(command);
   command.callback([profile, &action] { action = [profile] { return (*profile)(); }; });
 }
 

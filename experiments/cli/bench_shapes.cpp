@@ -6,6 +6,7 @@ constexpr BenchShape kShapes[] = {
     {"micro", 32, 4, 64, 4, 2, 10, 64},
     {"tiny", 32, 4, 192, 12, 3, 10, 128},
     {"small", 224, 16, 384, 12, 6, 1000, 32},
+    {"s16", 224, 16, 384, 12, 6, 1000, 256},
     {"swin_t", 224, 4, 96, 12, 3, 1000, 32, "Swin-T"},
 };
 }  // namespace
@@ -21,7 +22,7 @@ std::vector<std::string> bench_shape_names() {
 const BenchShape& bench_shape(const std::string& name) {
   for (const BenchShape& s : kShapes)
     if (name == s.name) return s;
-  throw InputError(concat("--shape ", name, ": micro, tiny, small and swin_t are there"));
+  throw InputError(concat("--shape ", name, ": micro, tiny, small, s16 and swin_t are there"));
 }
 
 ModelConfig bench_model(const BenchShape& s, const std::string& placement) {

@@ -15,7 +15,8 @@ struct BenchShape {
   std::int64_t image, patch, embed_dim, depth, heads, classes, batch;
   std::string_view swin = {};  // a variant of Swin, which has its own sizes
 };
-/// micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12; swin_t: Swin-T, 224 px.
+/// micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12; s16: the same in batches
+/// of 256; swin_t: Swin-T, 224 px.
 std::span<const BenchShape> bench_shapes();
 std::vector<std::string> bench_shape_names();
 /// InputError for a name that is not there.

@@ -4,11 +4,12 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
+#include <optional>
 
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
+#include "nn/fitting_batch.h"
 
 namespace normlab {
 namespace {
@@ -34,9 +35,14 @@ struct BenchStep : BenchOptions {
 
  private:
   void measure(Backend& backend, const ModelConfig& config, const EngineSettings& cut, const BenchShape& s) const {
+    std::optional<Roofline> limits;
+    const auto measure_limits = [&] {
+      ShardPool pool(on_gpu() ? 1 : threads);
+      limits = measured_roofline(backend, pool);
+    };
+    if (on_gpu()) measure_limits();  // first: the network may leave no memory for it
     BenchEngine bench(backend, config, cut, threads);
 
-    using Clock = std::chrono::steady_clock;
     constexpr int kWarmup = 3;
     const int together = on_gpu() ? 10 : 1;  // that no step waits for, where the host may run ahead
     const auto steps = [&](int count) {
@@ -48,36 +54,61 @@ struct BenchStep : BenchOptions {
     double total = 0.0;
     const LoadMeter meter;
     while (total < seconds || times.size() < 3) {
-      const Clock::time_point begin = Clock::now();
+      const BenchClock::time_point begin = BenchClock::now();
       steps(together);
-      times.push_back(std::chrono::duration<double>(Clock::now() - begin).count() / together);
+      times.push_back(seconds_since(begin) / together);
       total += times.back() * together;
     }
     const std::string load = load_json(meter, threads);
-    std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-    const double median = times[times.size() / 2], rate = double(s.batch) / median;
+    const std::size_t count = times.size() * static_cast<std::size_t>(together);
+    const double step = median(times), rate = double(s.batch) / step;
     // Backward costs twice the forward's products.
-    const double gflops = 3 * 2 * double(model_cost(config).macs) * rate * 1e-9;
+    const double flops = 3 * 2 * double(model_cost(config).macs) * double(s.batch);
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     const double peak_mb = double(usage.ru_maxrss) / 1024;
+    const double device_mb = double(bench.engine->arena_bytes() + standing_bytes(config, cut)) / (1 << 20);
+    if (with_roofline && !limits) measure_limits();  // last: the peak is the network's
+    const double bytes = limits ? bytes_of_step(bench) : 0;
+    const double products_ms = limits ? 1e3 * flops / limits->flops_per_second : 0,
+                 bytes_ms = limits ? 1e3 * bytes / limits->bytes_per_second : 0,
+                 share = std::max(products_ms, bytes_ms) / (1e3 * step);
     if (json()) {
+      const std::string bound =
+          limits ? fmt::format(
+                       "\"roofline\": {{\"copy_gb_per_second\": {:.2f}, \"product_gflops\": {:.1f}}}, \"bytes\": "
+                       "{:.0f}, \"products_bound_ms\": {:.4f}, \"bytes_bound_ms\": {:.4f}, \"share\": {:.4f}, ",
+                       limits->bytes_per_second * 1e-9, limits->flops_per_second * 1e-9, bytes, products_ms, bytes_ms,
+                       share)
+                 : "";
       fmt::print(
           "{{\"shape\": \"{}\", \"device\": \"{}\", \"precision\": \"{}\", \"placement\": \"{}\", "
           "\"images_per_second\": {:.1f}, "
-          "\"peak_mb\": {:.0f}, \"gflops\": {:.1f}, \"threads\": {}, \"steps\": {}, \"batch\": {}, \"depth\": {}, "
-          "\"step_ms\": {:.3f}, {}}}\n",
-          shape, device_words(backend), precision, placement, rate, peak_mb, gflops, threads,
-          times.size() * static_cast<std::size_t>(together), s.batch, s.depth, 1e3 * median, load);
-    } else {
-      fmt::print(
-          "{}{} {} {}: images_per_second {:.1f}  peak_mb {:.0f}  gflops {:.1f}  threads {}  batch {}  depth {}  "
-          "step_ms "
-          "{:.3f}  (median of {} steps)\n",
-          on_gpu() ? device_words(backend) + ", " : "", shape, precision, placement, rate, peak_mb, gflops, threads,
-          s.batch, s.depth, 1e3 * median, times.size() * static_cast<std::size_t>(together));
-      warn_of_load(meter, threads);
+          "\"peak_mb\": {:.0f}, \"network_mb\": {:.1f}, \"gflops\": {:.1f}, \"threads\": {}, \"steps\": {}, "
+          "\"batch\": {}, \"depth\": {}, "
+          "\"step_ms\": {:.4f}, {}{}}}\n",
+          shape, device_words(backend), precision, placement, rate, peak_mb, device_mb, flops / step * 1e-9, threads,
+          count, s.batch, s.depth, 1e3 * step, bound, load);
+      return;
     }
+    fmt::print("{}{} {} {}: images_per_second {:.1f}  step_ms {:.3f}\n", on_gpu() ? device_words(backend) + "\n" : "",
+               shape, precision, placement, rate, 1e3 * step);
+    fmt::print("  gflops {:.1f}  peak_mb {:.0f}  threads {}  batch {}  depth {}  (median of {})\n", flops / step * 1e-9,
+               peak_mb, threads, s.batch, s.depth, count);
+    if (limits)
+      fmt::print("  network_mb {:.0f}; {}\n  bounds: products {:.3f} ms, {}B {:.3f} ms; {:.0f}% of the longer\n",
+                 device_mb, roofline_words(*limits), products_ms, scaled(bytes), bytes_ms, 100 * share);
+    warn_of_load(meter, threads);
+  }
+
+  /// What the operations of a step read and write, each operand and result once.
+  static double bytes_of_step(BenchEngine& bench) {
+    bench.engine->set_profiling(true);
+    bench.step();
+    double bytes = 0;
+    const Profile profile = bench.engine->profile();
+    for (const OpTime& op : profile.times()) bytes += op.bytes;
+    return bytes;
   }
 };
 
@@ -94,6 +125,7 @@ void add_bench_step(CLI::App& bench, Action& action) {
   command.add_option("--images-per-shard", step->images_per_shard, "how a batch is cut; 0: by the rule")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
+  step->add_roofline(command);
   step->add_seconds(command);
   step->add_format(command);
   command.callback([step, &action] { action = [step] { return (*step)(); }; });

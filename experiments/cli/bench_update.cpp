@@ -77,17 +77,34 @@ struct BenchUpdate : BenchOptions {
   int operator()() const {
     const ComputeDevice computer(device);
     const ModelConfig config = bench_model(bench_shape(shape), placement);
-    fmt::print("{} {}: {} parameters, {} lanes, {} threads\n{:<34}{:>8}{:>14}\n", shape, placement,
-               model_cost(config).parameters, lanes, threads, "optimiser", "ms", "state bytes");
+    if (!json())
+      fmt::print("{} {}: {} parameters, {} lanes, {} threads\n{:<34}{:>8}{:>14}\n", shape, placement,
+                 model_cost(config).parameters, lanes, threads, "optimiser", "ms", "state bytes");
     const LoadMeter meter;
+    Json rows = Json::array();
     for (const Case& c : kCases) {
       OptimizerSettings s;
       s.name = c.name;
       s.bf16_moment = c.bf16_moment;
-      fmt::print("{:<34}{:>8.2f}{:>14}\n",
-                 fmt::format("{}{}{}", word_of(c.name), c.bf16_moment ? ", bf16 moment" : "",
-                             c.layer_decay < 1 ? ", layer_decay" : ""),
-                 milliseconds(computer.backend(), config, c), moment_bytes(s));
+      const std::string words = fmt::format("{}{}{}", word_of(c.name), c.bf16_moment ? ", bf16 moment" : "",
+                                            c.layer_decay < 1 ? ", layer_decay" : "");
+      const double ms = milliseconds(computer.backend(), config, c);
+      if (json())
+        rows.push_back({{"optimiser", words}, {"ms", rounded(ms, 5)}, {"state_bytes", moment_bytes(s)}});
+      else
+        fmt::print("{:<34}{:>8.3f}{:>14}\n", words, ms, moment_bytes(s));
+    }
+    if (json()) {
+      Json document{{"shape", shape},
+                    {"device", device_words(computer.backend())},
+                    {"placement", placement},
+                    {"parameters", model_cost(config).parameters},
+                    {"lanes", lanes},
+                    {"threads", threads},
+                    {"optimisers", std::move(rows)}};
+      add_load(document, meter, threads);
+      print_json(document);
+      return 0;
     }
     warn_of_load(meter, threads);
     return 0;
@@ -107,6 +124,7 @@ void add_bench_update(CLI::App& bench, Action& action) {
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   update->add_seconds(command, "how long to measure each");
+  update->add_format(command);
   command.callback([update, &action] { action = [update] { return (*update)(); }; });
 }
 

@@ -18,7 +18,7 @@ for name in "${!OPENBLAS_@}"; do unset "$name"; done
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-trials=$("$normlab" plan "$descriptor" --out "$folder/none" | sed -n 's/^\([0-9]*\) trials.*/\1/p')
+trials=$("$normlab" plan "$descriptor" --out "$folder/none" | sed -n 's/^[0-9]* rows, \([0-9]*\) trials.*/\1/p')
 sizes=$("$python" - "$descriptor" <<'END'
 import json, sys
 with open(sys.argv[1]) as file:

@@ -19,8 +19,8 @@ esac
 
 # NAME SECONDS; the order in which they run. The sum is beyond the 8 minutes:
 # what comes last gets what is left.
-parts=(gpu 20 build 280 tests 100 bits 40 resume 40 losses 60 speed 110
-  norms 30 sanitizer 60)
+parts=(gpu 20 build 280 tests 100 bits 40 resume 40 losses 60 speed 150
+  profile 20 norms 25 models 60 trials 60 sanitizer 60)
 whole=470
 # A dry run may take three times as long, on a machine that is busy.
 slower=1
@@ -157,46 +157,77 @@ part_losses() {
   say "$(tail -1 "$d/table")"
 }
 
-# Milliseconds of a step. $1: shape, $2: batch, $3: precision
-our_step() {
-  "$BINARY" bench step --device "$DEVICE" --shape "$1" --batch "$2" \
-    --precision "$3" --seconds "$seconds" --format json |
-    sed -n 's/.*"step_ms": \([0-9.]*\).*/\1/p'
-}
-their_step() {
-  [ "$torch" = yes ] || return 0
-  "$PYTHON" tests/bench/peers/torch_step.py --device "$DEVICE" --shape "$1" \
-    --batch "$2" --precision "$3" --seconds "$seconds" --threads "$(nproc)" \
-    --format json "${@:4}" | sed -n 's/.*"step_ms": \([0-9.]*\).*/\1/p'
-}
+torch_is_there() { "$PYTHON" -c 'import torch, timm' 2>/dev/null; }
+# What of the part's time is left for what comes last in it. $1: seconds to keep
+left() { echo $((PART_LIMIT - SECONDS - ${1:-5})); }
+
 part_speed() {
-  local torch=yes seconds=1 why="" shapes="micro:64 tiny:128 small:32 small:256"
-  gpu_is_there || { shapes="micro:64"; seconds=0.3; }
-  "$PYTHON" -c 'import torch, timm' 2>/dev/null ||
-    { torch=no; why="; PyTorch not run: $PYTHON lacks torch or timm"; }
-  local row="%-7s%6s  %-5s%11s%13s%13s\n" failed=0
-  # shellcheck disable=SC2059
-  printf "$row" shape batch type "normlab ms" "torch ms" "compiled ms" |
-    tee "$LOGS/speed.table"
-  for word in $shapes; do
-    for type in fp32 bf16; do
-      local s=${word%:*} b=${word#*:} own other="" compiled=""
-      own=$(our_step "$s" "$b" "$type")
-      [ -n "$own" ] || failed=1
-      other=$(their_step "$s" "$b" "$type")
-      gpu_is_there && compiled=$(their_step "$s" "$b" "$type" --compile)
-      # shellcheck disable=SC2059
-      printf "$row" "$s" "$b" "$type" "${own:--}" "${other:--}" "${compiled:--}" |
-        tee -a "$LOGS/speed.table"
+  local cases="small:256 micro:64 tiny:128 small:32" types="bf16 fp32" word type
+  local seconds=1 torch=(--seconds 1) failed=0 why=""
+  "$BINARY" bench step --help | grep -q tf32 && types="bf16 tf32 fp32"
+  gpu_is_there || {
+    cases="micro:8" types="fp32" seconds=0.1
+    torch=(--cases micro:8:fp32:eager micro:8:fp32:compiled --steps 2)
+  }
+  for type in $types; do
+    for word in $cases; do
+      "$BINARY" bench step --device "$DEVICE" --shape "${word%:*}" --batch "${word#*:}" \
+        --precision "$type" --seconds "$seconds" --format json || failed=1
     done
-  done
+  done >"$LOGS/speed.ours.jsonl"
+  : >"$LOGS/speed.torch.jsonl"
+  if torch_is_there; then
+    # In one process: what it does within the time is in the table.
+    timeout -k 5 "$(left 10)" "$PYTHON" tests/bench/peers/torch_steps.py \
+      --device "$DEVICE" --threads "$(nproc)" --limit "$(left 30)" "${torch[@]}" \
+      >"$LOGS/speed.torch.jsonl" || why="; PyTorch ended early: $LOGS/speed.log"
+  else
+    why="; PyTorch not run: $PYTHON lacks torch or timm"
+  fi
+  "$PYTHON" tests/gpu/speed_table.py "$LOGS/speed.ours.jsonl" \
+    "$LOGS/speed.torch.jsonl" | tee "$LOGS/speed.table" || failed=1
   [ "$failed" = 0 ] || fail "a step: $LOGS/speed.log"
-  say "table above; TF32 not run: no such precision$why"
+  say "$(tail -1 "$LOGS/speed.table")$why"
+}
+
+part_profile() {
+  local of=(--shape s16 --precision bf16)
+  gpu_is_there || of=(--shape micro --batch 8 --roofline)
+  "$BINARY" bench profile --device "$DEVICE" "${of[@]}" --seconds 0.5 |
+    tee "$LOGS/profile.table" || fail "see $LOGS/profile.log"
+  say "$(sed -n 's/^all operations.* \([0-9]*%\)$/operations take their bounds \1 of the time/p' \
+    "$LOGS/profile.table"), table above"
 }
 
 part_norms() {
-  "$BINARY" bench norms --device "$DEVICE" --shape 8320x192 --seconds 0.5 |
-    tee "$LOGS/norms.table" || fail "see $LOGS/norms.log"
+  local table
+  for table in batch_norm dyt; do
+    "$BINARY" bench norms --device "$DEVICE" --table "$table" --seconds 0.2 |
+      tee -a "$LOGS/norms.table" || fail "see $LOGS/norms.log"
+  done
+  say "tables above"
+}
+
+part_models() {
+  local of=(--precision bf16) code
+  gpu_is_there || of=(--models swin_t,deit_s --image 64 --batch 2)
+  timeout -k 5 "$(left)" "$BINARY" bench models --device "$DEVICE" "${of[@]}" \
+    --seconds 0.3 | tee "$LOGS/models.table"
+  code=${PIPESTATUS[0]}
+  case $code in
+    0) say "table above" ;;
+    124 | 137) say "table above, as far as the time went" ;;
+    *) fail "ended with code $code: $LOGS/models.log" ;;
+  esac
+}
+
+part_trials() {
+  local dry=""
+  gpu_is_there || dry=1
+  DRY=$dry TIMED=1 NORMLAB=$BINARY tests/bench/peers/many_trials.sh >"$LOGS/trials.out" ||
+    fail "see $LOGS/trials.log"
+  cat "$LOGS/trials.out"
+  grep -v '^{' "$LOGS/trials.out" >"$LOGS/trials.table"
   say "table above"
 }
 
@@ -231,7 +262,10 @@ if [ "${1:-}" = --part ]; then
     resume) part_resume ;;
     losses) part_losses ;;
     speed) part_speed ;;
+    profile) part_profile ;;
     norms) part_norms ;;
+    models) part_models ;;
+    trials) part_trials ;;
     sanitizer) part_sanitizer ;;
     *) echo "no part $part" >&2; exit 2 ;;
   esac
@@ -258,9 +292,9 @@ for ((i = 0; i < ${#parts[@]}; i += 2)); do
     continue
   fi
   echo "== $part (at most $limit s)"
-  rm -f "$LOGS/$part.result"
+  rm -f "$LOGS/$part.result" "$LOGS/$part.table"
   start=$SECONDS
-  timeout -k 5 "$limit" bash "${BASH_SOURCE[0]}" --part "$part" >"$LOGS/$part.log" 2>&1
+  PART_LIMIT=$limit timeout -k 5 "$limit" bash "${BASH_SOURCE[0]}" --part "$part" >"$LOGS/$part.log" 2>&1
   ended=$?
   [ -s "$LOGS/$part.result" ] || case $ended in
     124 | 137) echo "FAILED: not done after $limit s: $LOGS/$part.log" ;;

@@ -12,6 +12,7 @@ SHAPES = {
     "micro": (32, 4, 64, 4, 2, 10, 64),
     "tiny": (32, 4, 192, 12, 3, 10, 128),
     "small": (224, 16, 384, 12, 6, 1000, 32),
+    "s16": (224, 16, 384, 12, 6, 1000, 256),
 }
 
 
@@ -25,6 +26,12 @@ def parser(description):
     options.add_argument("--steps", type=int, default=0, help="so many timed steps in place of --seconds")
     options.add_argument("--format", choices=("text", "json"), default="text")
     return options
+
+
+def device_options(options):
+    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    options.add_argument("--upload", action="store_true",
+                         help="on a GPU each step's images come from pinned memory of the host, as ours do")
 
 
 def sizes(args):
@@ -47,7 +54,8 @@ def cpu_seconds():
 
 
 def measure(args, step, together=1, **more):
-    """Times `step()`, which runs `together` steps to their end, and prints the result; `more` goes into it."""
+    """Times `step()`, which runs `together` steps to their end, and prints the result; `more` goes into it, of which
+    what can be called is called at the end."""
     for _ in range(3):  # the first compiles, where anything does
         step()
     times, before, begin = [], cpu_seconds(), time.perf_counter()
@@ -63,7 +71,7 @@ def measure(args, step, together=1, **more):
     median = statistics.median(times)
     result = {
         "shape": args.shape,
-        **more,
+        **{key: value() if callable(value) else value for key, value in more.items()},
         "threads": args.threads,
         "batch": args.batch,
         "depth": args.depth,
@@ -75,6 +83,6 @@ def measure(args, step, together=1, **more):
         "load": load,
     }
     if args.format == "json":
-        print(json.dumps(result))
+        print(json.dumps(result), flush=True)
     else:
         print("\n".join(f"{key:18} {value}" for key, value in result.items()))

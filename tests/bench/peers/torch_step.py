@@ -3,7 +3,9 @@
     pip install torch timm numpy
     python tests/bench/peers/torch_step.py --shape tiny --threads 2 --seconds 5 --format json
 
-The same shapes as `normlab bench step`. PyTorch's MKL takes its AVX-512 kernels only on Intel CPUs. On AMD:
+The same shapes as `normlab bench step`. AdamW is the fused one, attention is scaled_dot_product_attention, bf16 is
+autocast; tf32 lets fp32 products round their factors. torch_steps.py runs many of these in one process.
+PyTorch's MKL takes its AVX-512 kernels only on Intel CPUs. On AMD:
     echo 'int mkl_serv_intel_cpu_true(void) { return 1; }' > intel.c && cc -shared -fPIC intel.c -o libintel.so
     LD_PRELOAD=./libintel.so python tests/bench/peers/torch_step.py ...
 --compile needs g++ and compiles for up to minutes before anything is timed.
@@ -12,35 +14,54 @@ import contextlib
 
 import torch
 import torch.nn.functional as F
+from timm.layers import set_fused_attn
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
-from measure import measure, parser, sizes
+from measure import device_options, measure, parser, sizes
 
 
-def main():
-    options = parser(__doc__)
-    options.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="bf16: autocast")
-    options.add_argument("--compile", action="store_true", help="torch.compile; on a GPU with max-autotune")
-    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    args = sizes(options.parse_args())
-
-    torch.set_num_threads(args.threads)
-    torch.set_flush_denormal(True)
-    torch.manual_seed(0)
+def network(args):
+    """The network of `bench step` with the sizes in `args`, on its device."""
+    set_fused_attn(True)
     model = VisionTransformer(img_size=args.image, patch_size=args.patch, num_classes=args.classes,
                               embed_dim=args.width, depth=args.depth, num_heads=args.heads, global_pool="avg",
                               class_token=False, fc_norm=False)
-    model.to(args.device)
+    return model.to(args.device)
+
+
+def compiled(args, model):
+    return torch.compile(model, mode="max-autotune" if args.device == "cuda" else None)
+
+
+def set_precision(args):
+    """A context for the forward pass; products of fp32 round their factors for tf32 alone."""
+    if args.precision == "tf32" and args.device == "cpu":
+        raise RuntimeError("tf32: products of a GPU alone")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = args.precision == "tf32"
+    return lambda: torch.autocast(args.device, torch.bfloat16) if args.precision == "bf16" else contextlib.nullcontext()
+
+
+def run(args):
+    """Times steps of that network and prints the result."""
+    torch.set_num_threads(args.threads)
+    torch.set_flush_denormal(True)
+    torch.manual_seed(0)
     gpu = args.device == "cuda"
-    forward = torch.compile(model, mode="max-autotune" if gpu else None) if args.compile else model
+    if gpu:
+        torch.cuda.reset_peak_memory_stats()
+    model = network(args)
+    forward = compiled(args, model) if args.compile else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.05, fused=True)
     images = torch.randn(args.batch, 3, args.image, args.image, device=args.device)
     labels = torch.randint(args.classes, (args.batch,), device=args.device)
-    bf16 = args.precision == "bf16"
+    pinned = images.cpu().pin_memory() if args.upload and gpu else None
+    cast = set_precision(args)
 
     def step():
-        with torch.autocast(args.device, torch.bfloat16) if bf16 else contextlib.nullcontext():
+        if pinned is not None:
+            images.copy_(pinned, non_blocking=True)
+        with cast():
             loss = F.cross_entropy(forward(images), labels)
         optimizer.zero_grad()
         loss.backward()
@@ -52,7 +73,17 @@ def main():
             step()
         torch.cuda.synchronize()
 
-    measure(args, steps if gpu else step, together=10 if gpu else 1, device=args.device, precision=args.precision, compiled=args.compile, torch=torch.__version__)
+    memory = {"gpu_peak_mb": lambda: round(torch.cuda.max_memory_reserved() / 2**20, 1)} if gpu else {}
+    measure(args, steps if gpu else step, together=10 if gpu else 1, device=args.device, precision=args.precision,
+            compiled=args.compile, torch=torch.__version__, **memory)
+
+
+def main():
+    options = parser(__doc__)
+    options.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32", help="bf16: autocast")
+    options.add_argument("--compile", action="store_true", help="torch.compile; on a GPU with max-autotune")
+    device_options(options)
+    run(sizes(options.parse_args()))
 
 
 if __name__ == "__main__":

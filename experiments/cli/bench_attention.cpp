@@ -1,0 +1,97 @@
+// Measured speed of attention alone, forward and backward, beside what products and memory allow.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "experiments/cli/bench.h"
+#include "experiments/cli/bench_shapes.h"
+#include "experiments/cli/op_timing.h"
+
+namespace normlab {
+namespace {
+
+struct BenchAttention : BenchOptions {
+  std::int64_t batch = 0, tokens = 0, heads = 0, head_dim = 0;  // 0: the shape's
+  BenchAttention() { seconds = 0.5; }
+
+  int operator()() const {
+    const BenchShape& s = bench_shape(shape);
+    if (!s.swin.empty()) throw InputError("--shape swin_t: bench attention measures a ViT's, not that inside windows");
+    const ViTConfig config = std::get<ViTConfig>(bench_model(s, "pre_pre"));
+    const auto or_else = [](std::int64_t given, std::int64_t of_shape) { return given > 0 ? given : of_shape; };
+    AttentionDims d{or_else(batch, s.batch), or_else(tokens, config.tokens()), or_else(heads, s.heads),
+                    or_else(head_dim, s.embed_dim / s.heads), 0};
+    const double values = double(d.batch) * double(d.tokens) * double(d.width());
+    constexpr double kMost = 1 << 30;
+    if (values > kMost)
+      throw InputError(fmt::format("--batch {} --tokens {} --heads {} --head-dim {}: more than 2^30 values", d.batch,
+                                   d.tokens, d.heads, d.head_dim));
+    const ComputeDevice computer(device);
+    Backend& backend = with_products(computer.backend());
+    ShardPool pool(on_gpu() ? 1 : threads);
+    const LoadMeter meter;
+    const Roofline roofline = measured_roofline(computer.backend(), pool);
+    const std::vector<OpTiming> timings = time_attention(backend, pool, d, settings(1).dtype, seconds);
+    if (json()) {
+      Json document{{"shape", shape},
+                    {"device", device_words(backend)},
+                    {"precision", precision},
+                    {"batch", d.batch},
+                    {"tokens", d.tokens},
+                    {"heads", d.heads},
+                    {"head_dim", d.head_dim},
+                    {"threads", pool.threads()},
+                    {"roofline", roofline_json(roofline)}};
+      for (const OpTiming& t : timings)
+        document[t.name.substr(t.name.find(' ') + 1)] = {{"ms", rounded(1e3 * t.seconds, 5)},
+                                                         {"gflops", rounded(t.cost.flops / t.seconds * 1e-9, 1)},
+                                                         {"gb_per_second", rounded(t.cost.bytes / t.seconds * 1e-9, 2)},
+                                                         {"flops", t.cost.flops},
+                                                         {"bytes", t.cost.bytes},
+                                                         {"bound_ms", rounded(1e3 * bound(roofline, t), 5)},
+                                                         {"share", rounded(bound(roofline, t) / t.seconds, 4)}};
+      add_load(document, meter, pool.threads());
+      print_json(document);
+      return 0;
+    }
+    fmt::print("{}\n{} images, {} tokens, {} heads of {}, {}; {}\n\n{:<20}{:>10}{:>11}{:>9}{:>9}{:>11}{:>8}\n",
+               on_gpu() ? device_words(backend) : threads_words(pool.threads()), d.batch, d.tokens, d.heads, d.head_dim,
+               precision, roofline_words(roofline), "", "ms", "GFLOP/s", "MB", "GB/s", "bound ms", "share");
+    for (const OpTiming& t : timings)
+      fmt::print("{:<20}{:>10.4f}{:>11.0f}{:>9.1f}{:>9.1f}{:>11.4f}{:>7.0f}%\n", t.name, 1e3 * t.seconds,
+                 t.cost.flops / t.seconds * 1e-9, t.cost.bytes * 1e-6, t.cost.bytes / t.seconds * 1e-9,
+                 1e3 * bound(roofline, t), 100 * bound(roofline, t) / t.seconds);
+    warn_of_load(meter, pool.threads());
+    return 0;
+  }
+
+ private:
+  static double bound(const Roofline& roofline, const OpTiming& t) {
+    return roofline.bound(t.cost.flops, t.cost.bytes);
+  }
+};
+
+}  // namespace
+
+void add_bench_attention(CLI::App& bench, Action& action) {
+  auto attention = std::make_shared<BenchAttention>();
+  CLI::App& command = *bench.add_subcommand(
+      "attention",
+      "attention alone, forward and backward (two and a half times the forward's products), beside what products and "
+      "memory allow: q, k, v, y and their gradients once");
+  attention->add_shape(command);
+  attention->add_precision(command);
+  command.add_option("--batch", attention->batch, "images (default: the shape's)")->check(CLI::Range(1, 1 << 20));
+  command.add_option("--tokens", attention->tokens, "of an image (default: the shape's)")
+      ->check(CLI::Range(1, 1 << 16));
+  command.add_option("--heads", attention->heads, "(default: the shape's)")->check(CLI::Range(1, 1 << 10));
+  command.add_option("--head-dim", attention->head_dim, "values of a head (default: the shape's)")
+      ->check(CLI::Range(1, 1 << 10));
+  attention->add_threads(command);
+  add_device(command, attention->device);
+  attention->add_seconds(command, "for each of the two");
+  attention->add_format(command);
+  command.callback([attention, &action] { action = [attention] { return (*attention)(); }; });
+}
+
+}  // namespace normlab

@@ -1,0 +1,188 @@
+// Measured speed of whole networks with layer norm and with batch norm: Table 6 of "Leveraging Batch Normalization for
+// Vision Transformers", and DeiT-S beside it.
+#include <fmt/format.h>
+
+#include <memory>
+#include <set>
+
+#include "experiments/cli/bench.h"
+#include "experiments/cli/network_speed.h"
+
+namespace normlab {
+namespace {
+
+struct PublishedSpeed {
+  double train = 0, infer = 0;  // images/s on a V100; 0: not printed
+};
+struct BenchModel {
+  const char *word, *name;
+  PublishedSpeed ln, bn, fused;
+};
+constexpr BenchModel kModels[] = {
+    {"swin_t", "Swin-T", {270.6, 755.2}, {291.2, 675.9}, {0, 882.7}},
+    {"swin_s", "Swin-S", {140.9, 436.9}, {181.6, 376.6}, {0, 491.8}},
+    {"swin_b", "Swin-B", {91.21, 278.1}, {120.3, 262.2}, {0, 318.6}},
+    {"deit_s", "DeiT-S", {}, {}, {}},
+};
+
+ModelConfig config_of(const BenchModel& model, const NamedPlacement& row, std::int64_t image) {
+  for (const SwinVariant& variant : kSwinVariants) {
+    if (variant.name != model.name) continue;
+    SwinConfig c;
+    set_variant(c, variant);
+    c.image_size = {image, image};
+    c.num_classes = 1000;
+    c.placement = swin_placement(row.placement);
+    return c;
+  }
+  ViTConfig c;  // DeiT-S/16
+  c.image_size = {image, image};
+  c.patch_size = 16;
+  c.embed_dim = 384;
+  c.mlp_dim = 4 * c.embed_dim;
+  c.depth = 12;
+  c.num_heads = 6;
+  c.num_classes = 1000;
+  c.pool = Pool::token;
+  c.pos_embed_class = true;
+  c.init = Init::deit;
+  c.placement = row.placement;
+  return c;
+}
+
+struct BenchModels : BenchOptions {
+  std::vector<std::string> models{"swin_t", "swin_s", "swin_b", "deit_s"};
+  std::int64_t batch = 0, image = 224;  // batch 0: 128 on a GPU, 4 on the CPU
+  BenchModels() { seconds = 2.0; }
+
+  struct Row {
+    std::string model, norm;
+    ModelCost cost;
+    std::optional<double> train;
+    double infer;
+    PublishedSpeed published;
+  };
+
+  int operator()() const {
+    const ComputeDevice computer(device);
+    const std::int64_t images = batch > 0 ? batch : on_gpu() ? 128 : 4;
+    const LoadMeter meter;
+    if (!json()) {
+      fmt::print(
+          "{}\n{} images of {} px a step, {}. Images/s, and their ratio to LN's here and as\npublished (V100, "
+          "Leveraging "
+          "Batch Normalization for Vision Transformers, Table\n6); *: merged into the linears beside it.\n\n",
+          on_gpu() ? device_words(computer.backend()) : threads_words(threads), images, image, precision);
+      fmt::print("{:<7}{:<10}{:>9}{:>7}{:>9}{:>7}{:>7}{:>9}{:>7}{:>7}\n", "model", "norm", "params", "GMACs", "train",
+                 "ratio", "publ.", "infer", "ratio", "publ.");
+    }
+    Json rows = Json::array();
+    for (const BenchModel& model : kModels) {
+      if (std::find(models.begin(), models.end(), model.word) == models.end()) continue;
+      std::optional<Row> first;
+      for (const Variant variant : {Variant::ln, Variant::bn, Variant::fused}) {
+        Row row;
+        const EngineSettings cut = settings(images);
+        const ModelConfig config = config_in(computer.backend(), model, variant);
+        try {
+          row = measure(computer.backend(), model, variant, config, cut);
+        } catch (const DeviceMemoryError& error) {
+          throw_step_too_large(error, computer.backend(), threads, config, cut, {"--batch", ""});
+        }
+        if (!first) first = row;
+        if (json())
+          rows.push_back(json_of(row, *first));
+        else
+          print(row, *first);
+        std::fflush(stdout);
+      }
+    }
+    if (json()) {
+      Json document{{"device", device_words(computer.backend())},
+                    {"precision", precision},
+                    {"batch", images},
+                    {"image", image},
+                    {"threads", threads},
+                    {"rows", std::move(rows)}};
+      add_load(document, meter, threads);
+      print_json(document);
+    } else {
+      warn_of_load(meter, threads);
+    }
+    return 0;
+  }
+
+ private:
+  enum class Variant { ln, bn, fused };
+
+  ModelConfig config_in(Backend& backend, const BenchModel& model, Variant variant) const {
+    const ModelConfig config =
+        config_of(model, *find_placement(variant == Variant::ln ? "pre_pre" : "bn_ffnbn"), image);
+    throw_if_any(validate(config));
+    return variant == Variant::fused ? fused_config(backend, config) : config;
+  }
+
+  Row measure(Backend& backend, const BenchModel& model, Variant variant, const ModelConfig& config,
+              const EngineSettings& cut) const {
+    Row row{model.name, "LN", model_cost(config), {}, 0, model.ln};
+    if (variant == Variant::bn) row.norm = "BN+FFNBN", row.published = model.bn;
+    if (variant == Variant::fused) row.norm = "BN+FFNBN*", row.published = model.fused;
+    if (variant != Variant::fused) row.train = training_speed(backend, threads, config, cut, seconds);
+    row.infer = inference_speed(backend, threads, config, cut, seconds);
+    return row;
+  }
+
+  static void print(const Row& row, const Row& ln) {
+    const auto number = [](double value) {
+      return fmt::format("{:.{}f}", value, value < 9.995 ? 2 : value < 999.5 ? 1 : 0);
+    };
+    const auto ratio = [](double value, double of) {
+      return of > 0 && value > 0 ? fmt::format("{:.2f}", value / of) : "";
+    };
+    fmt::print("{:<7}{:<10}{:>8.2f}M{:>7.2f}{:>9}{:>7}{:>7}{:>9}{:>7}{:>7}\n", row.model, row.norm,
+               double(row.cost.parameters) * 1e-6, double(row.cost.macs_with_norms()) * 1e-9,
+               row.train ? number(*row.train) : "-", row.train ? ratio(*row.train, *ln.train) : "",
+               ratio(row.published.train, ln.published.train), number(row.infer), ratio(row.infer, ln.infer),
+               ratio(row.published.infer, ln.published.infer));
+  }
+
+  static Json json_of(const Row& row, const Row& ln) {
+    const auto or_null = [](double value) { return value > 0 ? Json(value) : Json(nullptr); };
+    return {{"model", row.model},
+            {"norm", row.norm},
+            {"parameters", row.cost.parameters},
+            {"macs", row.cost.macs_with_norms()},
+            {"train_images_per_second", row.train ? Json(rounded(*row.train, 3)) : Json(nullptr)},
+            {"train_ratio", row.train ? Json(rounded(*row.train / *ln.train, 4)) : Json(nullptr)},
+            {"infer_images_per_second", rounded(row.infer, 3)},
+            {"infer_ratio", rounded(row.infer / ln.infer, 4)},
+            {"published_train", or_null(row.published.train)},
+            {"published_infer", or_null(row.published.infer)}};
+  }
+};
+
+}  // namespace
+
+void add_bench_models(CLI::App& bench, Action& action) {
+  auto models = std::make_shared<BenchModels>();
+  CLI::App& command = *bench.add_subcommand(
+      "models",
+      "whole networks with layer norm, batch norm (BN+FFNBN) and merged batch norm, in training and in inference");
+  std::set<std::string> words;
+  for (const BenchModel& model : kModels) words.insert(model.word);
+  command.add_option("--models", models->models, "some of them, with commas between")
+      ->delimiter(',')
+      ->check(CLI::IsMember(words))
+      ->capture_default_str();
+  command.add_option("--batch", models->batch, "images a step (default: 128 on a GPU, 4 on the CPU)")
+      ->check(CLI::Range(2, 1 << 20));
+  command.add_option("--image", models->image, "pixels of a side")->check(CLI::Range(32, 1024))->capture_default_str();
+  models->add_precision(command);
+  models->add_threads(command);
+  add_device(command, models->device);
+  models->add_seconds(command, "how long to measure each");
+  models->add_format(command);
+  command.callback([models, &action] { action = [models] { return (*models)(); }; });
+}
+
+}  // namespace normlab
