@@ -84,7 +84,7 @@ part_tests() {
   gpu_is_there || devices=""
   NORMLAB_TEST_DEVICES=$devices REFERENCE_DIR=tests/reference/fixtures \
     NORMLAB_BINARY=$BINARY "$TESTS" --no-colors \
-    -tc="ops*,op *,norms:*,losses*,reference:*,placement*,engine*,optimizer*"
+    -tc="attention*,tensor_core*,ops*,op *,norms:*,losses*,reference:*,placement*,engine*,optimizer*"
   local code=$? line devices_line
   line=$(sed -n 's/^\[doctest\] test cases: *//p' "$LOGS/tests.log" | tail -1)
   devices_line=$(sed -n 's/^devices: //p' "$LOGS/tests.log" | tail -1)
