@@ -100,4 +100,3 @@ TEST_CASE("shards: an error of one shard ends the others, and the pool goes on w
   }
   CHECK_THROWS_AS(ShardPool(0), InputError);
 }
-
