@@ -28,8 +28,8 @@ std::string devices_report();
 
 /// The device that a test works on: the CPU but in on_each_device().
 const Device& current_device();
-/// Runs `body` with each device as the current one, which failures name. The emulation has its blocks, warps and lanes in
-/// one permuted order, in each of nine with NORMLAB_LONG=1, in that of NORMLAB_CUDA_SCHEDULE where it is set.
+/// Runs `body` with each device as the current one, which failures name. The emulation has its blocks, warps and lanes
+/// in one permuted order, in each of nine with NORMLAB_LONG=1, in that of NORMLAB_CUDA_SCHEDULE where it is set.
 void on_each_device(const std::function<void()>& body);
 
 }  // namespace normlab

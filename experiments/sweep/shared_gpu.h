@@ -1,5 +1,5 @@
-// Several workers on one GPU. Processes take turns on it, a few milliseconds each, unless NVIDIA's multi-process service
-// puts their kernels side by side, which is what small networks need.
+// Several workers on one GPU. Processes take turns on it, a few milliseconds each, unless NVIDIA's multi-process
+// service puts their kernels side by side, which is what small networks need.
 #pragma once
 
 #include <filesystem>

@@ -7,8 +7,9 @@
 
 using cudaError_t = int;
 inline constexpr cudaError_t cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorNoDevice = 100,
-                             cudaErrorInsufficientDriver = 35, cudaErrorInvalidValue = 1, cudaErrorNotReady = 600, cudaErrorStreamCaptureUnsupported = 900,
-                             cudaErrorNoKernelImageForDevice = 209, cudaErrorInvalidDeviceFunction = 98;
+                             cudaErrorInsufficientDriver = 35, cudaErrorInvalidValue = 1, cudaErrorNotReady = 600,
+                             cudaErrorStreamCaptureUnsupported = 900, cudaErrorNoKernelImageForDevice = 209,
+                             cudaErrorInvalidDeviceFunction = 98;
 struct EmulatedStream;
 struct EmulatedGraph;
 struct EmulatedEvent;
