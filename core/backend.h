@@ -318,6 +318,10 @@ class Backend {
   // 0/1 by integer comparison of a draw keyed by (site, step, element).
   virtual void draw_mask(MaskDraw, const StepState* state, Tensor keep) = 0;
 
+  // Of features x [B, N, C], for probes, in double: of_images [B, 2] the sums over positions of the squared mean and of
+  // the biased variance over channels, of_channels [B, 2, C] the mean over positions and the sum of squared deviations.
+  virtual void feature_statistics(TokenDims, Tensor x, Tensor of_images, Tensor of_channels) = 0;
+
   // Writes `code` to *flag (i32 [1]) if x holds NaN or infinity and *flag is still 0.
   virtual void check_finite(Tensor x, std::int32_t code, Tensor flag) = 0;
 

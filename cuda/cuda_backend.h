@@ -114,6 +114,7 @@ class CudaBackend final : public Backend {
   void dropout_backward(std::int64_t group, double rate, Tensor dy, Tensor keep, Gradient dx) override;
   void dropout_add(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor residual, Tensor y) override;
   void draw_mask(MaskDraw, const StepState* state, Tensor keep) override;
+  void feature_statistics(TokenDims, Tensor x, Tensor of_images, Tensor of_channels) override;
   void check_finite(Tensor x, std::int32_t code, Tensor flag) override;
   void sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0, double* square) override;
   void clip(ClipForm, std::int64_t blocks, const double* squares, StepState* state) override;

@@ -58,61 +58,54 @@ ProbeAxis probe_axis(const Placement& p) {
 
 FeatureStatistics::FeatureStatistics(std::int64_t images, std::int64_t channels)
     : channels_(channels),
-      images_(static_cast<std::size_t>(images)),
+      positions_(static_cast<std::size_t>(images)),
+      images_sums_(static_cast<std::size_t>(images * 2)),
       channels_sums_(static_cast<std::size_t>(images * 2 * channels)) {}
 
-void FeatureStatistics::see(const Tensor& features, std::int64_t first_image) {
+TokenDims FeatureStatistics::dims_of(const Tensor& features, std::int64_t first_image) {
   const std::int64_t count = features.shape()[0];
-  if (features.shape().back() != channels_ || first_image + count > static_cast<std::int64_t>(images_.size()))
+  if (features.shape().back() != channels_ || first_image + count > static_cast<std::int64_t>(positions_.size()))
     throw InputError(concat("probe: features are ", features.shape().str(), ", from image ", first_image,
-                            " on; expected ", channels_, " channels of ", images_.size(), " images"));
+                            " on; expected ", channels_, " channels of ", positions_.size(), " images"));
   const std::int64_t positions = features.shape().rows() / count;
-  with_values(features, [&](const auto* v) {
-    for (std::int64_t i = 0; i < count; ++i) see_image(v + i * positions * channels_, positions, first_image + i);
-  });
+  std::fill_n(positions_.begin() + first_image, count, positions);
+  return {count, positions, channels_};
 }
 
-template <class T>
-void FeatureStatistics::see_image(const T* features, std::int64_t positions, std::int64_t image) {
-  // Two passes each way: E[x^2] - E[x]^2 loses every digit once the mean dwarfs the spread.
-  double* const means = mean(image);
-  double* const deviations = means + channels_;
-  std::fill_n(means, 2 * channels_, 0.0);
-  Image& all = images_[static_cast<std::size_t>(image)];
-  all = {positions, 0.0, 0.0};
-  for (std::int64_t p = 0; p < positions; ++p) {
-    const T* row = features + p * channels_;
-    double sum = 0.0, squares = 0.0;
-    for (std::int64_t c = 0; c < channels_; ++c) sum += wide(row[c]), means[c] += wide(row[c]);
-    const double row_mean = sum / double(channels_);
-    for (std::int64_t c = 0; c < channels_; ++c) squares += square(wide(row[c]) - row_mean);
-    all.squared_means += square(row_mean);
-    all.variances += squares / double(channels_);
-  }
-  for (std::int64_t c = 0; c < channels_; ++c) means[c] /= double(positions);
-  for (std::int64_t p = 0; p < positions; ++p) {
-    const T* row = features + p * channels_;
-    for (std::int64_t c = 0; c < channels_; ++c) deviations[c] += square(wide(row[c]) - means[c]);
-  }
+void FeatureStatistics::see(const Tensor& features, std::int64_t first_image) {
+  const TokenDims dims = dims_of(features, first_image);
+  cpu_backend().feature_statistics(dims, features,
+                                   Tensor(images_sums_.data() + 2 * first_image, {dims.batch, 2}, DType::f64),
+                                   Tensor(mean(first_image), {dims.batch, 2, channels_}, DType::f64));
+}
+
+void FeatureStatistics::see(const Var& features, std::int64_t first_image) {
+  const TokenDims dims = dims_of(features.value(), first_image);
+  Tape& tape = features.tape();
+  const Tensor of_images = tape.empty({dims.batch, 2}, DType::f64),
+               of_channels = tape.empty({dims.batch, 2, channels_}, DType::f64);
+  tape.backend().feature_statistics(dims, features.value(), of_images, of_channels);
+  tape.backend().read(of_images, images_sums_.data() + 2 * first_image);
+  tape.backend().read(of_channels, mean(first_image));
 }
 
 FeatureMoments FeatureStatistics::moments(ProbeAxis axis) const {
   FeatureMoments out;
   if (axis == ProbeAxis::position) {
     std::int64_t positions = 0;
-    for (const Image& image : images_) {
-      out.afsm += image.squared_means;
-      out.afv += image.variances;
-      positions += image.positions;
+    for (std::size_t i = 0; i < positions_.size(); ++i) {
+      out.afsm += images_sums_[2 * i];
+      out.afv += images_sums_[2 * i + 1];
+      positions += positions_[i];
     }
     return {out.afsm / double(positions), out.afv / double(positions)};
   }
   // Chan, Golub and LeVeque: two means and sums of squared deviations put together without a difference of large sums.
   for (std::int64_t c = 0; c < channels_; ++c) {
     double count = 0.0, centre = 0.0, deviations = 0.0;
-    for (std::size_t i = 0; i < images_.size(); ++i) {
+    for (std::size_t i = 0; i < positions_.size(); ++i) {
       const double* of_image = mean(static_cast<std::int64_t>(i));
-      const double n = double(images_[i].positions), total = count + n, shift = of_image[c] - centre;
+      const double n = double(positions_[i]), total = count + n, shift = of_image[c] - centre;
       centre += shift * n / total;
       deviations += of_image[channels_ + c] + square(shift) * count * n / total;
       count = total;
@@ -126,8 +119,7 @@ FeatureMoments FeatureStatistics::moments(ProbeAxis axis) const {
 void SignalProbe::observe(Context& ctx) {
   const std::int64_t images = ctx.step_images > 0 ? ctx.step_images : ctx.slice.batch;
   const std::int64_t first = ctx.part_begin + ctx.slice.first_image;
-  Backend& backend = ctx.tape.backend();
-  ctx.observe_branch = [this, &backend, images, first](const std::string& name, const Var& branch) {
+  ctx.observe_branch = [this, images, first](const std::string& name, const Var& branch) {
     Point* point = nullptr;
     {
       const std::lock_guard lock(mutex_);
@@ -136,18 +128,16 @@ void SignalProbe::observe(Context& ctx) {
       if (point == nullptr)
         point = points_.emplace_back(std::make_unique<Point>(name, images, branch.shape().back())).get();
     }
-    backend.synchronize();  // a device may not have come to it
-    point->branch.see(branch.value(), first);
+    point->branch.see(branch, first);
   };
-  ctx.observe = [this, &backend, first](const std::string& name, const Var& value) {
+  ctx.observe = [this, first](const std::string& name, const Var& value) {
     Point* point = nullptr;
     {
       const std::lock_guard lock(mutex_);
       point = find(name);
     }
     if (point == nullptr) return;  // only a sum has a branch
-    backend.synchronize();
-    point->stream.see(value.value(), first);
+    point->stream.see(value, first);
   };
 }
 

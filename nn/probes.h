@@ -35,27 +35,23 @@ struct FeatureMoments {
 class FeatureStatistics {
  public:
   FeatureStatistics(std::int64_t images, std::int64_t channels);
-  /// features [n, ..., C] (f32, f64 or bf16) of the images first_image .. first_image + n. Threads may hand in
-  /// different images at a time. Throws InputError for another number of channels, or images that are not there.
+  /// features [n, ..., C] (f32, f64 or bf16) of the images first_image .. first_image + n, in memory of the host or on
+  /// a tape. Threads may hand in different images at a time. Throws InputError for another number of channels, or
+  /// images that are not there.
   void see(const Tensor& features, std::int64_t first_image);
-  /// Once all images were seen.
+  void see(const Var& features, std::int64_t first_image);
+  /// Once all images were seen, and the tape's device has been waited for.
   FeatureMoments moments(ProbeAxis axis) const;
 
  private:
-  /// One image: mean and sum of squared deviations of each channel over its positions, and, summed over positions, the
-  /// squared mean and the variance over channels.
-  struct Image {
-    std::int64_t positions = 0;
-    double squared_means = 0.0, variances = 0.0;
-  };
-  template <class T>
-  void see_image(const T* features, std::int64_t positions, std::int64_t image);
+  TokenDims dims_of(const Tensor& features, std::int64_t first_image);
   double* mean(std::int64_t image) { return channels_sums_.data() + image * 2 * channels_; }
   const double* mean(std::int64_t image) const { return channels_sums_.data() + image * 2 * channels_; }
 
   std::int64_t channels_;
-  std::vector<Image> images_;
-  std::vector<double> channels_sums_;  // [images, 2, C]: means, squared deviations
+  std::vector<std::int64_t> positions_;  // of each image
+  std::vector<double> images_sums_;      // [images, 2], and
+  std::vector<double> channels_sums_;    // [images, 2, C]: as Backend::feature_statistics() gives them
 };
 
 /// The signal of one batch as it goes through a network. Make one, hand its observers to the Context of each shard,

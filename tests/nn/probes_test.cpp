@@ -9,6 +9,7 @@
 #include "nn/engine.h"
 #include "nn/init.h"
 #include "tests/core/cpu/bf16_choice.h"
+#include "tests/devices.h"
 #include "tests/nn/small_network.h"
 
 using namespace normlab;
@@ -108,6 +109,37 @@ TEST_CASE("probes: the number of threads changes no bit, nor does the cut where 
   };
   CHECK(moments(1) == moments(7));
   CHECK(moments(2) == moments(7));
+}
+
+TEST_CASE("probes: features on a tape of any device have the moments that they have on the host") {
+  on_each_device([] {
+    Arena arena(current_device().memory()), host;
+    Tape tape(current_device().backend, arena);
+    for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
+      for (const Shape& shape : {Shape{3, 70, 37}, Shape{1, 1, 5}, Shape{5, 1, 300}, Shape{2, 9, 1}}) {
+        tape.reset();
+        const Tensor here = host.empty(shape, dtype), there = tape.empty(shape, dtype);
+        for (std::int64_t i = 0; i < here.size(); ++i) {
+          const double v = 100 + normal(stream_key(6, "test", "x"), static_cast<std::uint64_t>(i));
+          if (dtype == DType::f64)
+            here.data<double>()[i] = v;
+          else if (dtype == DType::bf16)
+            here.data<bf16>()[i] = bf16(v);
+          else
+            here.data<float>()[i] = static_cast<float>(v);
+        }
+        current_device().backend.synchronize();
+        std::memcpy(there.raw(), here.raw(), here.bytes());
+        FeatureStatistics expected(shape[0], shape.back()), seen(shape[0], shape.back());
+        expected.see(here, 0);
+        seen.see(tape.input(there), 0);
+        current_device().backend.synchronize();
+        for (const ProbeAxis axis : kProbeAxes) {
+          CHECK(seen.moments(axis).afsm == doctest::Approx(expected.moments(axis).afsm).epsilon(1e-12));
+          CHECK(seen.moments(axis).afv == doctest::Approx(expected.moments(axis).afv).epsilon(1e-10));
+        }
+      }
+  });
 }
 
 TEST_CASE("probes: AFSM and AFV of a small table by hand, along both axes") {
