@@ -120,8 +120,8 @@ void draw_shapes(std::uint64_t shapes_seed, const std::string& split, std::int64
   const int sign = draws.between(0, 1) * 2 - 1;  // brighter or darker than the ground
   for (int dot = 0; dot < kClutter; ++dot) {
     const int dot_x = draws.between(0, kSide * kUnit), dot_y = draws.between(0, kSide * kUnit);
-    const Colour dot_colour =
-        part_colour(draws, sign);  // drawn first: compilers order the arguments of a call as they like
+    // Drawn before the radius: compilers order the arguments of a call as they like.
+    const Colour dot_colour = part_colour(draws, sign);
     paint_disc(canvas, dot_x, dot_y, draws.between(kDotMin, kDotMax), dot_colour);
   }
 
