@@ -1,6 +1,7 @@
 #include "nn/swin_config.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace normlab {
@@ -36,7 +37,13 @@ void for_norms(const SwinConfig& c, F&& see) {
 
 }  // namespace
 
-std::int64_t SwinConfig::depth() const { return std::accumulate(depths.begin(), depths.end(), std::int64_t{0}); }
+std::int64_t SwinConfig::depth() const {
+  // Asked for by checks too, of depths that nobody has looked at yet.
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return std::accumulate(depths.begin(), depths.end(), std::int64_t{0}, [](std::int64_t sum, std::int64_t depth) {
+    return depth > 0 && sum > kMost - depth ? kMost : sum + depth;
+  });
+}
 
 std::int64_t SwinConfig::widest_layer() const {
   std::int64_t widest = 0;
