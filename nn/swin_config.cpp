@@ -41,7 +41,8 @@ std::int64_t SwinConfig::depth() const {
   // Asked for by checks too, of depths that nobody has looked at yet.
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   return std::accumulate(depths.begin(), depths.end(), std::int64_t{0}, [](std::int64_t sum, std::int64_t depth) {
-    return depth > 0 && sum > kMost - depth ? kMost : sum + depth;
+    depth = std::max<std::int64_t>(0, depth);
+    return sum > kMost - depth ? kMost : sum + depth;
   });
 }
 
