@@ -31,7 +31,7 @@ TEST_CASE("workers: three shells share a sweep: each trial is trained once, and 
 TEST_CASE("workers: two with one trial: one trains, the other waits for it") {
   const TemporaryFolder folder;
   const std::string file =
-      small_sweep(folder, "--set train.epochs=60 --set seeds=1 --set 'sweep={\"model.placement\": [\"pre_pre\"]}'");
+      small_sweep(folder, "--set train.epochs=240 --set seeds=1 --set 'sweep={\"model.placement\": [\"pre_pre\"]}'");
   const std::string arguments = "run " + file + " --out " + in_folder(folder, "r") + " --workers 2";
   const ResultStore store(folder / "r");
   const Program first(folder, arguments);
