@@ -10,10 +10,12 @@ void Event::record(const Stream& stream) const { check("event", cudaEventRecord(
 void Event::hold(const Stream& stream) const { check("event", cudaStreamWaitEvent(stream.handle(), handle_, 0)); }
 void Event::wait() const { check("event", cudaEventSynchronize(handle_)); }
 
-PinnedBuffer::~PinnedBuffer() { cudaFreeHost(memory_); }
+PinnedBuffer::~PinnedBuffer() {
+  if (memory_) cudaFreeHost(memory_);
+}
 
 void PinnedBuffer::resize(std::size_t bytes) {
-  check("pinned memory", cudaFreeHost(memory_));
+  if (memory_) check("pinned memory", cudaFreeHost(memory_));
   memory_ = nullptr;
   bytes_ = 0;
   void* memory = nullptr;

@@ -284,10 +284,12 @@ double Engine::finish_step() {
 
 NonFinite Engine::find_nonfinite(Tensor images, Tensor labels) {
   NonFinite found;
+  --state_.step;  // of whose masks it was
   const Brought batch = bring(images, labels);
   begin(batch);
   run_batch(batch, true, &found);
   backend_.synchronize();
+  ++state_.step;
   return found;
 }
 

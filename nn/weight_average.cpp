@@ -21,11 +21,12 @@ void WeightAverage::start() {
 
 void WeightAverage::step(ShardPool& pool, std::int64_t done, const StepState* state) {
   if (done % settings_.every_steps != 0) return;
-  constexpr std::int64_t kBlock = 65536;  // elements; two float arrays of it fit the second-level cache
   const Tensor values = parameters_.update().values;
   const std::int64_t n = values.size();
-  pool.for_blocks((n + kBlock - 1) / kBlock, [&](std::int64_t b) {
-    const std::int64_t first = b * kBlock, count = std::min(kBlock, n - first);
+  // Elements; two float arrays of it fit the second-level cache.
+  const std::int64_t block = backend_.whole_batch() ? std::max<std::int64_t>(1, n) : 65536;
+  pool.for_blocks((n + block - 1) / block, [&](std::int64_t b) {
+    const std::int64_t first = b * block, count = std::min(block, n - first);
     backend_.average(settings_.decay, state, values.slice(first, count), values_.slice(first, count));
   });
   backend_.average(settings_.decay, state, parameters_.flat_buffers(), buffers_);

@@ -71,4 +71,11 @@ BenchEngine::BenchEngine(Backend& backend, const ModelConfig& config, const Engi
   engine->state().clip_norm = 1.0;
 }
 
+void BenchEngine::step() {
+  if (!next_.images) next_ = engine->bring(images, labels);
+  engine->start_step(next_);
+  next_ = engine->bring(images, labels);
+  engine->finish_step();
+}
+
 }  // namespace normlab

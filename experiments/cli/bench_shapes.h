@@ -28,13 +28,15 @@ ModelConfig bench_model(const BenchShape& shape, const std::string& placement);
 class BenchEngine {
  public:
   BenchEngine(Backend& backend, const ModelConfig& config, const EngineSettings& settings, int threads);
-  double step() { return engine->train_step(images, labels); }
+  /// As a trial takes them: where the device works on its own, the next batch is brought meanwhile.
+  void step();
 
   ShardPool pool;
   std::unique_ptr<Engine> engine;
 
  private:
   Arena memory_;
+  Engine::Brought next_;
 
  public:
   Tensor images, labels;

@@ -44,23 +44,18 @@ struct BenchStep : BenchOptions {
     BenchEngine bench(backend, config, cut, threads);
 
     constexpr int kWarmup = 3;
-    const int together = on_gpu() ? 10 : 1;  // that no step waits for, where the host may run ahead
-    const auto steps = [&](int count) {
-      for (int step = 0; step < count; ++step) bench.step();
-      backend.synchronize();
-    };
-    steps(kWarmup);
+    for (int step = 0; step < kWarmup; ++step) bench.step();
     std::vector<double> times;
     double total = 0.0;
     const LoadMeter meter;
     while (total < seconds || times.size() < 3) {
       const BenchClock::time_point begin = BenchClock::now();
-      steps(together);
-      times.push_back(seconds_since(begin) / together);
-      total += times.back() * together;
+      bench.step();
+      times.push_back(seconds_since(begin));
+      total += times.back();
     }
     const std::string load = load_json(meter, threads);
-    const std::size_t count = times.size() * static_cast<std::size_t>(together);
+    const std::size_t count = times.size();
     const double step = median(times), rate = double(s.batch) / step;
     // Backward costs twice the forward's products.
     const double flops = 3 * 2 * double(model_cost(config).macs) * double(s.batch);

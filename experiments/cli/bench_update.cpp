@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 
 #include "core/random.h"
@@ -58,20 +57,18 @@ struct BenchUpdate : BenchOptions {
     StepState state;
     state.lr = 1e-9;
     state.clip_norm = 1.0;
-    using Clock = std::chrono::steady_clock;
     std::vector<double> times;
     for (double total = 0; total < seconds || times.size() < 8; total += times.back()) {
-      const Clock::time_point begin = Clock::now();
+      const BenchClock::time_point begin = BenchClock::now();
       optimizer.begin_step(state);
       const Tensor on_device = backend.upload(Upload::state, Tensor(&state, {sizeof state}, DType::u8));
       optimizer.step(pool, reinterpret_cast<StepState*>(on_device.data<std::uint8_t>()));
       backend.synchronize();
-      times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+      times.push_back(seconds_since(begin));
       ++state.step;
     }
     times.erase(times.begin(), times.begin() + 3);  // pages are touched for the first time
-    std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-    return 1e3 * times[times.size() / 2];
+    return 1e3 * median(std::move(times));
   }
 
   int operator()() const {

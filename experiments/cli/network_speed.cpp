@@ -26,11 +26,7 @@ double speed(double seconds, std::int64_t images, const std::function<void()>& r
 double training_speed(Backend& backend, int threads, const ModelConfig& config, const EngineSettings& settings,
                       double seconds) {
   BenchEngine bench(backend, config, settings, threads);
-  const int together = backend.whole_batch() ? 5 : 1;  // steps that nothing waits for
-  return speed(seconds, together * settings.max_batch, [&] {
-    for (int i = 0; i < together; ++i) bench.step();
-    backend.synchronize();
-  });
+  return speed(seconds, settings.max_batch, [&] { bench.step(); });
 }
 
 double inference_speed(Backend& backend, int threads, const ModelConfig& config, const EngineSettings& settings,

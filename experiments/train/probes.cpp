@@ -121,7 +121,6 @@ ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std:
   engine.use_probe(&signal);
   engine.forward_backward(batch.images, batch.wanted());
   engine.sum_gradients();
-  backend.synchronize();
   return {signal.layers(), gradient_norms(engine.parameters(), pool)};
 }
 

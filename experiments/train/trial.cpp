@@ -164,6 +164,15 @@ class TrialRun {
     brought_step_ = step;
   }
 
+  /// While the device works. An image that cannot be read is told of when its step comes.
+  void bring_ahead(std::int64_t step) {
+    try {
+      bring(step);
+    } catch (const InputError&) {
+      brought_step_ = -1;
+    }
+  }
+
   /// False where the loss or its gradient was not finite; `found_` then says where that began.
   bool train_one(std::int64_t step) {
     if (brought_step_ != step) bring(step);
@@ -176,9 +185,8 @@ class TrialRun {
     probes_.begin(engine_, step);
     engine_.start_step(brought_);
     brought_step_ = -1;
-    if (options_.backend->whole_batch() && step + 1 < steps.total) bring(step + 1);  // while the device works
+    if (options_.backend->whole_batch() && step + 1 < steps.total) bring_ahead(step + 1);
     loss_ = engine_.finish_step();
-    if (options_.probes.gradients_at(step)) options_.backend->synchronize();
     probed_ = probes_.end(engine_, pool_, step, steps.total);
     if (!std::isfinite(loss_)) {
       brought_step_ = -1;
@@ -240,7 +248,6 @@ class TrialRun {
 
   /// The hash of all tensors.
   std::string record() {
-    options_.backend->synchronize();
     const StateRecord record = record_state(engine_);
     states_->append(write_state_record(record));
     return record.state;
