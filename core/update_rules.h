@@ -30,33 +30,52 @@ UpdateBuffers<P, M> buffers_of(const ParameterUpdate& u) {
           u.decay ? u.decay.data<std::uint8_t>() : nullptr};
 }
 
+/// Both moments of Adam and what a step divides by, of AdamW and LAMB.
 template <class P>
-class AdamWRule {
+class AdamMoments {
  public:
   // 1 - beta is rounded once: in float, 1 - 0.999f is off by 1e-5, and the bias correction would not make up for it.
-  NORMLAB_HOST_DEVICE AdamWRule(const AdamWSettings& s, const UpdateFactors& factors, const StepState& state,
-                                const UpdateBuffers<P>& of)
-      : of_(of),
-        clip_(P(state.clip_factor)),
+  NORMLAB_HOST_DEVICE AdamMoments(const AdamWSettings& s, const StepState& state)
+      : clip_(P(state.clip_factor)),
         b1_(P(s.beta1)),
         b2_(P(s.beta2)),
         new1_(P(1 - s.beta1)),
         new2_(P(1 - s.beta2)),
         eps_(P(s.eps)),
-        shrink_(P(1 - state.lr * factors.lr * (s.weight_decay * factors.weight_decay))),
-        rate_(P(state.lr * factors.lr / state.bias_correction1)),
         inverse_root_(P(1 / std::sqrt(state.bias_correction2))) {}
+  NORMLAB_HOST_DEVICE void update(const UpdateBuffers<P>& of, std::int64_t i) const {
+    const P grad = of.gradient[i] * clip_;
+    of.m[i] = b1_ * of.m[i] + new1_ * grad;
+    of.v[i] = b2_ * of.v[i] + new2_ * grad * grad;
+  }
+  /// sqrt(v') + eps.
+  NORMLAB_HOST_DEVICE P divisor(const UpdateBuffers<P>& of, std::int64_t i) const {
+    return std::sqrt(of.v[i]) * inverse_root_ + eps_;
+  }
+
+ private:
+  P clip_, b1_, b2_, new1_, new2_, eps_, inverse_root_;
+};
+
+template <class P>
+class AdamWRule {
+ public:
+  NORMLAB_HOST_DEVICE AdamWRule(const AdamWSettings& s, const UpdateFactors& factors, const StepState& state,
+                                const UpdateBuffers<P>& of)
+      : of_(of),
+        moments_(s, state),
+        shrink_(P(1 - state.lr * factors.lr * (s.weight_decay * factors.weight_decay))),
+        rate_(P(state.lr * factors.lr / state.bias_correction1)) {}
   NORMLAB_HOST_DEVICE void operator()(std::int64_t i) const {
-    const P grad = of_.gradient[i] * clip_;
-    of_.m[i] = b1_ * of_.m[i] + new1_ * grad;
-    of_.v[i] = b2_ * of_.v[i] + new2_ * grad * grad;
+    moments_.update(of_, i);
     const P kept = of_.decays[i] ? of_.p[i] * shrink_ : of_.p[i];
-    of_.p[i] = kept - rate_ * of_.m[i] / (std::sqrt(of_.v[i]) * inverse_root_ + eps_);
+    of_.p[i] = kept - rate_ * of_.m[i] / moments_.divisor(of_, i);
   }
 
  private:
   UpdateBuffers<P> of_;
-  P clip_, b1_, b2_, new1_, new2_, eps_, shrink_, rate_, inverse_root_;
+  AdamMoments<P> moments_;
+  P shrink_, rate_;
 };
 
 template <class P>
@@ -118,23 +137,13 @@ class LambRule {
   NORMLAB_HOST_DEVICE LambRule(const AdamWSettings& s, const UpdateFactors& factors, const StepState& state,
                                const UpdateBuffers<P>& of, bool decays)
       : of_(of),
-        clip_(P(state.clip_factor)),
-        b1_(P(s.beta1)),
-        b2_(P(s.beta2)),
-        new1_(P(1 - s.beta1)),
-        new2_(P(1 - s.beta2)),
+        moments_(s, state),
         scale_(P(1 / state.bias_correction1)),
-        inverse_root_(P(1 / std::sqrt(state.bias_correction2))),
-        eps_(P(s.eps)),
         wd_(decays ? P(s.weight_decay * factors.weight_decay) : P(0)),
         lr_(state.lr * factors.lr) {}
-  NORMLAB_HOST_DEVICE void update_moments(std::int64_t i) const {
-    const P grad = of_.gradient[i] * clip_;
-    of_.m[i] = b1_ * of_.m[i] + new1_ * grad;
-    of_.v[i] = b2_ * of_.v[i] + new2_ * grad * grad;
-  }
+  NORMLAB_HOST_DEVICE void update_moments(std::int64_t i) const { moments_.update(of_, i); }
   NORMLAB_HOST_DEVICE P direction(std::int64_t i) const {
-    return scale_ * of_.m[i] / (std::sqrt(of_.v[i]) * inverse_root_ + eps_) + wd_ * of_.p[i];
+    return scale_ * of_.m[i] / moments_.divisor(of_, i) + wd_ * of_.p[i];
   }
   NORMLAB_HOST_DEVICE P parameter(std::int64_t i) const { return of_.p[i]; }
   NORMLAB_HOST_DEVICE P rate(double trust_ratio) const { return P(lr_ * trust_ratio); }
@@ -142,7 +151,8 @@ class LambRule {
 
  private:
   UpdateBuffers<P> of_;
-  P clip_, b1_, b2_, new1_, new2_, scale_, inverse_root_, eps_, wd_;
+  AdamMoments<P> moments_;
+  P scale_, wd_;
   double lr_;
 };
 

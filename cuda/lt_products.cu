@@ -4,9 +4,7 @@
 #include <sstream>
 
 #include "core/error.h"
-#ifndef NORMLAB_CUDA_EMULATED
-#include <dlfcn.h>
-#endif
+#include "cuda/library.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
@@ -50,32 +48,23 @@ CublasLt open() {
 }
 #else
 CublasLt open() {
-  const std::string name = concat("libcublasLt.so.", CUDART_VERSION / 1000);
-  void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) library = dlopen(("/usr/local/cuda/lib64/" + name).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library)
-    throw EnvironmentError(concat("--device cuda: cuBLASLt cannot be loaded (", dlerror(), "); install CUDA ",
-                                  CUDART_VERSION / 1000, "'s libcublas or put its folder into LD_LIBRARY_PATH"));
-  const auto find = [&](const char* function, auto& to) {
-    to = reinterpret_cast<std::remove_reference_t<decltype(to)> >(dlsym(library, function));
-    if (!to) throw EnvironmentError(concat("--device cuda: ", name, " has no ", function, "; install a newer one"));
-  };
+  const Library library("cublasLt");
   CublasLt c{};
-  find("cublasLtCreate", c.create);
-  find("cublasLtDestroy", c.destroy);
-  find("cublasLtGetProperty", c.property);
-  find("cublasLtMatmulDescCreate", c.create_what);
-  find("cublasLtMatmulDescDestroy", c.destroy_what);
-  find("cublasLtMatmulDescSetAttribute", c.set_what);
-  find("cublasLtMatrixLayoutCreate", c.create_layout);
-  find("cublasLtMatrixLayoutDestroy", c.destroy_layout);
-  find("cublasLtMatmulPreferenceCreate", c.create_preference);
-  find("cublasLtMatmulPreferenceDestroy", c.destroy_preference);
-  find("cublasLtMatmulPreferenceSetAttribute", c.set_preference);
-  find("cublasLtMatmulAlgoGetHeuristic", c.look_up);
-  find("cublasLtMatmulAlgoCheck", c.check);
-  find("cublasLtMatmulAlgoConfigGetAttribute", c.config);
-  find("cublasLtMatmul", c.matmul);
+  library.find("cublasLtCreate", c.create);
+  library.find("cublasLtDestroy", c.destroy);
+  library.find("cublasLtGetProperty", c.property);
+  library.find("cublasLtMatmulDescCreate", c.create_what);
+  library.find("cublasLtMatmulDescDestroy", c.destroy_what);
+  library.find("cublasLtMatmulDescSetAttribute", c.set_what);
+  library.find("cublasLtMatrixLayoutCreate", c.create_layout);
+  library.find("cublasLtMatrixLayoutDestroy", c.destroy_layout);
+  library.find("cublasLtMatmulPreferenceCreate", c.create_preference);
+  library.find("cublasLtMatmulPreferenceDestroy", c.destroy_preference);
+  library.find("cublasLtMatmulPreferenceSetAttribute", c.set_preference);
+  library.find("cublasLtMatmulAlgoGetHeuristic", c.look_up);
+  library.find("cublasLtMatmulAlgoCheck", c.check);
+  library.find("cublasLtMatmulAlgoConfigGetAttribute", c.config);
+  library.find("cublasLtMatmul", c.matmul);
   return c;
 }
 #endif
@@ -94,10 +83,6 @@ constexpr std::int64_t kWorkspace = std::int64_t{32} << 20;  // what NVIDIA advi
 constexpr std::uint32_t kAlignment = 16;  // bytes; what is promised of operands, so that a product has one algorithm
 
 bool aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % kAlignment == 0; }
-
-cudaDataType_t data_type(DType dtype) {
-  return dtype == DType::f64 ? CUDA_R_64F : dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
-}
 
 cublasLtEpilogue_t epilogue_of(Epilogue e) {
   switch (e) {

@@ -1,9 +1,7 @@
 #include "cuda/products.h"
 
 #include "core/error.h"
-#ifndef NORMLAB_CUDA_EMULATED
-#include <dlfcn.h>
-#endif
+#include "cuda/library.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
@@ -27,25 +25,16 @@ Cublas open() {
 }
 #else
 Cublas open() {
-  const std::string name = concat("libcublas.so.", CUDART_VERSION / 1000);
-  void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) library = dlopen(("/usr/local/cuda/lib64/" + name).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library)
-    throw EnvironmentError(concat("--device cuda: cuBLAS cannot be loaded (", dlerror(), "); install CUDA ",
-                                  CUDART_VERSION / 1000, "'s libcublas or put its folder into LD_LIBRARY_PATH"));
-  const auto find = [&](const char* function, auto& to) {
-    to = reinterpret_cast<std::remove_reference_t<decltype(to)> >(dlsym(library, function));
-    if (!to) throw EnvironmentError(concat("--device cuda: ", name, " has no ", function, "; install a newer one"));
-  };
+  const Library library("cublas");
   Cublas c{};
-  find("cublasCreate_v2", c.create);
-  find("cublasDestroy_v2", c.destroy);
-  find("cublasSetStream_v2", c.set_stream);
-  find("cublasSetWorkspace_v2", c.set_workspace);
-  find("cublasSetMathMode", c.set_math_mode);
-  find("cublasGetProperty", c.property);
-  find("cublasGemmEx_64", c.gemm);
-  find("cublasGemmStridedBatchedEx_64", c.gemm_batched);
+  library.find("cublasCreate_v2", c.create);
+  library.find("cublasDestroy_v2", c.destroy);
+  library.find("cublasSetStream_v2", c.set_stream);
+  library.find("cublasSetWorkspace_v2", c.set_workspace);
+  library.find("cublasSetMathMode", c.set_math_mode);
+  library.find("cublasGetProperty", c.property);
+  library.find("cublasGemmEx_64", c.gemm);
+  library.find("cublasGemmStridedBatchedEx_64", c.gemm_batched);
   return c;
 }
 #endif
@@ -58,10 +47,6 @@ const Cublas& cublas() {
 void check(const char* op, cublasStatus_t status) {
   if (status != CUBLAS_STATUS_SUCCESS)
     throw EnvironmentError(concat(op, ": cuBLAS failed with status ", static_cast<int>(status)));
-}
-
-cudaDataType_t data_type(DType dtype) {
-  return dtype == DType::f64 ? CUDA_R_64F : dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
 }  // namespace

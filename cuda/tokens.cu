@@ -1,6 +1,7 @@
 // Moving tokens about: patches out of images, positions, class token, pooling.
 #include "cuda/column_sums.cuh"
 #include "cuda/cuda_backend.h"
+#include "cuda/moves.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
@@ -22,22 +23,13 @@ struct PartPlace {
   __device__ std::int64_t operator()(std::int64_t i) const { return i / count * size + first + i % count; }
 };
 
-template <class T, class Place>
-struct TakeFrom {
-  Place place;
-  const T* from;
-  T* to;
-  bool add;
-  __device__ void operator()(std::int64_t i) const { put(to[i], Acc<T>(from[place(i)]), add); }
-};
-/// The places of different i are different, so that every value is written by one thread.
-template <class T, class Place>
-struct PutTo {
-  Place place;
-  const T* from;
-  T* to;
-  bool add;
-  __device__ void operator()(std::int64_t i) const { put(to[place(i)], Acc<T>(from[i]), add); }
+/// The way back: where the value of the part that is value i of all of them lies.
+struct WholePlace {
+  PartPlace part;
+  __device__ std::int64_t operator()(std::int64_t i) const {
+    const std::int64_t at = i % part.size - part.first;
+    return at >= 0 && at < part.count ? i / part.size * part.count + at : kPadding;
+  }
 };
 
 template <class T>
@@ -96,44 +88,14 @@ struct Concat {
   }
 };
 
-/// Zeros around the part, if it is not added.
-template <class T>
-struct SelectGradient {
-  std::int64_t size, first, count;
-  const T* dy;
-  T* dx;
-  bool add;
-  __device__ void operator()(std::int64_t i) const {
-    const std::int64_t at = i % size - first;
-    if (at >= 0 && at < count)
-      put(dx[i], Acc<T>(dy[i / size * count + at]), add);
-    else if (!add)
-      dx[i] = T(Acc<T>(0));
-  }
-};
-
-/// The part of `from` from `first` on to `to`, which is [images, count].
-template <class T>
-void take_part(const char* op, PartPlace part, const T* from, Tensor to, bool add, const Stream& stream) {
-  each_element(op, to.size(), stream, TakeFrom<T, PartPlace>{part, from, to.data<T>(), add});
-}
-
 }  // namespace
 
 void CudaBackend::patchify(PatchDims d, Tensor images, Tensor y) {
-  for_type("patchify", images.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    each_element("patchify", y.size(), stream_, TakeFrom<T, PatchPlace>{{d}, images.data<T>(), y.data<T>(), false});
-  });
+  gather("patchify", PatchPlace{d}, images, y, false, stream_);
 }
 
 void CudaBackend::patchify_backward(PatchDims d, Tensor dy, Gradient dimages) {
-  if (!dimages) return;
-  for_type("patchify", dy.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    each_element("patchify_backward", dy.size(), stream_,
-                 PutTo<T, PatchPlace>{{d}, dy.data<T>(), dimages.to.data<T>(), adds(dimages)});
-  });
+  if (dimages) scatter("patchify_backward", PatchPlace{d}, dy, dimages.to, adds(dimages), stream_);
 }
 
 void CudaBackend::add_positions(TokenDims d, Tensor x, Tensor position, Tensor y) {
@@ -182,28 +144,19 @@ void CudaBackend::concat_token_backward(TokenDims d, Tensor dy, Gradient dtoken,
   for_type("concat_token", dy.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const std::int64_t rest = d.tokens * d.cols, size = d.cols + rest;
-    const T* up = dy.data<T>();
-    if (dx) take_part<T>("concat_token_backward", {size, d.cols, rest}, up, dx.to, adds(dx), stream_);
-    column_sums<1, Acc<T>, Param<T>>("concat_token_backward", d.batch, d.cols, ImageTerms<T>{size, up}, {dtoken},
-                                     partial_, stream_);
+    if (dx) gather("concat_token_backward", PartPlace{size, d.cols, rest}, dy, dx.to, adds(dx), stream_);
+    column_sums<1, Acc<T>, Param<T>>("concat_token_backward", d.batch, d.cols, ImageTerms<T>{size, dy.data<T>()},
+                                     {dtoken}, partial_, stream_);
   });
 }
 
 void CudaBackend::select_tokens(TokenDims d, std::int64_t first, std::int64_t count, Tensor x, Tensor y) {
-  for_type("select_tokens", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    take_part<T>("select_tokens", {d.tokens * d.cols, first * d.cols, count * d.cols}, x.data<T>(), y, false, stream_);
-  });
+  gather("select_tokens", PartPlace{d.tokens * d.cols, first * d.cols, count * d.cols}, x, y, false, stream_);
 }
 
 void CudaBackend::select_tokens_backward(TokenDims d, std::int64_t first, std::int64_t count, Tensor dy, Gradient dx) {
-  if (!dx) return;
-  for_type("select_tokens", dy.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    each_element(
-        "select_tokens_backward", dx.to.size(), stream_,
-        SelectGradient<T>{d.tokens * d.cols, first * d.cols, count * d.cols, dy.data<T>(), dx.to.data<T>(), adds(dx)});
-  });
+  const WholePlace place{{d.tokens * d.cols, first * d.cols, count * d.cols}};
+  if (dx) gather("select_tokens_backward", place, dy, dx.to, adds(dx), stream_);
 }
 
 void CudaBackend::concat_tokens(TokenDims d, std::int64_t n, Tensor first, Tensor rest, Tensor y) {
@@ -216,13 +169,9 @@ void CudaBackend::concat_tokens(TokenDims d, std::int64_t n, Tensor first, Tenso
 }
 
 void CudaBackend::concat_tokens_backward(TokenDims d, std::int64_t n, Tensor dy, Gradient dfirst, Gradient drest) {
-  for_type("concat_tokens", dy.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    const std::int64_t size = d.tokens * d.cols, head = n * d.cols;
-    const T* up = dy.data<T>();
-    if (dfirst) take_part<T>("concat_tokens_backward", {size, 0, head}, up, dfirst.to, adds(dfirst), stream_);
-    if (drest) take_part<T>("concat_tokens_backward", {size, head, size - head}, up, drest.to, adds(drest), stream_);
-  });
+  const std::int64_t size = d.tokens * d.cols, head = n * d.cols;
+  if (dfirst) gather("concat_tokens_backward", PartPlace{size, 0, head}, dy, dfirst.to, adds(dfirst), stream_);
+  if (drest) gather("concat_tokens_backward", PartPlace{size, head, size - head}, dy, drest.to, adds(drest), stream_);
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -1,11 +1,9 @@
 // Moving tokens of a grid: windows cut and joined again, four neighbours put side by side.
 #include "cuda/cuda_backend.h"
-#include "cuda/kernel.cuh"
+#include "cuda/moves.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
-
-constexpr std::int64_t kPadding = -1;
 
 /// Where value i of the windows lies in the grid, or kPadding.
 struct WindowPlace {
@@ -32,72 +30,30 @@ struct NeighbourPlace {
   }
 };
 
-// Both run over the values of the pieces, and every value of the grid is met once.
-template <class T, class Place>
-struct ToPieces {
-  Place place;
-  const T* grid;
-  T* pieces;
-  bool add;
-  __device__ void operator()(std::int64_t i) const {
-    const std::int64_t from = place(i);
-    if (from != kPadding)
-      put(pieces[i], Acc<T>(grid[from]), add);
-    else if (!add)
-      pieces[i] = T(Acc<T>(0));
-  }
-};
-template <class T, class Place>
-struct ToGrid {
-  Place place;
-  const T* pieces;
-  T* grid;
-  bool add;
-  __device__ void operator()(std::int64_t i) const {
-    const std::int64_t to = place(i);
-    if (to != kPadding) put(grid[to], Acc<T>(pieces[i]), add);
-  }
-};
-
-template <class Place>
-void to_pieces(const char* op, Place place, Tensor grid, Tensor pieces, bool add, const Stream& stream) {
-  for_type(op, grid.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    each_element(op, pieces.size(), stream, ToPieces<T, Place>{place, grid.data<T>(), pieces.data<T>(), add});
-  });
-}
-template <class Place>
-void to_grid(const char* op, Place place, Tensor pieces, Tensor grid, bool add, const Stream& stream) {
-  for_type(op, grid.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    each_element(op, pieces.size(), stream, ToGrid<T, Place>{place, pieces.data<T>(), grid.data<T>(), add});
-  });
-}
-
 }  // namespace
 
 void CudaBackend::cut_windows(WindowDims d, Tensor x, Tensor y) {
-  to_pieces("cut_windows", WindowPlace{d}, x, y, false, stream_);
+  gather("cut_windows", WindowPlace{d}, x, y, false, stream_);
 }
 
 void CudaBackend::cut_windows_backward(WindowDims d, Tensor dy, Gradient dx) {
-  if (dx) to_grid("cut_windows_backward", WindowPlace{d}, dy, dx.to, adds(dx), stream_);
+  if (dx) scatter("cut_windows_backward", WindowPlace{d}, dy, dx.to, adds(dx), stream_);
 }
 
 void CudaBackend::join_windows(WindowDims d, Tensor x, Tensor y) {
-  to_grid("join_windows", WindowPlace{d}, x, y, false, stream_);
+  scatter("join_windows", WindowPlace{d}, x, y, false, stream_);
 }
 
 void CudaBackend::join_windows_backward(WindowDims d, Tensor dy, Gradient dx) {
-  if (dx) to_pieces("join_windows_backward", WindowPlace{d}, dy, dx.to, adds(dx), stream_);
+  if (dx) gather("join_windows_backward", WindowPlace{d}, dy, dx.to, adds(dx), stream_);
 }
 
 void CudaBackend::merge_patches(GridDims d, Tensor x, Tensor y) {
-  to_pieces("merge_patches", NeighbourPlace{d}, x, y, false, stream_);
+  gather("merge_patches", NeighbourPlace{d}, x, y, false, stream_);
 }
 
 void CudaBackend::merge_patches_backward(GridDims d, Tensor dy, Gradient dx) {
-  if (dx) to_grid("merge_patches_backward", NeighbourPlace{d}, dy, dx.to, adds(dx), stream_);
+  if (dx) scatter("merge_patches_backward", NeighbourPlace{d}, dy, dx.to, adds(dx), stream_);
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -66,6 +66,16 @@ class StateReader {
 
 }  // namespace
 
+Divergence nonfinite(double loss, const NonFinite& first) {
+  Divergence d{.rule = "nonfinite", .site = {}, .value = first ? first.value : loss, .message = {}};
+  if (first) d.site = first.site;
+  d.message =
+      concat("the loss or its gradient is not finite; first in ",
+             first ? concat(first.in_backward ? "the gradient" : "the value", " of ", first.op, " at ", first.site)
+                   : "the sum of the gradients");
+  return d;
+}
+
 CollapseWatch::CollapseWatch(std::int64_t collapse_steps, std::int64_t warmup_steps)
     : limit_(collapse_steps),
       window_(std::clamp<std::int64_t>(collapse_steps, 1, kWindow)),
@@ -86,6 +96,16 @@ bool CollapseWatch::add(double loss) {
   }
   above_ = mean_ <= *level_ ? 0 : above_ + window_;
   return above_ >= limit_;
+}
+
+Divergence CollapseWatch::divergence() const {
+  return {
+      .rule = "collapse",
+      .site = "train/loss",
+      .value = mean_,
+      .message = fmt::format("collapsed: for {} steps the mean training loss of each {} steps was above {:.4g}, its "
+                             "level at the end of the warm-up; the last was {:.4g}",
+                             limit_, window_, level_.value_or(0.0), mean_)};
 }
 
 std::string CollapseWatch::state() const {

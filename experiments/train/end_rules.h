@@ -1,14 +1,25 @@
-// Rules that end a training before its last step. Their states are in the checkpoint, so that a resumed training ends
-// where one that never stopped does.
+// Rules that end a training before its last step, and how it is said that one diverged. The rules' states are in the
+// checkpoint, so that a resumed training ends where one that never stopped does.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "autograd/tape.h"
 #include "experiments/descriptor/config.h"
 
 namespace normlab {
+
+/// Why a training diverged, as in TrialResult.
+struct Divergence {
+  std::string rule;
+  std::optional<std::string> site;
+  double value;
+  std::string message;  // without the step
+};
+/// Of a step whose loss or gradient was not finite, which began at `first`.
+Divergence nonfinite(double loss, const NonFinite& first);
 
 /// The collapse of TrainConfig::collapse_steps, which says what it is.
 class CollapseWatch {
@@ -18,11 +29,8 @@ class CollapseWatch {
 
   /// The loss of the next step. True where it completes a collapse.
   bool add(double loss);
-  /// Of the last complete window.
-  double mean() const { return mean_; }
-  /// Mean over the window at the warm-up's end; none before.
-  std::optional<double> level() const { return level_; }
-  std::int64_t window() const { return window_; }
+  /// Once add() was true.
+  Divergence divergence() const;
 
   /// All that add() changes, exact; read back by set_state. InputError for a text that state() does not write.
   std::string state() const;
@@ -31,8 +39,8 @@ class CollapseWatch {
  private:
   std::int64_t limit_, window_, level_end_;  // steps; the level is over level_end_ - window_ to level_end_
   std::int64_t steps_ = 0, count_ = 0, above_ = 0;
-  double sum_ = 0.0, mean_ = 0.0;
-  std::optional<double> level_;
+  double sum_ = 0.0, mean_ = 0.0;  // of this window; of the last complete one
+  std::optional<double> level_;    // mean over the window at the warm-up's end
 };
 
 /// The rule of TrainConfig::early_stop.

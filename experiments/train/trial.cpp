@@ -19,6 +19,7 @@
 #include "experiments/train/keep.h"
 #include "experiments/train/pipeline.h"
 #include "experiments/train/probes.h"
+#include "experiments/train/provenance.h"
 #include "experiments/train/state_record.h"
 
 namespace normlab {
@@ -46,7 +47,8 @@ class TrialRun {
         schedule_(schedule_settings(config.train, batches_.steps())),
         collapse_(config.train.collapse_steps, batches_.steps().warmup),
         early_stop_(config.train.early_stop),
-        probes_(options.probes) {
+        probes_(options.probes),
+        bad_images_(describe_bad_images(data)) {
     if (data.minival) minival_batches_.emplace(config, data.train, *data.minival, engine_.dtype());
     info_.trial_id = id;
     info_.model = canonical_model_json(config.model);
@@ -58,7 +60,9 @@ class TrialRun {
 
   TrialOutcome run() {
     started_ = utc_time();
-    log_bad_images();
+    if (!bad_images_.empty())
+      log(fmt::format("{} images cannot be decoded and are left out: {}", bad_images_.size(),
+                      fmt::join(bad_images_, "; ")));
     resume_or_start();
     metrics_.emplace(folder_.metrics(attempt_));
     states_.emplace(attempt_folder(folder_.path(), attempt_) / kStatesFile);
@@ -73,10 +77,10 @@ class TrialRun {
       const bool finite = train_one(step);
       if (probed_) write(*probed_);
       info_.wall_seconds = wall_before + seconds_since(begin);
-      if (!finite) return diverged_at(step, nonfinite(step));
+      if (!finite) return diverged_at(step, nonfinite(loss_, found_));  // it changed nothing
       const std::int64_t done = step + 1;
       write_metrics(done);
-      if (collapsed_) return diverged_at(done, collapse());
+      if (collapsed_) return diverged_at(done, collapse_.divergence());
       report(done);
       info_.wall_seconds = wall_before + seconds_since(begin);
       if (claim_.lost()) return abandon();
@@ -265,19 +269,6 @@ class TrialRun {
     save_checkpoint(folder_.checkpoint(attempt_), engine_, info_);
   }
 
-  void log_bad_images() {
-    const auto add = [&](const char* slice, const ImageSet& set) {
-      for (const BadImage& bad : set.bad_images)
-        bad_images_.push_back(fmt::format("{} {}: {}", slice, bad.key, bad.reason));
-    };
-    add("train", data_.train);
-    add("eval", data_.eval);
-    if (data_.minival) add("minival", *data_.minival);
-    if (!bad_images_.empty())
-      log(fmt::format("{} images cannot be decoded and are left out: {}", bad_images_.size(),
-                      fmt::join(bad_images_, "; ")));
-  }
-
   TrialResult result() {
     TrialResult r;
     r.bad_images = bad_images_;
@@ -289,21 +280,7 @@ class TrialRun {
     r.attempt = attempt_;
     r.steps = engine_.state().step;
     if (early_stop_.active()) r.early_stop_rule = early_stop_.words();
-    r.provenance = {{"version", build_version()},
-                    {"flags", build_flags()},
-                    {"bits", info_.bits},
-                    {"blas_core", blas_info().core},
-                    {"blas_config", blas_info().config},
-                    {"cpu", cpu_model()},
-                    {"arithmetic", std::to_string(kArithmetic)},
-                    {"data_hash", info_.data_hash},
-                    {"data", data_.train.provenance},
-                    {"threads", std::to_string(options_.threads)},
-                    {"data_threads", std::to_string(options_.data_threads)},
-                    {"device", options_.backend->name()},
-                    {"host", host_name()},
-                    {"started", started_}};
-    r.provenance.merge(options_.backend->provenance());
+    r.provenance = provenance(options_, data_, info_, started_);
     return r;
   }
 
@@ -339,35 +316,14 @@ class TrialRun {
     return TrialOutcome::lost;
   }
 
-  TrialResult nonfinite(std::int64_t step) {
+  TrialOutcome diverged_at(std::int64_t step, const Divergence& why) {
     TrialResult r = result();
-    r.steps = step;  // the last one changed nothing
-    r.diverged_rule = "nonfinite";
-    r.diverged_value = found_ ? found_.value : loss_;
-    if (found_) r.diverged_site = found_.site;
-    r.message = fmt::format("step {}: the loss or its gradient is not finite; first in {}", step,
-                            found_ ? fmt::format("{} of {} at {}", found_.in_backward ? "the gradient" : "the value",
-                                                 found_.op, found_.site)
-                                   : "the sum of the gradients");
-    return r;
-  }
-
-  TrialResult collapse() {
-    TrialResult r = result();
-    r.diverged_rule = "collapse";
-    r.diverged_site = "train/loss";
-    r.diverged_value = collapse_.mean();
-    r.message = fmt::format(
-        "step {}: collapsed: for {} steps the mean training loss of each {} steps was above {:.4g}, its level at the "
-        "end "
-        "of the warm-up; the last was {:.4g}",
-        r.steps, config_.train.collapse_steps, collapse_.window(), collapse_.level().value_or(0.0), collapse_.mean());
-    return r;
-  }
-
-  TrialOutcome diverged_at(std::int64_t step, TrialResult r) {
     r.status = TrialEnd::diverged;
-    r.diverged_step = step;
+    r.diverged_step = r.steps = step;
+    r.diverged_rule = why.rule;
+    r.diverged_site = why.site;
+    r.diverged_value = why.value;
+    r.message = fmt::format("step {}: {}", step, why.message);
     metrics_->sync();
     return publish(r);
   }
@@ -402,7 +358,7 @@ class TrialRun {
   NonFinite found_{};  // where a step was not finite
   bool collapsed_ = false;
   std::string started_;
-  std::vector<std::string> bad_images_;
+  const std::vector<std::string> bad_images_;
   double loss_ = 0.0, train_loss_ = 0.0;
   std::map<std::string, double> evaluated_;  // the last evaluation's metrics
   Correctness right_;                        // and which images were right

@@ -9,9 +9,9 @@
 
 #include "core/error.h"
 #include "tests/cuda_emulation/fiber.h"
-#include "tests/cuda_emulation/heap.h"
 #include "tests/cuda_emulation/runtime.h"
 #include "tests/cuda_emulation/schedule.h"
+#include "tests/cuda_emulation/shared_memory.h"
 
 namespace normlab::emulation {
 
@@ -21,8 +21,6 @@ constinit thread_local Running* running = nullptr;
 namespace {
 
 constexpr int kLanes = 32, kMaxThreads = 1024;
-constexpr std::size_t kMaxShared = 227 * 1024;  // of a block on sm_90
-constexpr std::size_t kRedZone = 64;
 
 std::atomic<std::uint32_t> next_serial{1};
 
@@ -54,7 +52,7 @@ class Machine {
            void (*body)(void*));
   [[noreturn]] void fault(const std::string& what);
   void block_barrier(Where where);
-  void* shared(const void* key, std::size_t bytes);
+  void* shared(const void* key, std::size_t bytes) { return shared_.take(key, bytes); }
   std::uint64_t warp_operation(WarpOp op, std::uint32_t mask, std::uint64_t value, int source, Where where);
 
  private:
@@ -63,10 +61,6 @@ class Machine {
     std::uint32_t mask, arrived;
     WarpOp op;
     Where where;
-  };
-  struct Shared {
-    const void* key;
-    void* memory;
   };
   void run_block();
   bool run_warp(int warp);
@@ -93,9 +87,7 @@ class Machine {
   std::vector<Fiber*> free_;
   Fiber* fiber_ = nullptr;  // that runs
   std::string fault_;
-  std::vector<Shared> shared_;
-  char* shared_begin_ = nullptr;
-  std::size_t shared_used_ = 0;
+  SharedMemory shared_;
   Running running_{};
 };
 
@@ -186,10 +178,7 @@ void Machine::run_block() {
   std::fill(all_.begin(), all_.end(), Thread{});
   for (std::vector<Group>& groups : groups_) groups.clear();
   waiting_ = done_ = 0;
-  shared_.clear();
-  heap_end_use(shared_begin_, shared_used_);
-  shared_used_ = 0;
-  if (dynamic_) shared(nullptr, dynamic_);
+  shared_.begin_block(dynamic_);
   while (done_ < threads_) {
     bool moved = false;
     for (const int warp : warps_) moved |= run_warp(warp);
@@ -308,26 +297,13 @@ void Machine::complete(int warp, std::uint32_t mask) {
   ++running_.warp_barriers[static_cast<std::size_t>(warp)];
 }
 
-void* Machine::shared(const void* key, std::size_t bytes) {
-  for (const Shared& s : shared_)
-    if (s.key == key) return s.memory;
-  if (!key && !dynamic_) fault("asks for shared memory, but the launch gave it none");
-  if (shared_used_ + bytes > kMaxShared)
-    fault(concat("shared memory: ", bytes, " bytes beside ", shared_used_, " are more than ", kMaxShared));
-  void* memory = shared_begin_ + shared_used_;
-  heap_begin_use(memory, bytes);
-  shared_.push_back({key, memory});
-  shared_used_ += (bytes + 2 * kRedZone - 1) / kRedZone * kRedZone;
-  return memory;
-}
-
 void Machine::run(const char* op, dim3 grid, dim3 block, std::size_t shared_bytes, void* call, std::size_t call_bytes,
                   void (*body)(void*)) {
   if (running) throw Fault(concat(op, ": launched from inside of a kernel"));
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
   if (threads == 0 || threads > kMaxThreads) throw Fault(concat(op, ": a block of ", threads, " threads"));
-  if (shared_bytes > kMaxShared) throw Fault(concat(op, ": ", shared_bytes, " bytes of shared memory a block"));
-  if (!shared_begin_) shared_begin_ = static_cast<char*>(heap_allocate(2 * kMaxShared));
+  if (shared_bytes > SharedMemory::kMost)
+    throw Fault(concat(op, ": ", shared_bytes, " bytes of shared memory a block"));
   op_ = op;
   body_ = body;
   call_ = call;
@@ -342,8 +318,8 @@ void Machine::run(const char* op, dim3 grid, dim3 block, std::size_t shared_byte
   const auto blocks = std::uint64_t{grid.x} * grid.y * grid.z;
   running_ = {};
   running_.launch_serial = next_serial.fetch_add(static_cast<std::uint32_t>(blocks));
-  running_.shared = shared_begin_;
-  running_.shared_end = shared_begin_ + 2 * kMaxShared;
+  running_.shared = shared_.begin();
+  running_.shared_end = shared_.end();
   running_.parameters = static_cast<const char*>(call);
   running_.parameters_end = running_.parameters + call_bytes;
   const std::uint64_t seed = current_schedule();

@@ -6,6 +6,7 @@
 #include "nn/engine.h"
 #include "nn/init.h"
 #include "tests/cuda_emulation/runtime.h"
+#include "tests/nn/random_head.h"
 #include "tests/nn/small_network.h"
 
 using namespace normlab;
@@ -40,15 +41,7 @@ Outcome train(const ModelConfig& c, EngineSettings settings, bool soft = false) 
   ShardPool pool(1);
   Engine engine(current_device().backend, pool, c, settings);
   initialise(engine.parameters(), c, 3);
-  const Tensor head = engine.parameters().value(engine.parameters().find("head.weight"));
-  const StreamKey key = stream_key(8, "test", "head");
-  for (std::int64_t i = 0; i < head.size(); ++i) {
-    const double v = 0.3 * normal(key, static_cast<std::uint64_t>(i));
-    if (head.dtype() == DType::f64)
-      head.data<double>()[i] = v;
-    else
-      head.data<float>()[i] = static_cast<float>(v);
-  }
+  random_head(engine);
   Arena memory;
   const Tensor targets = memory.empty({kBatch, num_classes(c)}, acc_of(settings.dtype));
   for (std::int64_t i = 0; i < targets.size(); ++i) {

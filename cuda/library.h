@@ -1,0 +1,45 @@
+// NVIDIA's libraries, opened when they are used: the binary starts where only a driver is installed.
+#pragma once
+
+#include <cublas_v2.h>
+
+#include "core/dtype.h"
+#include "core/error.h"
+#ifndef NORMLAB_CUDA_EMULATED
+#include <dlfcn.h>
+
+#include <string>
+#endif
+
+namespace normlab::NORMLAB_CUDA_NAMESPACE {
+
+inline cudaDataType_t data_type(DType dtype) {
+  return dtype == DType::f64 ? CUDA_R_64F : dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+#ifndef NORMLAB_CUDA_EMULATED
+class Library {
+ public:
+  /// "cublas", of the same major version as the runtime: where the system looks, then /usr/local/cuda. EnvironmentError
+  /// without one.
+  explicit Library(const std::string& name) : file_(concat("lib", name, ".so.", CUDART_VERSION / 1000)) {
+    handle_ = dlopen(file_.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle_) handle_ = dlopen(("/usr/local/cuda/lib64/" + file_).c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle_)
+      throw EnvironmentError(concat("--device cuda: ", file_, " cannot be loaded (", dlerror(), "); install CUDA ",
+                                    CUDART_VERSION / 1000, "'s libcublas or put its folder into LD_LIBRARY_PATH"));
+  }
+  /// Sets `to` to that function. EnvironmentError where the library is too old for it.
+  template <class Function>
+  void find(const char* name, Function*& to) const {
+    to = reinterpret_cast<Function*>(dlsym(handle_, name));
+    if (!to) throw EnvironmentError(concat("--device cuda: ", file_, " has no ", name, "; install a newer one"));
+  }
+
+ private:
+  std::string file_;
+  void* handle_ = nullptr;  // open until the process ends
+};
+#endif
+
+}  // namespace normlab::NORMLAB_CUDA_NAMESPACE

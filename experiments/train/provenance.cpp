@@ -1,0 +1,41 @@
+#include "experiments/train/provenance.h"
+
+#include <fmt/format.h>
+
+#include "core/cpu/blas.h"
+#include "experiments/results/build_info.h"
+
+namespace normlab {
+
+std::map<std::string, std::string> provenance(const TrialOptions& options, const DataPair& data,
+                                              const CheckpointInfo& info, const std::string& started) {
+  std::map<std::string, std::string> known = {{"version", build_version()},
+                                              {"flags", build_flags()},
+                                              {"bits", info.bits},
+                                              {"blas_core", blas_info().core},
+                                              {"blas_config", blas_info().config},
+                                              {"cpu", cpu_model()},
+                                              {"arithmetic", std::to_string(kArithmetic)},
+                                              {"data_hash", info.data_hash},
+                                              {"data", data.train.provenance},
+                                              {"threads", std::to_string(options.threads)},
+                                              {"data_threads", std::to_string(options.data_threads)},
+                                              {"device", options.backend->name()},
+                                              {"host", host_name()},
+                                              {"started", started}};
+  known.merge(options.backend->provenance());
+  return known;
+}
+
+std::vector<std::string> describe_bad_images(const DataPair& data) {
+  std::vector<std::string> lines;
+  const auto add = [&](const char* slice, const ImageSet& set) {
+    for (const BadImage& bad : set.bad_images) lines.push_back(fmt::format("{} {}: {}", slice, bad.key, bad.reason));
+  };
+  add("train", data.train);
+  add("eval", data.eval);
+  if (data.minival) add("minival", *data.minival);
+  return lines;
+}
+
+}  // namespace normlab

@@ -1,0 +1,21 @@
+// What a trial's result says of where its numbers come from.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "experiments/data/dataset.h"
+#include "experiments/train/checkpoint.h"
+#include "experiments/train/trial.h"
+
+namespace normlab {
+
+/// Program, machine, device and data of a trial that began at `started` (utc_time()), as in TrialResult::provenance.
+std::map<std::string, std::string> provenance(const TrialOptions& options, const DataPair& data,
+                                              const CheckpointInfo& info, const std::string& started);
+
+/// "train 00017.jpg: not a JPEG": each image of any slice that cannot be decoded, with the reason.
+std::vector<std::string> describe_bad_images(const DataPair& data);
+
+}  // namespace normlab
