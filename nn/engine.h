@@ -83,7 +83,8 @@ class Engine {
   /// Forward and backward only: gradients are left in the lanes, summed into lane 0 by sum_gradients().
   double forward_backward(Tensor images, Tensor labels);
   void sum_gradients();
-  /// After a step that was not finite: runs it once more, with its masks, searching every value, and names the first place.
+  /// After a step that was not finite: runs it once more, with its masks, searching every value, and names the first
+  /// place.
   NonFinite find_nonfinite(Tensor images, Tensor labels);
 
   /// Evaluation of B images: writes losses [B] and the predicted classes [B]; logits [B, num_classes] too where given.
