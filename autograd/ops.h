@@ -13,6 +13,22 @@ Var linear_add(const Var& x, const Var& weight, const Var& bias, const Var& resi
 /// gelu(linear(x, weight, bias)) in one pass behind the product.
 Var linear_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form);
 
+/// The same as the input of dense layers that take their gradient back through the GELU, so that it reaches this layer
+/// as that of h = linear(x, weight, bias). For devices where Backend::has_products_through_gelu().
+class Activation {
+ public:
+  Activation(const Var& x, const Var& weight, const Var& bias, GeluForm form);
+
+ private:
+  friend Var linear(const Activation& x, const Var& weight, const Var& bias);
+  friend Var linear_add(const Activation& x, const Var& weight, const Var& bias, const Var& residual);
+  GeluForm form_;
+  Tensor kept_;
+  Var value_;
+};
+Var linear(const Activation& x, const Var& weight, const Var& bias);
+Var linear_add(const Activation& x, const Var& weight, const Var& bias, const Var& residual);
+
 /// x Phi(x), by erf or by the tanh approximation. Any shape, as the next three.
 Var gelu(const Var& x, GeluForm form);
 Var tanh(const Var& x);

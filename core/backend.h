@@ -165,6 +165,10 @@ class Backend {
   /// a bias.
   virtual void prepare_linear(LinearDims, DType, [[maybe_unused]] bool b) {}
   virtual void prepare_attention(AttentionDims, DType) {}
+  /// Beside bf16 activations this device adds a dense layer's bias rounded to bf16, and is best given the copy.
+  virtual bool rounds_bias() const { return false; }
+  /// Whether linear_backward_through_gelu() saves a pass over memory here.
+  virtual bool has_products_through_gelu(GeluForm, DType) const { return false; }
   /// Kernels may keep memory between calls, some for each thread that runs them. A number that changes when there is
   /// more, for a thread than for all others, and what brings the calling thread to the same as them.
   virtual std::uint64_t thread_memory() const { return 0; }
@@ -187,7 +191,7 @@ class Backend {
   virtual void read(Tensor from, void* to) = 0;
 
   // y [rows, out] = x [rows, in] w^T + b, w [out, in], b [out] or empty. Beside bf16 activations w may be bf16 as well,
-  // the rounded copy of the parameter; a float w is rounded here. dw is float either way.
+  // the rounded copy of the parameter; a float w is rounded here. dw is float either way. So may b where rounds_bias().
   virtual void linear(LinearDims, Tensor x, Tensor w, Tensor b, Tensor y) = 0;
   virtual void linear_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) = 0;
   // y = residual + x w^T + b, residual [rows, out]. Its backward is that of linear; the residual's gradient is dy.
@@ -197,6 +201,10 @@ class Backend {
   virtual void linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor kept, Tensor y) = 0;
   virtual void linear_gelu_backward(LinearDims, GeluForm, Tensor dy, Tensor x, Tensor w, Tensor kept, Gradient dx,
                                     Gradient dw, Gradient db) = 0;
+  // The way back of linear or linear_add for an x that linear_gelu gave beside `kept`, and on through that GELU: dh, of
+  // x's shape, is the gradient of its h.
+  virtual void linear_backward_through_gelu(LinearDims, GeluForm, Tensor dy, Tensor x, Tensor w, Tensor kept,
+                                            Gradient dh, Gradient dw, Gradient db) = 0;
 
   // Element by element, any shape.
   virtual void gelu(GeluForm, Tensor x, Tensor y) = 0;

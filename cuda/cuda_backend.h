@@ -34,8 +34,8 @@ class CudaBackend final : public Backend {
   void set_tf32(bool on) override;
   std::string product_choices() const override { return lt_products_.choices(); }
   void choose_products(const std::string& recorded) override { lt_products_.choose(recorded); }
-  /// Beside bf16 activations a bias is rounded to bf16 as weights are, so that products can add it. Off at first.
-  void set_rounded_bias(bool on) { rounds_bias_ = on; }
+  bool rounds_bias() const override { return true; }  // a product adds a bias of its result's type alone
+  bool has_products_through_gelu(GeluForm, DType) const override;
 
   void linear(LinearDims, Tensor x, Tensor w, Tensor b, Tensor y) override;
   void linear_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) override;
@@ -43,6 +43,8 @@ class CudaBackend final : public Backend {
   void linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor kept, Tensor y) override;
   void linear_gelu_backward(LinearDims, GeluForm, Tensor dy, Tensor x, Tensor w, Tensor kept, Gradient dx, Gradient dw,
                             Gradient db) override;
+  void linear_backward_through_gelu(LinearDims, GeluForm, Tensor dy, Tensor x, Tensor w, Tensor kept, Gradient dh,
+                                    Gradient dw, Gradient db) override;
   void gelu(GeluForm, Tensor x, Tensor y) override;
   void gelu_backward(GeluForm, Tensor dy, Tensor x, Gradient dx) override;
   void tanh(Tensor x, Tensor y) override;
@@ -134,13 +136,10 @@ class CudaBackend final : public Backend {
   /// db is emptied where it was made on the way.
   template <class T>
   void input_and_weight_gradients(LinearDims, const T* dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient& db);
-  /// False, with nothing done, where the product cannot add the bias.
-  template <class T>
-  bool with_bias(const char* op, LtProduct, LtOperands, Tensor b);
   void multiply(const char* op, const LtProduct&, const void* a, const void* b, void* c);
-  /// w as products beside activations of T read it: itself, or a float one rounded into rounded_.
+  /// A weight or bias as products beside activations of T read it: itself, or a float one rounded into `to`.
   template <class T>
-  const T* weight(Tensor w);
+  T* as_read(Tensor parameter, Buffer& to);
 
   Stream stream_, copies_;
   DeviceMemory memory_{stream_};
@@ -151,10 +150,8 @@ class CudaBackend final : public Backend {
   Products products_{stream_};  // those that cuBLASLt does not have
   Readback readback_{stream_};
   Buffer partial_{stream_};  // of sums in two stages
-  Buffer rounded_{stream_};  // weights
-  Buffer rounded_bias_{stream_};
+  Buffer rounded_weight_{stream_}, rounded_bias_{stream_};
   Buffer wide_{stream_};  // an intermediate as large as an activation
-  bool rounds_bias_ = false;
 };
 
 /// A backend on the current device.

@@ -51,14 +51,13 @@ struct Round {
 template <class T, int V>
 struct Begin {
   std::int64_t cols;
-  const Param<T>* b;
-  const T* residual;
+  const T *b, *residual;
   T* y;
   __device__ void operator()(std::int64_t i) const {
     const std::int64_t at = i * V, c = at % cols;
     T under[V] = {}, sum[V];
     if (residual) load(residual + at, under);
-    for (int k = 0; k < V; ++k) sum[k] = T(Acc<T>(under[k]) + (b ? b[c + k] : Param<T>(0)));
+    for (int k = 0; k < V; ++k) sum[k] = T(Acc<T>(under[k]) + (b ? Acc<T>(b[c + k]) : Acc<T>(0)));
     store(y + at, sum);
   }
 };
@@ -68,14 +67,14 @@ template <class T, int V>
 struct BiasGelu {
   std::int64_t cols;
   GeluForm form;
-  const Param<T>* b;
+  const T* b;
   T *kept, *y;
   __device__ void operator()(std::int64_t i) const {
     const std::int64_t at = i * V, c = at % cols;
     T h[V], value[V], keep[V];
     load(y + at, h);
     for (int k = 0; k < V; ++k) {
-      if (b) h[k] = T(Acc<T>(h[k]) + b[c + k]);
+      if (b) h[k] = T(Acc<T>(h[k]) + Acc<T>(b[c + k]));
       const ValueAndSlope<Acc<T>> g = gelu_of(form, Acc<T>(h[k]));
       value[k] = T(g.value);
       keep[k] = form == GeluForm::tanh ? h[k] : T(g.slope);
@@ -84,6 +83,12 @@ struct BiasGelu {
     if (kept) store(kept + at, keep);
   }
 };
+
+/// gelu'(h) from what was kept.
+template <class T>
+__device__ Acc<T> slope_of(GeluForm form, T kept) {
+  return form == GeluForm::tanh ? gelu_of(form, Acc<T>(kept)).slope : Acc<T>(kept);
+}
 
 /// dh = dy gelu'(h), written on the way to the sums of its columns.
 template <class T>
@@ -96,11 +101,29 @@ struct GeluGradient {
     T up[V], k[V];
     load(dy + at, up);
     load(kept + at, k);
-    for (int i = 0; i < V; ++i) {
-      const Acc<T> slope = form == GeluForm::tanh ? gelu_of(form, Acc<T>(k[i])).slope : Acc<T>(k[i]);
-      row[i] = T(Acc<T>(up[i]) * slope);
-    }
+    for (int i = 0; i < V; ++i) row[i] = T(Acc<T>(up[i]) * slope_of(form, k[i]));
     store(dh + at, row);
+  }
+};
+
+/// dh (+)= da gelu'(h), V values at once.
+template <class T, int V>
+struct ThroughGelu {
+  std::int64_t cols;
+  GeluForm form;
+  const T *da, *kept;
+  T* dh;
+  bool add;
+  __device__ void operator()(std::int64_t i) const {
+    T up[V], k[V], sum[V];
+    load(da + i * V, up);
+    load(kept + i * V, k);
+    if (add) load(dh + i * V, sum);
+    for (int j = 0; j < V; ++j) {
+      const Acc<T> g = Acc<T>(up[j]) * slope_of(form, k[j]);
+      sum[j] = T(add ? Acc<T>(sum[j]) + g : g);
+    }
+    store(dh + i * V, sum);
   }
 };
 
@@ -112,6 +135,9 @@ struct BiasGradient {
     load(dy + at, row);
   }
 };
+
+/// Whether cuBLASLt may do this GELU: in bf16 alone, for how exact its tanh is, nobody says.
+constexpr bool by_tanh_of_library(GeluForm form, DType dtype) { return dtype == DType::bf16 && form == GeluForm::tanh; }
 
 /// F<T, V> on all of a matrix with `cols` columns, in vectors where `pointers` allow it.
 template <class T, template <class, int> class F, class... Arguments>
@@ -126,25 +152,11 @@ void each_vector(const char* op, std::int64_t n, std::int64_t cols, std::initial
 }  // namespace
 
 template <class T>
-const T* CudaBackend::weight(Tensor w) {
-  if (w.dtype() == Storage<T>::dtype) return w.data<T>();
-  T* to = rounded_.get<T>(w.size());
-  each_element("round_weight", w.size(), stream_, Round<T>{w.data<Param<T>>(), to});
-  return to;
-}
-
-template <class T>
-bool CudaBackend::with_bias(const char* op, LtProduct p, LtOperands with, Tensor b) {
-  // A bias must have the type of what it is added to, and ours is float beside bf16.
-  if (Storage<Param<T>>::dtype != Storage<T>::dtype) {
-    if (!rounds_bias_) return false;
-    T* rounded = rounded_bias_.get<T>(b.size());
-    each_element("round_bias", b.size(), stream_, Round<T>{b.data<Param<T>>(), rounded});
-    with.vector = rounded;
-  } else {
-    with.vector = b.raw();
-  }
-  return lt_products_(op, p, with);
+T* CudaBackend::as_read(Tensor parameter, Buffer& to) {
+  if (!parameter || parameter.dtype() == Storage<T>::dtype) return parameter.data<T>();
+  T* rounded = to.get<T>(parameter.size());
+  each_element("round_parameter", parameter.size(), stream_, Round<T>{parameter.data<Param<T>>(), rounded});
+  return rounded;
 }
 
 void CudaBackend::multiply(const char* op, const LtProduct& p, const void* a, const void* b, void* c) {
@@ -158,7 +170,7 @@ template <class T>
 void CudaBackend::input_and_weight_gradients(LinearDims d, const T* dy, Tensor x, Tensor w, Gradient dx, Gradient dw,
                                              Gradient& db) {
   constexpr const char* kOp = "linear_backward";
-  if (dx) multiply(kOp, input_product<T>(d, adds(dx)), dy, weight<T>(w), dx.to.raw());
+  if (dx) multiply(kOp, input_product<T>(d, adds(dx)), dy, as_read<T>(w, rounded_weight_), dx.to.raw());
   if (!dw) return;
   const LtProduct plain = weight_product<T>(d, adds(dw)), sums = weight_product<T>(d, adds(dw), Epilogue::bgrad);
   // In bf16 alone: elsewhere the sums are in double. And only where the product then fills as much of the GPU: one with
@@ -175,29 +187,25 @@ void CudaBackend::input_and_weight_gradients(LinearDims d, const T* dy, Tensor x
 void CudaBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor y) {
   for_type("linear", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const T* weights = weight<T>(w);
-    if (b &&
-        with_bias<T>("linear", forward_product<T>(d, false, Epilogue::bias), {x.raw(), weights, y.raw(), y.raw()}, b))
+    T *weights = as_read<T>(w, rounded_weight_), *bias = as_read<T>(b, rounded_bias_), *out = y.data<T>();
+    if (b && lt_products_("linear", forward_product<T>(d, false, Epilogue::bias), {x.raw(), weights, out, out, bias}))
       return;
     if (b)
-      each_vector<T, Begin>("linear", y.size(), d.out, {y.data<T>()}, stream_, b.data<Param<T>>(),
-                            static_cast<const T*>(nullptr), y.data<T>());
-    multiply("linear", forward_product<T>(d, bool(b)), x.raw(), weights, y.raw());
+      each_vector<T, Begin>("linear", y.size(), d.out, {bias, out}, stream_, bias, static_cast<const T*>(nullptr), out);
+    multiply("linear", forward_product<T>(d, bool(b)), x.raw(), weights, out);
   });
 }
 
 void CudaBackend::linear_add(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) {
   for_type("linear_add", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const T* weights = weight<T>(w);
-    const LtOperands onto_residual{x.raw(), weights, residual.raw(), y.raw()};
-    if (b ? with_bias<T>("linear_add", forward_product<T>(d, true, Epilogue::bias), onto_residual, b)
-          : lt_products_("linear_add", forward_product<T>(d, true), onto_residual))
-      return;
+    T *weights = as_read<T>(w, rounded_weight_), *bias = as_read<T>(b, rounded_bias_), *out = y.data<T>();
     const T* under = residual.data<T>();
-    each_vector<T, Begin>("linear_add", y.size(), d.out, {under, y.data<T>()}, stream_, b.data<Param<T>>(), under,
-                          y.data<T>());
-    multiply("linear_add", forward_product<T>(d, true), x.raw(), weights, y.raw());
+    if (lt_products_("linear_add", forward_product<T>(d, true, b ? Epilogue::bias : Epilogue::none),
+                     {x.raw(), weights, under, out, bias}))
+      return;
+    each_vector<T, Begin>("linear_add", y.size(), d.out, {bias, under, out}, stream_, bias, under, out);
+    multiply("linear_add", forward_product<T>(d, true), x.raw(), weights, out);
   });
 }
 
@@ -215,15 +223,14 @@ void CudaBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, T
   constexpr const char* kOp = "linear_gelu";
   for_type(kOp, x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const T* weights = weight<T>(w);
-    // In bf16 alone: how exact cuBLASLt's tanh is, nobody says.
-    if (Storage<T>::dtype == DType::bf16 && form == GeluForm::tanh && b && kept &&
-        with_bias<T>(kOp, forward_product<T>(d, false, Epilogue::bias_gelu_tanh_aux),
-                     {x.raw(), weights, y.raw(), y.raw(), nullptr, kept.raw()}, b))
-      return;
-    multiply(kOp, forward_product<T>(d), x.raw(), weights, y.raw());
+    T *weights = as_read<T>(w, rounded_weight_), *bias = as_read<T>(b, rounded_bias_);
     T *out = y.data<T>(), *keep = kept.data<T>();
-    each_vector<T, BiasGelu>(kOp, y.size(), d.out, {out, keep}, stream_, form, b.data<Param<T>>(), keep, out);
+    if (by_tanh_of_library(form, Storage<T>::dtype) && b && kept &&
+        lt_products_(kOp, forward_product<T>(d, false, Epilogue::bias_gelu_tanh_aux),
+                     {x.raw(), weights, out, out, bias, keep}))
+      return;
+    multiply(kOp, forward_product<T>(d), x.raw(), weights, out);
+    each_vector<T, BiasGelu>(kOp, y.size(), d.out, {bias, out, keep}, stream_, form, bias, keep, out);
   });
 }
 
@@ -236,6 +243,35 @@ void CudaBackend::linear_gelu_backward(LinearDims d, GeluForm form, Tensor dy, T
                  GeluGradient<T>{form, dy.data<T>(), kept.data<T>(), dh}, db, partial_, stream_);
     Gradient summed;
     input_and_weight_gradients<T>(d, dh, x, w, dx, dw, summed);
+  });
+}
+
+bool CudaBackend::has_products_through_gelu(GeluForm form, DType dtype) const {
+  return by_tanh_of_library(form, dtype);
+}
+
+void CudaBackend::linear_backward_through_gelu(LinearDims d, GeluForm form, Tensor dy, Tensor x, Tensor w, Tensor kept,
+                                               Gradient dh, Gradient dw, Gradient db) {
+  constexpr const char* kOp = "linear_backward_through_gelu";
+  for_type(kOp, x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    if (dh) {
+      T *to = dh.to.data<T>(), *weights = as_read<T>(w, rounded_weight_);
+      LtProduct through = input_product<T>(d, false);
+      through.epilogue = Epilogue::dgelu_tanh;
+      if (adds(dh) || !by_tanh_of_library(form, Storage<T>::dtype) ||
+          !lt_products_(kOp, through, {dy.raw(), weights, to, to, nullptr, kept.raw()})) {
+        T* da = wide_.get<T>(kept.size());
+        multiply(kOp, input_product<T>(d, false), dy.raw(), weights, da);
+        each_vector<T, ThroughGelu>(kOp, kept.size(), d.in, {da, kept.data<T>(), to}, stream_, form, da, kept.data<T>(),
+                                    to, adds(dh));
+      }
+    }
+    Gradient left = db;
+    input_and_weight_gradients<T>(d, dy.data<T>(), x, w, {}, dw, left);
+    if (left)
+      bias_sums<T>(kOp, d.rows, d.out, in_vectors(d.out, {dy.data<T>()}), BiasGradient<T>{dy.data<T>()}, left, partial_,
+                   stream_);
   });
 }
 

@@ -92,12 +92,19 @@ cublasLtEpilogue_t epilogue_of(Epilogue e) {
       return CUBLASLT_EPILOGUE_BIAS;
     case Epilogue::bias_gelu_tanh_aux:
       return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case Epilogue::dgelu_tanh:
+      return CUBLASLT_EPILOGUE_DGELU;
     case Epilogue::dgelu_tanh_bgrad:
       return CUBLASLT_EPILOGUE_DGELU_BGRAD;
     case Epilogue::bgrad:
       return CUBLASLT_EPILOGUE_BGRADB;  // its second matrix is our first
   }
   return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+bool has_vector(Epilogue e) { return e != Epilogue::none && e != Epilogue::dgelu_tanh; }
+bool has_extra(Epilogue e) {
+  return e == Epilogue::bias_gelu_tanh_aux || e == Epilogue::dgelu_tanh || e == Epilogue::dgelu_tanh_bgrad;
 }
 
 template <class V>
@@ -111,12 +118,13 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
 
 /// "8320x192x768 nt bf16>f32 bgrad add": a product, for people and as a key.
 std::string words_of(const LtProduct& p) {
-  constexpr const char* kEpilogues[] = {"", " bias", " bias_gelu_tanh_aux", " dgelu_tanh_bgrad", " bgrad"};
+  constexpr const char* kEpilogues[] = {"",      " bias", " bias_gelu_tanh_aux", " dgelu_tanh", " dgelu_tanh_bgrad",
+                                        " bgrad"};
   std::string words =
       concat(p.m, "x", p.n, "x", p.k, " ", p.transpose_a ? "t" : "n", p.transpose_b ? "t" : "n", " ", to_string(p.in));
   if (p.out != p.in) words += concat(">", to_string(p.out));
   words += kEpilogues[static_cast<int>(p.epilogue)];
-  if (p.epilogue != Epilogue::none && p.vector != p.out) words += concat("(", to_string(p.vector), ")");
+  if (has_vector(p.epilogue) && p.vector != p.out) words += concat("(", to_string(p.vector), ")");
   if (p.add) words += " add";
   if (p.tf32) words += " tf32";
   return words;
@@ -193,11 +201,11 @@ void LtProducts::describe(const LtProduct& p, Plan& plan) {
   set(plan.what, CUBLASLT_MATMUL_DESC_TRANSB, std::int32_t{p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N});
   set(plan.what, CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<std::uint32_t>(epilogue_of(p.epilogue)));
   void* const somewhere = reinterpret_cast<void*>(std::uintptr_t{kAlignment});  // looked at for its alignment alone
-  if (p.epilogue != Epilogue::none) {
+  if (has_vector(p.epilogue)) {
     set(plan.what, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(data_type(p.vector)));
     set(plan.what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
   }
-  if (p.epilogue == Epilogue::bias_gelu_tanh_aux || p.epilogue == Epilogue::dgelu_tanh_bgrad) {
+  if (has_extra(p.epilogue)) {
     set(plan.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
     set(plan.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, somewhere);
   }
@@ -271,7 +279,7 @@ bool LtProducts::operator()(const char* op, LtProduct p, const LtOperands& with)
     if (!aligned(operand)) return false;
   Plan& the = plan(p);
   if (!the.found) return false;
-  if (p.epilogue != Epilogue::none) set(the.what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, with.vector);
+  if (has_vector(p.epilogue)) set(the.what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, with.vector);
   if (with.extra) set(the.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, with.extra);
   const double alpha64 = 1.0, beta64 = p.add ? 1.0 : 0.0;
   const float alpha32 = 1.0f, beta32 = p.add ? 1.0f : 0.0f;

@@ -17,9 +17,10 @@ namespace normlab::NORMLAB_CUDA_NAMESPACE {
 ///   none                 D = h
 ///   bias                 D = h + v, v [n]
 ///   bias_gelu_tanh_aux   x = h + v, D = gelu_tanh(x)
-///   dgelu_tanh_bgrad     D = h gelu_tanh'(x), v [n] = the sums of D over rows
+///   dgelu_tanh           D = h gelu_tanh'(x)
+///   dgelu_tanh_bgrad     the same, v [n] = the sums of D over rows
 ///   bgrad                D = h, v [m] = the sums of op(A) over columns: a bias gradient beside a weight's
-enum class Epilogue : std::uint8_t { none, bias, bias_gelu_tanh_aux, dgelu_tanh_bgrad, bgrad };
+enum class Epilogue : std::uint8_t { none, bias, bias_gelu_tanh_aux, dgelu_tanh, dgelu_tanh_bgrad, bgrad };
 
 /// D [m, n] = op(A) op(B) (+ C), row-major without gaps. op(A) is [m, k], op(B) [k, n]; `transpose_a`: A is stored
 /// [k, m], `transpose_b`: B is stored [n, k]. `in` of A and B, `out` of C, D and x, `vector` of v.

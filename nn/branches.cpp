@@ -127,9 +127,16 @@ MlpBranch::MlpBranch(ParameterSet& p, const std::string& block, const BranchConf
 
 Var MlpBranch::operator()(const Var& x, const Context& ctx) const {
   const Var h = pre_(x, ctx);
-  // Without a norm between them, GELU runs behind the product.
+  // Without a norm between them, GELU runs behind the product, and its gradient behind that of the next one.
+  if (hidden_.is_identity() && inner_.is_identity() && !ctx.drops(dropout_) &&
+      ctx.tape.backend().has_products_through_gelu(gelu_, h.value().dtype()))
+    return end(x, fc1_.activation(h, gelu_, ctx), ctx);
   const Var activated = hidden_.is_identity() ? fc1_.with_gelu(h, gelu_, ctx) : gelu(hidden_(fc1_(h, ctx), ctx), gelu_);
-  const Var inner = ctx.dropout(inner_(activated, ctx), dropout_, hidden_name_);
+  return end(x, ctx.dropout(inner_(activated, ctx), dropout_, hidden_name_), ctx);
+}
+
+template <class Inner>
+Var MlpBranch::end(const Var& x, const Inner& inner, const Context& ctx) const {
   const Var shortcut = residual_scale_(x, ctx);
   if (ends_with_product(ctx)) {
     ctx.show_branch(drop_name_, [&] { return fc2_(inner, ctx); });

@@ -53,6 +53,9 @@ class MlpBranch {
   void prepare(Backend& backend, std::int64_t rows, DType dtype) const;
 
  private:
+  /// From what fc2 is applied to, a Var or Activation, on.
+  template <class Inner>
+  Var end(const Var& x, const Inner& inner, const Context& ctx) const;
   bool ends_with_product(const Context& ctx) const;
   GeluForm gelu_;
   double dropout_, drop_path_;

@@ -31,10 +31,15 @@ struct Context {
   Var parameter(int number) const { return parameter(number, parameters.read(number)); }
   /// The same for the weight of a product, which may be rounded to bf16; its gradient is not.
   Var weight(int number) const { return parameter(number, parameters.weight(number)); }
-  /// Parameters that were declared stacked, as one; weights of a product, or not.
-  Var stacked(std::span<const int> numbers) const { return stacked(numbers, parameters.stacked_read(numbers)); }
+  /// And for its bias, which some devices round too.
+  Var bias(int number) const { return tape.backend().rounds_bias() ? weight(number) : parameter(number); }
+  /// Weights, and biases, that were declared stacked, as one.
   Var stacked_weight(std::span<const int> numbers) const {
     return stacked(numbers, parameters.stacked_weight(numbers));
+  }
+  Var stacked_bias(std::span<const int> numbers) const {
+    if (tape.backend().rounds_bias()) return stacked_weight(numbers);
+    return stacked(numbers, parameters.stacked_read(numbers));
   }
   /// Shows `x` to the observer, and gives it back.
   Var seen(const std::string& name, const Var& x) const {

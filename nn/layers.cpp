@@ -7,23 +7,18 @@ Linear::Linear(ParameterSet& parameters, std::string name, std::int64_t in, std:
   if (has_bias) bias_ = parameters.add(name_ + ".bias", {out});
 }
 
-Var Linear::operator()(const Var& x, const Context& ctx) const {
-  ctx.tape.at(name_.c_str());
-  return linear(x, ctx.weight(weight_), bias_ < 0 ? Var() : ctx.parameter(bias_));
-}
-
 Var Linear::with_gelu(const Var& x, GeluForm form, const Context& ctx) const {
   ctx.tape.at(name_.c_str());
-  return linear_gelu(x, ctx.weight(weight_), bias_ < 0 ? Var() : ctx.parameter(bias_), form);
+  return linear_gelu(x, ctx.weight(weight_), bias(ctx), form);
+}
+
+Activation Linear::activation(const Var& x, GeluForm form, const Context& ctx) const {
+  ctx.tape.at(name_.c_str());
+  return {x, ctx.weight(weight_), bias(ctx), form};
 }
 
 void Linear::prepare(Backend& backend, std::int64_t rows, DType dtype) const {
   if (weight_ >= 0) backend.prepare_linear({rows, in_, out_}, dtype, bias_ >= 0);
-}
-
-Var Linear::added_to(const Var& residual, const Var& x, const Context& ctx) const {
-  ctx.tape.at(name_.c_str());
-  return linear_add(x, ctx.weight(weight_), bias_ < 0 ? Var() : ctx.parameter(bias_), residual);
 }
 
 QkvLinear::QkvLinear(ParameterSet& parameters, const std::string& name, std::int64_t width, bool has_bias)
@@ -37,13 +32,13 @@ QkvLinear::QkvLinear(ParameterSet& parameters, const std::string& name, std::int
 
 Var QkvLinear::together(const Var& x, const Context& ctx) const {
   ctx.tape.at(together_name_.c_str());
-  return linear(x, ctx.stacked_weight(weights_), biases_.empty() ? Var() : ctx.stacked(biases_));
+  return linear(x, ctx.stacked_weight(weights_), biases_.empty() ? Var() : ctx.stacked_bias(biases_));
 }
 
 Var QkvLinear::one(int which, const Var& x, const Context& ctx) const {
   const auto at = static_cast<std::size_t>(which);
   ctx.tape.at(names_[at].c_str());
-  return linear(x, ctx.weight(weights_[at]), biases_.empty() ? Var() : ctx.parameter(biases_[at]));
+  return linear(x, ctx.weight(weights_[at]), biases_.empty() ? Var() : ctx.bias(biases_[at]));
 }
 
 void QkvLinear::prepare(Backend& backend, std::int64_t rows, DType dtype) const {

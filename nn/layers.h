@@ -16,15 +16,26 @@ class Linear {
  public:
   Linear() = default;
   Linear(ParameterSet& parameters, std::string name, std::int64_t in, std::int64_t out, bool has_bias = true);
-  Var operator()(const Var& x, const Context& ctx) const;
+  /// X is Var or Activation.
+  template <class X>
+  Var operator()(const X& x, const Context& ctx) const {
+    ctx.tape.at(name_.c_str());
+    return linear(x, ctx.weight(weight_), bias(ctx));
+  }
+  /// residual + the same.
+  template <class X>
+  Var added_to(const Var& residual, const X& x, const Context& ctx) const {
+    ctx.tape.at(name_.c_str());
+    return linear_add(x, ctx.weight(weight_), bias(ctx), residual);
+  }
   /// gelu of the same.
   Var with_gelu(const Var& x, GeluForm form, const Context& ctx) const;
-  /// residual + the same.
-  Var added_to(const Var& residual, const Var& x, const Context& ctx) const;
+  Activation activation(const Var& x, GeluForm form, const Context& ctx) const;
   /// See Backend::prepare_linear.
   void prepare(Backend& backend, std::int64_t rows, DType dtype) const;
 
  private:
+  Var bias(const Context& ctx) const { return bias_ < 0 ? Var() : ctx.bias(bias_); }
   std::string name_;
   std::int64_t in_ = 0, out_ = 0;
   int weight_ = -1, bias_ = -1;

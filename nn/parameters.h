@@ -50,8 +50,8 @@ class ParameterSet {
   Tensor value(int parameter) const { return view(flat_values(), parameters_[static_cast<std::size_t>(parameter)]); }
   /// For the forward pass, which only reads.
   Tensor read(int parameter) const { return view(values_, parameters_[static_cast<std::size_t>(parameter)]); }
-  /// The same for the weight of a product: the rounded copy where there is one. Throws InputError where values were
-  /// handed out since the copy was last made.
+  /// The same for the weight or bias of a product: the rounded copy where there is one. Throws InputError where values
+  /// were handed out since the copy was last made.
   Tensor weight(int parameter) const;
   /// Rounds all values again where any were handed out. Not while a step runs.
   void refresh_copy(Backend& backend);

@@ -3,6 +3,7 @@
 
 namespace normlab {
 namespace {
+
 LinearDims linear_dims(const char* op, const Var& x, const Var& weight, const Var& bias) {
   const LinearDims dims{x.shape().rows(), x.shape().back(), weight.shape()[0]};
   require_shape(op, "weight", weight.shape(), {dims.out, dims.in});
@@ -10,20 +11,33 @@ LinearDims linear_dims(const char* op, const Var& x, const Var& weight, const Va
   return dims;
 }
 Tensor value_of(const Var& v) { return v ? v.value() : Tensor(); }
-}  // namespace
 
-Var linear(const Var& x, const Var& weight, const Var& bias) {
+/// Where a layer's input comes from: a GELU that its gradient goes back through, or, without `kept`, anything.
+struct Source {
+  GeluForm form{};
+  Tensor kept{};
+};
+
+void gradients(Backend& backend, LinearDims dims, const Source& source, const Tensor& dy, const Tensor& x,
+               const Tensor& w, Grads& d) {
+  if (source.kept)
+    backend.linear_backward_through_gelu(dims, source.form, dy, x, w, source.kept, d[0], d[1], d[2]);
+  else
+    backend.linear_backward(dims, dy, x, w, d[0], d[1], d[2]);
+}
+
+Var product(const Source& source, const Var& x, const Var& weight, const Var& bias) {
   const LinearDims dims = linear_dims("linear", x, weight, bias);
   Tape& tape = x.tape();
   Tensor y = tape.empty(with_back(x.shape(), dims.out), x.value().dtype());
   tape.backend().linear(dims, x.value(), weight.value(), value_of(bias), y);
   return tape.record("linear", {x, weight, bias}, y,
                      [=, x = x.value(), w = weight.value()](Backend& backend, const Tensor& dy, Grads& d) {
-                       backend.linear_backward(dims, dy, x, w, d[0], d[1], d[2]);
+                       gradients(backend, dims, source, dy, x, w, d);
                      });
 }
 
-Var linear_add(const Var& x, const Var& weight, const Var& bias, const Var& residual) {
+Var product_onto(const Var& residual, const Source& source, const Var& x, const Var& weight, const Var& bias) {
   const LinearDims dims = linear_dims("linear_add", x, weight, bias);
   require_shape("linear_add", "residual", residual.shape(), with_back(x.shape(), dims.out));
   Tape& tape = x.tape();
@@ -31,23 +45,48 @@ Var linear_add(const Var& x, const Var& weight, const Var& bias, const Var& resi
   tape.backend().linear_add(dims, x.value(), weight.value(), value_of(bias), residual.value(), y);
   return tape.record("linear_add", {x, weight, bias, residual}, y,
                      [=, x = x.value(), w = weight.value()](Backend& backend, const Tensor& dy, Grads& d) {
-                       backend.linear_backward(dims, dy, x, w, d[0], d[1], d[2]);
+                       gradients(backend, dims, source, dy, x, w, d);
                        if (!d.take(3)) backend.copy_gradient(dy, d[3]);
                      });
 }
 
-Var linear_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form) {
+/// `open`: the gradient that comes back is already that of the product.
+Var product_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form, bool open, Tensor& kept) {
   const LinearDims dims = linear_dims("linear_gelu", x, weight, bias);
   Tape& tape = x.tape();
   const Shape shape = with_back(x.shape(), dims.out);
-  // Kept: what makes the way back short; the activation is kept as the next layer's input.
-  Tensor kept, y = tape.empty(shape, x.value().dtype());
+  Tensor y = tape.empty(shape, x.value().dtype());
+  // What makes the way back short; the activation is kept as the next layer's input.
   if (tape.recording()) kept = tape.empty(shape, x.value().dtype());
   tape.backend().linear_gelu(dims, form, x.value(), weight.value(), value_of(bias), kept, y);
   return tape.record("linear_gelu", {x, weight, bias}, y,
-                     [=, x = x.value(), w = weight.value()](Backend& backend, const Tensor& dy, Grads& d) {
-                       backend.linear_gelu_backward(dims, form, dy, x, w, kept, d[0], d[1], d[2]);
+                     [=, x = x.value(), w = weight.value(), kept = kept](Backend& backend, const Tensor& dy, Grads& d) {
+                       if (open)
+                         backend.linear_backward(dims, dy, x, w, d[0], d[1], d[2]);
+                       else
+                         backend.linear_gelu_backward(dims, form, dy, x, w, kept, d[0], d[1], d[2]);
                      });
+}
+
+}  // namespace
+
+Var linear(const Var& x, const Var& weight, const Var& bias) { return product({}, x, weight, bias); }
+Var linear_add(const Var& x, const Var& weight, const Var& bias, const Var& residual) {
+  return product_onto(residual, {}, x, weight, bias);
+}
+
+Var linear_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form) {
+  Tensor kept;
+  return product_gelu(x, weight, bias, form, false, kept);
+}
+
+Activation::Activation(const Var& x, const Var& weight, const Var& bias, GeluForm form)
+    : form_(form), value_(product_gelu(x, weight, bias, form, true, kept_)) {}
+Var linear(const Activation& x, const Var& weight, const Var& bias) {
+  return product({x.form_, x.kept_}, x.value_, weight, bias);
+}
+Var linear_add(const Activation& x, const Var& weight, const Var& bias, const Var& residual) {
+  return product_onto(residual, {x.form_, x.kept_}, x.value_, weight, bias);
 }
 
 }  // namespace normlab

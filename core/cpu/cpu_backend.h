@@ -22,6 +22,9 @@ class CpuBackend final : public Backend {
   void linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y) override;
   void linear_gelu_backward(LinearDims, GeluForm, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dx, Gradient dw,
                             Gradient db) override;
+  bool has_products_through_gelu(GeluForm, DType) const override;
+  void linear_backward_through_gelu(LinearDims, GeluForm, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dh,
+                                    Gradient dw, Gradient db) override;
   void gelu(GeluForm, Tensor x, Tensor y) override;
   void gelu_backward(GeluForm, Tensor dy, Tensor x, Gradient dx) override;
   void tanh(Tensor x, Tensor y) override;
@@ -115,6 +118,8 @@ class CpuBackend final : public Backend {
   void linear_bf16_backward(LinearDims, const bf16* dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db);
   void linear_add_bf16(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y);
   void linear_gelu_bf16(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y);
+  void linear_bf16_backward_through_gelu(LinearDims, const bf16* dy, Tensor x, Tensor w, Tensor slope, Gradient dh,
+                                         Gradient dw, Gradient db);
   void linear_gelu_bf16_backward(LinearDims, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dx, Gradient dw,
                                  Gradient db);
   // `windows` and `table`: null and empty where attention is over the whole image.

@@ -15,6 +15,13 @@ Product<T> forward_product(LinearDims d, const Tensor& x, const Tensor& w, const
           false,  T(1),  b.data<T>()};
 }
 
+/// Fetches a tile that is next, and still in no cache.
+template <bool kWrite, class T>
+void prefetch_tile(const T* tile, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t i = 0; i < columns; i += kLanes<T>) __builtin_prefetch(tile + r * stride + i, kWrite);
+}
+
 template <class T>
 void linear_gradients(LinearDims d, const T* dy, const T* x, const T* w, Gradient dx, Gradient dw, Gradient db) {
   if (dx) product<T>({d.rows, d.in, d.out, plain(dy, d.out), plain(w, d.in), dx.to.data<T>(), d.in, adds(dx)});
@@ -57,10 +64,8 @@ void CpuBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, Te
     T *out = y.data<T>(), *rise = slope.data<T>();
     product(forward_product<T>(d, x, w, b, y),
             [&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
-              const std::int64_t at = row * d.out + column, next = at + rows * d.out;
-              for (std::int64_t r = 0; rise && r < rows; ++r)  // of the next tile, still in no cache
-                for (std::int64_t i = 0; i < columns; i += kLanes<T>)
-                  __builtin_prefetch(rise + next + r * d.out + i, 1);
+              const std::int64_t at = row * d.out + column;
+              if (rise) prefetch_tile<true>(rise + at + rows * d.out, rows, columns, d.out);
               gelu_block(form, rows, columns, d.out, out + at, out + at, rise ? rise + at : nullptr);
             });
   });
@@ -76,6 +81,32 @@ void CpuBackend::linear_gelu_backward(LinearDims d, GeluForm, Tensor dy, Tensor 
     T* dh = scratch<T>(Slot::d, n);
     for (std::int64_t i = 0; i < n; ++i) dh[i] = up[i] * rise[i];
     linear_gradients<T>(d, dh, x.data<T>(), w.data<T>(), dx, dw, db);
+  });
+}
+
+bool CpuBackend::has_products_through_gelu(GeluForm, DType dtype) const { return dtype != DType::bf16; }
+
+void CpuBackend::linear_backward_through_gelu(LinearDims d, GeluForm, Tensor dy, Tensor x, Tensor w, Tensor slope,
+                                              Gradient dh, Gradient dw, Gradient db) {
+  if (x.dtype() == DType::bf16) return linear_bf16_backward_through_gelu(d, dy.data<bf16>(), x, w, slope, dh, dw, db);
+  for_param_type("linear_gelu", x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const T *up = dy.data<T>(), *rise = slope.data<T>();
+    if (dh) {
+      T* const out = dh.to.data<T>();
+      T* const to = adds(dh) ? scratch<T>(Slot::d, d.rows * d.in) : out;
+      product<T>({d.rows, d.in, d.out, plain(up, d.out), plain(w.data<T>(), d.in), to, d.in},
+                 [&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
+                   const T* const tile = rise + row * d.in + column;
+                   prefetch_tile<false>(tile + rows * d.in, rows, columns, d.in);
+                   for (std::int64_t r = 0; r < rows; ++r) {
+                     T* const c = to + (row + r) * d.in + column;
+                     for (std::int64_t i = 0; i < columns; ++i) c[i] *= tile[r * d.in + i];
+                   }
+                 });
+      for (std::int64_t i = 0; adds(dh) && i < d.rows * d.in; ++i) out[i] += to[i];
+    }
+    linear_gradients<T>(d, up, x.data<T>(), w.data<T>(), {}, dw, db);
   });
 }
 

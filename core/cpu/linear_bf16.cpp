@@ -89,4 +89,16 @@ void CpuBackend::linear_gelu_bf16_backward(LinearDims d, Tensor dy, Tensor x, Te
   linear_bf16_backward(d, dh, x, w, dx, dw, db);
 }
 
+void CpuBackend::linear_bf16_backward_through_gelu(LinearDims d, const bf16* dy, Tensor x, Tensor w, Tensor slope,
+                                                   Gradient dh, Gradient dw, Gradient db) {
+  if (dh) {
+    const std::int64_t n = d.rows * d.in;
+    const bf16* rise = slope.data<bf16>();
+    bf16 *out = dh.to.data<bf16>(), *da = scratch<bf16>(Slot::d, n);
+    bf16_product(bf16_products_, input_product(d, false), dy, rounded(w), nullptr, da);
+    for (std::int64_t i = 0; i < n; ++i) put(out[i], float(da[i]) * float(rise[i]), adds(dh));
+  }
+  linear_bf16_backward(d, dy, x, w, {}, dw, db);
+}
+
 }  // namespace normlab

@@ -54,6 +54,27 @@ TEST_CASE("fused: linear_gelu is gelu of linear") {
   });
 }
 
+TEST_CASE("fused: a dense layer behind an Activation is that layer behind linear_gelu, also several of them") {
+  on_each_device([] {
+    const std::vector<Shape> shapes = {{2, 5, 7}, {11, 7}, {11}, {6, 11}, {6}, {2, 5, 6}};
+    for (const GeluForm form : {GeluForm::erf, GeluForm::tanh}) {
+      check_same([=](const Vars& v) { return linear(Activation(v[0], v[1], v[2], form), v[3], v[4]); },
+                 [=](const Vars& v) { return linear(linear_gelu(v[0], v[1], v[2], form), v[3], v[4]); },
+                 std::vector<Shape>(shapes.begin(), shapes.end() - 1));
+      check_same(
+          [=](const Vars& v) {
+            const Activation h(v[0], v[1], v[2], form);
+            return linear_add(h, v[3], Var(), linear_add(h, v[3], v[4], v[5]));
+          },
+          [=](const Vars& v) {
+            const Var h = linear_gelu(v[0], v[1], v[2], form);
+            return linear_add(h, v[3], Var(), linear_add(h, v[3], v[4], v[5]));
+          },
+          shapes);
+    }
+  });
+}
+
 TEST_CASE("fused: linear_add is add of linear, also onto its own input") {
   on_each_device([] {
     check_same([](const Vars& v) { return linear_add(v[0], v[1], v[2], v[3]); },

@@ -73,6 +73,14 @@ std::vector<OpCase> op_cases(Arena& arena) {
       {"linear_gelu tanh, no bias",
        {{3, 5}, {300, 5}},
        [](Tape&, const Vars& v) { return linear_gelu(v[0], v[1], Var(), GeluForm::tanh); }},
+      {"activation erf",
+       {{2, 3, 5}, {40, 5}, {40}, {2, 40}, {2}},
+       [](Tape&, const Vars& v) { return linear(Activation(v[0], v[1], v[2], GeluForm::erf), v[3], v[4]); }},
+      {"activation tanh",
+       {{3, 5}, {9, 5}, {9}, {2, 9}, {3, 2}},
+       [](Tape&, const Vars& v) {
+         return linear_add(Activation(v[0], v[1], v[2], GeluForm::tanh), v[3], Var(), v[4]);
+       }},
       {"gelu erf", {{3, 17}}, [](Tape&, const Vars& v) { return gelu(v[0], GeluForm::erf); }},
       {"gelu tanh", {{3, 17}}, [](Tape&, const Vars& v) { return gelu(v[0], GeluForm::tanh); }},
       {"tanh", {{5, 3}}, [](Tape&, const Vars& v) { return tanh(v[0]); }},

@@ -42,6 +42,17 @@ struct Case {
   bool dw = true;  // and dx; without them the bias's gradient alone
 };
 
+/// Value and slope.
+std::pair<double, double> gelu_of(Form form, double h) {
+  const double pi = std::acos(-1.0);
+  if (form == Form::gelu_erf) {
+    const double phi = std::erfc(-h / std::sqrt(2.0)) / 2;
+    return {h * phi, phi + h * std::exp(-h * h / 2) / std::sqrt(2 * pi)};
+  }
+  const double root = std::sqrt(2 / pi), t = std::tanh(root * (h + 0.044715 * h * h * h));
+  return {h * (1 + t) / 2, (1 + t) / 2 + h * (1 - t * t) / 2 * root * (1 + 3 * 0.044715 * h * h)};
+}
+
 struct Layer {
   LinearDims d;
   Tensor x, w, b, residual, dy, kept, y, dx, dw, db;
@@ -98,14 +109,10 @@ struct Layer {
         double h = b ? value(b, o) : 0.0, g = up[at(r, d.out, o)];
         for (std::int64_t i = 0; i < d.in; ++i) h += vx[at(r, d.in, i)] * vw[at(o, d.in, i)];
         if (c.form == Form::linear_add) h += plus[at(r, d.out, o)];
-        if (c.form == Form::gelu_erf) {
-          const double phi = std::erfc(-h / std::sqrt(2.0)) / 2;
-          g *= phi + h * std::exp(-h * h / 2) / std::sqrt(2 * std::acos(-1.0));
-          h *= phi;
-        } else if (c.form == Form::gelu_tanh) {
-          const double root = std::sqrt(2 / std::acos(-1.0)), t = std::tanh(root * (h + 0.044715 * h * h * h));
-          g *= (1 + t) / 2 + h * (1 - t * t) / 2 * root * (1 + 3 * 0.044715 * h * h);
-          h *= (1 + t) / 2;
+        if (c.form == Form::gelu_erf || c.form == Form::gelu_tanh) {
+          const auto [activated, slope] = gelu_of(c.form, h);
+          g *= slope;
+          h = activated;
         }
         out[at(r, d.out, o)] = h;
         to_b[static_cast<std::size_t>(o)] += g;
@@ -160,6 +167,48 @@ TEST_CASE("linear: every form, type and way to write equals sums in double") {
           CHECK(apart(layer.db, wanted[3]) < bound);
         }
     }
+  });
+}
+
+TEST_CASE("linear: the way back through the GELU before a layer equals sums in double") {
+  on_each_device([&] {
+    for (const DType type : {DType::f32, DType::f64, DType::bf16})
+      for (const Form form : {Form::gelu_erf, Form::gelu_tanh})
+        for (const Write write : {Write::assign, Write::add})
+          for (const std::int64_t width : {std::int64_t{48}, std::int64_t{21}}) {
+            CAPTURE(to_string(type));
+            CAPTURE(static_cast<int>(form));
+            CAPTURE(static_cast<int>(write));
+            CAPTURE(width);
+            Backend& backend = type == DType::bf16 ? current_device().backend.with_bf16(current_device().bf16)
+                                                   : current_device().backend;
+            Arena arena(current_device().memory());
+            const Case before{form, true, Write::assign}, after{Form::linear, false, write};
+            const Layer one(arena, {37, 16, width}, type, before), two(arena, {37, width, 24}, type, after);
+            const GeluForm gelu = form == Form::gelu_erf ? GeluForm::erf : GeluForm::tanh;
+            one.run(backend, before);
+            backend.linear_backward_through_gelu(two.d, gelu, two.dy, one.y, two.w, one.kept, {two.dx, write},
+                                                 {two.dw, write}, {two.db, write});
+            backend.synchronize();
+            Layer same = two;
+            same.x = one.y;  // for dw
+            const std::vector<Numbers> plain = same.expected(after);
+            const double start = write == Write::add ? 1.0 : 0.0;
+            Numbers dh = plain[1];
+            const Numbers vx = numbers(one.x), vw = numbers(one.w);
+            for (std::int64_t r = 0; r < one.d.rows; ++r)
+              for (std::int64_t o = 0; o < width; ++o) {
+                double h = value(one.b, o);
+                for (std::int64_t i = 0; i < one.d.in; ++i)
+                  h += vx[std::size_t(r * one.d.in + i)] * vw[std::size_t(o * one.d.in + i)];
+                double& g = dh[std::size_t(r * width + o)];
+                g = start + (g - start) * gelu_of(form, h).second;
+              }
+            const double bound = type == DType::f64 ? 1e-14 : type == DType::f32 ? 3e-6 : 0x1p-7;
+            CHECK(apart(two.dx, dh) < bound);
+            CHECK(apart(two.dw, plain[2]) < bound);
+            CHECK(apart(two.db, plain[3]) < bound);
+          }
   });
 }
 

@@ -40,15 +40,21 @@ namespace {
 
 constexpr std::uint64_t kMark = 0x6c74;
 
+bool goes_back(const EmulatedMatmul& m) {
+  return m.epilogue == CUBLASLT_EPILOGUE_DGELU || m.epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD;
+}
+bool has_vector(const EmulatedMatmul& m) {
+  return m.epilogue != CUBLASLT_EPILOGUE_DEFAULT && m.epilogue != CUBLASLT_EPILOGUE_DGELU;
+}
+
 /// Whether cuBLASLt computes this. The vector has the type of D, whatever it is called.
 bool supported(const EmulatedMatmul& m, const EmulatedLayout& a, const EmulatedLayout& b, const EmulatedLayout& d) {
-  const bool bf16_in = a.type == CUDA_R_16BF,
-             gelu = m.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || m.epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD;
+  const bool bf16_in = a.type == CUDA_R_16BF, gelu = m.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || goes_back(m);
   if (lt_control().refused.contains(static_cast<int>(m.epilogue))) return false;
   if (a.type != b.type || (m.compute == CUBLAS_COMPUTE_64F) != (a.type == CUDA_R_64F)) return false;
   if (a.type != d.type && !(bf16_in && d.type == CUDA_R_32F)) return false;
   if (m.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a.type != CUDA_R_32F) return false;
-  if (m.epilogue != CUBLASLT_EPILOGUE_DEFAULT && (m.vector_type != d.type || !m.vector)) return false;
+  if (has_vector(m) && (m.vector_type != d.type || !m.vector)) return false;
   return !gelu || (m.aux && m.aux_ld >= d.rows && m.aux_ld % 8 == 0);
 }
 
@@ -100,11 +106,11 @@ void run(const EmulatedMatmul& m, A alpha, const Matrix& a, const Matrix& b, A b
   std::vector<A> h = beta != 0 ? values_of<A>(c) : std::vector<A>(static_cast<std::size_t>(rows * cols));
   columns_gemm(ta, tb, rows, cols, k, alpha, va.data(), a.rows, vb.data(), b.rows, beta, h.data(), rows);
   const bool bias = m.epilogue == CUBLASLT_EPILOGUE_BIAS || m.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-  const bool sums = m.epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD;
+  const bool slopes = goes_back(m), sums = m.epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD;
   std::vector<A> vector(static_cast<std::size_t>(rows));
   if (bias) vector = values_of<A>({m.vector, c.type, rows, 1, rows});
   std::vector<A> aux;
-  if (sums) aux = values_of<A>({m.aux, c.type, rows, cols, m.aux_ld});
+  if (slopes) aux = values_of<A>({m.aux, c.type, rows, cols, m.aux_ld});
   for (std::int64_t j = 0; j < cols; ++j)
     for (std::int64_t i = 0; i < rows; ++i) {
       const auto at = static_cast<std::size_t>(j * rows + i);
@@ -114,7 +120,8 @@ void run(const EmulatedMatmul& m, A alpha, const Matrix& a, const Matrix& b, A b
         store(m.aux, c.type, j * m.aux_ld + i, value);
         value = GeluTanh<A>(value).value;
       }
-      if (sums) vector[static_cast<std::size_t>(i)] += value *= GeluTanh<A>(aux[at]).slope;
+      if (slopes) value *= GeluTanh<A>(aux[at]).slope;
+      if (sums) vector[static_cast<std::size_t>(i)] += value;
       store(d, c.type, j * c.stride + i, value);
     }
   for (std::int64_t i = 0; sums && i < rows; ++i) store(m.vector, c.type, i, vector[static_cast<std::size_t>(i)]);
@@ -251,7 +258,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t m, const vo
     require("cuBLASLt", "B", mb);
     require("cuBLASLt", "C", mc);
     require("cuBLASLt", "D", to.at(d));
-    if (how.epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
+    if (has_vector(how)) {
       const std::int64_t values = how.epilogue == CUBLASLT_EPILOGUE_BGRADB ? to.cols : to.rows;
       require("cuBLASLt", "the vector", {how.vector, to.type, values, 1, values});
     }

@@ -44,7 +44,7 @@ TEST_CASE("parameters: the first shard of a lane assigns, the others add, what n
     tape.reset();
     const Context ctx{tape, set, 0, true};
     Var y = scale(ctx.parameter(used), ctx.parameter(used));  // the same parameter twice
-    if (with_stack) y = add(y, reshape(mean_tokens(reshape(ctx.stacked(stack), {1, 2, 4})), {4}));
+    if (with_stack) y = add(y, reshape(mean_tokens(reshape(ctx.stacked_bias(stack), {1, 2, 4})), {4}));
     Tensor seed = tape.empty_like(y.value());
     std::fill_n(seed.data<double>(), seed.size(), 1.0);
     tape.backward(y, seed);
