@@ -100,13 +100,6 @@ std::string device_words(const Backend& backend) {
 
 std::string threads_words(int threads) { return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s"); }
 
-std::string load_json(const LoadMeter& meter, int threads) {
-  const std::optional<MachineLoad> load = meter.load();
-  const std::string note = note_of(load, threads);
-  return fmt::format("\"load\": {}, \"publishable\": {}, \"note\": \"{}\"",
-                     load ? fmt::format("{:.2f}", load->others) : "null", note.empty(), note);
-}
-
 void add_load(Json& object, const LoadMeter& meter, int threads) {
   const std::optional<MachineLoad> load = meter.load();
   const std::string note = note_of(load, threads);
@@ -117,6 +110,16 @@ void add_load(Json& object, const LoadMeter& meter, int threads) {
 
 void print_json(const Json& document) {
   fmt::print("{}\n", document.dump(1, ' ', false, Json::error_handler_t::replace));
+}
+
+void print_json_line(const Json& document) {
+  std::string line;
+  for (const char c : document.dump(0, ' ', false, Json::error_handler_t::replace))
+    if (c != '\n')
+      line += c;
+    else if (line.back() == ',')
+      line += ' ';
+  fmt::print("{}\n", line);
 }
 
 void warn_of_load(const LoadMeter& meter, int threads) {

@@ -62,12 +62,12 @@ std::string device_words(const Backend& backend);
 /// "1 thread", "2 threads".
 std::string threads_words(int threads);
 
-/// What every measurement ends with. JSON: `"load": 0.01, "publishable": true, "note": ""`.
-std::string load_json(const LoadMeter& meter, int threads);
-/// The same as members of `object`.
+/// What every measurement ends with, as members of `object`: "load": 0.01, "publishable": true, "note": "".
 void add_load(Json& object, const LoadMeter& meter, int threads);
 /// On standard output, on lines of their own.
 void print_json(const Json& document);
+/// The same in one line, for files of many.
+void print_json_line(const Json& document);
 /// One line on standard error where the figures are not worth publishing.
 void warn_of_load(const LoadMeter& meter, int threads);
 

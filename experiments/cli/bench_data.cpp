@@ -222,12 +222,16 @@ struct BenchData : BenchOptions {
     std::vector<Stage> stages = photograph_stages(files);
     for (Stage& stage : cifar_stages()) stages.push_back(std::move(stage));
     if (json()) {
-      std::string rows;
+      Json rows = Json::array();
       for (const Stage& stage : stages)
-        rows += fmt::format("{}{{\"stage\": \"{}\", \"images_per_second\": {:.1f}}}", rows.empty() ? "" : ", ",
-                            stage.name, stage.images_per_second);
-      fmt::print("{{\"files\": {}, \"mean_bytes\": {}, \"size\": {}, \"decoder\": \"{}\", {}, \"stages\": [{}]}}\n",
-                 files->size(), bytes / files->size(), size, ImageDecoder::version(), load_json(meter, 1), rows);
+        rows.push_back({{"stage", stage.name}, {"images_per_second", rounded(stage.images_per_second, 1)}});
+      Json document{{"files", files->size()},
+                    {"mean_bytes", bytes / files->size()},
+                    {"size", size},
+                    {"decoder", ImageDecoder::version()},
+                    {"stages", std::move(rows)}};
+      add_load(document, meter, 1);
+      print_json(document);
       return 0;
     }
     fmt::print("{} {}, {} bytes each, to {}x{}; {}; one core, by its own time\n{:<34}{:>10}{:>12}\n", files->size(),

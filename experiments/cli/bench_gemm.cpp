@@ -155,7 +155,7 @@ struct BenchGemm : BenchOptions {
     const std::vector<Kind> kinds = kinds_of(config, plan.images);
     double flops = 0, blas_time = 0, own_time = 0, used_time = 0;
     for (const Kind& kind : kinds) flops += kind.flops();
-    std::string rows;
+    Json rows = Json::array();
     for (const Kind& kind : kinds) {
       const std::int64_t lda = kind.transpose_a ? kind.m : kind.k, ldb = kind.transpose_b ? kind.k : kind.n;
       cpu::Product<float> p{kind.m, kind.n, kind.k, {}, {}, nullptr, kind.n, kind.add};
@@ -175,11 +175,14 @@ struct BenchGemm : BenchOptions {
       own_time += kind.flops() / own;
       used_time += kind.flops() / (use_own ? own : blas);
       if (json())
-        rows += fmt::format(
-            "{}{{\"product\": \"{}\", \"m\": {}, \"n\": {}, \"k\": {}, \"share\": {:.4f}, "
-            "\"openblas\": {:.1f}, \"ours\": {:.1f}, \"used\": \"{}\"}}",
-            rows.empty() ? "" : ", ", kind.name, kind.m, kind.n, kind.k, kind.flops() / flops, blas * 1e-9, own * 1e-9,
-            use_own ? "ours" : "openblas");
+        rows.push_back({{"product", kind.name},
+                        {"m", kind.m},
+                        {"n", kind.n},
+                        {"k", kind.k},
+                        {"share", rounded(kind.flops() / flops, 4)},
+                        {"openblas", rounded(blas * 1e-9, 1)},
+                        {"ours", rounded(own * 1e-9, 1)},
+                        {"used", use_own ? "ours" : "openblas"}});
       else
         fmt::print("{:<31}{:>6}{:>6}{:>6}{:>7.1f}%{:>10.0f}{:>7.0f}{:>6}\n", kind.name, kind.m, kind.n, kind.k,
                    100 * kind.flops() / flops, blas * 1e-9, own * 1e-9, use_own ? "ours" : "blas");
@@ -187,19 +190,24 @@ struct BenchGemm : BenchOptions {
     const double per_image = flops / double(plan.images);
     const auto weighted = [&](double time) { return flops / time; };
     const double limit = double(threads) * weighted(blas_time) / per_image;
-    if (json())
-      fmt::print(
-          "{{\"shape\": \"{}\", \"threads\": {}, \"images_a_shard\": {}, \"openblas_gflops\": {:.1f}, "
-          "\"ours_gflops\": {:.1f}, \"used_gflops\": {:.1f}, \"limit_images_per_second\": {:.1f}, {}, "
-          "\"products\": [{}]}}\n",
-          shape, threads, plan.images, weighted(blas_time) * 1e-9, weighted(own_time) * 1e-9,
-          weighted(used_time) * 1e-9, limit, load_json(meter, threads), rows);
-    else
-      fmt::print(
-          "weighted by FLOP, a thread: OpenBLAS {:.0f}, ours {:.0f}, the faster by rule {:.0f} GFLOP/s\n"
-          "{} threads at OpenBLAS's rate and nothing else to do: {:.1f} images/s\n",
-          weighted(blas_time) * 1e-9, weighted(own_time) * 1e-9, weighted(used_time) * 1e-9, threads, limit);
-    if (!json()) warn_of_load(meter, threads);
+    if (json()) {
+      Json document{{"shape", shape},
+                    {"threads", threads},
+                    {"images_a_shard", plan.images},
+                    {"openblas_gflops", rounded(weighted(blas_time) * 1e-9, 1)},
+                    {"ours_gflops", rounded(weighted(own_time) * 1e-9, 1)},
+                    {"used_gflops", rounded(weighted(used_time) * 1e-9, 1)},
+                    {"limit_images_per_second", rounded(limit, 1)},
+                    {"products", std::move(rows)}};
+      add_load(document, meter, threads);
+      print_json(document);
+      return 0;
+    }
+    fmt::print(
+        "weighted by FLOP, a thread: OpenBLAS {:.0f}, ours {:.0f}, the faster by rule {:.0f} GFLOP/s\n"
+        "{} threads at OpenBLAS's rate and nothing else to do: {:.1f} images/s\n",
+        weighted(blas_time) * 1e-9, weighted(own_time) * 1e-9, weighted(used_time) * 1e-9, threads, limit);
+    warn_of_load(meter, threads);
     return 0;
   }
 };

@@ -68,12 +68,8 @@ struct BenchNorms : BenchOptions {
     const LoadMeter meter;
     ShardPool pool(threads);
     const Streams streams(backend);
-    if (json())
-      fmt::print("{{\"device\": \"{}\", \"threads\": {}, \"precision\": \"{}\", {}\"rows\": [", device_words(backend),
-                 threads, precision, published ? fmt::format("\"table\": \"{}\", ", table) : "");
-    else
-      print_head(backend, published);
-    const char* separator = "";
+    if (!json()) print_head(backend, published);
+    Json rows = Json::array();
     std::map<std::pair<std::string, NormKind>, NormTime> times;
     for (const NormShape& s : parsed) {
       const NormTimer timer(backend, pool, streams, s, settings(1).dtype);
@@ -82,22 +78,28 @@ struct BenchNorms : BenchOptions {
         const NormTime row = timer.measure(kind, seconds);
         times.emplace(std::pair(s.name, kind), row);
         if (json())
-          fmt::print(
-              "{}\n  {{\"shape\": \"{}\", \"norm\": \"{}\", \"bandwidth_gb_per_second\": {:.2f}, \"train_ms\": {:.5f}, "
-              "\"train_bound_ms\": {:.5f}, "
-              "\"train_ratio\": {:.3f}, \"eval_ms\": {:.5f}, \"eval_bound_ms\": {:.5f}, \"eval_ratio\": {:.3f}}}",
-              separator, s.name, row.norm, row.rate * 1e-9, row.train, row.train_bound, row.train_ratio, row.eval,
-              row.eval_bound, row.eval_ratio);
+          rows.push_back({{"shape", s.name},
+                          {"norm", row.norm},
+                          {"bandwidth_gb_per_second", rounded(row.rate * 1e-9, 2)},
+                          {"train_ms", rounded(row.train, 5)},
+                          {"train_bound_ms", rounded(row.train_bound, 5)},
+                          {"train_ratio", rounded(row.train_ratio, 3)},
+                          {"eval_ms", rounded(row.eval, 5)},
+                          {"eval_bound_ms", rounded(row.eval_bound, 5)},
+                          {"eval_ratio", rounded(row.eval_ratio, 3)}});
         else
           fmt::print("{:<13} {:<16} {:>4.0f} {:>8.3f} {:>7.3f} {:>5} {:>7.3f} {:>7.3f} {:>5}\n", s.name, row.norm,
                      row.rate * 1e-9, row.train, row.train_bound, ratio_text(row.train_ratio), row.eval, row.eval_bound,
                      ratio_text(row.eval_ratio));
         std::fflush(stdout);
-        separator = ",";
       }
     }
     if (json()) {
-      fmt::print("\n], {}}}\n", load_json(meter, threads));
+      Json document{{"device", device_words(backend)}, {"threads", threads}, {"precision", precision}};
+      if (published) document["table"] = table;
+      document["rows"] = std::move(rows);
+      add_load(document, meter, threads);
+      print_json(document);
     } else {
       if (published) print_as_published(*published, times);
       warn_of_load(meter, threads);

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -54,8 +55,6 @@ struct BenchStep : BenchOptions {
       times.push_back(seconds_since(begin));
       total += times.back();
     }
-    const std::string load = load_json(meter, threads);
-    const std::size_t count = times.size();
     const double step = median(times), rate = double(s.batch) / step;
     // Backward costs twice the forward's products.
     const double flops = 3 * 2 * double(model_cost(config).macs) * double(s.batch);
@@ -69,27 +68,33 @@ struct BenchStep : BenchOptions {
                  bytes_ms = limits ? 1e3 * bytes / limits->bytes_per_second : 0,
                  share = std::max(products_ms, bytes_ms) / (1e3 * step);
     if (json()) {
-      const std::string bound =
-          limits ? fmt::format(
-                       "\"roofline\": {{\"copy_gb_per_second\": {:.2f}, \"product_gflops\": {:.1f}}}, \"bytes\": "
-                       "{:.0f}, \"products_bound_ms\": {:.4f}, \"bytes_bound_ms\": {:.4f}, \"share\": {:.4f}, ",
-                       limits->bytes_per_second * 1e-9, limits->flops_per_second * 1e-9, bytes, products_ms, bytes_ms,
-                       share)
-                 : "";
-      fmt::print(
-          "{{\"shape\": \"{}\", \"device\": \"{}\", \"precision\": \"{}\", \"placement\": \"{}\", "
-          "\"images_per_second\": {:.1f}, "
-          "\"peak_mb\": {:.0f}, \"network_mb\": {:.1f}, \"gflops\": {:.1f}, \"threads\": {}, \"steps\": {}, "
-          "\"batch\": {}, \"depth\": {}, "
-          "\"step_ms\": {:.4f}, {}{}}}\n",
-          shape, device_words(backend), precision, placement, rate, peak_mb, device_mb, flops / step * 1e-9, threads,
-          count, s.batch, s.depth, 1e3 * step, bound, load);
+      Json document{{"shape", shape},
+                    {"device", device_words(backend)},
+                    {"precision", precision},
+                    {"placement", placement},
+                    {"images_per_second", rounded(rate, 1)},
+                    {"peak_mb", std::llround(peak_mb)},
+                    {"network_mb", rounded(device_mb, 1)},
+                    {"gflops", rounded(flops / step * 1e-9, 1)},
+                    {"threads", threads},
+                    {"steps", times.size()},
+                    {"batch", s.batch},
+                    {"depth", s.depth},
+                    {"step_ms", rounded(1e3 * step, 4)}};
+      if (limits)
+        document.update(Json{{"roofline", roofline_json(*limits)},
+                             {"bytes", bytes},
+                             {"products_bound_ms", rounded(products_ms, 4)},
+                             {"bytes_bound_ms", rounded(bytes_ms, 4)},
+                             {"share", rounded(share, 4)}});
+      add_load(document, meter, threads);
+      print_json_line(document);
       return;
     }
     fmt::print("{}{} {} {}: images_per_second {:.1f}  step_ms {:.3f}\n", on_gpu() ? device_words(backend) + "\n" : "",
                shape, precision, placement, rate, 1e3 * step);
     fmt::print("  gflops {:.1f}  peak_mb {:.0f}  threads {}  batch {}  depth {}  (median of {})\n", flops / step * 1e-9,
-               peak_mb, threads, s.batch, s.depth, count);
+               peak_mb, threads, s.batch, s.depth, times.size());
     if (limits)
       fmt::print("  network_mb {:.0f}; {}\n  bounds: products {:.3f} ms, {}B {:.3f} ms; {:.0f}% of the longer\n",
                  device_mb, roofline_words(*limits), products_ms, scaled(bytes), bytes_ms, 100 * share);

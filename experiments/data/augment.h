@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "core/random.h"
@@ -22,6 +23,20 @@ class PixelTable {
 
  private:
   std::vector<T> values_;  // [channels, 256]
+};
+
+/// In both types that an image is made in.
+struct PixelTables {
+  PixelTable<float> narrow;
+  PixelTable<double> wide;
+  PixelTables(const std::vector<double>& mean, const std::vector<double>& std) : narrow(mean, std), wide(mean, std) {}
+  template <class T>
+  const PixelTable<T>& in() const {
+    if constexpr (std::is_same_v<T, double>)
+      return wide;
+    else
+      return narrow;
+  }
 };
 
 /// Keys of all images' draws, for one seed: stream "augment", the image's key. Made once a trial.

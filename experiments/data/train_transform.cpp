@@ -49,8 +49,7 @@ TrainTransform::TrainTransform(const TrialConfig& config, const ImageSet& images
       size_{image_size(config.model)[0], image_size(config.model)[1]},
       channels_(normlab::channels(config.model)),
       keys_(augment_keys(images, config.seed)),
-      table_(images.channel_mean, images.channel_std),
-      table_double_(images.channel_mean, images.channel_std),
+      tables_(images.channel_mean, images.channel_std),
       randaugment_(augment_.randaugment) {
   if (images.channels != channels_)
     throw InputError(
@@ -117,12 +116,14 @@ template <class T>
 void TrainTransform::operator()(std::int64_t index, std::int64_t epoch, std::int64_t repeat, TransformScratch& scratch,
                                 T* out) const {
   const AugmentDraws draws(keys_[static_cast<std::size_t>(index)], epoch, repeat);
-  const auto& [table, patch] = [&] {
+  const PixelTable<T>& table = tables_.in<T>();
+  auto& patch = [&]() -> auto& {
     if constexpr (std::is_same_v<T, float>)
-      return std::tie(table_, scratch.patch);
+      return scratch.patch;
     else
-      return std::tie(table_double_, scratch.patch_double);
-  }();
+      return scratch.patch_double;
+  }
+  ();
   if (!images_.encoded && !needs_rgb()) {
     make_image(images_, index, augment_, draws, table, out);
   } else {

@@ -58,6 +58,8 @@ class TrainTransform {
   template <class T>
   void operator()(std::int64_t index, std::int64_t epoch, std::int64_t repeat, TransformScratch& scratch, T* out) const;
 
+  const PixelTables& tables() const { return tables_; }
+
  private:
   bool needs_rgb() const;
   /// The image at the model's size, in scratch.sized or scratch.images.decoded.
@@ -71,8 +73,7 @@ class TrainTransform {
   const ImageSize size_;
   const std::int64_t channels_;
   std::vector<StreamKey> keys_;
-  PixelTable<float> table_;
-  PixelTable<double> table_double_;
+  const PixelTables tables_;
   RandAugment randaugment_;
 };
 

@@ -80,9 +80,7 @@ BatchSource::BatchSource(const TrialConfig& config, const ImageSet& train, const
       dtype_(dtype),
       size_(image_size(config.model)),
       transform_(config, train),
-      eval_transform_(config.train.eval_transform, {size_[0], size_[1]}),
-      table_(train.channel_mean, train.channel_std),
-      table_double_(train.channel_mean, train.channel_std) {
+      eval_transform_(config.train.eval_transform, {size_[0], size_[1]}) {
   if (!eval.encoded && config.train.eval_transform.crop == EvalCrop::none &&
       (eval.height != size_[0] || eval.width != size_[1]))
     throw InputError(
@@ -175,12 +173,7 @@ template <class T>
 void BatchSource::fill_evaluation(std::int64_t first_image, const Batch& batch, Blocks blocks) const {
   using A = Acc<T>;
   const std::int64_t count = batch.images.shape()[0], values = batch.images.shape().size() / count;
-  const auto& table = [&]() -> const PixelTable<A>& {
-    if constexpr (std::is_same_v<A, double>)
-      return table_double_;
-    else
-      return table_;
-  }();
+  const PixelTable<A>& table = transform_.tables().in<A>();
   const bool stored = !eval_.encoded && config_.train.eval_transform.crop == EvalCrop::none;
   for_images(count, blocks, [&](std::int64_t first, std::int64_t end) {
     const ScratchPool::Lease scratch(scratch_);

@@ -90,8 +90,6 @@ class BatchSource {
   std::array<std::int64_t, 2> size_;
   TrainTransform transform_;
   EvalTransform eval_transform_;
-  PixelTable<float> table_;
-  PixelTable<double> table_double_;
   mutable ScratchPool scratch_;
   mutable std::mutex order_mutex_;
   mutable std::array<std::pair<std::int64_t, Order>, 2> orders_;  // of two epochs: a pipeline works in both at an end

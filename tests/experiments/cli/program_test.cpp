@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+#include <set>
+
 #include "core/error.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/store.h"
@@ -242,11 +245,19 @@ TEST_CASE("program: bench prints what was measured") {
   const std::string few = "bench norms --seconds 0.001 --threads 2 --shape 65x40 4x3x3x24";
   const Finished norms = run_program(folder, few + " --format json");
   CHECK(norms.code == 0);
-  for (const char* key : {"threads", "bandwidth_gb_per_second", "shape", "norm", "train_ms", "train_bound_ms",
-                          "train_ratio", "eval_ms", "eval_bound_ms", "eval_ratio"})
-    CHECK_MESSAGE(norms.out.find('"' + std::string(key) + '"') != std::string::npos, key);
-  for (const char* norm : {"layer_norm", "layer_norm_fixed", "affine", "rms_norm", "batch_norm", "dyt"})
-    CHECK_MESSAGE(norms.out.find("\"4x3x3x24\", \"norm\": \"" + std::string(norm) + '"') != std::string::npos, norm);
+  const nlohmann::json measured = nlohmann::json::parse(norms.out);
+  for (const char* key : {"device", "threads", "precision", "load", "publishable", "note"})
+    CHECK_MESSAGE(measured.contains(key), key);
+  std::set<std::string> seen;
+  for (const nlohmann::json& row : measured["rows"]) {
+    seen.insert(row["shape"].get<std::string>() + " " + row["norm"].get<std::string>());
+    for (const char* key : {"bandwidth_gb_per_second", "train_ms", "train_bound_ms", "train_ratio", "eval_ms",
+                            "eval_bound_ms", "eval_ratio"})
+      CHECK_MESSAGE(row.contains(key), key);
+  }
+  for (const char* shape : {"65x40", "4x3x3x24"})
+    for (const char* norm : {"layer_norm", "layer_norm_fixed", "affine", "rms_norm", "batch_norm", "dyt"})
+      CHECK_MESSAGE(seen.contains(std::string(shape) + " " + norm), norm);
   const Finished text = run_program(folder, few);
   for (std::size_t begin = 0, end; begin < text.out.size(); begin = end + 1) {
     end = text.out.find('\n', begin);
