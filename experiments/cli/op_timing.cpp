@@ -23,10 +23,10 @@ std::vector<OpTiming> time_linear(Backend& backend, ShardPool& pool, const Linea
   const auto made = [&](const Shape& shape, DType type, std::uint32_t seed) {
     return noise(backend, memory, shape, type, 1.0f, seed);
   };
-  const Tensor x = made({d.rows, d.in}, dtype, 1), w = made({d.out, d.in}, dtype, 2), b = made({d.out}, DType::f32, 3),
-               dy = made({d.rows, d.out}, dtype, 4), y = made({d.rows, d.out}, dtype, 5),
-               dx = made({d.rows, d.in}, dtype, 6), dw = made({d.out, d.in}, DType::f32, 7),
-               db = made({d.out}, DType::f32, 8);
+  const Tensor x = made({d.rows, d.in}, dtype, 1), w = made({d.out, d.in}, dtype, 2),
+               b = made({d.out}, backend.rounds_bias() ? dtype : DType::f32, 3), dy = made({d.rows, d.out}, dtype, 4),
+               y = made({d.rows, d.out}, dtype, 5), dx = made({d.rows, d.in}, dtype, 6),
+               dw = made({d.out, d.in}, DType::f32, 7), db = made({d.out}, DType::f32, 8);
   backend.prepare_linear(d, dtype, true);
   const double flops = 2 * double(d.rows) * double(d.in) * double(d.out);
   const auto bytes = [](std::initializer_list<Tensor> tensors) {

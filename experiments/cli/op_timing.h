@@ -29,7 +29,7 @@ struct LinearLayer {
 std::vector<LinearLayer> linear_layers(const ViTConfig& config, std::int64_t images);
 
 /// Forward, the gradient of x, and those of w and b together: one call of each, whole. `backend` has the products of
-/// `dtype`; bf16 weights are the rounded copies that a step reads.
+/// `dtype`; bf16 weights, and biases where the device rounds them, are the copies that a step reads.
 std::vector<OpTiming> time_linear(Backend& backend, ShardPool& pool, const LinearLayer& layer, DType dtype,
                                   double seconds);
 
