@@ -8,14 +8,21 @@ namespace {
 
 /// mean: null for RMSNorm, the same with a mean of zero; gamma, beta: null where the norm has none.
 template <class T>
-__global__ void norm_forward(NormDims d, const T* x, const Param<T>* gamma, const Param<T>* beta, T* y, Acc<T>* mean,
-                             Acc<T>* rstd) {
+__global__ void norm_forward(NormDims d, const T* x, OntoResidual<T> onto, const Param<T>* gamma, const Param<T>* beta,
+                             T* y, Acc<T>* mean, Acc<T>* rstd) {
   using A = Acc<T>;
   const std::int64_t r = row_of_warp();
   if (r >= d.rows) return;  // a whole warp
   x += r * d.cols;
   y += r * d.cols;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  if (onto.residual) {  // each lane then reads what it has written itself
+    const A factor = onto.factor(r);
+    const T* under = onto.residual + r * d.cols;
+    T* sum = onto.sum + r * d.cols;
+    for (std::int64_t c = lane; c < d.cols; c += kWarp) sum[c] = T(A(under[c]) + A(x[c]) * factor);
+    x = sum;
+  }
   // Two passes: E[x^2] - E[x]^2 loses every digit once the mean dwarfs the spread.
   const A m = mean ? warp_sum_of<A>(d.cols, [&](std::int64_t c) { return A(x[c]); }) / A(d.cols) : 0;
   const A v = warp_sum_of<A>(d.cols,
@@ -37,7 +44,7 @@ __global__ void norm_forward(NormDims d, const T* x, const Param<T>* gamma, cons
 /// dx = rstd (g - mean(g) - x_hat mean(g x_hat)), g = dy gamma; without a mean, mean(g) falls away.
 template <class T>
 __global__ void norm_gradient(NormDims d, const T* dy, const T* x, const Param<T>* gamma, const Acc<T>* mean,
-                              const Acc<T>* rstd, T* dx, bool add) {
+                              const Acc<T>* rstd, T* dx, bool add, IntoBranch<T> into) {
   using A = Acc<T>;
   const std::int64_t r = row_of_warp();
   if (r >= d.rows) return;
@@ -53,9 +60,11 @@ __global__ void norm_gradient(NormDims d, const T* dy, const T* x, const Param<T
     of_gh += g * ((A(x[c]) - m) * s);
   }
   const A mean_g = mean ? warp_sum(of_g) / A(d.cols) : 0, mean_gh = warp_sum(of_gh) / A(d.cols);
+  const A factor = into.dx ? into.factor(r) : 0;
   for (std::int64_t c = lane; c < d.cols; c += kWarp) {
     const A g = gamma ? A(dy[c]) * gamma[c] : A(dy[c]);
     put(dx[c], s * (g - mean_g - (A(x[c]) - m) * s * mean_gh), add);
+    if (into.dx) put(into.dx[r * d.cols + c], A(dx[c]) * factor, into.add);
   }
 }
 
@@ -73,42 +82,55 @@ struct NormTerms {
 };
 
 template <class T>
-void forward(const char* op, NormDims d, Tensor x, Tensor gamma, Tensor beta, Tensor y, Tensor mean, Tensor rstd,
-             const Stream& stream) {
+void forward(const char* op, NormDims d, Tensor x, OntoResidual<T> onto, Tensor gamma, Tensor beta, Tensor y,
+             Tensor mean, Tensor rstd, const Stream& stream) {
   const T* in = x.data<T>();
   T* out = y.data<T>();
   const Param<T>*g = gamma.data<Param<T>>(), *b = beta.data<Param<T>>();
   Acc<T>*m = mean.data<Acc<T>>(), *s = rstd.data<Acc<T>>();
-  if (!hold_rows<T>(d.cols, {in, out}, {g, b}, [&](auto held, int warps) {
+  if (!hold_rows<T>(d.cols, {in, out, onto.residual, onto.sum}, {g, b}, [&](auto held, int warps) {
         constexpr int kHeld = decltype(held)::value;
         launch(op, norm_held<T, kHeld>, {ceil_div(d.rows, kNormWarps / warps * kRowsAtOnce<kHeld>), kNormThreads},
-               stream, d, warps, in, g, b, out, m, s);
+               stream, d, warps, in, onto, g, b, out, m, s);
       }))
-    launch(op, norm_forward<T>, warp_a_row(d.rows), stream, d, in, g, b, out, m, s);
+    launch(op, norm_forward<T>, warp_a_row(d.rows), stream, d, in, onto, g, b, out, m, s);
 }
 
-/// K: 2 with a gain and a bias, 1 with a gain; 0 where none is there or their gradients are not wanted.
+/// K parameters' gradients are wanted: of gain and bias, of a gain, or none.
 template <class T, int K>
 void backward(const char* op, NormDims d, Tensor dy, Tensor x, Tensor gamma, Tensor mean, Tensor rstd, Gradient dx,
-              const Gradient (&dparameters)[K > 0 ? K : 1], Buffer& buffer, const Stream& stream) {
+              IntoBranch<T> into, const Gradient (&dparameters)[K > 0 ? K : 1], Buffer& buffer, const Stream& stream) {
   if (K == 0 && !dx) return;
   const T *up = dy.data<T>(), *in = x.data<T>();
   T* out = dx.to.data<T>();
+  const bool add = dx && adds(dx);
   const Param<T>* g = gamma.data<Param<T>>();
   const Acc<T>*m = mean.data<Acc<T>>(), *s = rstd.data<Acc<T>>();
-  const bool held = hold_rows<T>(d.cols, {up, in, out}, {g}, [&](auto values, int warps) {
+  const bool held = hold_rows<T>(d.cols, {up, in, out, into.dx}, {g}, [&](auto values, int warps) {
     constexpr int kHeld = decltype(values)::value;
     const std::int64_t chunk_rows = rows_of_norm_chunk<T>(d.rows, kHeld), chunks = ceil_div(d.rows, chunk_rows);
     double* partial = buffer.get<double>(K * chunks * d.cols + 1);
     launch(op, norm_held_gradient<T, kHeld, K>, {chunks, kNormThreads, norm_gradient_shared<Acc<T>, kHeld, K>(warps)},
-           stream, d, chunk_rows, warps, up, in, g, m, s, out, adds(dx), partial);
+           stream, d, chunk_rows, warps, up, in, g, m, s, out, add, into, partial);
     if constexpr (K > 0) finish_sums<K, Param<T>>(op, chunks, d.cols, partial, dparameters, stream);
   });
   if (held) return;
-  if (dx) launch(op, norm_gradient<T>, warp_a_row(d.rows), stream, d, up, in, g, m, s, out, adds(dx));
+  if (dx) launch(op, norm_gradient<T>, warp_a_row(d.rows), stream, d, up, in, g, m, s, out, add, into);
   if constexpr (K > 0)
     column_sums<K, Acc<T>, Param<T>>(op, d.rows, d.cols, NormTerms<T, K>{d.cols, up, in, m, s}, dparameters, buffer,
                                      stream);
+}
+
+/// The kernels for those of dgamma and dbeta that are wanted.
+template <class T>
+void backward(const char* op, NormDims d, Tensor dy, Tensor x, Tensor gamma, Tensor mean, Tensor rstd, Gradient dx,
+              IntoBranch<T> into, Gradient dgamma, Gradient dbeta, Buffer& buffer, const Stream& stream) {
+  if (dbeta)
+    backward<T, 2>(op, d, dy, x, gamma, mean, rstd, dx, into, {dgamma, dbeta}, buffer, stream);
+  else if (dgamma)
+    backward<T, 1>(op, d, dy, x, gamma, mean, rstd, dx, into, {dgamma}, buffer, stream);
+  else
+    backward<T, 0>(op, d, dy, x, gamma, mean, rstd, dx, into, {}, buffer, stream);
 }
 
 template <class T>
@@ -146,37 +168,50 @@ struct AffineTerms {
 
 void CudaBackend::layer_norm(NormDims d, Tensor x, Tensor gamma, Tensor beta, Tensor y, Tensor mean, Tensor rstd) {
   for_type("layer_norm", x.dtype(), [&](auto type) {
-    forward<typename decltype(type)::type>("layer_norm", d, x, gamma, beta, y, mean, rstd, stream_);
+    using T = typename decltype(type)::type;
+    forward<T>("layer_norm", d, x, {}, gamma, beta, y, mean, rstd, stream_);
   });
 }
 
 void CudaBackend::layer_norm_backward(NormDims d, Tensor dy, Tensor x, Tensor gamma, Tensor mean, Tensor rstd,
                                       Gradient dx, Gradient dgamma, Gradient dbeta) {
-  constexpr const char* kOp = "layer_norm_backward";
   for_type("layer_norm", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    if (dgamma || dbeta)
-      backward<T, 2>(kOp, d, dy, x, gamma, mean, rstd, dx, {dgamma, dbeta}, partial_, stream_);
-    else
-      backward<T, 0>(kOp, d, dy, x, gamma, mean, rstd, dx, {}, partial_, stream_);
+    backward<T>("layer_norm_backward", d, dy, x, gamma, mean, rstd, dx, {}, dgamma, dbeta, partial_, stream_);
   });
 }
 
 void CudaBackend::rms_norm(NormDims d, Tensor x, Tensor gamma, Tensor y, Tensor rstd) {
   for_type("rms_norm", x.dtype(), [&](auto type) {
-    forward<typename decltype(type)::type>("rms_norm", d, x, gamma, {}, y, {}, rstd, stream_);
+    using T = typename decltype(type)::type;
+    forward<T>("rms_norm", d, x, {}, gamma, {}, y, {}, rstd, stream_);
   });
 }
 
 void CudaBackend::rms_norm_backward(NormDims d, Tensor dy, Tensor x, Tensor gamma, Tensor rstd, Gradient dx,
                                     Gradient dgamma) {
-  constexpr const char* kOp = "rms_norm_backward";
   for_type("rms_norm", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    if (dgamma)
-      backward<T, 1>(kOp, d, dy, x, gamma, {}, rstd, dx, {dgamma}, partial_, stream_);
-    else
-      backward<T, 0>(kOp, d, dy, x, gamma, {}, rstd, dx, {}, partial_, stream_);
+    backward<T>("rms_norm_backward", d, dy, x, gamma, {}, rstd, dx, {}, dgamma, {}, partial_, stream_);
+  });
+}
+
+void CudaBackend::norm_of_sum(NormDims d, const RowMask& mask, Tensor x, Tensor residual, Tensor gamma, Tensor beta,
+                              Tensor sum, Tensor y, Tensor mean, Tensor rstd) {
+  for_type("norm_of_sum", x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const OntoResidual<T> onto{RowFactor<T>(mask), residual.data<T>(), sum.data<T>()};
+    forward<T>("norm_of_sum", d, x, onto, gamma, beta, y, mean, rstd, stream_);
+  });
+}
+
+void CudaBackend::norm_of_sum_backward(NormDims d, const RowMask& mask, Tensor dy, Tensor sum, Tensor gamma,
+                                       Tensor mean, Tensor rstd, Gradient dsum, Gradient dx, Gradient dgamma,
+                                       Gradient dbeta) {
+  for_type("norm_of_sum", sum.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const IntoBranch<T> into{RowFactor<T>(mask), dx.to.data<T>(), adds(dx)};
+    backward<T>("norm_of_sum_backward", d, dy, sum, gamma, mean, rstd, dsum, into, dgamma, dbeta, partial_, stream_);
   });
 }
 

@@ -1,5 +1,5 @@
 // LayerNorm and RMSNorm where a few warps hold a row in registers: memory is passed over once each way, 16 bytes at a
-// time. RMSNorm is the same with a mean of zero.
+// time. RMSNorm is the same with a mean of zero. A residual sum is made on the way, and its branch's gradient.
 #pragma once
 
 #include "cuda/column_sums.cuh"
@@ -54,14 +54,41 @@ __device__ void load_parameters(const P* from, P (&to)[V]) {
   }
 }
 
+/// RowMask for a kernel.
+template <class T>
+struct RowFactor {
+  const std::uint8_t* keep = nullptr;
+  std::int64_t rows = 1;
+  Acc<T> kept = 1;
+  RowFactor() = default;
+  explicit RowFactor(const RowMask& mask)
+      : keep(mask.keep.data<std::uint8_t>()), rows(mask.rows), kept(Acc<T>(1 / (1 - mask.rate))) {}
+  __device__ Acc<T> operator()(std::int64_t r) const { return !keep ? 1 : keep[r / rows] ? kept : 0; }
+};
+/// What x is added to before it is normalised, and where the sum goes; null where it is not.
+template <class T>
+struct OntoResidual {
+  RowFactor<T> factor{};
+  const T* residual = nullptr;
+  T* sum = nullptr;
+};
+/// Where the gradient of that x goes, behind that of the sum; null where nowhere.
+template <class T>
+struct IntoBranch {
+  RowFactor<T> factor{};
+  T* dx = nullptr;
+  bool add = false;
+};
+
 /// How many rows a team takes at once on the way there, so that gains and biases are read once for them.
 template <int kHeld>
 inline constexpr int kRowsAtOnce = kHeld <= 8 ? 4 : 2;
 
 /// A lane holds kHeld values of a row. mean: null for RMSNorm; gamma, beta: null where the norm has none.
 template <class T, int kHeld>
-__global__ void __launch_bounds__(kNormThreads) norm_held(NormDims d, int warps, const T* x, const Param<T>* gamma,
-                                                          const Param<T>* beta, T* y, Acc<T>* mean, Acc<T>* rstd) {
+__global__ void __launch_bounds__(kNormThreads)
+    norm_held(NormDims d, int warps, const T* x, OntoResidual<T> onto, const Param<T>* gamma, const Param<T>* beta,
+              T* y, Acc<T>* mean, Acc<T>* rstd) {
   using A = Acc<T>;
   constexpr int V = kVector<T>, kVectors = kHeld / V, kRows = kRowsAtOnce<kHeld>;
   NORMLAB_SHARED(A, of_warp, 2 * kRows * kNormWarps);
@@ -69,29 +96,52 @@ __global__ void __launch_bounds__(kNormThreads) norm_held(NormDims d, int warps,
   const int cols = static_cast<int>(d.cols);
   const std::int64_t first = (std::int64_t{blockIdx.x} * (kNormWarps / warps) + team.index) * kRows;
   A row[kRows][kHeld], m[kRows] = {}, s[kRows] = {};
-  for (int r = 0; r < kRows; ++r)
+  NORMLAB_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const bool there = first + r < d.rows;
+    const std::int64_t at = (first + r) * d.cols;
+    const A factor = onto.residual && there ? onto.factor(first + r) : 0;
+    NORMLAB_UNROLL
     for (int i = 0; i < kVectors; ++i) {
       const int c = team.column<V>(i);
-      T in[V] = {};
-      if (first + r < d.rows && c < cols) load(x + (first + r) * d.cols + c, in);
-      for (int k = 0; k < V; ++k) row[r][i * V + k] = A(in[k]);
+      T in[V] = {}, under[V] = {};
+      if (there && c < cols) {
+        load(x + at + c, in);
+        if (onto.residual) load(onto.residual + at + c, under);
+      }
+      for (int k = 0; k < V; ++k) row[r][i * V + k] = onto.residual ? A(T(A(under[k]) + A(in[k]) * factor)) : A(in[k]);
     }
+  }
+  if (onto.residual) {  // by itself: no load can pass a store
+    NORMLAB_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      NORMLAB_UNROLL
+      for (int i = 0; i < kVectors; ++i) {
+        const int c = team.column<V>(i);
+        if (first + r >= d.rows || c >= cols) break;
+        T out[V];
+        for (int k = 0; k < V; ++k) out[k] = T(row[r][i * V + k]);
+        store(onto.sum + (first + r) * d.cols + c, out);
+      }
+    }
+  }
   // Two passes: E[x^2] - E[x]^2 loses every digit once the mean dwarfs the spread.
   if (mean) {
-    for (int r = 0; r < kRows; ++r)
-      for (int i = 0; i < kHeld; ++i) m[r] += row[r][i];
+    NORMLAB_UNROLL
+    for (int i = 0; i < kHeld; ++i)
+      for (int r = 0; r < kRows; ++r) m[r] += row[r][i];
     team_sums(team, m, of_warp);
     for (int r = 0; r < kRows; ++r) m[r] /= A(cols);
   }
-  for (int r = 0; r < kRows; ++r)
-    for (int i = 0; i < kVectors; ++i)
-      for (int k = 0; k < V; ++k) {
-        A& value = row[r][i * V + k];
-        value = team.column<V>(i) < cols ? value - m[r] : 0;
-        s[r] += value * value;
-      }
+  NORMLAB_UNROLL
+  for (int i = 0; i < kHeld; ++i)
+    for (int r = 0; r < kRows; ++r) {
+      row[r][i] = team.column<V>(i / V) < cols ? row[r][i] - m[r] : 0;
+      s[r] += row[r][i] * row[r][i];
+    }
   team_sums(team, s, of_warp + kRows * kNormWarps);
   for (int r = 0; r < kRows; ++r) s[r] = 1 / std::sqrt(s[r] / A(cols) + A(d.eps));
+  NORMLAB_UNROLL
   for (int i = 0; i < kVectors; ++i) {
     const int c = team.column<V>(i);
     if (c >= cols) break;
@@ -117,7 +167,8 @@ __global__ void __launch_bounds__(kNormThreads) norm_held(NormDims d, int warps,
 /// How many blocks of norm_held_gradient a multiprocessor's registers are meant to hold.
 template <class T>
 constexpr int norm_blocks(int held) {
-  constexpr int kBlocks[] = {7, 4, 3, 2};
+  constexpr bool kNarrow = sizeof(T) < sizeof(Acc<T>);
+  constexpr int kBlocks[] = {kNarrow ? 7 : 6, kNarrow ? 4 : 3, kNarrow ? 3 : 2, 2};
   return kBlocks[4 * held / kMostHeld<T> - 1];
 }
 
@@ -143,11 +194,13 @@ template <int K, int kHeld, class A>
 __device__ void add_few(const Team& team, A (&few)[K][kHeld], double* total, A* each) {
   const int thread = static_cast<int>(threadIdx.x);
   __syncthreads();  // nobody still reads what was added before
-  for (int k = 0; k < K; ++k)
+  for (int k = 0; k < K; ++k) {
+    NORMLAB_UNROLL
     for (int i = 0; i < kHeld; ++i) {
       each[(k * kHeld + i) * kNormThreads + thread] = few[k][i];
       few[k][i] = 0;
     }
+  }
   __syncthreads();
   for (int at = thread; at < K * kHeld * team.lanes; at += kNormThreads) {
     const A* value = each + at / team.lanes * kNormThreads + at % team.lanes;
@@ -162,7 +215,7 @@ __device__ void add_few(const Team& team, A (&few)[K][kHeld], double* total, A* 
 template <class T, int kHeld, int K>
 __global__ void __launch_bounds__(kNormThreads, norm_blocks<T>(kHeld))
     norm_held_gradient(NormDims d, std::int64_t chunk_rows, int warps, const T* dy, const T* x, const Param<T>* gamma,
-                       const Acc<T>* mean, const Acc<T>* rstd, T* dx, bool add, double* partial) {
+                       const Acc<T>* mean, const Acc<T>* rstd, T* dx, bool add, IntoBranch<T> into, double* partial) {
   using A = Acc<T>;
   constexpr int V = kVector<T>, kVectors = kHeld / V, kSums = K > 0 ? K : 1;
   constexpr int kFewRows = 8;  // that a thread adds up in A
@@ -180,18 +233,22 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks<T>(kHeld))
     const bool there = r < end;
     const A m = there && mean ? mean[r] : 0, s = there ? rstd[r] : 0;
     A g[kHeld], h[kHeld], sums[2] = {};
+    Packed<T> before[kVectors] = {};  // read with the rest: no load can pass a store
+    NORMLAB_UNROLL
     for (int i = 0; i < kVectors; ++i) {
       const int c = team.column<V>(i);
       T up[V] = {}, in[V] = {};
       if (there && c < cols) {
         load(dy + row + c, up);
         load(x + row + c, in);
+        if (add) before[i] = load_packed(dx + row + c);
       }
       for (int k = 0; k < V; ++k) {
         g[i * V + k] = A(up[k]);
         h[i * V + k] = (A(in[k]) - m) * s;
       }
     }
+    NORMLAB_UNROLL
     for (int i = 0; i < kVectors; ++i) {
       const int c = team.column<V>(i);
       Param<T> gain[V];
@@ -210,13 +267,20 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks<T>(kHeld))
     if (dx) {
       team_sums(team, sums, of_warp + rows % 2 * 2 * kNormWarps);
       const A mean_g = mean ? sums[0] / A(cols) : 0, mean_gh = sums[1] / A(cols);
+      const A factor = into.dx && there ? into.factor(r) : 0;
+      NORMLAB_UNROLL
       for (int i = 0; i < kVectors; ++i) {
         const int c = team.column<V>(i);
         if (!there || c >= cols) break;
-        T out[V] = {};
-        if (add) load(dx + row + c, out);
+        T out[V];
+        unpack(before[i], out);
         for (int k = 0; k < V; ++k) put(out[k], s * (g[i * V + k] - mean_g - h[i * V + k] * mean_gh), add);
         store(dx + row + c, out);
+        if (!into.dx) continue;
+        T branch[V] = {};
+        if (into.add) load(into.dx + row + c, branch);
+        for (int k = 0; k < V; ++k) put(branch[k], A(out[k]) * factor, into.add);
+        store(into.dx + row + c, branch);
       }
     }
     if (++rows % kFewRows == 0 && K > 0) add_few(team, few, total, each);
