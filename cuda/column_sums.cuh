@@ -60,7 +60,12 @@ template <int K, class P>
 __global__ void finish_columns(std::int64_t chunks, std::int64_t cols, const double* partial, SumsTo<K, P> sums) {
   NORMLAB_SHARED(double, of_warp, kColumnThreads);
   const std::int64_t tiles = ceil_div(cols, kWarp), k = blockIdx.x / tiles;
-  if (!sums.to[k]) return;  // a whole block
+  P* to = nullptr;
+  bool add = false;
+  NORMLAB_UNROLL
+  for (int i = 0; i < K; ++i)  // by constant places: an argument that is indexed is copied to memory
+    if (i == k) to = sums.to[i], add = sums.add[i];
+  if (!to) return;  // a whole block
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   const std::int64_t c = blockIdx.x % tiles * kWarp + lane;
   double total = 0;
@@ -71,7 +76,7 @@ __global__ void finish_columns(std::int64_t chunks, std::int64_t cols, const dou
   if (warp > 0 || c >= cols) return;
   double sum = 0;
   for (int w = 0; w < kColumnWarps; ++w) sum += of_warp[w * kWarp + lane];
-  put(sums.to[k][c], P(sum), sums.add[k]);
+  put(to[c], P(sum), add);
 }
 template <int K, class P>
 void finish_sums(const char* op, std::int64_t chunks, std::int64_t cols, const double* partial, const Gradient (&to)[K],
