@@ -96,6 +96,13 @@ class Tape {
   /// In the type of statistics beside activations like `t`.
   Tensor empty_acc(const Tensor& t, const Shape& shape) { return empty(shape, acc_of(t.dtype())); }
 
+  /// A value that closures share, which lives until reset().
+  template <class T>
+  T* share(T value) {
+    static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
+    return new (arena_.allocate_host(sizeof(T))) T(value);
+  }
+
   /// Says that `op` has made `value` from `inputs`, and how its gradient goes back: backward(backend, dy, grads).
   /// Inputs that are not there may be passed as Var(). Without an input that needs a gradient nothing is kept.
   template <class Backward>
@@ -124,6 +131,7 @@ class Tape {
   bool recording() const { return recording_; }
   /// Name of the place in the model that the next operations belong to; the text must outlive the step.
   void at(const char* site) { site_ = site; }
+  const char* site() const { return site_; }
   /// Until reset() every output and every gradient is searched for NaN and infinity. Slow: meant for running a step
   /// again.
   void guard();

@@ -42,6 +42,13 @@ struct NormDims {
   std::int64_t rows, cols;
   double eps;
 };
+/// What a residual branch is multiplied by, row by row: keep / (1 - rate), keep u8 with one value for every `rows`
+/// rows, an image's for drop-path; 1 where keep is empty.
+struct RowMask {
+  Tensor keep;
+  std::int64_t rows = 1;
+  double rate = 0.0;
+};
 /// Batch norm sees [images, rows_per_image, cols]; statistics are over all images of a group of `statistics_batch`
 /// images of the whole batch (0: all of it), of which this shard has `images` from `first_image` on.
 struct BatchNormDims {
@@ -231,6 +238,13 @@ class Backend {
   virtual void rms_norm(NormDims, Tensor x, Tensor gamma, Tensor y, Tensor rstd) = 0;
   virtual void rms_norm_backward(NormDims, Tensor dy, Tensor x, Tensor gamma, Tensor rstd, Gradient dx,
                                  Gradient dgamma) = 0;
+  // sum = residual + x mask, rounded to T, and y = its LayerNorm; where `mean` is empty its RMSNorm, without beta.
+  virtual void norm_of_sum(NormDims, const RowMask&, Tensor x, Tensor residual, Tensor gamma, Tensor beta, Tensor sum,
+                           Tensor y, Tensor mean, Tensor rstd) = 0;
+  // dsum takes the norm's gradient; what it is then, with what it had before where that is added, times the mask is
+  // dx's, which is wanted only where dsum is.
+  virtual void norm_of_sum_backward(NormDims, const RowMask&, Tensor dy, Tensor sum, Tensor gamma, Tensor mean,
+                                    Tensor rstd, Gradient dsum, Gradient dx, Gradient dgamma, Gradient dbeta) = 0;
   // y = gamma x + beta.
   virtual void affine(Tensor x, Tensor gamma, Tensor beta, Tensor y) = 0;
   virtual void affine_backward(Tensor dy, Tensor x, Tensor gamma, Gradient dx, Gradient dgamma, Gradient dbeta) = 0;

@@ -6,16 +6,6 @@
 
 #include "cuda/kernel.cuh"
 
-/// Before a loop over an array that must stay in registers, and before one whose body is enough work by itself:
-/// unrolled it would take the registers of other warps.
-#ifdef __CUDACC__
-#define NORMLAB_UNROLL _Pragma("unroll")
-#define NORMLAB_NO_UNROLL _Pragma("unroll 1")
-#else
-#define NORMLAB_UNROLL
-#define NORMLAB_NO_UNROLL
-#endif
-
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
 /// Four values next to each other as one piece of memory, two for doubles: the address must be a multiple of

@@ -255,11 +255,7 @@ void CudaBackend::batch_norm_backward(BatchNormDims d, Collective& shards, Tenso
       each_element(op, x.size(), stream_,
                    BatchNormGradient<T>{groups, up, in, gamma.data<P>(), m, s, means, dx.to.data<T>(), adds(dx)});
     }
-    const Gradient to[] = {dgamma, dbeta};
-    for (int k = 0; k < 2; ++k)
-      if (to[k])
-        launch(op, finish_columns<P>, {ceil_div(d.cols, kColumnThreads), kColumnThreads}, stream_, groups.all_chunks(),
-               d.cols, 1, partial + k * sums, to[k].to.data<P>(), adds(to[k]));
+    finish_sums<2, P>(op, groups.all_chunks(), d.cols, partial, {dgamma, dbeta}, stream_);
   });
 }
 

@@ -53,9 +53,7 @@ void bias_sums(const char* op, std::int64_t rows, std::int64_t cols, bool vector
     start(std::integral_constant<int, kVector<T>>());
   else
     start(std::integral_constant<int, 1>());
-  if (db)
-    launch(op, finish_columns<Param<T>>, {ceil_div(cols, kColumnThreads), kColumnThreads}, stream, chunks, cols,
-           std::int64_t{1}, partial, db.to.data<Param<T>>(), adds(db));
+  finish_sums<1, Param<T>>(op, chunks, cols, partial, {db}, stream);
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -47,22 +47,60 @@ __global__ void column_chunks(std::int64_t rows, std::int64_t cols, std::int64_t
     }
 }
 
-/// to [cols / group] (+)= the sums over chunks and over the columns of a group, by one block each.
-template <class P>
-__global__ void finish_columns(std::int64_t chunks, std::int64_t cols, std::int64_t group, const double* partial, P* to,
-                               bool add) {
-  if (group == 1) {
-    const std::int64_t c = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-    if (c >= cols) return;
-    double total = 0;
-    for (std::int64_t i = 0; i < chunks; ++i) total += partial[i * cols + c];
-    put(to[c], P(total), add);
-  } else {
-    const std::int64_t g = blockIdx.x;
-    const double total = block_sum_of<double>(
-        chunks * group, [&](std::int64_t i) { return partial[i / group * cols + g * group + i % group]; });
-    if (threadIdx.x == 0) put(to[g], P(total), add);
+/// Where K sums over rows go, each [cols]; null where one is not wanted.
+template <int K, class P>
+struct SumsTo {
+  P* to[K];
+  bool add[K];
+};
+
+/// sums (+)= partial [K, chunks, cols] over chunks. The warps of a block share the chunks of kWarp columns of one sum,
+/// so that few loads wait for each other.
+template <int K, class P>
+__global__ void finish_columns(std::int64_t chunks, std::int64_t cols, const double* partial, SumsTo<K, P> sums) {
+  NORMLAB_SHARED(double, of_warp, kColumnThreads);
+  const std::int64_t tiles = ceil_div(cols, kWarp), k = blockIdx.x / tiles;
+  P* to = nullptr;
+  bool add = false;
+  NORMLAB_UNROLL
+  for (int i = 0; i < K; ++i)  // by constant places: an argument that is indexed is copied to memory
+    if (i == k) to = sums.to[i], add = sums.add[i];
+  if (!to) return;  // a whole block
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  const std::int64_t c = blockIdx.x % tiles * kWarp + lane;
+  double total = 0;
+  if (c < cols)
+    for (std::int64_t i = warp; i < chunks; i += kColumnWarps) total += partial[(k * chunks + i) * cols + c];
+  of_warp[static_cast<int>(threadIdx.x)] = total;
+  __syncthreads();
+  if (warp > 0 || c >= cols) return;
+  double sum = 0;
+  for (int w = 0; w < kColumnWarps; ++w) sum += of_warp[w * kWarp + lane];
+  put(to[c], P(sum), add);
+}
+template <int K, class P>
+void finish_sums(const char* op, std::int64_t chunks, std::int64_t cols, const double* partial, const Gradient (&to)[K],
+                 const Stream& stream) {
+  SumsTo<K, P> sums{};
+  bool wanted = false;
+  for (int k = 0; k < K; ++k) {
+    wanted |= bool(to[k]);
+    sums.to[k] = to[k].to.template data<P>();
+    sums.add[k] = adds(to[k]);
   }
+  if (wanted)
+    launch(op, finish_columns<K, P>, {K * ceil_div(cols, kWarp), kColumnThreads}, stream, chunks, cols, partial, sums);
+}
+
+/// to [cols / group] (+)= the sums of partial [chunks, cols] over chunks and over the columns of a group, by one block
+/// each.
+template <class P>
+__global__ void finish_groups(std::int64_t chunks, std::int64_t cols, std::int64_t group, const double* partial, P* to,
+                              bool add) {
+  const std::int64_t g = blockIdx.x;
+  const double total = block_sum_of<double>(
+      chunks * group, [&](std::int64_t i) { return partial[i / group * cols + g * group + i % group]; });
+  if (threadIdx.x == 0) put(to[g], P(total), add);
 }
 
 /// The gradients in `to` (those that are wanted, of type P) get the K sums over rows that `terms` gives:
@@ -78,12 +116,15 @@ void column_sums(const char* op, std::int64_t rows, std::int64_t cols, F terms, 
   double* partial = buffer.get<double>(K * chunks * cols + 1);
   launch(op, column_chunks<K, A, F>, {chunks * ceil_div(cols, kWarp), kColumnThreads}, stream, rows, cols, chunk_rows,
          terms, partial);
+  Gradient ungrouped[K];
   for (int k = 0; k < K; ++k) {
-    if (!to[k]) continue;
-    const std::int64_t blocks = groups[k] == 1 ? ceil_div(cols, kColumnThreads) : cols / groups[k];
-    launch(op, finish_columns<P>, {blocks, kColumnThreads}, stream, chunks, cols, groups[k],
-           partial + k * chunks * cols, to[k].to.template data<P>(), adds(to[k]));
+    if (groups[k] == 1)
+      ungrouped[k] = to[k];
+    else if (to[k])
+      launch(op, finish_groups<P>, {cols / groups[k], kColumnThreads}, stream, chunks, cols, groups[k],
+             partial + k * chunks * cols, to[k].to.template data<P>(), adds(to[k]));
   }
+  finish_sums<K, P>(op, chunks, cols, partial, ungrouped, stream);
 }
 template <int K, class A, class P, class F>
 void column_sums(const char* op, std::int64_t rows, std::int64_t cols, F terms, const Gradient (&to)[K], Buffer& buffer,

@@ -62,6 +62,10 @@ class CudaBackend final : public Backend {
   void rms_norm(NormDims, Tensor x, Tensor gamma, Tensor y, Tensor rstd) override;
   void rms_norm_backward(NormDims, Tensor dy, Tensor x, Tensor gamma, Tensor rstd, Gradient dx,
                          Gradient dgamma) override;
+  void norm_of_sum(NormDims, const RowMask&, Tensor x, Tensor residual, Tensor gamma, Tensor beta, Tensor sum, Tensor y,
+                   Tensor mean, Tensor rstd) override;
+  void norm_of_sum_backward(NormDims, const RowMask&, Tensor dy, Tensor sum, Tensor gamma, Tensor mean, Tensor rstd,
+                            Gradient dsum, Gradient dx, Gradient dgamma, Gradient dbeta) override;
   void affine(Tensor x, Tensor gamma, Tensor beta, Tensor y) override;
   void affine_backward(Tensor dy, Tensor x, Tensor gamma, Gradient dx, Gradient dgamma, Gradient dbeta) override;
   void dyt(Tensor x, Tensor alpha, Tensor gamma, Tensor beta, Tensor y) override;

@@ -11,6 +11,16 @@
 #include "core/for_type.h"
 #include "cuda/launch.h"
 
+/// Before a loop over an array that must stay in registers, and before one whose body is enough work by itself:
+/// unrolled it would take the registers of other warps.
+#ifdef __CUDACC__
+#define NORMLAB_UNROLL _Pragma("unroll")
+#define NORMLAB_NO_UNROLL _Pragma("unroll 1")
+#else
+#define NORMLAB_UNROLL
+#define NORMLAB_NO_UNROLL
+#endif
+
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
 inline constexpr int kWarp = 32;

@@ -1,50 +1,57 @@
-// LayerNorm, RMSNorm and the bare gain and bias. Rows are normalised over the last axis, a warp each.
-#include "cuda/column_sums.cuh"
+// LayerNorm, RMSNorm and the bare gain and bias. Rows are normalised over the last axis, a warp or a few each: held in
+// registers (norm_rows.cuh) or, where they are too wide or not made of whole vectors, read again from the cache.
 #include "cuda/cuda_backend.h"
+#include "cuda/norm_rows.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
-/// gamma, beta: null where the norm has none.
+/// mean: null for RMSNorm, the same with a mean of zero; gamma, beta: null where the norm has none.
 template <class T>
-__global__ void layer_norm_forward(NormDims d, const T* x, const Param<T>* gamma, const Param<T>* beta, T* y,
-                                   Acc<T>* mean, Acc<T>* rstd) {
+__global__ void norm_forward(NormDims d, const T* x, OntoResidual<T> onto, const Param<T>* gamma, const Param<T>* beta,
+                             T* y, Acc<T>* mean, Acc<T>* rstd) {
   using A = Acc<T>;
   const std::int64_t r = row_of_warp();
   if (r >= d.rows) return;  // a whole warp
-  const T* in = x + r * d.cols;
-  T* out = y + r * d.cols;
+  x += r * d.cols;
+  y += r * d.cols;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  if (onto.residual) {  // each lane then reads what it has written itself
+    const A factor = onto.factor(r);
+    const T* under = onto.residual + r * d.cols;
+    T* sum = onto.sum + r * d.cols;
+    for (std::int64_t c = lane; c < d.cols; c += kWarp) sum[c] = T(A(under[c]) + A(x[c]) * factor);
+    x = sum;
+  }
   // Two passes: E[x^2] - E[x]^2 loses every digit once the mean dwarfs the spread.
-  const A m = warp_sum_of<A>(d.cols, [&](std::int64_t c) { return A(in[c]); }) / A(d.cols);
+  const A m = mean ? warp_sum_of<A>(d.cols, [&](std::int64_t c) { return A(x[c]); }) / A(d.cols) : 0;
   const A v = warp_sum_of<A>(d.cols,
                              [&](std::int64_t c) {
-                               const A centred = A(in[c]) - m;
+                               const A centred = A(x[c]) - m;
                                return centred * centred;
                              }) /
               A(d.cols);
   const A s = 1 / std::sqrt(v + A(d.eps));
   for (std::int64_t c = lane; c < d.cols; c += kWarp) {
-    const A x_hat = (A(in[c]) - m) * s;
-    out[c] = T(gamma ? gamma[c] * x_hat + beta[c] : x_hat);
+    const A x_hat = (A(x[c]) - m) * s;
+    y[c] = T((gamma ? gamma[c] * x_hat : x_hat) + (beta ? beta[c] : 0));
   }
-  if (lane == 0) {
-    mean[r] = m;
-    rstd[r] = s;
-  }
+  if (lane != 0) return;
+  if (mean) mean[r] = m;
+  rstd[r] = s;
 }
 
-/// dx = rstd (g - mean(g) - x_hat mean(g x_hat)), g = dy gamma.
+/// dx = rstd (g - mean(g) - x_hat mean(g x_hat)), g = dy gamma; without a mean, mean(g) falls away.
 template <class T>
-__global__ void layer_norm_gradient(NormDims d, const T* dy, const T* x, const Param<T>* gamma, const Acc<T>* mean,
-                                    const Acc<T>* rstd, T* dx, bool add) {
+__global__ void norm_gradient(NormDims d, const T* dy, const T* x, const Param<T>* gamma, const Acc<T>* mean,
+                              const Acc<T>* rstd, T* dx, bool add, IntoBranch<T> into) {
   using A = Acc<T>;
   const std::int64_t r = row_of_warp();
   if (r >= d.rows) return;
   dy += r * d.cols;
   x += r * d.cols;
   dx += r * d.cols;
-  const A m = mean[r], s = rstd[r];
+  const A m = mean ? mean[r] : 0, s = rstd[r];
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   A of_g = 0, of_gh = 0;
   for (std::int64_t c = lane; c < d.cols; c += kWarp) {
@@ -52,66 +59,79 @@ __global__ void layer_norm_gradient(NormDims d, const T* dy, const T* x, const P
     of_g += g;
     of_gh += g * ((A(x[c]) - m) * s);
   }
-  const A mean_g = warp_sum(of_g) / A(d.cols), mean_gh = warp_sum(of_gh) / A(d.cols);
+  const A mean_g = mean ? warp_sum(of_g) / A(d.cols) : 0, mean_gh = warp_sum(of_gh) / A(d.cols);
+  const A factor = into.dx ? into.factor(r) : 0;
   for (std::int64_t c = lane; c < d.cols; c += kWarp) {
     const A g = gamma ? A(dy[c]) * gamma[c] : A(dy[c]);
     put(dx[c], s * (g - mean_g - (A(x[c]) - m) * s * mean_gh), add);
+    if (into.dx) put(into.dx[r * d.cols + c], A(dx[c]) * factor, into.add);
   }
 }
 
-/// Of dgamma and dbeta: dy x_hat and dy.
-template <class T>
-struct LayerNormTerms {
+/// Of dgamma and, for K = 2, dbeta: dy x_hat and dy.
+template <class T, int K>
+struct NormTerms {
   std::int64_t cols;
   const T *dy, *x;
   const Acc<T>*mean, *rstd;
-  __device__ void operator()(std::int64_t r, std::int64_t c, Acc<T> (&terms)[2]) const {
+  __device__ void operator()(std::int64_t r, std::int64_t c, Acc<T> (&terms)[K]) const {
     const Acc<T> up = Acc<T>(dy[r * cols + c]);
-    terms[0] = up * ((Acc<T>(x[r * cols + c]) - mean[r]) * rstd[r]);
-    terms[1] = up;
+    terms[0] = up * ((Acc<T>(x[r * cols + c]) - (mean ? mean[r] : 0)) * rstd[r]);
+    if constexpr (K > 1) terms[1] = up;
   }
 };
 
 template <class T>
-__global__ void rms_norm_forward(NormDims d, const T* x, const Param<T>* gamma, T* y, Acc<T>* rstd) {
-  using A = Acc<T>;
-  const std::int64_t r = row_of_warp();
-  if (r >= d.rows) return;
-  x += r * d.cols;
-  y += r * d.cols;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const A square = warp_sum_of<A>(d.cols, [&](std::int64_t c) { return A(x[c]) * A(x[c]); }) / A(d.cols);
-  const A s = 1 / std::sqrt(square + A(d.eps));
-  for (std::int64_t c = lane; c < d.cols; c += kWarp) y[c] = T(gamma[c] * (A(x[c]) * s));
-  if (lane == 0) rstd[r] = s;
+void forward(const char* op, NormDims d, Tensor x, OntoResidual<T> onto, Tensor gamma, Tensor beta, Tensor y,
+             Tensor mean, Tensor rstd, const Stream& stream) {
+  const T* in = x.data<T>();
+  T* out = y.data<T>();
+  const Param<T>*g = gamma.data<Param<T>>(), *b = beta.data<Param<T>>();
+  Acc<T>*m = mean.data<Acc<T>>(), *s = rstd.data<Acc<T>>();
+  if (!hold_rows<T>(d.cols, {in, out, onto.residual, onto.sum}, {g, b}, [&](auto held, int warps) {
+        constexpr int kHeld = decltype(held)::value;
+        launch(op, norm_held<T, kHeld>, {ceil_div(d.rows, kNormWarps / warps * kRowsAtOnce<kHeld>), kNormThreads},
+               stream, d, warps, in, onto, g, b, out, m, s);
+      }))
+    launch(op, norm_forward<T>, warp_a_row(d.rows), stream, d, in, onto, g, b, out, m, s);
 }
 
-/// dx = rstd (g - x_hat mean(g x_hat)), g = dy gamma, x_hat = x rstd.
-template <class T>
-__global__ void rms_norm_gradient(NormDims d, const T* dy, const T* x, const Param<T>* gamma, const Acc<T>* rstd, T* dx,
-                                  bool add) {
-  using A = Acc<T>;
-  const std::int64_t r = row_of_warp();
-  if (r >= d.rows) return;
-  dy += r * d.cols;
-  x += r * d.cols;
-  dx += r * d.cols;
-  const A s = rstd[r];
-  const A mean_gh =
-      warp_sum_of<A>(d.cols, [&](std::int64_t c) { return A(dy[c]) * gamma[c] * (A(x[c]) * s); }) / A(d.cols);
-  for (std::int64_t c = threadIdx.x % kWarp; c < d.cols; c += kWarp)
-    put(dx[c], s * (A(dy[c]) * gamma[c] - A(x[c]) * s * mean_gh), add);
+/// K parameters' gradients are wanted: of gain and bias, of a gain, or none.
+template <class T, int K>
+void backward(const char* op, NormDims d, Tensor dy, Tensor x, Tensor gamma, Tensor mean, Tensor rstd, Gradient dx,
+              IntoBranch<T> into, const Gradient (&dparameters)[K > 0 ? K : 1], Buffer& buffer, const Stream& stream) {
+  if (K == 0 && !dx) return;
+  const T *up = dy.data<T>(), *in = x.data<T>();
+  T* out = dx.to.data<T>();
+  const bool add = dx && adds(dx);
+  const Param<T>* g = gamma.data<Param<T>>();
+  const Acc<T>*m = mean.data<Acc<T>>(), *s = rstd.data<Acc<T>>();
+  const bool held = hold_rows<T>(d.cols, {up, in, out, into.dx}, {g}, [&](auto values, int warps) {
+    constexpr int kHeld = decltype(values)::value;
+    const std::int64_t chunk_rows = rows_of_norm_chunk<T>(d.rows, kHeld), chunks = ceil_div(d.rows, chunk_rows);
+    double* partial = buffer.get<double>(K * chunks * d.cols + 1);
+    launch(op, norm_held_gradient<T, kHeld, K>, {chunks, kNormThreads, norm_gradient_shared<Acc<T>, kHeld, K>(warps)},
+           stream, d, chunk_rows, warps, up, in, g, m, s, out, add, into, partial);
+    if constexpr (K > 0) finish_sums<K, Param<T>>(op, chunks, d.cols, partial, dparameters, stream);
+  });
+  if (held) return;
+  if (dx) launch(op, norm_gradient<T>, warp_a_row(d.rows), stream, d, up, in, g, m, s, out, add, into);
+  if constexpr (K > 0)
+    column_sums<K, Acc<T>, Param<T>>(op, d.rows, d.cols, NormTerms<T, K>{d.cols, up, in, m, s}, dparameters, buffer,
+                                     stream);
 }
 
+/// The kernels for those of dgamma and dbeta that are wanted.
 template <class T>
-struct RmsNormTerms {
-  std::int64_t cols;
-  const T *dy, *x;
-  const Acc<T>* rstd;
-  __device__ void operator()(std::int64_t r, std::int64_t c, Acc<T> (&terms)[1]) const {
-    terms[0] = Acc<T>(dy[r * cols + c]) * (Acc<T>(x[r * cols + c]) * rstd[r]);
-  }
-};
+void backward(const char* op, NormDims d, Tensor dy, Tensor x, Tensor gamma, Tensor mean, Tensor rstd, Gradient dx,
+              IntoBranch<T> into, Gradient dgamma, Gradient dbeta, Buffer& buffer, const Stream& stream) {
+  if (dbeta)
+    backward<T, 2>(op, d, dy, x, gamma, mean, rstd, dx, into, {dgamma, dbeta}, buffer, stream);
+  else if (dgamma)
+    backward<T, 1>(op, d, dy, x, gamma, mean, rstd, dx, into, {dgamma}, buffer, stream);
+  else
+    backward<T, 0>(op, d, dy, x, gamma, mean, rstd, dx, into, {}, buffer, stream);
+}
 
 template <class T>
 struct Affine {
@@ -149,8 +169,7 @@ struct AffineTerms {
 void CudaBackend::layer_norm(NormDims d, Tensor x, Tensor gamma, Tensor beta, Tensor y, Tensor mean, Tensor rstd) {
   for_type("layer_norm", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("layer_norm", layer_norm_forward<T>, warp_a_row(d.rows), stream_, d, x.data<T>(), gamma.data<Param<T>>(),
-           beta.data<Param<T>>(), y.data<T>(), mean.data<Acc<T>>(), rstd.data<Acc<T>>());
+    forward<T>("layer_norm", d, x, {}, gamma, beta, y, mean, rstd, stream_);
   });
 }
 
@@ -158,21 +177,14 @@ void CudaBackend::layer_norm_backward(NormDims d, Tensor dy, Tensor x, Tensor ga
                                       Gradient dx, Gradient dgamma, Gradient dbeta) {
   for_type("layer_norm", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const T *up = dy.data<T>(), *in = x.data<T>();
-    const Acc<T>*m = mean.data<Acc<T>>(), *s = rstd.data<Acc<T>>();
-    if (dx)
-      launch("layer_norm_backward", layer_norm_gradient<T>, warp_a_row(d.rows), stream_, d, up, in,
-             gamma.data<Param<T>>(), m, s, dx.to.data<T>(), adds(dx));
-    column_sums<2, Acc<T>, Param<T>>("layer_norm_backward", d.rows, d.cols, LayerNormTerms<T>{d.cols, up, in, m, s},
-                                     {dgamma, dbeta}, partial_, stream_);
+    backward<T>("layer_norm_backward", d, dy, x, gamma, mean, rstd, dx, {}, dgamma, dbeta, partial_, stream_);
   });
 }
 
 void CudaBackend::rms_norm(NormDims d, Tensor x, Tensor gamma, Tensor y, Tensor rstd) {
   for_type("rms_norm", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    launch("rms_norm", rms_norm_forward<T>, warp_a_row(d.rows), stream_, d, x.data<T>(), gamma.data<Param<T>>(),
-           y.data<T>(), rstd.data<Acc<T>>());
+    forward<T>("rms_norm", d, x, {}, gamma, {}, y, {}, rstd, stream_);
   });
 }
 
@@ -180,13 +192,26 @@ void CudaBackend::rms_norm_backward(NormDims d, Tensor dy, Tensor x, Tensor gamm
                                     Gradient dgamma) {
   for_type("rms_norm", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const T *up = dy.data<T>(), *in = x.data<T>();
-    const Acc<T>* s = rstd.data<Acc<T>>();
-    if (dx)
-      launch("rms_norm_backward", rms_norm_gradient<T>, warp_a_row(d.rows), stream_, d, up, in, gamma.data<Param<T>>(),
-             s, dx.to.data<T>(), adds(dx));
-    column_sums<1, Acc<T>, Param<T>>("rms_norm_backward", d.rows, d.cols, RmsNormTerms<T>{d.cols, up, in, s}, {dgamma},
-                                     partial_, stream_);
+    backward<T>("rms_norm_backward", d, dy, x, gamma, {}, rstd, dx, {}, dgamma, {}, partial_, stream_);
+  });
+}
+
+void CudaBackend::norm_of_sum(NormDims d, const RowMask& mask, Tensor x, Tensor residual, Tensor gamma, Tensor beta,
+                              Tensor sum, Tensor y, Tensor mean, Tensor rstd) {
+  for_type("norm_of_sum", x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const OntoResidual<T> onto{RowFactor<T>(mask), residual.data<T>(), sum.data<T>()};
+    forward<T>("norm_of_sum", d, x, onto, gamma, beta, y, mean, rstd, stream_);
+  });
+}
+
+void CudaBackend::norm_of_sum_backward(NormDims d, const RowMask& mask, Tensor dy, Tensor sum, Tensor gamma,
+                                       Tensor mean, Tensor rstd, Gradient dsum, Gradient dx, Gradient dgamma,
+                                       Gradient dbeta) {
+  for_type("norm_of_sum", sum.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const IntoBranch<T> into{RowFactor<T>(mask), dx.to.data<T>(), adds(dx)};
+    backward<T>("norm_of_sum_backward", d, dy, sum, gamma, mean, rstd, dsum, into, dgamma, dbeta, partial_, stream_);
   });
 }
 

@@ -28,6 +28,20 @@ template <int V, class T>
 void store(T* to, const T (&from)[V]) {
   for (int i = 0; i < V; ++i) to[i] = from[i];
 }
+template <class T>
+struct Packed {
+  T values[kVector<T>];
+};
+template <class T>
+Packed<T> load_packed(const T* from) {
+  Packed<T> to;
+  load(from, to.values);
+  return to;
+}
+template <class T>
+void unpack(const Packed<T>& from, T (&to)[kVector<T>]) {
+  load(from.values, to);
+}
 #else
 template <int V, class T>
 __device__ inline void load(const T* from, T (&to)[V]) {
@@ -49,6 +63,19 @@ __device__ inline void store(T* to, const T (&from)[V]) {
     memcpy(&all, from, sizeof all);
     *reinterpret_cast<uint4*>(to) = all;
   }
+}
+/// A vector that stays in as few registers as it has words.
+template <class T>
+struct Packed {
+  uint4 words;
+};
+template <class T>
+__device__ inline Packed<T> load_packed(const T* from) {
+  return {*reinterpret_cast<const uint4*>(from)};
+}
+template <class T>
+__device__ inline void unpack(const Packed<T>& from, T (&to)[kVector<T>]) {
+  memcpy(to, &from.words, sizeof from.words);
 }
 #endif
 

@@ -68,8 +68,9 @@ Var AttentionBranch::heads(const Var& h, std::int64_t images, const Context& ctx
   return attention(q, k, v, heads_, keep, attention_dropout_);
 }
 
-Var AttentionBranch::operator()(const Var& x, const Context& ctx) const {
-  Var h = pre_(x, ctx);
+Stream AttentionBranch::operator()(Stream stream, const Context& ctx) const {
+  Var h = pre_(stream, ctx);
+  const Var x = stream.value();
   if (cuts()) {
     ctx.tape.at(drop_name_.c_str());
     h = cut_windows(h, *windows_);
@@ -85,7 +86,8 @@ Var AttentionBranch::operator()(const Var& x, const Context& ctx) const {
   const Var branch = layer_scale_(ctx.dropout(out_(projected, ctx), dropout_, drop_name_), ctx);
   ctx.show_branch(drop_name_, [&] { return branch; });
   ctx.tape.at(drop_name_.c_str());
-  return post_(ctx.add_drop_path(x, branch, drop_path_, path_name_), ctx);
+  Stream sum = ctx.add_drop_path(x, branch, drop_path_, path_name_);
+  return post_.is_identity() ? sum : post_(sum, ctx);
 }
 
 bool AttentionBranch::ends_with_product(const Context& ctx) const {
@@ -125,8 +127,9 @@ MlpBranch::MlpBranch(ParameterSet& p, const std::string& block, const BranchConf
   post_ = Norm(p, name + ".post", sites.post, c.embed_dim);
 }
 
-Var MlpBranch::operator()(const Var& x, const Context& ctx) const {
-  const Var h = pre_(x, ctx);
+Stream MlpBranch::operator()(Stream stream, const Context& ctx) const {
+  const Var h = pre_(stream, ctx);
+  const Var x = stream.value();
   // Without a norm between them, GELU runs behind the product, and its gradient behind that of the next one.
   if (hidden_.is_identity() && inner_.is_identity() && !ctx.drops(dropout_) &&
       ctx.tape.backend().has_products_through_gelu(gelu_, h.value().dtype()))
@@ -136,7 +139,7 @@ Var MlpBranch::operator()(const Var& x, const Context& ctx) const {
 }
 
 template <class Inner>
-Var MlpBranch::end(const Var& x, const Inner& inner, const Context& ctx) const {
+Stream MlpBranch::end(const Var& x, const Inner& inner, const Context& ctx) const {
   const Var shortcut = residual_scale_(x, ctx);
   if (ends_with_product(ctx)) {
     ctx.show_branch(drop_name_, [&] { return fc2_(inner, ctx); });
@@ -145,7 +148,8 @@ Var MlpBranch::end(const Var& x, const Inner& inner, const Context& ctx) const {
   const Var branch = layer_scale_(ctx.dropout(out_(fc2_(inner, ctx), ctx), dropout_, drop_name_), ctx);
   ctx.show_branch(drop_name_, [&] { return branch; });
   ctx.tape.at(drop_name_.c_str());
-  return post_(ctx.add_drop_path(shortcut, branch, drop_path_, path_name_), ctx);
+  Stream sum = ctx.add_drop_path(shortcut, branch, drop_path_, path_name_);
+  return post_.is_identity() ? sum : post_(sum, ctx);
 }
 
 bool MlpBranch::ends_with_product(const Context& ctx) const {

@@ -27,7 +27,7 @@ class AttentionBranch {
   /// sites from query to inner then see windows, padding included.
   AttentionBranch(ParameterSet& parameters, const std::string& block, const BranchConfig& config,
                   const std::optional<Windows>& windows = {});
-  Var operator()(const Var& x, const Context& ctx) const;  // [B, N, D] to the same
+  Stream operator()(Stream x, const Context& ctx) const;  // [B, N, D] to the same
   void prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const;
 
  private:
@@ -49,13 +49,13 @@ class AttentionBranch {
 class MlpBranch {
  public:
   MlpBranch(ParameterSet& parameters, const std::string& block, const BranchConfig& config);
-  Var operator()(const Var& x, const Context& ctx) const;
+  Stream operator()(Stream x, const Context& ctx) const;
   void prepare(Backend& backend, std::int64_t rows, DType dtype) const;
 
  private:
   /// From what fc2 is applied to, a Var or Activation, on.
   template <class Inner>
-  Var end(const Var& x, const Inner& inner, const Context& ctx) const;
+  Stream end(const Var& x, const Inner& inner, const Context& ctx) const;
   bool ends_with_product(const Context& ctx) const;
   GeluForm gelu_;
   double dropout_, drop_path_;
@@ -76,8 +76,8 @@ struct Block {
         mlp(parameters, name, config),
         attention_name(name + ".attn"),
         mlp_name(name + ".mlp") {}
-  Var operator()(const Var& x, const Context& ctx) const {
-    const Var z = ctx.seen(attention_name, attention(x, ctx));
+  Stream operator()(const Stream& x, const Context& ctx) const {
+    const Stream z = ctx.seen(attention_name, attention(x, ctx));
     return ctx.seen(mlp_name, mlp(z, ctx));
   }
   void prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const {

@@ -17,9 +17,8 @@ Var Context::dropout(const Var& x, double rate, const std::string& site) const {
   return keep ? normlab::dropout(x, keep, rate) : x;
 }
 
-Var Context::add_drop_path(const Var& x, const Var& branch, double rate, const std::string& site) const {
-  const Tensor keep = mask({x.shape()[0]}, rate, site);
-  return keep ? dropout_add(branch, keep, rate, x) : add(x, branch);
+Stream Context::add_drop_path(const Var& x, const Var& branch, double rate, const std::string& site) const {
+  return Stream(ResidualSum{x, branch, mask({x.shape()[0]}, rate, site), rate, tape.site()});
 }
 
 }  // namespace normlab

@@ -84,6 +84,22 @@ Var Norm::operator()(const Var& x, const Context& ctx) const {
   return x;
 }
 
+Var Norm::operator()(Stream& x, const Context& ctx) const {
+  if (x.made()) return (*this)(x.value(), ctx);
+  const auto p = [&](int id) { return ctx.parameter(id); };
+  ctx.tape.at(site_.c_str());
+  switch (spec_.kind) {
+    case NormKind::layer_norm:
+      return x.normed([&](const ResidualSum& s) { return layer_norm(s, p(gamma_), p(beta_), spec_.eps); });
+    case NormKind::layer_norm_fixed:
+      return x.normed([&](const ResidualSum& s) { return layer_norm(s, Var(), Var(), spec_.eps); });
+    case NormKind::rms_norm:
+      return x.normed([&](const ResidualSum& s) { return rms_norm(s, p(gamma_), spec_.eps); });
+    default:
+      return (*this)(x.value(), ctx);
+  }
+}
+
 Var Norm::per_head(const Var& x, std::int64_t heads, const Context& ctx) const {
   if (is_identity()) return x;
   const Shape& s = x.shape();

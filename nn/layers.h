@@ -68,6 +68,8 @@ class Norm {
   Norm(ParameterSet& parameters, std::string site, const NormSpec& spec, std::int64_t width);
   /// x [images, ..., width].
   Var operator()(const Var& x, const Context& ctx) const;
+  /// The same of what a stream is then.
+  Var operator()(Stream& x, const Context& ctx) const;
   /// x [images, N, heads * width]: every head on its own, all with the same parameters.
   Var per_head(const Var& x, std::int64_t heads, const Context& ctx) const;
   bool is_identity() const { return spec_.kind == NormKind::none; }

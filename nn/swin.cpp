@@ -45,20 +45,21 @@ Var Swin::operator()(const Var& images, const Context& ctx) const {
   require_shape("swin", "images", images.shape(), {images.shape()[0], c.image_size[0], c.image_size[1], c.channels});
   ctx.tape.at("patch_embed");
   const Var patches = patch_in_(patchify(images, c.patch_size, c.patch_size), ctx);
-  Var z = ctx.seen("stem", patch_out_(patch_embed_(patches, ctx), ctx));  // [B, N, D]
-  z = ctx.dropout(z, c.dropout, "stem");
+  const Var embedded = ctx.seen("stem", patch_out_(patch_embed_(patches, ctx), ctx));
+  Stream z = ctx.dropout(embedded, c.dropout, "stem");  // [B, N, D]
   const SwinStage* before = nullptr;
   for (const Stage& stage : stages_) {
     if (before) {
       ctx.tape.at(stage.name.c_str());
-      z = stage.reduction(stage.merge(merge_patches(z, before->height, before->width), ctx), ctx);  // [B, N/4, 2 D]
+      const Var merged = merge_patches(z.value(), before->height, before->width);  // [B, N/4, 4 C]
+      z = stage.reduction(stage.merge(merged, ctx), ctx);                          // [B, N/4, 2 C]
     }
     for (const Block& block : stage.blocks) z = block(z, ctx);
     before = &stage.sizes;
   }
-  z = final_(z, ctx);
+  const Var tokens = final_(z, ctx);
   ctx.tape.at("pool");
-  return head_(ctx.seen("pre_logits", pooled_(mean_tokens(z), ctx)), ctx);
+  return head_(ctx.seen("pre_logits", pooled_(mean_tokens(tokens), ctx)), ctx);
 }
 
 }  // namespace normlab

@@ -6,11 +6,66 @@ namespace normlab {
 using namespace cpu;
 namespace {
 
-template <class T, bool kGain>
-void layer_norm_forward(NormDims d, const T* x, const Param<T>* gamma, const Param<T>* beta, T* y, Acc<T>* mean,
+/// Rows that are there.
+template <class T>
+struct Rows {
+  std::int64_t cols;
+  const T* x;
+  const T* operator()(std::int64_t r) const { return x + r * cols; }
+};
+
+template <class T>
+struct RowFactor {
+  const std::uint8_t* keep;
+  std::int64_t rows;
+  Acc<T> kept;
+  explicit RowFactor(const RowMask& mask)
+      : keep(mask.keep.data<std::uint8_t>()), rows(mask.rows), kept(Acc<T>(1 / (1 - mask.rate))) {}
+  Acc<T> operator()(std::int64_t r) const { return !keep ? 1 : keep[r / rows] ? kept : 0; }
+};
+
+/// Rows of a residual sum, made when they are asked for.
+template <class T>
+struct SumRows {
+  std::int64_t cols;
+  RowFactor<T> factor;
+  const T *x, *residual;
+  T* sum;
+  const T* operator()(std::int64_t r) const {
+    const Acc<T> f = factor(r);
+    const std::int64_t at = r * cols;
+    each_vector<Acc<T>>(
+        cols, [&](auto c, auto n) { store(sum + at + c, load(residual + at + c, n) + load(x + at + c, n) * f, n); });
+    return sum + at;
+  }
+};
+
+/// What follows on a row of a norm's gradient: nothing, or the gradient of the branch that its input is a sum with.
+struct Nothing {
+  template <class T>
+  void operator()(std::int64_t, const T*) const {}
+};
+template <class T>
+struct BranchRows {
+  std::int64_t cols;
+  RowFactor<T> factor;
+  Gradient dx;
+  void operator()(std::int64_t r, const T* dsum) const {
+    if (!dx) return;
+    const Acc<T> f = factor(r);
+    T* out = dx.to.data<T>() + r * cols;
+    choose(adds(dx), [&](auto add) {
+      each_vector<Acc<T>>(cols, [&](auto c, auto n) { put<decltype(add)::value>(out + c, load(dsum + c, n) * f, n); });
+    });
+  }
+};
+
+template <class T, bool kGain, class Source>
+void layer_norm_forward(NormDims d, const Source& rows, const Param<T>* gamma, const Param<T>* beta, T* y, Acc<T>* mean,
                         Acc<T>* rstd) {
   using A = Acc<T>;
-  for (std::int64_t r = 0; r < d.rows; ++r, x += d.cols, y += d.cols) {
+  for (std::int64_t r = 0; r < d.rows; ++r, y += d.cols) {
+    const T* x = rows(r);
     // Two passes: E[x^2] - E[x]^2 loses every digit once the mean dwarfs the spread.
     const A m = row_sum<A>(d.cols, [&](auto c, auto n) { return load(x + c, n); }) / A(d.cols);
     const A v = row_sum<A>(d.cols,
@@ -33,9 +88,10 @@ void layer_norm_forward(NormDims d, const T* x, const Param<T>* gamma, const Par
 }
 
 /// dx = rstd (g - mean(g) - x_hat mean(g x_hat)), g = dy gamma; dgamma = sum of dy x_hat, dbeta = sum of dy over rows.
-template <class T, bool kGain, bool kAdd>
+template <class T, bool kGain, bool kAdd, class Then>
 void layer_norm_gradients(NormDims d, const T* dy, const T* x, const Param<T>* gamma, const Acc<T>* mean,
-                          const Acc<T>* rstd, const Gradient& dx, const Gradient& dgamma, const Gradient& dbeta) {
+                          const Acc<T>* rstd, const Gradient& dx, const Gradient& dgamma, const Gradient& dbeta,
+                          const Then& then) {
   using A = Acc<T>;
   RowAdder<A, 2> sums(Slot::c, d.cols);
   T* out = dx.to.data<T>();
@@ -64,6 +120,7 @@ void layer_norm_gradients(NormDims d, const T* dy, const T* x, const Param<T>* g
       const Vec<A> h = (load(x + c, n) - m) * s;
       put<kAdd>(out + c, s * (g - mean_g - h * mean_gh), n);
     });
+    then(r, out);
     out += d.cols;
   }
   if constexpr (kGain) {
@@ -72,10 +129,11 @@ void layer_norm_gradients(NormDims d, const T* dy, const T* x, const Param<T>* g
   }
 }
 
-template <class T>
-void rms_norm_forward(NormDims d, const T* x, const Param<T>* gamma, T* y, Acc<T>* rstd) {
+template <class T, class Source>
+void rms_norm_forward(NormDims d, const Source& rows, const Param<T>* gamma, T* y, Acc<T>* rstd) {
   using A = Acc<T>;
-  for (std::int64_t r = 0; r < d.rows; ++r, x += d.cols, y += d.cols) {
+  for (std::int64_t r = 0; r < d.rows; ++r, y += d.cols) {
+    const T* x = rows(r);
     const A square = row_sum<A>(d.cols,
                                 [&](auto c, auto n) {
                                   const Vec<A> v = load(x + c, n);
@@ -89,9 +147,9 @@ void rms_norm_forward(NormDims d, const T* x, const Param<T>* gamma, T* y, Acc<T
 }
 
 /// dx = rstd (g - x_hat mean(g x_hat)), g = dy gamma, x_hat = x rstd.
-template <class T, bool kAdd>
+template <class T, bool kAdd, class Then>
 void rms_norm_gradients(NormDims d, const T* dy, const T* x, const Param<T>* gamma, const Acc<T>* rstd,
-                        const Gradient& dx, const Gradient& dgamma) {
+                        const Gradient& dx, const Gradient& dgamma, const Then& then) {
   using A = Acc<T>;
   RowAdder<A, 1> sums(Slot::c, d.cols);
   T* out = dx.to.data<T>();
@@ -109,6 +167,7 @@ void rms_norm_gradients(NormDims d, const T* dy, const T* x, const Param<T>* gam
     each_vector<A>(d.cols, [&](auto c, auto n) {
       put<kAdd>(out + c, s * (load(dy + c, n) * load(gamma + c, n) - load(x + c, n) * s * mean_gh), n);
     });
+    then(r, out);
     out += d.cols;
   }
   sums.template finish<Param<T>>(0, dgamma);
@@ -134,47 +193,74 @@ void affine_gradients(std::int64_t rows, std::int64_t cols, const T* dy, const T
   sums.template finish<Param<T>>(1, dbeta);
 }
 
+/// Without a mean: RMSNorm.
+template <class T, class Source>
+void forward(NormDims d, const Source& rows, Tensor gamma, Tensor beta, Tensor y, Tensor mean, Tensor rstd) {
+  const Param<T>*g = gamma.data<Param<T>>(), *b = beta.data<Param<T>>();
+  if (!mean) return rms_norm_forward<T>(d, rows, g, y.data<T>(), rstd.data<Acc<T>>());
+  choose(bool(gamma), [&](auto gain) {
+    layer_norm_forward<T, decltype(gain)::value>(d, rows, g, b, y.data<T>(), mean.data<Acc<T>>(), rstd.data<Acc<T>>());
+  });
+}
+template <class T, class Then>
+void backward(NormDims d, Tensor dy, Tensor x, Tensor gamma, Tensor mean, Tensor rstd, const Gradient& dx,
+              const Gradient& dgamma, const Gradient& dbeta, const Then& then) {
+  const T *up = dy.data<T>(), *in = x.data<T>();
+  const Param<T>* g = gamma.data<Param<T>>();
+  const Acc<T>*m = mean.data<Acc<T>>(), *s = rstd.data<Acc<T>>();
+  choose(adds(dx), [&](auto add) {
+    constexpr bool kAdd = decltype(add)::value;
+    if (!mean) return rms_norm_gradients<T, kAdd>(d, up, in, g, s, dx, dgamma, then);
+    choose(bool(gamma), [&](auto gain) {
+      layer_norm_gradients<T, decltype(gain)::value, kAdd>(d, up, in, g, m, s, dx, dgamma, dbeta, then);
+    });
+  });
+}
+
 }  // namespace
 
 void CpuBackend::layer_norm(NormDims d, Tensor x, Tensor gamma, Tensor beta, Tensor y, Tensor mean, Tensor rstd) {
   for_type("layer_norm", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    choose(bool(gamma), [&](auto gain) {
-      layer_norm_forward<T, decltype(gain)::value>(d, x.data<T>(), gamma.data<Param<T>>(), beta.data<Param<T>>(),
-                                                   y.data<T>(), mean.data<Acc<T>>(), rstd.data<Acc<T>>());
-    });
+    forward<T>(d, Rows<T>{d.cols, x.data<T>()}, gamma, beta, y, mean, rstd);
   });
 }
 
 void CpuBackend::layer_norm_backward(NormDims d, Tensor dy, Tensor x, Tensor gamma, Tensor mean, Tensor rstd,
                                      Gradient dx, Gradient dgamma, Gradient dbeta) {
   for_type("layer_norm", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    choose(bool(gamma), [&](auto gain) {
-      choose(adds(dx), [&](auto add) {
-        layer_norm_gradients<T, decltype(gain)::value, decltype(add)::value>(
-            d, dy.data<T>(), x.data<T>(), gamma.data<Param<T>>(), mean.data<Acc<T>>(), rstd.data<Acc<T>>(), dx, dgamma,
-            dbeta);
-      });
-    });
+    backward<typename decltype(type)::type>(d, dy, x, gamma, mean, rstd, dx, dgamma, dbeta, Nothing());
   });
 }
 
 void CpuBackend::rms_norm(NormDims d, Tensor x, Tensor gamma, Tensor y, Tensor rstd) {
   for_type("rms_norm", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    rms_norm_forward<T>(d, x.data<T>(), gamma.data<Param<T>>(), y.data<T>(), rstd.data<Acc<T>>());
+    forward<T>(d, Rows<T>{d.cols, x.data<T>()}, gamma, {}, y, {}, rstd);
   });
 }
 
 void CpuBackend::rms_norm_backward(NormDims d, Tensor dy, Tensor x, Tensor gamma, Tensor rstd, Gradient dx,
                                    Gradient dgamma) {
   for_type("rms_norm", x.dtype(), [&](auto type) {
+    backward<typename decltype(type)::type>(d, dy, x, gamma, {}, rstd, dx, dgamma, {}, Nothing());
+  });
+}
+
+void CpuBackend::norm_of_sum(NormDims d, const RowMask& mask, Tensor x, Tensor residual, Tensor gamma, Tensor beta,
+                             Tensor sum, Tensor y, Tensor mean, Tensor rstd) {
+  for_type("norm_of_sum", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    choose(adds(dx), [&](auto add) {
-      rms_norm_gradients<T, decltype(add)::value>(d, dy.data<T>(), x.data<T>(), gamma.data<Param<T>>(),
-                                                  rstd.data<Acc<T>>(), dx, dgamma);
-    });
+    const SumRows<T> rows{d.cols, RowFactor<T>(mask), x.data<T>(), residual.data<T>(), sum.data<T>()};
+    forward<T>(d, rows, gamma, beta, y, mean, rstd);
+  });
+}
+
+void CpuBackend::norm_of_sum_backward(NormDims d, const RowMask& mask, Tensor dy, Tensor sum, Tensor gamma, Tensor mean,
+                                      Tensor rstd, Gradient dsum, Gradient dx, Gradient dgamma, Gradient dbeta) {
+  for_type("norm_of_sum", sum.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    backward<T>(d, dy, sum, gamma, mean, rstd, dsum, dgamma, dbeta, BranchRows<T>{d.cols, RowFactor<T>(mask), dx});
   });
 }
 

@@ -1,0 +1,317 @@
+// LayerNorm and RMSNorm where a few warps hold a row in registers: memory is passed over once each way, 16 bytes at a
+// time. RMSNorm is the same with a mean of zero. A residual sum is made on the way, and its branch's gradient.
+#pragma once
+
+#include "cuda/column_sums.cuh"
+#include "cuda/vectors.cuh"
+
+namespace normlab::NORMLAB_CUDA_NAMESPACE {
+
+inline constexpr int kNormThreads = 128, kNormWarps = kNormThreads / kWarp;
+
+/// The most values of a row in a lane's registers: more would leave too few warps to keep memory busy.
+template <class T>
+inline constexpr int kMostHeld = 128 / static_cast<int>(sizeof(Acc<T>));
+
+/// The warps of a block that hold a row together: 1, 2 or 4.
+struct Team {
+  int lanes, lane, index;
+  __device__ explicit Team(int warps)
+      : lanes(warps * kWarp),
+        lane(static_cast<int>(threadIdx.x) % lanes),
+        index(static_cast<int>(threadIdx.x) / lanes) {}
+  /// Where the lane's i-th vector of V values begins.
+  template <int V>
+  __device__ int column(int i) const {
+    return (i * lanes + lane) * V;
+  }
+};
+
+/// `sums` over the lanes of a team, the same bits in each. All threads of a block must come here, each time with other
+/// `of_warp` [K * kNormWarps] than the time before.
+template <int K, class A>
+__device__ void team_sums(const Team& team, A (&sums)[K], A* of_warp) {
+  for (int k = 0; k < K; ++k) sums[k] = warp_sum(sums[k]);
+  if (team.lanes == kWarp) return;
+  if (threadIdx.x % kWarp == 0)
+    for (int k = 0; k < K; ++k) of_warp[k * kNormWarps + static_cast<int>(threadIdx.x) / kWarp] = sums[k];
+  __syncthreads();
+  const int warps = team.lanes / kWarp;
+  for (int k = 0; k < K; ++k) {
+    sums[k] = 0;
+    for (int w = 0; w < warps; ++w) sums[k] += of_warp[k * kNormWarps + team.index * warps + w];
+  }
+}
+
+/// V parameters, a whole number of vectors.
+template <int V, class P>
+__device__ void load_parameters(const P* from, P (&to)[V]) {
+  constexpr int kPart = kVector<P> < V ? kVector<P> : V;
+  for (int i = 0; i < V; i += kPart) {
+    P part[kPart];
+    load(from + i, part);
+    for (int k = 0; k < kPart; ++k) to[i + k] = part[k];
+  }
+}
+
+/// RowMask for a kernel.
+template <class T>
+struct RowFactor {
+  const std::uint8_t* keep = nullptr;
+  std::int64_t rows = 1;
+  Acc<T> kept = 1;
+  RowFactor() = default;
+  explicit RowFactor(const RowMask& mask)
+      : keep(mask.keep.data<std::uint8_t>()), rows(mask.rows), kept(Acc<T>(1 / (1 - mask.rate))) {}
+  __device__ Acc<T> operator()(std::int64_t r) const { return !keep ? 1 : keep[r / rows] ? kept : 0; }
+};
+/// What x is added to before it is normalised, and where the sum goes; null where it is not.
+template <class T>
+struct OntoResidual {
+  RowFactor<T> factor{};
+  const T* residual = nullptr;
+  T* sum = nullptr;
+};
+/// Where the gradient of that x goes, behind that of the sum; null where nowhere.
+template <class T>
+struct IntoBranch {
+  RowFactor<T> factor{};
+  T* dx = nullptr;
+  bool add = false;
+};
+
+/// How many rows a team takes at once on the way there, so that gains and biases are read once for them.
+template <int kHeld>
+inline constexpr int kRowsAtOnce = kHeld <= 8 ? 4 : 2;
+
+/// A lane holds kHeld values of a row. mean: null for RMSNorm; gamma, beta: null where the norm has none.
+template <class T, int kHeld>
+__global__ void __launch_bounds__(kNormThreads)
+    norm_held(NormDims d, int warps, const T* x, OntoResidual<T> onto, const Param<T>* gamma, const Param<T>* beta,
+              T* y, Acc<T>* mean, Acc<T>* rstd) {
+  using A = Acc<T>;
+  constexpr int V = kVector<T>, kVectors = kHeld / V, kRows = kRowsAtOnce<kHeld>;
+  NORMLAB_SHARED(A, of_warp, 2 * kRows * kNormWarps);
+  const Team team(warps);
+  const int cols = static_cast<int>(d.cols);
+  const std::int64_t first = (std::int64_t{blockIdx.x} * (kNormWarps / warps) + team.index) * kRows;
+  A row[kRows][kHeld], m[kRows] = {}, s[kRows] = {};
+  NORMLAB_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const bool there = first + r < d.rows;
+    const std::int64_t at = (first + r) * d.cols;
+    const A factor = onto.residual && there ? onto.factor(first + r) : 0;
+    NORMLAB_UNROLL
+    for (int i = 0; i < kVectors; ++i) {
+      const int c = team.column<V>(i);
+      T in[V] = {}, under[V] = {};
+      if (there && c < cols) {
+        load(x + at + c, in);
+        if (onto.residual) load(onto.residual + at + c, under);
+      }
+      for (int k = 0; k < V; ++k) row[r][i * V + k] = onto.residual ? A(T(A(under[k]) + A(in[k]) * factor)) : A(in[k]);
+    }
+  }
+  if (onto.residual) {  // by itself: no load can pass a store
+    NORMLAB_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      NORMLAB_UNROLL
+      for (int i = 0; i < kVectors; ++i) {
+        const int c = team.column<V>(i);
+        if (first + r >= d.rows || c >= cols) break;
+        T out[V];
+        for (int k = 0; k < V; ++k) out[k] = T(row[r][i * V + k]);
+        store(onto.sum + (first + r) * d.cols + c, out);
+      }
+    }
+  }
+  // Two passes: E[x^2] - E[x]^2 loses every digit once the mean dwarfs the spread.
+  if (mean) {
+    NORMLAB_UNROLL
+    for (int i = 0; i < kHeld; ++i)
+      for (int r = 0; r < kRows; ++r) m[r] += row[r][i];
+    team_sums(team, m, of_warp);
+    for (int r = 0; r < kRows; ++r) m[r] /= A(cols);
+  }
+  NORMLAB_UNROLL
+  for (int i = 0; i < kHeld; ++i)
+    for (int r = 0; r < kRows; ++r) {
+      row[r][i] = team.column<V>(i / V) < cols ? row[r][i] - m[r] : 0;
+      s[r] += row[r][i] * row[r][i];
+    }
+  team_sums(team, s, of_warp + kRows * kNormWarps);
+  for (int r = 0; r < kRows; ++r) s[r] = 1 / std::sqrt(s[r] / A(cols) + A(d.eps));
+  NORMLAB_UNROLL
+  for (int i = 0; i < kVectors; ++i) {
+    const int c = team.column<V>(i);
+    if (c >= cols) break;
+    Param<T> g[V], b[V] = {};
+    for (int k = 0; k < V; ++k) g[k] = 1;
+    if (gamma) load_parameters(gamma + c, g);
+    if (beta) load_parameters(beta + c, b);
+    for (int r = 0; r < kRows; ++r) {
+      if (first + r >= d.rows) break;
+      T out[V];
+      for (int k = 0; k < V; ++k) out[k] = T(g[k] * (row[r][i * V + k] * s[r]) + b[k]);
+      store(y + (first + r) * d.cols + c, out);
+    }
+  }
+  if (team.lane != 0) return;
+  for (int r = 0; r < kRows; ++r)
+    if (first + r < d.rows) {
+      if (mean) mean[first + r] = m[r];
+      rstd[first + r] = s[r];
+    }
+}
+
+/// How many blocks of norm_held_gradient a multiprocessor's registers are meant to hold.
+template <class T>
+constexpr int norm_blocks(int held) {
+  constexpr bool kNarrow = sizeof(T) < sizeof(Acc<T>);
+  constexpr int kBlocks[] = {kNarrow ? 7 : 6, kNarrow ? 4 : 3, kNarrow ? 3 : 2, 2};
+  return kBlocks[4 * held / kMostHeld<T> - 1];
+}
+
+/// Rows that one block goes over on the way back. At most as many blocks as an H200's 132 multiprocessors hold, so that
+/// all are done together; a function of the shape alone, so that the order of a sum is.
+template <class T>
+constexpr std::int64_t rows_of_norm_chunk(std::int64_t rows, int held) {
+  constexpr std::int64_t kFewest = 16;
+  const std::int64_t even = ceil_div(rows, 132 * norm_blocks<T>(held));
+  return even > kFewest ? even : kFewest;
+}
+
+/// Shared memory of norm_held_gradient: K sums of each column in double, and what each thread adds to them.
+template <class A, int kHeld, int K>
+constexpr std::size_t norm_gradient_shared(int warps) {
+  if (K == 0) return sizeof(double);
+  return K * kHeld * (sizeof(double) * static_cast<std::size_t>(warps * kWarp) + sizeof(A) * kNormThreads);
+}
+
+/// total [K, kHeld, team.lanes] += `few` of all teams of the block, team by team; few = 0. `each` [K, kHeld,
+/// kNormThreads]. The i-th values of lanes next to each other lie so, not those of columns: no two meet in a bank.
+template <int K, int kHeld, class A>
+__device__ void add_few(const Team& team, A (&few)[K][kHeld], double* total, A* each) {
+  const int thread = static_cast<int>(threadIdx.x);
+  __syncthreads();  // nobody still reads what was added before
+  for (int k = 0; k < K; ++k) {
+    NORMLAB_UNROLL
+    for (int i = 0; i < kHeld; ++i) {
+      each[(k * kHeld + i) * kNormThreads + thread] = few[k][i];
+      few[k][i] = 0;
+    }
+  }
+  __syncthreads();
+  for (int at = thread; at < K * kHeld * team.lanes; at += kNormThreads) {
+    const A* value = each + at / team.lanes * kNormThreads + at % team.lanes;
+    double sum = 0;
+    for (int t = 0; t < kNormThreads; t += team.lanes) sum += double(value[t]);
+    total[at] += sum;
+  }
+}
+
+/// dx = rstd (g - mean(g) - x_hat mean(g x_hat)), g = dy gamma; the K column sums, dy x_hat and for K = 2 dy, go to
+/// partial [K, chunks, cols]. dx, mean, gamma: null where there is none; without a mean, mean(g) falls away.
+template <class T, int kHeld, int K>
+__global__ void __launch_bounds__(kNormThreads, norm_blocks<T>(kHeld))
+    norm_held_gradient(NormDims d, std::int64_t chunk_rows, int warps, const T* dy, const T* x, const Param<T>* gamma,
+                       const Acc<T>* mean, const Acc<T>* rstd, T* dx, bool add, IntoBranch<T> into, double* partial) {
+  using A = Acc<T>;
+  constexpr int V = kVector<T>, kVectors = kHeld / V, kSums = K > 0 ? K : 1;
+  constexpr int kFewRows = 8;  // that a thread adds up in A
+  NORMLAB_SHARED(A, of_warp, 2 * 2 * kNormWarps);
+  NORMLAB_DYNAMIC_SHARED(double, total);
+  const Team team(warps);
+  const int cols = static_cast<int>(d.cols), teams = kNormWarps / warps, totals = K * kHeld * team.lanes;
+  A* each = reinterpret_cast<A*>(total + totals);
+  for (int at = static_cast<int>(threadIdx.x); at < totals; at += kNormThreads) total[at] = 0;
+  const std::int64_t begin = blockIdx.x * chunk_rows, end = begin + chunk_rows < d.rows ? begin + chunk_rows : d.rows;
+  A few[kSums][kHeld] = {};
+  int rows = 0;
+  for (std::int64_t first = begin; first < end; first += teams) {
+    const std::int64_t r = first + team.index, row = r * d.cols;
+    const bool there = r < end;
+    const A m = there && mean ? mean[r] : 0, s = there ? rstd[r] : 0;
+    A g[kHeld], h[kHeld], sums[2] = {};
+    Packed<T> before[kVectors] = {};  // read with the rest: no load can pass a store
+    NORMLAB_UNROLL
+    for (int i = 0; i < kVectors; ++i) {
+      const int c = team.column<V>(i);
+      T up[V] = {}, in[V] = {};
+      if (there && c < cols) {
+        load(dy + row + c, up);
+        load(x + row + c, in);
+        if (add) before[i] = load_packed(dx + row + c);
+      }
+      for (int k = 0; k < V; ++k) {
+        g[i * V + k] = A(up[k]);
+        h[i * V + k] = (A(in[k]) - m) * s;
+      }
+    }
+    NORMLAB_UNROLL
+    for (int i = 0; i < kVectors; ++i) {
+      const int c = team.column<V>(i);
+      Param<T> gain[V];
+      for (int k = 0; k < V; ++k) gain[k] = 1;
+      if (gamma && c < cols) load_parameters(gamma + c, gain);
+      for (int k = 0; k < V; ++k) {
+        A& up = g[i * V + k];
+        const A x_hat = h[i * V + k];
+        if constexpr (K > 0) few[0][i * V + k] += up * x_hat;
+        if constexpr (K > 1) few[1][i * V + k] += up;
+        up *= gain[k];
+        sums[0] += up;
+        sums[1] += up * x_hat;
+      }
+    }
+    if (dx) {
+      team_sums(team, sums, of_warp + rows % 2 * 2 * kNormWarps);
+      const A mean_g = mean ? sums[0] / A(cols) : 0, mean_gh = sums[1] / A(cols);
+      const A factor = into.dx && there ? into.factor(r) : 0;
+      NORMLAB_UNROLL
+      for (int i = 0; i < kVectors; ++i) {
+        const int c = team.column<V>(i);
+        if (!there || c >= cols) break;
+        T out[V];
+        unpack(before[i], out);
+        for (int k = 0; k < V; ++k) put(out[k], s * (g[i * V + k] - mean_g - h[i * V + k] * mean_gh), add);
+        store(dx + row + c, out);
+        if (!into.dx) continue;
+        T branch[V] = {};
+        if (into.add) load(into.dx + row + c, branch);
+        for (int k = 0; k < V; ++k) put(branch[k], A(out[k]) * factor, into.add);
+        store(into.dx + row + c, branch);
+      }
+    }
+    if (++rows % kFewRows == 0 && K > 0) add_few(team, few, total, each);
+  }
+  if constexpr (K > 0) {
+    add_few(team, few, total, each);
+    __syncthreads();
+    for (int c = static_cast<int>(threadIdx.x); c < cols; c += kNormThreads) {
+      const int lane = c / V % team.lanes, i = c / V / team.lanes * V + c % V;
+      for (int k = 0; k < K; ++k)
+        partial[(std::int64_t{k} * gridDim.x + blockIdx.x) * cols + c] = total[(k * kHeld + i) * team.lanes + lane];
+    }
+  }
+}
+
+/// Calls start(values a lane holds, a constant, and warps a row) where rows of `cols` values can be held and `pointers`
+/// be read in whole vectors, and says whether it did.
+template <class T, class F>
+bool hold_rows(std::int64_t cols, std::initializer_list<const T*> pointers,
+               std::initializer_list<const Param<T>*> parameters, F&& start) {
+  constexpr int kQuarter = kMostHeld<T> / 4;
+  if (!in_vectors<T>(cols, pointers) || !in_vectors<Param<T>>(cols, parameters)) return false;
+  int warps = 1;
+  while (warps < kNormWarps && cols > warps * kWarp * kMostHeld<T>) warps *= 2;
+  const std::int64_t quarters = ceil_div(cols, warps * kWarp * kQuarter);
+  if (quarters > 4) return false;
+  if (quarters == 1) start(std::integral_constant<int, kQuarter>(), warps);
+  if (quarters == 2) start(std::integral_constant<int, 2 * kQuarter>(), warps);
+  if (quarters == 3) start(std::integral_constant<int, 3 * kQuarter>(), warps);
+  if (quarters == 4) start(std::integral_constant<int, 4 * kQuarter>(), warps);
+  return true;
+}
+
+}  // namespace normlab::NORMLAB_CUDA_NAMESPACE
