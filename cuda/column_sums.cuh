@@ -47,33 +47,99 @@ __global__ void column_chunks(std::int64_t rows, std::int64_t cols, std::int64_t
     }
 }
 
-/// The sum over the chunks of one column, which begins at `first`, in their order. They are read many ahead: the time
-/// of so few values is the memory's answer and not its rate.
-__device__ inline double sum_of_chunks(std::int64_t chunks, std::int64_t cols, const double* first) {
-  constexpr int kAhead = 32;
-  double total = 0;
-  for (std::int64_t i = 0; i < chunks; i += kAhead) {
-    double ahead[kAhead];
-    for (int a = 0; a < kAhead; ++a) ahead[a] = i + a < chunks ? first[(i + a) * cols] : 0;
-    for (int a = 0; a < kAhead; ++a) total += ahead[a];
+/// The sum over chunks, in their order, of a column that begins at `first`: the lanes of a warp have a column each, the
+/// warps many chunks each, which they read at once, since so few values take the memory's time to answer and not its
+/// rate; then each in its turn adds its own. All threads of a block of kColumnThreads come here; 0 where not `inside`.
+__device__ inline double sum_of_chunks(std::int64_t chunks, std::int64_t cols, const double* first, bool inside) {
+  NORMLAB_SHARED(double, total, kWarp);
+  constexpr int kOfWarp = 32;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  __syncthreads();  // nobody still reads an earlier sum
+  if (warp == 0) total[lane] = 0;
+  for (std::int64_t begin = 0; begin < chunks; begin += kOfWarp * kColumnWarps) {
+    const std::int64_t mine = begin + warp * kOfWarp;
+    double values[kOfWarp] = {};
+    if (inside)
+      for (int i = 0; i < kOfWarp; ++i) values[i] = first[(mine + i < chunks ? mine + i : chunks - 1) * cols];
+    for (int turn = 0; turn < kColumnWarps; ++turn) {
+      __syncthreads();
+      if (turn != warp) continue;
+      double sum = total[lane];
+      for (int i = 0; i < kOfWarp; ++i) sum += mine + i < chunks ? values[i] : 0;
+      total[lane] = sum;
+    }
   }
-  return total;
+  __syncthreads();
+  return total[lane];
+}
+/// The column of this thread in tiles of kWarp columns, a block each; and which row of tiles it is.
+struct TileColumn {
+  std::int64_t row, c;
+  __device__ explicit TileColumn(std::int64_t cols) {
+    const auto tiles = static_cast<unsigned>(ceil_div(cols, kWarp));
+    row = blockIdx.x / tiles;
+    c = std::int64_t{blockIdx.x % tiles} * kWarp + threadIdx.x % kWarp;
+  }
+  /// The one thread that writes for a column.
+  __device__ bool writes(std::int64_t cols) const { return threadIdx.x < kWarp && c < cols; }
+};
+
+/// Where K sums go, those that are wanted. grouped: columns are still to be added up.
+template <int K, class P>
+struct SumsTo {
+  P* to[K];
+  bool add[K], grouped[K];
+};
+template <class P, int K>
+SumsTo<K, P> sums_to(const Gradient (&to)[K]) {
+  SumsTo<K, P> of{};
+  for (int k = 0; k < K; ++k)
+    if (to[k]) of.to[k] = to[k].to.template data<P>(), of.add[k] = adds(to[k]);
+  return of;
 }
 
-/// to [cols / group] (+)= the sums over chunks and over the columns of a group, by one block each.
+/// The sums of all chunks to where they go; or to `sums` [K, cols] where they are grouped. K rows of tiles.
+template <int K, class P>
+__global__ void __launch_bounds__(kColumnThreads)
+    finish_chunks(std::int64_t chunks, std::int64_t cols, const double* partial, double* sums, SumsTo<K, P> of) {
+  const TileColumn at(cols);
+  P* to = of.to[at.row];
+  if (!to) return;  // a whole block
+  const double total = sum_of_chunks(chunks, cols, partial + at.row * chunks * cols + at.c, at.c < cols);
+  if (!at.writes(cols)) return;
+  if (of.grouped[at.row])
+    sums[at.row * cols + at.c] = total;
+  else
+    put(to[at.c], P(total), of.add[at.row]);
+}
+
+/// to [cols / group] (+)= the sums over the columns of a group, by one block each.
 template <class P>
-__global__ void finish_columns(std::int64_t chunks, std::int64_t cols, std::int64_t group, const double* partial, P* to,
-                               bool add) {
-  if (group == 1) {
-    const std::int64_t c = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-    if (c >= cols) return;
-    put(to[c], P(sum_of_chunks(chunks, cols, partial + c)), add);
-  } else {
-    const std::int64_t g = blockIdx.x;
-    const double total = block_sum_of<double>(
-        chunks * group, [&](std::int64_t i) { return partial[i / group * cols + g * group + i % group]; });
-    if (threadIdx.x == 0) put(to[g], P(total), add);
-  }
+__global__ void add_columns(std::int64_t group, const double* sums, P* to, bool add) {
+  sums += blockIdx.x * group;
+  const double total = block_sum_of<double>(group, [&](std::int64_t i) { return sums[i]; });
+  if (threadIdx.x == 0) put(to[blockIdx.x], P(total), add);
+}
+
+/// The gradients in `to` (those that are wanted) from partial [K, chunks, cols], behind which there is room for
+/// [K, cols].
+template <int K, class P>
+void finish_sums(const char* op, std::int64_t chunks, std::int64_t cols, double* partial, const Gradient (&to)[K],
+                 const std::int64_t (&groups)[K], const Stream& stream) {
+  SumsTo<K, P> of = sums_to<P>(to);
+  for (int k = 0; k < K; ++k) of.grouped[k] = groups[k] != 1;
+  double* sums = partial + K * chunks * cols;
+  launch(op, finish_chunks<K, P>, {K * ceil_div(cols, kWarp), kColumnThreads}, stream, chunks, cols, partial, sums, of);
+  for (int k = 0; k < K; ++k)
+    if (of.to[k] && of.grouped[k])
+      launch(op, add_columns<P>, {cols / groups[k], kColumnThreads}, stream, groups[k], sums + k * cols, of.to[k],
+             of.add[k]);
+}
+template <std::size_t K>
+bool any_wanted(const Gradient (&to)[K]) {
+  for (const Gradient& g : to)
+    if (g) return true;
+  return false;
 }
 
 /// The gradients in `to` (those that are wanted, of type P) get the K sums over rows that `terms` gives:
@@ -82,19 +148,12 @@ __global__ void finish_columns(std::int64_t chunks, std::int64_t cols, std::int6
 template <int K, class A, class P, class F>
 void column_sums(const char* op, std::int64_t rows, std::int64_t cols, F terms, const Gradient (&to)[K], Buffer& buffer,
                  const Stream& stream, const std::int64_t (&groups)[K]) {
-  bool wanted = false;
-  for (const Gradient& g : to) wanted |= bool(g);
-  if (!wanted) return;
+  if (!any_wanted(to)) return;
   const std::int64_t chunk_rows = rows_of_chunk(rows), chunks = rows > 0 ? ceil_div(rows, chunk_rows) : 0;
-  double* partial = buffer.get<double>(K * chunks * cols + 1);
+  double* partial = buffer.get<double>(K * (chunks + 1) * cols + 1);
   launch(op, column_chunks<K, A, F>, {chunks * ceil_div(cols, kWarp), kColumnThreads}, stream, rows, cols, chunk_rows,
          terms, partial);
-  for (int k = 0; k < K; ++k) {
-    if (!to[k]) continue;
-    const std::int64_t blocks = groups[k] == 1 ? ceil_div(cols, kColumnThreads) : cols / groups[k];
-    launch(op, finish_columns<P>, {blocks, kColumnThreads}, stream, chunks, cols, groups[k],
-           partial + k * chunks * cols, to[k].to.template data<P>(), adds(to[k]));
-  }
+  finish_sums<K, P>(op, chunks, cols, partial, to, groups, stream);
 }
 template <int K, class A, class P, class F>
 void column_sums(const char* op, std::int64_t rows, std::int64_t cols, F terms, const Gradient (&to)[K], Buffer& buffer,

@@ -44,7 +44,9 @@ struct SumRun {
 
 /// Blocks of an SM for which registers are kept: as many as do without spilling.
 template <int K, class A>
-inline constexpr int kBlocksAtOnce = sizeof(A) > 4 ? 1 : K < 3 ? 3 : 2;
+inline constexpr int kBlocksAtOnce = sizeof(A) > 4 ? 1
+                                     : K < 3       ? 3
+                                                   : 2;
 
 /// partial [K, chunks of all parts, cols]: the sums over each chunk of a part. A thread has V columns.
 template <int K, int V, class A, class F>
@@ -95,54 +97,14 @@ void sum_chunks(const char* op, Parts parts, std::int64_t chunk_rows, bool align
     start(std::integral_constant<int, 1>());
 }
 
-/// Where K sums go, those that are wanted.
-template <int K, class P>
-struct SumsTo {
-  P* to[K];
-  bool add[K], grouped[K];
-};
-
-/// The sums of all chunks to where they go; or to `sums` [K, cols], where columns are still to be added up.
-template <int K, class P>
-__global__ void finish_chunks(std::int64_t chunks, std::int64_t cols, const double* partial, double* sums,
-                              SumsTo<K, P> of) {
-  const std::int64_t c = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (c >= cols) return;
-  for (int k = 0; k < K; ++k) {
-    if (!of.to[k]) continue;
-    const double total = sum_of_chunks(chunks, cols, partial + k * chunks * cols + c);
-    if (of.grouped[k])
-      sums[k * cols + c] = total;
-    else
-      put(of.to[k][c], P(total), of.add[k]);
-  }
-}
-
 /// As column_sums(): the gradients in `to` (those that are wanted) get the K sums over rows of the terms that f sets.
 template <int K, class T, class F>
 void vector_sums(const char* op, std::int64_t rows, std::int64_t cols, bool aligned, F f, const Gradient (&to)[K],
                  Buffer& buffer, const Stream& stream, const std::int64_t (&groups)[K]) {
-  using P = Param<T>;
-  constexpr int kFinishThreads = 64;  // the chunks of few columns by many SMs
-  const std::int64_t chunk_rows = rows_of_chunk(rows), chunks = ceil_div(rows, chunk_rows);
-  double *partial = buffer.get<double>(K * (chunks + 1) * cols + 1), *sums = partial + K * chunks * cols;
+  const std::int64_t chunk_rows = rows_of_chunk(rows), chunks = rows > 0 ? ceil_div(rows, chunk_rows) : 0;
+  double* partial = buffer.get<double>(K * (chunks + 1) * cols + 1);
   sum_chunks<K, T>(op, Parts(rows, cols), chunk_rows, aligned, f, partial, stream);
-  SumsTo<K, P> of{};
-  bool wanted = false;
-  for (int k = 0; k < K; ++k) {
-    if (!to[k]) continue;
-    wanted = true;
-    of.to[k] = to[k].to.template data<P>();
-    of.add[k] = adds(to[k]);
-    of.grouped[k] = groups[k] != 1;
-  }
-  if (!wanted) return;
-  launch(op, finish_chunks<K, P>, {ceil_div(cols, kFinishThreads), kFinishThreads}, stream, chunks, cols, partial, sums,
-         of);
-  for (int k = 0; k < K; ++k)
-    if (of.to[k] && of.grouped[k])
-      launch(op, finish_columns<P>, {cols / groups[k], kColumnThreads}, stream, std::int64_t{1}, cols, groups[k],
-             sums + k * cols, of.to[k], of.add[k]);
+  if (any_wanted(to)) finish_sums<K, Param<T>>(op, chunks, cols, partial, to, groups, stream);
 }
 template <int K, class T, class F>
 void vector_sums(const char* op, std::int64_t rows, std::int64_t cols, bool aligned, F f, const Gradient (&to)[K],

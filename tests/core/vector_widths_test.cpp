@@ -13,7 +13,7 @@ struct Size {
 /// Whole vectors of every type, of four and of two values, none; several rows of a thread, one row; more columns than a
 /// block has. Then the same with tensors that do not begin at a vector.
 void of_each_width(void (*operations)(Run&, Size)) {
-  for (const Size size : {Size{3, 8}, {70, 20}, {9, 6}, {5, 33}, {1, 16}, {1, 5}, {150, 64}, {2, 520}})
+  for (const Size size : {Size{3, 8}, {30, 20}, {9, 6}, {5, 33}, {1, 16}, {1, 5}, {130, 64}, {2, 520}})
     for (const std::int64_t shift : {0, 1}) {
       CAPTURE(size.rows);
       CAPTURE(size.cols);
@@ -38,5 +38,39 @@ TEST_CASE("vector widths: gains, biases and DyT are the CPU's") {
                              run.parameter_gradient({1}), {}, run.parameter_gradient(channels));
     run.backend.dyt_backward(run.in(x), run.in(x), run.parameter({1}), run.parameter(channels), run.gradient(x), {}, {},
                              {});
+  });
+}
+
+TEST_CASE("vector widths: batch norm, by running statistics too, is the CPU's") {
+  of_each_width([](Run& run, Size s) {
+    constexpr std::int64_t rows_per_image = 3;
+    const Shape x{s.rows * rows_per_image, s.cols}, channels{s.cols};
+    const auto variances = [&] {
+      const Tensor t = run.parameter_out(channels);
+      for (std::int64_t c = 0; c < s.cols; ++c)
+        if (t.dtype() == DType::f64)
+          t.data<double>()[c] = 0.5 + double(c % 7);
+        else
+          t.data<float>()[c] = 0.5f + float(c % 7);
+      return t;
+    };
+    for (const std::int64_t of_group : {0, 2}) {
+      const BatchNormDims d{s.rows, rows_per_image, s.cols, 0, s.rows, of_group, 1e-2, 0.1};
+      SingleShard alone;
+      const Tensor in = run.in(x), gamma = run.parameter(channels), beta = run.parameter(channels);
+      const Tensor mean = run.parameter_out({d.groups(), s.cols}), rstd = run.parameter_out({d.groups(), s.cols});
+      run.backend.batch_norm(d, alone, in, gamma, beta, run.kept(run.parameter(channels)), variances(), run.out(x),
+                             mean, rstd);
+      run.backend.batch_norm_backward(d, alone, run.in(x), in, gamma, mean, rstd, run.gradient(x),
+                                      run.parameter_gradient(channels), run.parameter_gradient(channels));
+      run.backend.batch_norm_backward(d, alone, run.in(x), in, gamma, mean, rstd, {}, {},
+                                      run.parameter_gradient(channels));
+    }
+    const NormDims d{s.rows * rows_per_image, s.cols, 1e-5};
+    const Tensor mean = run.parameter(channels), var = variances();
+    run.backend.batch_norm_frozen(d, run.in(x), run.parameter(channels), run.parameter(channels), mean, var,
+                                  run.out(x));
+    run.backend.batch_norm_frozen_backward(d, run.in(x), run.in(x), run.parameter(channels), mean, var, run.gradient(x),
+                                           run.parameter_gradient(channels), run.parameter_gradient(channels));
   });
 }
