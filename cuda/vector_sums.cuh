@@ -77,9 +77,8 @@ __global__ void __launch_bounds__(kColumnThreads, kBlocksAtOnce<K, A>)
   }
 }
 
-/// Calls f(SumRun<K, V, Acc<T>>&) for runs that together are the parts, and leaves the sums of chunks. Where
-/// what f touches is not aligned, or the width no multiple, V is 1; several sums have fewer columns a thread, since
-/// each takes registers.
+/// Calls f(SumRun<K, V, Acc<T>>&) for runs that together are the parts, and leaves the sums of chunks. V is at most 4,
+/// since each sum takes registers, and 1 where what f touches is not aligned or the width no multiple.
 template <int K, class T, class F>
 void sum_chunks(const char* op, Parts parts, std::int64_t chunk_rows, bool aligned, F f, double* partial,
                 const Stream& stream) {
@@ -90,7 +89,7 @@ void sum_chunks(const char* op, Parts parts, std::int64_t chunk_rows, bool align
         {ceil_div(parts.part_rows, chunk_rows) * parts.count * ceil_div(parts.cols, kValues * kWarp), kColumnThreads},
         stream, parts, chunk_rows, f, partial);
   };
-  constexpr int kMost = K == 1 ? 8 : 4, kValues = kVector<T> < kMost ? kVector<T> : kMost;
+  constexpr int kValues = kVector<T> < 4 ? kVector<T> : 4;  // a block then has 128 columns: few are left over
   if (aligned && parts.cols % kValues == 0)
     start(std::integral_constant<int, kValues>());
   else

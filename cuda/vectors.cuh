@@ -39,7 +39,9 @@ void store(T* to, const T (&from)[V]) {
 #else
 /// What `kBytes` are moved by.
 template <int kBytes>
-using Piece = std::conditional_t<kBytes % 16 == 0, uint4, std::conditional_t<kBytes % 8 == 0, uint2, unsigned> >;
+using Piece = std::conditional_t<
+    kBytes % 16 == 0, uint4,
+    std::conditional_t<kBytes % 8 == 0, uint2, std::conditional_t<kBytes % 4 == 0, unsigned, std::uint16_t> > >;
 
 // Stores of global memory as instructions, since nvcc cuts the copy of a struct into a store for each of its values.
 __device__ inline void store_whole(void* to, uint4 part) {
@@ -51,7 +53,10 @@ __device__ inline void store_whole(void* to, uint4 part) {
 __device__ inline void store_whole(void* to, uint2 part) {
   asm volatile("st.global.v2.u32 [%0], {%1,%2};" : : "l"(to), "r"(part.x), "r"(part.y) : "memory");
 }
-__device__ inline void store_whole(void* to, unsigned part) { *static_cast<unsigned*>(to) = part; }
+template <class Part>
+__device__ inline void store_whole(void* to, Part part) {
+  *static_cast<Part*>(to) = part;
+}
 
 template <int V, class T>
 __device__ inline void load(const T* from, T (&to)[V]) {

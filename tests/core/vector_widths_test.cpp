@@ -74,3 +74,43 @@ TEST_CASE("vector widths: batch norm, by running statistics too, is the CPU's") 
                                            run.parameter_gradient(channels), run.parameter_gradient(channels));
   });
 }
+
+TEST_CASE("vector widths: gains of channels, of groups and of all are the CPU's") {
+  of_each_width([](Run& run, Size s) {
+    const Shape x{s.rows, s.cols};
+    for (std::int64_t group = 1; group <= s.cols; ++group) {
+      if (s.cols % group != 0 || (group > 11 && group < s.cols)) continue;
+      const Shape gains{s.cols / group};
+      run.backend.scale(group, run.in(x), run.parameter(gains), run.out(x));
+      run.backend.scale_backward(group, run.in(x), run.in(x), run.parameter(gains), run.gradient(x),
+                                 run.parameter_gradient(gains));
+    }
+  });
+}
+
+TEST_CASE("vector widths: sums, GELU, tanh and their gradients are the CPU's") {
+  of_each_width([](Run& run, Size s) {
+    const Shape x{s.rows, s.cols};
+    for (const GeluForm form : {GeluForm::erf, GeluForm::tanh}) {
+      run.backend.gelu(form, run.in(x), run.out(x));
+      run.backend.gelu_backward(form, run.in(x), run.in(x), run.gradient(x));
+    }
+    run.backend.tanh(run.in(x), run.out(x));
+    run.backend.tanh_backward(run.in(x), run.in(x), run.gradient(x));
+    run.backend.add(run.in(x), run.in(x), run.out(x));
+    run.backend.copy_gradient(run.in(x), run.gradient(x));
+    run.backend.fill(run.parameter_out(x), 0.3);
+  });
+}
+
+TEST_CASE("vector widths: masks of elements and of rows are the CPU's") {
+  of_each_width([](Run& run, Size s) {
+    const Shape x{s.rows, s.cols};
+    for (const std::int64_t group : {std::int64_t{1}, s.cols}) {
+      const Shape groups{s.rows * s.cols / group};
+      run.backend.dropout(group, 0.3, run.in(x), run.mask(groups), run.out(x));
+      run.backend.dropout_add(group, 0.3, run.in(x), run.mask(groups), run.in(x), run.out(x));
+      run.backend.dropout_backward(group, 0.3, run.in(x), run.mask(groups), run.gradient(x));
+    }
+  });
+}
