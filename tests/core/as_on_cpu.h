@@ -29,6 +29,8 @@ class Run {
     for (std::int64_t i = 0; i < t.size(); ++i) t.data<std::uint8_t>()[i] = i % 3 != 1;
     return t;
   }
+  /// Memory that the device sees, never shifted.
+  Tensor memory(const Shape& shape, DType type) { return arena_.empty(shape, type); }
   /// Also into what results() gives.
   Tensor kept(const Tensor& t) { return kept_.emplace_back(t); }
   std::vector<double> results() {
