@@ -27,21 +27,32 @@ inline bool aligned(std::initializer_list<const void*> pointers) {
   return all;
 }
 
+/// `bytes` next to each other are moved in pieces of so many, and must begin at a multiple of that.
+constexpr int bytes_of_piece(std::size_t bytes) {
+  return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : bytes % 4 == 0 ? 4 : 2;
+}
+
 #ifdef NORMLAB_CUDA_EMULATED  // whose checks go by values
 template <int V, class T>
+void check_place(const T* of) {
+  if (V > 1 && reinterpret_cast<std::uintptr_t>(of) % bytes_of_piece(V * sizeof(T)) != 0)
+    emulation::fault(concat("a vector of ", V * sizeof(T), " bytes does not begin at a multiple of a piece"));
+}
+template <int V, class T>
 void load(const T* from, T (&to)[V]) {
+  check_place<V>(from);
   for (int i = 0; i < V; ++i) to[i] = from[i];
 }
 template <int V, class T>
 void store(T* to, const T (&from)[V]) {
+  check_place<V>(to);
   for (int i = 0; i < V; ++i) to[i] = from[i];
 }
 #else
-/// What `kBytes` are moved by.
-template <int kBytes>
+template <int kPiece>
 using Piece = std::conditional_t<
-    kBytes % 16 == 0, uint4,
-    std::conditional_t<kBytes % 8 == 0, uint2, std::conditional_t<kBytes % 4 == 0, unsigned, std::uint16_t> > >;
+    kPiece == 16, uint4,
+    std::conditional_t<kPiece == 8, uint2, std::conditional_t<kPiece == 4, unsigned, std::uint16_t> > >;
 
 // Stores of global memory as instructions, since nvcc cuts the copy of a struct into a store for each of its values.
 __device__ inline void store_whole(void* to, uint4 part) {
@@ -63,7 +74,7 @@ __device__ inline void load(const T* from, T (&to)[V]) {
   if constexpr (V == 1) {
     to[0] = from[0];
   } else {
-    using Part = Piece<sizeof to>;
+    using Part = Piece<bytes_of_piece(sizeof to)>;
     static_assert(sizeof to % sizeof(Part) == 0);
     constexpr int kValues = sizeof(Part) / sizeof(T);
     for (int i = 0; i < V; i += kValues) {
@@ -77,7 +88,7 @@ __device__ inline void store(T* to, const T (&from)[V]) {
   if constexpr (V == 1) {
     to[0] = from[0];
   } else {
-    using Part = Piece<sizeof from>;
+    using Part = Piece<bytes_of_piece(sizeof from)>;
     static_assert(sizeof from % sizeof(Part) == 0);
     constexpr int kValues = sizeof(Part) / sizeof(T);
     for (int i = 0; i < V; i += kValues) {
