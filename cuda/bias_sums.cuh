@@ -20,11 +20,11 @@ struct BiasTerms {
 };
 
 /// Calls values(offset, T (&row)[V]) once for every V values next to each other of a matrix [rows, cols]; db, where it
-/// is wanted, gets the sums over rows of what that gives. V is 1 where not `vectors`.
+/// is wanted, gets the sums over rows of what that gives. V is kVector<T> where `vectors`, else 1.
 template <class T, class F>
 void bias_sums(const char* op, std::int64_t rows, std::int64_t cols, bool vectors, F values, Gradient db,
                Buffer& buffer, const Stream& stream) {
-  vector_sums<1, T>(op, rows, cols, vectors, BiasTerms<T, F>{values}, {db}, buffer, stream);
+  vector_sums<1, T, kVector<T>>(op, rows, cols, vectors, BiasTerms<T, F>{values}, {db}, buffer, stream);
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -77,9 +77,9 @@ __global__ void __launch_bounds__(kColumnThreads, kBlocksAtOnce<K, A>)
   }
 }
 
-/// Calls f(SumRun<K, V, Acc<T>>&) for runs that together are the parts, and leaves the sums of chunks. V is at most 4,
-/// since each sum takes registers, and 1 where what f touches is not aligned or the width no multiple.
-template <int K, class T, class F>
+/// Calls f(SumRun<K, V, Acc<T>>&) for runs that together are the parts, and leaves the sums of chunks. V is at most
+/// kMost, since each sum takes registers, and 1 where what f touches is not aligned or the width no multiple.
+template <int K, class T, int kMost = 4, class F>
 void sum_chunks(const char* op, Parts parts, std::int64_t chunk_rows, bool aligned, F f, double* partial,
                 const Stream& stream) {
   const auto start = [&](auto width) {
@@ -89,7 +89,7 @@ void sum_chunks(const char* op, Parts parts, std::int64_t chunk_rows, bool align
         {ceil_div(parts.part_rows, chunk_rows) * parts.count * ceil_div(parts.cols, kValues * kWarp), kColumnThreads},
         stream, parts, chunk_rows, f, partial);
   };
-  constexpr int kValues = kVector<T> < 4 ? kVector<T> : 4;  // a block then has 128 columns: few are left over
+  constexpr int kValues = kVector<T> < kMost ? kVector<T> : kMost;
   if (aligned && parts.cols % kValues == 0)
     start(std::integral_constant<int, kValues>());
   else
@@ -97,20 +97,20 @@ void sum_chunks(const char* op, Parts parts, std::int64_t chunk_rows, bool align
 }
 
 /// As column_sums(): the gradients in `to` (those that are wanted) get the K sums over rows of the terms that f sets.
-template <int K, class T, class F>
+template <int K, class T, int kMost = 4, class F>
 void vector_sums(const char* op, std::int64_t rows, std::int64_t cols, bool aligned, F f, const Gradient (&to)[K],
                  Buffer& buffer, const Stream& stream, const std::int64_t (&groups)[K]) {
   const std::int64_t chunk_rows = rows_of_chunk(rows), chunks = rows > 0 ? ceil_div(rows, chunk_rows) : 0;
   double* partial = buffer.get<double>(K * (chunks + 1) * cols + 1);
-  sum_chunks<K, T>(op, Parts(rows, cols), chunk_rows, aligned, f, partial, stream);
+  sum_chunks<K, T, kMost>(op, Parts(rows, cols), chunk_rows, aligned, f, partial, stream);
   if (any_wanted(to)) finish_sums<K, Param<T>>(op, chunks, cols, partial, to, groups, stream);
 }
-template <int K, class T, class F>
+template <int K, class T, int kMost = 4, class F>
 void vector_sums(const char* op, std::int64_t rows, std::int64_t cols, bool aligned, F f, const Gradient (&to)[K],
                  Buffer& buffer, const Stream& stream) {
   std::int64_t ones[K];
   for (std::int64_t& one : ones) one = 1;
-  vector_sums<K, T>(op, rows, cols, aligned, f, to, buffer, stream, ones);
+  vector_sums<K, T, kMost>(op, rows, cols, aligned, f, to, buffer, stream, ones);
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE
