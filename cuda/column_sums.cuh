@@ -11,10 +11,11 @@ namespace normlab::NORMLAB_CUDA_NAMESPACE {
 inline constexpr int kColumnThreads = 256;  // a warp has kWarp columns next to each other, the warps share the rows
 inline constexpr int kColumnWarps = kColumnThreads / kWarp;
 
+inline constexpr int kChunksAtMost = 256;
 /// Rows that one block adds up: a function of the shape alone, so that the order of a sum is.
 constexpr std::int64_t rows_of_chunk(std::int64_t rows) {
-  constexpr std::int64_t kMostChunks = 256, kFewest = 64;
-  return ceil_div(rows, kMostChunks) > kFewest ? ceil_div(rows, kMostChunks) : kFewest;
+  constexpr std::int64_t kFewest = 64;
+  return ceil_div(rows, kChunksAtMost) > kFewest ? ceil_div(rows, kChunksAtMost) : kFewest;
 }
 
 /// partial [K, chunks, cols]: the sums of `terms` over the rows of each chunk.
@@ -47,27 +48,24 @@ __global__ void column_chunks(std::int64_t rows, std::int64_t cols, std::int64_t
     }
 }
 
-/// The sum over chunks, in their order, of a column that begins at `first`: the lanes of a warp have a column each, the
-/// warps many chunks each, which they read at once, since so few values take the memory's time to answer and not its
-/// rate; then each in its turn adds its own. All threads of a block of kColumnThreads come here; 0 where not `inside`.
+/// The sum over at most kChunksAtMost chunks, in their order, of a column that begins at `first`. The lanes of a warp
+/// have a column each, the warps a part of the chunks each, which they read at once, since so few values take the
+/// memory's time to answer and not its rate; then each in its turn adds its own. All threads of a block of
+/// kColumnThreads come here; 0 where not `inside`.
 __device__ inline double sum_of_chunks(std::int64_t chunks, std::int64_t cols, const double* first, bool inside) {
   NORMLAB_SHARED(double, total, kWarp);
-  constexpr int kOfWarp = 32;
+  constexpr int kOfWarp = kChunksAtMost / kColumnWarps;
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-  __syncthreads();  // nobody still reads an earlier sum
-  if (warp == 0) total[lane] = 0;
-  for (std::int64_t begin = 0; begin < chunks; begin += kOfWarp * kColumnWarps) {
-    const std::int64_t mine = begin + warp * kOfWarp;
-    double values[kOfWarp] = {};
-    if (inside)
-      for (int i = 0; i < kOfWarp; ++i) values[i] = first[(mine + i < chunks ? mine + i : chunks - 1) * cols];
-    for (int turn = 0; turn < kColumnWarps; ++turn) {
-      __syncthreads();
-      if (turn != warp) continue;
-      double sum = total[lane];
-      for (int i = 0; i < kOfWarp; ++i) sum += mine + i < chunks ? values[i] : 0;
-      total[lane] = sum;
-    }
+  const std::int64_t begin = warp * kOfWarp;
+  double values[kOfWarp] = {};
+  if (inside && begin < chunks)
+    for (int i = 0; i < kOfWarp; ++i) values[i] = first[(begin + i < chunks ? begin + i : chunks - 1) * cols];
+  for (int turn = 0; turn < kColumnWarps; ++turn) {
+    __syncthreads();  // the first: nobody still reads an earlier sum
+    if (turn != warp) continue;
+    double sum = turn == 0 ? 0 : total[lane];
+    for (int i = 0; i < kOfWarp; ++i) sum += begin + i < chunks ? values[i] : 0;
+    total[lane] = sum;
   }
   __syncthreads();
   return total[lane];

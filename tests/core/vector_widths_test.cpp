@@ -42,6 +42,15 @@ TEST_CASE("vector widths: gains, biases and DyT are the CPU's") {
   });
 }
 
+TEST_CASE("vector widths: sums over so many rows that several warps add up their chunks are the CPU's") {
+  as_on_cpu([](Run& run) {
+    const Shape x{2300, 4}, channels{4};
+    run.backend.affine_backward(run.in(x), run.in(x), run.parameter(channels), run.gradient(x),
+                                run.parameter_gradient(channels), run.parameter_gradient(channels));
+    run.backend.scale_backward(2, run.in(x), run.in(x), run.parameter({2}), {}, run.parameter_gradient({2}));
+  });
+}
+
 TEST_CASE("vector widths: batch norm, by running statistics too, is the CPU's") {
   of_each_width([](Run& run, Size s) {
     constexpr std::int64_t rows_per_image = 3;
