@@ -1,9 +1,9 @@
 // Dense layers. A product adds the bias and the residual itself, and in bf16 makes GELU's tanh form and a bias
 // gradient, where cuBLASLt has an algorithm for that. Otherwise what is added (bias, residual) is put in its place
 // before, so that it is rounded with the sum, and GELU is a pass behind.
-#include "cuda/bias_sums.cuh"
 #include "cuda/cuda_backend.h"
 #include "cuda/gelu.cuh"
+#include "cuda/vector_sums.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
@@ -44,44 +44,86 @@ template <class T>
 struct Round {
   const Param<T>* from;
   T* to;
-  __device__ void operator()(std::int64_t i) const { to[i] = T(from[i]); }
-};
-
-/// y = b in each row, V values at once, on top of residual where there is one.
-template <class T, int V>
-struct Begin {
-  std::int64_t cols;
-  const Param<T>* b;
-  const T* residual;
-  T* y;
-  __device__ void operator()(std::int64_t i) const {
-    const std::int64_t at = i * V, c = at % cols;
-    T under[V] = {}, sum[V];
-    if (residual) load(residual + at, under);
-    for (int k = 0; k < V; ++k) sum[k] = T(Acc<T>(under[k]) + (b ? b[c + k] : Param<T>(0)));
-    store(y + at, sum);
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    run.each(
+        [&](std::int64_t at, const Param<T>(&values)[V]) {
+          Acc<T> out[V];
+          for (int k = 0; k < V; ++k) out[k] = values[k];
+          put_all(to + at, out);
+        },
+        from);
   }
 };
 
-/// y and what is kept, V values at once, from h = y + b, rounded as linear() rounds it.
-template <class T, int V>
+/// What the columns of a run have of a bias; zeros without one.
+template <int V, class P>
+__device__ void load_bias(const P* b, std::int64_t column, P (&to)[V]) {
+  if (b)
+    load(b + column, to);
+  else
+    for (P& value : to) value = 0;
+}
+
+/// y = b in each row.
+template <class T>
+struct Begin {
+  const Param<T>* b;
+  T* y;
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    Param<T> bias[V];
+    load_bias(b, run.column, bias);
+    run.each([&](std::int64_t at) {
+      Acc<T> sum[V];
+      for (int k = 0; k < V; ++k) sum[k] = bias[k];
+      put_all(y + at, sum);
+    });
+  }
+};
+/// The same on top of the residual.
+template <class T>
+struct BeginOnResidual {
+  const Param<T>* b;
+  const T* residual;
+  T* y;
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    Param<T> bias[V];
+    load_bias(b, run.column, bias);
+    run.each(
+        [&](std::int64_t at, const T(&under)[V]) {
+          Acc<T> sum[V];
+          for (int k = 0; k < V; ++k) sum[k] = Acc<T>(under[k]) + bias[k];
+          put_all(y + at, sum);
+        },
+        residual);
+  }
+};
+
+/// y and what is kept from h = y + b, rounded as linear() rounds it.
+template <class T>
 struct BiasGelu {
-  std::int64_t cols;
   GeluForm form;
   const Param<T>* b;
   T *kept, *y;
-  __device__ void operator()(std::int64_t i) const {
-    const std::int64_t at = i * V, c = at % cols;
-    T h[V], value[V], keep[V];
-    load(y + at, h);
-    for (int k = 0; k < V; ++k) {
-      if (b) h[k] = T(Acc<T>(h[k]) + b[c + k]);
-      const ValueAndSlope<Acc<T>> g = gelu_of(form, Acc<T>(h[k]));
-      value[k] = T(g.value);
-      keep[k] = form == GeluForm::tanh ? h[k] : T(g.slope);
-    }
-    store(y + at, value);
-    if (kept) store(kept + at, keep);
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    Param<T> bias[V];
+    load_bias(b, run.column, bias);
+    run.each(
+        [&](std::int64_t at, const T(&product)[V]) {
+          Acc<T> value[V], keep[V];
+          for (int k = 0; k < V; ++k) {
+            const T h = T(Acc<T>(product[k]) + bias[k]);
+            const ValueAndSlope<Acc<T>> g = gelu_of(form, Acc<T>(h));
+            value[k] = g.value;
+            keep[k] = form == GeluForm::tanh ? Acc<T>(h) : g.slope;
+          }
+          put_all(y + at, value);
+          if (kept) put_all(kept + at, keep);
+        },
+        static_cast<const T*>(y));
   }
 };
 
@@ -92,15 +134,18 @@ struct GeluGradient {
   const T *dy, *kept;
   T* dh;
   template <int V>
-  __device__ void operator()(std::int64_t at, T (&row)[V]) const {
-    T up[V], k[V];
-    load(dy + at, up);
-    load(kept + at, k);
-    for (int i = 0; i < V; ++i) {
-      const Acc<T> slope = form == GeluForm::tanh ? gelu_of(form, Acc<T>(k[i])).slope : Acc<T>(k[i]);
-      row[i] = T(Acc<T>(up[i]) * slope);
-    }
-    store(dh + at, row);
+  __device__ void operator()(SumRun<1, V, Acc<T>>& run) const {
+    run.each(
+        [&](std::int64_t at, const T(&up)[V], const T(&k)[V], Acc<T>(&terms)[1][V]) {
+          Acc<T> out[V];
+          for (int i = 0; i < V; ++i) {
+            const Acc<T> slope = form == GeluForm::tanh ? gelu_of(form, Acc<T>(k[i])).slope : Acc<T>(k[i]);
+            out[i] = Acc<T>(up[i]) * slope;
+            terms[0][i] = Acc<T>(T(out[i]));
+          }
+          put_all(dh + at, out);
+        },
+        dy, kept);
   }
 };
 
@@ -108,20 +153,14 @@ template <class T>
 struct BiasGradient {
   const T* dy;
   template <int V>
-  __device__ void operator()(std::int64_t at, T (&row)[V]) const {
-    load(dy + at, row);
+  __device__ void operator()(SumRun<1, V, Acc<T>>& run) const {
+    run.each(
+        [&](std::int64_t, const T(&up)[V], Acc<T>(&terms)[1][V]) {
+          for (int i = 0; i < V; ++i) terms[0][i] = Acc<T>(up[i]);
+        },
+        dy);
   }
 };
-
-/// F<T, V> on all of a matrix with `cols` columns, in vectors where `pointers` allow it.
-template <class T, template <class, int> class F, class... Arguments>
-void each_vector(const char* op, std::int64_t n, std::int64_t cols, std::initializer_list<const T*> pointers,
-                 const Stream& stream, Arguments... arguments) {
-  if (in_vectors(cols, pointers))
-    each_element(op, n / kVector<T>, stream, F<T, kVector<T>>{cols, arguments...});
-  else
-    each_element(op, n, stream, F<T, 1>{cols, arguments...});
-}
 
 }  // namespace
 
@@ -129,7 +168,7 @@ template <class T>
 const T* CudaBackend::weight(Tensor w) {
   if (w.dtype() == Storage<T>::dtype) return w.data<T>();
   T* to = rounded_.get<T>(w.size());
-  each_element("round_weight", w.size(), stream_, Round<T>{w.data<Param<T>>(), to});
+  each_vector<T>("round_weight", w.size(), aligned({w.raw(), to}), stream_, Round<T>{w.data<Param<T>>(), to});
   return to;
 }
 
@@ -139,7 +178,7 @@ bool CudaBackend::with_bias(const char* op, LtProduct p, LtOperands with, Tensor
   if (Storage<Param<T>>::dtype != Storage<T>::dtype) {
     if (!rounds_bias_) return false;
     T* rounded = rounded_bias_.get<T>(b.size());
-    each_element("round_bias", b.size(), stream_, Round<T>{b.data<Param<T>>(), rounded});
+    each_vector<T>("round_bias", b.size(), aligned({b.raw(), rounded}), stream_, Round<T>{b.data<Param<T>>(), rounded});
     with.vector = rounded;
   } else {
     with.vector = b.raw();
@@ -180,8 +219,8 @@ void CudaBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor y) {
         with_bias<T>("linear", forward_product<T>(d, false, Epilogue::bias), {x.raw(), weights, y.raw(), y.raw()}, b))
       return;
     if (b)
-      each_vector<T, Begin>("linear", y.size(), d.out, {y.data<T>()}, stream_, b.data<Param<T>>(),
-                            static_cast<const T*>(nullptr), y.data<T>());
+      each_vector<T>("linear", Parts(d.rows, d.out), aligned({b.raw(), y.raw()}), stream_,
+                     Begin<T>{b.data<Param<T>>(), y.data<T>()});
     multiply("linear", forward_product<T>(d, bool(b)), x.raw(), weights, y.raw());
   });
 }
@@ -194,9 +233,8 @@ void CudaBackend::linear_add(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor 
     if (b ? with_bias<T>("linear_add", forward_product<T>(d, true, Epilogue::bias), onto_residual, b)
           : lt_products_("linear_add", forward_product<T>(d, true), onto_residual))
       return;
-    const T* under = residual.data<T>();
-    each_vector<T, Begin>("linear_add", y.size(), d.out, {under, y.data<T>()}, stream_, b.data<Param<T>>(), under,
-                          y.data<T>());
+    each_vector<T>("linear_add", Parts(d.rows, d.out), aligned({b.raw(), residual.raw(), y.raw()}), stream_,
+                   BeginOnResidual<T>{b.data<Param<T>>(), residual.data<T>(), y.data<T>()});
     multiply("linear_add", forward_product<T>(d, true), x.raw(), weights, y.raw());
   });
 }
@@ -206,8 +244,8 @@ void CudaBackend::linear_backward(LinearDims d, Tensor dy, Tensor x, Tensor w, G
     using T = typename decltype(type)::type;
     input_and_weight_gradients<T>(d, dy.data<T>(), x, w, dx, dw, db);
     if (db)
-      bias_sums<T>("linear_backward", d.rows, d.out, in_vectors(d.out, {dy.data<T>()}), BiasGradient<T>{dy.data<T>()},
-                   db, partial_, stream_);
+      vector_sums<1, T>("linear_backward", d.rows, d.out, aligned({dy.raw()}), BiasGradient<T>{dy.data<T>()}, {db},
+                        partial_, stream_);
   });
 }
 
@@ -222,8 +260,8 @@ void CudaBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, T
                      {x.raw(), weights, y.raw(), y.raw(), nullptr, kept.raw()}, b))
       return;
     multiply(kOp, forward_product<T>(d), x.raw(), weights, y.raw());
-    T *out = y.data<T>(), *keep = kept.data<T>();
-    each_vector<T, BiasGelu>(kOp, y.size(), d.out, {out, keep}, stream_, form, b.data<Param<T>>(), keep, out);
+    each_vector<T>(kOp, Parts(d.rows, d.out), aligned({b.raw(), kept.raw(), y.raw()}), stream_,
+                   BiasGelu<T>{form, b.data<Param<T>>(), kept.data<T>(), y.data<T>()});
   });
 }
 
@@ -232,8 +270,8 @@ void CudaBackend::linear_gelu_backward(LinearDims d, GeluForm form, Tensor dy, T
   for_type("linear_gelu", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     T* dh = wide_.get<T>(d.rows * d.out);
-    bias_sums<T>("linear_gelu_backward", d.rows, d.out, in_vectors(d.out, {dy.data<T>(), kept.data<T>(), dh}),
-                 GeluGradient<T>{form, dy.data<T>(), kept.data<T>(), dh}, db, partial_, stream_);
+    vector_sums<1, T>("linear_gelu_backward", d.rows, d.out, aligned({dy.raw(), kept.raw(), dh}),
+                      GeluGradient<T>{form, dy.data<T>(), kept.data<T>(), dh}, {db}, partial_, stream_);
     Gradient summed;
     input_and_weight_gradients<T>(d, dh, x, w, dx, dw, summed);
   });
