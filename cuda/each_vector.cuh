@@ -7,6 +7,13 @@
 
 #include "cuda/vectors.cuh"
 
+/// Before a loop that nvcc must unroll however large its body is: what it counts through lies in memory otherwise.
+#ifdef __CUDACC__
+#define NORMLAB_UNROLL _Pragma("unroll")
+#else
+#define NORMLAB_UNROLL
+#endif
+
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
 /// Rows in parts of `part_rows`, of which the last may be smaller.
@@ -54,6 +61,7 @@ struct Run {
  private:
   template <int kAhead, class F, class... Read>
   __device__ void call(F& f, std::int64_t at, const Read&... read) const {
+    NORMLAB_UNROLL
     for (int a = 0; a < kAhead; ++a)
       if (at + a * step < end) f(at + a * step, read.values[a]...);
   }

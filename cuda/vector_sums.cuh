@@ -32,6 +32,7 @@ struct SumRun {
  private:
   template <int kAhead, class F, class... Read>
   __device__ void call(F& f, std::int64_t at, A (&few)[K][V], const Read&... read) const {
+    NORMLAB_UNROLL
     for (int a = 0; a < kAhead; ++a)
       if (at + a * step < end) {
         A terms[K][V];
