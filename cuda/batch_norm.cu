@@ -1,53 +1,33 @@
 // Batch norm over a whole batch, which a device has in one shard: two passes over the values in blocks of rows, put
 // together in double in a fixed order.
-#include "cuda/column_sums.cuh"
 #include "cuda/cuda_backend.h"
+#include "cuda/vector_sums.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
-/// The rows of a batch in groups of statistics, of which the last may be smaller. For sums a group takes up `padded`
-/// rows, a whole number of chunks of column_sums.cuh, so that no chunk has rows of two groups.
-struct Groups {
-  std::int64_t rows, cols, count, group_rows, chunk_rows, chunks;  // chunks: of a group
+/// The rows of a batch in groups of statistics, and how many of their sums there are.
+struct Groups : Parts {
+  std::int64_t chunk_rows, chunks;  // chunks: of a group
 
   explicit Groups(const BatchNormDims& d)
-      : rows(d.images * d.rows_per_image),
-        cols(d.cols),
-        count(d.groups()),
-        group_rows(d.group_size() * d.rows_per_image),
-        chunk_rows(rows_of_chunk(group_rows)),
-        chunks(ceil_div(group_rows, chunk_rows)) {}
+      : Parts(d.images * d.rows_per_image, d.cols, d.group_size() * d.rows_per_image, d.groups()),
+        chunk_rows(rows_of_chunk(part_rows)),
+        chunks(ceil_div(part_rows, chunk_rows)) {}
   std::int64_t all_chunks() const { return count * chunks; }
-  __device__ std::int64_t padded() const { return chunks * chunk_rows; }
-  __device__ std::int64_t group_of(std::int64_t row) const { return count == 1 ? 0 : row / group_rows; }
-  __device__ std::int64_t size(std::int64_t group) const {
-    const std::int64_t left = rows - group * group_rows;
-    return left < group_rows ? left : group_rows;
-  }
-};
-
-/// The K terms of `Terms` at a row of the padded groups; beyond the end of a group they are 0.
-template <int K, class A, class Terms>
-struct Padded {
-  Groups groups;
-  Terms terms;
-  __device__ void operator()(std::int64_t padded_row, std::int64_t c, A (&values)[K]) const {
-    const std::int64_t g = groups.count == 1 ? 0 : padded_row / groups.padded();
-    const std::int64_t r = padded_row - g * groups.padded();
-    if (r < groups.size(g))
-      terms(g, (g * groups.group_rows + r) * groups.cols + c, c, values);
-    else
-      for (A& value : values) value = 0;
-  }
 };
 
 /// x, and x - mean with its square.
 template <class T>
 struct Values {
   const T* x;
-  __device__ void operator()(std::int64_t, std::int64_t i, std::int64_t, Acc<T> (&terms)[1]) const {
-    terms[0] = Acc<T>(x[i]);
+  template <int V>
+  __device__ void operator()(SumRun<1, V, Acc<T>>& run) const {
+    run.each(
+        [&](std::int64_t, const T(&in)[V], Acc<T>(&terms)[1][V]) {
+          for (int k = 0; k < V; ++k) terms[0][k] = Acc<T>(in[k]);
+        },
+        x);
   }
 };
 template <class T>
@@ -55,9 +35,18 @@ struct Centred {
   std::int64_t cols;
   const T* x;
   const Acc<T>* mean;
-  __device__ void operator()(std::int64_t g, std::int64_t i, std::int64_t c, Acc<T> (&terms)[2]) const {
-    terms[0] = Acc<T>(x[i]) - mean[g * cols + c];
-    terms[1] = terms[0] * terms[0];
+  template <int V>
+  __device__ void operator()(SumRun<2, V, Acc<T>>& run) const {
+    Acc<T> m[V];
+    load(mean + run.part * cols + run.column, m);
+    run.each(
+        [&](std::int64_t, const T(&in)[V], Acc<T>(&terms)[2][V]) {
+          for (int k = 0; k < V; ++k) {
+            terms[0][k] = Acc<T>(in[k]) - m[k];
+            terms[1][k] = terms[0][k] * terms[0][k];
+          }
+        },
+        x);
   }
 };
 /// Of dgamma and dbeta: dy x_hat and dy.
@@ -66,79 +55,104 @@ struct BatchNormTerms {
   std::int64_t cols;
   const T *dy, *x;
   const Acc<T>*mean, *rstd;
-  __device__ void operator()(std::int64_t g, std::int64_t i, std::int64_t c, Acc<T> (&terms)[2]) const {
-    const Acc<T> up = Acc<T>(dy[i]);
-    terms[0] = up * ((Acc<T>(x[i]) - mean[g * cols + c]) * rstd[g * cols + c]);
-    terms[1] = up;
+  template <int V>
+  __device__ void operator()(SumRun<2, V, Acc<T>>& run) const {
+    Acc<T> m[V], s[V];
+    load(mean + run.part * cols + run.column, m);
+    load(rstd + run.part * cols + run.column, s);
+    run.each(
+        [&](std::int64_t, const T(&dys)[V], const T(&in)[V], Acc<T>(&terms)[2][V]) {
+          for (int k = 0; k < V; ++k) {
+            const Acc<T> up = Acc<T>(dys[k]);
+            terms[0][k] = up * ((Acc<T>(in[k]) - m[k]) * s[k]);
+            terms[1][k] = up;
+          }
+        },
+        dy, x);
   }
 };
 
-/// The k-th sum of the group and column i = group cols + c, of partial [K, groups, chunks, cols].
-__device__ double sum_of_group(const Groups& groups, const double* partial, int k, std::int64_t i) {
-  const std::int64_t g = i / groups.cols, c = i % groups.cols;
+/// The k-th sum of group g and column c, of partial [K, groups, chunks, cols]; all threads of a block come here.
+__device__ double sum_of_group(const Groups& groups, const double* partial, int k, std::int64_t g, std::int64_t c) {
   const double* first = partial + (k * groups.count + g) * groups.chunks * groups.cols + c;
-  double total = 0;
-  for (std::int64_t chunk = 0; chunk < groups.chunks; ++chunk) total += first[chunk * groups.cols];
-  return total;
+  return sum_of_chunks(groups.chunks, groups.cols, first, c < groups.cols);
 }
+/// A group a row of tiles.
+Launch a_group_a_row(const Groups& groups) { return {groups.count * ceil_div(groups.cols, kWarp), kColumnThreads}; }
 
 template <class A>
-struct Centre {
-  Groups groups;
-  const double* partial;
-  A* mean;
-  __device__ void operator()(std::int64_t i) const {
-    mean[i] = A(sum_of_group(groups, partial, 0, i) / double(groups.size(i / groups.cols)));
-  }
-};
+__global__ void __launch_bounds__(kColumnThreads) centre(Groups groups, const double* partial, A* mean) {
+  const TileColumn at(groups.cols);
+  const double sum = sum_of_group(groups, partial, 0, at.row, at.c);
+  if (at.writes(groups.cols)) mean[at.row * groups.cols + at.c] = A(sum / double(groups.size(at.row)));
+}
 
+template <class P>
+__device__ void move(P& running, double momentum, double value) {
+  running = P((1 - momentum) * double(running) + momentum * value);
+}
 /// Mean and rstd of a group; the running ones of the first. The sum of the centred values says how far the centre is
 /// off, since it was rounded.
 template <class A, class P>
-struct Statistics {
-  Groups groups;
-  double eps, momentum;
-  const double* partial;
-  A *mean, *rstd;
-  P *running_mean, *running_var;
-  __device__ static void move(P& running, double momentum, double value) {
-    running = P((1 - momentum) * double(running) + momentum * value);
-  }
-  __device__ void operator()(std::int64_t i) const {
-    const double n = double(groups.size(i / groups.cols));
-    const double off = sum_of_group(groups, partial, 0, i), square = sum_of_group(groups, partial, 1, i);
-    const double m = double(mean[i]) + off / n, m2 = square - off * off / n;
-    mean[i] = A(m);
-    rstd[i] = A(1.0 / std::sqrt(m2 / n + eps));
-    if (i >= groups.cols) return;
-    move(running_mean[i], momentum, m);
-    move(running_var[i], momentum, m2 / (n - 1));
-  }
-};
+__global__ void __launch_bounds__(kColumnThreads)
+    statistics(Groups groups, double eps, double momentum, const double* partial, A* mean, A* rstd, P* running_mean,
+               P* running_var) {
+  const TileColumn at(groups.cols);
+  const double off = sum_of_group(groups, partial, 0, at.row, at.c);
+  const double square = sum_of_group(groups, partial, 1, at.row, at.c);
+  if (!at.writes(groups.cols)) return;
+  const std::int64_t i = at.row * groups.cols + at.c;
+  const double n = double(groups.size(at.row)), m = double(mean[i]) + off / n, m2 = square - off * off / n;
+  mean[i] = A(m);
+  rstd[i] = A(1.0 / std::sqrt(m2 / n + eps));
+  if (at.row > 0) return;
+  move(running_mean[i], momentum, m);
+  move(running_var[i], momentum, m2 / (n - 1));
+}
 
 template <class T>
 struct Normalise {
-  Groups groups;
+  std::int64_t cols;
   const T* x;
   const Param<T>*gamma, *beta;
   const Acc<T>*mean, *rstd;
   T* y;
-  __device__ void operator()(std::int64_t i) const {
-    const std::int64_t r = i / groups.cols, c = i - r * groups.cols, at = groups.group_of(r) * groups.cols + c;
-    y[i] = T(gamma[c] * rstd[at] * (Acc<T>(x[i]) - mean[at]) + beta[c]);
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    using A = Acc<T>;
+    Param<T> b[V];
+    A m[V], s[V], factor[V];
+    load(gamma + run.column, factor);
+    load(beta + run.column, b);
+    load(mean + run.part * cols + run.column, m);
+    load(rstd + run.part * cols + run.column, s);
+    for (int k = 0; k < V; ++k) factor[k] *= s[k];
+    run.each(
+        [&](std::int64_t at, const T(&in)[V]) {
+          A out[V];
+          for (int k = 0; k < V; ++k) out[k] = factor[k] * (A(in[k]) - m[k]) + b[k];
+          put_all(y + at, out);
+        },
+        x);
   }
 };
 
-/// means [2, groups, cols] of dy x_hat and dy.
-struct MeansOfTerms {
-  Groups groups;
-  const double* partial;
-  double* means;
-  __device__ void operator()(std::int64_t i) const {
-    const std::int64_t values = groups.count * groups.cols, k = i / values, at = i % values;
-    means[i] = sum_of_group(groups, partial, static_cast<int>(k), at) / double(groups.size(at / groups.cols));
+/// Of each group the means [2, groups, cols] of dy x_hat and dy; their sums over the groups are dgamma and dbeta. Two
+/// rows of tiles.
+template <class P>
+__global__ void __launch_bounds__(kColumnThreads)
+    means_of_terms(Groups groups, const double* partial, P* means, SumsTo<2, P> of) {
+  const TileColumn at(groups.cols);
+  const int k = static_cast<int>(at.row);
+  double total = 0;
+  for (std::int64_t g = 0; g < groups.count; ++g) {
+    const double sum = sum_of_group(groups, partial, k, g, at.c);
+    if (at.writes(groups.cols)) means[(k * groups.count + g) * groups.cols + at.c] = P(sum / double(groups.size(g)));
+    total += sum;
   }
-};
+  const auto one = of.at(at.row);
+  if (one.to && at.writes(groups.cols)) put(one.to[at.c], P(total), one.add);
+}
 
 /// dx = gamma rstd (dy - mean(dy) - x_hat mean(dy x_hat)), means over all values of the channel in the group.
 template <class T>
@@ -146,64 +160,89 @@ struct BatchNormGradient {
   Groups groups;
   const T *dy, *x;
   const Param<T>* gamma;
-  const Acc<T>*mean, *rstd;
-  const double* means;
+  const Acc<T>*mean, *rstd, *means;
   T* dx;
   bool add;
-  __device__ void operator()(std::int64_t i) const {
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
     using A = Acc<T>;
-    const std::int64_t r = i / groups.cols, c = i - r * groups.cols, at = groups.group_of(r) * groups.cols + c;
-    const A mean_uph = A(means[at]), mean_up = A(means[groups.count * groups.cols + at]);
-    const A centred = A(x[i]) - mean[at], up = A(dy[i]) - mean_up;
-    put(dx[i], gamma[c] * rstd[at] * (up - centred * (rstd[at] * mean_uph)), add);
+    const std::int64_t at_statistics = run.part * groups.cols + run.column;
+    A factor[V], m[V], s[V], mean_up[V], slope[V];
+    load(gamma + run.column, factor);
+    load(mean + at_statistics, m);
+    load(rstd + at_statistics, s);
+    load(means + at_statistics, slope);
+    load(means + groups.count * groups.cols + at_statistics, mean_up);
+    for (int k = 0; k < V; ++k) {
+      factor[k] *= s[k];
+      slope[k] *= s[k];
+    }
+    run.each(
+        [&](std::int64_t at, const T(&dys)[V], const T(&in)[V]) {
+          A out[V];
+          for (int k = 0; k < V; ++k) out[k] = factor[k] * ((A(dys[k]) - mean_up[k]) - (A(in[k]) - m[k]) * slope[k]);
+          put_all(dx + at, out, add);
+        },
+        dy, x);
   }
 };
 
 template <class T>
 struct Frozen {
-  NormDims d;
+  double eps;
   const T* x;
   const Param<T>*gamma, *beta, *mean, *var;
   T* y;
-  __device__ void operator()(std::int64_t i) const {
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
     using A = Acc<T>;
-    const std::int64_t c = i % d.cols;
-    y[i] = T(gamma[c] / std::sqrt(A(var[c]) + A(d.eps)) * (A(x[i]) - mean[c]) + beta[c]);
+    Param<T> g[V], b[V], m[V], v[V];
+    A factor[V];
+    load(gamma + run.column, g);
+    load(beta + run.column, b);
+    load(mean + run.column, m);
+    load(var + run.column, v);
+    for (int k = 0; k < V; ++k) factor[k] = g[k] / std::sqrt(A(v[k]) + A(eps));
+    run.each(
+        [&](std::int64_t at, const T(&in)[V]) {
+          A out[V];
+          for (int k = 0; k < V; ++k) out[k] = factor[k] * (A(in[k]) - m[k]) + b[k];
+          put_all(y + at, out);
+        },
+        x);
   }
 };
+/// dx, on the way to the sums of dy x_hat and dy.
 template <class T>
 struct FrozenGradient {
-  NormDims d;
-  const T* dy;
-  const Param<T>*gamma, *var;
+  double eps;
+  const T *dy, *x;
+  const Param<T>*gamma, *mean, *var;
   T* dx;
   bool add;
-  __device__ void operator()(std::int64_t i) const {
+  template <int V>
+  __device__ void operator()(SumRun<2, V, Acc<T>>& run) const {
     using A = Acc<T>;
-    const std::int64_t c = i % d.cols;
-    put(dx[i], A(dy[i]) * (gamma[c] * (1 / std::sqrt(A(var[c]) + A(d.eps)))), add);
+    Param<T> g[V], m[V], v[V];
+    A rstd[V];
+    load(gamma + run.column, g);
+    load(mean + run.column, m);
+    load(var + run.column, v);
+    for (int k = 0; k < V; ++k) rstd[k] = 1 / std::sqrt(A(v[k]) + A(eps));
+    run.each(
+        [&](std::int64_t at, const T(&dys)[V], const T(&in)[V], A(&terms)[2][V]) {
+          A out[V];
+          for (int k = 0; k < V; ++k) {
+            const A up = A(dys[k]);
+            terms[0][k] = up * ((A(in[k]) - m[k]) * rstd[k]);
+            terms[1][k] = up;
+            out[k] = up * (g[k] * rstd[k]);
+          }
+          if (dx) put_all(dx + at, out, add);
+        },
+        dy, x);
   }
 };
-template <class T>
-struct FrozenTerms {
-  NormDims d;
-  const T *dy, *x;
-  const Param<T>*mean, *var;
-  __device__ void operator()(std::int64_t r, std::int64_t c, Acc<T> (&terms)[2]) const {
-    using A = Acc<T>;
-    const A up = A(dy[r * d.cols + c]), rstd = 1 / std::sqrt(A(var[c]) + A(d.eps));
-    terms[0] = up * ((A(x[r * d.cols + c]) - mean[c]) * rstd);
-    terms[1] = up;
-  }
-};
-
-/// partial [K, groups, chunks, cols]: the sums of the terms over each chunk.
-template <int K, class A, class Terms>
-void sums_of_chunks(const char* op, const Groups& groups, Terms terms, double* partial, const Stream& stream) {
-  using F = Padded<K, A, Terms>;
-  launch(op, column_chunks<K, A, F>, {groups.all_chunks() * ceil_div(groups.cols, kWarp), kColumnThreads}, stream,
-         groups.all_chunks() * groups.chunk_rows, groups.cols, groups.chunk_rows, F{groups, terms}, partial);
-}
 
 void require_whole_batch(const BatchNormDims& d, const Collective& shards) {
   if (shards.size() != 1 || d.images != d.batch)
@@ -222,17 +261,17 @@ void CudaBackend::batch_norm(BatchNormDims d, Collective& shards, Tensor x, Tens
     using P = Param<T>;
     constexpr const char* op = "batch_norm";
     const Groups groups(d);
-    const std::int64_t statistics = groups.count * d.cols;
     const T* in = x.data<T>();
     A *m = mean.data<A>(), *s = rstd.data<A>();
+    const bool whole = aligned({in, gamma.raw(), beta.raw(), m, s, y.raw()});
     double* partial = partial_.get<double>(2 * groups.all_chunks() * d.cols);
-    sums_of_chunks<1, A>(op, groups, Values<T>{in}, partial, stream_);
-    each_element(op, statistics, stream_, Centre<A>{groups, partial, m});
-    sums_of_chunks<2, A>(op, groups, Centred<T>{d.cols, in, m}, partial, stream_);
-    each_element(
-        op, statistics, stream_,
-        Statistics<A, P>{groups, d.eps, d.momentum, partial, m, s, running_mean.data<P>(), running_var.data<P>()});
-    each_element(op, x.size(), stream_, Normalise<T>{groups, in, gamma.data<P>(), beta.data<P>(), m, s, y.data<T>()});
+    sum_chunks<1, T>(op, groups, groups.chunk_rows, whole, Values<T>{in}, partial, stream_);
+    launch(op, centre<A>, a_group_a_row(groups), stream_, groups, partial, m);
+    sum_chunks<2, T>(op, groups, groups.chunk_rows, whole, Centred<T>{d.cols, in, m}, partial, stream_);
+    launch(op, statistics<A, P>, a_group_a_row(groups), stream_, groups, d.eps, d.momentum, partial, m, s,
+           running_mean.data<P>(), running_var.data<P>());
+    each_vector<T>(op, groups, whole, stream_,
+                   Normalise<T>{d.cols, in, gamma.data<P>(), beta.data<P>(), m, s, y.data<T>()});
   });
 }
 
@@ -245,17 +284,18 @@ void CudaBackend::batch_norm_backward(BatchNormDims d, Collective& shards, Tenso
     using P = Param<T>;
     constexpr const char* op = "batch_norm_backward";
     const Groups groups(d);
-    const std::int64_t statistics = groups.count * d.cols, sums = groups.all_chunks() * d.cols;
     const T *up = dy.data<T>(), *in = x.data<T>();
     const A *m = mean.data<A>(), *s = rstd.data<A>();
-    double *partial = partial_.get<double>(2 * sums + 2 * statistics), *means = partial + 2 * sums;
-    sums_of_chunks<2, A>(op, groups, BatchNormTerms<T>{d.cols, up, in, m, s}, partial, stream_);
-    if (dx) {
-      each_element(op, 2 * statistics, stream_, MeansOfTerms{groups, partial, means});
-      each_element(op, x.size(), stream_,
-                   BatchNormGradient<T>{groups, up, in, gamma.data<P>(), m, s, means, dx.to.data<T>(), adds(dx)});
-    }
-    finish_sums<2, P>(op, groups.all_chunks(), d.cols, partial, {dgamma, dbeta}, stream_);
+    const bool whole = aligned({up, in, gamma.raw(), m, s, dx.to.raw()});
+    // The means first: they begin at 16 bytes as the buffer does, where that is a whole number of vectors.
+    auto* means = reinterpret_cast<A*>(partial_.get<double>(2 * (groups.all_chunks() + groups.count) * d.cols));
+    double* partial = reinterpret_cast<double*>(means) + 2 * groups.count * d.cols;
+    sum_chunks<2, T>(op, groups, groups.chunk_rows, whole, BatchNormTerms<T>{d.cols, up, in, m, s}, partial, stream_);
+    launch(op, means_of_terms<P>, {2 * ceil_div(d.cols, kWarp), kColumnThreads}, stream_, groups, partial, means,
+           sums_to<P>({dgamma, dbeta}));
+    if (dx)
+      each_vector<T>(op, groups, whole, stream_,
+                     BatchNormGradient<T>{groups, up, in, gamma.data<P>(), m, s, means, dx.to.data<T>(), adds(dx)});
   });
 }
 
@@ -264,9 +304,10 @@ void CudaBackend::batch_norm_frozen(NormDims d, Tensor x, Tensor gamma, Tensor b
   for_type("batch_norm_frozen", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     using P = Param<T>;
-    each_element("batch_norm_frozen", x.size(), stream_,
-                 Frozen<T>{d, x.data<T>(), gamma.data<P>(), beta.data<P>(), running_mean.data<P>(),
-                           running_var.data<P>(), y.data<T>()});
+    each_vector<T>("batch_norm_frozen", Parts(d.rows, d.cols),
+                   aligned({x.raw(), gamma.raw(), beta.raw(), running_mean.raw(), running_var.raw(), y.raw()}), stream_,
+                   Frozen<T>{d.eps, x.data<T>(), gamma.data<P>(), beta.data<P>(), running_mean.data<P>(),
+                             running_var.data<P>(), y.data<T>()});
   });
 }
 
@@ -275,13 +316,11 @@ void CudaBackend::batch_norm_frozen_backward(NormDims d, Tensor dy, Tensor x, Te
   for_type("batch_norm_frozen", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     using P = Param<T>;
-    constexpr const char* op = "batch_norm_frozen_backward";
-    const T* up = dy.data<T>();
-    const P* var = running_var.data<P>();
-    if (dx)
-      each_element(op, x.size(), stream_, FrozenGradient<T>{d, up, gamma.data<P>(), var, dx.to.data<T>(), adds(dx)});
-    column_sums<2, Acc<T>, P>(op, d.rows, d.cols, FrozenTerms<T>{d, up, x.data<T>(), running_mean.data<P>(), var},
-                              {dgamma, dbeta}, partial_, stream_);
+    vector_sums<2, T>("batch_norm_frozen_backward", d.rows, d.cols,
+                      aligned({dy.raw(), x.raw(), gamma.raw(), running_mean.raw(), running_var.raw(), dx.to.raw()}),
+                      FrozenGradient<T>{d.eps, dy.data<T>(), x.data<T>(), gamma.data<P>(), running_mean.data<P>(),
+                                        running_var.data<P>(), dx.to.data<T>(), adds(dx)},
+                      {dgamma, dbeta}, partial_, stream_);
   });
 }
 

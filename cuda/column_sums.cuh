@@ -47,60 +47,116 @@ __global__ void column_chunks(std::int64_t rows, std::int64_t cols, std::int64_t
     }
 }
 
-/// Where K sums over rows go, each [cols]; null where one is not wanted.
+/// The sum over chunks of a column that begins at `first`. The lanes of a warp have a column each; the warps share the
+/// chunks and read many at once, since so few values take the memory's time to answer and not its rate. All threads of
+/// a block of kColumnThreads come here; 0 where not `inside`.
+__device__ inline double sum_of_chunks(std::int64_t chunks, std::int64_t cols, const double* first, bool inside) {
+  NORMLAB_SHARED(double, of_warp, kColumnThreads);
+  constexpr int kAtOnce = 32;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  double sum = 0;
+  for (std::int64_t i = warp; inside && i < chunks; i += kAtOnce * kColumnWarps) {
+    double values[kAtOnce];
+    NORMLAB_UNROLL
+    for (int a = 0; a < kAtOnce; ++a)
+      values[a] = i + a * kColumnWarps < chunks ? first[(i + a * kColumnWarps) * cols] : 0;
+    NORMLAB_UNROLL
+    for (int a = 0; a < kAtOnce; ++a) sum += values[a];
+  }
+  __syncthreads();  // nobody still reads an earlier sum
+  of_warp[static_cast<int>(threadIdx.x)] = sum;
+  __syncthreads();
+  double total = 0;
+  for (int w = 0; w < kColumnWarps; ++w) total += of_warp[w * kWarp + lane];
+  return total;
+}
+/// The column of this thread in tiles of kWarp columns, a block each; and which row of tiles it is.
+struct TileColumn {
+  std::int64_t row, c;
+  __device__ explicit TileColumn(std::int64_t cols) {
+    const auto tiles = static_cast<unsigned>(ceil_div(cols, kWarp));
+    row = blockIdx.x / tiles;
+    c = std::int64_t{blockIdx.x % tiles} * kWarp + threadIdx.x % kWarp;
+  }
+  /// The one thread that writes for a column.
+  __device__ bool writes(std::int64_t cols) const { return threadIdx.x < kWarp && c < cols; }
+};
+
+/// Where K sums go, those that are wanted. grouped: columns are still to be added up.
 template <int K, class P>
 struct SumsTo {
   P* to[K];
-  bool add[K];
-};
-
-/// sums (+)= partial [K, chunks, cols] over chunks. The warps of a block share the chunks of kWarp columns of one sum,
-/// so that few loads wait for each other.
-template <int K, class P>
-__global__ void finish_columns(std::int64_t chunks, std::int64_t cols, const double* partial, SumsTo<K, P> sums) {
-  NORMLAB_SHARED(double, of_warp, kColumnThreads);
-  const std::int64_t tiles = ceil_div(cols, kWarp), k = blockIdx.x / tiles;
-  P* to = nullptr;
-  bool add = false;
-  NORMLAB_UNROLL
-  for (int i = 0; i < K; ++i)  // by constant places: an argument that is indexed is copied to memory
-    if (i == k) to = sums.to[i], add = sums.add[i];
-  if (!to) return;  // a whole block
-  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-  const std::int64_t c = blockIdx.x % tiles * kWarp + lane;
-  double total = 0;
-  if (c < cols)
-    for (std::int64_t i = warp; i < chunks; i += kColumnWarps) total += partial[(k * chunks + i) * cols + c];
-  of_warp[static_cast<int>(threadIdx.x)] = total;
-  __syncthreads();
-  if (warp > 0 || c >= cols) return;
-  double sum = 0;
-  for (int w = 0; w < kColumnWarps; ++w) sum += of_warp[w * kWarp + lane];
-  put(to[c], P(sum), add);
-}
-template <int K, class P>
-void finish_sums(const char* op, std::int64_t chunks, std::int64_t cols, const double* partial, const Gradient (&to)[K],
-                 const Stream& stream) {
-  SumsTo<K, P> sums{};
-  bool wanted = false;
-  for (int k = 0; k < K; ++k) {
-    wanted |= bool(to[k]);
-    sums.to[k] = to[k].to.template data<P>();
-    sums.add[k] = adds(to[k]);
+  bool add[K], grouped[K];
+  struct One {
+    P* to;
+    bool add, grouped;
+  };
+  __device__ One at(std::int64_t row) const {
+    One one{};
+    NORMLAB_UNROLL
+    for (int k = 0; k < K; ++k)  // by constant places: an argument that is indexed is copied to memory
+      if (k == row) one = {to[k], add[k], grouped[k]};
+    return one;
   }
-  if (wanted)
-    launch(op, finish_columns<K, P>, {K * ceil_div(cols, kWarp), kColumnThreads}, stream, chunks, cols, partial, sums);
+};
+template <class P, int K>
+SumsTo<K, P> sums_to(const Gradient (&to)[K]) {
+  SumsTo<K, P> of{};
+  for (int k = 0; k < K; ++k)
+    if (to[k]) of.to[k] = to[k].to.template data<P>(), of.add[k] = adds(to[k]);
+  return of;
 }
 
-/// to [cols / group] (+)= the sums of partial [chunks, cols] over chunks and over the columns of a group, by one block
-/// each.
+/// The sums of all chunks to where they go; or to `sums` [K, cols] where they are grouped. K rows of tiles.
+template <int K, class P>
+__global__ void __launch_bounds__(kColumnThreads)
+    finish_chunks(std::int64_t chunks, std::int64_t cols, const double* partial, double* sums, SumsTo<K, P> of) {
+  const TileColumn at(cols);
+  const auto [to, add, grouped] = of.at(at.row);
+  if (!to) return;  // a whole block
+  const double total = sum_of_chunks(chunks, cols, partial + at.row * chunks * cols + at.c, at.c < cols);
+  if (!at.writes(cols)) return;
+  if (grouped)
+    sums[at.row * cols + at.c] = total;
+  else
+    put(to[at.c], P(total), add);
+}
+
+/// to [cols / group] (+)= the sums over the columns of a group, by one block each.
 template <class P>
-__global__ void finish_groups(std::int64_t chunks, std::int64_t cols, std::int64_t group, const double* partial, P* to,
-                              bool add) {
-  const std::int64_t g = blockIdx.x;
-  const double total = block_sum_of<double>(
-      chunks * group, [&](std::int64_t i) { return partial[i / group * cols + g * group + i % group]; });
-  if (threadIdx.x == 0) put(to[g], P(total), add);
+__global__ void add_columns(std::int64_t group, const double* sums, P* to, bool add) {
+  sums += blockIdx.x * group;
+  const double total = block_sum_of<double>(group, [&](std::int64_t i) { return sums[i]; });
+  if (threadIdx.x == 0) put(to[blockIdx.x], P(total), add);
+}
+
+/// The gradients in `to` (those that are wanted) from partial [K, chunks, cols], behind which there is room for
+/// [K, cols].
+template <int K, class P>
+void finish_sums(const char* op, std::int64_t chunks, std::int64_t cols, double* partial, const Gradient (&to)[K],
+                 const std::int64_t (&groups)[K], const Stream& stream) {
+  SumsTo<K, P> of = sums_to<P>(to);
+  for (int k = 0; k < K; ++k) of.grouped[k] = groups[k] != 1;
+  double* sums = partial + K * chunks * cols;
+  launch(op, finish_chunks<K, P>, {K * ceil_div(cols, kWarp), kColumnThreads}, stream, chunks, cols, partial, sums, of);
+  for (int k = 0; k < K; ++k)
+    if (of.to[k] && of.grouped[k])
+      launch(op, add_columns<P>, {cols / groups[k], kColumnThreads}, stream, groups[k], sums + k * cols, of.to[k],
+             of.add[k]);
+}
+/// The same with a value a column each, from partial sums of any number of chunks; nothing is behind them.
+template <int K, class P>
+void finish_sums(const char* op, std::int64_t chunks, std::int64_t cols, double* partial, const Gradient (&to)[K],
+                 const Stream& stream) {
+  std::int64_t ones[K];
+  for (std::int64_t& one : ones) one = 1;
+  finish_sums<K, P>(op, chunks, cols, partial, to, ones, stream);
+}
+template <std::size_t K>
+bool any_wanted(const Gradient (&to)[K]) {
+  for (const Gradient& g : to)
+    if (g) return true;
+  return false;
 }
 
 /// The gradients in `to` (those that are wanted, of type P) get the K sums over rows that `terms` gives:
@@ -109,22 +165,12 @@ __global__ void finish_groups(std::int64_t chunks, std::int64_t cols, std::int64
 template <int K, class A, class P, class F>
 void column_sums(const char* op, std::int64_t rows, std::int64_t cols, F terms, const Gradient (&to)[K], Buffer& buffer,
                  const Stream& stream, const std::int64_t (&groups)[K]) {
-  bool wanted = false;
-  for (const Gradient& g : to) wanted |= bool(g);
-  if (!wanted) return;
+  if (!any_wanted(to)) return;
   const std::int64_t chunk_rows = rows_of_chunk(rows), chunks = rows > 0 ? ceil_div(rows, chunk_rows) : 0;
-  double* partial = buffer.get<double>(K * chunks * cols + 1);
+  double* partial = buffer.get<double>(K * (chunks + 1) * cols + 1);
   launch(op, column_chunks<K, A, F>, {chunks * ceil_div(cols, kWarp), kColumnThreads}, stream, rows, cols, chunk_rows,
          terms, partial);
-  Gradient ungrouped[K];
-  for (int k = 0; k < K; ++k) {
-    if (groups[k] == 1)
-      ungrouped[k] = to[k];
-    else if (to[k])
-      launch(op, finish_groups<P>, {cols / groups[k], kColumnThreads}, stream, chunks, cols, groups[k],
-             partial + k * chunks * cols, to[k].to.template data<P>(), adds(to[k]));
-  }
-  finish_sums<K, P>(op, chunks, cols, partial, ungrouped, stream);
+  finish_sums<K, P>(op, chunks, cols, partial, to, groups, stream);
 }
 template <int K, class A, class P, class F>
 void column_sums(const char* op, std::int64_t rows, std::int64_t cols, F terms, const Gradient (&to)[K], Buffer& buffer,

@@ -1,12 +1,12 @@
 // Dropout and drop-path with a given mask, the mask itself, and the search for NaN.
 #include "cuda/cuda_backend.h"
-#include "cuda/kernel.cuh"
+#include "cuda/each_vector.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
-/// What a mask makes of a value. A dropped element is zero whatever it was; in a dropped group, as on the way back,
-/// what is not finite stays so and is found.
+/// What a mask makes of values next to each other, all of one group where a group is more than one. A dropped element
+/// is zero whatever it was; in a dropped group, as on the way back, what is not finite stays so and is found.
 template <class T>
 struct Mask {
   std::int64_t group;
@@ -14,11 +14,22 @@ struct Mask {
   Acc<T> factor;
   Mask(std::int64_t group_size, double rate, Tensor mask)
       : group(group_size), keep(mask.data<std::uint8_t>()), factor(Acc<T>(1 / (1 - rate))) {}
-  __device__ Acc<T> of(std::int64_t i, Acc<T> x) const {
-    if (group == 1 && !keep[i]) return 0;
-    return scaled(i, x);
+  template <int V>
+  __device__ void of(std::int64_t at, const T (&x)[V], bool zeroes, Acc<T> (&to)[V]) const {
+    std::uint8_t kept[V];
+    if (group == 1) {
+      load(keep + at, kept);
+    } else {
+      const std::uint8_t all = keep[quotient(at, group)];
+      for (std::uint8_t& each : kept) each = all;
+    }
+    for (int k = 0; k < V; ++k)
+      to[k] = zeroes && group == 1 && !kept[k] ? Acc<T>(0) : Acc<T>(x[k]) * (kept[k] ? factor : Acc<T>(0));
   }
-  __device__ Acc<T> scaled(std::int64_t i, Acc<T> x) const { return x * (keep[i / group] ? factor : 0); }
+  /// Whether kernels may go by vectors beside tensors that begin where these do.
+  bool in_vectors(std::initializer_list<const void*> tensors) const {
+    return aligned(tensors) && (group == 1 ? aligned({keep}) : group % kVector<T> == 0);
+  }
 };
 
 template <class T>
@@ -26,36 +37,57 @@ struct Dropout {
   Mask<T> mask;
   const T* x;
   T* y;
-  __device__ void operator()(std::int64_t i) const { y[i] = T(mask.of(i, Acc<T>(x[i]))); }
+  bool zeroes, add;
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    run.each(
+        [&](std::int64_t at, const T(&in)[V]) {
+          Acc<T> out[V];
+          mask.of(at, in, zeroes, out);
+          put_all(y + at, out, add);
+        },
+        x);
+  }
 };
 template <class T>
 struct DropoutAdd {
   Mask<T> mask;
   const T *x, *residual;
   T* y;
-  __device__ void operator()(std::int64_t i) const { y[i] = T(Acc<T>(residual[i]) + mask.of(i, Acc<T>(x[i]))); }
-};
-template <class T>
-struct DropoutGradient {
-  Mask<T> mask;
-  const T* dy;
-  T* dx;
-  bool add;
-  __device__ void operator()(std::int64_t i) const { put(dx[i], mask.scaled(i, Acc<T>(dy[i])), add); }
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    run.each(
+        [&](std::int64_t at, const T(&in)[V], const T(&under)[V]) {
+          Acc<T> out[V];
+          mask.of(at, in, true, out);
+          for (int k = 0; k < V; ++k) out[k] = Acc<T>(under[k]) + out[k];
+          put_all(y + at, out);
+        },
+        x, residual);
+  }
 };
 
+/// A block of four words for each element, of which it has the first: that is what a draw is (core/random.h).
 struct MaskElements {
   StreamKey key;
   std::int64_t first;
   std::uint32_t threshold;
   const StepState* state;
   std::uint8_t* out;
-  __device__ void operator()(std::int64_t i) const {
-    const auto position = static_cast<std::uint64_t>(first + i), step = static_cast<std::uint64_t>(state->step);
-    std::uint32_t words[4] = {static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(position >> 32),
-                              static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32)};
-    philox4x32(words, key.key[0], key.key[1]);
-    out[i] = keep(words[0], threshold);
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    const auto step = static_cast<std::uint64_t>(state->step);
+    run.each([&](std::int64_t at) {
+      std::uint8_t kept[V];
+      for (int k = 0; k < V; ++k) {
+        const auto position = static_cast<std::uint64_t>(first + at + k);
+        std::uint32_t words[4] = {static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(position >> 32),
+                                  static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32)};
+        philox4x32(words, key.key[0], key.key[1]);
+        kept[k] = keep(words[0], threshold);
+      }
+      store(out + at, kept);
+    });
   }
 };
 
@@ -80,15 +112,18 @@ __global__ void raise(std::int64_t blocks, const std::int32_t* bad, std::int32_t
 void CudaBackend::dropout(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor y) {
   for_type("dropout", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    each_element("dropout", x.size(), stream_, Dropout<T>{{group, rate, keep}, x.data<T>(), y.data<T>()});
+    const Mask<T> mask(group, rate, keep);
+    each_vector<T>("dropout", x.size(), mask.in_vectors({x.raw(), y.raw()}), stream_,
+                   Dropout<T>{mask, x.data<T>(), y.data<T>(), true, false});
   });
 }
 
 void CudaBackend::dropout_add(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor residual, Tensor y) {
   for_type("dropout_add", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    each_element("dropout_add", x.size(), stream_,
-                 DropoutAdd<T>{{group, rate, keep}, x.data<T>(), residual.data<T>(), y.data<T>()});
+    const Mask<T> mask(group, rate, keep);
+    each_vector<T>("dropout_add", x.size(), mask.in_vectors({x.raw(), residual.raw(), y.raw()}), stream_,
+                   DropoutAdd<T>{mask, x.data<T>(), residual.data<T>(), y.data<T>()});
   });
 }
 
@@ -96,14 +131,15 @@ void CudaBackend::dropout_backward(std::int64_t group, double rate, Tensor dy, T
   if (!dx) return;
   for_type("dropout", dy.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    each_element("dropout_backward", dy.size(), stream_,
-                 DropoutGradient<T>{{group, rate, keep}, dy.data<T>(), dx.to.data<T>(), adds(dx)});
+    const Mask<T> mask(group, rate, keep);
+    each_vector<T>("dropout_backward", dy.size(), mask.in_vectors({dy.raw(), dx.to.raw()}), stream_,
+                   Dropout<T>{mask, dy.data<T>(), dx.to.data<T>(), false, adds(dx)});
   });
 }
 
 void CudaBackend::draw_mask(MaskDraw d, const StepState* state, Tensor keep) {
-  each_element("draw_mask", keep.size(), stream_,
-               MaskElements{d.key, d.first, drop_threshold(d.rate), state, keep.data<std::uint8_t>()});
+  each_vector<std::uint8_t>("draw_mask", keep.size(), aligned({keep.raw()}), stream_,
+                            MaskElements{d.key, d.first, drop_threshold(d.rate), state, keep.data<std::uint8_t>()});
 }
 
 void CudaBackend::check_finite(Tensor x, std::int32_t code, Tensor flag) {

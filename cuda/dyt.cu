@@ -1,47 +1,57 @@
 // Dynamic Tanh, "Transformers without Normalization" section 4: y = gamma tanh(alpha x) + beta.
-#include "cuda/column_sums.cuh"
 #include "cuda/cuda_backend.h"
+#include "cuda/vector_sums.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
 template <class T>
 struct Dyt {
-  std::int64_t cols;
   const T* x;
   const Param<T>*alpha, *gamma, *beta;
   T* y;
-  __device__ void operator()(std::int64_t i) const {
-    const std::int64_t c = i % cols;
-    y[i] = T(gamma[c] * std::tanh(*alpha * Acc<T>(x[i])) + beta[c]);
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    Param<T> g[V], b[V];
+    load(gamma + run.column, g);
+    load(beta + run.column, b);
+    const Acc<T> a = *alpha;
+    run.each(
+        [&](std::int64_t at, const T(&in)[V]) {
+          Acc<T> out[V];
+          for (int k = 0; k < V; ++k) out[k] = g[k] * std::tanh(a * Acc<T>(in[k])) + b[k];
+          put_all(y + at, out);
+        },
+        x);
   }
 };
 
-/// du = dy gamma (1 - t^2) is the gradient of u = alpha x; dx = alpha du.
+/// du = dy gamma (1 - t^2) is the gradient of u = alpha x: dx = alpha du, on the way to the sums of du x, dy t and dy,
+/// which are dalpha, dgamma and dbeta.
 template <class T>
 struct DytGradient {
-  std::int64_t cols;
   const T *dy, *x;
   const Param<T>*alpha, *gamma;
   T* dx;
   bool add;
-  __device__ void operator()(std::int64_t i) const {
-    const Acc<T> t = std::tanh(*alpha * Acc<T>(x[i]));
-    put(dx[i], *alpha * (Acc<T>(dy[i]) * gamma[i % cols] * (1 - t * t)), add);
-  }
-};
-
-/// Of dalpha, dgamma and dbeta: du x, dy t and dy.
-template <class T>
-struct DytTerms {
-  std::int64_t cols;
-  const T *dy, *x;
-  const Param<T>*alpha, *gamma;
-  __device__ void operator()(std::int64_t r, std::int64_t c, Acc<T> (&terms)[3]) const {
-    const Acc<T> up = Acc<T>(dy[r * cols + c]), in = Acc<T>(x[r * cols + c]), t = std::tanh(*alpha * in);
-    terms[0] = up * gamma[c] * (1 - t * t) * in;
-    terms[1] = up * t;
-    terms[2] = up;
+  template <int V>
+  __device__ void operator()(SumRun<3, V, Acc<T>>& run) const {
+    Param<T> g[V];
+    load(gamma + run.column, g);
+    const Acc<T> a = *alpha;
+    run.each(
+        [&](std::int64_t at, const T(&dys)[V], const T(&xs)[V], Acc<T>(&terms)[3][V]) {
+          Acc<T> out[V];
+          for (int k = 0; k < V; ++k) {
+            const Acc<T> up = Acc<T>(dys[k]), in = Acc<T>(xs[k]), t = std::tanh(a * in), du = up * g[k] * (1 - t * t);
+            terms[0][k] = du * in;
+            terms[1][k] = up * t;
+            terms[2][k] = up;
+            out[k] = a * du;
+          }
+          if (dx) put_all(dx + at, out, add);
+        },
+        dy, x);
   }
 };
 
@@ -50,9 +60,10 @@ struct DytTerms {
 void CudaBackend::dyt(Tensor x, Tensor alpha, Tensor gamma, Tensor beta, Tensor y) {
   for_type("dyt", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    each_element("dyt", x.size(), stream_,
-                 Dyt<T>{x.shape().back(), x.data<T>(), alpha.data<Param<T>>(), gamma.data<Param<T>>(),
-                        beta.data<Param<T>>(), y.data<T>()});
+    using P = Param<T>;
+    each_vector<T>("dyt", Parts(x.shape().rows(), x.shape().back()),
+                   aligned({x.raw(), gamma.raw(), beta.raw(), y.raw()}), stream_,
+                   Dyt<T>{x.data<T>(), alpha.data<P>(), gamma.data<P>(), beta.data<P>(), y.data<T>()});
   });
 }
 
@@ -60,13 +71,12 @@ void CudaBackend::dyt_backward(Tensor dy, Tensor x, Tensor alpha, Tensor gamma, 
                                Gradient dgamma, Gradient dbeta) {
   for_type("dyt", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const std::int64_t rows = x.shape().rows(), cols = x.shape().back();
-    const T *up = dy.data<T>(), *in = x.data<T>();
-    const Param<T>*a = alpha.data<Param<T>>(), *g = gamma.data<Param<T>>();
-    if (dx)
-      each_element("dyt_backward", x.size(), stream_, DytGradient<T>{cols, up, in, a, g, dx.to.data<T>(), adds(dx)});
-    column_sums<3, Acc<T>, Param<T>>("dyt_backward", rows, cols, DytTerms<T>{cols, up, in, a, g},
-                                     {dalpha, dgamma, dbeta}, partial_, stream_, {cols, 1, 1});
+    using P = Param<T>;
+    const std::int64_t cols = x.shape().back();
+    vector_sums<3, T>(
+        "dyt_backward", x.shape().rows(), cols, aligned({dy.raw(), x.raw(), gamma.raw(), dx.to.raw()}),
+        DytGradient<T>{dy.data<T>(), x.data<T>(), alpha.data<P>(), gamma.data<P>(), dx.to.data<T>(), adds(dx)},
+        {dalpha, dgamma, dbeta}, partial_, stream_, {cols, 1, 1});
   });
 }
 

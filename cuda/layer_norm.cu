@@ -133,37 +133,6 @@ void backward(const char* op, NormDims d, Tensor dy, Tensor x, Tensor gamma, Ten
     backward<T, 0>(op, d, dy, x, gamma, mean, rstd, dx, into, {}, buffer, stream);
 }
 
-template <class T>
-struct Affine {
-  std::int64_t cols;
-  const T* x;
-  const Param<T>*gamma, *beta;
-  T* y;
-  __device__ void operator()(std::int64_t i) const {
-    const std::int64_t c = i % cols;
-    y[i] = T(gamma[c] * Acc<T>(x[i]) + beta[c]);
-  }
-};
-template <class T>
-struct AffineGradient {
-  std::int64_t cols;
-  const T* dy;
-  const Param<T>* gamma;
-  T* dx;
-  bool add;
-  __device__ void operator()(std::int64_t i) const { put(dx[i], Acc<T>(dy[i]) * gamma[i % cols], add); }
-};
-template <class T>
-struct AffineTerms {
-  std::int64_t cols;
-  const T *dy, *x;
-  __device__ void operator()(std::int64_t r, std::int64_t c, Acc<T> (&terms)[2]) const {
-    const Acc<T> up = Acc<T>(dy[r * cols + c]);
-    terms[0] = up * Acc<T>(x[r * cols + c]);
-    terms[1] = up;
-  }
-};
-
 }  // namespace
 
 void CudaBackend::layer_norm(NormDims d, Tensor x, Tensor gamma, Tensor beta, Tensor y, Tensor mean, Tensor rstd) {
@@ -212,26 +181,6 @@ void CudaBackend::norm_of_sum_backward(NormDims d, const RowMask& mask, Tensor d
     using T = typename decltype(type)::type;
     const IntoBranch<T> into{RowFactor<T>(mask), dx.to.data<T>(), adds(dx)};
     backward<T>("norm_of_sum_backward", d, dy, sum, gamma, mean, rstd, dsum, into, dgamma, dbeta, partial_, stream_);
-  });
-}
-
-void CudaBackend::affine(Tensor x, Tensor gamma, Tensor beta, Tensor y) {
-  for_type("affine", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    each_element("affine", x.size(), stream_,
-                 Affine<T>{x.shape().back(), x.data<T>(), gamma.data<Param<T>>(), beta.data<Param<T>>(), y.data<T>()});
-  });
-}
-
-void CudaBackend::affine_backward(Tensor dy, Tensor x, Tensor gamma, Gradient dx, Gradient dgamma, Gradient dbeta) {
-  for_type("affine", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    const std::int64_t rows = x.shape().rows(), cols = x.shape().back();
-    if (dx)
-      each_element("affine_backward", x.size(), stream_,
-                   AffineGradient<T>{cols, dy.data<T>(), gamma.data<Param<T>>(), dx.to.data<T>(), adds(dx)});
-    column_sums<2, Acc<T>, Param<T>>("affine_backward", rows, cols, AffineTerms<T>{cols, dy.data<T>(), x.data<T>()},
-                                     {dgamma, dbeta}, partial_, stream_);
   });
 }
 

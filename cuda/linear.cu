@@ -1,9 +1,9 @@
 // Dense layers. A product adds the bias and the residual itself, and in bf16 makes GELU's tanh form and a bias
 // gradient, where cuBLASLt has an algorithm for that. Otherwise what is added (bias, residual) is put in its place
 // before, so that it is rounded with the sum, and GELU is a pass behind.
-#include "cuda/bias_sums.cuh"
 #include "cuda/cuda_backend.h"
 #include "cuda/gelu.cuh"
+#include "cuda/vector_sums.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
@@ -44,43 +44,86 @@ template <class T>
 struct Round {
   const Param<T>* from;
   T* to;
-  __device__ void operator()(std::int64_t i) const { to[i] = T(from[i]); }
-};
-
-/// y = b in each row, V values at once, on top of residual where there is one.
-template <class T, int V>
-struct Begin {
-  std::int64_t cols;
-  const T *b, *residual;
-  T* y;
-  __device__ void operator()(std::int64_t i) const {
-    const std::int64_t at = i * V, c = at % cols;
-    T under[V] = {}, sum[V];
-    if (residual) load(residual + at, under);
-    for (int k = 0; k < V; ++k) sum[k] = T(Acc<T>(under[k]) + (b ? Acc<T>(b[c + k]) : Acc<T>(0)));
-    store(y + at, sum);
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    run.each(
+        [&](std::int64_t at, const Param<T>(&values)[V]) {
+          Acc<T> out[V];
+          for (int k = 0; k < V; ++k) out[k] = values[k];
+          put_all(to + at, out);
+        },
+        from);
   }
 };
 
-/// y and what is kept, V values at once, from h = y + b, rounded as linear() rounds it.
-template <class T, int V>
+/// What the columns of a run have of a bias; zeros without one.
+template <int V, class T>
+__device__ void load_bias(const T* b, std::int64_t column, T (&to)[V]) {
+  if (b)
+    load(b + column, to);
+  else
+    for (T& value : to) value = T(0.0f);
+}
+
+/// y = b in each row.
+template <class T>
+struct Begin {
+  const T* b;
+  T* y;
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    T bias[V];
+    load_bias(b, run.column, bias);
+    run.each([&](std::int64_t at) {
+      Acc<T> sum[V];
+      for (int k = 0; k < V; ++k) sum[k] = Acc<T>(bias[k]);
+      put_all(y + at, sum);
+    });
+  }
+};
+/// The same on top of the residual.
+template <class T>
+struct BeginOnResidual {
+  const T* b;
+  const T* residual;
+  T* y;
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    T bias[V];
+    load_bias(b, run.column, bias);
+    run.each(
+        [&](std::int64_t at, const T(&under)[V]) {
+          Acc<T> sum[V];
+          for (int k = 0; k < V; ++k) sum[k] = Acc<T>(under[k]) + Acc<T>(bias[k]);
+          put_all(y + at, sum);
+        },
+        residual);
+  }
+};
+
+/// y and what is kept from h = y + b, rounded as linear() rounds it.
+template <class T>
 struct BiasGelu {
-  std::int64_t cols;
   GeluForm form;
   const T* b;
   T *kept, *y;
-  __device__ void operator()(std::int64_t i) const {
-    const std::int64_t at = i * V, c = at % cols;
-    T h[V], value[V], keep[V];
-    load(y + at, h);
-    for (int k = 0; k < V; ++k) {
-      if (b) h[k] = T(Acc<T>(h[k]) + Acc<T>(b[c + k]));
-      const ValueAndSlope<Acc<T>> g = gelu_of(form, Acc<T>(h[k]));
-      value[k] = T(g.value);
-      keep[k] = form == GeluForm::tanh ? h[k] : T(g.slope);
-    }
-    store(y + at, value);
-    if (kept) store(kept + at, keep);
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    T bias[V];
+    load_bias(b, run.column, bias);
+    run.each(
+        [&](std::int64_t at, const T(&product)[V]) {
+          Acc<T> value[V], keep[V];
+          for (int k = 0; k < V; ++k) {
+            const T h = T(Acc<T>(product[k]) + Acc<T>(bias[k]));
+            const ValueAndSlope<Acc<T>> g = gelu_of(form, Acc<T>(h));
+            value[k] = g.value;
+            keep[k] = form == GeluForm::tanh ? Acc<T>(h) : g.slope;
+          }
+          put_all(y + at, value);
+          if (kept) put_all(kept + at, keep);
+        },
+        static_cast<const T*>(y));
   }
 };
 
@@ -97,33 +140,36 @@ struct GeluGradient {
   const T *dy, *kept;
   T* dh;
   template <int V>
-  __device__ void operator()(std::int64_t at, T (&row)[V]) const {
-    T up[V], k[V];
-    load(dy + at, up);
-    load(kept + at, k);
-    for (int i = 0; i < V; ++i) row[i] = T(Acc<T>(up[i]) * slope_of(form, k[i]));
-    store(dh + at, row);
+  __device__ void operator()(SumRun<1, V, Acc<T>>& run) const {
+    run.each(
+        [&](std::int64_t at, const T(&up)[V], const T(&k)[V], Acc<T>(&terms)[1][V]) {
+          Acc<T> out[V];
+          for (int i = 0; i < V; ++i) {
+            out[i] = Acc<T>(up[i]) * slope_of(form, k[i]);
+            terms[0][i] = Acc<T>(T(out[i]));
+          }
+          put_all(dh + at, out);
+        },
+        dy, kept);
   }
 };
 
-/// dh (+)= da gelu'(h), V values at once.
-template <class T, int V>
+/// dh (+)= da gelu'(h).
+template <class T>
 struct ThroughGelu {
-  std::int64_t cols;
   GeluForm form;
   const T *da, *kept;
   T* dh;
   bool add;
-  __device__ void operator()(std::int64_t i) const {
-    T up[V], k[V], sum[V];
-    load(da + i * V, up);
-    load(kept + i * V, k);
-    if (add) load(dh + i * V, sum);
-    for (int j = 0; j < V; ++j) {
-      const Acc<T> g = Acc<T>(up[j]) * slope_of(form, k[j]);
-      sum[j] = T(add ? Acc<T>(sum[j]) + g : g);
-    }
-    store(dh + i * V, sum);
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    run.each(
+        [&](std::int64_t at, const T(&up)[V], const T(&k)[V]) {
+          Acc<T> out[V];
+          for (int i = 0; i < V; ++i) out[i] = Acc<T>(up[i]) * slope_of(form, k[i]);
+          put_all(dh + at, out, add);
+        },
+        da, kept);
   }
 };
 
@@ -131,23 +177,17 @@ template <class T>
 struct BiasGradient {
   const T* dy;
   template <int V>
-  __device__ void operator()(std::int64_t at, T (&row)[V]) const {
-    load(dy + at, row);
+  __device__ void operator()(SumRun<1, V, Acc<T>>& run) const {
+    run.each(
+        [&](std::int64_t, const T(&up)[V], Acc<T>(&terms)[1][V]) {
+          for (int i = 0; i < V; ++i) terms[0][i] = Acc<T>(up[i]);
+        },
+        dy);
   }
 };
 
 /// Whether cuBLASLt may do this GELU: in bf16 alone, for how exact its tanh is, nobody says.
 constexpr bool by_tanh_of_library(GeluForm form, DType dtype) { return dtype == DType::bf16 && form == GeluForm::tanh; }
-
-/// F<T, V> on all of a matrix with `cols` columns, in vectors where `pointers` allow it.
-template <class T, template <class, int> class F, class... Arguments>
-void each_vector(const char* op, std::int64_t n, std::int64_t cols, std::initializer_list<const T*> pointers,
-                 const Stream& stream, Arguments... arguments) {
-  if (in_vectors(cols, pointers))
-    each_element(op, n / kVector<T>, stream, F<T, kVector<T>>{cols, arguments...});
-  else
-    each_element(op, n, stream, F<T, 1>{cols, arguments...});
-}
 
 }  // namespace
 
@@ -155,7 +195,8 @@ template <class T>
 T* CudaBackend::as_read(Tensor parameter, Buffer& to) {
   if (!parameter || parameter.dtype() == Storage<T>::dtype) return parameter.data<T>();
   T* rounded = to.get<T>(parameter.size());
-  each_element("round_parameter", parameter.size(), stream_, Round<T>{parameter.data<Param<T>>(), rounded});
+  each_vector<T>("round_parameter", parameter.size(), aligned({parameter.raw(), rounded}), stream_,
+                 Round<T>{parameter.data<Param<T>>(), rounded});
   return rounded;
 }
 
@@ -190,8 +231,7 @@ void CudaBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor y) {
     T *weights = as_read<T>(w, rounded_weight_), *bias = as_read<T>(b, rounded_bias_), *out = y.data<T>();
     if (b && lt_products_("linear", forward_product<T>(d, false, Epilogue::bias), {x.raw(), weights, out, out, bias}))
       return;
-    if (b)
-      each_vector<T, Begin>("linear", y.size(), d.out, {bias, out}, stream_, bias, static_cast<const T*>(nullptr), out);
+    if (b) each_vector<T>("linear", Parts(d.rows, d.out), aligned({bias, out}), stream_, Begin<T>{bias, out});
     multiply("linear", forward_product<T>(d, bool(b)), x.raw(), weights, out);
   });
 }
@@ -204,7 +244,8 @@ void CudaBackend::linear_add(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor 
     if (lt_products_("linear_add", forward_product<T>(d, true, b ? Epilogue::bias : Epilogue::none),
                      {x.raw(), weights, under, out, bias}))
       return;
-    each_vector<T, Begin>("linear_add", y.size(), d.out, {bias, under, out}, stream_, bias, under, out);
+    each_vector<T>("linear_add", Parts(d.rows, d.out), aligned({bias, under, out}), stream_,
+                   BeginOnResidual<T>{bias, under, out});
     multiply("linear_add", forward_product<T>(d, true), x.raw(), weights, out);
   });
 }
@@ -214,8 +255,8 @@ void CudaBackend::linear_backward(LinearDims d, Tensor dy, Tensor x, Tensor w, G
     using T = typename decltype(type)::type;
     input_and_weight_gradients<T>(d, dy.data<T>(), x, w, dx, dw, db);
     if (db)
-      bias_sums<T>("linear_backward", d.rows, d.out, in_vectors(d.out, {dy.data<T>()}), BiasGradient<T>{dy.data<T>()},
-                   db, partial_, stream_);
+      vector_sums<1, T>("linear_backward", d.rows, d.out, aligned({dy.raw()}), BiasGradient<T>{dy.data<T>()}, {db},
+                        partial_, stream_);
   });
 }
 
@@ -230,7 +271,7 @@ void CudaBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, T
                      {x.raw(), weights, out, out, bias, keep}))
       return;
     multiply(kOp, forward_product<T>(d), x.raw(), weights, out);
-    each_vector<T, BiasGelu>(kOp, y.size(), d.out, {bias, out, keep}, stream_, form, bias, keep, out);
+    each_vector<T>(kOp, Parts(d.rows, d.out), aligned({bias, keep, out}), stream_, BiasGelu<T>{form, bias, keep, out});
   });
 }
 
@@ -239,8 +280,8 @@ void CudaBackend::linear_gelu_backward(LinearDims d, GeluForm form, Tensor dy, T
   for_type("linear_gelu", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     T* dh = wide_.get<T>(d.rows * d.out);
-    bias_sums<T>("linear_gelu_backward", d.rows, d.out, in_vectors(d.out, {dy.data<T>(), kept.data<T>(), dh}),
-                 GeluGradient<T>{form, dy.data<T>(), kept.data<T>(), dh}, db, partial_, stream_);
+    vector_sums<1, T>("linear_gelu_backward", d.rows, d.out, aligned({dy.raw(), kept.raw(), dh}),
+                      GeluGradient<T>{form, dy.data<T>(), kept.data<T>(), dh}, {db}, partial_, stream_);
     Gradient summed;
     input_and_weight_gradients<T>(d, dh, x, w, dx, dw, summed);
   });
@@ -263,15 +304,15 @@ void CudaBackend::linear_backward_through_gelu(LinearDims d, GeluForm form, Tens
           !lt_products_(kOp, through, {dy.raw(), weights, to, to, nullptr, kept.raw()})) {
         T* da = wide_.get<T>(kept.size());
         multiply(kOp, input_product<T>(d, false), dy.raw(), weights, da);
-        each_vector<T, ThroughGelu>(kOp, kept.size(), d.in, {da, kept.data<T>(), to}, stream_, form, da, kept.data<T>(),
-                                    to, adds(dh));
+        each_vector<T>(kOp, kept.size(), aligned({da, kept.raw(), to}), stream_,
+                       ThroughGelu<T>{form, da, kept.data<T>(), to, adds(dh)});
       }
     }
     Gradient left = db;
     input_and_weight_gradients<T>(d, dy.data<T>(), x, w, {}, dw, left);
     if (left)
-      bias_sums<T>(kOp, d.rows, d.out, in_vectors(d.out, {dy.data<T>()}), BiasGradient<T>{dy.data<T>()}, left, partial_,
-                   stream_);
+      vector_sums<1, T>(kOp, d.rows, d.out, aligned({dy.raw()}), BiasGradient<T>{dy.data<T>()}, {left}, partial_,
+                        stream_);
   });
 }
 

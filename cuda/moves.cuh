@@ -1,55 +1,85 @@
 // Values that change their place and nothing else: patches, windows, parts of an image's tokens.
 #pragma once
 
-#include "cuda/kernel.cuh"
+#include <limits>
+
+#include "cuda/each_vector.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// What a Place, a struct with std::int64_t operator()(std::int64_t) in device code, gives for a value that lies
-/// nowhere.
-inline constexpr std::int64_t kPadding = -1;
+/// What a Place gives for a value that lies nowhere. A Place is a struct with a template <class I> I operator()(I) in
+/// device code for unsigned integers I, whose divisions cost a fraction where 32 bits suffice; and together(): values
+/// from a multiple of this on lie next to each other at both ends, so many of them, and begin at such a multiple.
+inline constexpr int kPadding = -1;
 
-template <class T, class Place>
+template <class T, class Place, class I>
 struct Gather {
   Place place;
   const T* from;
   T* to;
   bool add;
-  __device__ void operator()(std::int64_t i) const {
-    const std::int64_t at = place(i);
-    if (at != kPadding)
-      put(to[i], Acc<T>(from[at]), add);
-    else if (!add)
-      to[i] = T(Acc<T>(0));
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    run.each([&](std::int64_t i) {
+      const I at = place(static_cast<I>(i));
+      T values[V];
+      Acc<T> moved[V] = {};
+      if (at != I(kPadding)) {
+        load(from + at, values);
+        for (int k = 0; k < V; ++k) moved[k] = Acc<T>(values[k]);
+      } else if (add) {
+        return;
+      }
+      put_all(to + i, moved, add);
+    });
   }
 };
-template <class T, class Place>
+template <class T, class Place, class I>
 struct Scatter {
   Place place;
   const T* from;
   T* to;
   bool add;
-  __device__ void operator()(std::int64_t i) const {
-    const std::int64_t at = place(i);
-    if (at != kPadding) put(to[at], Acc<T>(from[i]), add);
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    run.each([&](std::int64_t i) {
+      const I at = place(static_cast<I>(i));
+      if (at == I(kPadding)) return;
+      T values[V];
+      Acc<T> moved[V];
+      load(from + i, values);
+      for (int k = 0; k < V; ++k) moved[k] = Acc<T>(values[k]);
+      put_all(to + at, moved, add);
+    });
   }
 };
+
+/// Move<T, Place, I> over n values of one end.
+template <template <class, class, class> class Move, class Place>
+void move_all(const char* op, std::int64_t n, Place place, Tensor from, Tensor to, bool add, const Stream& stream) {
+  for_type(op, from.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const bool whole = aligned({from.raw(), to.raw()}) && place.together() % kVector<T> == 0;
+    const auto start = [&](auto index) {
+      using I = decltype(index);
+      each_vector<T>(op, n, whole, stream, Move<T, Place, I>{place, from.data<T>(), to.data<T>(), add});
+    };
+    if (from.size() < std::numeric_limits<std::int32_t>::max() && to.size() < std::numeric_limits<std::int32_t>::max())
+      start(std::uint32_t{});
+    else
+      start(std::uint64_t{});
+  });
+}
 
 /// to[i] (+)= from[place(i)], zero where that is kPadding.
 template <class Place>
 void gather(const char* op, Place place, Tensor from, Tensor to, bool add, const Stream& stream) {
-  for_type(op, from.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    each_element(op, to.size(), stream, Gather<T, Place>{place, from.data<T>(), to.data<T>(), add});
-  });
+  move_all<Gather>(op, to.size(), place, from, to, add, stream);
 }
 /// to[place(i)] (+)= from[i]. The places of different i are different, so that every value is written by one thread.
 template <class Place>
 void scatter(const char* op, Place place, Tensor from, Tensor to, bool add, const Stream& stream) {
-  for_type(op, from.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    each_element(op, from.size(), stream, Scatter<T, Place>{place, from.data<T>(), to.data<T>(), add});
-  });
+  move_all<Scatter>(op, from.size(), place, from, to, add, stream);
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -2,7 +2,7 @@
 // from step to step is read from the StepState on the GPU, so the launches of all steps are the same.
 #include "core/update_rules.h"
 #include "cuda/cuda_backend.h"
-#include "cuda/kernel.cuh"
+#include "cuda/each_vector.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
@@ -53,15 +53,30 @@ void update_with_moment(const char* op, const Settings& settings, const Paramete
   });
 }
 
-/// squares [blocks]: of what each block adds up.
-template <class P>
+/// squares [blocks]: of what each block adds up. A thread has its values kVector<P> at a time, whether they are read so
+/// (kWhole) or not: the order of a sum is that of n alone.
+template <class P, bool kWhole>
 __global__ void add_lanes(std::int64_t lanes, std::int64_t stride, std::int64_t n, P* g, double* squares) {
+  constexpr int V = kVector<P>;
   double square = 0;
-  each_of_thread(n, [&](std::int64_t i) {
-    P total = g[i];
-    for (std::int64_t l = 1; l < lanes; ++l) total += g[l * stride + i];
-    if (lanes > 1) g[i] = total;
-    square += double(total) * double(total);
+  each_of_thread(ceil_div(n, V), [&](std::int64_t i) {
+    const std::int64_t at = i * V;
+    P total[V] = {};
+    const auto read = [&](const P* from, P(&to)[V]) {
+      if (kWhole && at + V <= n)
+        load(from + at, to);
+      else
+        for (int k = 0; k < V && at + k < n; ++k) to[k] = from[at + k];
+    };
+    read(g, total);
+    for (std::int64_t l = 1; l < lanes; ++l) {
+      P more[V] = {};
+      read(g + l * stride, more);
+      for (int k = 0; k < V; ++k) total[k] += more[k];
+    }
+    if (lanes > 1)
+      for (int k = 0; k < V && at + k < n; ++k) g[at + k] = total[k];
+    for (int k = 0; k < V; ++k) square += double(total[k]) * double(total[k]);
   });
   square = block_sum(square);
   if (threadIdx.x == 0) squares[blockIdx.x] = square;
@@ -116,15 +131,37 @@ __global__ void lamb_second(std::int64_t n, AdamWSettings s, UpdateFactors facto
 }
 
 template <class P>
-__global__ void move_average(std::int64_t n, P kept, P taken, const StepState* state, const P* x, P* to) {
-  if (state->nonfinite) return;
-  each_of_thread(n, [&](std::int64_t i) { to[i] = kept * to[i] + taken * x[i]; });
-}
+struct Average {
+  P kept, taken;
+  const StepState* state;
+  const P* x;
+  P* to;
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    if (state->nonfinite) return;
+    run.each(
+        [&](std::int64_t at, const P(&now)[V], const P(&before)[V]) {
+          P out[V];
+          for (int k = 0; k < V; ++k) out[k] = kept * before[k] + taken * now[k];
+          put_all(to + at, out);
+        },
+        x, static_cast<const P*>(to));
+  }
+};
 
 struct Round {
   const float* from;
   bf16* to;
-  __device__ void operator()(std::int64_t i) const { to[i] = bf16(from[i]); }
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    run.each(
+        [&](std::int64_t at, const float(&values)[V]) {
+          float out[V];
+          for (int k = 0; k < V; ++k) out[k] = values[k];
+          put_all(to + at, out);
+        },
+        from);
+  }
 };
 
 }  // namespace
@@ -134,8 +171,9 @@ void CudaBackend::sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor
     using P = typename decltype(type)::type;
     const std::int64_t blocks = blocks_for(lane0.size());
     double* partial = partial_.get<double>(blocks + 1);
-    launch("sum_lanes", add_lanes<P>, {blocks, kThreads}, stream_, lanes, lane_stride, lane0.size(), lane0.data<P>(),
-           partial);
+    const bool whole = aligned({lane0.raw()}) && (lanes == 1 || lane_stride % kVector<P> == 0);
+    launch("sum_lanes", whole ? add_lanes<P, true> : add_lanes<P, false>, {blocks, kThreads}, stream_, lanes,
+           lane_stride, lane0.size(), lane0.data<P>(), partial);
     launch("sum_lanes", add_squares, {1, kThreads}, stream_, blocks, partial, square);
   });
 }
@@ -180,13 +218,14 @@ void CudaBackend::lamb(AdamWSettings s, const ParameterUpdate& u, bool decays, c
 void CudaBackend::average(double decay, const StepState* state, Tensor x, Tensor to) {
   for_param_type("average", x.dtype(), [&](auto type) {
     using P = typename decltype(type)::type;
-    launch("average", move_average<P>, {blocks_for(x.size()), kThreads}, stream_, x.size(), P(decay), P(1 - decay),
-           state, x.data<P>(), to.data<P>());
+    each_vector<P>("average", x.size(), aligned({x.raw(), to.raw()}), stream_,
+                   Average<P>{P(decay), P(1 - decay), state, x.data<P>(), to.data<P>()});
   });
 }
 
 void CudaBackend::round_to_bf16(Tensor p, Tensor to) {
-  each_element("round_to_bf16", p.size(), stream_, Round{p.data<float>(), to.data<bf16>()});
+  each_vector<bf16>("round_to_bf16", p.size(), aligned({p.raw(), to.raw()}), stream_,
+                    Round{p.data<float>(), to.data<bf16>()});
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -1,82 +1,151 @@
 // GELU, tanh, sums, gains and softmax.
-#include "cuda/column_sums.cuh"
 #include "cuda/cuda_backend.h"
 #include "cuda/gelu.cuh"
+#include "cuda/vector_sums.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
-template <class T>
-struct GeluForward {
-  GeluForm form;
+/// y (+)= of(x), a formula in Acc<T>, and of(a, b).
+template <class T, class Of>
+struct Map {
+  Of of;
   const T* x;
   T* y;
-  __device__ void operator()(std::int64_t i) const { y[i] = T(gelu_of(form, Acc<T>(x[i])).value); }
-};
-template <class T>
-struct GeluGradient {
-  GeluForm form;
-  const T *dy, *x;
-  T* dx;
   bool add;
-  __device__ void operator()(std::int64_t i) const {
-    put(dx[i], Acc<T>(dy[i]) * gelu_of(form, Acc<T>(x[i])).slope, add);
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    run.each(
+        [&](std::int64_t at, const T(&in)[V]) {
+          Acc<T> out[V];
+          for (int k = 0; k < V; ++k) out[k] = of(Acc<T>(in[k]));
+          put_all(y + at, out, add);
+        },
+        x);
   }
 };
-
-template <class T>
-struct TanhForward {
-  const T* x;
-  T* y;
-  __device__ void operator()(std::int64_t i) const { y[i] = T(std::tanh(Acc<T>(x[i]))); }
-};
-template <class T>
-struct TanhGradient {
-  const T *dy, *y;
-  T* dx;
-  bool add;
-  __device__ void operator()(std::int64_t i) const {
-    const Acc<T> t = Acc<T>(y[i]);
-    put(dx[i], Acc<T>(dy[i]) * (1 - t * t), add);
-  }
-};
-
-template <class T>
-struct Sum {
+template <class T, class Of>
+struct MapOfTwo {
+  Of of;
   const T *a, *b;
   T* y;
-  __device__ void operator()(std::int64_t i) const { y[i] = T(Acc<T>(a[i]) + Acc<T>(b[i])); }
-};
-template <class T>
-struct CopyGradient {
-  const T* dy;
-  T* dx;
   bool add;
-  __device__ void operator()(std::int64_t i) const { put(dx[i], Acc<T>(dy[i]), add); }
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    run.each(
+        [&](std::int64_t at, const T(&left)[V], const T(&right)[V]) {
+          Acc<T> out[V];
+          for (int k = 0; k < V; ++k) out[k] = of(Acc<T>(left[k]), Acc<T>(right[k]));
+          put_all(y + at, out, add);
+        },
+        a, b);
+  }
+};
+struct Gelu {
+  GeluForm form;
+  template <class A>
+  __device__ A operator()(A x) const {
+    return gelu_of(form, x).value;
+  }
+};
+struct GeluGradient {
+  GeluForm form;
+  template <class A>
+  __device__ A operator()(A dy, A x) const {
+    return dy * gelu_of(form, x).slope;
+  }
+};
+struct Tanh {
+  template <class A>
+  __device__ A operator()(A x) const {
+    return std::tanh(x);
+  }
+};
+struct TanhGradient {
+  template <class A>
+  __device__ A operator()(A dy, A y) const {
+    return dy * (1 - y * y);
+  }
+};
+struct Sum {
+  template <class A>
+  __device__ A operator()(A a, A b) const {
+    return a + b;
+  }
+};
+struct Same {
+  template <class A>
+  __device__ A operator()(A x) const {
+    return x;
+  }
 };
 
-/// to (+)= x * gain[c / group]: scale, and dx from dy.
 template <class T>
 struct Fill {
   T* to;
   T value;
-  __device__ void operator()(std::int64_t i) const { to[i] = value; }
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    T values[V];
+    for (T& each : values) each = value;
+    run.each([&](std::int64_t at) { store(to + at, values); });
+  }
 };
+
+/// gain[c / group] for the columns of a run.
+template <int V, class P>
+__device__ void load_gains(const P* gain, std::int64_t group, std::int64_t column, P (&to)[V]) {
+  if (group == 1) {
+    load(gain + column, to);
+  } else if (group % V == 0) {
+    const P all = gain[quotient(column, group)];
+    for (P& each : to) each = all;
+  } else {
+    for (int k = 0; k < V; ++k) to[k] = gain[quotient(column + k, group)];
+  }
+}
 template <class T>
 struct Scale {
-  std::int64_t cols, group;
+  std::int64_t group;
   const T* x;
   const Param<T>* gain;
-  T* to;
-  bool add;
-  __device__ void operator()(std::int64_t i) const { put(to[i], Acc<T>(x[i]) * Acc<T>(gain[i % cols / group]), add); }
+  T* y;
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    Param<T> g[V];
+    load_gains(gain, group, run.column, g);
+    run.each(
+        [&](std::int64_t at, const T(&in)[V]) {
+          Acc<T> out[V];
+          for (int k = 0; k < V; ++k) out[k] = Acc<T>(in[k]) * g[k];
+          put_all(y + at, out);
+        },
+        x);
+  }
 };
+/// dx = dy gain, on the way to the sums of dy x.
 template <class T>
-struct GainTerms {
-  std::int64_t cols;
+struct ScaleGradient {
+  std::int64_t group;
   const T *dy, *x;
-  __device__ void operator()(std::int64_t r, std::int64_t c, Acc<T> (&terms)[1]) const {
-    terms[0] = Acc<T>(dy[r * cols + c]) * Acc<T>(x[r * cols + c]);
+  const Param<T>* gain;
+  T* dx;
+  bool add;
+  template <int V>
+  __device__ void operator()(SumRun<1, V, Acc<T>>& run) const {
+    Param<T> g[V];
+    load_gains(gain, group, run.column, g);
+    run.each(
+        [&](std::int64_t at, const T(&dys)[V], const T(&in)[V], Acc<T>(&terms)[1][V]) {
+          Acc<T> out[V];
+          for (int k = 0; k < V; ++k) {
+            const Acc<T> up = Acc<T>(dys[k]);
+            terms[0][k] = up * Acc<T>(in[k]);
+            out[k] = up * g[k];
+          }
+          if (dx) put_all(dx + at, out, add);
+        },
+        dy, x);
   }
 };
 
@@ -116,79 +185,64 @@ __global__ void softmax_gradient(std::int64_t rows, std::int64_t cols, const T* 
   for (std::int64_t c = lane; c < cols; c += kWarp) put(dx[r * cols + c], A(p[c]) * ((A(g[c]) - shift) - inner), add);
 }
 
+template <class Of>
+void map(const char* op, Of of, Tensor x, Tensor y, bool add, const Stream& stream) {
+  for_type(op, x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    each_vector<T>(op, y.size(), aligned({x.raw(), y.raw()}), stream, Map<T, Of>{of, x.data<T>(), y.data<T>(), add});
+  });
+}
+template <class Of>
+void map_two(const char* op, Of of, Tensor a, Tensor b, Tensor y, bool add, const Stream& stream) {
+  for_type(op, a.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    each_vector<T>(op, y.size(), aligned({a.raw(), b.raw(), y.raw()}), stream,
+                   MapOfTwo<T, Of>{of, a.data<T>(), b.data<T>(), y.data<T>(), add});
+  });
+}
+
 }  // namespace
 
-void CudaBackend::gelu(GeluForm form, Tensor x, Tensor y) {
-  for_type("gelu", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    each_element("gelu", x.size(), stream_, GeluForward<T>{form, x.data<T>(), y.data<T>()});
-  });
-}
+void CudaBackend::gelu(GeluForm form, Tensor x, Tensor y) { map("gelu", Gelu{form}, x, y, false, stream_); }
 
 void CudaBackend::gelu_backward(GeluForm form, Tensor dy, Tensor x, Gradient dx) {
-  if (!dx) return;
-  for_type("gelu", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    each_element("gelu_backward", x.size(), stream_,
-                 GeluGradient<T>{form, dy.data<T>(), x.data<T>(), dx.to.data<T>(), adds(dx)});
-  });
+  if (dx) map_two("gelu_backward", GeluGradient{form}, dy, x, dx.to, adds(dx), stream_);
 }
 
-void CudaBackend::tanh(Tensor x, Tensor y) {
-  for_type("tanh", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    each_element("tanh", x.size(), stream_, TanhForward<T>{x.data<T>(), y.data<T>()});
-  });
-}
+void CudaBackend::tanh(Tensor x, Tensor y) { map("tanh", Tanh{}, x, y, false, stream_); }
 
 void CudaBackend::tanh_backward(Tensor dy, Tensor y, Gradient dx) {
-  if (!dx) return;
-  for_type("tanh", y.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    each_element("tanh_backward", y.size(), stream_,
-                 TanhGradient<T>{dy.data<T>(), y.data<T>(), dx.to.data<T>(), adds(dx)});
-  });
+  if (dx) map_two("tanh_backward", TanhGradient{}, dy, y, dx.to, adds(dx), stream_);
 }
 
-void CudaBackend::add(Tensor a, Tensor b, Tensor y) {
-  for_type("add", a.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    each_element("add", y.size(), stream_, Sum<T>{a.data<T>(), b.data<T>(), y.data<T>()});
-  });
+void CudaBackend::add(Tensor a, Tensor b, Tensor y) { map_two("add", Sum{}, a, b, y, false, stream_); }
+
+void CudaBackend::copy_gradient(Tensor dy, Gradient dx) {
+  if (dx) map("copy_gradient", Same{}, dy, dx.to, adds(dx), stream_);
 }
 
 void CudaBackend::fill(Tensor x, double value) {
   for_number_type("fill", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    each_element("fill", x.size(), stream_, Fill<T>{x.data<T>(), T(value)});
-  });
-}
-
-void CudaBackend::copy_gradient(Tensor dy, Gradient dx) {
-  if (!dx) return;
-  for_type("add", dy.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    each_element("copy_gradient", dy.size(), stream_, CopyGradient<T>{dy.data<T>(), dx.to.data<T>(), adds(dx)});
+    each_vector<T>("fill", x.size(), aligned({x.raw()}), stream_, Fill<T>{x.data<T>(), T(value)});
   });
 }
 
 void CudaBackend::scale(std::int64_t group, Tensor x, Tensor gain, Tensor y) {
   for_type("scale", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    each_element("scale", x.size(), stream_,
-                 Scale<T>{x.shape().back(), group, x.data<T>(), gain.data<Param<T>>(), y.data<T>(), false});
+    each_vector<T>("scale", Parts(x.shape().rows(), x.shape().back()), aligned({x.raw(), gain.raw(), y.raw()}), stream_,
+                   Scale<T>{group, x.data<T>(), gain.data<Param<T>>(), y.data<T>()});
   });
 }
 
 void CudaBackend::scale_backward(std::int64_t group, Tensor dy, Tensor x, Tensor gain, Gradient dx, Gradient dgain) {
   for_type("scale", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const std::int64_t rows = x.shape().rows(), cols = x.shape().back();
-    if (dx)
-      each_element("scale_backward", x.size(), stream_,
-                   Scale<T>{cols, group, dy.data<T>(), gain.data<Param<T>>(), dx.to.data<T>(), adds(dx)});
-    column_sums<1, Acc<T>, Param<T>>("scale_backward", rows, cols, GainTerms<T>{cols, dy.data<T>(), x.data<T>()},
-                                     {dgain}, partial_, stream_, {group});
+    vector_sums<1, T>(
+        "scale_backward", x.shape().rows(), x.shape().back(), aligned({dy.raw(), x.raw(), gain.raw(), dx.to.raw()}),
+        ScaleGradient<T>{group, dy.data<T>(), x.data<T>(), gain.data<Param<T>>(), dx.to.data<T>(), adds(dx)}, {dgain},
+        partial_, stream_, {group});
   });
 }
 

@@ -1,7 +1,7 @@
 // Moving tokens about: patches out of images, positions, class token, pooling.
-#include "cuda/column_sums.cuh"
 #include "cuda/cuda_backend.h"
 #include "cuda/moves.cuh"
+#include "cuda/vector_sums.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
@@ -9,36 +9,74 @@ namespace {
 /// Where value i of the patches lies in the images.
 struct PatchPlace {
   PatchDims d;
-  __device__ std::int64_t operator()(std::int64_t i) const {
-    const std::int64_t run = d.patch_width * d.channels, down = d.height / d.patch_height,
-                       across = d.width / d.patch_width;
-    const std::int64_t in_run = i % run, row = i / run % d.patch_height, patch = i / (run * d.patch_height);
-    const std::int64_t gx = patch % across, gy = patch / across % down, b = patch / (across * down);
-    return ((b * d.height + gy * d.patch_height + row) * d.width + gx * d.patch_width) * d.channels + in_run;
+  std::int64_t together() const { return d.patch_width * d.channels; }
+  template <class I>
+  __device__ I operator()(I i) const {
+    const I width = I(d.width), channels = I(d.channels), patch_height = I(d.patch_height),
+            patch_width = I(d.patch_width), run = patch_width * channels, across = width / patch_width,
+            down = I(d.height) / patch_height;
+    const I line = i / run, in_run = i - line * run, patch = line / patch_height, row = line - patch * patch_height;
+    const I grid_row = patch / across, gx = patch - grid_row * across, b = grid_row / down, gy = grid_row - b * down;
+    return ((b * I(d.height) + gy * patch_height + row) * width + gx * patch_width) * channels + in_run;
   }
 };
 /// Where value i of a part of every image's values, `count` from `first` on, lies among all of them, `size` an image.
 struct PartPlace {
   std::int64_t size, first, count;
-  __device__ std::int64_t operator()(std::int64_t i) const { return i / count * size + first + i % count; }
+  std::int64_t together() const { return std::gcd(std::gcd(size, first), count); }
+  template <class I>
+  __device__ I operator()(I i) const {
+    const I image = i / I(count);
+    return image * I(size) + I(first) + (i - image * I(count));
+  }
 };
 
 /// The way back: where the value of the part that is value i of all of them lies.
 struct WholePlace {
   PartPlace part;
-  __device__ std::int64_t operator()(std::int64_t i) const {
-    const std::int64_t at = i % part.size - part.first;
-    return at >= 0 && at < part.count ? i / part.size * part.count + at : kPadding;
+  std::int64_t together() const { return part.together(); }
+  template <class I>
+  __device__ I operator()(I i) const {
+    const I image = i / I(part.size), at = i - image * I(part.size), first = I(part.first), count = I(part.count);
+    return at >= first && at - first < count ? image * count + (at - first) : I(kPadding);
   }
 };
 
+/// A row is an image.
 template <class T>
 struct AddPositions {
-  std::int64_t size;  // an image
   const T* x;
   const Param<T>* position;
   T* y;
-  __device__ void operator()(std::int64_t i) const { y[i] = T(Acc<T>(x[i]) + position[i % size]); }
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    Param<T> plus[V];
+    load(position + run.column, plus);
+    run.each(
+        [&](std::int64_t at, const T(&in)[V]) {
+          Acc<T> out[V];
+          for (int k = 0; k < V; ++k) out[k] = Acc<T>(in[k]) + plus[k];
+          put_all(y + at, out);
+        },
+        x);
+  }
+};
+/// dx = dy, on the way to the sums over images.
+template <class T>
+struct AddPositionsGradient {
+  const T* dy;
+  T* dx;
+  bool add;
+  template <int V>
+  __device__ void operator()(SumRun<1, V, Acc<T>>& run) const {
+    run.each(
+        [&](std::int64_t at, const T(&dys)[V], Acc<T>(&terms)[1][V]) {
+          Acc<T> out[V];
+          for (int k = 0; k < V; ++k) terms[0][k] = out[k] = Acc<T>(dys[k]);
+          if (dx) put_all(dx + at, out, add);
+        },
+        dy);
+  }
 };
 /// Row b of the images' gradients: value c of the part that begins at dy.
 template <class T>
@@ -50,27 +88,44 @@ struct ImageTerms {
   }
 };
 
-/// One column of one image, its tokens in order.
+/// Columns of one image, its tokens in order. A row is an image.
 template <class T>
 struct MeanTokens {
   TokenDims d;
   const T* x;
   T* y;
-  __device__ void operator()(std::int64_t i) const {
-    const T* column = x + i / d.cols * d.tokens * d.cols + i % d.cols;
-    Acc<T> total = 0;
-    for (std::int64_t n = 0; n < d.tokens; ++n) total += Acc<T>(column[n * d.cols]);
-    y[i] = T(total / Acc<T>(d.tokens));
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    run.each([&](std::int64_t at) {
+      const std::int64_t first = (at - run.column) * d.tokens + run.column;
+      Acc<T> total[V] = {};
+      const Run<V> tokens{first, d.cols, first + d.tokens * d.cols - run.column, run.column, 0};
+      tokens.each(
+          [&](std::int64_t, const T(&in)[V]) {
+            for (int k = 0; k < V; ++k) total[k] += Acc<T>(in[k]);
+          },
+          x);
+      for (int k = 0; k < V; ++k) total[k] /= Acc<T>(d.tokens);
+      put_all(y + at, total);
+    });
   }
 };
+/// A part is an image.
 template <class T>
 struct MeanTokensGradient {
   TokenDims d;
   const T* dy;
   T* dx;
   bool add;
-  __device__ void operator()(std::int64_t i) const {
-    put(dx[i], Acc<T>(dy[i / (d.tokens * d.cols) * d.cols + i % d.cols]) / Acc<T>(d.tokens), add);
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    T up[V];
+    load(dy + run.part * d.cols + run.column, up);
+    run.each([&](std::int64_t at) {
+      Acc<T> out[V];
+      for (int k = 0; k < V; ++k) out[k] = Acc<T>(up[k]) / Acc<T>(d.tokens);
+      put_all(dx + at, out, add);
+    });
   }
 };
 
@@ -82,10 +137,23 @@ struct Concat {
   const F* first;
   const T* rest;
   T* y;
-  __device__ void operator()(std::int64_t i) const {
-    const std::int64_t b = i / (head + tail), at = i % (head + tail);
-    y[i] = at < head ? T(Acc<T>(first[b * step + at])) : rest[b * tail + at - head];
+  template <int V>
+  __device__ void operator()(const Run<V>& run) const {
+    run.each([&](std::int64_t i) {
+      const std::int64_t b = quotient(i, head + tail), at = i - b * (head + tail);
+      T values[V];
+      if (at < head) {
+        F of_first[V];
+        load(first + b * step + at, of_first);
+        for (int k = 0; k < V; ++k) values[k] = T(Acc<T>(of_first[k]));
+      } else {
+        load(rest + b * tail + at - head, values);
+      }
+      store(y + i, values);
+    });
   }
+  /// With vectors, none of which has values of both.
+  bool in_vectors() const { return aligned({first, rest, y}) && head % kVector<T> == 0 && tail % kVector<T> == 0; }
 };
 
 }  // namespace
@@ -101,25 +169,25 @@ void CudaBackend::patchify_backward(PatchDims d, Tensor dy, Gradient dimages) {
 void CudaBackend::add_positions(TokenDims d, Tensor x, Tensor position, Tensor y) {
   for_type("add_positions", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    each_element("add_positions", y.size(), stream_,
-                 AddPositions<T>{d.tokens * d.cols, x.data<T>(), position.data<Param<T>>(), y.data<T>()});
+    each_vector<T>("add_positions", Parts(d.batch, d.tokens * d.cols), aligned({x.raw(), position.raw(), y.raw()}),
+                   stream_, AddPositions<T>{x.data<T>(), position.data<Param<T>>(), y.data<T>()});
   });
 }
 
 void CudaBackend::add_positions_backward(TokenDims d, Tensor dy, Gradient dx, Gradient dposition) {
-  copy_gradient(dy, dx);
+  if (!dposition) return copy_gradient(dy, dx);
   for_type("add_positions", dy.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const std::int64_t size = d.tokens * d.cols;
-    column_sums<1, Acc<T>, Param<T>>("add_positions_backward", d.batch, size, ImageTerms<T>{size, dy.data<T>()},
-                                     {dposition}, partial_, stream_);
+    vector_sums<1, T>("add_positions_backward", d.batch, d.tokens * d.cols, aligned({dy.raw(), dx.to.raw()}),
+                      AddPositionsGradient<T>{dy.data<T>(), dx.to.data<T>(), adds(dx)}, {dposition}, partial_, stream_);
   });
 }
 
 void CudaBackend::mean_tokens(TokenDims d, Tensor x, Tensor y) {
   for_type("mean_tokens", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    each_element("mean_tokens", d.batch * d.cols, stream_, MeanTokens<T>{d, x.data<T>(), y.data<T>()});
+    each_vector<T>("mean_tokens", Parts(d.batch, d.cols), aligned({x.raw(), y.raw()}), stream_,
+                   MeanTokens<T>{d, x.data<T>(), y.data<T>()});
   });
 }
 
@@ -127,16 +195,17 @@ void CudaBackend::mean_tokens_backward(TokenDims d, Tensor dy, Gradient dx) {
   if (!dx) return;
   for_type("mean_tokens", dy.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    each_element("mean_tokens_backward", dx.to.size(), stream_,
-                 MeanTokensGradient<T>{d, dy.data<T>(), dx.to.data<T>(), adds(dx)});
+    each_vector<T>("mean_tokens_backward", Parts(d.batch * d.tokens, d.cols, d.tokens, d.batch),
+                   aligned({dy.raw(), dx.to.raw()}), stream_,
+                   MeanTokensGradient<T>{d, dy.data<T>(), dx.to.data<T>(), adds(dx)});
   });
 }
 
 void CudaBackend::concat_token(TokenDims d, Tensor token, Tensor x, Tensor y) {
   for_type("concat_token", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    each_element("concat_token", y.size(), stream_,
-                 Concat<T, Param<T>>{d.cols, d.tokens * d.cols, 0, token.data<Param<T>>(), x.data<T>(), y.data<T>()});
+    const Concat<T, Param<T>> concat{d.cols, d.tokens * d.cols, 0, token.data<Param<T>>(), x.data<T>(), y.data<T>()};
+    each_vector<T>("concat_token", y.size(), concat.in_vectors(), stream_, concat);
   });
 }
 
@@ -163,8 +232,8 @@ void CudaBackend::concat_tokens(TokenDims d, std::int64_t n, Tensor first, Tenso
   for_type("concat_tokens", first.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const std::int64_t head = n * d.cols, tail = (d.tokens - n) * d.cols;
-    each_element("concat_tokens", y.size(), stream_,
-                 Concat<T, T>{head, tail, head, first.data<T>(), rest.data<T>(), y.data<T>()});
+    const Concat<T, T> concat{head, tail, head, first.data<T>(), rest.data<T>(), y.data<T>()};
+    each_vector<T>("concat_tokens", y.size(), concat.in_vectors(), stream_, concat);
   });
 }
 

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstring>
+#include <type_traits>
 
-#include "cuda/kernel.cuh"
+#include "cuda/tensor_core.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
@@ -19,13 +20,32 @@ bool in_vectors(std::int64_t cols, std::initializer_list<const T*> pointers) {
   return whole;
 }
 
+/// Whether all begin at a multiple of 16 bytes.
+inline bool aligned(std::initializer_list<const void*> pointers) {
+  bool all = true;
+  for (const void* p : pointers) all &= reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+  return all;
+}
+
+/// `bytes` next to each other are moved in pieces of so many, and must begin at a multiple of that.
+constexpr int bytes_of_piece(std::size_t bytes) {
+  return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : bytes % 4 == 0 ? 4 : 2;
+}
+
 #ifdef NORMLAB_CUDA_EMULATED  // whose checks go by values
 template <int V, class T>
+void check_place(const T* of) {
+  if (V > 1 && reinterpret_cast<std::uintptr_t>(of) % bytes_of_piece(V * sizeof(T)) != 0)
+    emulation::fault(concat("a vector of ", V * sizeof(T), " bytes does not begin at a multiple of a piece"));
+}
+template <int V, class T>
 void load(const T* from, T (&to)[V]) {
+  check_place<V>(from);
   for (int i = 0; i < V; ++i) to[i] = from[i];
 }
 template <int V, class T>
 void store(T* to, const T (&from)[V]) {
+  check_place<V>(to);
   for (int i = 0; i < V; ++i) to[i] = from[i];
 }
 template <class T>
@@ -43,14 +63,38 @@ void unpack(const Packed<T>& from, T (&to)[kVector<T>]) {
   load(from.values, to);
 }
 #else
+template <int kPiece>
+using Piece = std::conditional_t<
+    kPiece == 16, uint4,
+    std::conditional_t<kPiece == 8, uint2, std::conditional_t<kPiece == 4, unsigned, std::uint16_t> > >;
+
+// Stores of global memory as instructions, since nvcc cuts the copy of a struct into a store for each of its values.
+__device__ inline void store_whole(void* to, uint4 part) {
+  asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};"
+               :
+               : "l"(to), "r"(part.x), "r"(part.y), "r"(part.z), "r"(part.w)
+               : "memory");
+}
+__device__ inline void store_whole(void* to, uint2 part) {
+  asm volatile("st.global.v2.u32 [%0], {%1,%2};" : : "l"(to), "r"(part.x), "r"(part.y) : "memory");
+}
+template <class Part>
+__device__ inline void store_whole(void* to, Part part) {
+  *static_cast<Part*>(to) = part;
+}
+
 template <int V, class T>
 __device__ inline void load(const T* from, T (&to)[V]) {
   if constexpr (V == 1) {
     to[0] = from[0];
   } else {
-    const uint4 all = *reinterpret_cast<const uint4*>(from);
-    static_assert(sizeof to == sizeof all);
-    memcpy(to, &all, sizeof all);
+    using Part = Piece<bytes_of_piece(sizeof to)>;
+    static_assert(sizeof to % sizeof(Part) == 0);
+    constexpr int kValues = sizeof(Part) / sizeof(T);
+    for (int i = 0; i < V; i += kValues) {
+      const Part part = *reinterpret_cast<const Part*>(from + i);
+      memcpy(to + i, &part, sizeof part);
+    }
   }
 }
 template <int V, class T>
@@ -58,10 +102,14 @@ __device__ inline void store(T* to, const T (&from)[V]) {
   if constexpr (V == 1) {
     to[0] = from[0];
   } else {
-    uint4 all;
-    static_assert(sizeof from == sizeof all);
-    memcpy(&all, from, sizeof all);
-    *reinterpret_cast<uint4*>(to) = all;
+    using Part = Piece<bytes_of_piece(sizeof from)>;
+    static_assert(sizeof from % sizeof(Part) == 0);
+    constexpr int kValues = sizeof(Part) / sizeof(T);
+    for (int i = 0; i < V; i += kValues) {
+      Part part;
+      memcpy(&part, from + i, sizeof part);
+      store_whole(to + i, part);
+    }
   }
 }
 /// A vector that stays in as few registers as it has words.
@@ -78,5 +126,31 @@ __device__ inline void unpack(const Packed<T>& from, T (&to)[kVector<T>]) {
   memcpy(to, &from.words, sizeof from.words);
 }
 #endif
+
+/// to (+)= value, rounded; in bf16 by the instruction for two.
+template <int V, class T>
+__device__ inline void put_all(T* to, Acc<T> (&value)[V], bool add = false) {
+  T rounded[V];
+  if (add) {
+    load(to, rounded);
+    for (int k = 0; k < V; ++k) value[k] = Acc<T>(rounded[k]) + value[k];
+  }
+  if constexpr (std::is_same_v<T, bf16> && V % 2 == 0) {
+    unsigned pairs[V / 2];
+    for (int k = 0; k < V; k += 2) pairs[k / 2] = pack(value[k], value[k + 1]);
+    memcpy(static_cast<void*>(rounded), pairs, sizeof rounded);
+  } else {
+    for (int k = 0; k < V; ++k) rounded[k] = T(value[k]);
+  }
+  store(to, rounded);
+}
+
+/// a / b and a % b of numbers that are not negative: by 32 bits where they suffice, which is a fraction of the work.
+__device__ inline std::int64_t quotient(std::int64_t a, std::int64_t b) {
+  return (a | b) >> 32 == 0 ? static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b) : a / b;
+}
+__device__ inline std::int64_t remainder(std::int64_t a, std::int64_t b) {
+  return (a | b) >> 32 == 0 ? static_cast<std::uint32_t>(a) % static_cast<std::uint32_t>(b) : a % b;
+}
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -8,25 +8,31 @@ namespace {
 /// Where value i of the windows lies in the grid, or kPadding.
 struct WindowPlace {
   WindowDims d;
-  __device__ std::int64_t operator()(std::int64_t i) const {
-    const std::int64_t c = i % d.cols, token = i / d.cols % d.tokens(), window = i / (d.cols * d.tokens());
-    const std::int64_t in_image = window % d.windows(), b = window / d.windows();
-    const std::int64_t y = in_image / d.across() * d.window + token / d.window;
-    const std::int64_t x = in_image % d.across() * d.window + token % d.window;
-    if (y >= d.height || x >= d.width) return kPadding;
-    return ((b * d.height + (y + d.shift) % d.height) * d.width + (x + d.shift) % d.width) * d.cols + c;
+  std::int64_t together() const { return d.cols; }
+  template <class I>
+  __device__ I operator()(I i) const {
+    const I cols = I(d.cols), side = I(d.window), in_window = I(d.tokens()), in_image = I(d.windows()),
+            across = I(d.across()), height = I(d.height), width = I(d.width), shift = I(d.shift);
+    const I all = i / cols, c = i - all * cols, windows = all / in_window, token = all - windows * in_window;
+    const I b = windows / in_image, window = windows - b * in_image;
+    const I y = window / across * side + token / side, x = window % across * side + token % side;
+    if (y >= height || x >= width) return I(kPadding);
+    return ((b * height + (y + shift) % height) * width + (x + shift) % width) * cols + c;
   }
 };
 
 /// The same for the four neighbours that are merged.
 struct NeighbourPlace {
   GridDims d;
-  __device__ std::int64_t operator()(std::int64_t i) const {
-    const std::int64_t down = ceil_div(d.height, 2), across = ceil_div(d.width, 2);
-    const std::int64_t c = i % d.cols, q = i / d.cols % 4, four = i / (d.cols * 4);
-    const std::int64_t y = four / across % down * 2 + q % 2, x = four % across * 2 + q / 2;
-    if (y >= d.height || x >= d.width) return kPadding;
-    return ((four / (across * down) * d.height + y) * d.width + x) * d.cols + c;
+  std::int64_t together() const { return d.cols; }
+  template <class I>
+  __device__ I operator()(I i) const {
+    const I cols = I(d.cols), height = I(d.height), width = I(d.width), down = (height + 1) / 2,
+            across = (width + 1) / 2;
+    const I all = i / cols, c = i - all * cols, four = all / 4, q = all % 4, row = four / across, b = row / down;
+    const I y = (row - b * down) * 2 + q % 2, x = (four - row * across) * 2 + q / 2;
+    if (y >= height || x >= width) return I(kPadding);
+    return ((b * height + y) * width + x) * cols + c;
   }
 };
 

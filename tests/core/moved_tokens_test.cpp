@@ -3,74 +3,11 @@
 
 #include <cmath>
 #include <limits>
-#include <string>
 #include <vector>
 
-#include "autograd/grad_check.h"
-#include "tests/devices.h"
+#include "tests/core/as_on_cpu.h"
 
 using namespace normlab;
-
-namespace {
-
-/// One run of some operations on a device; inputs depend on their order alone.
-class Run {
- public:
-  Run(Backend& on, DType type, Write how) : backend(on), type_(type), write_(how) {}
-
-  Tensor in(const Shape& shape) { return randn(arena_, shape, type_, ++seed_); }
-  Tensor parameter(const Shape& shape) { return randn(arena_, shape, of_parameters(), ++seed_); }
-  Tensor out(const Shape& shape) { return kept(arena_.empty(shape, type_)); }
-  Gradient gradient(const Shape& shape) { return {kept(in(shape)), write_}; }
-  Gradient parameter_gradient(const Shape& shape) { return {kept(parameter(shape)), write_}; }
-  Tensor mask(const Shape& shape) {
-    const Tensor t = arena_.empty(shape, DType::u8);
-    for (std::int64_t i = 0; i < t.size(); ++i) t.data<std::uint8_t>()[i] = i % 3 != 1;
-    return t;
-  }
-  std::vector<double> results() {
-    backend.synchronize();
-    std::vector<double> all;
-    for (const Tensor& t : kept_)
-      for (std::int64_t i = 0; i < t.size(); ++i)
-        all.push_back(t.dtype() == DType::bf16  ? double(float(t.data<bf16>()[i]))
-                      : t.dtype() == DType::f32 ? double(t.data<float>()[i])
-                                                : t.data<double>()[i]);
-    return all;
-  }
-  Backend& backend;
-
- private:
-  DType of_parameters() const { return type_ == DType::f64 ? DType::f64 : DType::f32; }
-  Tensor kept(const Tensor& t) { return kept_.emplace_back(t); }
-  DType type_;
-  Write write_;
-  Arena arena_{backend.memory()};
-  std::vector<Tensor> kept_;
-  std::uint64_t seed_ = 0;
-};
-
-void as_on_cpu(void (*operations)(Run&)) {
-  on_each_device([=] {
-    for (const DType type : {DType::f32, DType::f64, DType::bf16})
-      for (const Write how : {Write::assign, Write::add}) {
-        Run here(current_device().backend, type, how), there(cpu_backend(), type, how);
-        operations(here);
-        operations(there);
-        const std::vector<double> got = here.results(), expected = there.results();
-        CAPTURE(to_string(type));
-        CAPTURE((how == Write::add));
-        REQUIRE(got.size() == expected.size());
-        const double within = type == DType::f64 ? 1e-13 : type == DType::f32 ? 1e-5 : 0x1p-8;
-        for (std::size_t i = 0; i < got.size(); ++i) {
-          CAPTURE(i);
-          CHECK(std::abs(got[i] - expected[i]) <= within * (1 + std::abs(expected[i])));
-        }
-      }
-  });
-}
-
-}  // namespace
 
 TEST_CASE("moved tokens: patches, positions, means, parts put together and taken are the CPU's") {
   as_on_cpu([](Run& run) {
