@@ -47,22 +47,29 @@ __global__ void column_chunks(std::int64_t rows, std::int64_t cols, std::int64_t
     }
 }
 
+/// sum += the next chunks of `left`, as many at once as are asked for, as often as there are so many.
+template <int kAtOnce>
+__device__ void add_chunks(const double*& from, std::int64_t step, std::int64_t& left, double& sum) {
+  for (; left >= kAtOnce; left -= kAtOnce) {
+    double values[kAtOnce];
+    NORMLAB_UNROLL
+    for (int i = 0; i < kAtOnce; ++i, from += step) values[i] = *from;
+    NORMLAB_UNROLL
+    for (int i = 0; i < kAtOnce; ++i) sum += values[i];
+  }
+}
 /// The sum over chunks of a column that begins at `first`. The lanes of a warp have a column each; the warps share the
 /// chunks and read many at once, since so few values take the memory's time to answer and not its rate. All threads of
 /// a block of kColumnThreads come here; 0 where not `inside`.
 __device__ inline double sum_of_chunks(std::int64_t chunks, std::int64_t cols, const double* first, bool inside) {
   NORMLAB_SHARED(double, of_warp, kColumnThreads);
-  constexpr int kAtOnce = 32;
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  std::int64_t left = inside && warp < chunks ? ceil_div(chunks - warp, kColumnWarps) : 0;  // of this warp
+  const double* from = first + (left > 0 ? warp * cols : 0);
   double sum = 0;
-  for (std::int64_t i = warp; inside && i < chunks; i += kAtOnce * kColumnWarps) {
-    double values[kAtOnce];
-    NORMLAB_UNROLL
-    for (int a = 0; a < kAtOnce; ++a)
-      values[a] = i + a * kColumnWarps < chunks ? first[(i + a * kColumnWarps) * cols] : 0;
-    NORMLAB_UNROLL
-    for (int a = 0; a < kAtOnce; ++a) sum += values[a];
-  }
+  add_chunks<16>(from, kColumnWarps * cols, left, sum);
+  add_chunks<4>(from, kColumnWarps * cols, left, sum);
+  add_chunks<1>(from, kColumnWarps * cols, left, sum);
   __syncthreads();  // nobody still reads an earlier sum
   of_warp[static_cast<int>(threadIdx.x)] = sum;
   __syncthreads();

@@ -90,8 +90,9 @@ void forward(const char* op, NormDims d, Tensor x, OntoResidual<T> onto, Tensor 
   Acc<T>*m = mean.data<Acc<T>>(), *s = rstd.data<Acc<T>>();
   if (!hold_rows<T>(d.cols, {in, out, onto.residual, onto.sum}, {g, b}, [&](auto held, int warps) {
         constexpr int kHeld = decltype(held)::value;
-        launch(op, norm_held<T, kHeld>, {ceil_div(d.rows, kNormWarps / warps * kRowsAtOnce<kHeld>), kNormThreads},
-               stream, d, warps, in, onto, g, b, out, m, s);
+        launch(op, onto.residual ? norm_held<T, kHeld, true> : norm_held<T, kHeld, false>,
+               {ceil_div(d.rows, kNormWarps / warps * kRowsAtOnce<kHeld>), kNormThreads}, stream, d, warps, in, onto, g,
+               b, out, m, s);
       }))
     launch(op, norm_forward<T>, warp_a_row(d.rows), stream, d, in, onto, g, b, out, m, s);
 }

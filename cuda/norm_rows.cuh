@@ -84,8 +84,9 @@ struct IntoBranch {
 template <int kHeld>
 inline constexpr int kRowsAtOnce = kHeld <= 8 ? 4 : 2;
 
-/// A lane holds kHeld values of a row. mean: null for RMSNorm; gamma, beta: null where the norm has none.
-template <class T, int kHeld>
+/// A lane holds kHeld values of a row. kOnto: of the sum that `onto` says. mean: null for RMSNorm; gamma, beta: null
+/// where the norm has none.
+template <class T, int kHeld, bool kOnto>
 __global__ void __launch_bounds__(kNormThreads)
     norm_held(NormDims d, int warps, const T* x, OntoResidual<T> onto, const Param<T>* gamma, const Param<T>* beta,
               T* y, Acc<T>* mean, Acc<T>* rstd) {
@@ -95,24 +96,39 @@ __global__ void __launch_bounds__(kNormThreads)
   const Team team(warps);
   const int cols = static_cast<int>(d.cols);
   const std::int64_t first = (std::int64_t{blockIdx.x} * (kNormWarps / warps) + team.index) * kRows;
-  A row[kRows][kHeld], m[kRows] = {}, s[kRows] = {};
+  // All are asked for before the first is looked at: what looks at one waits for it.
+  constexpr int kUnderRows = kOnto ? kRows : 1, kUnderVectors = kOnto ? kVectors : 1;
+  Packed<T> in[kRows][kVectors] = {}, under[kUnderRows][kUnderVectors] = {};
+  A factor[kUnderRows] = {};
   NORMLAB_UNROLL
   for (int r = 0; r < kRows; ++r) {
     const bool there = first + r < d.rows;
     const std::int64_t at = (first + r) * d.cols;
-    const A factor = onto.residual && there ? onto.factor(first + r) : 0;
+    if constexpr (kOnto) factor[r] = there ? onto.factor(first + r) : 0;
     NORMLAB_UNROLL
     for (int i = 0; i < kVectors; ++i) {
       const int c = team.column<V>(i);
-      T in[V] = {}, under[V] = {};
-      if (there && c < cols) {
-        load(x + at + c, in);
-        if (onto.residual) load(onto.residual + at + c, under);
-      }
-      for (int k = 0; k < V; ++k) row[r][i * V + k] = onto.residual ? A(T(A(under[k]) + A(in[k]) * factor)) : A(in[k]);
+      if (!there || c >= cols) continue;
+      in[r][i] = load_packed(x + at + c);
+      if constexpr (kOnto) under[r][i] = load_packed(onto.residual + at + c);
     }
   }
-  if (onto.residual) {  // by itself: no load can pass a store
+  A row[kRows][kHeld], m[kRows] = {}, s[kRows] = {};
+  NORMLAB_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    NORMLAB_UNROLL
+    for (int i = 0; i < kVectors; ++i) {
+      T values[V], below[V];
+      unpack(in[r][i], values);
+      if constexpr (kOnto) unpack(under[r][i], below);
+      for (int k = 0; k < V; ++k) {
+        A& value = row[r][i * V + k];
+        value = A(values[k]);
+        if constexpr (kOnto) value = A(T(A(below[k]) + value * factor[r]));
+      }
+    }
+  }
+  if constexpr (kOnto) {
     NORMLAB_UNROLL
     for (int r = 0; r < kRows; ++r) {
       NORMLAB_UNROLL
