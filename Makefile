@@ -104,7 +104,7 @@ $(TEST_BINARY): $(TEST_OBJECTS) $(OBJECTS) $(EMULATED_OBJECTS)
 
 # Readers of files and what they need, for tests/fuzz/run: an archive, so that a target takes only what it reads with.
 FUZZED_FOLDERS := data descriptor results weights
-FUZZED := $(filter-out core/cpu/%,$(filter core/% nn/placement.cpp nn/vit_config.cpp $(addsuffix /%,$(addprefix experiments/,$(FUZZED_FOLDERS))),$(LIBRARY)))
+FUZZED := $(filter-out core/cpu/%,$(filter core/% autograd/% nn/% $(addsuffix /%,$(addprefix experiments/,$(FUZZED_FOLDERS))),$(LIBRARY)))
 $(BUILD)/fuzz/readers.a: $(FUZZED:%.cpp=$(BUILD)/%.o)
 	@mkdir -p $(@D)
 	@rm -f $@
