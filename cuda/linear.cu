@@ -40,22 +40,6 @@ LtProduct weight_product(LinearDims d, bool add, Epilogue epilogue = Epilogue::n
           .epilogue = epilogue};
 }
 
-template <class T>
-struct Round {
-  const Param<T>* from;
-  T* to;
-  template <int V>
-  __device__ void operator()(const Run<V>& run) const {
-    run.each(
-        [&](std::int64_t at, const Param<T>(&values)[V]) {
-          Acc<T> out[V];
-          for (int k = 0; k < V; ++k) out[k] = values[k];
-          put_all(to + at, out);
-        },
-        from);
-  }
-};
-
 /// What the columns of a run have of a bias; zeros without one.
 template <int V, class T>
 __device__ void load_bias(const T* b, std::int64_t column, T (&to)[V]) {
@@ -195,8 +179,7 @@ template <class T>
 T* CudaBackend::as_read(Tensor parameter, Buffer& to) {
   if (!parameter || parameter.dtype() == Storage<T>::dtype) return parameter.data<T>();
   T* rounded = to.get<T>(parameter.size());
-  each_vector<T>("round_parameter", parameter.size(), aligned({parameter.raw(), rounded}), stream_,
-                 Round<T>{parameter.data<Param<T>>(), rounded});
+  round_to_bf16(parameter, Tensor(rounded, parameter.shape(), DType::bf16));
   return rounded;
 }
 
