@@ -110,6 +110,19 @@ __global__ void __launch_bounds__(kColumnThreads)
   move(running_var[i], momentum, m2 / (n - 1));
 }
 
+/// y = factor (x - mean) + beta over a run.
+template <int V, class T, class A>
+__device__ void normalise(const Run<V>& run, const T* x, const A (&factor)[V], const A (&mean)[V], const A (&beta)[V],
+                          T* y) {
+  run.each(
+      [&](std::int64_t at, const T(&in)[V]) {
+        A out[V];
+        for (int k = 0; k < V; ++k) out[k] = factor[k] * (A(in[k]) - mean[k]) + beta[k];
+        put_all(y + at, out);
+      },
+      x);
+}
+
 template <class T>
 struct Normalise {
   std::int64_t cols;
@@ -127,13 +140,7 @@ struct Normalise {
     load(mean + run.part * cols + run.column, m);
     load(rstd + run.part * cols + run.column, s);
     for (int k = 0; k < V; ++k) factor[k] *= s[k];
-    run.each(
-        [&](std::int64_t at, const T(&in)[V]) {
-          A out[V];
-          for (int k = 0; k < V; ++k) out[k] = factor[k] * (A(in[k]) - m[k]) + b[k];
-          put_all(y + at, out);
-        },
-        x);
+    normalise(run, x, factor, m, b, y);
   }
 };
 
@@ -203,13 +210,7 @@ struct Frozen {
     load(mean + run.column, m);
     load(var + run.column, v);
     for (int k = 0; k < V; ++k) factor[k] = g[k] / std::sqrt(A(v[k]) + A(eps));
-    run.each(
-        [&](std::int64_t at, const T(&in)[V]) {
-          A out[V];
-          for (int k = 0; k < V; ++k) out[k] = factor[k] * (A(in[k]) - m[k]) + b[k];
-          put_all(y + at, out);
-        },
-        x);
+    normalise(run, x, factor, m, b, y);
   }
 };
 /// dx, on the way to the sums of dy x_hat and dy.
