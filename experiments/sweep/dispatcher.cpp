@@ -14,6 +14,7 @@
 
 #include "core/error.h"
 #include "experiments/results/files.h"
+#include "experiments/results/system_calls.h"
 #include "experiments/sweep/shared_gpu.h"
 #include "experiments/sweep/signals.h"
 #include "experiments/train/cost.h"
@@ -88,9 +89,9 @@ void Dispatcher::run() {
     show();
   }
   std::erase_if(workers_, [](const Worker& w) { return w.process.pid < 0; });
-  for (Worker& w : workers_) close(w.process.socket);
+  for (Worker& w : workers_) close_once(w.process.socket);
   for (Worker& w : workers_) {
-    waitpid(w.process.pid, nullptr, 0);
+    uninterrupted([&] { return waitpid(w.process.pid, nullptr, 0); });
     forget_worker(w.process.pid);
   }
   if (printer_) printer_->clear();
@@ -126,7 +127,12 @@ void Dispatcher::assign() {
     const std::size_t left = queue_.size() + running();
     const int sharing = static_cast<int>(std::clamp<std::size_t>(left, 1, worker_count_));
     const int threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / sharing);
-    if (!send_assignment(w.process.socket, {w.trial, threads})) worker_died(w);
+    if (send_assignment(w.process.socket, {w.trial, threads})) continue;
+    // A worker that has ended since its last report has not begun it.
+    queue_.push_front(static_cast<std::size_t>(std::exchange(w.trial, -1)));
+    --summary_.begun;
+    end_of(w);
+    replace(w);
   }
 }
 
@@ -256,11 +262,8 @@ void Dispatcher::end_trial(std::size_t t, pid_t worker, WorkerEvent event, const
 
 /// A worker that ended without a word: its trial is marked as failed, and another worker takes its place.
 void Dispatcher::worker_died(Worker& w) {
-  int status = 0;
-  waitpid(w.process.pid, &status, 0);
-  forget_worker(w.process.pid);
-  close(w.process.socket);
-  const pid_t pid = std::exchange(w.process, {}).pid;
+  const pid_t pid = w.process.pid;
+  const int status = end_of(w);
   const auto t = std::exchange(w.trial, -1);
   if (t >= 0 && !stopping_ && !stop_requested()) {
     const std::string message = words_of(status);
@@ -269,6 +272,21 @@ void Dispatcher::worker_died(Worker& w) {
     const auto index = static_cast<std::size_t>(t);
     end_trial(index, pid, in_order ? WorkerEvent::stopped : death(index, pid, message), message);
   }
+  replace(w);
+}
+
+/// Waits for the end of a worker whose socket says that there is no more to come; its exit status. The socket goes
+/// first: a worker that lives learns from it that it is to end.
+int Dispatcher::end_of(Worker& w) {
+  const WorkerProcess process = std::exchange(w.process, {});
+  close_once(process.socket);
+  int status = 0;
+  uninterrupted([&] { return waitpid(process.pid, &status, 0); });
+  forget_worker(process.pid);
+  return status;
+}
+
+void Dispatcher::replace(Worker& w) {
   if (stopping_) return;
   w.process = start_worker(settings_);
   register_worker(w.process.pid);

@@ -55,6 +55,8 @@ class Dispatcher {
   void take_progress(Worker& worker, const Report& report);
   void end_trial(std::size_t trial, pid_t worker, WorkerEvent event, const std::string& text);
   void worker_died(Worker& worker);
+  void replace(Worker& worker);
+  int end_of(Worker& worker);
   WorkerEvent death(std::size_t trial, pid_t worker, const std::string& message);
   void say(const std::string& text);
   void show();
