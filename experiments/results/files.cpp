@@ -1,15 +1,18 @@
 #include "experiments/results/files.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <system_error>
 #include <utility>
 
 #include "core/error.h"
+#include "experiments/results/build_info.h"
 #include "experiments/results/first_wins.h"
 #include "experiments/results/system_calls.h"
 
@@ -110,6 +113,31 @@ class Temporary {
   std::filesystem::path path_;
 };
 
+/// Whoever takes a trial over clears away what its former owner left, and may mean the file of one that is there: so
+/// often it is made again.
+constexpr int kTries = 10;
+
+template <class Which>
+void remove_some_temporaries(const std::filesystem::path& folder, Which&& which) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.front() == '.' && name.ends_with(kTemporarySuffix) && which(name)) remove_file(entry.path());
+  }
+  if (error && error.value() != ENOENT) throw_system_error("list", folder, error.value());
+}
+
+/// The process that made a name by temporary_name() on this host; 0 for another name.
+pid_t local_writer(const std::string& name) {
+  const auto count = name.rfind('.', name.size() - kTemporarySuffix.size() - 1);
+  const auto process = count == name.npos || count == 0 ? name.npos : name.rfind('.', count - 1);
+  if (process == name.npos || !std::string_view(name).substr(0, process).ends_with("." + host_name())) return 0;
+  pid_t writer = 0;
+  const char* end = name.data() + count;
+  const auto parsed = std::from_chars(name.data() + process + 1, end, writer);
+  return parsed.ec == std::errc() && parsed.ptr == end ? writer : 0;
+}
+
 }  // namespace
 
 void throw_system_error(std::string_view action, const std::filesystem::path& path, int error_number) {
@@ -173,11 +201,9 @@ void make_folders(const std::filesystem::path& folder) {
 }
 
 std::filesystem::path temporary_name(const std::filesystem::path& target) {
-  char host[256] = {};
-  ::gethostname(host, sizeof host - 1);
   static std::atomic<std::uint64_t> counter{0};
   return folder_of(target) /
-         concat('.', target.filename().string(), '.', host, '.', ::getpid(), '.', ++counter, kTemporarySuffix);
+         concat('.', target.filename().string(), '.', host_name(), '.', ::getpid(), '.', ++counter, kTemporarySuffix);
 }
 
 int rename_file(const std::filesystem::path& from, const std::filesystem::path& to) {
@@ -191,15 +217,18 @@ int rename_file(const std::filesystem::path& from, const std::filesystem::path& 
 }
 
 void write_atomically(const std::filesystem::path& path, std::string_view bytes) {
-  Temporary temporary(path, bytes);
-  if (const int error_number = rename_file(temporary.path(), path); error_number != 0)
-    throw_system_error("write", path, error_number);
-  temporary.forget();
+  for (int i = 1;; ++i) {
+    Temporary temporary(path, bytes);
+    const int error_number = rename_file(temporary.path(), path);
+    if (error_number == ENOENT && i < kTries) continue;
+    if (error_number != 0) throw_system_error("write", path, error_number);
+    temporary.forget();
+    break;
+  }
   sync_folder(folder_of(path));
 }
 
 bool publish(const std::filesystem::path& path, std::string_view bytes) {
-  constexpr int kTries = 10;
   for (int i = 0; i < kTries; ++i) {
     Temporary temporary(path, bytes);
     switch (place(temporary.path(), path)) {
@@ -209,7 +238,7 @@ bool publish(const std::filesystem::path& path, std::string_view bytes) {
         return true;
       case Placed::taken:
         return false;
-      case Placed::gone:  // whoever takes a trial over clears away what its former owner left, and may mean this file
+      case Placed::gone:
         break;
     }
   }
@@ -236,14 +265,14 @@ void remove_file(const std::filesystem::path& path) {
 }
 
 void remove_temporaries(const std::filesystem::path& folder) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    const bool ours = name.size() > kTemporarySuffix.size() && name.front() == '.' &&
-                      name.compare(name.size() - kTemporarySuffix.size(), name.npos, kTemporarySuffix) == 0;
-    if (ours) remove_file(entry.path());
-  }
-  if (error && error.value() != ENOENT) throw_system_error("list", folder, error.value());
+  remove_some_temporaries(folder, [](const std::string&) { return true; });
+}
+
+void remove_abandoned_temporaries(const std::filesystem::path& folder) {
+  remove_some_temporaries(folder, [](const std::string& name) {
+    const pid_t writer = local_writer(name);
+    return writer > 0 && ::kill(writer, 0) != 0 && errno == ESRCH;
+  });
 }
 
 LineFile::LineFile(std::filesystem::path path)

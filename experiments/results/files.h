@@ -53,6 +53,8 @@ void remove_file(const std::filesystem::path& path);
 
 /// Removes the temporary files that a killed writer left in `folder`. Only for a folder that nobody else writes to.
 void remove_temporaries(const std::filesystem::path& folder);
+/// The same where others do write: only those of processes that are gone from this host.
+void remove_abandoned_temporaries(const std::filesystem::path& folder);
 
 /// A file that grows by whole lines, each handed over in one write.
 class LineFile {

@@ -222,6 +222,7 @@ void require_exclusive_creation(const fs::path& out, const std::string& file_sys
 
 std::string choose_first_wins(const fs::path& out) {
   make_folders(out);
+  remove_abandoned_temporaries(out);
   marker() = out / kExclusiveCreationFile;
   const fs::path first = temporary_name(out / "probe"), second = temporary_name(out / "probe");
   if (!create_exclusively(first, "")) throw_system_error("create", first, errno);

@@ -232,6 +232,9 @@ void ResultStore::write_plan(const std::string& stem, std::string_view json) con
   require_plain_name("experiment", stem);
   const auto folder = out_ / "experiments" / stem;
   make_folders(folder);
+  remove_abandoned_temporaries(folder);
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.is_directory()) remove_abandoned_temporaries(entry.path());
   write_atomically(folder / "plan.json", json);
 }
 

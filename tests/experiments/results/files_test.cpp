@@ -139,6 +139,23 @@ TEST_CASE("files: temporaries that a killed writer left are found, other files s
   remove_temporaries(folder / "missing");
 }
 
+TEST_CASE("files: temporaries of processes that are gone are found beside those of others") {
+  const TemporaryFolder folder;
+  const pid_t gone = start_child([&] {
+    std::ofstream(temporary_name(folder / "plan.json")) << "half";
+    return 0;
+  });
+  wait_for_child(gone);
+  std::ofstream(temporary_name(folder / "plan.json")) << "mine";
+  const std::string foreign = concat(".plan.json.elsewhere.", gone, ".1.tmp");
+  for (const std::string& name : {foreign, std::string(".x.tmp"), concat(".plan.json.", gone, ".tmp")})
+    std::ofstream(folder / name) << "another's";
+  CHECK(entries(folder.path()) == 5);
+  remove_abandoned_temporaries(folder.path());
+  CHECK(entries(folder.path()) == 4);
+  CHECK(std::filesystem::exists(folder / foreign));
+}
+
 TEST_CASE("files: a call whose answer got lost on the way was made all the same") {
   const TemporaryFolder folder;
   answer = [](Call call) { return call == Call::link ? -EEXIST : 0; };  // a network file system asked twice
