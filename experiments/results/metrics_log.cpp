@@ -1,5 +1,7 @@
 #include "experiments/results/metrics_log.h"
 
+#include <cmath>
+#include <limits>
 #include <string_view>
 
 #include "core/error.h"
@@ -8,6 +10,17 @@
 namespace normlab {
 namespace {
 
+/// Versions before this one took what a network says that is not finite for an answer: an accuracy beside such a loss is
+/// none.
+void drop_answers_of_nonfinite(std::map<std::string, double>& values) {
+  constexpr std::string_view kAccuracy = "accuracy";
+  for (auto& [name, value] : values) {
+    if (!name.ends_with(kAccuracy)) continue;
+    const auto loss = values.find(name.substr(0, name.size() - kAccuracy.size()) + "loss");
+    if (loss != values.end() && !std::isfinite(loss->second)) value = std::numeric_limits<double>::quiet_NaN();
+  }
+}
+
 MetricsLine parse_line(std::string_view text, const std::string& where) {
   const nlohmann::json json = parse_strict_json(text, where);
   ObjectReader object(json, where);
@@ -15,6 +28,7 @@ MetricsLine parse_line(std::string_view text, const std::string& where) {
   nlohmann::json values = json;
   for (const char* key : {"step", "progress", "nonfinite"}) values.erase(key);
   line.values = take_numbers(values, object.optional("nonfinite"), where);
+  drop_answers_of_nonfinite(line.values);
   return line;
 }
 

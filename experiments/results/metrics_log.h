@@ -35,6 +35,7 @@ class MetricsLog {
 };
 
 /// All lines; a torn last one (no newline) is dropped. InputError names file, line and byte of a line that is damaged.
+/// An accuracy beside a loss that is not finite comes back as NaN, as older versions did not write it.
 std::vector<MetricsLine> read_metrics(const std::filesystem::path& path);
 
 /// The last whole line; those before it are not looked at. None where there is none yet.
