@@ -1,31 +1,10 @@
 #include "autograd/tape.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include "core/nonfinite.h"
 
 namespace normlab {
-namespace {
-
-template <class T>
-double first_nonfinite(const T* values, std::int64_t size) {
-  const T* found = std::find_if(values, values + size, [](T v) { return !std::isfinite(double(v)); });
-  return found == values + size ? 0.0 : double(*found);
-}
-double first_nonfinite(const Tensor& t) {
-  switch (t.dtype()) {
-    case DType::f64:
-      return first_nonfinite(t.data<double>(), t.size());
-    case DType::bf16:
-      return first_nonfinite(t.data<bf16>(), t.size());
-    case DType::f32:
-      return first_nonfinite(t.data<float>(), t.size());
-    default:
-      break;
-  }
-  return 0.0;
-}
-
-}  // namespace
 
 const Tensor& Var::value() const { return state_->value; }
 bool Var::needs_grad() const { return state_ && state_->needs_grad; }
@@ -122,8 +101,10 @@ void Tape::backward(const Var& output, Tensor seed) {
         backend_.copy_gradient(grads.second[at], {node->inputs[at]->grad, Write::add});
         arena_.release(grads.second[at].raw(), grads.second[at].bytes());
       }
-      if (guarded_ && node->inputs[at] && node->inputs[at]->grad && !node->inputs[at]->is_parameter)
-        check(node->inputs[at]->grad, *node, true);
+      const Var::State* input = node->inputs[at];
+      if (!guarded_ || !input || !input->grad) continue;
+      // The memory of a parameter's gradient holds nothing before its first contribution.
+      if (input->written.empty() || input->written.front() == kWritten) check(input->grad, *node, true);
     }
     if (profile_) time(*node, true);
     if (grads.keeps_dy) continue;
@@ -138,7 +119,8 @@ void Tape::check(const Tensor& value, const Node& node, bool in_backward) {
   backend_.check_finite(value, in_backward ? -node.number : node.number, flag_);
   backend_.synchronize();
   flag_value_ = *flag_.data<std::int32_t>();
-  if (flag_value_ != 0) nonfinite_value_ = first_nonfinite(value);
+  if (flag_value_ == 0) return;
+  if (const auto found = first_nonfinite(value)) nonfinite_value_ = found->value;
 }
 
 void Tape::time(const Node& node, bool backward) {
@@ -162,6 +144,10 @@ NonFinite Tape::nonfinite() const {
   for (const Node* node = last_; node && number; node = node->previous)
     if (node->number == number) return {node->op, node->site, flag_value_ < 0, nonfinite_value_};
   return {};
+}
+
+std::string NonFinite::words() const {
+  return concat(in_backward ? "the gradient" : "the value", " of ", op, " at ", site);
 }
 
 void Tape::reset() {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <new>
 #include <span>
+#include <string>
 #include <type_traits>
 
 #include "autograd/profile.h"
@@ -74,6 +75,8 @@ struct NonFinite {
   bool in_backward = false;
   double value = std::numeric_limits<double>::quiet_NaN();  // the first of its values that is not finite
   explicit operator bool() const { return op != nullptr; }
+  /// "the gradient of linear at blocks.0.mlp.fc1"; not of a default-constructed one.
+  std::string words() const;
 };
 
 class Tape {
@@ -126,14 +129,24 @@ class Tape {
   /// Forgets everything and takes the arena back.
   void reset();
 
-  /// Gradients are wanted (the default), or only values.
-  void set_recording(bool recording) { recording_ = recording; }
+  /// As long as it lives only values are wanted, also where the scope is left by an exception.
+  class Unrecorded {
+   public:
+    explicit Unrecorded(Tape& tape) : tape_(tape), before_(tape.recording_) { tape.recording_ = false; }
+    ~Unrecorded() { tape_.recording_ = before_; }
+    Unrecorded(const Unrecorded&) = delete;
+    Unrecorded& operator=(const Unrecorded&) = delete;
+
+   private:
+    Tape& tape_;
+    const bool before_;
+  };
   bool recording() const { return recording_; }
   /// Name of the place in the model that the next operations belong to; the text must outlive the step.
   void at(const char* site) { site_ = site; }
   const char* site() const { return site_; }
-  /// Until reset() every output and every gradient is searched for NaN and infinity. Slow: meant for running a step
-  /// again.
+  /// Until reset() every output and every gradient, those of parameters too, is searched for NaN and infinity. Slow:
+  /// meant for running a step again.
   void guard();
   /// From now on times go there; null to stop. The profile outlives its use here.
   void set_profile(Profile* profile) { profile_ = profile; }

@@ -59,10 +59,8 @@ struct Context {
   template <class Branch>
   void show_branch(const std::string& name, Branch&& branch) const {
     if (!observe_branch) return;
-    const bool recording = tape.recording();
-    tape.set_recording(false);
+    const Tape::Unrecorded values_alone(tape);
     observe_branch(name, branch());
-    tape.set_recording(recording);
   }
   /// Whether anything is dropped at that rate.
   bool drops(double rate) const { return training && rate > 0.0; }

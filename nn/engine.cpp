@@ -4,18 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "core/nonfinite.h"
+
 namespace normlab {
 namespace {
-
-// Bytes of activations that one layer of a shard may touch. A constant and not the machine's cache: the cut decides
-// sums. Twice the second-level cache of most: what a weight costs to fetch is shared by more images. In bf16 more
-// still: its products take half the time, adding their weight gradients to a lane in float does not.
-constexpr std::int64_t kCacheBytes = std::int64_t{2} << 20, kCacheBytesBf16 = std::int64_t{3} << 20;
-// Shards are few: a multiple of this, so that threads end together.
-constexpr std::int64_t kTogether = 16, kTogetherBf16 = 4;
-// Shards in lockstep are all alive, so no cut keeps them in a cache, and each meeting costs a change of threads: a few,
-// and more than two only where one layer of each has this many bytes.
-constexpr std::int64_t kLockstepBytes = std::int64_t{12} << 20, kFewestLockstep = 2, kMostLockstep = 4;
 
 /// That many values of some type, in memory that has room for them.
 Tensor room(std::vector<double>& memory, DType dtype) {
@@ -34,24 +26,6 @@ double element(const Tensor& t, std::int64_t i) {
 }
 
 }  // namespace
-
-ShardPlan plan_shards(const ModelConfig& c, std::int64_t batch, std::int64_t parameters, std::int64_t bytes_per_value) {
-  const std::int64_t widest = widest_layer(c) * bytes_per_value;
-  const bool narrow = bytes_per_value == std::int64_t(size_of(DType::bf16));
-  const std::int64_t fitting = std::max<std::int64_t>(1, (narrow ? kCacheBytesBf16 : kCacheBytes) / widest);
-  ShardPlan plan;
-  plan.shards = std::max<std::int64_t>(1, (batch + fitting - 1) / fitting);
-  const std::int64_t together = narrow ? kTogetherBf16 : kTogether;
-  plan.shards = (plan.shards + together - 1) / together * together;
-  if (uses_batch_norm(c)) plan.shards = std::clamp(batch * widest / kLockstepBytes, kFewestLockstep, kMostLockstep);
-  plan.shards = std::min(batch, plan.shards);
-  plan.images = (batch + plan.shards - 1) / plan.shards;
-  plan.shards = (batch + plan.images - 1) / plan.images;
-  const bool eight_fit = 8 * parameters * 4 <= (std::int64_t{256} << 20);
-  plan.lanes = std::min<std::int64_t>(plan.shards, eight_fit ? 8 : 4);
-  plan.lockstep = uses_batch_norm(c) && plan.shards > 1;
-  return plan;
-}
 
 Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings)
     : backend_(settings.dtype == DType::bf16 ? backend.with_bf16(settings.bf16_products) : backend),
@@ -246,7 +220,12 @@ double Engine::mean_loss(std::int64_t batch) {
   backend_.synchronize();
   const Tensor losses = room(losses_, acc_of(dtype()));
   double total = 0.0;
-  for (std::int64_t i = 0; i < batch; ++i) total += element(losses, i);
+  first_nonfinite_loss_.reset();
+  for (std::int64_t i = 0; i < batch; ++i) {
+    const double loss = element(losses, i);
+    if (!std::isfinite(loss) && !first_nonfinite_loss_) first_nonfinite_loss_ = i;
+    total += loss;
+  }
   return total / double(batch);
 }
 
@@ -293,8 +272,8 @@ NonFinite Engine::find_nonfinite(Tensor images, Tensor labels) {
   return found;
 }
 
-void Engine::evaluate(Tensor images, Tensor labels, std::span<double> losses, std::span<std::int32_t> predictions,
-                      std::span<double> logits_out) {
+std::optional<NonFiniteAnswer> Engine::evaluate(Tensor images, Tensor labels, std::span<double> losses,
+                                                std::span<std::int32_t> predictions, std::span<double> logits_out) {
   const std::int64_t batch = images.shape()[0], classes = num_classes(config_);
   prepare(batch);
   ShardPlan p = plan(batch);
@@ -305,34 +284,67 @@ void Engine::evaluate(Tensor images, Tensor labels, std::span<double> losses, st
   logits_.resize(static_cast<std::size_t>(batch * classes));
   const Tensor all_losses = room(losses_, acc_of(dtype())), all_logits = room(logits_, dtype());
   const Tensor image_values = backend_.upload(Upload::evaluated_images, images),
-               targets = backend_.upload(Upload::evaluated_targets, labels);
+               targets = labels ? backend_.upload(Upload::evaluated_targets, labels) : Tensor();
   pool_.run(static_cast<int>(p.shards), static_cast<int>(p.lanes), false, [&](Collective& shards) {
     const std::int64_t first = shards.rank() * p.images, count = std::min(p.images, batch - first);
     const Lease lease(*this, p, shards.rank());
     Workspace& w = *lease;
     w.tape.reset();
-    w.tape.set_recording(false);
+    const Tape::Unrecorded values_alone(w.tape);
     const Context ctx{w.tape,        parameters_,        -1, false, {count, first, batch, &shards},
                       device_state_, settings_.drop_seed};
     const Var logits = (*model_)(w.tape.input(image_values.slice(first, count)), ctx);
-    const Var image_losses = loss(logits, targets.slice(first, count));
     backend_.read(logits.value(), all_logits.slice(first * classes, count * classes).raw());
-    backend_.read(image_losses.value(), all_losses.slice(first, count).raw());
-    w.tape.set_recording(true);
+    if (targets)
+      backend_.read(loss(logits, targets.slice(first, count)).value(), all_losses.slice(first, count).raw());
   });
   backend_.synchronize();
+  std::optional<NonFiniteAnswer> found;
+  const auto see = [&](std::int64_t image, std::int64_t logit, double value) {
+    if (!found && !std::isfinite(value)) found = NonFiniteAnswer{image, logit, value};
+    return std::isfinite(value);
+  };
   for (std::int64_t i = 0; i < batch; ++i) {
+    const auto at = static_cast<std::size_t>(i);
     std::int64_t best = 0;
+    bool finite = true;
     for (std::int64_t c = 0; c < classes; ++c) {
       const double z = element(all_logits, i * classes + c);
+      finite = see(i, c, z) && finite;
       if (z > element(all_logits, i * classes + best)) best = c;
       if (!logits_out.empty()) logits_out[static_cast<std::size_t>(i * classes + c)] = z;
     }
-    predictions[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(best);
-    losses[static_cast<std::size_t>(i)] = element(all_losses, i);
+    if (targets) {
+      losses[at] = element(all_losses, i);
+      finite = see(i, -1, losses[at]) && finite;
+    }
+    predictions[at] = finite ? static_cast<std::int32_t>(best) : -1;
   }
   even_out_arenas();
   even_out_threads();
+  return found;
+}
+
+std::string NonFiniteAnswer::text() const {
+  return logit < 0 ? concat("the loss is ", nonfinite_word(value))
+                   : concat("the logit of class ", logit, " is ", nonfinite_word(value));
+}
+
+bool Engine::state_is_finite() {
+  if (!flag_) flag_ = parameters_.make_zeroed({1}, DType::i32);
+  backend_.fill(flag_, 0);
+  const auto see = [this](const Tensor& t) {
+    if (t && t.size() > 0) backend_.check_finite(t, 1, flag_);
+  };
+  see(parameters_.update().values);
+  see(parameters_.flat_buffers());
+  for (const Optimizer::Moment& moment : optimizer_->moments()) see(moment.flat);
+  if (average_) {
+    see(average_->values());
+    see(average_->buffers());
+  }
+  backend_.synchronize();
+  return *flag_.data<std::int32_t>() == 0;
 }
 
 void Engine::set_profiling(bool on) {

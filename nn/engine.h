@@ -6,32 +6,19 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
+#include <string>
 
 #include "nn/model.h"
 #include "nn/optimizer.h"
 #include "nn/probes.h"
+#include "nn/shard_plan.h"
 #include "nn/update_factors.h"
 #include "nn/weight_average.h"
 
 namespace normlab {
-
-/// How a batch is cut. A pure function of model and batch: the same on every machine, for any number of threads.
-struct ShardPlan {
-  std::int64_t images = 1;  // a shard, the last one may have fewer
-  std::int64_t shards = 1;
-  std::int64_t lanes = 1;
-  bool lockstep = false;  // batch norm: shards meet within a step
-};
-
-/// Raised whenever the rule below, or anything else that changes the order of a sum, changes: results carry it.
-inline constexpr int kArithmetic = 3;
-
-/// Images a shard so that the widest pair of activations of one layer stays in the second-level cache, or not far
-/// beyond it in bf16; `bytes_per_value` of an activation.
-ShardPlan plan_shards(const ModelConfig& config, std::int64_t batch, std::int64_t parameters,
-                      std::int64_t bytes_per_value);
 
 enum class LossKind : std::uint8_t { softmax, sigmoid };
 
@@ -50,6 +37,15 @@ struct EngineSettings {
   std::int64_t accumulate = 1;   // parts of max_batch / accumulate images in which it goes through the network
   std::int64_t images_per_shard = 0;  // 0: by plan_shards
   std::uint64_t drop_seed = 0;
+};
+
+/// What a network says of an image where that is no number.
+struct NonFiniteAnswer {
+  std::int64_t image = 0;  // of the batch
+  std::int64_t logit = 0;  // the class; below 0: its logits are finite, and its loss is not
+  double value = 0.0;
+  /// "the logit of class 3 is nan", "the loss is inf".
+  std::string text() const;
 };
 
 class Engine {
@@ -82,14 +78,21 @@ class Engine {
   double finish_step();
   /// Forward and backward only: gradients are left in the lanes, summed into lane 0 by sum_gradients().
   double forward_backward(Tensor images, Tensor labels);
+  /// The first image of the last step, or of forward_backward(), whose loss is not finite.
+  std::optional<std::int64_t> first_nonfinite_loss() const { return first_nonfinite_loss_; }
   void sum_gradients();
   /// After a step that was not finite: runs it once more, with its masks, searching every value, and names the first
   /// place.
   NonFinite find_nonfinite(Tensor images, Tensor labels);
 
   /// Evaluation of B images: writes losses [B] and the predicted classes [B]; logits [B, num_classes] too where given.
-  void evaluate(Tensor images, Tensor labels, std::span<double> losses, std::span<std::int32_t> predictions,
-                std::span<double> logits = {});
+  /// Without labels (an empty tensor) no loss is computed. None where all logits and losses are finite; otherwise the
+  /// first that is not, by image: nothing that was written is a result then, and -1 is predicted for each such image.
+  [[nodiscard]] std::optional<NonFiniteAnswer> evaluate(Tensor images, Tensor labels, std::span<double> losses,
+                                                        std::span<std::int32_t> predictions,
+                                                        std::span<double> logits = {});
+  /// Whether all that the next step goes on from is finite: parameters, running statistics, moments, the average.
+  bool state_is_finite();
 
   ParameterSet& parameters() { return parameters_; }
   Optimizer& optimizer() { return *optimizer_; }
@@ -157,12 +160,14 @@ class Engine {
   std::vector<Workspace*> free_;       // used last at the end: its memory is still in a cache
   StepState* device_state_ = &state_;  // where kernels read it
   Tensor step_losses_;                 // of a step's batch, in the backend's memory
+  Tensor flag_;                        // i32 [1], of state_is_finite(), likewise
   /// Steps that may be started again, by what they read. They hold for the batch size that ran last, and for what the
   /// backend had in memory then.
   std::map<std::array<const void*, 3>, std::unique_ptr<Recording>> recordings_;
   std::int64_t step_images_ = 0;  // of the last step
   std::int64_t recorded_batch_ = 0;
   std::uint64_t recorded_memory_ = 0;
+  std::optional<std::int64_t> first_nonfinite_loss_;
   std::vector<double> losses_, logits_;  // room for those of a batch, in the type of statistics and of activations
   std::set<std::int64_t> prepared_;      // batch sizes
   const std::map<std::string, Tensor>* masks_ = nullptr;

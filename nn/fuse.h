@@ -1,5 +1,5 @@
 // Frozen batch norms merged into the linears beside them: what is left computes the same without them ("Leveraging
-// Batch Normalization for Vision Transformers", section 3.2, equations 3 to 5). All arithmetic is double and values are
+// Batch Normalization for Vision Transformers", section 3.4, equations 3 to 5). All arithmetic is double and values are
 // rounded once, at the end.
 #pragma once
 

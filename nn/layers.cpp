@@ -59,6 +59,7 @@ Norm::Norm(ParameterSet& parameters, std::string site, const NormSpec& spec, std
 }
 
 Var Norm::operator()(const Var& x, const Context& ctx) const {
+  if (is_identity()) return x;  // what comes next is still at the place before
   const auto p = [&](int id) { return ctx.parameter(id); };
   ctx.tape.at(site_.c_str());
   switch (spec_.kind) {
@@ -85,7 +86,7 @@ Var Norm::operator()(const Var& x, const Context& ctx) const {
 }
 
 Var Norm::operator()(Stream& x, const Context& ctx) const {
-  if (x.made()) return (*this)(x.value(), ctx);
+  if (x.made() || is_identity()) return (*this)(x.value(), ctx);
   const auto p = [&](int id) { return ctx.parameter(id); };
   ctx.tape.at(site_.c_str());
   switch (spec_.kind) {

@@ -84,11 +84,17 @@ class Norm {
 class Gain {
  public:
   Gain() = default;
-  Gain(ParameterSet& parameters, const std::string& name, std::int64_t width) : id_(parameters.add(name, {width})) {}
-  Var operator()(const Var& x, const Context& ctx) const { return is_identity() ? x : scale(x, ctx.parameter(id_)); }
+  Gain(ParameterSet& parameters, std::string name, std::int64_t width)
+      : name_(std::move(name)), id_(parameters.add(name_, {width})) {}
+  Var operator()(const Var& x, const Context& ctx) const {
+    if (is_identity()) return x;
+    ctx.tape.at(name_.c_str());
+    return scale(x, ctx.parameter(id_));
+  }
   bool is_identity() const { return id_ < 0; }
 
  private:
+  std::string name_;
   int id_ = -1;
 };
 

@@ -46,7 +46,7 @@ constexpr NamedPlacement kPlacements[] = {
     {"post_post_no_final", "Xiong et al. 2020, section 3.1", {.attn = {.post = kLN}, .mlp = {.post = kLN}}},
 
     {"normformer",
-     "Dual PatchNorm, section 5.2; NormFormer, section 2, without its gains",
+     "Dual PatchNorm, section 2; NormFormer, section 2, without its gains",
      {.attn = {.pre = kLN, .out = kLN}, .mlp = {.pre = kLN, .inner = kLN}, .final = kLN}},
     {"normformer_full",
      "NormFormer, section 2",
@@ -68,7 +68,7 @@ constexpr NamedPlacement kPlacements[] = {
       .final = kLN,
       .init_gain = {.sub_ln = true}}},
     {"sub_ln_preact",
-     "Dual PatchNorm, section 5.2: before the non-linearity",
+     "Dual PatchNorm, section 2: before the non-linearity",
      {.attn = {.pre = kLN, .inner = kLN},
       .mlp = {.pre = kLN, .hidden = kLN},
       .final = kLN,

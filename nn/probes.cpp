@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nn/update_factors.h"
+
 namespace normlab {
 namespace {
 
@@ -42,8 +44,7 @@ std::vector<std::string> layers_of(const std::string& name) {
     if (const std::size_t at = name.find(branch); at != std::string::npos)
       return {name.substr(0, at), name.substr(0, at + branch.size() - 1)};
   if (name.starts_with("patch_embed.")) return {"patch_embed", "stem"};
-  for (const char* begin : {"stem.", "pos_embed", "cls_token"})
-    if (name.starts_with(begin)) return {"stem"};
+  if (precedes_all_blocks(name)) return {"stem"};
   return {name.substr(0, name.rfind('.'))};
 }
 

@@ -16,12 +16,6 @@ std::int64_t number_after(std::string_view name, std::string_view prefix) {
   return number;
 }
 
-bool precedes_all_blocks(std::string_view name) {
-  for (const std::string_view begin : {"patch_embed.", "pos_embed", "cls_token", "dist_token", "stem."})
-    if (name.starts_with(begin)) return true;
-  return false;
-}
-
 /// BEiT's number of a layer: 0 before the blocks, 1 for the first block, blocks + 1 behind the last.
 std::int64_t layer_number(const ViTConfig& c, std::string_view name) {
   if (precedes_all_blocks(name)) return 0;
@@ -40,6 +34,12 @@ std::int64_t layer_number(const SwinConfig& c, std::string_view name) {
 }
 
 }  // namespace
+
+bool precedes_all_blocks(std::string_view name) {
+  for (const std::string_view begin : {"patch_embed.", "pos_embed", "cls_token", "dist_token", "stem."})
+    if (name.starts_with(begin)) return true;
+  return false;
+}
 
 bool fits(std::string_view pattern, std::string_view name) {
   std::size_t p = 0, n = 0, star = pattern.npos, taken = 0;

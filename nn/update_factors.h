@@ -30,6 +30,9 @@ std::vector<std::string> parameter_names(const ModelConfig& config);
 /// stages; what merges patches belongs to the block before it (Swin's own fine-tuning code).
 std::int64_t layers_above(const ModelConfig& config, std::string_view parameter);
 
+/// Whether a parameter lies before all blocks: patches, positions, tokens and the stem's norms.
+bool precedes_all_blocks(std::string_view parameter);
+
 /// Factors of each parameter: layer_decay^layers_above on the rate, times those of the last multiplier that fits.
 /// InputError for a multiplier that fits no parameter.
 std::vector<UpdateFactors> update_factors(const ModelConfig& config, std::span<const ParameterInfo> parameters,

@@ -16,7 +16,7 @@ int run_command_line(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "normlab " + build_version());
   app.footer(
-      "Exit codes: 0 done, 1 some trials failed, 2 bad input, 3 the machine (disk, library, CPU, GPU), 130/143 "
+      "Exit codes: 0 done, 1 some trials failed or a value is not finite, 2 bad input, 3 the machine (disk, library, CPU, GPU), 130/143 "
       "stopped by a signal.\n"
       "Tables go to standard output, everything else to standard error. `normlab COMMAND --help` says more.");
   std::string blas_env = "clear";

@@ -10,6 +10,7 @@
 #include "experiments/weights/convert_files.h"
 #include "nn/fuse.h"
 #include "nn/model.h"
+#include "nn/nonfinite.h"
 
 namespace normlab {
 namespace {
@@ -33,6 +34,13 @@ struct Holder {
     weights.allocate(DType::f32, 0);
   }
 };
+
+/// InputError for a value that is not finite in float32.
+void require_finite(const ParameterSet& weights, const std::string& file) {
+  if (const auto found = first_nonfinite(weights))
+    throw InputError(fmt::format("{}: {} in float32, so the network has no result; nothing is written", file,
+                                 found->text()));
+}
 
 std::unique_ptr<Holder> fused(const Holder& network) {
   const FusedModel result = fuse_batch_norms(network.model, host_tensors(network.weights));
@@ -66,6 +74,7 @@ int convert(const ConvertCommand& command) {
     throw;
   }
   print_report();
+  require_finite(network->weights, command.in);
   if (command.fuse) network = fused(*network);
   const Tensors tensors = export_weights(network->weights, network->model, to);
   write_weight_file(command.out, tensors, to, network->model, report.positions);

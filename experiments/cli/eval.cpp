@@ -14,6 +14,7 @@
 #include "experiments/weights/convert_files.h"
 #include "experiments/weights/npy.h"
 #include "nn/engine.h"
+#include "nn/nonfinite.h"
 
 namespace normlab {
 namespace {
@@ -53,7 +54,8 @@ int evaluate(const EvalCommand& command) {
   source.transform.resize = value_of<ResizeMethod>(command.resize);
   source.transform.rounding = value_of<ResizeRounding>(command.rounding);
   const EvalImages images(source, model);
-  if (images.labels().empty() && !command.logits)
+  const bool labelled = !images.labels().empty();
+  if (!labelled && !command.logits)
     throw InputError("there are no labels and nothing is to be written; give --labels or --logits");
 
   ShardPool pool(source.threads);
@@ -64,6 +66,11 @@ int evaluate(const EvalCommand& command) {
   fmt::print(stderr, "{} images, pixels {}, mean {:.4f}, std {:.4f} ({})\n", images.count(),
              images.are_bytes() ? "divided by 255" : "as they are", fmt::join(normalization.mean, " "),
              fmt::join(normalization.std, " "), normalization.words);
+
+  if (const auto found = first_nonfinite(engine.parameters()))
+    throw NonFiniteError(fmt::format("{}: {}: no image has a result, the first of which is {}", command.weights,
+                                     found->text(), images.name(0)),
+                         found->value);
 
   const auto classes = static_cast<std::size_t>(num_classes(model));
   const auto batch = static_cast<std::size_t>(command.batch);
@@ -76,10 +83,14 @@ int evaluate(const EvalCommand& command) {
   for (std::int64_t first = 0; first < images.count(); first += command.batch) {
     const std::int64_t count = std::min(command.batch, images.count() - first);
     images.fill(first, count, pool, pixels.data());
-    if (!images.labels().empty()) std::copy_n(images.labels().begin() + first, count, labels.begin());
-    engine.evaluate(Tensor(pixels.data(), {count, height, width, channels(model)}, DType::f32),
-                    Tensor(labels.data(), {count}, DType::i32), losses, predictions, logits);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    if (labelled) std::copy_n(images.labels().begin() + first, count, labels.begin());
+    const Tensor wanted = labelled ? Tensor(labels.data(), {count}, DType::i32) : Tensor();
+    if (const auto found = engine.evaluate(Tensor(pixels.data(), {count, height, width, channels(model)}, DType::f32),
+                                           wanted, losses, predictions, logits))
+      throw NonFiniteError(fmt::format("{}: {}, so there is no result", images.name(first + found->image),
+                                       found->text()),
+                           found->value);
+    for (std::size_t i = 0; labelled && i < static_cast<std::size_t>(count); ++i) {
       right += predictions[i] == labels[i];
       loss += losses[i];
     }
@@ -87,7 +98,7 @@ int evaluate(const EvalCommand& command) {
       for (std::size_t i = 0; i < static_cast<std::size_t>(count) * classes; ++i)
         all_logits.push_back(static_cast<float>(logits[i]));
   }
-  if (!images.labels().empty())
+  if (labelled)
     fmt::print("accuracy {:.2f}% ({} of {}), loss {:.6g}\n", 100.0 * double(right) / double(images.count()), right,
                images.count(), loss / double(images.count()));
   if (command.logits)

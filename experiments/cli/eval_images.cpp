@@ -4,10 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "core/nonfinite.h"
 #include "experiments/cli/data_source.h"
 #include "experiments/data/augment.h"
 #include "experiments/weights/npy.h"
+#include "nn/nonfinite.h"
 
 namespace normlab {
 namespace {
@@ -42,8 +45,11 @@ std::optional<Normalization> given_normalization(const EvalSource& source, std::
   }
   if (source.mean.empty() && source.std.empty()) return std::nullopt;
   if (source.mean.empty() || source.std.empty()) throw InputError("give both --mean and --std");
+  for (const double mean : source.mean)
+    if (!std::isfinite(mean)) throw InputError("--mean: every mean must be a finite number");
   for (const double deviation : source.std)
-    if (!(deviation > 0)) throw InputError("--std: every deviation must be above 0");
+    if (!(deviation > 0 && std::isfinite(deviation)))
+      throw InputError("--std: every deviation must be a finite number above 0");
   return Normalization{for_channels(source.mean, channels, "--mean"), for_channels(source.std, channels, "--std"),
                        "given"};
 }
@@ -69,7 +75,9 @@ ImageSize size_of_model(const ModelConfig& model) { return {image_size(model)[0]
 }  // namespace
 
 EvalImages::EvalImages(const EvalSource& source, const ModelConfig& model)
-    : resizes_(source.transform.crop != EvalCrop::none), transform_(source.transform, size_of_model(model)) {
+    : source_(source.data),
+      resizes_(source.transform.crop != EvalCrop::none),
+      transform_(source.transform, size_of_model(model)) {
   if (source.data.ends_with(".npy"))
     read_npy_images(source, model);
   else
@@ -153,13 +161,24 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
   count_ = set_.size();
 }
 
+std::string EvalImages::name(std::int64_t image) const {
+  return concat(source_, ": ", numbered_image(set_, image));
+}
+
 void EvalImages::fill(std::int64_t first, std::int64_t many, ShardPool& pool, float* out) const {
   const std::int64_t c = set_.channels, stored = set_.height * set_.width * c;
   if (!floats_.empty()) {
     for (std::int64_t i = first * stored; i < (first + many) * stored; ++i) {
       const auto channel = static_cast<std::size_t>(i % c);
-      *out++ = static_cast<float>((double(floats_[static_cast<std::size_t>(i)]) - normalization_.mean[channel]) /
-                                  normalization_.std[channel]);
+      *out = static_cast<float>((double(floats_[static_cast<std::size_t>(i)]) - normalization_.mean[channel]) /
+                                normalization_.std[channel]);
+      if (!std::isfinite(*out))
+        throw NonFiniteError(
+            fmt::format("{}: its value {}, {}, {} of height, width and channel is {} once it is normalised",
+                        name(i / stored), i % stored / (set_.width * c), i / c % set_.width, channel,
+                        nonfinite_word(double(*out))),
+            double(*out));
+      ++out;
     }
     return;
   }

@@ -39,14 +39,17 @@ class EvalImages {
   const std::vector<std::int32_t>& labels() const { return set_.labels; }  // empty: there are none
   const Normalization& normalization() const { return normalization_; }
   bool are_bytes() const { return floats_.empty(); }
+  /// For errors: "images.npy: image 3".
+  std::string name(std::int64_t image) const;
   /// Images first .. first + many, normalised, [many, H, W, C] of the model at `out`. InputError names an image that
-  /// cannot be decoded.
+  /// cannot be decoded; NonFiniteError one of a .npy with a pixel that is not finite.
   void fill(std::int64_t first, std::int64_t many, ShardPool& pool, float* out) const;
 
  private:
   void read_npy_images(const EvalSource& source, const ModelConfig& model);
   void read_dataset_images(const EvalSource& source, const ModelConfig& model);
 
+  std::string source_;
   ImageSet set_;
   std::vector<float> floats_;  // of a .npy, in place of the set's pixels
   std::int64_t count_ = 0;

@@ -4,6 +4,7 @@
 #include "experiments/cli/bench_shapes.h"
 #include "nn/fuse.h"
 #include "nn/host_tensors.h"
+#include "nn/nonfinite.h"
 
 namespace normlab {
 namespace {
@@ -35,7 +36,10 @@ double inference_speed(Backend& backend, int threads, const ModelConfig& config,
   std::vector<double> losses(static_cast<std::size_t>(settings.max_batch));
   std::vector<std::int32_t> predictions(losses.size());
   return speed(seconds, settings.max_batch,
-               [&] { bench.engine->evaluate(bench.images, bench.labels, losses, predictions); });
+               [&] {
+                 if (const auto found = bench.engine->evaluate(bench.images, bench.labels, losses, predictions))
+                   throw NonFiniteError("bench: " + found->text(), found->value);
+               });
 }
 
 ModelConfig fused_config(Backend& backend, const ModelConfig& config) {

@@ -14,6 +14,8 @@
 #include "experiments/sweep/worker.h"
 #include "experiments/train/probes.h"
 #include "experiments/weights/convert_files.h"
+#include "experiments/weights/safetensors.h"
+#include "nn/nonfinite.h"
 
 namespace normlab {
 namespace {
@@ -35,21 +37,27 @@ struct ProbeCommand {
     const Experiment experiment = descriptor.load();
     const ComputeDevice computer(device);
     std::vector<Probed> all;
+    std::vector<std::string> broken;  // rows that give no numbers, and why
     DataSets sets;
     for (const Trial* trial : chosen(experiment)) {
       const TrialConfig& config = trial->config;
       const std::string key = data_key(config.dataset);
       if (!sets.contains(key)) sets.emplace(key, load_dataset(config.dataset, given(data), available_cores()));
       Probed p{trial, images > 0 ? images : config.train.batch_size, {}};
-      p.reading = probe_network(config, sets.at(key), p.images, threads > 0 ? threads : available_cores(),
-                                given(weights), computer.backend());
-      all.push_back(std::move(p));
+      try {
+        p.reading = probe_network(config, sets.at(key), p.images, threads > 0 ? threads : available_cores(),
+                                  given(weights), computer.backend());
+        all.push_back(std::move(p));
+      } catch (const NonFiniteError& error) {
+        broken.push_back(concat(trial->label, ": ", error.what()));
+      }
     }
     if (format == "csv") print_csv(all);
     if (format == "json") print_json(all);
     if (format == "text")
       for (const Probed& p : all) print_text(p);
-    return 0;
+    for (const std::string& why : broken) fmt::print(stderr, "{}\n", why);
+    return static_cast<int>(broken.empty() ? ExitCode::done : ExitCode::trials_failed);
   }
 
  private:
@@ -126,15 +134,13 @@ struct ProbeCommand {
     using Json = nlohmann::ordered_json;
     Json rows = Json::array();
     for (const Probed& p : all) {
-      Json values = Json::object(), nonfinite = Json::object(), layers = Json::array();
-      put_numbers(values, p.reading.values(), nonfinite);
+      Json layers = Json::array();
       for (const SignalProbe::Layer& layer : p.reading.signal) layers.push_back(layer.name);
       Json row{{"row", p.trial->label}, {"trial", p.trial->id}, {"images", p.images}, {"mode", "training"}};
       row["weights"] = weights_text();
       row["axis"] = to_string(axis_of(p));
       row["layers"] = std::move(layers);
-      row["values"] = std::move(values);
-      if (!nonfinite.empty()) row["nonfinite"] = std::move(nonfinite);
+      row["values"] = p.reading.values();
       rows.push_back(std::move(row));
     }
     fmt::print("{}\n", rows.dump(2, ' ', false, Json::error_handler_t::replace));

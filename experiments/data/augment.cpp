@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "core/error.h"
 
 namespace normlab {
 namespace {
+
+constexpr double kLargestBf16 = 0x1.fep127;
 
 /// Bytes as they are, in the place of a PixelTable.
 struct SameBytes {
@@ -89,7 +92,12 @@ PixelTable<T>::PixelTable(const std::vector<double>& mean, const std::vector<dou
   values_.resize(mean.size() * 256);
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const double scale = std[i / 256] == 0 ? 1 : std[i / 256];
-    values_[i] = static_cast<T>((static_cast<double>(i % 256) / 255 - mean[i / 256]) / scale);
+    const double value = (static_cast<double>(i % 256) / 255 - mean[i / 256]) / scale;
+    if (!(std::abs(value) <= kLargestBf16))
+      throw InputError(concat("normalisation: mean ", mean[i / 256], " and deviation ", std[i / 256], " of channel ",
+                              i / 256, " take a pixel of ", i % 256, " to ", value,
+                              ", which is no number in every precision"));
+    values_[i] = static_cast<T>(value);
   }
 }
 

@@ -18,7 +18,8 @@ namespace normlab {
 template <class T>
 class PixelTable {
  public:
-  PixelTable(const std::vector<double>& mean, const std::vector<double>& std);  // both [channels]
+  /// Both [channels]. InputError where a pixel would not be finite in every type of activations.
+  PixelTable(const std::vector<double>& mean, const std::vector<double>& std);
   const T* channel(std::int64_t c) const { return values_.data() + c * 256; }
 
  private:

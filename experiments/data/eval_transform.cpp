@@ -26,6 +26,11 @@ std::string where_is(const ImageSet& images, std::int64_t index) {
   return images.encoded ? images.encoded->where(index) : concat("image \"", images.key(index), "\"");
 }
 
+std::string numbered_image(const ImageSet& images, std::int64_t index) {
+  const std::string name = images.encoded ? images.encoded->where(index) : images.keys.empty() ? "" : images.key(index);
+  return concat("image ", index, name.empty() ? "" : " (", name, name.empty() ? "" : ")");
+}
+
 const Image& whole_image(const ImageSet& images, std::int64_t index, ImageScratch& scratch) {
   Image& image = scratch.decoded;
   if (images.encoded) {

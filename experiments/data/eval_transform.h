@@ -31,6 +31,8 @@ struct ImageScratch {
 const Image& whole_image(const ImageSet& images, std::int64_t index, ImageScratch& scratch);
 /// For errors: the file of an encoded image, else its key.
 std::string where_is(const ImageSet& images, std::int64_t index);
+/// For errors: "image 3 (pets/train/cat/1.jpg)", its number alone where it has no other name.
+std::string numbered_image(const ImageSet& images, std::int64_t index);
 
 /// EvalTransformConfig, carried out. Safe for several threads, each with its scratch.
 class EvalTransform {

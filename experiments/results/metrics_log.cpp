@@ -1,12 +1,25 @@
 #include "experiments/results/metrics_log.h"
 
 #include <cmath>
+#include <limits>
+#include <string_view>
 
 #include "core/error.h"
 #include "experiments/results/strict_json.h"
 
 namespace normlab {
 namespace {
+
+/// Versions before this one took what a network says that is not finite for an answer: an accuracy beside such a loss is
+/// none.
+void drop_answers_of_nonfinite(std::map<std::string, double>& values) {
+  constexpr std::string_view kAccuracy = "accuracy";
+  for (auto& [name, value] : values) {
+    if (!name.ends_with(kAccuracy)) continue;
+    const auto loss = values.find(name.substr(0, name.size() - kAccuracy.size()) + "loss");
+    if (loss != values.end() && !std::isfinite(loss->second)) value = std::numeric_limits<double>::quiet_NaN();
+  }
+}
 
 MetricsLine parse_line(std::string_view text, const std::string& where) {
   const nlohmann::json json = parse_strict_json(text, where);
@@ -19,6 +32,7 @@ MetricsLine parse_line(std::string_view text, const std::string& where) {
   if (!(line.progress >= 0 && line.progress <= 1)) object.fail("progress", concat(line.progress, " is outside 0 to 1"));
   for (const auto& [name, value] : line.values)
     if (const std::string why = impossible(name, value); !why.empty()) object.fail(name, why);
+  drop_answers_of_nonfinite(line.values);
   return line;
 }
 

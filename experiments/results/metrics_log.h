@@ -40,7 +40,8 @@ class MetricsLog {
 std::string impossible(const std::string& metric, double value);
 
 /// All lines; a torn last one (no newline) is dropped. InputError names file, line and byte of a line that is damaged,
-/// has a value or a step that cannot be, or goes back in steps.
+/// has a value or a step that cannot be, or goes back in steps. An accuracy
+/// beside a loss that is not finite comes back as NaN, as older versions did not write it.
 std::vector<MetricsLine> read_metrics(const std::filesystem::path& path);
 /// The same of the file's text.
 std::vector<MetricsLine> parse_metrics(std::string_view text, const std::filesystem::path& path);

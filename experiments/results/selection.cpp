@@ -1,5 +1,8 @@
 #include "experiments/results/selection.h"
 
+#include <cmath>
+
+#include "experiments/results/metrics_log.h"
 #include "experiments/results/trial_files.h"
 
 namespace normlab {
@@ -12,7 +15,7 @@ std::optional<double> at_best_minival(const std::vector<MetricsLine>& lines, con
   const MetricsLine* best = nullptr;
   for (const MetricsLine& line : lines) {
     const auto found = line.values.find(kMinival);
-    if (found == line.values.end()) continue;
+    if (found == line.values.end() || !std::isfinite(found->second)) continue;
     if (best == nullptr || found->second > best->values.at(kMinival)) best = &line;
   }
   if (best == nullptr)

@@ -4,6 +4,8 @@
 #include <limits>
 #include <vector>
 
+#include "core/nonfinite.h"
+
 #include "core/error.h"
 #include "experiments/descriptor/sha256.h"
 #include "experiments/results/files.h"
@@ -56,6 +58,10 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& file)
     const auto detail = what.find("] ");
     throw InputError(concat(file, ": byte ", error.byte > 0 ? error.byte - 1 : 0,
                             ": not valid JSON: ", detail == what.npos ? what : what.substr(detail + 2)));
+  } catch (const nlohmann::json::out_of_range& error) {
+    const std::string what = error.what();
+    const auto detail = what.find("] ");
+    throw InputError(concat(file, ": not valid JSON: ", detail == what.npos ? what : what.substr(detail + 2)));
   }
 }
 
@@ -165,7 +171,7 @@ void put_numbers(nlohmann::ordered_json& object, const std::map<std::string, dou
       continue;
     }
     object[name] = nullptr;
-    nonfinite[name] = std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+    nonfinite[name] = nonfinite_word(value);
   }
 }
 

@@ -25,6 +25,11 @@ std::string csv_line(const std::vector<std::string>& cells) {
   return line + "\n";
 }
 
+/// The digits that people see, but for "<0.0001": that in full, so that it stays a number.
+std::string number_text(const Figure& figure) {
+  return figure.text.starts_with('<') ? fmt::format("{}", figure.value.value_or(0)) : figure.text;
+}
+
 bool is_pivot(const TableModel& model) {
   return std::any_of(model.columns.begin(), model.columns.end(),
                      [](const TableColumn& column) { return column.key.starts_with("col:"); });
@@ -77,12 +82,13 @@ std::string csv_lines(const TableModel& model) {
     if (cells.empty()) cells.push_back(line.label);
     cells.insert(cells.end(), {line.mean.text, line.half_width.text, fmt::format("{}", line.n),
                                fmt::format("{}", line.seeds.size()), line.gain.text, line.gain_half_width.text,
-                               line.gain_low.text, line.gain_high.text, fmt::format("{}", line.pairs), line.p.text,
+                               line.gain_low.text, line.gain_high.text, fmt::format("{}", line.pairs), number_text(line.p),
                                line.gain_low.text.empty() ? ""
                                : line.differs             ? "yes"
                                                           : "no"});
     if (equivalence)
-      cells.insert(cells.end(), {!line.equivalent ? "" : *line.equivalent ? "yes" : "no", line.equivalent_p.text});
+      cells.insert(cells.end(),
+                   {!line.equivalent ? "" : *line.equivalent ? "yes" : "no", number_text(line.equivalent_p)});
     if (bootstrap) cells.push_back(line.bootstrap_half_width.text);
     cells.push_back(joined(line.notes, ", "));
     text += csv_line(cells);
@@ -94,8 +100,9 @@ using Json = nlohmann::ordered_json;
 
 /// The number that the text shows, or null.
 Json shown(const Figure& figure) {
-  if (figure.text.empty()) return nullptr;
-  const double value = std::stod(figure.text);
+  const std::string text = number_text(figure);
+  if (text.empty()) return nullptr;
+  const double value = std::stod(text);
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 

@@ -297,6 +297,8 @@ class Footer {
 
 }  // namespace
 
+std::string p_text(double p) { return p < 1e-4 ? "<0.0001" : fmt::format("{:.4f}", p); }
+
 std::string fixed(double value, int decimals) {
   std::string text = fmt::format("{:.{}f}", value, decimals);
   if (text.front() == '-' && text.find_first_of("123456789") == text.npos && text.find('n') == text.npos)

@@ -26,6 +26,8 @@ struct FooterFacts {
 
 std::vector<TableSentence> table_footer(const FooterFacts& facts);
 
+/// "0.0123", "<0.0001".
+std::string p_text(double p);
 /// "0.3", "-0.3" without "-0.0"; "nan" and "inf" as such.
 std::string fixed(double value, int decimals);
 /// The same with a sign.

@@ -20,10 +20,15 @@ namespace {
 
 constexpr int kMaxDecimals = 6;
 
+/// Whether the accuracy of guessing stands in for what this seed did not measure.
+bool stands_in(const TableSeed& seed, const TableOptions& options) {
+  return seed.state == SeedState::diverged && options.diverged == TableDiverged::chance;
+}
+
 /// The value that a seed stands for, in the table's unit; none for one that does not count.
 std::optional<double> counted_value(const TableSeed& seed, const TableRow& row, const TableInput& input,
                                     const TableOptions& options) {
-  if (seed.state == SeedState::diverged && options.diverged == TableDiverged::chance) return input.scale * *row.chance;
+  if (stands_in(seed, options)) return input.scale * *row.chance;
   if (seed.state != SeedState::done || !seed.value || !std::isfinite(*seed.value)) return std::nullopt;
   return input.scale * *seed.value;
 }
@@ -98,11 +103,13 @@ class ModelBuilder {
       // First the first stage: its noise is that of the interval.
       std::vector<double> values;
       std::size_t first = 0;
+      bool measured = false;  // guesses alone have no spread
       for (const bool stage : {true, false})
         for (const TableSeed& seed : line.seeds) {
           const auto value = counted_value(seed, line, input_, options_);
           if (!value || input_.first_stage.contains(seed.seed) != stage) continue;
           values.push_back(*value);
+          measured = measured || !stands_in(seed, options_);
           values_[r][seed.seed] = *value;
           first += stage ? 1 : 0;
         }
@@ -112,7 +119,7 @@ class ModelBuilder {
       const auto interval = first >= 2 ? std::optional(stein_interval(values, first)) : mean_interval(values);
       if (!interval) continue;
       line.mean.value = interval->mean;
-      line.half_width.value = interval->half_width;
+      if (measured) line.half_width.value = interval->half_width;
     }
   }
 
@@ -150,9 +157,12 @@ class ModelBuilder {
   }
 
   StripRow strip_row(std::size_t row) const {
-    const auto diverged = [](const TableSeed& seed) { return seed.state == SeedState::diverged; };
-    const auto& seeds = lines_[row].seeds;
-    return {values_[row], std::any_of(seeds.begin(), seeds.end(), diverged)};
+    StripRow out{.values = values_[row]};
+    for (const TableSeed& seed : lines_[row].seeds) {
+      out.diverged = out.diverged || seed.state == SeedState::diverged;
+      if (stands_in(seed, options_)) out.stand_ins.insert(seed.seed);
+    }
+    return out;
   }
 
   void compare() {
@@ -238,7 +248,7 @@ class ModelBuilder {
       for (Figure* figure : {&line.gain, &line.gain_low, &line.gain_high}) write(*figure, own, true);
       for (Figure* figure : {&line.gain_half_width, &line.bootstrap_half_width}) write(*figure, own);
       for (Figure* figure : {&line.p, &line.equivalent_p})
-        if (figure->value) figure->text = *figure->value < 1e-4 ? "0.0001" : fmt::format("{:.4f}", *figure->value);
+        if (figure->value) figure->text = p_text(*figure->value);
     }
     for (std::size_t s = 0; s < strips_.size(); ++s) {
       TableStrip& strip = strips_[s];

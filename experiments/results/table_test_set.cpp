@@ -43,10 +43,10 @@ std::optional<CrossedBootstrap> resample(const RunsBySeed& runs, const RunsBySee
 
 std::string mcnemar_words(const TableLine& row, const TableLine& baseline, std::uint64_t seed, const McNemar& test) {
   return fmt::format(
-      "McNemar's test of the two runs of seed {}: {} alone is right on {} images, {} alone on {}, of {}; p = {}. It "
+      "McNemar's test of the two runs of seed {}: {} alone is right on {} images, {} alone on {}, of {}; p {}{}. It "
       "speaks of these two runs, not of their settings.",
       seed, row.label, test.only_second, baseline.label, test.only_first, test.images,
-      test.p < 1e-4 ? "0.0001 or less" : fixed(test.p, 4));
+      p_text(test.p).starts_with('<') ? "" : "= ", p_text(test.p));
 }
 
 }  // namespace

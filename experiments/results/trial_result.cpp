@@ -1,9 +1,11 @@
 #include "experiments/results/trial_result.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "core/error.h"
+#include "core/nonfinite.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/strict_json.h"
 
@@ -113,6 +115,22 @@ TrialResult read_fields(ObjectReader& object, const nlohmann::json& json, const 
   return result;
 }
 
+void drop_nonfinite_metrics(TrialResult& result) {
+  const auto found = std::find_if(result.metrics.begin(), result.metrics.end(),
+                                  [](const auto& metric) { return !std::isfinite(metric.second); });
+  if (found == result.metrics.end()) return;
+  if (result.status == TrialEnd::done) {
+    result.status = TrialEnd::diverged;
+    result.diverged_step = result.steps;
+    result.diverged_rule = "nonfinite";
+    result.diverged_site = kEvaluationSite;
+    result.diverged_value = found->second;
+    result.message = concat("step ", result.steps, ": the result says that ", found->first, " is ",
+                            nonfinite_word(found->second), ", so none of its metrics is one");
+  }
+  result.metrics.clear();
+}
+
 }  // namespace
 
 std::string_view to_string(TrialEnd end) {
@@ -166,7 +184,9 @@ TrialResult parse_trial_result(std::string_view text, const std::string& file) {
   try {
     const nlohmann::json json = parse_strict_json(text, file);
     ObjectReader object(json, file);
-    return read_fields(object, json, file);
+    TrialResult result = read_fields(object, json, file);
+    drop_nonfinite_metrics(result);
+    return result;
   } catch (const InputError& error) {
     const std::string what = error.what();
     if (what.find("schema") != what.npos) throw;

@@ -17,14 +17,18 @@ namespace normlab {
 enum class TrialEnd : std::uint8_t { done, diverged, failed };
 std::string_view to_string(TrialEnd end);
 
+/// Where a trial diverged that no step has shown.
+inline constexpr const char* kEvaluationSite = "evaluation";
+
 struct TrialResult {
   std::string id;  // SHA-256 of the canonical config
   TrialEnd status = TrialEnd::done;
-  std::map<std::string, double> metrics;  // "eval/accuracy" in 0..1, "eval/loss", "train/loss"; NaN is allowed
+  std::map<std::string, double> metrics;  // "eval/accuracy" in 0..1, "eval/loss", "train/loss"; finite
   std::optional<std::string> message;     // why it failed or diverged
   std::optional<std::int64_t> diverged_step;
   std::optional<std::string> diverged_rule;        // "nonfinite" or "collapse"
-  std::optional<std::string> diverged_site;        // nonfinite: "blocks.0.mlp" or wherever the first such value was
+  std::optional<std::string> diverged_site;        // nonfinite: "blocks.0.mlp" or wherever the first such value was;
+                                                   // kEvaluationSite
   std::optional<double> diverged_value;            // that value, or the loss; may be NaN or infinite
   std::int64_t steps = 0;                          // that were trained; 0: not recorded
   std::int64_t attempt = 0;                        // whose folder holds metrics.jsonl and correct.bits; 0: not recorded
@@ -56,6 +60,8 @@ std::string write_trial_result(const TrialResult& result);
 
 /// `file` names the text in errors. InputError for anything but what the writer writes, for numbers that no training
 /// can give, for a hash that is not that of the text, and for a newer schema. Schema 1 has no seals.
+/// Versions before this one took what a network says that is not finite for an answer: a result with such a metric comes
+/// back without any, and as diverged in its evaluation where it says done.
 TrialResult parse_trial_result(std::string_view text, const std::string& file);
 
 }  // namespace normlab

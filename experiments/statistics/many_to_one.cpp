@@ -48,10 +48,21 @@ SeedValues only(const SeedValues& values, const std::set<std::uint64_t>& seeds) 
   return kept;
 }
 
+/// Without the values that stand in for runs.
+SeedValues measured(SeedValues values, const StripRow& row) {
+  for (const std::uint64_t seed : row.stand_ins) values.erase(seed);
+  return values;
+}
+
 /// The values that tell the noise: those of the first stage where there are two.
 struct NoiseValues {
   SeedValues baseline;
   std::vector<SeedValues> rows;
+  NoiseValues measured_in(const Strip& strip) const {
+    NoiseValues kept{.baseline = measured(baseline, strip.baseline), .rows = {}};
+    for (std::size_t i = 0; i < rows.size(); ++i) kept.rows.push_back(measured(rows[i], strip.rows[i]));
+    return kept;
+  }
   std::vector<const SeedValues*> all() const {
     std::vector<const SeedValues*> result{&baseline};
     for (const SeedValues& row : rows) result.push_back(&row);
@@ -214,7 +225,7 @@ void pooled_intervals(ManyToOne& result, bool p_values, double share) {
   const std::vector<double> inside = joint_t_probabilities(result.noise, result.freedom, statistics);
   std::size_t next = 0;
   for (Comparison& row : result.rows)
-    if (row.standard_error) row.p = family_p(1 - inside[next++], share);
+    if (row.standard_error) row.p = family_p(std::max(1 - inside[next++], 0.0), share);  // 1 up to its quadrature
 }
 
 void holm_intervals(ManyToOne& result, double share) {
@@ -254,7 +265,8 @@ ManyToOne many_to_one(const Strip& strip, const ManyToOneOptions& options) {
     result.diverged = result.diverged || row.diverged;
   }
   const double negligible = kRounding * largest_value(strip);
-  const Squares within = squares_within(noise.all()), left = squares_after_seeds(noise.all());
+  const NoiseValues common = noise.measured_in(strip);
+  const Squares within = squares_within(common.all()), left = squares_after_seeds(common.all());
   result.within_square = within.mean(), result.within_freedom = within.freedom;
   result.left_square = left.mean(), result.left_freedom = left.freedom;
   const Squares& residual = options.design == Design::blocks ? left : within;
@@ -263,7 +275,7 @@ ManyToOne many_to_one(const Strip& strip, const ManyToOneOptions& options) {
     result.freedom = residual.freedom;
   }
 
-  compare_spreads(result, noise, negligible, options.spread_ratio);
+  compare_spreads(result, common, negligible, options.spread_ratio);
   const bool unequal = result.spread && *result.spread > result.spread_limit;
   result.procedure = options.procedure.value_or(result.diverged || unequal ? Procedure::holm : Procedure::pooled);
   compare_means(result, strip, noise);

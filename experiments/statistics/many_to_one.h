@@ -33,6 +33,7 @@ enum class Procedure : std::uint8_t { pooled, holm };
 struct StripRow {
   SeedValues values{};    // of the runs that ended with a value
   bool diverged = false;  // some run of it diverged (whether or not a value stands in for it)
+  std::set<std::uint64_t> stand_ins{};  // seeds whose value stands in for a run's: they tell nothing of the noise
 };
 
 struct Strip {
@@ -83,7 +84,7 @@ struct ManyToOne {
   std::vector<Comparison> rows;           // in the order of Strip::rows
   std::size_t compared = 0;               // rows with an interval: the k of the procedure
   double level = 0;                       // of this strip: options.level unless the family is wider
-  // The noise from all rows together, told under both procedures where it can be.
+  // The noise from all rows together, told under both procedures where it can be. No value that stands in is among it.
   double residual_sd = 0;  // of one run; the sd of a paired difference is sqrt(2) times it
   double freedom = 0;      // its degrees; 0: nothing tells the noise
   double critical = 0;     // pooled: half_width / standard_error. holm: 0

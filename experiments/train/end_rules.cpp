@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "experiments/results/trial_result.h"
 
 namespace normlab {
 namespace {
@@ -69,11 +70,16 @@ class StateReader {
 Divergence nonfinite(double loss, const NonFinite& first) {
   Divergence d{.rule = "nonfinite", .site = {}, .value = first ? first.value : loss, .message = {}};
   if (first) d.site = first.site;
-  d.message =
-      concat("the loss or its gradient is not finite; first in ",
-             first ? concat(first.in_backward ? "the gradient" : "the value", " of ", first.op, " at ", first.site)
-                   : "the sum of the gradients");
+  d.message = concat("the loss or its gradient is not finite; first in ",
+                     first ? first.words() : "the sum of the gradients");
   return d;
+}
+
+Divergence nonfinite(const NonFiniteError& error) {
+  return {.rule = "nonfinite",
+          .site = kEvaluationSite,
+          .value = error.value,
+          .message = concat("the evaluation is not finite: ", error.what())};
 }
 
 CollapseWatch::CollapseWatch(std::int64_t collapse_steps, std::int64_t warmup_steps)

@@ -8,6 +8,7 @@
 
 #include "autograd/tape.h"
 #include "experiments/descriptor/config.h"
+#include "nn/nonfinite.h"
 
 namespace normlab {
 
@@ -20,6 +21,8 @@ struct Divergence {
 };
 /// Of a step whose loss or gradient was not finite, which began at `first`.
 Divergence nonfinite(double loss, const NonFinite& first);
+/// Of an evaluation that gives no numbers.
+Divergence nonfinite(const NonFiniteError& error);
 
 /// The collapse of TrainConfig::collapse_steps, which says what it is.
 class CollapseWatch {

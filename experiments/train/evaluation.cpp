@@ -2,6 +2,11 @@
 
 #include <algorithm>
 
+#include "core/nonfinite.h"
+#include "experiments/data/eval_transform.h"
+#include "experiments/train/checkpoint.h"
+#include "nn/nonfinite.h"
+
 namespace normlab {
 
 std::map<std::string, double> evaluate_slice(Engine& engine, BatchSource& batches, const ImageSet& images,
@@ -16,7 +21,10 @@ std::map<std::string, double> evaluate_slice(Engine& engine, BatchSource& batche
   for (std::int64_t first = 0; first < n; first += kMade) {
     const std::int64_t count = std::min(kMade, n - first);
     const BatchSource::Batch batch = batches.evaluation(first, count, pool);
-    engine.evaluate(batch.images, batch.labels, losses, predicted);
+    if (const auto found = engine.evaluate(batch.images, batch.labels, losses, predicted))
+      throw NonFiniteError(
+          concat(prefix, "accuracy: ", numbered_image(images, first + found->image), ": ", found->text()),
+          found->value);
     for (std::int64_t i = 0; i < count; ++i) {
       const bool is_right =
           predicted[static_cast<std::size_t>(i)] == images.labels[static_cast<std::size_t>(first + i)];
@@ -26,6 +34,14 @@ std::map<std::string, double> evaluate_slice(Engine& engine, BatchSource& batche
     }
   }
   return {{prefix + "accuracy", double(correct) / double(n)}, {prefix + "loss", loss / double(n)}};
+}
+
+void require_finite_state(Engine& engine) {
+  if (engine.state_is_finite()) return;
+  for_each_state_tensor(engine, [](const std::string& name, const Tensor& t) {
+    if (const auto found = first_nonfinite(t))
+      throw NonFiniteError(NonFiniteWeight{name, found->index, found->value}.text(), found->value);
+  });
 }
 
 }  // namespace normlab

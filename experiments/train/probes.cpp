@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
+#include "experiments/data/eval_transform.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/train/batches.h"
 #include "experiments/train/trial.h"
 #include "experiments/weights/convert_files.h"
 #include "nn/model.h"
+#include "nn/nonfinite.h"
 
 namespace normlab {
 namespace {
@@ -102,6 +105,34 @@ std::string missing_probes_note(const Experiment& experiment, const ResultStore&
          folders + "Remove these folders, or give another --out, and run again: the results will be the same.\n";
 }
 
+namespace {
+
+/// "training image 17 (pets/cat/1.jpg)": at `place` of the first batch.
+std::string first_batch_image(const BatchSource& batches, const ImageSet& train, std::int64_t place) {
+  return concat("training ", numbered_image(train, batches.samples(0)[static_cast<std::size_t>(place)].image));
+}
+
+/// None where all that was measured is finite.
+std::optional<double> first_nonfinite(const ProbeReading& reading) {
+  for (const auto& [name, value] : reading.values())
+    if (!std::isfinite(value)) return value;
+  return std::nullopt;
+}
+
+/// Of a batch with such numbers.
+NonFiniteError nonfinite_batch(Engine& engine, const BatchSource& batches, const BatchSource::Batch& batch,
+                               const ImageSet& train, double value) {
+  const std::optional<std::int64_t> image = engine.first_nonfinite_loss();
+  ++engine.state().step;  // the search is made for a step that is done
+  const NonFinite found = engine.find_nonfinite(batch.images, batch.wanted());
+  return {concat(image ? "the loss of " : "the losses are finite, but no gradient of the batch that begins with ",
+                 first_batch_image(batches, train, image.value_or(0)), image ? " is not finite" : " is a result",
+                 found ? concat("; first in ", found.words()) : ""),
+          value};
+}
+
+}  // namespace
+
 ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std::int64_t images, int threads,
                            const std::optional<std::filesystem::path>& weights, Backend& backend) {
   if (images < 1 || images > data.train.size())
@@ -116,12 +147,21 @@ ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std:
   else
     initialise(engine.parameters(), one.model, one.seed);
   BatchSource batches(one, data.train, data.eval, engine.dtype());
+  if (const auto weight = first_nonfinite(engine.parameters()))
+    throw NonFiniteError(concat(weight->text(), weights ? concat(" in ", weights->string()) : " before the first step",
+                                "; nothing that is measured of the batch, the first of which is ",
+                                first_batch_image(batches, data.train, 0), ", is a result"),
+                         weight->value);
   const BatchSource::Batch batch = batches.training(0, pool);
   SignalProbe signal;
   engine.use_probe(&signal);
-  engine.forward_backward(batch.images, batch.wanted());
+  const double loss = engine.forward_backward(batch.images, batch.wanted());
   engine.sum_gradients();
-  return {signal.layers(), gradient_norms(engine.parameters(), pool)};
+  engine.use_probe(nullptr);
+  ProbeReading reading{signal.layers(), gradient_norms(engine.parameters(), pool)};
+  const std::optional<double> broken = std::isfinite(loss) ? first_nonfinite(reading) : loss;
+  if (broken) throw nonfinite_batch(engine, batches, batch, data.train, *broken);
+  return reading;
 }
 
 }  // namespace normlab

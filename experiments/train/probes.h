@@ -57,7 +57,8 @@ std::string missing_probes_note(const Experiment& experiment, const ResultStore&
 /// One forward and backward pass in training mode over the first `images` images of the first epoch, as a trial of that
 /// batch size would see them: with its weights before the first step, or those of `weights`, a safetensors file with
 /// our names (a checkpoint, for one). Optimiser state in it is passed over. InputError for more images than there are,
-/// or a file whose tensors are not this network's.
+/// or a file whose tensors are not this network's. NonFiniteError where a weight, the loss of an image or a number that
+/// is read is NaN or infinite: it names the weight, the first image, and the operation and site where it began.
 ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std::int64_t images, int threads,
                            const std::optional<std::filesystem::path>& weights, Backend& backend);
 

@@ -81,7 +81,7 @@ class TrialRun {
       info_.wall_seconds = wall_before + seconds_since(begin);
       if (!finite) return diverged_at(step, nonfinite(loss_, found_));  // it changed nothing
       const std::int64_t done = step + 1;
-      write_metrics(done);
+      if (const auto broken = write_metrics(done)) return diverged_at(done, *broken);
       if (collapsed_) return diverged_at(done, collapse_.divergence());
       report(done);
       info_.wall_seconds = wall_before + seconds_since(begin);
@@ -211,31 +211,42 @@ class TrialRun {
     if (events_) events_->append(line);
   }
 
-  void write_metrics(std::int64_t done) {
+  /// Why the evaluation, where one was due, is none.
+  std::optional<Divergence> write_metrics(std::int64_t done) {
     const StepCount& steps = batches_.steps();
     const bool last = done == steps.total, evaluates = last || (steps.eval_every > 0 && done % steps.eval_every == 0);
-    if (!evaluates && done % kStepsPerLine != 0) return;
+    if (!evaluates && done % kStepsPerLine != 0) return std::nullopt;
     MetricsLine line;
     line.step = done;
     line.progress = double(done) / double(steps.total);
-    if (info_.loss_count > 0) line.values["train/loss"] = train_loss_ = info_.loss_sum / double(info_.loss_count);
+    if (info_.loss_count > 0) {
+      train_loss_ = info_.loss_sum / double(info_.loss_count);
+      line.values["train/loss"] = *train_loss_;
+    }
     info_.loss_sum = 0.0;
     info_.loss_count = 0;
-    if (evaluates) {
-      evaluate();
-      line.values.insert(evaluated_.begin(), evaluated_.end());
-    }
+    std::optional<Divergence> broken;
+    if (evaluates) broken = evaluate();
+    if (evaluates && !broken) line.values.insert(evaluated_.begin(), evaluated_.end());
     write(line);
+    return broken;
   }
 
-  void evaluate() {
+  /// Fills evaluated_ and right_, or says why there is nothing to fill them with.
+  std::optional<Divergence> evaluate() {
     evaluated_.clear();
-    evaluate_as("", &right_);
-    if (engine_.average() != nullptr) {
-      const WeightAverage::InUse in_use(*engine_.average());
-      evaluate_as("ema_", nullptr);
+    try {
+      evaluate_as("", &right_);
+      if (engine_.average() != nullptr) {
+        const WeightAverage::InUse in_use(*engine_.average());
+        evaluate_as("ema_", nullptr);
+      }
+      require_finite_state(engine_);
+    } catch (const NonFiniteError& error) {
+      return nonfinite(error);
     }
     if (early_stop_.active()) early_stop_.add(evaluated_.at(early_stop_.metric()));
+    return std::nullopt;
   }
 
   void evaluate_as(const std::string& prefix, Correctness* right) {
@@ -292,14 +303,14 @@ class TrialRun {
     const std::int64_t steps = engine_.state().step;
     if (first_step == steps) {  // killed between the last checkpoint and the result
       const EarlyStop before = early_stop_;
-      evaluate();
+      if (const auto broken = evaluate()) return diverged_at(steps, *broken);
       early_stop_ = before;
       if (const std::optional<MetricsLine> last = last_metrics_line(folder_.metrics(attempt_)))
         if (const auto loss = last->values.find("train/loss"); loss != last->values.end()) train_loss_ = loss->second;
     }
     TrialResult r = result();
     r.metrics = evaluated_;
-    r.metrics["train/loss"] = train_loss_;
+    if (train_loss_) r.metrics["train/loss"] = *train_loss_;
     r.images_per_second = info_.wall_seconds > 0 ? double(steps * config_.train.batch_size) / info_.wall_seconds : 0.0;
     if (steps < batches_.steps().total) r.stopped_early_step = steps;
     write_correctness(attempt_folder(folder_.path(), attempt_) / kCorrectnessFile, right_);
@@ -368,7 +379,8 @@ class TrialRun {
   bool collapsed_ = false;
   std::string started_;
   const std::vector<std::string> bad_images_;
-  double loss_ = 0.0, train_loss_ = 0.0;
+  double loss_ = 0.0;
+  std::optional<double> train_loss_;         // of the last metrics line
   std::map<std::string, double> evaluated_;  // the last evaluation's metrics
   Correctness right_;                        // and which images were right
   std::int64_t images_ = 0;

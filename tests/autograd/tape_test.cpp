@@ -66,8 +66,45 @@ TEST_CASE("tape: nothing is recorded where no gradient is wanted") {
   const Var y = tanh(tape.input(x));
   CHECK(!y.needs_grad());
   CHECK_THROWS_AS(tape.backward(y, x), InputError);
-  tape.set_recording(false);
-  CHECK(!tanh(tape.input(x, true)).needs_grad());
+  {
+    const Tape::Unrecorded values_alone(tape);
+    const Tape::Unrecorded twice(tape);
+    CHECK(!tanh(tape.input(x, true)).needs_grad());
+  }
+  CHECK(tanh(tape.input(x, true)).needs_grad());
+  CHECK_THROWS_AS(([&] {
+                    const Tape::Unrecorded values_alone(tape);
+                    throw InputError("");
+                  }()),
+                  InputError);
+  CHECK(tanh(tape.input(x, true)).needs_grad());
+}
+
+TEST_CASE("tape: the guard finds a value that is not finite in the gradient of a parameter first") {
+  Arena arena, memory;
+  Tape tape(cpu_backend(), arena);
+  for (const bool flagged : {false, true}) {
+    tape.reset();
+    tape.guard();
+    Tensor x = randn(memory, {2, 4}, DType::f32, 1), w = randn(memory, {3, 4}, DType::f32, 2),
+           gradient = memory.empty({3, 4}, DType::f32), seed = randn(memory, {2, 3}, DType::f32, 3);
+    for (std::int64_t i = 0; i < x.size(); ++i) x.data<float>()[i] = 1e30f;
+    for (std::int64_t i = 0; i < w.size(); ++i) w.data<float>()[i] = 1e-30f;
+    for (std::int64_t i = 0; i < seed.size(); ++i) seed.data<float>()[i] = 1e20f;  // dx is about 1e-10, dw 1e50
+    std::fill_n(gradient.data<float>(), gradient.size(), flagged ? NAN : 0.0f);     // flagged: it holds nothing yet
+    std::uint8_t written = 0;
+    tape.at("before");
+    const Var h = tanh(tape.input(randn(memory, {2, 4}, DType::f32, 4), true));
+    tape.at("here");
+    const Var y = linear(add(h, tape.input(x)),
+                         tape.parameter(w, gradient, flagged ? std::span(&written, 1) : std::span<std::uint8_t>()),
+                         Var());
+    tape.backward(y, seed);
+    const NonFinite found = tape.nonfinite();
+    REQUIRE(bool(found));
+    CHECK(found.words() == "the gradient of linear at here");
+    CHECK(found.value == INFINITY);
+  }
 }
 
 TEST_CASE("tape: a branch that the output does not use costs no gradient") {

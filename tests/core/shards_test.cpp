@@ -100,3 +100,28 @@ TEST_CASE("shards: an error of one shard ends the others, and the pool goes on w
   }
   CHECK_THROWS_AS(ShardPool(0), InputError);
 }
+
+TEST_CASE("shards: of several that fail the lowest one's error is thrown, whichever failed first") {
+  for (const bool lockstep : {true, false}) {
+    CAPTURE(lockstep);
+    ShardPool pool(3);
+    for (int round = 0; round < 20; ++round) {
+      std::atomic<int> ready{0}, failed{0};
+      CHECK_THROWS_WITH_AS(pool.run(3, 3, lockstep,
+                                    [&](Collective& c) {
+                                      ++ready;
+                                      while (ready < 3) std::this_thread::yield();  // all have begun
+                                      while (failed < 2 - c.rank()) std::this_thread::yield();  // the highest first
+                                      ++failed;
+                                      throw InputError(concat("shard ", c.rank()));
+                                    }),
+                           "shard 0", InputError);
+    }
+  }
+  ShardPool pool(2);
+  CHECK_THROWS_WITH_AS(pool.run(20, 4, false,
+                                [](Collective& c) {
+                                  if (c.rank() >= 5) throw InputError(concat("shard ", c.rank()));
+                                }),
+                       "shard 5", InputError);
+}

@@ -65,8 +65,8 @@ Outcome train(const ModelConfig& c, EngineSettings settings, bool soft = false) 
   const Batch data(c, 5, settings.dtype);
   out.evaluated.resize(5 + static_cast<std::size_t>(5 * num_classes(c)));
   out.predicted.resize(5);
-  engine.evaluate(data.images, data.labels, std::span(out.evaluated).first(5), out.predicted,
-                  std::span(out.evaluated).subspan(5));
+  REQUIRE(!engine.evaluate(data.images, data.labels, std::span(out.evaluated).first(5), out.predicted,
+                  std::span(out.evaluated).subspan(5)));
   return out;
 }
 
@@ -160,7 +160,7 @@ TEST_CASE("devices: steps that were recorded are the steps, before and after an 
         const Batch more(c, 3 * kBatch, DType::f64);
         std::vector<double> losses(3 * kBatch);
         std::vector<std::int32_t> predicted(3 * kBatch);
-        engine.evaluate(more.images, more.labels, losses, predicted);
+        REQUIRE(!engine.evaluate(more.images, more.labels, losses, predicted));
         numbers.insert(numbers.end(), losses.begin(), losses.end());
       }
       const Batch data(c, kBatch, DType::f64, 5 + static_cast<std::uint64_t>(step));

@@ -80,7 +80,7 @@ struct Network {
   std::vector<double> logits(const Pictures& pictures) {
     std::vector<double> losses(kBatch), logits(std::size_t(kBatch * num_classes(engine.config())));
     std::vector<std::int32_t> predictions(kBatch);
-    engine.evaluate(pictures.images, pictures.labels, losses, predictions, logits);
+    REQUIRE(!engine.evaluate(pictures.images, pictures.labels, losses, predictions, logits));
     return logits;
   }
 };

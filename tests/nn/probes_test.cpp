@@ -184,4 +184,16 @@ TEST_CASE("probes: layers of gradients share every parameter out once") {
   CHECK(norms["global"] == doctest::Approx(std::sqrt(sum)));
   CHECK(norms["patch_embed"] == doctest::Approx(std::sqrt(8.0)));
   CHECK(norms["head"] == doctest::Approx(std::sqrt(8.0)));
+
+  // A distillation token lies there too.
+  c.distill_token = true;
+  Engine distilled(cpu_backend(), pool, c, settings);
+  const ParameterSet& set = distilled.parameters();
+  set.gradient(0, set.find("dist_token")).data<float>()[0] = 3.0f;
+  set.gradient(0, set.find("head_dist.weight")).data<float>()[0] = 4.0f;
+  norms.clear();
+  for (const GradientNorm& n : gradient_norms(set, pool)) norms[n.layer] = n.norm;
+  CHECK(norms["stem"] == 3.0);
+  CHECK(!norms.contains("dist_token"));
+  CHECK(norms["global"] == 5.0);
 }

@@ -36,7 +36,7 @@ struct Run {
   std::vector<double> logits() {
     std::vector<double> losses(6), out(6 * static_cast<std::size_t>(num_classes(engine.config())));
     std::vector<std::int32_t> predictions(6);
-    engine.evaluate(data.images, data.labels, losses, predictions, out);
+    REQUIRE(!engine.evaluate(data.images, data.labels, losses, predictions, out));
     return out;
   }
   ShardPool pool{2};

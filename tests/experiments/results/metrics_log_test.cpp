@@ -76,6 +76,30 @@ TEST_CASE("metrics: what no training measures is refused, with its place") {
   CHECK_THROWS_WITH_AS(last_metrics_line(path), doctest::Contains("\"step\": -1 is no number of steps"), InputError);
 }
 
+TEST_CASE("metrics: an accuracy beside a loss that is not finite is none, as older versions wrote it") {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  std::ofstream(path)
+      << R"({"step":1,"progress":0.5,"eval/accuracy":0.5,"eval/loss":1.5,"minival/accuracy":0.4,"train/loss":2.0})" "\n"
+      << R"({"step":2,"progress":1.0,"eval/accuracy":0.1,"eval/loss":null,"minival/accuracy":0.4,"minival/loss":1.0,)"
+         R"("nonfinite":{"eval/loss":"nan"}})" "\n";
+  const auto lines = read_metrics(path);
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0].values.at("eval/accuracy") == 0.5);
+  CHECK(lines[0].values.at("minival/accuracy") == 0.4);
+  CHECK(std::isnan(lines[1].values.at("eval/accuracy")));
+  CHECK(lines[1].values.at("minival/accuracy") == 0.4);
+  CHECK(std::isnan(last_metrics_line(path)->values.at("eval/accuracy")));
+}
+
+TEST_CASE("metrics: a number that no double holds is refused with the line") {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  std::ofstream(path) << "{\"step\":1,\"progress\":0.5,\"eval/accuracy\":1e999}\n";
+  CHECK_THROWS_WITH_AS(read_metrics(path), doctest::Contains(":1: line from byte 0: not valid JSON: number overflow"),
+                       InputError);
+}
+
 TEST_CASE("metrics: a torn last line is dropped, a damaged one in between is not") {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";

@@ -1,9 +1,11 @@
 #include "experiments/results/table_model.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "experiments/results/table.h"
@@ -119,6 +121,60 @@ TEST_CASE("table_model: divergence: Holm's intervals, rates, gains over the pair
   CHECK(chance.lines[2].pairs == 3);
   CHECK(!chance.lines[2].partial);
   CHECK(has(footer(chance, "diverged"), "counts as one that guesses"));
+}
+
+TEST_CASE("table_model: a row that only diverged enters no noise, also where it counts as guessing") {
+  TableInput input = strips_table();
+  const TableModel without = table_model(input, {});
+  input.rows.push_back(table_row("diverged", input.rows[2].axes, 0, {}));
+  for (std::uint64_t seed = 0; seed < 5; ++seed) input.rows.back().seeds.push_back(diverged_seed(seed, 7, "evaluation"));
+  TableOptions options;
+  for (const TableDiverged policy : {TableDiverged::exclude, TableDiverged::chance}) {
+    options.diverged = policy;
+    const TableModel model = table_model(input, options);
+    CHECK(model.strips[0].detectable.value.value() > 0);
+    // Of the same noise, by Holm's first step over one more row.
+    StripRow guesses{.values = {}, .diverged = true};
+    if (policy == TableDiverged::chance)
+      for (std::uint64_t seed = 0; seed < 5; ++seed) guesses.values[seed] = 10, guesses.stand_ins.insert(seed);
+    const Strip measured{values_of(input.rows[0]), {values_of(input.rows[2]), values_of(input.rows[4])}};
+    Strip strip = measured;
+    strip.rows.push_back(guesses);
+    const ManyToOne expected = many_to_one(strip), noise = many_to_one(measured);
+    CHECK(expected.residual_sd == noise.residual_sd);
+    CHECK(expected.freedom == noise.freedom);
+    CHECK(expected.within_square == noise.within_square);
+    CHECK(expected.left_freedom == noise.left_freedom);
+    CHECK(model.strips[0].detectable.value == detectable_gain(expected, 5)->gain);
+    const TableLine& line = model.lines.back();
+    CHECK(!line.half_width.value);
+    CHECK(line.mean.value.has_value() == (policy == TableDiverged::chance));
+    CHECK(!has(render_table(model, TableFormat::text), "±0.0"));
+  }
+}
+
+TEST_CASE("table_model: a small p is shown as a bound to people and in full to programs") {
+  TableInput input = strips_table();
+  for (TableSeed& seed : input.rows[4].seeds) *seed.value += 0.5;
+  TableOptions options;
+  options.equivalent = 1e3;
+  const TableModel model = table_model(input, options);
+  const TableLine& line = model.lines[4];
+  REQUIRE(line.p.value);
+  CHECK(*line.p.value < 1e-4);
+  CHECK(*line.p.value >= 0);
+  CHECK(line.p.text == "<0.0001");
+  CHECK(line.equivalent_p.text == "<0.0001");
+  const std::string csv = render_table(model, TableFormat::csv);
+  CHECK(!has(csv, "<"));
+  CHECK(has(csv, fmt::format(",{},yes,", *line.p.value)));
+  const auto row = nlohmann::json::parse(render_table(model, TableFormat::json))["rows"][4];
+  CHECK(row["p"] == *line.p.value);
+  CHECK(row["in_full"]["p"] == *line.p.value);
+  CHECK(row["equivalent_p"] == *line.equivalent_p.value);
+  const TableLine& large = model.lines[2];  // as before
+  CHECK(large.p.text == fmt::format("{:.4f}", *large.p.value));
+  CHECK(has(csv, large.p.text));
 }
 
 TEST_CASE("table_model: a baseline that diverged marks the gains of the other rows") {

@@ -16,7 +16,7 @@ TrialResult example() {
   TrialResult result;
   result.id = "abc";
   result.status = TrialEnd::diverged;
-  result.metrics = {{"eval/accuracy", 0.1}, {"train/loss", std::numeric_limits<double>::infinity()}};
+  result.metrics = {{"eval/accuracy", 0.1}, {"train/loss", 1e30}};
   result.message = "loss is inf: \"blocks.0.mlp\"";
   result.diverged_step = 1200;
   result.diverged_rule = "nonfinite";
@@ -68,7 +68,34 @@ TEST_CASE("trial result: what is written is read") {
   const std::string text = write_trial_result(plain);
   CHECK(text.find("\"train/loss\": null") != text.npos);
   CHECK(text.find("\"train/loss\": \"nan\"\n  }") != text.npos);
-  CHECK(std::isnan(parse_trial_result(text, "x").metrics.at("train/loss")));
+  CHECK(parse_trial_result(text, "x").metrics.empty());
+}
+
+TEST_CASE("trial result: one whose metrics are not finite, as older versions wrote them, is diverged") {
+  TrialResult old;
+  old.id = "d";
+  old.steps = 40;
+  for (const char* name : {"eval/loss", "eval/ema_loss", "minival/loss", "eval/accuracy", "train/loss"}) {
+    CAPTURE(name);
+    old.metrics = {{"eval/accuracy", 0.1}, {"eval/loss", 2.0}, {"train/loss", 2.0}};
+    old.metrics[name] = -std::numeric_limits<double>::infinity();
+    const std::string text = write_trial_result(old);
+    CHECK(text.find(concat("\"", name, "\": null")) != text.npos);
+    CHECK(text.find(concat("\"nonfinite\": {\n    \"", name, "\": \"-inf\"\n  }")) != text.npos);
+    const TrialResult read = parse_trial_result(text, "x");
+    CHECK(read.status == TrialEnd::diverged);
+    CHECK(read.metrics.empty());
+    CHECK(read.diverged_step == 40);
+    CHECK(read.diverged_rule == "nonfinite");
+    CHECK(read.diverged_site == "evaluation");
+    CHECK(read.diverged_value == -std::numeric_limits<double>::infinity());
+    CHECK(read.message == concat("step 40: the result says that ", name, " is -inf, so none of its metrics is one"));
+  }
+  TrialResult diverged = example();
+  diverged.metrics["train/loss"] = std::numeric_limits<double>::quiet_NaN();
+  const TrialResult read = parse_trial_result(write_trial_result(diverged), "x");
+  CHECK(read.metrics.empty());
+  CHECK(read.diverged_site == "blocks.0.mlp");
 }
 
 TEST_CASE("trial result: a newer schema, damage and unknown keys are refused") {

@@ -138,6 +138,26 @@ TEST_CASE("tune: a tie goes to the first, a diverged seed loses, a failed one ho
   CHECK_FALSE(fs::exists(folder / "r/experiments"));  // nothing is written by those who only look
 }
 
+TEST_CASE("tune: a candidate whose evaluation is not finite loses, whatever accuracy stands beside it") {
+  DescriptorFiles files;
+  const TemporaryFolder folder;
+  const ResultStore store(folder / "r");
+  const Experiment loaded = files.load(kTuned);
+  for (const Trial& trial : loaded.trials) {
+    const double lr = trial.config.train.optimizer.lr;
+    TrialResult result;
+    result.id = trial.id;
+    result.seed = trial.config.seed;
+    result.metrics = {{"eval/accuracy", lr == 1e-2 ? 0.9 : lr}, {"eval/loss", lr == 1e-2 ? NAN : 1.0}};
+    store.trial(trial.id).publish_result(result);
+  }
+  const Experiment e = next_stage(loaded, store);
+  for (const Cell& row : e.rows) {
+    REQUIRE(row.chosen.size() == 1);
+    CHECK(row.chosen[0].label == "3e-3");
+  }
+}
+
 TEST_CASE("tune: what was decided stays, whatever the results say later; a damaged record is told") {
   DescriptorFiles files;
   const TemporaryFolder folder;
@@ -240,6 +260,29 @@ TEST_CASE("two-stage seeds: their number is fixed once, by the same function as 
                          " for every row, fixed once from the first 4, for gains within ±0.7 "
                          "(eval/accuracy); intervals keep")) != std::string::npos);
   CHECK(all_of(stage_notes(e)).find("chosen for dpn.") != std::string::npos);
+}
+
+TEST_CASE("two-stage seeds: a row whose evaluations are not finite adds no noise and no seed, as a diverged one") {
+  DescriptorFiles files;
+  const TemporaryFolder folder;
+  const Experiment loaded = files.load(two_stages("0.7"));
+  std::vector<std::uint64_t> wanted;
+  for (const bool diverged : {true, false}) {
+    const ResultStore store(folder / (diverged ? "diverged" : "nan"));
+    for (const Trial& trial : loaded.trials) {
+      TrialResult result;
+      result.id = trial.id;
+      result.seed = trial.config.seed;
+      if (diverged) result.status = TrialEnd::diverged;
+      else result.metrics = {{"eval/accuracy", 0.1}, {"eval/loss", NAN}};
+      if (trial.row == 1) store.trial(trial.id).publish_result(result);
+    }
+    finish_noisy(loaded, store);  // the other rows
+    const Experiment e = next_stage(loaded, store);
+    REQUIRE(e.fixed_seeds);
+    wanted.push_back(e.fixed_seeds->wanted);
+  }
+  CHECK(wanted[0] == wanted[1]);
 }
 
 TEST_CASE("two-stage seeds: at max the width is not reached, and the note says so") {

@@ -118,6 +118,45 @@ TEST_CASE("sweep_table: a damaged, a foreign and a newer result are named in the
   CHECK(has(render_table(model, TableFormat::text), "3 of 8 results cannot be read"));
 }
 
+TEST_CASE("sweep_table: a result that is not finite, as older versions wrote it, is a diverged run and no accuracy") {
+  const Sweep sweep;
+  sweep.publish_all();
+  for (const std::size_t t : {2, 3}) {
+    TrialResult old = sweep.result(t);
+    old.metrics = {{"eval/accuracy", 0.1}, {"eval/loss", std::numeric_limits<double>::quiet_NaN()}};
+    old.steps = 10;
+    remove_file(sweep.result_file(t));
+    sweep.publish(t, old);
+    const auto metrics = sweep.store.trial(old.id).metrics(1);
+    make_folders(metrics.parent_path());
+    MetricsLog(metrics).append({10, 1.0, old.metrics});
+  }
+  TableModel model = sweep.model();
+  CHECK(model.problems.empty());
+  CHECK(model.lines[1].n == 0);
+  CHECK(!model.lines[1].mean.value);
+  CHECK(model.lines[1].notes.front().starts_with("2/2 diverged @10 in evaluation"));
+  for (const TableFormat format : {TableFormat::text, TableFormat::markdown, TableFormat::csv, TableFormat::latex,
+                                   TableFormat::json, TableFormat::html})
+    CHECK(!has(render_table(model, format), "10.0"));  // nor anything near it in another row
+
+  // Where they count as guessing nothing was measured, so there is no interval and no part in the common noise.
+  TableOptions options;
+  options.diverged = TableDiverged::chance;
+  model = sweep.model(options);
+  CHECK(model.lines[1].mean.value == 10.0);
+  CHECK(!model.lines[1].half_width.value);
+  CHECK(!has(render_table(model, TableFormat::text), "±0.0"));
+
+  options.diverged = TableDiverged::exclude;
+  options.metric = "eval/loss";
+  CHECK(!sweep.model(options).lines[1].mean.value);
+  options = {};
+  options.select = TableSelect::mean_last_k;
+  options.last_k = 1;
+  CHECK(!sweep.model(options).lines[1].mean.value);
+}
+
 TEST_CASE("sweep_table: a metric that does not exist, with the one that was meant") {
   const Sweep sweep;
   TableOptions options;

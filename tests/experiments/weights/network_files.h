@@ -55,9 +55,10 @@ inline std::vector<double> logits_of(const ParameterSet& weights, const ModelCon
   }
   std::vector<std::int32_t> labels(std::size_t(count), 0), predictions(labels);
   std::vector<double> losses(std::size_t(count), 0.0), logits(std::size_t(count * num_classes(config)), 0.0);
-  engine.evaluate(
+  const auto broken = engine.evaluate(
       Tensor(pixels.data(), {count, image_size(config)[0], image_size(config)[1], channels(config)}, DType::f32),
       Tensor(labels.data(), {count}, DType::i32), losses, predictions, logits);
+  if (broken) throw std::runtime_error(broken->text());
   return logits;
 }
 

@@ -1,0 +1,40 @@
+#include "nn/shard_plan.h"
+
+#include <algorithm>
+
+#include "core/dtype.h"
+
+namespace normlab {
+namespace {
+
+// Bytes of activations that one layer of a shard may touch. A constant and not the machine's cache: the cut decides
+// sums. Twice the second-level cache of most: what a weight costs to fetch is shared by more images. In bf16 more
+// still: its products take half the time, adding their weight gradients to a lane in float does not.
+constexpr std::int64_t kCacheBytes = std::int64_t{2} << 20, kCacheBytesBf16 = std::int64_t{3} << 20;
+// Shards are few: a multiple of this, so that threads end together.
+constexpr std::int64_t kTogether = 16, kTogetherBf16 = 4;
+// Shards in lockstep are all alive, so no cut keeps them in a cache, and each meeting costs a change of threads: a few,
+// and more than two only where one layer of each has this many bytes.
+constexpr std::int64_t kLockstepBytes = std::int64_t{12} << 20, kFewestLockstep = 2, kMostLockstep = 4;
+
+}  // namespace
+
+ShardPlan plan_shards(const ModelConfig& c, std::int64_t batch, std::int64_t parameters, std::int64_t bytes_per_value) {
+  const std::int64_t widest = widest_layer(c) * bytes_per_value;
+  const bool narrow = bytes_per_value == std::int64_t(size_of(DType::bf16));
+  const std::int64_t fitting = std::max<std::int64_t>(1, (narrow ? kCacheBytesBf16 : kCacheBytes) / widest);
+  ShardPlan plan;
+  plan.shards = std::max<std::int64_t>(1, (batch + fitting - 1) / fitting);
+  const std::int64_t together = narrow ? kTogetherBf16 : kTogether;
+  plan.shards = (plan.shards + together - 1) / together * together;
+  if (uses_batch_norm(c)) plan.shards = std::clamp(batch * widest / kLockstepBytes, kFewestLockstep, kMostLockstep);
+  plan.shards = std::min(batch, plan.shards);
+  plan.images = (batch + plan.shards - 1) / plan.shards;
+  plan.shards = (batch + plan.images - 1) / plan.images;
+  const bool eight_fit = 8 * parameters * 4 <= (std::int64_t{256} << 20);
+  plan.lanes = std::min<std::int64_t>(plan.shards, eight_fit ? 8 : 4);
+  plan.lockstep = uses_batch_norm(c) && plan.shards > 1;
+  return plan;
+}
+
+}  // namespace normlab
