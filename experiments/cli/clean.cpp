@@ -13,23 +13,23 @@ namespace normlab {
 namespace {
 
 struct Clean {
-  std::string file, out = "results", keep = "none";
-  std::vector<std::string> sets;
+  DescriptorOptions descriptor;
+  std::string keep = "none";
   bool out_given = false, yes = false;
 
   std::vector<std::string> trial_ids(const ResultStore& store) const {
-    if (file.empty()) return store.trial_ids();
+    if (descriptor.file.empty()) return store.trial_ids();
     std::vector<std::string> ids;
-    for (const Trial& trial : next_stage(load_experiment(file, sets), store).trials) ids.push_back(trial.id);
+    for (const Trial& trial : descriptor.load_staged().trials) ids.push_back(trial.id);
     return ids;
   }
 
   int operator()() const {
-    if (file.empty() && !out_given)
+    if (descriptor.file.empty() && !out_given)
       throw InputError("clean: name a descriptor, or with --out a folder whose trials are all meant");
     constexpr auto kWords = words_of<KeepCheckpoint>();
     const auto rule = KeepCheckpoint(std::find(kWords.begin(), kWords.end(), keep) - kWords.begin());
-    const ResultStore store(out);
+    const ResultStore store(descriptor.out);
     std::uint64_t bytes = 0;
     std::size_t files = 0, trials = 0;
     for (const std::string& id : trial_ids(store)) {
@@ -55,9 +55,10 @@ void add_clean(CLI::App& app, Action& action) {
   auto clean = std::make_shared<Clean>();
   CLI::App& command =
       *app.add_subcommand("clean", "say which checkpoints finished trials no longer need, or delete them");
-  command.add_option("descriptor", clean->file, "the experiment, a JSON file; without it all trials in --out");
-  command.add_option("--set", clean->sets, "path=value, as for run")->allow_extra_args(false);
-  CLI::Option* out = command.add_option("--out", clean->out, "folder of the results")->capture_default_str();
+  command.add_option("descriptor", clean->descriptor.file,
+                     "the experiment, a JSON file; without it all trials in --out");
+  clean->descriptor.add_reading(command);
+  const CLI::Option* out = clean->descriptor.add_out(command);
   command
       .add_option("--keep", clean->keep,
                   "none of a finished trial's checkpoints; the weights of the last one; or the whole last one")

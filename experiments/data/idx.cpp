@@ -58,16 +58,6 @@ std::vector<std::uint8_t> read_all(const fs::path& file) {
   return bytes;
 }
 
-std::vector<std::string> class_names(const fs::path& folder, const std::string& dataset) {
-  std::error_code error;
-  if (!fs::exists(folder / "classes.txt", error)) {
-    for (const Named& named : named_sets()) {
-      if (dataset == named.dataset) return named.classes;
-    }
-  }
-  return read_class_names(folder / "classes.txt");
-}
-
 IdxHeader read_header(const std::vector<std::uint8_t>& bytes, const fs::path& file, std::size_t dimensions) {
   IdxHeader header = parse_idx_header(bytes, file.string());
   if (header.dimensions.size() != dimensions)
@@ -118,6 +108,16 @@ bool has_idx(const fs::path& folder) {
   return false;
 }
 
+std::vector<std::string> idx_classes(const fs::path& folder, const std::string& dataset) {
+  std::error_code error;
+  if (!fs::exists(folder / "classes.txt", error)) {
+    for (const Named& named : named_sets()) {
+      if (dataset == named.dataset) return named.classes;
+    }
+  }
+  return read_class_names(folder / "classes.txt");
+}
+
 ImageSet read_idx(const fs::path& folder, const SliceRequest& request) {
   const std::string& split = request.slice.split;
   if (split != "train" && split != "test")
@@ -131,7 +131,7 @@ ImageSet read_idx(const fs::path& folder, const SliceRequest& request) {
     throw InputError(concat(label_file.string(), ": byte 4: ", label_header.dimensions[0], " labels for the ", count,
                             " images of ", image_file.filename().string()));
   ImageSet images;
-  images.class_names = class_names(folder, request.dataset);
+  images.class_names = idx_classes(folder, request.dataset);
   images.num_classes = static_cast<std::int64_t>(images.class_names.size());
   images.height = header.dimensions[1];
   images.width = header.dimensions[2];

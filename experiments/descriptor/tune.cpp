@@ -203,10 +203,10 @@ std::pair<TrialConfig, std::string> TunedRows::check_row(const JsonNode& tree, P
       for (std::size_t other = s + 1; other < stages_.size(); ++other)
         complete = apply(own, other, 0, problems) && complete;
       if (!complete) continue;
-      const TrialConfig config = read_trial(own, rows, ReadMode::descriptor, problems);
+      const TrialConfig config = read_trial(own, rows, ReadMode::descriptor, problems, classes_);
       if (s == 0 && c == 0) first = config;
       merge_over(trial, stages_[s].overlay);
-      const TrialConfig tuning = read_trial(trial, rows, ReadMode::descriptor, problems);
+      const TrialConfig tuning = read_trial(trial, rows, ReadMode::descriptor, problems, classes_);
       if (!problems.empty()) continue;
       check_slices(stages_[s], config.dataset, tuning.dataset, problems);
       identity += canonical_json(config) + canonical_json(tuning);
@@ -241,7 +241,7 @@ TrialConfig TunedRows::read(std::size_t row, std::span<const std::size_t> chosen
   Problems problems;
   for (std::size_t s = 0; s < chosen.size(); ++s) apply(tree, s, chosen[s], problems);
   if (overlay != nullptr) merge_over(tree, *overlay);
-  const TrialConfig config = read_trial(tree, rows_, ReadMode::descriptor, problems);
+  const TrialConfig config = read_trial(tree, rows_, ReadMode::descriptor, problems, classes_);
   problems.throw_if_any();
   return config;
 }

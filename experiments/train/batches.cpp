@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "experiments/data/sample_order.h"
+#include "experiments/descriptor/conditions.h"
 
 namespace normlab {
 
@@ -72,6 +73,20 @@ void make_rounded(std::vector<Acc<T>>& wide, std::int64_t values, T* out, Make&&
 
 }  // namespace
 
+void require_classes(const TrialConfig& config, const ImageSet& train) {
+  const std::int64_t classes = num_classes(config.model);
+  if (train.num_classes == classes || (train.num_classes < classes && config.dataset.allow_absent_classes)) return;
+  const KnownDataset* known = find_dataset(config.dataset.name);
+  const bool part = known != nullptr && known->num_classes == classes && train.num_classes < classes;
+  throw InputError(fmt::format(
+      "model.num_classes: the dataset \"{}\"{} has {} classes, the model has {}; {}{}", config.dataset.name,
+      train.folder.empty() ? "" : " in " + train.folder, train.num_classes, classes,
+      part ? "give a part of it a name of its own with dataset.path and dataset.layout"
+           : fmt::format("set \"model.num_classes\" to {}, or leave it out", train.num_classes),
+      train.num_classes < classes ? ", or set \"dataset.allow_absent_classes\" to true to keep classes without an image"
+                                  : ""));
+}
+
 BatchSource::BatchSource(const TrialConfig& config, const ImageSet& train, const ImageSet& eval, DType dtype)
     : config_(config),
       train_(train),
@@ -81,6 +96,7 @@ BatchSource::BatchSource(const TrialConfig& config, const ImageSet& train, const
       size_(image_size(config.model)),
       transform_(config, train),
       eval_transform_(config.train.eval_transform, {size_[0], size_[1]}) {
+  require_classes(config, train);
   if (!eval.encoded && config.train.eval_transform.crop == EvalCrop::none &&
       (eval.height != size_[0] || eval.width != size_[1]))
     throw InputError(

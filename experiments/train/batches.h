@@ -26,6 +26,10 @@ struct StepCount {
 /// cooldown is longer than the training.
 StepCount count_steps(const TrainConfig& train, std::int64_t images);
 
+/// InputError where the images have other classes than the model: more of them, or fewer without
+/// dataset.allow_absent_classes.
+void require_classes(const TrialConfig& config, const ImageSet& train);
+
 /// One image of a batch: its index, and which of its copies in this epoch it is (repeated augmentation).
 struct BatchSample {
   std::int64_t image = 0, repeat = 0;
@@ -45,7 +49,8 @@ class BatchBuffer {
 /// asked for at any time, by any thread, and is the same.
 class BatchSource {
  public:
-  /// `train` and `eval` must outlive it. InputError where images do not fit the model and nothing resizes them.
+  /// `train` and `eval` must outlive it. InputError where images do not fit the model and nothing resizes them, and
+  /// as require_classes.
   BatchSource(const TrialConfig& config, const ImageSet& train, const ImageSet& eval, DType dtype);
 
   /// Something that calls its second argument once with each of 0 to its first argument - 1, on threads of its choice,
