@@ -36,11 +36,8 @@ void open_word(JsonNode& node, std::string_view path) {
   node = std::move(object);
 }
 
-bool is_zero(const JsonNode& node) { return node.kind == JsonKind::natural && node.natural == 0; }
-
-/// `key` is about to be set to `value` in the object at `path`.
-void remove_rival(JsonNode& object, std::string_view path, std::string_view key, const JsonNode& value) {
-  if (is_zero(value)) return;
+/// `key` is about to be set in the object at `path`.
+void remove_rival(JsonNode& object, std::string_view path, std::string_view key) {
   for (const Exclusive& pair : kExclusive) {
     if (pair.object != path) continue;
     if (pair.a == key) object.remove(pair.b);
@@ -49,7 +46,7 @@ void remove_rival(JsonNode& object, std::string_view path, std::string_view key,
 }
 
 void merge_over(JsonNode& base, const JsonNode& child, std::string_view path) {
-  for (const JsonMember& member : child.members) remove_rival(base, path, member.key, member.value);
+  for (const JsonMember& member : child.members) remove_rival(base, path, member.key);
   for (const JsonMember& member : child.members) {
     JsonMember* existing = base.find(member.key);
     if (existing == nullptr) {
@@ -101,7 +98,7 @@ bool set_path(JsonNode& root, std::string_view path, const JsonNode& value, cons
     if (!node->is_object())
       return problems.add(key_at, pointer, concat(so_far, " is ", describe(*node), " and has no keys")), false;
     if (dot == std::string_view::npos) {
-      remove_rival(*node, so_far, key, value);
+      remove_rival(*node, so_far, key);
       JsonMember* member = node->find(key);
       if (member == nullptr) member = &node->members.emplace_back(JsonMember{std::string(key), {}, {}});
       member->key_at = key_at;

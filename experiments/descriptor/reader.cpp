@@ -1,6 +1,7 @@
 #include "experiments/descriptor/reader.h"
 
 #include "experiments/descriptor/augment_rules.h"
+#include "experiments/descriptor/data_checks.h"
 #include "experiments/descriptor/field_reader.h"
 #include "experiments/descriptor/train_checks.h"
 
@@ -61,6 +62,7 @@ void take_sizes_from_dataset(FieldReader& reader, const JsonNode& root, const Js
   };
   const KnownDataset& shape = known != nullptr ? *known : kKnownDatasets[1];
   const bool shaped = known != nullptr || cifar;
+  const std::int64_t of_layout = known != nullptr ? known->channels : dataset.layout == DatasetLayout::idx ? 1 : 3;
   const auto settle_all = [&](auto& config) {
     if (shaped && shape.image_size[0] == 0 && !given("image_size"))
       report_model(reader, model, path, root, "image_size",
@@ -70,7 +72,7 @@ void take_sizes_from_dataset(FieldReader& reader, const JsonNode& root, const Js
              shaped && !(resizes_images(trial.train) && given("image_size")),
              concat("[", shape.image_size[0], ", ", shape.image_size[1],
                     "]; for another, give train.augment.crop and train.eval_transform.crop"));
-    settle("channels", config.channels, shape.channels, shaped, concat(shape.channels));
+    settle("channels", config.channels, of_layout, true, concat(of_layout));
     // More classes than a known data set has: some without any image, where that is allowed.
     const bool spare = given("num_classes") && dataset.allow_absent_classes && config.num_classes > shape.num_classes;
     if (known == nullptr && !given("num_classes") && classes)
@@ -146,7 +148,7 @@ TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode,
                        const ClassCounts& classes) {
   TrialConfig trial;
   trial.model = default_model();
-  FieldReader reader(rows, problems);
+  FieldReader reader(rows, problems, ModelKind::vit, mode);
   const JsonPath top{nullptr, {}, &root.at};
   const JsonMember* member = root.find("model");
   const JsonNode* model = member == nullptr ? nullptr : &member->value;
@@ -171,6 +173,11 @@ TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode,
     check_statistics(reader, root, model, path, trial);
     check_augment(reader, root, top, trial);
     check_training(reader, root, top, trial);
+  }
+  // What earlier versions took stays readable where it is written down.
+  if (mode == ReadMode::descriptor && reader.reported() == 0) {
+    check_meaning(reader, root, top, trial);
+    check_data(reader, root, top, trial);
   }
   return trial;
 }

@@ -86,8 +86,4 @@ class TunedRows {
   std::vector<std::vector<std::uint64_t>> seeds_;
 };
 
-/// What is wrong with two slices of one data set that should share no image: "" where they share none, otherwise why.
-/// `images` of the split, 0 where unknown.
-std::string shared_images(std::string_view a, std::string_view b, std::int64_t images);
-
 }  // namespace normlab

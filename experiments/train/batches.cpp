@@ -10,31 +10,6 @@
 
 namespace normlab {
 
-StepCount count_steps(const TrainConfig& train, std::int64_t images) {
-  StepCount steps;
-  steps.per_epoch = train.drop_last ? images / train.batch_size : (images + train.batch_size - 1) / train.batch_size;
-  if (steps.per_epoch < 1)
-    throw InputError(fmt::format(
-        "train.batch_size: {} is more than the {} training images; lower it, or set train.drop_last to false",
-        train.batch_size, images));
-  const double per_epoch = double(steps.per_epoch);
-  steps.total = train.images > 0  ? std::llround(double(train.images) / double(train.batch_size))
-                : train.steps > 0 ? train.steps
-                                  : std::llround(train.epochs * per_epoch);
-  steps.warmup = train.schedule.warmup_steps > 0 ? train.schedule.warmup_steps
-                                                 : std::llround(train.schedule.warmup_epochs * per_epoch);
-  if (steps.total < 1 && train.images > 0)
-    throw InputError(fmt::format("train.images: {} are no step of {} images", train.images, train.batch_size));
-  if (steps.total < 1)
-    throw InputError(fmt::format("train.epochs: {} of {} steps is no step", train.epochs, steps.per_epoch));
-  if (train.schedule.cooldown_steps > steps.total)
-    throw InputError(fmt::format("train.schedule.cooldown_steps: {} of a training of {} steps",
-                                 train.schedule.cooldown_steps, steps.total));
-  if (train.eval_every_epochs > 0)
-    steps.eval_every = std::max<std::int64_t>(1, std::llround(train.eval_every_epochs * per_epoch));
-  return steps;
-}
-
 namespace {
 
 constexpr std::int64_t kImages = 16;  // a piece of work that is worth handing out

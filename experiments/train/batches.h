@@ -11,20 +11,9 @@
 #include "experiments/data/dataset.h"
 #include "experiments/data/mix.h"
 #include "experiments/data/train_transform.h"
+#include "experiments/descriptor/step_count.h"
 
 namespace normlab {
-
-/// Steps of a training: a pure function of settings and the number of training images. An epoch has floor(images /
-/// batch_size) steps, with drop_last false ceil; epochs, warm-up and evaluations are counted in those. A length given
-/// in images is round(images / batch_size) steps whatever an epoch has (90 times ImageNet's 1,281,167 at batch 1024:
-/// 112,603).
-struct StepCount {
-  std::int64_t per_epoch = 0, total = 0, warmup = 0;
-  std::int64_t eval_every = 0;  // steps between two evaluations; 0: only at the end
-};
-/// InputError where the training set is smaller than a batch that may not be cut, nothing would be trained, or the
-/// cooldown is longer than the training.
-StepCount count_steps(const TrainConfig& train, std::int64_t images);
 
 /// InputError where the images have other classes than the model: more of them, or fewer without
 /// dataset.allow_absent_classes.
