@@ -1,9 +1,8 @@
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "core/error.h"
 #include "experiments/data/readers.h"
+#include "experiments/descriptor/regular_file.h"
 
 namespace normlab {
 namespace {
@@ -38,9 +37,8 @@ const Form& cifar100() {
 }
 
 std::vector<std::uint8_t> read_file(const std::filesystem::path& file, std::size_t record) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw InputError(concat(file.string(), ": cannot be read; the split needs this file"));
-  std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  const std::string text = RegularFile(file, "the split needs this file").read();
+  std::vector<std::uint8_t> bytes(text.begin(), text.end());
   if (bytes.empty() || bytes.size() % record != 0) {
     throw InputError(concat(file.string(), ": ", bytes.size(), " bytes are not a whole number of records of ", record,
                             " bytes: byte ", bytes.size() / record * record,

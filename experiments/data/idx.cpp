@@ -1,13 +1,12 @@
 #include "experiments/data/idx.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <limits>
 
 #include "core/error.h"
 #include "experiments/data/archive.h"
 #include "experiments/data/readers.h"
+#include "experiments/descriptor/regular_file.h"
 
 namespace normlab {
 namespace {
@@ -52,10 +51,8 @@ fs::path find_file(const fs::path& folder, const std::string& split, const std::
 
 std::vector<std::uint8_t> read_all(const fs::path& file) {
   if (file.extension() == ".gz") return read_gzip(file, kMostUnpacked);
-  std::ifstream in(file, std::ios::binary);
-  std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (!in) throw InputError(concat(file.string(), ": cannot be read"));
-  return bytes;
+  const std::string bytes = RegularFile(file).read();
+  return {bytes.begin(), bytes.end()};
 }
 
 IdxHeader read_header(const std::vector<std::uint8_t>& bytes, const fs::path& file, std::size_t dimensions) {

@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <cctype>
-#include <fstream>
 #include <map>
 #include <optional>
+#include <sstream>
 
 #include "core/error.h"
 #include "experiments/data/image_files.h"
 #include "experiments/data/readers.h"
+#include "experiments/descriptor/regular_file.h"
 
 namespace normlab {
 namespace {
@@ -38,8 +39,7 @@ Line parse_line(const std::string& text, std::size_t number) {
 class LabelFile {
  public:
   explicit LabelFile(const fs::path& file) : file_(file) {
-    std::ifstream in(file);
-    if (!in) throw InputError(concat(file.string(), ": cannot be read; it has the labels (dataset.labels)"));
+    std::istringstream in(RegularFile(file, "it has the labels (dataset.labels)").read());
     std::size_t number = 0;
     for (std::string text; std::getline(in, text);) {
       ++number;

@@ -1,10 +1,11 @@
 #include <algorithm>
-#include <fstream>
 #include <map>
+#include <sstream>
 
 #include "core/error.h"
 #include "experiments/data/image_files.h"
 #include "experiments/data/readers.h"
+#include "experiments/descriptor/regular_file.h"
 
 namespace normlab {
 namespace {
@@ -35,8 +36,7 @@ void list_train(const fs::path& folder, const Labels& labels, ImageIndex& index)
 
 /// Lines "file TAB wnid TAB box".
 void list_val(const fs::path& annotations, const Labels& labels, ImageIndex& index) {
-  std::ifstream in(annotations);
-  if (!in) throw InputError(concat(annotations.string(), ": cannot be read; it has the labels of val"));
+  std::istringstream in(RegularFile(annotations, "it has the labels of val").read());
   std::size_t number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
