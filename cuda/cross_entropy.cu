@@ -31,8 +31,9 @@ struct TargetsOf {
     return {nullptr, labels[image], on, off};
   }
   __device__ bool ignores(const Target<A>& target) const { return pixels && target.label == ignored; }
+  /// Such a label gives NaN, as a kernel cannot throw: the search for values that are not finite then finds it.
   __device__ bool misses(const Target<A>& target) const {
-    return pixels && target.label != ignored && (target.label < 0 || target.label >= classes);
+    return !soft && !ignores(target) && (target.label < 0 || target.label >= classes);
   }
 };
 
@@ -75,7 +76,7 @@ __global__ void softmax_losses(std::int64_t batch, TargetsOf<Acc<T>> targets, co
   const Target<A> target = targets(b);
   A loss = 0;
   if (targets.misses(target)) {
-    loss = std::numeric_limits<A>::quiet_NaN();  // a kernel cannot throw: the check for finite losses finds it
+    loss = std::numeric_limits<A>::quiet_NaN();
   } else if (!targets.ignores(target)) {
     const Normaliser<A> n = normaliser(targets.classes, z);
     const A log_total = std::log(n.total);
@@ -99,7 +100,7 @@ __global__ void softmax_loss_gradient(std::int64_t batch, TargetsOf<Acc<T>> targ
     return;
   }
   const auto [top, total] = normaliser(targets.classes, z);
-  const A up = dlosses[b];
+  const A up = targets.misses(target) ? std::numeric_limits<A>::quiet_NaN() : dlosses[b];
   // Of the targets: 1 for labels, whatever was given otherwise.
   const A mass = targets.soft ? warp_sum_of<A>(targets.classes, [&](std::int64_t c) { return target(c); }) : A(1);
   for (std::int64_t c = lane; c < targets.classes; c += kWarp)
@@ -119,10 +120,11 @@ __global__ void sigmoid_losses(std::int64_t batch, TargetsOf<Acc<T>> targets, co
   if (b >= batch) return;
   const T* z = logits + b * targets.classes;
   const Target<A> target = targets(b);
-  const A loss = warp_sum_of<A>(targets.classes, [&](std::int64_t c) {
+  A loss = warp_sum_of<A>(targets.classes, [&](std::int64_t c) {
     const A v = A(z[c]), t = target(c);
     return t * softplus(-v) + (1 - t) * softplus(v);
   });
+  if (targets.misses(target)) loss = std::numeric_limits<A>::quiet_NaN();
   if (threadIdx.x % kWarp == 0) losses[b] = loss;
 }
 
@@ -137,7 +139,9 @@ struct SigmoidLossGradient {
     using A = Acc<T>;
     const std::int64_t b = i / targets.classes;
     const A v = A(logits[i]), e = std::exp(-std::abs(v));  // never overflows
-    put(dlogits[i], dlosses[b] * ((v >= 0 ? 1 : e) / (1 + e) - targets(b)(i % targets.classes)), add);
+    const Target<A> target = targets(b);
+    const A up = targets.misses(target) ? std::numeric_limits<A>::quiet_NaN() : dlosses[b];
+    put(dlogits[i], up * ((v >= 0 ? 1 : e) / (1 + e) - target(i % targets.classes)), add);
   }
 };
 

@@ -25,6 +25,19 @@ double element(const Tensor& t, std::int64_t i) {
   }
 }
 
+/// Kernels of a device cannot throw, so labels and soft targets are looked at while they are in the host's memory.
+void require_targets(const Tensor& images, const Tensor& targets, std::int64_t classes) {
+  const std::int64_t batch = images.shape()[0];
+  const bool soft = targets.shape().rank() == 2;
+  const Shape expected = soft ? Shape{batch, classes} : Shape{batch};
+  if (targets.shape() != expected)
+    throw InputError(concat(soft ? "targets is " : "labels is ", targets.shape().str(), ", expected ", expected.str()));
+  for (std::int64_t i = 0; i < batch && !soft; ++i)
+    if (const std::int32_t label = targets.data<std::int32_t>()[i]; label < 0 || label >= classes)
+      throw InputError(
+          concat("image ", i, " of the batch has label ", label, "; the network has ", classes, " classes"));
+}
+
 }  // namespace
 
 Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings)
@@ -214,6 +227,11 @@ void Engine::run_step(const Brought& batch) {
     ask();
 }
 
+Engine::Brought Engine::bring(Tensor images, Tensor labels) {
+  require_targets(images, labels, num_classes(config_));
+  return {backend_.upload(Upload::images, images), backend_.upload(Upload::targets, labels)};
+}
+
 double Engine::mean_loss(std::int64_t batch) {
   losses_.resize(static_cast<std::size_t>(batch));
   backend_.read(step_losses_.slice(0, batch), losses_.data());
@@ -275,6 +293,7 @@ NonFinite Engine::find_nonfinite(Tensor images, Tensor labels) {
 std::optional<NonFiniteAnswer> Engine::evaluate(Tensor images, Tensor labels, std::span<double> losses,
                                                 std::span<std::int32_t> predictions, std::span<double> logits_out) {
   const std::int64_t batch = images.shape()[0], classes = num_classes(config_);
+  require_targets(images, labels, classes);
   prepare(batch);
   ShardPlan p = plan(batch);
   p.lanes = std::min<std::int64_t>(p.shards, 8);

@@ -58,9 +58,10 @@ class Engine {
   /// below, soft targets [B, classes] in the type of statistics (acc_of(dtype())), all in memory of the host whatever
   /// the device. state().lr and clip_norm are set by
   /// the caller, for Big Vision's optimisers state().schedule too; state().step counts up. Returns the mean loss, or
-  /// NaN where the gradient was not finite; parameters are then as before. Accumulation: the parts of the batch go
-  /// through one after the other and their gradients are added up; loss and update are those of the whole batch, but
-  /// batch norms see a part at a time and take its statistics into the running ones each time.
+  /// NaN where the gradient was not finite; parameters are then as before. InputError for a label that is no class.
+  /// Accumulation: the parts of the batch go through one after the other and their gradients are added up; loss and
+  /// update are those of the whole batch, but batch norms see a part at a time and take its statistics into the running
+  /// ones each time.
   double train_step(Tensor images, Tensor labels) {
     start_step(bring(images, labels));
     return finish_step();
@@ -71,9 +72,7 @@ class Engine {
   struct Brought {
     Tensor images, labels;
   };
-  Brought bring(Tensor images, Tensor labels) {
-    return {backend_.upload(Upload::images, images), backend_.upload(Upload::targets, labels)};
-  }
+  Brought bring(Tensor images, Tensor labels);
   void start_step(const Brought& batch);
   double finish_step();
   /// Forward and backward only: gradients are left in the lanes, summed into lane 0 by sum_gradients().

@@ -88,7 +88,7 @@ Var ViT::logits(const Var& tokens, const Context& ctx) const {
 }
 
 std::vector<double> sincos2d(std::int64_t height, std::int64_t width, std::int64_t dim) {
-  if (dim % 4 != 0 || dim < 8)
+  if (!fits_sincos2d(dim))
     throw InputError(concat("sincos2d: a width of ", dim, " is not a multiple of four from eight on"));
   const std::int64_t quarter = dim / 4;
   std::vector<double> table(static_cast<std::size_t>(height * width * dim));

@@ -1,6 +1,7 @@
 #include "nn/vit_config.h"
 
 #include "core/error.h"
+#include "nn/vit.h"
 
 namespace normlab {
 namespace {
@@ -60,8 +61,9 @@ std::vector<ConfigProblem> validate(const ViTConfig& c) {
   else if (c.patches() > limits::kTokens)
     checks.report("patch_size",
                   concat(c.patches(), " patches an image, at most ", limits::kTokens, "; take a larger patch"));
-  if (c.pos_embed == PosEmbed::sincos2d && c.embed_dim % 4 != 0)
-    checks.report("pos_embed", concat("sincos2d needs an embed_dim that is a multiple of 4, got ", c.embed_dim));
+  if (c.pos_embed == PosEmbed::sincos2d && !fits_sincos2d(c.embed_dim))
+    checks.report("pos_embed",
+                  concat("sincos2d needs an embed_dim that is a multiple of 4, and at least 8, got ", c.embed_dim));
   if (c.placement.merge.kind != NormKind::none) checks.report("placement", "merge is a site of Swin; a ViT has none");
   if (c.distill_token && c.pool != Pool::token)
     checks.report("distill_token", "a distillation token stands beside a class token; set pool token");

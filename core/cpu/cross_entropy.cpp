@@ -1,5 +1,7 @@
 // The two classification losses, one number an image, and softmax cross-entropy over pixels, of which some do not
 // count.
+#include <optional>
+
 #include "core/cpu/kernel.h"
 
 namespace normlab {
@@ -46,21 +48,32 @@ A softplus(A z) {
   return std::log1p(std::exp(-std::abs(z))) + std::max(z, A(0));
 }
 
-/// f(image, its logits, its target) for every image of the batch.
+/// A label that is no class would be an image without a target, whose loss is 0.
+void require_class(const char* op, const char* what, std::int64_t image, std::int64_t label, std::int64_t classes,
+                   std::optional<std::int32_t> ignored) {
+  if ((label >= 0 && label < classes) || label == ignored) return;
+  throw InputError(concat(op, ": ", what, " ", image, " has label ", label, "; there are ", classes, " classes",
+                          ignored ? concat(", and ", *ignored, " is ignored") : ""));
+}
+
+/// f(image, its logits, its target) for every image of the batch, or pixel where some labels are `ignored`.
 template <class F>
 void for_each_image(const char* op, const LossDims& d, const Tensor& logits, const Tensor& labels,
-                    const Tensor& targets, F&& f) {
+                    const Tensor& targets, std::optional<std::int32_t> ignored, F&& f) {
   for_type(op, logits.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    for (std::int64_t b = 0; b < d.batch; ++b)
-      f(b, logits.data<T>() + b * d.classes, target_of<Acc<T>>(d, labels, targets, b));
+    for (std::int64_t b = 0; b < d.batch; ++b) {
+      const Target<Acc<T>> target = target_of<Acc<T>>(d, labels, targets, b);
+      if (!targets) require_class(op, ignored ? "pixel" : "image", b, target.label, d.classes, ignored);
+      f(b, logits.data<T>() + b * d.classes, target);
+    }
   });
 }
 
 }  // namespace
 
 void CpuBackend::softmax_cross_entropy(LossDims d, Tensor logits, Tensor labels, Tensor targets, Tensor losses) {
-  for_each_image("softmax_cross_entropy", d, logits, labels, targets,
+  for_each_image("softmax_cross_entropy", d, logits, labels, targets, std::nullopt,
                  [&]<class T, class A>(std::int64_t b, const T* z, const Target<A>& target) {
                    const auto [top, total] = normaliser(d.classes, z);
                    const A log_total = std::log(total);
@@ -73,7 +86,7 @@ void CpuBackend::softmax_cross_entropy(LossDims d, Tensor logits, Tensor labels,
 void CpuBackend::softmax_cross_entropy_backward(LossDims d, Tensor dlosses, Tensor logits, Tensor labels,
                                                 Tensor targets, Gradient dlogits) {
   if (!dlogits) return;
-  for_each_image("softmax_cross_entropy", d, logits, labels, targets,
+  for_each_image("softmax_cross_entropy", d, logits, labels, targets, std::nullopt,
                  [&]<class T, class A>(std::int64_t b, const T* z, const Target<A>& target) {
                    const auto [top, total] = normaliser(d.classes, z);
                    const A up = dlosses.data<A>()[b];
@@ -86,7 +99,7 @@ void CpuBackend::softmax_cross_entropy_backward(LossDims d, Tensor dlosses, Tens
 }
 
 void CpuBackend::sigmoid_cross_entropy(LossDims d, Tensor logits, Tensor labels, Tensor targets, Tensor losses) {
-  for_each_image("sigmoid_cross_entropy", d, logits, labels, targets,
+  for_each_image("sigmoid_cross_entropy", d, logits, labels, targets, std::nullopt,
                  [&]<class T, class A>(std::int64_t b, const T* z, const Target<A>& target) {
                    A loss = 0;
                    for (std::int64_t c = 0; c < d.classes; ++c)
@@ -98,7 +111,7 @@ void CpuBackend::sigmoid_cross_entropy(LossDims d, Tensor logits, Tensor labels,
 void CpuBackend::sigmoid_cross_entropy_backward(LossDims d, Tensor dlosses, Tensor logits, Tensor labels,
                                                 Tensor targets, Gradient dlogits) {
   if (!dlogits) return;
-  for_each_image("sigmoid_cross_entropy", d, logits, labels, targets,
+  for_each_image("sigmoid_cross_entropy", d, logits, labels, targets, std::nullopt,
                  [&]<class T, class A>(std::int64_t b, const T* z, const Target<A>& target) {
                    const A up = dlosses.data<A>()[b];
                    T* out = dlogits.to.data<T>() + b * d.classes;
@@ -111,14 +124,11 @@ void CpuBackend::sigmoid_cross_entropy_backward(LossDims d, Tensor dlosses, Tens
 
 void CpuBackend::pixel_softmax_cross_entropy(LossDims d, std::int32_t ignore, Tensor logits, Tensor labels,
                                              Tensor losses) {
-  for_each_image("pixel_softmax_cross_entropy", d, logits, labels, Tensor(),
+  for_each_image("pixel_softmax_cross_entropy", d, logits, labels, Tensor(), ignore,
                  [&]<class T, class A>(std::int64_t pixel, const T* z, const Target<A>& target) {
                    A& loss = losses.data<A>()[pixel];
                    loss = 0;
                    if (target.label == ignore) return;
-                   if (target.label < 0 || target.label >= d.classes)
-                     throw InputError(concat("pixel_softmax_cross_entropy: pixel ", pixel, " has label ", target.label,
-                                             "; there are ", d.classes, " classes, and ", ignore, " is ignored"));
                    const auto [top, total] = normaliser(d.classes, z);
                    const A log_total = std::log(total);
                    for (std::int64_t c = 0; c < d.classes; ++c) loss += target(c) * (log_total - (A(z[c]) - top));
@@ -128,7 +138,7 @@ void CpuBackend::pixel_softmax_cross_entropy(LossDims d, std::int32_t ignore, Te
 void CpuBackend::pixel_softmax_cross_entropy_backward(LossDims d, std::int32_t ignore, Tensor dlosses, Tensor logits,
                                                       Tensor labels, Gradient dlogits) {
   if (!dlogits) return;
-  for_each_image("pixel_softmax_cross_entropy", d, logits, labels, Tensor(),
+  for_each_image("pixel_softmax_cross_entropy", d, logits, labels, Tensor(), ignore,
                  [&]<class T, class A>(std::int64_t pixel, const T* z, const Target<A>& target) {
                    T* out = dlogits.to.data<T>() + pixel * d.classes;
                    if (target.label == ignore) {

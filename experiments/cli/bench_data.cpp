@@ -5,15 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <memory>
 
 #include "core/error.h"
 #include "experiments/cli/bench.h"
 #include "experiments/data/crop.h"
 #include "experiments/data/train_transform.h"
+#include "experiments/descriptor/regular_file.h"
 
 namespace normlab {
 namespace {
@@ -53,9 +52,8 @@ std::shared_ptr<FilesInMemory> read_folder(const fs::path& folder) {
   paths.resize(std::min(paths.size(), kMostFiles));
   auto files = std::make_shared<FilesInMemory>();
   for (const fs::path& path : paths) {
-    std::ifstream in(path, std::ios::binary);
-    files->add(path.string(), {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()});
-    if (!in) throw InputError(concat(path.string(), ": cannot be read"));
+    const std::string bytes = RegularFile(path).read();
+    files->add(path.string(), {bytes.begin(), bytes.end()});
   }
   return files;
 }

@@ -14,8 +14,8 @@ namespace normlab {
 namespace {
 
 struct Clean {
-  std::string file, out = "results", keep = "none";
-  std::vector<std::string> sets;
+  DescriptorOptions descriptor;
+  std::string keep = "none";
   bool out_given = false, yes = false;
 
   /// What is meant: trials by their ids, and the experiments' folders.
@@ -26,25 +26,25 @@ struct Clean {
   Scope scope(const ResultStore& store) const {
     Scope scope;
     const std::filesystem::path experiments = store.out() / "experiments";
-    if (file.empty()) {
+    if (descriptor.file.empty()) {
       std::error_code none;
       for (const auto& entry : std::filesystem::directory_iterator(experiments, none))
         scope.experiments.push_back(entry.path());
       scope.trials = store.trial_ids();
       return scope;
     }
-    const Experiment experiment = next_stage(load_experiment(file, sets), store);
+    const Experiment experiment = descriptor.load_staged();
     for (const Trial& trial : experiment.trials) scope.trials.push_back(trial.id);
     scope.experiments = {experiments / experiment.stem};
     return scope;
   }
 
   int operator()() const {
-    if (file.empty() && !out_given)
+    if (descriptor.file.empty() && !out_given)
       throw InputError("clean: name a descriptor, or with --out a folder whose trials are all meant");
     constexpr auto kWords = words_of<KeepCheckpoint>();
     const auto rule = KeepCheckpoint(std::find(kWords.begin(), kWords.end(), keep) - kWords.begin());
-    const ResultStore store(out);
+    const ResultStore store(descriptor.out);
     std::uint64_t bytes = 0;
     std::size_t files = 0, trials = 0;
     const auto list = [&](const std::vector<Removal>& removals) {
@@ -78,9 +78,10 @@ void add_clean(CLI::App& app, Action& action) {
   auto clean = std::make_shared<Clean>();
   CLI::App& command =
       *app.add_subcommand("clean", "say which checkpoints finished trials no longer need, or delete them");
-  command.add_option("descriptor", clean->file, "the experiment, a JSON file; without it all trials in --out");
-  command.add_option("--set", clean->sets, "path=value, as for run")->allow_extra_args(false);
-  CLI::Option* out = command.add_option("--out", clean->out, "folder of the results")->capture_default_str();
+  command.add_option("descriptor", clean->descriptor.file,
+                     "the experiment, a JSON file; without it all trials in --out");
+  clean->descriptor.add_reading(command);
+  const CLI::Option* out = clean->descriptor.add_out(command);
   command
       .add_option("--keep", clean->keep,
                   "none of a finished trial's checkpoints; the weights of the last one; or the whole last one")

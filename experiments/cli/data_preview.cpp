@@ -38,7 +38,7 @@ Image to_bytes(const float* values, std::int64_t height, std::int64_t width, std
 
 struct Preview {
   DescriptorOptions descriptor;
-  std::string out, data;
+  std::string out;
   std::int64_t images = 16, columns = 4, threads = 1;
   std::optional<std::uint64_t> seed;
 
@@ -46,8 +46,7 @@ struct Preview {
     const Experiment experiment = descriptor.load();
     TrialConfig config = experiment.trials.front().config;
     if (seed) config.seed = *seed;
-    const auto root = data.empty() ? std::nullopt : std::optional<std::filesystem::path>(data);
-    const DataPair pair = load_dataset(config.dataset, root, static_cast<int>(threads));
+    const DataPair pair = load_dataset(config.dataset, descriptor.data_root(), static_cast<int>(threads));
     const BatchSource source(config, pair.train, pair.eval, DType::f32);
     std::vector<PreviewCell> cells;
     BatchBuffer buffer;
@@ -79,16 +78,14 @@ struct Preview {
   }
 
   static std::string caption(const BatchSource::Batch& batch, std::int64_t place, const ImageSet& set) {
-    const auto classes = static_cast<std::size_t>(set.num_classes);
     if (batch.targets) {
-      const float* row = batch.targets.data<float>() + place * set.num_classes;
+      const std::int64_t classes = batch.targets.shape()[1];  // the model's, of which the images may lack some
+      const float* row = batch.targets.data<float>() + place * classes;
       // What smoothing gives to every class says nothing of the image.
-      return target_caption({row, classes}, set.class_names,
+      return target_caption({row, static_cast<std::size_t>(classes)}, set.class_names,
                             1.5 * static_cast<double>(*std::min_element(row, row + classes)));
     }
-    std::vector<float> target(classes);
-    target[static_cast<std::size_t>(batch.labels.data<std::int32_t>()[place])] = 1;
-    return target_caption(target, set.class_names, 0);
+    return set.class_names[static_cast<std::size_t>(batch.labels.data<std::int32_t>()[place])];
   }
 };
 
@@ -104,7 +101,6 @@ void add_data_preview(CLI::App& data, Action& action) {
   command.add_option("--columns", preview->columns, "pairs in a row")->capture_default_str()->check(CLI::Range(1, 64));
   command.add_option("--seed", preview->seed, "of order and draws; otherwise that of the first trial");
   command.add_option("--threads", preview->threads, "cores")->capture_default_str()->check(CLI::Range(1, 1024));
-  command.add_option("--data", preview->data, "folder of the data sets (otherwise NORMLAB_DATA, then ./data)");
   command.callback([preview, &action] { action = [preview] { return (*preview)(); }; });
 }
 

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "experiments/data/dataset.h"
 #include "experiments/sweep/stages.h"
 
 namespace normlab {
@@ -12,15 +15,29 @@ namespace normlab {
 struct DescriptorOptions {
   std::string file;
   std::vector<std::string> sets;
-  std::string out = "results";
+  std::string data, out = "results";
 
   void add_file(CLI::App& command) {
     command.add_option("descriptor", file, "the experiment, a JSON file")->required();
-    command.add_option("--set", sets, "path=value, as if the descriptor said so: --set train.epochs=2")
+    add_reading(command);
+  }
+  /// For commands that name their descriptors in a way of their own. Gives --set.
+  CLI::Option* add_reading(CLI::App& command) {
+    command.add_option("--data", data, "folder of the data sets (otherwise NORMLAB_DATA, then ./data)");
+    return command.add_option("--set", sets, "path=value, as if the descriptor said so: --set train.epochs=2")
         ->allow_extra_args(false);
   }
-  void add_out(CLI::App& command) { command.add_option("--out", out, "folder of the results")->capture_default_str(); }
-  Experiment load() const { return load_experiment(file, sets); }
+  CLI::Option* add_out(CLI::App& command) {
+    return command.add_option("--out", out, "folder of the results")->capture_default_str();
+  }
+
+  std::optional<std::filesystem::path> data_root() const {
+    return data.empty() ? std::nullopt : std::optional<std::filesystem::path>(data);
+  }
+  Experiment load(const std::string& descriptor) const {
+    return load_experiment(descriptor, sets, kMaxTrials, class_counts(data_root()));
+  }
+  Experiment load() const { return load(file); }
   /// With the trials that the results in `out` have brought up.
   Experiment load_staged() const { return next_stage(load(), ResultStore(out)); }
 };

@@ -114,8 +114,8 @@ void print_section(const char* title, const Differences& differences) {
 }
 
 struct Diff {
-  std::string a, b, out = "results";
-  std::vector<std::string> sets;
+  std::string a, b;
+  DescriptorOptions options;
 
   int operator()() const {
     const bool id_a = may_be_id(a), id_b = may_be_id(b);
@@ -127,7 +127,7 @@ struct Diff {
   }
 
   int trials() const {
-    const ResultStore store(out);
+    const ResultStore store(options.out);
     const std::string ids[2] = {id_that_begins(store, a), id_that_begins(store, b)};
     TrialConfig configs[2];
     TrialStatus status[2];
@@ -156,8 +156,8 @@ struct Diff {
   }
 
   int descriptors() const {
-    const ResultStore store(out);
-    const Experiment e[2] = {next_stage(load_experiment(a, sets), store), next_stage(load_experiment(b, sets), store)};
+    const ResultStore store(options.out);
+    const Experiment e[2] = {next_stage(options.load(a), store), next_stage(options.load(b), store)};
     std::set<std::string> ids[2];
     for (int i = 0; i < 2; ++i)
       for (const Trial& trial : e[i].trials) ids[i].insert(trial.id);
@@ -221,8 +221,8 @@ void add_diff(CLI::App& app, Action& action) {
   CLI::App& command = *app.add_subcommand("diff", "show in what two trials, or two descriptors, differ");
   command.add_option("a", diff->a, "the id of a trial, or how it begins; or a descriptor")->required();
   command.add_option("b", diff->b, "the other one")->required();
-  command.add_option("--set", diff->sets, "path=value, in both descriptors")->allow_extra_args(false);
-  command.add_option("--out", diff->out, "folder of the results")->capture_default_str();
+  diff->options.add_reading(command);
+  diff->options.add_out(command);
   command.footer(
       "Examples: normlab diff 3a2a46 92cc5a --out results\n"
       "          normlab diff experiments/papers/dual_patchnorm/sun397_1.json "

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "core/nonfinite.h"
 #include "experiments/cli/data_source.h"
@@ -33,8 +34,18 @@ std::vector<double> for_channels(std::vector<double> values, std::int64_t channe
   return values;
 }
 
-/// What the command line says; nothing where it is silent.
-std::optional<Normalization> given_normalization(const EvalSource& source, std::int64_t channels) {
+void require_unit(const char* option, std::span<const double> values, bool of_bytes, bool positive) {
+  for (const double value : values) {
+    if (!std::isfinite(value) || (positive && value <= 0))
+      throw InputError(fmt::format("{}: {} is no {}", option, value, positive ? "number above 0" : "number"));
+    if (of_bytes && (value < 0 || value > 1))
+      throw InputError(
+          fmt::format("{}: must be from 0 to 1, got {}; a pixel of 255 is 1 here: divide by 255", option, value));
+  }
+}
+
+/// What the command line says; nothing where it is silent. `of_bytes`: the images' brightest pixel is 1.
+std::optional<Normalization> given_normalization(const EvalSource& source, std::int64_t channels, bool of_bytes) {
   if (source.normalize && (!source.mean.empty() || !source.std.empty()))
     throw InputError("--normalize and --mean, --std say the same thing; give one of them");
   if (source.normalize) {
@@ -45,11 +56,8 @@ std::optional<Normalization> given_normalization(const EvalSource& source, std::
   }
   if (source.mean.empty() && source.std.empty()) return std::nullopt;
   if (source.mean.empty() || source.std.empty()) throw InputError("give both --mean and --std");
-  for (const double mean : source.mean)
-    if (!std::isfinite(mean)) throw InputError("--mean: every mean must be a finite number");
-  for (const double deviation : source.std)
-    if (!(deviation > 0 && std::isfinite(deviation)))
-      throw InputError("--std: every deviation must be a finite number above 0");
+  require_unit("--mean", source.mean, of_bytes, false);
+  require_unit("--std", source.std, of_bytes, true);
   return Normalization{for_channels(source.mean, channels, "--mean"), for_channels(source.std, channels, "--std"),
                        "given"};
 }
@@ -107,7 +115,7 @@ void EvalImages::read_npy_images(const EvalSource& source, const ModelConfig& mo
   set_.height = extent(1);
   set_.width = extent(2);
   set_.channels = extent(3);
-  const auto normalization = given_normalization(source, set_.channels);
+  const auto normalization = given_normalization(source, set_.channels, is_bytes);
   if (!normalization)
     throw InputError(
         fmt::format("{}: nothing says how its pixels were normalised in training; give --normalize imagenet, half or "
@@ -134,7 +142,7 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
   if (source.labels && source.layout != "image_list" && source.layout != "image_folder")
     throw InputError("--labels: this data set has its own; they go with a .npy, or with --layout image_list");
   const DataSource::Opened opened = from.open();
-  const auto normalization = given_normalization(source, channels(model));
+  const auto normalization = given_normalization(source, channels(model), true);
   std::vector<std::string> class_names;
   if (normalization) {
     normalization_ = *normalization;

@@ -254,8 +254,7 @@ void add_explain(CLI::App& app, Action& action) {
   CLI::App& command = *app.add_subcommand(
       "explain", "print what a row of a descriptor computes, costs and how it differs from the baseline");
   CLI::Option* file = command.add_option("descriptor", explain->descriptor.file, "the experiment, a JSON file");
-  CLI::Option* sets = command.add_option("--set", explain->descriptor.sets, "path=value, as if the descriptor said so")
-                          ->allow_extra_args(false);
+  CLI::Option* sets = explain->descriptor.add_reading(command);
   CLI::Option* all = command.add_flag("--all", explain->all, "every row, not the first alone");
   CLI::Option* init = command.add_flag(
       "--init", explain->init, "how each parameter starts, and statistics of the values drawn for the first seed");

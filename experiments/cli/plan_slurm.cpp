@@ -37,7 +37,6 @@ void PlanSlurm::add_options(CLI::App& plan) {
       ->needs(slurm)
       ->capture_default_str();
   add_device(plan, device)->needs(slurm);
-  plan.add_option("--data", data, "--slurm: folder of the data sets, for the tasks")->needs(slurm);
 }
 
 int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& descriptor, double gflops) const {
@@ -73,7 +72,7 @@ int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& desc
   job.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "run", absolute(descriptor.file), "--out",
                  absolute(descriptor.out)};
   if (job.gpu) job.command.insert(job.command.end(), {"--device", "cuda"});
-  if (!data.empty()) job.command.insert(job.command.end(), {"--data", absolute(data)});
+  if (!descriptor.data.empty()) job.command.insert(job.command.end(), {"--data", absolute(descriptor.data)});
   for (const std::string& set : descriptor.sets) job.command.insert(job.command.end(), {"--set", set});
   fmt::print("{}", slurm_script(job));
   return 0;

@@ -12,7 +12,6 @@ struct PlanSlurm {
   std::size_t tasks = 0, trials_per_task = 0;
   double time_factor = 2, hours = 0;  // hours 0: by the estimate
   int cpus = 1;
-  std::string data;
   DeviceKind device = DeviceKind::cpu;
 
   void add_options(CLI::App& plan);

@@ -28,7 +28,7 @@ struct Probed {
 
 struct ProbeCommand {
   DescriptorOptions descriptor;
-  std::string weights, data, format = "text", axis = "auto";
+  std::string weights, format = "text", axis = "auto";
   std::int64_t images = 0;
   int threads = 0;
   DeviceKind device = DeviceKind::cpu;
@@ -42,7 +42,8 @@ struct ProbeCommand {
     for (const Trial* trial : chosen(experiment)) {
       const TrialConfig& config = trial->config;
       const std::string key = data_key(config.dataset);
-      if (!sets.contains(key)) sets.emplace(key, load_dataset(config.dataset, given(data), available_cores()));
+      if (!sets.contains(key))
+        sets.emplace(key, load_dataset(config.dataset, descriptor.data_root(), available_cores()));
       Probed p{trial, images > 0 ? images : config.train.batch_size, {}};
       try {
         p.reading = probe_network(config, sets.at(key), p.images, threads > 0 ? threads : available_cores(),
@@ -158,7 +159,6 @@ void add_probe(CLI::App& app, Action& action) {
                      "safetensors file, as a trial's checkpoint (otherwise the weights that training starts from)");
   command.add_option("--images", probe->images, "how many training images (default: the batch size)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
-  command.add_option("--data", probe->data, "folder of the data sets (otherwise NORMLAB_DATA, then ./data)");
   command.add_option("--threads", probe->threads, "cores (default: all); changes no result")
       ->check(CLI::Range(1, 1024));
   add_device(command, probe->device);

@@ -24,14 +24,13 @@ namespace {
 struct RunCommand {
   DescriptorOptions descriptor;
   RunOptions options;
-  std::string data;
   std::vector<std::string> retry;
   bool keep_going = false;  // the default, for scripts that want to say so
 
   int operator()() {
     const Experiment experiment = descriptor.load();
     options.out = descriptor.out;
-    if (!data.empty()) options.data = data;
+    options.data = descriptor.data_root();
     options.retry_failed = std::count(retry.begin(), retry.end(), "failed") > 0;
     options.retry_diverged = std::count(retry.begin(), retry.end(), "diverged") > 0;
     const bool words = options.json_progress != "-";
@@ -80,7 +79,6 @@ void add_run(CLI::App& app, Action& action) {
       *app.add_subcommand("run", "train what a descriptor asks for and is not done yet, then print its table");
   run->descriptor.add_file(command);
   run->descriptor.add_out(command);
-  command.add_option("--data", run->data, "folder of the data sets (otherwise NORMLAB_DATA, then ./data)");
   command.add_option("--workers", run->options.workers, "trials at a time (default: one a core, one on a GPU)")
       ->check(CLI::Range(1, 1024));
   command

@@ -71,8 +71,7 @@ void add_table(CLI::App& app, Action& action) {
   command
       .add_option("what", table->sources, "the experiment, a JSON file; or folders of results or trials, without one")
       ->required();
-  command.add_option("--set", table->descriptor.sets, "path=value, as if the descriptor said so: --set train.epochs=2")
-      ->allow_extra_args(false);
+  table->descriptor.add_reading(command);
   table->descriptor.add_out(command);
   add_selection(command, table->options);
   add_row_choice(command, table->options);

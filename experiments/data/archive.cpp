@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "core/error.h"
+#include "experiments/descriptor/regular_file.h"
 
 namespace normlab {
 namespace {
@@ -127,7 +129,8 @@ void read_tar(const std::filesystem::path& file, const std::function<void(Archiv
   archive_read_support_format_tar(reader.get());
   const bool packed = file.extension() == ".gz";
   if (packed) archive_read_support_filter_gzip(reader.get());
-  if (archive_read_open_filename(reader.get(), file.c_str(), wants ? kSkipBytes : kReadBytes) != ARCHIVE_OK) {
+  const RegularFile opened(file);
+  if (archive_read_open_fd(reader.get(), opened.descriptor(), wants ? kSkipBytes : kReadBytes) != ARCHIVE_OK) {
     throw InputError(concat(file.string(), ": cannot be read as a tar: ", reason(reader.get())));
   }
   std::error_code error;
@@ -178,9 +181,12 @@ void read_tar(const std::filesystem::path& file, const std::function<void(Archiv
 
 void read_zip(const std::filesystem::path& file, const std::function<void(ArchiveMember)>& visit) {
   const Reader reader = zip_reader();
-  std::error_code error;
-  const auto bytes = std::filesystem::file_size(file, error);
-  if (error) throw EnvironmentError(concat(file.string(), ": cannot be opened: ", error.message()));
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0)
+    throw EnvironmentError(concat(file.string(), ": cannot be opened: ", std::strerror(errno)));
+  if (const std::string_view other = what_else(status); !other.empty())
+    throw InputError(concat(file.string(), ": is ", other, ", not a regular file"));
+  const auto bytes = static_cast<std::uint64_t>(status.st_size);
   if (archive_read_open_filename(reader.get(), file.c_str(), kReadBytes) != ARCHIVE_OK) {
     if (archive_errno(reader.get()) == EILSEQ) refuse_zip(file, bytes);  // its word for a format that is none
     throw EnvironmentError(concat(file.string(), ": cannot be opened: ", reason(reader.get())));

@@ -1,9 +1,8 @@
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "core/error.h"
 #include "experiments/data/readers.h"
+#include "experiments/descriptor/regular_file.h"
 
 namespace normlab {
 namespace {
@@ -38,9 +37,8 @@ const Form& cifar100() {
 }
 
 std::vector<std::uint8_t> read_file(const std::filesystem::path& file, std::size_t record) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw InputError(concat(file.string(), ": cannot be read; the split needs this file"));
-  std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  const std::string text = RegularFile(file, "the split needs this file").read();
+  std::vector<std::uint8_t> bytes(text.begin(), text.end());
   if (bytes.empty() || bytes.size() % record != 0) {
     throw InputError(concat(file.string(), ": ", bytes.size(), " bytes are not a whole number of records of ", record,
                             " bytes: byte ", bytes.size() / record * record,
@@ -60,15 +58,23 @@ bool has_file_of(const Form& form, const std::filesystem::path& folder) {
          std::filesystem::exists(folder / (form.test[0] + ".bin"), error);
 }
 
+const Form& form_of(const std::filesystem::path& folder) {
+  return has_file_of(cifar10(), folder) ? cifar10() : cifar100();
+}
+
 }  // namespace
 
 bool has_cifar10_binary(const std::filesystem::path& folder) { return has_file_of(cifar10(), folder); }
 bool has_cifar100_binary(const std::filesystem::path& folder) { return has_file_of(cifar100(), folder); }
 
+std::vector<std::string> cifar_classes(const std::filesystem::path& folder) {
+  return read_class_names(folder / form_of(folder).class_names);
+}
+
 ImageSet read_cifar_binary(const std::filesystem::path& folder, const SliceRequest& request) {
-  const Form& form = has_cifar10_binary(folder) ? cifar10() : cifar100();
+  const Form& form = form_of(folder);
   ImageSet images;
-  images.class_names = read_class_names(folder / form.class_names);
+  images.class_names = cifar_classes(folder);
   images.num_classes = static_cast<std::int64_t>(images.class_names.size());
   images.height = images.width = kSide;
   images.channels = 3;

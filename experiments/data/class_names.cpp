@@ -1,15 +1,14 @@
-#include <fstream>
 #include <set>
+#include <sstream>
 
 #include "core/error.h"
 #include "experiments/data/readers.h"
+#include "experiments/descriptor/regular_file.h"
 
 namespace normlab {
 
 std::vector<std::string> read_class_names(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  if (!in)
-    throw InputError(concat(file.string(), ": cannot be read; it lists the class names, one a line, label 0 first"));
+  std::istringstream in(RegularFile(file, "it lists the class names, one a line, label 0 first").read());
   std::vector<std::string> names;
   for (std::string line; std::getline(in, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();

@@ -96,6 +96,23 @@ std::string data_hash(const DataPair& data) {
   return data.train.hash + "+" + data.eval.hash + (data.minival ? "+" + data.minival->hash : "");
 }
 
+ClassCounts class_counts(const std::optional<fs::path>& data_from_command_line) {
+  std::vector<std::pair<DatasetConfig, std::int64_t>> known;
+  return [data_from_command_line, known](const DatasetConfig& config) mutable {
+    DatasetConfig key;  // what the classes depend on
+    key.name = config.name;
+    key.path = config.path;
+    key.layout = config.layout;
+    key.labels = config.labels;
+    key.train = parse_slice(config.train).split;
+    for (const auto& [seen, count] : known)
+      if (seen == key) return count;
+    const DatasetPlace place = find_dataset_place(config, find_data_root(data_from_command_line));
+    known.emplace_back(key, static_cast<std::int64_t>(dataset_classes(config, place).size()));
+    return known.back().second;
+  };
+}
+
 DataPair load_dataset(const DatasetConfig& config, const std::optional<fs::path>& data_from_command_line, int threads) {
   const bool shapes = config.layout == DatasetLayout::known && config.name == "shapes";
   DatasetPlace place;
@@ -120,6 +137,7 @@ DataPair load_dataset(const DatasetConfig& config, const std::optional<fs::path>
   }
 
   ImageSet &train = pair.train, &eval = pair.eval;
+  train.folder = place.folder.string();
   for (const ImageSet* other : {&eval, pair.minival ? &*pair.minival : nullptr}) {
     if (other == nullptr || train.encoded || other->encoded) continue;
     if (train.height != other->height || train.width != other->width || train.channels != other->channels)

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "experiments/data/image_set.h"
-#include "experiments/descriptor/config.h"
+#include "experiments/descriptor/class_counts.h"
 
 namespace normlab {
 
@@ -21,6 +21,10 @@ std::string data_hash(const DataPair& data);
 /// else ./data. The first of these that is set decides: one that is set and is no folder is an InputError, and nothing
 /// further is tried.
 std::filesystem::path find_data_root(const std::optional<std::filesystem::path>& from_command_line);
+
+/// How many classes the files of a data set name, for descriptors that leave `model.num_classes` to the data. Each data
+/// set is looked at once. InputError as load_dataset.
+ClassCounts class_counts(const std::optional<std::filesystem::path>& data_from_command_line);
 
 /// The two or three slices of a dataset, `hash`, `channel_mean` and `channel_std` filled. Images are in order of their
 /// keys, whatever the slice, and the same for any number of threads. per_class and fraction are of the training slice

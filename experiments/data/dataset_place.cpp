@@ -174,6 +174,28 @@ std::vector<std::string> dataset_splits(const DatasetPlace& place) {
   }
 }
 
+std::vector<std::string> dataset_classes(const DatasetConfig& config, const DatasetPlace& place) {
+  const std::string split = parse_slice(config.train).split;
+  switch (place.layout) {
+    case Layout::known:
+      return shapes_classes();
+    case Layout::webdataset:
+      return webdataset_classes(place.folder);
+    case Layout::cifar:
+      return cifar_classes(place.folder);
+    case Layout::idx:
+      return idx_classes(place.folder, config.name);
+    case Layout::tiny_imagenet:
+      return tiny_imagenet_classes(place.folder);
+    case Layout::image_list:
+      return image_list_classes(place.folder, config.labels);
+    case Layout::image_folder:
+      break;
+  }
+  if (lies_flat(config, place.folder / split)) return image_list_classes(place.folder, config.labels);
+  return image_folder_classes(place.folder, split);
+}
+
 ImageSet read_dataset(const DatasetConfig& config, const DatasetPlace& place, const std::string& shard_names,
                       const SliceRequest& request) {
   switch (place.layout) {

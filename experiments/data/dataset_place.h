@@ -22,6 +22,10 @@ DatasetPlace find_dataset_place(const DatasetConfig& config, const std::filesyst
 /// Splits that a place has, those to train on first.
 std::vector<std::string> dataset_splits(const DatasetPlace& place);
 
+/// The names of the classes that the training slice of `config` has labels of; no image is opened. Errors as
+/// read_dataset's.
+std::vector<std::string> dataset_classes(const DatasetConfig& config, const DatasetPlace& place);
+
 /// One slice by the reader of its layout. `shard_names`: dataset.train_shards or eval_shards.
 ImageSet read_dataset(const DatasetConfig& config, const DatasetPlace& place, const std::string& shard_names,
                       const SliceRequest& request);

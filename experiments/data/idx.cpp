@@ -1,12 +1,12 @@
 #include "experiments/data/idx.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
+#include <limits>
 
 #include "core/error.h"
 #include "experiments/data/archive.h"
 #include "experiments/data/readers.h"
+#include "experiments/descriptor/regular_file.h"
 
 namespace normlab {
 namespace {
@@ -61,9 +61,8 @@ IdxFile read_idx_file(const fs::path& file, std::size_t dimensions) {
   if (packed) {
     idx.bytes = read_gzip(file, kMostHeader);
   } else {
-    std::ifstream in(file, std::ios::binary);
-    idx.bytes.assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-    if (!in) throw InputError(concat(where, ": cannot be read"));
+    const std::string bytes = RegularFile(file).read();
+    idx.bytes.assign(bytes.begin(), bytes.end());
   }
   idx.header = parse_idx_header(idx.bytes, where);
   const std::int64_t offset = idx.header.data_offset, values = idx.header.values;
@@ -82,16 +81,6 @@ IdxFile read_idx_file(const fs::path& file, std::size_t dimensions) {
     throw InputError(
         concat(where, ": byte 3: has ", idx.header.dimensions.size(), " dimensions, expected ", dimensions));
   return idx;
-}
-
-std::vector<std::string> class_names(const fs::path& folder, const std::string& dataset) {
-  std::error_code error;
-  if (!fs::exists(folder / "classes.txt", error)) {
-    for (const Named& named : named_sets()) {
-      if (dataset == named.dataset) return named.classes;
-    }
-  }
-  return read_class_names(folder / "classes.txt");
 }
 
 }  // namespace
@@ -132,6 +121,16 @@ bool has_idx(const fs::path& folder) {
   return false;
 }
 
+std::vector<std::string> idx_classes(const fs::path& folder, const std::string& dataset) {
+  std::error_code error;
+  if (!fs::exists(folder / "classes.txt", error)) {
+    for (const Named& named : named_sets()) {
+      if (dataset == named.dataset) return named.classes;
+    }
+  }
+  return read_class_names(folder / "classes.txt");
+}
+
 ImageSet read_idx(const fs::path& folder, const SliceRequest& request) {
   const std::string& split = request.slice.split;
   if (split != "train" && split != "test")
@@ -145,7 +144,7 @@ ImageSet read_idx(const fs::path& folder, const SliceRequest& request) {
     throw InputError(concat(label_file.string(), ": byte 4: ", label_header.dimensions[0], " labels for the ", count,
                             " images of ", image_file.filename().string()));
   ImageSet images;
-  images.class_names = class_names(folder, request.dataset);
+  images.class_names = idx_classes(folder, request.dataset);
   images.num_classes = static_cast<std::int64_t>(images.class_names.size());
   images.height = header.dimensions[1];
   images.width = header.dimensions[2];

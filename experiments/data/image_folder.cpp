@@ -55,17 +55,23 @@ std::vector<std::string> image_folder_splits(const fs::path& folder) {
   return splits;
 }
 
-ImageSet read_image_folder(const fs::path& folder, const SliceRequest& request) {
+std::vector<std::string> image_folder_classes(const fs::path& folder, const std::string& split) {
   refuse_tiny_imagenet(folder);
-  ImageIndex index{"image folder", split_folder(folder, request.slice.split), {}, request.class_names, {}};
-  refuse_tiny_imagenet(index.folder);
-  const FolderContent content = list_folder(index.folder);
+  const fs::path of_split = split_folder(folder, split);
+  refuse_tiny_imagenet(of_split);
+  FolderContent content = list_folder(of_split);
   if (!content.files.empty())
-    throw InputError(concat((index.folder / content.files[0]).string(),
+    throw InputError(concat((of_split / content.files[0]).string(),
                             ": expected folders here, one a class, with the images in them"));
-  if (content.folders.empty()) throw InputError(concat(index.folder.string(), ": holds no class folder"));
-  if (index.class_names.empty()) index.class_names = content.folders;
-  for (const std::string& name : content.folders) {
+  if (content.folders.empty()) throw InputError(concat(of_split.string(), ": holds no class folder"));
+  return std::move(content.folders);
+}
+
+ImageSet read_image_folder(const fs::path& folder, const SliceRequest& request) {
+  const std::vector<std::string> classes = image_folder_classes(folder, request.slice.split);
+  ImageIndex index{"image folder", split_folder(folder, request.slice.split), {}, request.class_names, {}};
+  if (index.class_names.empty()) index.class_names = classes;
+  for (const std::string& name : classes) {
     const auto at = std::find(index.class_names.begin(), index.class_names.end(), name);
     if (at == index.class_names.end())
       throw InputError(concat((index.folder / name).string(), ": the training split has no class of this name"));

@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <cctype>
-#include <fstream>
 #include <map>
 #include <optional>
+#include <sstream>
 
 #include "core/error.h"
 #include "experiments/data/image_files.h"
 #include "experiments/data/readers.h"
+#include "experiments/descriptor/regular_file.h"
 
 namespace normlab {
 namespace {
@@ -38,8 +39,7 @@ Line parse_line(const std::string& text, std::size_t number) {
 class LabelFile {
  public:
   explicit LabelFile(const fs::path& file) : file_(file) {
-    std::ifstream in(file);
-    if (!in) throw InputError(concat(file.string(), ": cannot be read; it has the labels (dataset.labels)"));
+    std::istringstream in(RegularFile(file, "it has the labels (dataset.labels)").read());
     std::size_t number = 0;
     for (std::string text; std::getline(in, text);) {
       ++number;
@@ -163,6 +163,11 @@ std::vector<Line> lines_in_order(const LabelFile& file, const std::vector<std::s
   return lines;
 }
 
+LabelFile label_file(const fs::path& folder, const std::string& labels) {
+  if (labels.empty()) throw InputError(concat(folder.string(), ": give the file of labels in dataset.labels"));
+  return LabelFile(folder / labels);
+}
+
 void require_labels(const fs::path& folder, const std::vector<std::string>& images, const ImageIndex& index) {
   for (const std::string& image : images) {
     const auto by_key = [](const ImageEntry& entry, const std::string& key) { return entry.key < key; };
@@ -174,14 +179,17 @@ void require_labels(const fs::path& folder, const std::vector<std::string>& imag
 
 }  // namespace
 
+std::vector<std::string> image_list_classes(const fs::path& folder, const std::string& labels) {
+  return numbered_names(folder, label_file(folder, labels), {});
+}
+
 ImageSet read_image_list(const fs::path& folder, const std::string& labels, const SliceRequest& request) {
-  if (labels.empty()) throw InputError(concat(folder.string(), ": give the file of labels in dataset.labels"));
+  const LabelFile file = label_file(folder, labels);
   std::error_code error;
   const bool divided = fs::is_directory(folder / request.slice.split, error);
   if (!divided && request.slice.split != "train")
     throw InputError(concat(folder.string(), ": has no folder \"", request.slice.split,
                             "\"; the images that lie in it are the split \"train\": take slices of that"));
-  const LabelFile file(folder / labels);
   ImageIndex index{"image list", divided ? folder / request.slice.split : folder, {}, request.class_names, {}};
   std::vector<std::string> numbered = numbered_names(folder, file, request.class_names);
   if (index.class_names.empty()) index.class_names = numbered;

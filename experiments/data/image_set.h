@@ -37,6 +37,7 @@ struct ImageSet {
   /// SHA-256 in hexadecimal of what was decoded: sizes, class names, keys, labels and pixels.
   std::string hash;
   std::string provenance;  // for people: where the images come from, and by which decoder
+  std::string folder;      // of the data set, for errors; empty where it is generated
   /// Of each channel over all images, in units where a pixel of 255 is 1; the deviation divides by n.
   std::vector<double> channel_mean, channel_std;
   std::vector<BadImage> bad_images;  // ascending keys; only where the descriptor lets them be left out

@@ -9,6 +9,7 @@
 #include "experiments/data/decode.h"
 #include "experiments/data/parallel.h"
 #include "experiments/data/resize.h"
+#include "experiments/descriptor/regular_file.h"
 
 namespace normlab {
 namespace {
@@ -76,9 +77,7 @@ void write_class_names(const fs::path& file, const std::vector<std::string>& nam
   std::string text;
   for (const std::string& name : names) text += name + "\n";
   if (std::error_code error; fs::exists(file, error)) {
-    std::ifstream in(file, std::ios::binary);
-    const std::string there{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-    if (there != text)
+    if (RegularFile(file).read() != text)
       throw InputError(concat(file.string(), ": is there already, with other classes; take another folder"));
     return;
   }

@@ -1,4 +1,5 @@
-// The datasets on disk. Each reader sorts the samples of a split by key, takes the slice and decodes that alone.
+// The datasets on disk. Each reader sorts the samples of a split by key, takes the slice and decodes that alone. The
+// names of the classes, label 0 first, can be had without an image being opened.
 #pragma once
 
 #include <filesystem>
@@ -17,6 +18,7 @@ namespace normlab {
 /// same for any number of threads.
 ImageSet read_webdataset(const std::filesystem::path& folder, const std::string& shard_names,
                          const SliceRequest& request);
+std::vector<std::string> webdataset_classes(const std::filesystem::path& folder);
 /// Splits of which `folder` holds a first shard, in byte order.
 std::vector<std::string> webdataset_splits(const std::filesystem::path& folder);
 
@@ -25,6 +27,7 @@ std::vector<std::string> webdataset_splits(const std::filesystem::path& folder);
 /// coarse label, which is not used, stands before the fine one. Keys are "data_batch_1/000042". InputError names file,
 /// record and byte offset.
 ImageSet read_cifar_binary(const std::filesystem::path& folder, const SliceRequest& request);
+std::vector<std::string> cifar_classes(const std::filesystem::path& folder);
 /// Whether `folder` holds one of the files of CIFAR-10, or of CIFAR-100.
 bool has_cifar10_binary(const std::filesystem::path& folder);
 bool has_cifar100_binary(const std::filesystem::path& folder);
@@ -34,6 +37,7 @@ bool has_cifar100_binary(const std::filesystem::path& folder);
 /// those of `dataset` where it is mnist, fashion_mnist or kmnist. Keys are "train/000042". InputError names file and
 /// byte.
 ImageSet read_idx(const std::filesystem::path& folder, const SliceRequest& request);
+std::vector<std::string> idx_classes(const std::filesystem::path& folder, const std::string& dataset);
 /// True where `folder` holds images of either split.
 bool has_idx(const std::filesystem::path& folder);
 
@@ -43,12 +47,14 @@ bool has_idx(const std::filesystem::path& folder);
 /// such split (with those that are there), a class folder without images or one that the training split has not, any
 /// other file, a folder that contains itself, tiny-imagenet-200's val.
 ImageSet read_image_folder(const std::filesystem::path& folder, const SliceRequest& request);
+std::vector<std::string> image_folder_classes(const std::filesystem::path& folder, const std::string& split);
 /// The splits that `folder` has.
 std::vector<std::string> image_folder_splits(const std::filesystem::path& folder);
 
 /// tiny-imagenet-200 as it is unpacked: wnids.txt, train/WNID/images/*.JPEG ("train"), val/images/*.JPEG with
 /// val/val_annotations.txt ("val"). Labels are places in the sorted wnids; test has none and is refused.
 ImageSet read_tiny_imagenet(const std::filesystem::path& folder, const SliceRequest& request);
+std::vector<std::string> tiny_imagenet_classes(const std::filesystem::path& folder);
 bool has_tiny_imagenet(const std::filesystem::path& folder);
 
 /// A flat folder of images, `folder`/SPLIT or `folder` itself where that is not there, and a file of labels,
@@ -57,6 +63,7 @@ bool has_tiny_imagenet(const std::filesystem::path& folder);
 /// file are the names, in byte order. InputError names the line: a file that is listed twice or leaves the folder, a
 /// label that is none, an image without a label, more labels than images.
 ImageSet read_image_list(const std::filesystem::path& folder, const std::string& labels, const SliceRequest& request);
+std::vector<std::string> image_list_classes(const std::filesystem::path& folder, const std::string& labels);
 
 /// The lines of a text file of class names, without blank lines at the end. InputError: none, twice the same, a blank
 /// between.

@@ -150,6 +150,8 @@ void draw_shapes(std::uint64_t shapes_seed, const std::string& split, std::int64
   canvas.write(draws, rgb);
 }
 
+std::vector<std::string> shapes_classes() { return {std::begin(kClassNames), std::end(kClassNames)}; }
+
 ImageSet make_shapes(const DatasetConfig& config, const SliceRequest& request) {
   const Slice& slice = request.slice;
   if (slice.split != "train" && slice.split != "test") {
@@ -165,7 +167,7 @@ ImageSet make_shapes(const DatasetConfig& config, const SliceRequest& request) {
   images.height = images.width = kShapesSide;
   images.channels = 3;
   images.num_classes = kShapesClasses;
-  images.class_names.assign(std::begin(kClassNames), std::end(kClassNames));
+  images.class_names = shapes_classes();
   std::vector<std::int32_t> labels;
   for (std::int64_t i = 0; i < count; ++i) labels.push_back(static_cast<std::int32_t>(i % kShapesClasses));
   const auto chosen = select_images(slice, request.subset, config.name, labels, images.class_names);

@@ -14,6 +14,8 @@ inline constexpr std::int64_t kShapesSide = 32, kShapesClasses = 10;
 /// integer arithmetic, so that every machine makes the same bytes.
 void draw_shapes(std::uint64_t shapes_seed, const std::string& split, std::int64_t index, std::uint8_t* rgb);
 
+std::vector<std::string> shapes_classes();
+
 /// The slice of `train_images` ("train") or `eval_images` ("test") pictures; keys are six-digit indices. A left-right
 /// flip would turn one class into another. InputError: another split, fewer than one image or more than a million.
 ImageSet make_shapes(const DatasetConfig& config, const SliceRequest& request);

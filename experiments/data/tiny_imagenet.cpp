@@ -1,10 +1,11 @@
 #include <algorithm>
-#include <fstream>
 #include <map>
+#include <sstream>
 
 #include "core/error.h"
 #include "experiments/data/image_files.h"
 #include "experiments/data/readers.h"
+#include "experiments/descriptor/regular_file.h"
 
 namespace normlab {
 namespace {
@@ -35,8 +36,7 @@ void list_train(const fs::path& folder, const Labels& labels, ImageIndex& index)
 
 /// Lines "file TAB wnid TAB box".
 void list_val(const fs::path& annotations, const Labels& labels, ImageIndex& index) {
-  std::ifstream in(annotations);
-  if (!in) throw InputError(concat(annotations.string(), ": cannot be read; it has the labels of val"));
+  std::istringstream in(RegularFile(annotations, "it has the labels of val").read());
   std::size_t number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
@@ -67,9 +67,14 @@ bool has_tiny_imagenet(const fs::path& folder) {
   return fs::is_regular_file(folder / "wnids.txt", error) && fs::is_directory(folder / "train", error);
 }
 
+std::vector<std::string> tiny_imagenet_classes(const fs::path& folder) {
+  std::vector<std::string> names = read_class_names(folder / "wnids.txt");
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 ImageSet read_tiny_imagenet(const fs::path& folder, const SliceRequest& request) {
-  ImageIndex index{"tiny-imagenet-200", {}, {}, read_class_names(folder / "wnids.txt"), {}};
-  std::sort(index.class_names.begin(), index.class_names.end());
+  ImageIndex index{"tiny-imagenet-200", {}, {}, tiny_imagenet_classes(folder), {}};
   Labels labels;
   for (std::size_t i = 0; i < index.class_names.size(); ++i)
     labels[index.class_names[i]] = static_cast<std::int32_t>(i);

@@ -206,8 +206,10 @@ std::vector<std::string> webdataset_splits(const fs::path& folder) {
   return {splits.begin(), splits.end()};
 }
 
+std::vector<std::string> webdataset_classes(const fs::path& folder) { return read_class_names(folder / "classes.txt"); }
+
 ImageSet read_webdataset(const fs::path& folder, const std::string& shard_names, const SliceRequest& request) {
-  ImageIndex index{"WebDataset", folder, {}, read_class_names(folder / "classes.txt"), {}};
+  ImageIndex index{"WebDataset", folder, {}, webdataset_classes(folder), {}};
   std::vector<Shard> shards =
       shard_names.empty() ? find_shards(folder, request.slice.split) : named_shards(folder, shard_names);
   std::atomic<std::int64_t> held{0};

@@ -1,7 +1,5 @@
 #include "experiments/descriptor/augment_rules.h"
 
-#include <initializer_list>
-#include <span>
 #include <string>
 
 #include "experiments/descriptor/randaugment_rules.h"
@@ -19,45 +17,37 @@ class Rules {
   /// any photograph suffer, and is allowed.
   void flip() const {
     const bool shapes = trial_.dataset.name == "shapes" && trial_.dataset.layout == DatasetLayout::known;
-    if (shapes && augment().flip)
-      report({"train", "augment", "flip"}, "a flip turns one class of shapes into another; leave it out");
+    if (shapes && augment().flip) report("augment.flip", "a flip turns one class of shapes into another; leave it out");
   }
   void crop() const {
     if (augment().crop == CropName::center && trial_.train.eval_transform.crop != EvalCrop::center)
-      report({"train", "augment", "crop"},
+      report("augment.crop",
              "center is cut as train.eval_transform says, whose crop is not center; set it to center there too");
   }
   void randaugment() const {
     if (const auto problem = problem_of(augment().randaugment))
-      report({"train", "augment", "randaugment", problem->key}, problem->what);
+      report(concat("augment.randaugment.", problem->key), problem->what);
   }
   void erasing() const {
     if (augment().erasing.dialect == ErasingDialect::torchvision && augment().erasing.fill == ErasingFill::color)
-      report({"train", "augment", "erasing", "fill"},
+      report("augment.erasing.fill",
              "torchvision fills with one value or with a draw a pixel; only timm has fill color");
   }
   void mix() const {
     const MixConfig& mix = augment().mix;
     if ((mix.mixup > 0 || mix.cutmix > 0) && trial_.train.batch_size < 2)
-      report({"train", "augment", "mix"}, "a batch of 1 image has no two to mix; raise train.batch_size");
+      report("augment.mix", "a batch of 1 image has no two to mix; raise train.batch_size");
   }
   void smoothing() const {
     if (trial_.train.label_smoothing > 0 && trial_.train.smoothing == Smoothing::others &&
         num_classes(trial_.model) < 2)
-      report({"train", "smoothing"}, "there are no other classes than the label's");
+      report("smoothing", "there are no other classes than the label's");
   }
 
  private:
   const AugmentConfig& augment() const { return trial_.train.augment; }
-  /// Points at the deepest of `keys` that is written there.
-  void report(std::initializer_list<std::string_view> keys, const std::string& what) const {
-    report_below(root_, top_, {keys.begin(), keys.size()}, what);
-  }
-  void report_below(const JsonNode& node, const JsonPath& path, std::span<const std::string_view> keys,
-                    const std::string& what) const {
-    const JsonMember* member = keys.empty() ? nullptr : node.find(keys.front());
-    if (member == nullptr) return reader_.report(node.at, path, what);
-    report_below(member->value, JsonPath{&path, member->key, &member->value.at}, keys.subspan(1), what);
+  void report(std::string_view key, const std::string& what) const {
+    reader_.report_below(root_, top_, concat("train.", key), what);
   }
 
   FieldReader& reader_;

@@ -45,10 +45,11 @@ bool matches(const Row& row, const AxisChoice& choice) {
 
 class Expansion {
  public:
-  Expansion(JsonNode root, std::string stem, std::size_t max_trials, std::shared_ptr<Sources> sources,
-            Problems& problems)
+  Expansion(JsonNode root, std::string stem, const ClassCounts& classes, std::size_t max_trials,
+            std::shared_ptr<Sources> sources, Problems& problems)
       : root_(std::move(root)),
         stem_(std::move(stem)),
+        classes_(classes),
         max_trials_(max_trials),
         sources_(std::move(sources)),
         problems_(problems) {}
@@ -66,8 +67,8 @@ class Expansion {
       problems_.add(position_of("seeds"), "/seeds", "every grid has seeds of its own; leave these out");
     paths_ = axis_paths(grids_);
     if (const JsonMember* member = root_.find("tune"))
-      tuned_ =
-          std::make_shared<TunedRows>(read_tune(member->value, paths_, placements_, *sources_, problems_), sources_);
+      tuned_ = std::make_shared<TunedRows>(read_tune(member->value, paths_, placements_, *sources_, problems_),
+                                           sources_, classes_);
     refuse_swept(set_paths);
     read_choices();
     if (two_stage_) check_two_stage();
@@ -234,7 +235,7 @@ class Expansion {
     if (tuned_)
       std::tie(row.config, identity) = tuned_->check_row(tree, placements_, problems_);
     else
-      row.config = read_trial(tree, placements_, ReadMode::descriptor, problems_);
+      row.config = read_trial(tree, placements_, ReadMode::descriptor, problems_, classes_);
     if (!problems_.empty()) return;
     if (!tuned_) identity = canonical_json(row.config);
     row.seeds = seeds_of(grid);
@@ -344,6 +345,7 @@ class Expansion {
 
   JsonNode root_, base_;
   std::string stem_;
+  const ClassCounts& classes_;
   std::size_t max_trials_;
   std::shared_ptr<Sources> sources_;
   Problems& problems_;
@@ -377,15 +379,15 @@ const Trial& first_trial(const Experiment& experiment, const Cell& row) {
   return experiment.trials[row.trials.empty() ? row.tuning.front() : row.trials.front()];
 }
 
-Experiment load_experiment(const std::filesystem::path& file, std::span<const std::string> sets,
-                           std::size_t max_trials) {
+Experiment load_experiment(const std::filesystem::path& file, std::span<const std::string> sets, std::size_t max_trials,
+                           const ClassCounts& classes) {
   const auto sources = std::make_shared<Sources>();
   Problems problems;
   Experiment out;
   out.stem = file.stem().string();
   JsonNode root = load_merged(file, *sources, problems, out.files);
   const std::vector<std::string> set_paths = apply_sets(root, sets, *sources, problems);
-  Expansion(std::move(root), out.stem, max_trials, sources, problems).run(set_paths, out);
+  Expansion(std::move(root), out.stem, classes, max_trials, sources, problems).run(set_paths, out);
   return out;
 }
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/descriptor/config.h"
+#include "experiments/descriptor/class_counts.h"
 #include "experiments/descriptor/paper.h"
 #include "experiments/descriptor/probes.h"
 
@@ -92,8 +92,9 @@ inline constexpr std::size_t kMaxTrials = 100'000;
 /// Reads a descriptor, applies `sets` ("path=value") and expands it. Rows stand in the order of the grids, in a grid in
 /// the order of its axes, the last one fastest; a row that comes up again adds its new seeds to the first. InputError
 /// with all problems, one a line: "file:line:column: /json/pointer: what; did you mean "..."?"; more than `max_trials`
-/// are one.
+/// are one. `classes` is asked where num_classes is left to a data set that is not known by its name, so that the
+/// trials' settings and ids state the number; without it that is a problem too.
 Experiment load_experiment(const std::filesystem::path& file, std::span<const std::string> sets = {},
-                           std::size_t max_trials = kMaxTrials);
+                           std::size_t max_trials = kMaxTrials, const ClassCounts& classes = nullptr);
 
 }  // namespace normlab

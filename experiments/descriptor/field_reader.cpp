@@ -19,6 +19,23 @@ std::string not_an_integer(const JsonNode& node) {
 
 }  // namespace
 
+void FieldReader::report_below(const JsonNode& node, const JsonPath& path, std::string_view key,
+                               const std::string& what) {
+  const std::size_t dot = std::min(key.find('.'), key.size());
+  const std::string_view first = key.substr(0, dot);
+  const JsonNode* below = nullptr;
+  if (node.kind == JsonKind::array) {
+    const std::size_t index = static_cast<std::size_t>(std::stoul(std::string(first)));
+    if (index < node.items.size()) below = &node.items[index];
+  } else if (const JsonMember* member = node.find(first)) {
+    below = &member->value;
+  }
+  if (below == nullptr) return report(node.at, path, what);
+  const JsonPath here{&path, first, &below->at};
+  if (dot == key.size()) return report(below->at, here, what);
+  report_below(*below, here, key.substr(dot + 1), what);
+}
+
 void FieldReader::value(const JsonNode& node, const JsonPath& path, bool& out, Range) {
   if (node.kind != JsonKind::boolean) return report(node.at, path, "expected true or false, got " + describe(node));
   out = node.boolean;
@@ -28,9 +45,13 @@ template <class Number>
 void FieldReader::check_range(const JsonNode& node, const JsonPath& path, Number read, Range range, Number& out) {
   const double number = double(read);
   const auto refuse = [&](const char* bound, double limit) {
-    report(node.at, path, concat("must be ", bound, " ", number_text(limit), ", got ", describe(node)));
+    report(node.at, path,
+           concat("must be ", bound, " ", number_text(limit), ", got ", describe(node),
+                  range.why.empty() ? "" : concat("; ", range.why)));
   };
-  if (range.low_open ? number <= range.low : number < range.low)
+  if (range.of_descriptors && mode_ == ReadMode::canonical)
+    out = read;
+  else if (range.low_open ? number <= range.low : number < range.low)
     refuse(range.low_open ? "above" : "at least", range.low);
   else if (range.high_open ? number >= range.high : number > range.high)
     refuse(range.high_open ? "below" : "at most", range.high);
@@ -58,6 +79,13 @@ void FieldReader::value(const JsonNode& node, const JsonPath& path, double& out,
                       : node.kind == JsonKind::integer ? double(node.integer)
                                                        : double(node.natural);
   if (!std::isfinite(read)) return report(node.at, path, "expected a finite number, got " + describe(node));
+  using Float = std::numeric_limits<float>;
+  const bool held = read == 0 || (std::abs(read) >= double(Float::min()) && std::abs(read) <= double(Float::max()));
+  const bool becomes_bound = range.high_open && read < range.high && double(float(read)) >= range.high;
+  if (mode_ == ReadMode::descriptor && (!held || becomes_bound))
+    return report(node.at, path,
+                  concat("is ", number_text(double(float(read))), " once it is a float, as trainings compute; got ",
+                         describe(node)));
   check_range(node, path, read == 0 ? 0.0 : read, range, out);  // -0.0 would be another trial
 }
 
@@ -261,10 +289,7 @@ void FieldReader::value(const JsonNode& node, const JsonPath& path, DatasetConfi
     if (directory != nullptr && node.find("name") == nullptr && directory->value.is_string())
       out.name = directory->value.text;
     object(node, path, out);
-    if (const JsonMember* first = node.find("per_class"); first != nullptr && out.per_class > 0 && out.fraction < 1) {
-      refuse_both(node, path, "per_class", "fraction");
-      problems_.used(first->key_at);  // said already, not to be called unused as well
-    }
+    refuse_exclusive(node, path, "dataset");
   }
   if (out.path == out.name) out.path.clear();
   if (out.name.empty()) report(node.at, path, "a dataset needs a name or a path");
@@ -278,6 +303,16 @@ void FieldReader::value(const JsonNode& node, const JsonPath& path, DatasetConfi
   report(at != nullptr ? at->value.at : node.at, here,
          unknown_word("dataset", out.name, names) +
              "; for one of your own give \"path\" and \"layout\" (image_folder, webdataset, ...)");
+}
+
+void FieldReader::refuse_exclusive(const JsonNode& node, const JsonPath& path, std::string_view object) {
+  if (mode_ == ReadMode::canonical) return;  // states everything, one of a pair as 0
+  for (const Exclusive& pair : kExclusive) {
+    if (pair.object != object || node.find(pair.a) == nullptr || node.find(pair.b) == nullptr) continue;
+    refuse_both(node, path, pair.a, pair.b);
+    for (const std::string_view key : {pair.a, pair.b})
+      problems_.used(node.find(key)->key_at);  // said already, not to be called unused as well
+  }
 }
 
 void FieldReader::refuse_both(const JsonNode& node, const JsonPath& path, std::string_view a, std::string_view b) {

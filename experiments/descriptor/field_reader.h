@@ -14,14 +14,18 @@ namespace normlab {
 class FieldReader {
  public:
   /// `kind`: the model whose defaults the norms have, until a model with another kind is read.
-  FieldReader(PlacementRows& rows, Problems& problems, ModelKind kind = ModelKind::vit)
-      : rows_(rows), problems_(problems), kind_(kind) {}
+  FieldReader(PlacementRows& rows, Problems& problems, ModelKind kind = ModelKind::vit,
+              ReadMode mode = ReadMode::descriptor)
+      : rows_(rows), problems_(problems), kind_(kind), mode_(mode) {}
 
   std::size_t reported() const { return reported_; }
   void report(const Position& at, const JsonPath& path, const std::string& what) {
     ++reported_;
     problems_.add(at, path.pointer(), what);
   }
+
+  /// Points at the dotted `key` below `node`, as much of it as is written there; in a list it has indices.
+  void report_below(const JsonNode& node, const JsonPath& path, std::string_view key, const std::string& what);
 
   /// Reads the members of `node` into `out`; keys in `others` are the caller's.
   template <class T>
@@ -143,6 +147,7 @@ class FieldReader {
 
   template <class Number>
   void check_range(const JsonNode& node, const JsonPath& path, Number read, Range range, Number& out);
+  void refuse_exclusive(const JsonNode& node, const JsonPath& path, std::string_view object);
   void refuse_both(const JsonNode& node, const JsonPath& path, std::string_view a, std::string_view b);
   void blocks(const JsonNode& node, const JsonPath& path, Placement& out);
   void variant(const JsonNode& node, const JsonPath& path, ViTConfig& out);
@@ -156,6 +161,7 @@ class FieldReader {
   PlacementRows& rows_;
   Problems& problems_;
   ModelKind kind_;
+  ReadMode mode_;
   std::size_t reported_ = 0;
 };
 

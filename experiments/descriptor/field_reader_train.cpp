@@ -5,24 +5,12 @@ namespace normlab {
 
 void FieldReader::value(const JsonNode& node, const JsonPath& path, TrainConfig& out, Range) {
   object(node, path, out);
-  const auto refuse = [&](std::string_view a, std::string_view b) {
-    const JsonMember* first = node.find(a);
-    if (first == nullptr || node.find(b) == nullptr) return;
-    refuse_both(node, path, a, b);
-    problems_.used(first->key_at);  // said already, not to be called unused as well
-  };
-  if (out.steps > 0) refuse("epochs", "steps");
-  if (out.images > 0) refuse("epochs", "images");
-  if (out.images > 0) refuse("steps", "images");
+  refuse_exclusive(node, path, "train");
 }
 
 void FieldReader::value(const JsonNode& node, const JsonPath& path, ScheduleConfig& out, Range) {
   object(node, path, out);
-  if (out.warmup_steps == 0) return;
-  const JsonMember* epochs = node.find("warmup_epochs");
-  if (epochs == nullptr) return;
-  refuse_both(node, path, "warmup_epochs", "warmup_steps");
-  problems_.used(epochs->key_at);  // said already, not to be called unused as well
+  refuse_exclusive(node, path, "train.schedule");
 }
 
 std::string FieldReader::why_meaningless(const NormSpec& spec, std::string_view key) {

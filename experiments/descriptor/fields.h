@@ -19,12 +19,28 @@ namespace normlab {
 struct Range {
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
   bool low_open = false, high_open = false;
+  /// Bounds that only a descriptor must keep: results of earlier versions may state what is beyond them.
+  bool of_descriptors = false;
+  std::string_view why{};  // the bounds are these, for errors
 };
-inline constexpr Range kAnyNumber{}, kPositive{.low = 0, .low_open = true}, kNotNegative{.low = 0},
-    kAtLeastOne{.low = 1};
+inline constexpr Range kPositive{.low = 0, .low_open = true}, kNotNegative{.low = 0};
 inline constexpr Range kRate{.low = 0, .high = 1, .high_open = true};
 inline constexpr Range kShare{.low = 0, .high = 1}, kOpenShare{.low = 0, .high = 1, .low_open = true},
     kHalf{.low = 0, .high = 0.5}, kPixel{.low = 0, .high = 255};
+// Whole numbers end where sums and products of them still fit 64 bits; steps of a year at a microsecond each are fewer.
+inline constexpr double kMostCounted = 1LL << 50, kMostAtOnce = 1 << 24, kMostPixels = 1 << 16;
+inline constexpr Range kFromZero{.low = 0, .high = kMostCounted}, kFromOne{.low = 1, .high = kMostCounted},
+    kAtOnce{.low = 1, .high = kMostAtOnce}, kSide{.low = 0, .high = kMostPixels}, kGenerated{.low = 1, .high = 1e6},
+    kLayers{.low = 0, .high = 100};
+inline constexpr Range kLength{
+    .low = 1, .high = kMostCounted, .of_descriptors = true, .why = "one that is not meant is left out"};
+inline constexpr Range kEpochs{.low = 0, .high = 1e9, .of_descriptors = true},
+    kTrainedEpochs{.low = 0, .high = 1e9, .low_open = true, .of_descriptors = true};
+inline constexpr std::string_view kUnit = "a pixel of 255 is 1 here: divide by 255";
+inline constexpr Range kMean{.low = 0, .high = 1, .of_descriptors = true, .why = kUnit},
+    kDeviation{.low = 0, .high = 1, .low_open = true, .of_descriptors = true, .why = kUnit};
+inline constexpr Range kBeta{
+    .low = 0, .high = 1e6, .of_descriptors = true, .why = "with so large a parameter every lambda is one half"};
 
 template <class T, class M>
 struct Field {
@@ -47,7 +63,7 @@ constexpr auto fields() {
         field("eps", &T::eps, "added under the root; 1e-6, for batch_norm 1e-5", kPositive),
         field("momentum", &T::momentum, "batch_norm: weight of the new value in the running statistics", kShare),
         field("statistics_batch", &T::statistics_batch,
-              "batch_norm: images a statistic is taken over; 0 is the whole batch", kNotNegative),
+              "batch_norm: images a statistic is taken over; 0 is the whole batch", kFromZero),
         field("alpha_init", &T::alpha_init, "dyt: start value of alpha"),
         field("beta_init", &T::beta_init, "dyt: start value of beta")};
   else if constexpr (std::is_same_v<T, StemSites>)
@@ -105,30 +121,31 @@ constexpr auto fields() {
         field("qkv_bias", &T::qkv_bias, "query, key and value have biases"),
         field("rep_size", &T::rep_size, "width of a dense + tanh layer before the head; 0 leaves it out"),
         field("gelu", &T::gelu, "form of the GELU"),
-        field("dropout", &T::dropout, "after the stem, both branches and the hidden layer"),
-        field("attention_dropout", &T::attention_dropout, "on the attention weights"),
-        field("drop_path", &T::drop_path, "rate of the last block, growing linearly from 0 at the first"),
+        field("dropout", &T::dropout, "after the stem, both branches and the hidden layer", kRate),
+        field("attention_dropout", &T::attention_dropout, "on the attention weights", kRate),
+        field("drop_path", &T::drop_path, "rate of the last block, growing linearly from 0 at the first", kRate),
         field("init", &T::init, "initial values as in this code base; timm_jax: timm's weight_init \"jax\""),
         field("head_bias_init", &T::head_bias_init, "start value of the head's bias"),
         field("placement", &T::placement, "a row's name, or sites")};
   else if constexpr (std::is_same_v<T, SwinConfig>)
-    return std::tuple{field("image_size", &T::image_size, "pixels, or [height, width]; the dataset's when left out"),
-                      field("channels", &T::channels, "the dataset's when left out"),
-                      field("patch_size", &T::patch_size, "pixels a side"),
-                      field("window", &T::window, "tokens a side; at most the shorter side of a stage"),
-                      field("embed_dim", &T::embed_dim, "width of the first stage, doubling with each"),
-                      field("depths", &T::depths, "blocks of each stage"),
-                      field("num_heads", &T::num_heads, "attention heads of each stage"),
-                      field("mlp_ratio", &T::mlp_ratio, "width of the hidden layer over that of the stage"),
-                      field("num_classes", &T::num_classes, "the dataset's when left out"),
-                      field("qkv_bias", &T::qkv_bias, "query, key and value have biases"),
-                      field("reduction_bias", &T::reduction_bias, "the linear of patch merging has a bias"),
-                      field("gelu", &T::gelu, "form of the GELU"),
-                      field("dropout", &T::dropout, "after the stem, both branches and the hidden layer"),
-                      field("attention_dropout", &T::attention_dropout, "on the attention weights"),
-                      field("drop_path", &T::drop_path, "rate of the last block, growing linearly from 0 at the first"),
-                      field("head_bias_init", &T::head_bias_init, "start value of the head's bias"),
-                      field("placement", &T::placement, "a row's name, or sites")};
+    return std::tuple{
+        field("image_size", &T::image_size, "pixels, or [height, width]; the dataset's when left out"),
+        field("channels", &T::channels, "the dataset's when left out"),
+        field("patch_size", &T::patch_size, "pixels a side"),
+        field("window", &T::window, "tokens a side; at most the shorter side of a stage"),
+        field("embed_dim", &T::embed_dim, "width of the first stage, doubling with each"),
+        field("depths", &T::depths, "blocks of each stage"),
+        field("num_heads", &T::num_heads, "attention heads of each stage"),
+        field("mlp_ratio", &T::mlp_ratio, "width of the hidden layer over that of the stage"),
+        field("num_classes", &T::num_classes, "the dataset's when left out"),
+        field("qkv_bias", &T::qkv_bias, "query, key and value have biases"),
+        field("reduction_bias", &T::reduction_bias, "the linear of patch merging has a bias"),
+        field("gelu", &T::gelu, "form of the GELU"),
+        field("dropout", &T::dropout, "after the stem, both branches and the hidden layer", kRate),
+        field("attention_dropout", &T::attention_dropout, "on the attention weights", kRate),
+        field("drop_path", &T::drop_path, "rate of the last block, growing linearly from 0 at the first", kRate),
+        field("head_bias_init", &T::head_bias_init, "start value of the head's bias"),
+        field("placement", &T::placement, "a row's name, or sites")};
   else if constexpr (std::is_same_v<T, DatasetConfig>)
     return std::tuple{
         field("name", &T::name, "shapes, cifar10, or another known set; or a label for `path`"),
@@ -142,23 +159,23 @@ constexpr auto fields() {
               "webdataset: file names, as \"pets-train-{0000..0146}.tar\"; by the split when left out"),
         field("eval_shards", &T::eval_shards, "webdataset: the same for evaluation"),
         field("labels", &T::labels, "image_list: the file of labels, below `path`"),
-        field("per_class", &T::per_class, "training images of each class; 0: all", kNotNegative),
+        field("per_class", &T::per_class, "training images of each class; 0: all", kFromZero),
         field("fraction", &T::fraction, "share of the training slice", kOpenShare),
         field("subset_seed", &T::subset_seed, "which images per_class and fraction take"),
         field("allow_absent_classes", &T::allow_absent_classes, "a training slice may lack a class"),
         field("order", &T::order, "over the whole slice, or shard by shard through a buffer"),
-        field("shuffle_buffer", &T::shuffle_buffer, "order shards: samples the next one is drawn from", kAtLeastOne),
+        field("shuffle_buffer", &T::shuffle_buffer, "order shards: samples the next one is drawn from", kFromOne),
         field("on_bad_image", &T::on_bad_image,
               "an image that cannot be decoded ends the trial, or is "
               "left out, named and counted"),
-        field("mean", &T::mean, "of each channel, 255 being 1; the training slice's when left out"),
-        field("std", &T::std, "of each channel, 255 being 1; the training slice's when left out", kPositive),
-        field("train_images", &T::train_images, "shapes: training images to generate", kAtLeastOne),
-        field("eval_images", &T::eval_images, "shapes: test images to generate", kAtLeastOne),
+        field("mean", &T::mean, "of each channel, 255 being 1; the training slice's when left out", kMean),
+        field("std", &T::std, "of each channel, 255 being 1; the training slice's when left out", kDeviation),
+        field("train_images", &T::train_images, "shapes: training images to generate", kGenerated),
+        field("eval_images", &T::eval_images, "shapes: test images to generate", kGenerated),
         field("shapes_seed", &T::shapes_seed, "shapes: seed of the images, not of the trial")};
   else if constexpr (std::is_same_v<T, AugmentConfig>)
     return std::tuple{
-        field("crop_padding", &T::crop_padding, "zeros around the image before a random crop", kNotNegative),
+        field("crop_padding", &T::crop_padding, "zeros around the image before a random crop", kSide),
         field("crop", &T::crop, "how an image gets the model's size; none: it has it"),
         field("crop_area", &T::crop_area, "inception: least and largest share of the image", kOpenShare),
         field("crop_aspect", &T::crop_aspect, "inception: least and largest width over height", kPositive),
@@ -168,12 +185,11 @@ constexpr auto fields() {
         field("color_jitter", &T::color_jitter, "torchvision's, in drawn order"),
         field("erasing", &T::erasing, "a box is blanked, after normalisation"),
         field("mix", &T::mix, "two images of a batch made one"),
-        field("repeats", &T::repeats, "times an image stands in an epoch's order (repeated augmentation)",
-              kAtLeastOne)};
+        field("repeats", &T::repeats, "times an image stands in an epoch's order (repeated augmentation)", kAtOnce)};
   else if constexpr (std::is_same_v<T, RandAugmentConfig>)
     return std::tuple{
         field("dialect", &T::dialect, "whose operations and levels"),
-        field("layers", &T::layers, "operations an image", kNotNegative),
+        field("layers", &T::layers, "operations an image", kLayers),
         field("magnitude", &T::magnitude, "big_vision, timm: out of 10; torchvision: index of 31", kNotNegative),
         field("magnitude_std", &T::magnitude_std, "timm: deviation of the drawn magnitude", kNotNegative),
         field("probability", &T::probability, "timm: that a drawn operation is applied", kShare),
@@ -194,8 +210,8 @@ constexpr auto fields() {
                       field("area", &T::area, "least and largest share of the image", kOpenShare),
                       field("aspect", &T::aspect, "least and largest height over width", kPositive)};
   else if constexpr (std::is_same_v<T, MixConfig>)
-    return std::tuple{field("mixup", &T::mixup, "parameter of the Beta distribution; 0: off", kNotNegative),
-                      field("cutmix", &T::cutmix, "parameter of the Beta distribution; 0: off", kNotNegative),
+    return std::tuple{field("mixup", &T::mixup, "parameter of the Beta distribution; 0: off", kBeta),
+                      field("cutmix", &T::cutmix, "parameter of the Beta distribution; 0: off", kBeta),
                       field("dialect", &T::dialect, "whose partner and lambda"),
                       field("scope", &T::scope, "one lambda a batch, or one an image"),
                       field("probability", &T::probability, "that a batch (or image) is mixed", kShare),
@@ -204,7 +220,7 @@ constexpr auto fields() {
     return std::tuple{
         field("crop", &T::crop, "how an evaluation image gets the model's size; none: it has it"),
         field("crop_pct", &T::crop_pct, "center: the model's size over the resized shorter side", kOpenShare),
-        field("resize_to", &T::resize_to, "center: pixels of the shorter side; 0: by crop_pct", kNotNegative),
+        field("resize_to", &T::resize_to, "center: pixels of the shorter side; 0: by crop_pct", kSide),
         field("resize", &T::resize, "how pixels between pixels come about"),
         field("rounding", &T::rounding, "of the longer side and of odd margins")};
   else if constexpr (std::is_same_v<T, Multiplier>)
@@ -213,13 +229,13 @@ constexpr auto fields() {
                       field("weight_decay", &T::weight_decay, "their decay is multiplied by it", kNotNegative)};
   else if constexpr (std::is_same_v<T, EmaConfig>)
     return std::tuple{field("decay", &T::decay, "of the averaged weights; 0: none are kept", kRate),
-                      field("every_steps", &T::every_steps, "steps between two averagings", kAtLeastOne)};
+                      field("every_steps", &T::every_steps, "steps between two averagings", kFromOne)};
   else if constexpr (std::is_same_v<T, OptimizerConfig>)
     return std::tuple{
         field("name", &T::name, "which optimiser"),
         field("lr", &T::lr, "peak learning rate", kNotNegative),
         field("lr_batch", &T::lr_batch,
-              "lr (alone) is for so many images a step and scaled to batch_size; 0: lr as it is", kNotNegative),
+              "lr (alone) is for so many images a step and scaled to batch_size; 0: lr as it is", kFromZero),
         field("weight_decay", &T::weight_decay,
               "times the rate for adamw, lamb and lion; added to the gradient for sgd; times the schedule alone for "
               "big_vision_adam and momentum_hp",
@@ -238,8 +254,8 @@ constexpr auto fields() {
   else if constexpr (std::is_same_v<T, ScheduleConfig>)
     return std::tuple{
         field("name", &T::name, "shape after the warm-up"),
-        field("warmup_epochs", &T::warmup_epochs, "linear warm-up; this or warmup_steps", kNotNegative),
-        field("warmup_steps", &T::warmup_steps, "linear warm-up; this or warmup_epochs", kNotNegative),
+        field("warmup_epochs", &T::warmup_epochs, "linear warm-up; this or warmup_steps", kEpochs),
+        field("warmup_steps", &T::warmup_steps, "linear warm-up; this or warmup_epochs", kFromZero),
         field("warmup", &T::warmup, "lifted: lr (step + 1) / (warmup + 1); line: from warmup_from at step 0 to lr"),
         field("warmup_from", &T::warmup_from, "warmup line: rate of the first step", kNotNegative),
         field("decay_from", &T::decay_from,
@@ -248,30 +264,30 @@ constexpr auto fields() {
               kNotNegative),
         field("power", &T::power, "polynomial", kPositive),
         field("timescale", &T::timescale, "rsqrt, rsqrt_decay: steps", kPositive),
-        field("shift", &T::shift, "rsqrt: steps", kNotNegative),
-        field("cooldown_steps", &T::cooldown_steps, "at the end, a line down to 0", kNotNegative),
+        field("shift", &T::shift, "rsqrt: steps", kFromZero),
+        field("cooldown_steps", &T::cooldown_steps, "at the end, a line down to 0", kFromZero),
         field("factors", &T::factors, "compound: as \"constant * polynomial * linear_warmup\""),
-        field("decay_every", &T::decay_every, "compound, decay_every: steps between two multiplications", kAtLeastOne),
+        field("decay_every", &T::decay_every, "compound, decay_every: steps between two multiplications", kFromOne),
         field("decay_factor", &T::decay_factor, "compound, decay_every: by what the rate is multiplied", kNotNegative)};
   else if constexpr (std::is_same_v<T, CheckpointConfig>)
     return std::tuple{
         field("seconds", &T::seconds, "of training between two checkpoints", kPositive),
-        field("steps", &T::steps, "and after so many steps; 0: by time alone", kNotNegative),
+        field("steps", &T::steps, "and after so many steps; 0: by time alone", kFromZero),
         field("keep", &T::keep, "once the result is there: the last checkpoint, its weights alone, or neither")};
   else if constexpr (std::is_same_v<T, EarlyStopConfig>)
     return std::tuple{
         field("metric", &T::metric,
               "minival/accuracy or minival/loss, or with ema_ after the slash; no rule when left out"),
-        field("patience", &T::patience, "evaluations in a row that may be no better than the best", kAtLeastOne),
+        field("patience", &T::patience, "evaluations in a row that may be no better than the best", kFromOne),
         field("min_delta", &T::min_delta, "better by more than this counts, a share for accuracies", kNotNegative),
         field("mode", &T::mode, "what is better; inferred: the higher accuracy, the lower loss")};
   else if constexpr (std::is_same_v<T, TrainConfig>)
     return std::tuple{
-        field("epochs", &T::epochs, "length of the training; this, steps or images", kPositive),
-        field("steps", &T::steps, "length of the training; this, epochs or images", kNotNegative),
-        field("images", &T::images, "length of the training; this, epochs or steps", kNotNegative),
-        field("batch_size", &T::batch_size, "images a step", kAtLeastOne),
-        field("accumulate", &T::accumulate, "parts in which a batch goes through the network", kAtLeastOne),
+        field("epochs", &T::epochs, "length of the training; this, steps or images", kTrainedEpochs),
+        field("steps", &T::steps, "length of the training; this, epochs or images", kLength),
+        field("images", &T::images, "length of the training; this, epochs or steps", kLength),
+        field("batch_size", &T::batch_size, "images a step", kAtOnce),
+        field("accumulate", &T::accumulate, "parts in which a batch goes through the network", kAtOnce),
         field("drop_last", &T::drop_last, "leave out an epoch's last, smaller batch"),
         field("optimizer", &T::optimizer, "the optimiser"),
         field("schedule", &T::schedule, "the learning rate over time"),
@@ -289,12 +305,12 @@ constexpr auto fields() {
               "bf16_emulated rounds at the same places on every CPU, slowly; tf32: fp32 whose products a GPU makes of "
               "inputs "
               "rounded to 10 bits behind the first"),
-        field("eval_every_epochs", &T::eval_every_epochs, "0: only at the end", kNotNegative),
+        field("eval_every_epochs", &T::eval_every_epochs, "0: only at the end", kEpochs),
         field("early_stop", &T::early_stop, "ends a training that no longer becomes better on the minival"),
         field("collapse_steps", &T::collapse_steps,
               "the mean loss above its level at the warm-up's end for so many steps ends a training as diverged; 0: "
               "never",
-              kNotNegative)};
+              kFromZero)};
   else if constexpr (std::is_same_v<T, TrialConfig>)
     return std::tuple{field("dataset", &T::dataset, "a name, or an object"), field("model", &T::model, "the network"),
                       field("train", &T::train, "the training"), field("seed", &T::seed, "of all random draws")};

@@ -1,10 +1,10 @@
 #include "experiments/descriptor/merge.h"
 
-#include <cstring>
-#include <fstream>
+#include <set>
 
 #include "core/error.h"
 #include "experiments/descriptor/fields.h"
+#include "experiments/descriptor/regular_file.h"
 
 namespace normlab {
 namespace {
@@ -36,11 +36,8 @@ void open_word(JsonNode& node, std::string_view path) {
   node = std::move(object);
 }
 
-bool is_zero(const JsonNode& node) { return node.kind == JsonKind::natural && node.natural == 0; }
-
-/// `key` is about to be set to `value` in the object at `path`.
-void remove_rival(JsonNode& object, std::string_view path, std::string_view key, const JsonNode& value) {
-  if (is_zero(value)) return;
+/// `key` is about to be set in the object at `path`.
+void remove_rival(JsonNode& object, std::string_view path, std::string_view key) {
   for (const Exclusive& pair : kExclusive) {
     if (pair.object != path) continue;
     if (pair.a == key) object.remove(pair.b);
@@ -49,7 +46,7 @@ void remove_rival(JsonNode& object, std::string_view path, std::string_view key,
 }
 
 void merge_over(JsonNode& base, const JsonNode& child, std::string_view path) {
-  for (const JsonMember& member : child.members) remove_rival(base, path, member.key, member.value);
+  for (const JsonMember& member : child.members) remove_rival(base, path, member.key);
   for (const JsonMember& member : child.members) {
     JsonMember* existing = base.find(member.key);
     if (existing == nullptr) {
@@ -101,7 +98,7 @@ bool set_path(JsonNode& root, std::string_view path, const JsonNode& value, cons
     if (!node->is_object())
       return problems.add(key_at, pointer, concat(so_far, " is ", describe(*node), " and has no keys")), false;
     if (dot == std::string_view::npos) {
-      remove_rival(*node, so_far, key, value);
+      remove_rival(*node, so_far, key);
       JsonMember* member = node->find(key);
       if (member == nullptr) member = &node->members.emplace_back(JsonMember{std::string(key), {}, {}});
       member->key_at = key_at;
@@ -114,53 +111,76 @@ bool set_path(JsonNode& root, std::string_view path, const JsonNode& value, cons
   }
 }
 
-std::string read_text_file(const std::filesystem::path& file) {
-  std::error_code error;
-  if (std::filesystem::is_directory(file, error))
-    throw InputError(concat("cannot read ", file.string(), ": it is a folder"));
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw InputError(concat("cannot read ", file.string(), ": ", std::strerror(errno)));
-  std::string text(kMaxJsonBytes + 1, '\0');
-  in.read(text.data(), std::streamsize(text.size()));
-  if (in.bad()) throw InputError(concat("cannot read ", file.string(), ": ", std::strerror(errno)));
-  text.resize(std::size_t(in.gcount()));
-  if (text.size() > kMaxJsonBytes)
-    throw InputError(concat(file.string(), ": longer than ", kMaxJsonBytes, " bytes, so hardly a descriptor"));
-  return text;
-}
-
 namespace {
 
-JsonNode load(const std::filesystem::path& file, Sources& sources, Problems& problems,
-              std::vector<std::filesystem::path>& files) {
-  files.push_back(file);
-  JsonNode root = parse_json(read_text_file(file), sources.add(file.string()), problems);
-  if (!root.is_object()) throw InputError(concat(to_string(root.at), ": expected an object, got ", describe(root)));
-  const JsonMember* extends = root.find("extends");
-  if (extends == nullptr) return root;
+/// More descriptors on top of each other than this are a mistake, or made to keep a reader busy.
+constexpr std::size_t kMostFiles = 64;
 
-  const JsonNode target = extends->value;
-  root.remove("extends");
-  const auto fail = [&](const std::string& what) {
-    throw InputError(concat(to_string(target.at), ": /extends: ", what));
+class Chain {
+ public:
+  Chain(Sources& sources, Problems& problems, std::vector<std::filesystem::path>& files)
+      : sources_(sources), problems_(problems), files_(files) {}
+
+  JsonNode load(const std::filesystem::path& file) { return load(file, read(file)); }
+
+ private:
+  struct Text {
+    std::pair<dev_t, ino_t> identity;
+    std::string text;
   };
-  if (!target.is_string()) fail("expected the path of a descriptor, got " + describe(target));
-  const std::filesystem::path base = (file.parent_path() / target.text).lexically_normal();
-  std::error_code error;
-  for (const std::filesystem::path& open : files)
-    if (std::filesystem::equivalent(open, base, error)) fail(concat(base.string(), " extends itself in the end"));
-  if (!std::filesystem::exists(base, error)) fail(concat("there is no file ", base.string()));
-  JsonNode merged = load(base, sources, problems, files);
-  merge_over(merged, root);
-  merged.at = root.at;
-  return merged;
-}
+  static Text read(const std::filesystem::path& file) {
+    const RegularFile opened(file);
+    Text out{opened.identity(), opened.read(kMaxJsonBytes)};
+    if (out.text.size() > kMaxJsonBytes)
+      throw InputError(concat(file.string(), ": longer than ", kMaxJsonBytes, " bytes, so hardly a descriptor"));
+    return out;
+  }
+
+  JsonNode load(const std::filesystem::path& file, const Text& text) {
+    files_.push_back(file);
+    seen_.insert(text.identity);
+    JsonNode root = parse_json(text.text, sources_.add(file.string()), problems_);
+    if (!root.is_object()) throw InputError(concat(to_string(root.at), ": expected an object, got ", describe(root)));
+    const JsonMember* extends = root.find("extends");
+    if (extends == nullptr) return root;
+    const JsonNode target = extends->value;
+    root.remove("extends");
+    JsonNode merged = load_base(file, target);
+    merge_over(merged, root);
+    merged.at = root.at;
+    return merged;
+  }
+
+  JsonNode load_base(const std::filesystem::path& file, const JsonNode& target) {
+    const auto fail = [&](const std::string& what) {
+      throw InputError(concat(to_string(target.at), ": /extends: ", what));
+    };
+    if (!target.is_string()) fail("expected the path of a descriptor, got " + describe(target));
+    const std::filesystem::path base = (file.parent_path() / target.text).lexically_normal();
+    std::error_code error;
+    if (!std::filesystem::exists(base, error)) fail(concat("there is no file ", base.string()));
+    Text text;
+    try {
+      text = read(base);
+    } catch (const InputError& refused) {
+      fail(refused.what());
+    }
+    if (seen_.contains(text.identity)) fail(concat(base.string(), " extends itself in the end"));
+    if (files_.size() == kMostFiles) fail(concat("more than ", kMostFiles, " descriptors on top of each other"));
+    return load(base, text);
+  }
+
+  Sources& sources_;
+  Problems& problems_;
+  std::vector<std::filesystem::path>& files_;
+  std::set<std::pair<dev_t, ino_t>> seen_;
+};
 
 }  // namespace
 
 JsonNode load_merged(const std::filesystem::path& file, Sources& sources, Problems& problems,
                      std::vector<std::filesystem::path>& files) {
-  return load(file, sources, problems, files);
+  return Chain(sources, problems, files).load(file);
 }
 
 std::vector<std::string> apply_sets(JsonNode& root, std::span<const std::string> sets, Sources& sources,

@@ -23,12 +23,10 @@ void merge_over(JsonNode& base, const JsonNode& child);
 bool set_path(JsonNode& root, std::string_view path, const JsonNode& value, const Position& key_at, Problems& problems);
 
 /// The descriptor with what it extends merged in and "extends" gone. `files` receives every file that was read, the
-/// descriptor first. InputError for a file that cannot be read, is no JSON, or extends itself.
+/// descriptor first. InputError for a file that cannot be read, is no regular file or no
+/// JSON, extends itself, or stands on more than 63 others.
 JsonNode load_merged(const std::filesystem::path& file, Sources& sources, Problems& problems,
                      std::vector<std::filesystem::path>& files);
-
-/// A file's whole text; InputError if it cannot be read or is longer than a descriptor may be.
-std::string read_text_file(const std::filesystem::path& file);
 
 /// Applies "path=value" settings, each value parsed as JSON and otherwise taken as a string. Returns their paths.
 std::vector<std::string> apply_sets(JsonNode& root, std::span<const std::string> sets, Sources& sources,

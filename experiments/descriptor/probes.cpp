@@ -25,7 +25,7 @@ class ProbeReader {
       const std::string index = std::to_string(i);
       const JsonPath here{&path, index, &item.at};
       const std::size_t before = reader_.reported();
-      const std::int64_t step = number(item, here, kNotNegative);
+      const std::int64_t step = number(item, here, kFromZero);
       if (reader_.reported() != before) continue;
       if (!seen.insert(step).second)
         reader_.report(item.at, here, concat("step ", step, " is given twice"));
@@ -49,7 +49,7 @@ class ProbeReader {
         if (list)
           out.gradients = steps(member.value, here);
         else if (member.value.is_number())
-          out.gradients_every = number(member.value, here, kAtLeastOne);
+          out.gradients_every = number(member.value, here, kFromOne);
         else
           reader_.report(member.value.at, here,
                          "expected a list of steps, or a number n for every n-th, got " + describe(member.value));

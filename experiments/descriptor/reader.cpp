@@ -1,6 +1,7 @@
 #include "experiments/descriptor/reader.h"
 
 #include "experiments/descriptor/augment_rules.h"
+#include "experiments/descriptor/data_checks.h"
 #include "experiments/descriptor/field_reader.h"
 #include "experiments/descriptor/train_checks.h"
 
@@ -29,9 +30,21 @@ void report_model(FieldReader& reader, const JsonNode* model, const JsonPath& pa
   reader.report(given->value.at, here, what);
 }
 
+/// Asks the files of a data set of one's own for a number that the descriptor leaves to them.
+void count_classes(FieldReader& reader, const JsonNode& root, const JsonNode* model, const JsonPath& path,
+                   const ClassCounts& classes, const DatasetConfig& dataset, std::int64_t& num_classes) {
+  try {
+    num_classes = classes(dataset);
+  } catch (const InputError& error) {
+    report_model(reader, model, path, root, "num_classes",
+                 concat("num_classes is left out, and the classes of the dataset \"", dataset.name,
+                        "\" cannot be counted; give num_classes, or the data with --data. ", error.what()));
+  }
+}
+
 /// Sizes that the data decide: filled in where left out, compared where given.
 void take_sizes_from_dataset(FieldReader& reader, const JsonNode& root, const JsonNode* model, const JsonPath& path,
-                             TrialConfig& trial) {
+                             const ClassCounts& classes, TrialConfig& trial) {
   const DatasetConfig& dataset = trial.dataset;
   const KnownDataset* known = find_dataset(dataset.name);
   const bool cifar = known == nullptr && dataset.layout == DatasetLayout::cifar;  // records of 32 x 32 x 3 bytes
@@ -49,6 +62,7 @@ void take_sizes_from_dataset(FieldReader& reader, const JsonNode& root, const Js
   };
   const KnownDataset& shape = known != nullptr ? *known : kKnownDatasets[1];
   const bool shaped = known != nullptr || cifar;
+  const std::int64_t of_layout = known != nullptr ? known->channels : dataset.layout == DatasetLayout::idx ? 1 : 3;
   const auto settle_all = [&](auto& config) {
     if (shaped && shape.image_size[0] == 0 && !given("image_size"))
       report_model(reader, model, path, root, "image_size",
@@ -58,8 +72,13 @@ void take_sizes_from_dataset(FieldReader& reader, const JsonNode& root, const Js
              shaped && !(resizes_images(trial.train) && given("image_size")),
              concat("[", shape.image_size[0], ", ", shape.image_size[1],
                     "]; for another, give train.augment.crop and train.eval_transform.crop"));
-    settle("channels", config.channels, shape.channels, shaped, concat(shape.channels));
-    settle("num_classes", config.num_classes, shape.num_classes, known != nullptr, concat(shape.num_classes));
+    settle("channels", config.channels, of_layout, true, concat(of_layout));
+    // More classes than a known data set has: some without any image, where that is allowed.
+    const bool spare = given("num_classes") && dataset.allow_absent_classes && config.num_classes > shape.num_classes;
+    if (known == nullptr && !given("num_classes") && classes)
+      count_classes(reader, root, model, path, classes, dataset, config.num_classes);
+    else if (known == nullptr || !spare)
+      settle("num_classes", config.num_classes, shape.num_classes, known != nullptr, concat(shape.num_classes));
   };
   std::visit(settle_all, trial.model);
 }
@@ -125,10 +144,11 @@ std::vector<std::string_view> PlacementRows::names() const {
   return out;
 }
 
-TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode, Problems& problems) {
+TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode, Problems& problems,
+                       const ClassCounts& classes) {
   TrialConfig trial;
   trial.model = default_model();
-  FieldReader reader(rows, problems);
+  FieldReader reader(rows, problems, ModelKind::vit, mode);
   const JsonPath top{nullptr, {}, &root.at};
   const JsonMember* member = root.find("model");
   const JsonNode* model = member == nullptr ? nullptr : &member->value;
@@ -146,13 +166,18 @@ TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode,
     reader.object(root, top, trial);
     // An unknown dataset was reported; that its sizes are not known either is no news.
     if (find_dataset(trial.dataset.name) != nullptr || trial.dataset.layout != DatasetLayout::known)
-      take_sizes_from_dataset(reader, root, model, path, trial);
+      take_sizes_from_dataset(reader, root, model, path, classes, trial);
   }
   if (reader.reported() == 0) {  // what is left at a default because of a problem would only bring up others
     check_model(reader, root, model, path, trial.model);
     check_statistics(reader, root, model, path, trial);
     check_augment(reader, root, top, trial);
     check_training(reader, root, top, trial);
+  }
+  // What earlier versions took stays readable where it is written down.
+  if (mode == ReadMode::descriptor && reader.reported() == 0) {
+    check_meaning(reader, root, top, trial);
+    check_data(reader, root, top, trial);
   }
   return trial;
 }

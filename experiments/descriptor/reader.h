@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/descriptor/config.h"
+#include "experiments/descriptor/class_counts.h"
 #include "experiments/descriptor/json_tree.h"
 #include "experiments/descriptor/problems.h"
 
@@ -46,8 +46,10 @@ class PlacementRows {
 enum class ReadMode : std::uint8_t { descriptor, canonical };
 
 /// `root` holds "dataset", "model", "train" and, where canonical, "schema" and "seed"; anything else is an unknown key.
-/// Every problem goes to `problems`; the settings returned are of use only if there was none.
-TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode, Problems& problems);
+/// Every problem goes to `problems`; the settings returned are of use only if there was none. `classes` is asked where
+/// a descriptor leaves num_classes to a data set that is not known by its name; without it that is a problem.
+TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode, Problems& problems,
+                       const ClassCounts& classes = nullptr);
 
 /// Notes keys and values that are wrong whatever a sweep puts in their place. `root` as for a descriptor's trial.
 void check_values(const JsonNode& root, PlacementRows& rows, Problems& problems);

@@ -1,29 +1,12 @@
 #include "experiments/descriptor/train_checks.h"
 
+#include <algorithm>
 #include <set>
 
 #include "nn/update_factors.h"
 
 namespace normlab {
 namespace {
-
-/// Points at the dotted `key` below `node`, as much of it as is written there.
-void report_at(FieldReader& reader, const JsonNode& node, const JsonPath& path, std::string_view key,
-               const std::string& what) {
-  const std::size_t dot = std::min(key.find('.'), key.size());
-  const std::string_view first = key.substr(0, dot);
-  const JsonNode* below = nullptr;
-  if (node.kind == JsonKind::array) {
-    const std::size_t index = static_cast<std::size_t>(std::stoul(std::string(first)));
-    if (index < node.items.size()) below = &node.items[index];
-  } else if (const JsonMember* member = node.find(first)) {
-    below = &member->value;
-  }
-  if (below == nullptr) return reader.report(node.at, path, what);
-  const JsonPath here{&path, first, &below->at};
-  if (dot == key.size()) return reader.report(below->at, here, what);
-  report_at(reader, *below, here, key.substr(dot + 1), what);
-}
 
 /// Patterns that somebody may have meant: all names, with any number in place of theirs, and the beginnings, the ends
 /// and the first with the last word of those with a star for the rest.
@@ -72,10 +55,33 @@ std::string problem_of_early_stop(const EarlyStopConfig& rule, const std::string
 
 }  // namespace
 
+void check_meaning(FieldReader& reader, const JsonNode& root, const JsonPath& top, const TrialConfig& trial) {
+  const TrainConfig& train = trial.train;
+  const auto report = [&](const std::string& key, const std::string& what) {
+    reader.report_below(root, top, "train." + key, what);
+  };
+  const RandAugmentConfig& randaugment = train.augment.randaugment;
+  if (randaugment.dialect == RandAugmentDialect::timm && randaugment.magnitude > 10)
+    report("augment.randaugment.magnitude",
+           concat("timm's levels end at 10, which ", randaugment.magnitude, " would be"));
+  const EvalTransformConfig& transform = train.eval_transform;
+  const auto [height, width] = image_size(trial.model);
+  if (transform.crop == EvalCrop::center && transform.resize_to > 0 && transform.resize_to < std::min(height, width))
+    report("eval_transform.resize_to", concat("no crop of ", height, " x ", width,
+                                              " pixels is in an image whose shorter side has ", transform.resize_to));
+  const EarlyStopConfig& rule = train.early_stop;
+  if (rule.metric.empty()) return;
+  if (train.eval_every_epochs == 0)
+    report("early_stop", "looks at evaluations during the training, and eval_every_epochs is 0");
+  if (rule.metric.ends_with("accuracy") && rule.min_delta >= 1)
+    report("early_stop.min_delta",
+           concat("is a share for accuracies, and none is better by ", rule.min_delta, "; a percentage point is 0.01"));
+}
+
 void check_training(FieldReader& reader, const JsonNode& root, const JsonPath& top, const TrialConfig& trial) {
   const TrainConfig& train = trial.train;
   const auto report = [&](const std::string& key, const std::string& what) {
-    report_at(reader, root, top, "train." + key, what);
+    reader.report_below(root, top, "train." + key, what);
   };
   if (train.batch_size % train.accumulate != 0)
     report("accumulate", concat(train.accumulate, " does not divide batch_size ", train.batch_size));

@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "experiments/data/slice.h"
 #include "experiments/descriptor/canonical.h"
-#include "experiments/descriptor/conditions.h"
+#include "experiments/descriptor/known_images.h"
 #include "experiments/descriptor/merge.h"
 #include "experiments/descriptor/suggest.h"
 
@@ -151,11 +151,6 @@ class TuneReader {
   Problems& problems_;
 };
 
-/// Bounds of a slice in images, or in percent where all bounds are given so.
-struct Span {
-  std::int64_t begin = 0, end = 0;
-};
-
 }  // namespace
 
 std::vector<TunedValue> TuneStage::values(std::size_t candidate) const {
@@ -203,10 +198,10 @@ std::pair<TrialConfig, std::string> TunedRows::check_row(const JsonNode& tree, P
       for (std::size_t other = s + 1; other < stages_.size(); ++other)
         complete = apply(own, other, 0, problems) && complete;
       if (!complete) continue;
-      const TrialConfig config = read_trial(own, rows, ReadMode::descriptor, problems);
+      const TrialConfig config = read_trial(own, rows, ReadMode::descriptor, problems, classes_);
       if (s == 0 && c == 0) first = config;
       merge_over(trial, stages_[s].overlay);
-      const TrialConfig tuning = read_trial(trial, rows, ReadMode::descriptor, problems);
+      const TrialConfig tuning = read_trial(trial, rows, ReadMode::descriptor, problems, classes_);
       if (!problems.empty()) continue;
       check_slices(stages_[s], config.dataset, tuning.dataset, problems);
       identity += canonical_json(config) + canonical_json(tuning);
@@ -219,11 +214,9 @@ void TunedRows::check_slices(const TuneStage& stage, const DatasetConfig& own, c
   const JsonMember* dataset = stage.overlay.find("dataset");
   const JsonMember* eval = dataset == nullptr ? nullptr : dataset->value.find("eval");
   if (eval == nullptr) return;  // said already
-  const KnownDataset* known = find_dataset(tuning.name);
   const auto check = [&](const std::string& other, const char* whose) {
-    const std::int64_t train_images = tuning.name == "shapes" ? tuning.train_images : known ? known->train_images : 0;
-    const bool of_train = parse_slice(other).split == "train";
-    if (const std::string why = shared_images(tuning.eval, other, of_train ? train_images : 0); !why.empty())
+    const std::int64_t images = known_split_images(tuning, parse_slice(other).split).value_or(0);
+    if (const std::string why = shared_images(tuning.eval, other, images); !why.empty())
       problems.add(eval->value.at, *eval->value.at.pointer,
                    concat("\"", tuning.eval, "\" ", why, " \"", other, "\", ", whose));
   };
@@ -241,7 +234,7 @@ TrialConfig TunedRows::read(std::size_t row, std::span<const std::size_t> chosen
   Problems problems;
   for (std::size_t s = 0; s < chosen.size(); ++s) apply(tree, s, chosen[s], problems);
   if (overlay != nullptr) merge_over(tree, *overlay);
-  const TrialConfig config = read_trial(tree, rows_, ReadMode::descriptor, problems);
+  const TrialConfig config = read_trial(tree, rows_, ReadMode::descriptor, problems, classes_);
   problems.throw_if_any();
   return config;
 }
@@ -278,26 +271,6 @@ std::vector<std::vector<std::size_t>> TunedRows::add_stage(Experiment& out, std:
 
 TrialConfig TunedRows::final_config(std::size_t row, std::span<const std::size_t> chosen) const {
   return read(row, chosen, nullptr);
-}
-
-std::string shared_images(std::string_view a, std::string_view b, std::int64_t images) {
-  const Slice first = parse_slice(a), second = parse_slice(b);
-  if (first.split != second.split) return "";
-  bool percent = false, counted = false;
-  for (const Slice* slice : {&first, &second})
-    for (const std::optional<SliceBound>* bound : {&slice->begin, &slice->end})
-      if (*bound) ((*bound)->percent ? percent : counted) = true;
-  if (percent && counted && images == 0) return "cannot be told apart from, one being in images and one in percent,";
-  const std::int64_t whole = counted ? (images > 0 ? images : std::numeric_limits<std::int64_t>::max()) : 100;
-  const auto span = [&](const Slice& slice) {
-    const auto position = [&](const std::optional<SliceBound>& bound, std::int64_t absent) {
-      if (!bound) return absent;
-      return counted && bound->percent ? whole * bound->value / 100 : bound->value;
-    };
-    return Span{position(slice.begin, 0), position(slice.end, whole)};
-  };
-  const Span x = span(first), y = span(second);
-  return std::max(x.begin, y.begin) < std::min(x.end, y.end) ? "shares images with" : "";
 }
 
 }  // namespace normlab

@@ -38,8 +38,9 @@ std::vector<TuneStage> read_tune(const JsonNode& node, const std::vector<std::st
 /// The rows of a sweep that is tuned, from which any trial of any stage can be made.
 class TunedRows {
  public:
-  TunedRows(std::vector<TuneStage> stages, std::shared_ptr<Sources> sources)
-      : stages_(std::move(stages)), sources_(std::move(sources)) {}
+  /// `classes`: as load_experiment takes it.
+  TunedRows(std::vector<TuneStage> stages, std::shared_ptr<Sources> sources, ClassCounts classes)
+      : stages_(std::move(stages)), sources_(std::move(sources)), classes_(std::move(classes)) {}
 
   const std::vector<TuneStage>& stages() const { return stages_; }
 
@@ -78,14 +79,11 @@ class TunedRows {
 
   std::vector<TuneStage> stages_;
   std::shared_ptr<Sources> sources_;
+  ClassCounts classes_;
   JsonNode root_;
   mutable PlacementRows rows_;  // reads its rows when they are first asked for
   std::vector<JsonNode> trees_;
   std::vector<std::vector<std::uint64_t>> seeds_;
 };
-
-/// What is wrong with two slices of one data set that should share no image: "" where they share none, otherwise why.
-/// `images` of the split, 0 where unknown.
-std::string shared_images(std::string_view a, std::string_view b, std::int64_t images);
 
 }  // namespace normlab

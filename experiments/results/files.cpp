@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "experiments/descriptor/regular_file.h"
 #include "experiments/results/build_info.h"
 #include "experiments/results/first_wins.h"
 #include "experiments/results/system_calls.h"
@@ -155,13 +156,15 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 std::optional<std::string> read_file_if_there(const std::filesystem::path& path) {
-  const Descriptor file(open_retrying(path, O_RDONLY));
+  const Descriptor file(open_at_once(path));
   // A network file system may still know a name whose file is gone.
   if (file.get() < 0 && (errno == ENOENT || errno == ESTALE)) return std::nullopt;
   if (file.get() < 0) throw_system_error("open", path, errno);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw_system_error("read", path, errno);
   if (S_ISDIR(status.st_mode)) throw_system_error("read", path, EISDIR);
+  if (const std::string_view other = what_else(status); !other.empty())
+    throw InputError(concat(path.string(), ": is ", other, ", not a regular file"));
   // One byte more than the file has, so that the read that ends it needs no second buffer; files in /proc say 0.
   std::string bytes(std::size_t(status.st_size) + 1, '\0');
   std::size_t done = 0;

@@ -26,6 +26,7 @@ DataSets load_data(const Experiment& experiment, const ResultStore& store, const
     const DatasetConfig& config = experiment.trials[t].config.dataset;
     const std::string key = data_key(config);
     if (!data.contains(key)) data.emplace(key, load_dataset(config, options.data, available_cores()));
+    require_classes(experiment.trials[t].config, data.at(key).train);  // once, before any trial begins
   }
   for (const Trial& trial : experiment.trials) {
     const auto found = data.find(data_key(trial.config.dataset));

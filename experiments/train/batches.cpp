@@ -6,33 +6,9 @@
 #include <cmath>
 
 #include "experiments/data/sample_order.h"
+#include "experiments/descriptor/conditions.h"
 
 namespace normlab {
-
-StepCount count_steps(const TrainConfig& train, std::int64_t images) {
-  StepCount steps;
-  steps.per_epoch = train.drop_last ? images / train.batch_size : (images + train.batch_size - 1) / train.batch_size;
-  if (steps.per_epoch < 1)
-    throw InputError(fmt::format(
-        "train.batch_size: {} is more than the {} training images; lower it, or set train.drop_last to false",
-        train.batch_size, images));
-  const double per_epoch = double(steps.per_epoch);
-  steps.total = train.images > 0  ? std::llround(double(train.images) / double(train.batch_size))
-                : train.steps > 0 ? train.steps
-                                  : std::llround(train.epochs * per_epoch);
-  steps.warmup = train.schedule.warmup_steps > 0 ? train.schedule.warmup_steps
-                                                 : std::llround(train.schedule.warmup_epochs * per_epoch);
-  if (steps.total < 1 && train.images > 0)
-    throw InputError(fmt::format("train.images: {} are no step of {} images", train.images, train.batch_size));
-  if (steps.total < 1)
-    throw InputError(fmt::format("train.epochs: {} of {} steps is no step", train.epochs, steps.per_epoch));
-  if (train.schedule.cooldown_steps > steps.total)
-    throw InputError(fmt::format("train.schedule.cooldown_steps: {} of a training of {} steps",
-                                 train.schedule.cooldown_steps, steps.total));
-  if (train.eval_every_epochs > 0)
-    steps.eval_every = std::max<std::int64_t>(1, std::llround(train.eval_every_epochs * per_epoch));
-  return steps;
-}
 
 namespace {
 
@@ -72,6 +48,20 @@ void make_rounded(std::vector<Acc<T>>& wide, std::int64_t values, T* out, Make&&
 
 }  // namespace
 
+void require_classes(const TrialConfig& config, const ImageSet& train) {
+  const std::int64_t classes = num_classes(config.model);
+  if (train.num_classes == classes || (train.num_classes < classes && config.dataset.allow_absent_classes)) return;
+  const KnownDataset* known = find_dataset(config.dataset.name);
+  const bool part = known != nullptr && known->num_classes == classes && train.num_classes < classes;
+  throw InputError(fmt::format(
+      "model.num_classes: the dataset \"{}\"{} has {} classes, the model has {}; {}{}", config.dataset.name,
+      train.folder.empty() ? "" : " in " + train.folder, train.num_classes, classes,
+      part ? "give a part of it a name of its own with dataset.path and dataset.layout"
+           : fmt::format("set \"model.num_classes\" to {}, or leave it out", train.num_classes),
+      train.num_classes < classes ? ", or set \"dataset.allow_absent_classes\" to true to keep classes without an image"
+                                  : ""));
+}
+
 BatchSource::BatchSource(const TrialConfig& config, const ImageSet& train, const ImageSet& eval, DType dtype)
     : config_(config),
       train_(train),
@@ -81,6 +71,7 @@ BatchSource::BatchSource(const TrialConfig& config, const ImageSet& train, const
       size_(image_size(config.model)),
       transform_(config, train),
       eval_transform_(config.train.eval_transform, {size_[0], size_[1]}) {
+  require_classes(config, train);
   if (!eval.encoded && config.train.eval_transform.crop == EvalCrop::none &&
       (eval.height != size_[0] || eval.width != size_[1]))
     throw InputError(

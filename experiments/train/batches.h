@@ -11,20 +11,13 @@
 #include "experiments/data/dataset.h"
 #include "experiments/data/mix.h"
 #include "experiments/data/train_transform.h"
+#include "experiments/descriptor/step_count.h"
 
 namespace normlab {
 
-/// Steps of a training: a pure function of settings and the number of training images. An epoch has floor(images /
-/// batch_size) steps, with drop_last false ceil; epochs, warm-up and evaluations are counted in those. A length given
-/// in images is round(images / batch_size) steps whatever an epoch has (90 times ImageNet's 1,281,167 at batch 1024:
-/// 112,603).
-struct StepCount {
-  std::int64_t per_epoch = 0, total = 0, warmup = 0;
-  std::int64_t eval_every = 0;  // steps between two evaluations; 0: only at the end
-};
-/// InputError where the training set is smaller than a batch that may not be cut, nothing would be trained, or the
-/// cooldown is longer than the training.
-StepCount count_steps(const TrainConfig& train, std::int64_t images);
+/// InputError where the images have other classes than the model: more of them, or fewer without
+/// dataset.allow_absent_classes.
+void require_classes(const TrialConfig& config, const ImageSet& train);
 
 /// One image of a batch: its index, and which of its copies in this epoch it is (repeated augmentation).
 struct BatchSample {
@@ -45,7 +38,8 @@ class BatchBuffer {
 /// asked for at any time, by any thread, and is the same.
 class BatchSource {
  public:
-  /// `train` and `eval` must outlive it. InputError where images do not fit the model and nothing resizes them.
+  /// `train` and `eval` must outlive it. InputError where images do not fit the model and nothing resizes them, and
+  /// as require_classes.
   BatchSource(const TrialConfig& config, const ImageSet& train, const ImageSet& eval, DType dtype);
 
   /// Something that calls its second argument once with each of 0 to its first argument - 1, on threads of its choice,

@@ -3,33 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/data/slice.h"
-#include "experiments/descriptor/conditions.h"
 #include "experiments/train/trial.h"
 
 namespace normlab {
 namespace {
-
-std::optional<std::int64_t> known_images(const DatasetConfig& dataset, const std::string& text) {
-  const Slice slice = parse_slice(text);
-  const bool train = slice.split == "train";
-  std::int64_t images = train ? dataset.train_images : dataset.eval_images;
-  if (dataset.name != "shapes") {
-    const KnownDataset* known = find_dataset(dataset.name);
-    if (known == nullptr) return std::nullopt;
-    images = train ? known->train_images : known->eval_images;
-  }
-  if (images == 0) return std::nullopt;
-  const auto at = [&](const std::optional<SliceBound>& bound, std::int64_t otherwise) {
-    if (!bound) return otherwise;
-    return bound->percent ? images * bound->value / 100 : bound->value;
-  };
-  const std::int64_t begin = at(slice.begin, 0), end = at(slice.end, images);
-  if (end > images || begin >= end)
-    throw InputError(
-        concat("dataset \"", dataset.name, "\": the slice \"", text, "\" does not fit its ", images, " images"));
-  return end - begin;
-}
 
 /// Values that one block keeps for its backward, of one image: inputs and outputs of its norms and linears, and the
 /// attention weights.
@@ -50,25 +27,6 @@ double kept_values(const SwinConfig& c) {
 }
 
 }  // namespace
-
-std::optional<std::int64_t> known_training_images(const DatasetConfig& dataset) {
-  const std::optional<std::int64_t> slice = known_images(dataset, dataset.train);
-  if (!slice) return std::nullopt;
-  std::int64_t images = *slice;
-  if (dataset.per_class > 0) {
-    const KnownDataset* known = find_dataset(dataset.name);
-    images = std::min(images, dataset.per_class * known->num_classes);
-  }
-  return std::max<std::int64_t>(1, std::llround(dataset.fraction * double(images)));
-}
-
-std::optional<std::int64_t> known_evaluation_images(const DatasetConfig& dataset) {
-  return known_images(dataset, dataset.eval);
-}
-
-std::optional<std::int64_t> known_minival_images(const DatasetConfig& dataset) {
-  return dataset.minival.empty() ? 0 : known_images(dataset, dataset.minival);
-}
 
 TrialCost trial_cost(const TrialConfig& config) {
   const TrainConfig& train = config.train;

@@ -3,18 +3,11 @@
 
 #include <optional>
 
-#include "experiments/descriptor/config.h"
+#include "experiments/descriptor/known_images.h"
 #include "experiments/train/batches.h"
 #include "nn/engine.h"
 
 namespace normlab {
-
-/// Images of the training (or evaluation) slice where the dataset's name says how many it has; nullopt where only the
-/// files can tell. InputError for a slice that is wrong in itself or past the end.
-std::optional<std::int64_t> known_training_images(const DatasetConfig& dataset);
-std::optional<std::int64_t> known_evaluation_images(const DatasetConfig& dataset);
-/// 0 where the dataset names no minival.
-std::optional<std::int64_t> known_minival_images(const DatasetConfig& dataset);
 
 struct TrialCost {
   ModelCost model;

@@ -96,18 +96,49 @@ TEST_CASE("losses: every type on every device is the CPU's double to its precisi
   }
 }
 
-TEST_CASE("losses: a pixel whose label is no class has no loss that is a number, where a kernel cannot throw") {
+TEST_CASE("losses: a label that is no class is an error, and NaN where a kernel cannot throw") {
   on_each_device([] {
     const Device& device = current_device();
-    if (!device.backend.whole_batch()) return;
+    Backend& b = device.backend;
     Arena arena(device.memory());
-    const Tensor logits = randn(arena, {2, 6}, DType::f32, 1), losses = arena.empty({2}, DType::f32);
+    const LossDims d{2, 6, 0.0, false};
+    const Tensor logits = randn(arena, {2, 6}, DType::f32, 1), dlosses = randn(arena, {2}, DType::f32, 2);
     const Tensor labels = arena.empty({2}, DType::i32);
-    labels.data<std::int32_t>()[0] = 1, labels.data<std::int32_t>()[1] = 6;
-    device.backend.pixel_softmax_cross_entropy({2, 6, 0.0, false}, kIgnored, logits, labels, losses);
-    device.backend.synchronize();
-    CHECK(std::isfinite(losses.data<float>()[0]));
-    CHECK(std::isnan(losses.data<float>()[1]));
+    for (const std::int32_t bad : {6, -1, 1 << 20, kIgnored}) {
+      labels.data<std::int32_t>()[0] = 1, labels.data<std::int32_t>()[1] = bad;
+      for (const Kind kind : {Kind::softmax, Kind::sigmoid, Kind::pixels}) {
+        if (kind == Kind::pixels && bad == kIgnored) continue;
+        CAPTURE(bad);
+        CAPTURE(static_cast<int>(kind));
+        const Tensor losses = arena.empty({2}, DType::f32), dlogits = arena.empty({2, 6}, DType::f32);
+        const auto forward = [&] {
+          if (kind == Kind::softmax) b.softmax_cross_entropy(d, logits, labels, Tensor(), losses);
+          if (kind == Kind::sigmoid) b.sigmoid_cross_entropy(d, logits, labels, Tensor(), losses);
+          if (kind == Kind::pixels) b.pixel_softmax_cross_entropy(d, kIgnored, logits, labels, losses);
+        };
+        const auto backward = [&] {
+          const Gradient to{dlogits, Write::assign};
+          if (kind == Kind::softmax) b.softmax_cross_entropy_backward(d, dlosses, logits, labels, Tensor(), to);
+          if (kind == Kind::sigmoid) b.sigmoid_cross_entropy_backward(d, dlosses, logits, labels, Tensor(), to);
+          if (kind == Kind::pixels) b.pixel_softmax_cross_entropy_backward(d, kIgnored, dlosses, logits, labels, to);
+        };
+        if (!b.whole_batch()) {
+          const std::string what = concat("1 has label ", bad, "; there are 6 classes");
+          CHECK_THROWS_WITH_AS(forward(), doctest::Contains(what.c_str()), InputError);
+          CHECK_THROWS_WITH_AS(backward(), doctest::Contains(what.c_str()), InputError);
+          continue;
+        }
+        forward();
+        backward();
+        b.synchronize();
+        CHECK(std::isfinite(losses.data<float>()[0]));
+        CHECK(std::isnan(losses.data<float>()[1]));
+        for (std::int64_t c = 0; c < 6; ++c) {
+          CHECK(std::isfinite(dlogits.data<float>()[c]));
+          CHECK(std::isnan(dlogits.data<float>()[6 + c]));
+        }
+      }
+    }
   });
 }
 

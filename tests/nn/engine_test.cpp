@@ -264,3 +264,51 @@ TEST_CASE("engine: soft targets of one class are labels to the bit, smoothed one
     CHECK(losses_of(kind, 0.1, true, 0, 1) != losses_of(kind, 0.1, false, 0, 1));
   }
 }
+
+TEST_CASE("engine: a label that is no class of the network is refused before a step, on every device") {
+  const ViTConfig c = small_vit("pre_pre");
+  on_each_device([&] {
+    ShardPool pool(2);
+    EngineSettings settings;
+    settings.max_batch = 5;
+    for (const LossKind loss : {LossKind::softmax, LossKind::sigmoid}) {
+      settings.loss = loss;
+      Engine engine(current_device().backend, pool, c, settings);
+      initialise(engine.parameters(), c, 3);
+      for (const std::int32_t bad : {7, -1, 1000}) {
+        const Batch batch(c, 5);
+        batch.labels.data<std::int32_t>()[3] = bad;
+        const std::string what = concat("image 3 of the batch has label ", bad, "; the network has 7 classes");
+        std::vector<double> losses(5);
+        std::vector<std::int32_t> predicted(5);
+        CHECK_THROWS_WITH_AS(engine.train_step(batch.images, batch.labels), what.c_str(), InputError);
+        CHECK_THROWS_WITH_AS(engine.bring(batch.images, batch.labels), what.c_str(), InputError);
+        CHECK_THROWS_WITH_AS(engine.forward_backward(batch.images, batch.labels), what.c_str(), InputError);
+        CHECK_THROWS_WITH_AS(engine.evaluate(batch.images, batch.labels, losses, predicted), what.c_str(), InputError);
+        CHECK(engine.state().step == 0);
+      }
+    }
+  });
+}
+
+TEST_CASE("engine: targets that are not one for each class of the network are refused, on every device") {
+  const ViTConfig c = small_vit("pre_pre");
+  on_each_device([&] {
+    ShardPool pool(1);
+    EngineSettings settings;
+    settings.max_batch = 4;
+    Engine engine(current_device().backend, pool, c, settings);
+    initialise(engine.parameters(), c, 3);
+    const Batch batch(c, 4);
+    Arena memory;
+    for (const std::int64_t classes : {6, 8}) {
+      const Tensor targets = memory.empty({4, classes}, DType::f32);
+      std::fill_n(targets.data<float>(), targets.size(), 0.1f);
+      const std::string what = concat("targets is ", targets.shape().str(), ", expected [4, 7]");
+      CHECK_THROWS_WITH_AS(engine.train_step(batch.images, targets), doctest::Contains(what.c_str()), InputError);
+      CHECK(engine.state().step == 0);
+    }
+    CHECK_THROWS_WITH_AS(engine.train_step(batch.images, batch.labels.slice(0, 3)), "labels is [3], expected [4]",
+                         InputError);
+  });
+}

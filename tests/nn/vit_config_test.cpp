@@ -99,7 +99,7 @@ TEST_CASE("vit_config: sizes that do not fit are told with their key") {
   c = sandbox();
   c.pos_embed = PosEmbed::sincos2d;
   c.embed_dim = 66;
-  CHECK(problems(c) == "pos_embed: sincos2d needs an embed_dim that is a multiple of 4, got 66\n");
+  CHECK(problems(c) == "pos_embed: sincos2d needs an embed_dim that is a multiple of 4, and at least 8, got 66\n");
   c = sandbox();
   c.drop_path = 1.0;
   c.dropout = -0.1;

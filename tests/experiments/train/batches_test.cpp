@@ -187,3 +187,23 @@ TEST_CASE("batches: without augmentation an image is the stored one, and old set
         std::equal(expected.begin(), expected.end(), batch.images.data<float>() + static_cast<std::int64_t>(i) * 3072));
   }
 }
+
+TEST_CASE("batches: images of other classes than the model's are refused") {
+  const ImageSet images = shapes(50);
+  TrialConfig c;
+  c.model = ViTConfig{};
+  c.train.batch_size = 10;
+  const auto source = [&](std::int64_t classes) {
+    std::get<ViTConfig>(c.model).num_classes = classes;
+    BatchSource(c, images, images, DType::f32);
+  };
+  source(10);
+  CHECK_THROWS_WITH_AS(source(9),
+                       "model.num_classes: the dataset \"shapes\" has 10 classes, the model has 9; set "
+                       "\"model.num_classes\" to 10, or leave it out",
+                       InputError);
+  CHECK_THROWS_WITH_AS(source(11), doctest::Contains("or set \"dataset.allow_absent_classes\" to true"), InputError);
+  c.dataset.allow_absent_classes = true;
+  source(11);
+  CHECK_THROWS_AS(source(9), InputError);
+}

@@ -1,0 +1,109 @@
+#include "experiments/descriptor/data_checks.h"
+
+#include <algorithm>
+
+#include "experiments/data/slice.h"
+#include "experiments/descriptor/known_images.h"
+#include "experiments/descriptor/step_count.h"
+
+namespace normlab {
+namespace {
+
+class DataChecks {
+ public:
+  DataChecks(FieldReader& reader, const JsonNode& root, const JsonPath& top, const TrialConfig& trial)
+      : reader_(reader), root_(root), top_(top), trial_(trial) {}
+
+  void run() const {
+    statistics();
+    if (!slices()) return;  // what follows counts their images
+    disjoint("train", data().train, "eval", data().eval);
+    if (!data().minival.empty()) {
+      disjoint("train", data().train, "minival", data().minival);
+      disjoint("minival", data().minival, "eval", data().eval);
+    }
+    classes();
+    if (const std::optional<std::int64_t> images = known_training_images(data()))
+      if (const auto problem = problem_of_steps(trial_.train, *images)) report("train." + problem->key, problem->what);
+  }
+
+ private:
+  const DatasetConfig& data() const { return trial_.dataset; }
+  void report(const std::string& key, const std::string& what) const { reader_.report_below(root_, top_, key, what); }
+
+  void statistics() const {
+    const auto size = static_cast<std::size_t>(channels(trial_.model));
+    for (const auto& [key, values] : {std::pair("dataset.mean", &data().mean), {"dataset.std", &data().std}})
+      if (!values->empty() && values->size() != size)
+        report(key, concat(values->size(), " values for ", size, " channels"));
+  }
+
+  bool slices() const {
+    bool right = true;
+    const auto check = [&](const char* key, const std::string& text, auto&& images) {
+      try {
+        const Slice slice = parse_slice(text);
+        if (data().name == "shapes" && slice.split != "train" && slice.split != "test")
+          throw InputError("the splits of shapes are \"train\" and \"test\"");
+        if (slice.begin && slice.end && slice.begin->percent == slice.end->percent &&
+            slice.begin->value >= slice.end->value)
+          throw InputError(concat("slice \"", text, "\": is empty"));
+        images(data());
+      } catch (const InputError& error) {
+        report(key, error.what());
+        right = false;
+      }
+    };
+    check("dataset.train", data().train, known_training_images);
+    check("dataset.eval", data().eval, known_evaluation_images);
+    if (!data().minival.empty()) check("dataset.minival", data().minival, known_minival_images);
+    return right;
+  }
+
+  /// Of slices by name; shards are told apart by their names alone, and a part of a slice may share nothing.
+  void disjoint(const char* key, const std::string& slice, const char* other_key, const std::string& other) const {
+    const bool whole = data().per_class == 0 && data().fraction == 1;
+    if (!data().train_shards.empty() || !data().eval_shards.empty() || !whole) return;
+    const std::int64_t images = known_split_images(data(), parse_slice(slice).split).value_or(0);
+    const std::string why = shared_images(slice, other, images);
+    if (why.rfind("shares", 0) == 0)
+      report(concat("dataset.", other_key), concat("\"", other, "\" ", why, " dataset.", key, ", \"", slice,
+                                                   "\"; take parts as \"train[:90%]\" and \"train[90%:]\""));
+  }
+
+  /// An image of shapes has class index mod 10; of others the files tell.
+  void classes() const {
+    if (data().allow_absent_classes || data().name != "shapes") return;
+    constexpr std::int64_t kFew = 1000;  // more have them all
+    if (known_training_images(data()).value_or(kFew) >= kFew) return;
+    constexpr std::int32_t kClasses = 10;
+    std::vector<std::int32_t> labels(static_cast<std::size_t>(data().train_images));
+    for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>(i) % kClasses;
+    std::vector<bool> seen(kClasses);
+    try {
+      const std::vector<std::string> names(kClasses);
+      for (const std::int64_t i :
+           select_images(parse_slice(data().train), {data().per_class, data().fraction, data().subset_seed},
+                         data().name, labels, names))
+        seen[static_cast<std::size_t>(labels[static_cast<std::size_t>(i)])] = true;
+    } catch (const InputError& error) {
+      return report("dataset.per_class", error.what());
+    }
+    if (const auto absent = std::count(seen.begin(), seen.end(), false); absent > 0)
+      report("dataset.train_images", concat("the training images lack ", absent, " of the ", kClasses,
+                                            " classes; take more of them, or set allow_absent_classes"));
+  }
+
+  FieldReader& reader_;
+  const JsonNode& root_;
+  const JsonPath& top_;
+  const TrialConfig& trial_;
+};
+
+}  // namespace
+
+void check_data(FieldReader& reader, const JsonNode& root, const JsonPath& top, const TrialConfig& trial) {
+  DataChecks(reader, root, top, trial).run();
+}
+
+}  // namespace normlab

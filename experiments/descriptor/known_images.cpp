@@ -1,0 +1,81 @@
+#include "experiments/descriptor/known_images.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "experiments/data/slice.h"
+#include "experiments/descriptor/conditions.h"
+
+namespace normlab {
+namespace {
+
+/// Bounds of a slice in images, or in percent where all bounds are given so.
+struct Span {
+  std::int64_t begin = 0, end = 0;
+};
+
+/// `whole` images, or 100 where bounds in percent stay percent.
+Span span_of(const Slice& slice, std::int64_t whole, bool in_images) {
+  const auto position = [&](const std::optional<SliceBound>& bound, std::int64_t absent) {
+    if (!bound) return absent;
+    return in_images && bound->percent ? whole * bound->value / 100 : bound->value;
+  };
+  return {position(slice.begin, 0), position(slice.end, whole)};
+}
+
+std::optional<std::int64_t> known_images(const DatasetConfig& dataset, const std::string& text) {
+  const Slice slice = parse_slice(text);
+  const std::optional<std::int64_t> images = known_split_images(dataset, slice.split);
+  if (!images) return std::nullopt;
+  const Span span = span_of(slice, *images, true);
+  if (span.end > *images || span.begin >= span.end)
+    throw InputError(
+        concat("dataset \"", dataset.name, "\": the slice \"", text, "\" does not fit its ", *images, " images"));
+  return span.end - span.begin;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> known_split_images(const DatasetConfig& dataset, std::string_view split) {
+  const bool train = split == "train";
+  if (dataset.name == "shapes") return train ? dataset.train_images : dataset.eval_images;
+  const KnownDataset* known = find_dataset(dataset.name);
+  const std::int64_t images = known == nullptr ? 0 : train ? known->train_images : known->eval_images;
+  return images == 0 ? std::nullopt : std::optional(images);
+}
+
+std::optional<std::int64_t> known_training_images(const DatasetConfig& dataset) {
+  const std::optional<std::int64_t> slice = known_images(dataset, dataset.train);
+  if (!slice) return std::nullopt;
+  std::int64_t images = *slice;
+  if (dataset.per_class > 0) {
+    const KnownDataset* known = find_dataset(dataset.name);
+    images = std::min(images, dataset.per_class * known->num_classes);
+  }
+  return std::max<std::int64_t>(1, std::llround(dataset.fraction * double(images)));
+}
+
+std::optional<std::int64_t> known_evaluation_images(const DatasetConfig& dataset) {
+  return known_images(dataset, dataset.eval);
+}
+
+std::optional<std::int64_t> known_minival_images(const DatasetConfig& dataset) {
+  return dataset.minival.empty() ? 0 : known_images(dataset, dataset.minival);
+}
+
+std::string shared_images(std::string_view a, std::string_view b, std::int64_t images) {
+  const Slice first = parse_slice(a), second = parse_slice(b);
+  if (first.split != second.split) return "";
+  bool percent = false, counted = false;
+  for (const Slice* slice : {&first, &second})
+    for (const std::optional<SliceBound>* bound : {&slice->begin, &slice->end})
+      if (*bound) ((*bound)->percent ? percent : counted) = true;
+  if (percent && counted && images == 0) return "cannot be told apart from, one being in images and one in percent,";
+  const std::int64_t whole = counted ? (images > 0 ? images : std::numeric_limits<std::int64_t>::max()) : 100;
+  const Span x = span_of(first, whole, counted), y = span_of(second, whole, counted);
+  return std::max(x.begin, y.begin) < std::min(x.end, y.end) ? "shares images with" : "";
+}
+
+}  // namespace normlab

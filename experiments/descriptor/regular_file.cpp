@@ -1,0 +1,60 @@
+#include "experiments/descriptor/regular_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace normlab {
+
+std::string_view what_else(const struct stat& status) {
+  if (S_ISREG(status.st_mode)) return "";
+  if (S_ISDIR(status.st_mode)) return "a folder";
+  if (S_ISFIFO(status.st_mode)) return "a pipe";
+  return S_ISSOCK(status.st_mode) ? "a socket" : "a device";
+}
+
+int open_at_once(const std::filesystem::path& file) {
+  int descriptor = -1;
+  do descriptor = ::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  while (descriptor < 0 && errno == EINTR);
+  return descriptor;
+}
+
+RegularFile::RegularFile(const std::filesystem::path& file, std::string_view advice)
+    : file_(file), advice_(advice), descriptor_(open_at_once(file)) {
+  if (descriptor_ < 0) fail(std::strerror(errno));
+  const bool known = ::fstat(descriptor_, &status_) == 0;
+  const std::string why = !known ? std::strerror(errno) : std::string(what_else(status_));
+  if (why.empty()) return;
+  ::close(descriptor_);  // no destructor runs
+  fail(known ? concat("it is ", why, ", not a regular file") : why);
+}
+
+RegularFile::~RegularFile() { ::close(descriptor_); }
+
+std::string RegularFile::read(std::size_t most) const {
+  // One byte more than the file has, so that the read that ends it needs no second buffer; files in /proc say 0.
+  std::string bytes(std::min(static_cast<std::size_t>(status_.st_size), most) + 1, '\0');
+  std::size_t done = 0;
+  while (done <= most) {
+    if (done == bytes.size()) bytes.resize(std::min(2 * bytes.size() + 4096, most + 1));
+    const ssize_t n = ::read(descriptor_, bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(std::strerror(errno));
+    if (n == 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+void RegularFile::fail(std::string_view why) const {
+  throw InputError(concat(file_.string(), ": cannot be read: ", why, advice_.empty() ? "" : "; ", advice_));
+}
+
+}  // namespace normlab

@@ -1,0 +1,268 @@
+// The classes of the data against those of the model, in every layout and every command that reads images.
+#include <doctest/doctest.h>
+
+#include "tests/experiments/cli/program.h"
+#include "tests/experiments/data/fixtures.h"
+
+using namespace normlab;
+using namespace normlab::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::vector<std::string> kNames{"ant", "bee", "cat", "dog", "elk"};
+
+std::string lines_of(int classes) {
+  std::string text;
+  for (int c = 0; c < classes; ++c) text += kNames[static_cast<std::size_t>(c)] + "\n";
+  return text;
+}
+
+/// Four images of each class in each split.
+constexpr int kEach = 4;
+std::string image_of(int c, int i) { return make_png(8, 8, static_cast<unsigned>(10 * c + i)); }
+
+void write_folders(const fs::path& folder, int classes) {
+  for (const char* split : {"train", "val"})
+    for (int c = 0; c < classes; ++c)
+      for (int i = 0; i < kEach; ++i)
+        write_file(folder / split / kNames[static_cast<std::size_t>(c)] / concat(i, ".png"), image_of(c, i));
+}
+
+void write_shards(const fs::path& folder, int classes) {
+  write_file(folder / "classes.txt", lines_of(classes));
+  for (const char* split : {"train", "test"}) {
+    Members members;
+    for (int c = 0; c < classes; ++c)
+      for (int i = 0; i < kEach; ++i) {
+        members.push_back({concat(c, "_", i, ".png"), image_of(c, i)});
+        members.push_back({concat(c, "_", i, ".cls"), std::to_string(c)});
+      }
+    write_tar(folder / concat(split, "-000000.tar"), members);
+  }
+}
+
+void write_cifar(const fs::path& folder, int classes) {
+  write_file(folder / "batches.meta.txt", lines_of(classes));
+  for (const char* name :
+       {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"}) {
+    std::string records;
+    for (int c = 0; c < classes; ++c)
+      records += static_cast<char>(c) + std::string(3072, static_cast<char>(40 * c + 9));
+    write_file(folder / concat(name, ".bin"), records);
+  }
+}
+
+std::string big_endian(int value) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift & 255);
+  return bytes;
+}
+
+void write_idx(const fs::path& folder, int classes) {
+  write_file(folder / "classes.txt", lines_of(classes));
+  for (const char* split : {"train", "t10k"}) {
+    std::string images = std::string("\0\0\x08\x03", 4) + big_endian(classes * kEach) + big_endian(8) + big_endian(8);
+    std::string labels = std::string("\0\0\x08\x01", 4) + big_endian(classes * kEach);
+    for (int i = 0; i < classes * kEach; ++i) {
+      images += std::string(64, static_cast<char>(7 * i));
+      labels += static_cast<char>(i % classes);
+    }
+    write_file(folder / concat(split, "-images-idx3-ubyte"), images);
+    write_file(folder / concat(split, "-labels-idx1-ubyte"), labels);
+  }
+}
+
+void write_tiny_imagenet(const fs::path& folder, int classes) {
+  write_file(folder / "wnids.txt", lines_of(classes));
+  std::string annotations;
+  for (int c = 0; c < classes; ++c)
+    for (int i = 0; i < kEach; ++i) {
+      const std::string& name = kNames[static_cast<std::size_t>(c)];
+      write_file(folder / "train" / name / "images" / concat(name, "_", i, ".png"), image_of(c, i));
+      write_file(folder / "val" / "images" / concat("val_", c, "_", i, ".png"), image_of(c, i));
+      annotations += concat("val_", c, "_", i, ".png\t", name, "\t0\t0\t7\t7\n");
+    }
+  write_file(folder / "val" / "val_annotations.txt", annotations);
+}
+
+/// In folders of splits, or flat.
+void write_list(const fs::path& folder, int classes, bool flat) {
+  std::string labels;
+  for (const std::string split : {"train/", "test/"}) {
+    if (flat && split == "test/") break;
+    for (int c = 0; c < classes; ++c)
+      for (int i = 0; i < 2 * kEach; ++i) {
+        const std::string file = concat(flat ? "" : split, c, "_", i, ".png");
+        write_file(folder / file, image_of(c, i));
+        labels += file + " " + kNames[static_cast<std::size_t>(c)] + "\n";
+      }
+  }
+  write_file(folder / "labels.txt", labels);
+}
+
+struct Layout {
+  std::string name, dataset, model, eval;  // settings beside the layout and num_classes; what `eval` is told
+  std::function<void(const fs::path&, int)> write;
+};
+std::vector<Layout> layouts() {
+  const std::string rgb = R"("channels": 3, "image_size": 8, "patch_size": 4, )";
+  const std::string labels = R"(, "labels": "labels.txt")";
+  return {
+      {"image_folder", R"(, "eval": "val")", rgb, "--slice val", write_folders},
+      {"webdataset", "", rgb, "", write_shards},
+      {"cifar", "", R"("channels": 3, "image_size": 32, "patch_size": 8, )", "", write_cifar},
+      {"idx", "", R"("channels": 1, "image_size": 8, "patch_size": 4, )", "", write_idx},
+      {"tiny_imagenet", R"(, "eval": "val")", rgb, "--slice val", write_tiny_imagenet},
+      {"image_list", labels, rgb, "--labels labels.txt",
+       [](const fs::path& folder, int classes) { write_list(folder, classes, false); }},
+      {"image_list", labels + R"(, "train": "train[:20]", "eval": "train[20:]")", rgb,
+       "--labels labels.txt --slice train",
+       [](const fs::path& folder, int classes) { write_list(folder, classes, true); }},
+  };
+}
+
+struct Case {
+  TemporaryFolder folder;
+  const Layout& layout;
+  explicit Case(const Layout& of, int classes = 3) : layout(of) { layout.write(folder / "data" / "d", classes); }
+
+  std::string in(const std::string& name) const { return (folder / name).string(); }
+  /// A descriptor whose `num_classes` is left out where it is 0.
+  void describe(const std::string& file, int classes, const std::string& dataset = "") const {
+    std::ofstream(folder / file) << R"({"dataset": {"name": "d", "layout": ")" << layout.name << '"' << layout.dataset
+                                 << dataset << R"(}, "model": {)" << layout.model
+                                 << (classes > 0 ? concat("\"num_classes\": ", classes, ", ") : "")
+                                 << R"("embed_dim": 8, "depth": 1, "num_heads": 1},
+      "train": {"steps": 2, "batch_size": 2, "augment": {"mix": {"mixup": 0.5}}}})";
+  }
+  Finished run(const std::string& arguments) const { return run_program(folder, arguments + " --data " + in("data")); }
+  std::string result_folder(const std::string& out) const {
+    for (const auto& entry : fs::directory_iterator(folder / out / "trials")) return entry.path().filename().string();
+    return "";
+  }
+};
+
+}  // namespace
+
+TEST_CASE("classes: data with more or fewer classes than the model are refused before a step, in every layout") {
+  for (const Layout& layout : layouts()) {
+    CAPTURE(layout.name + layout.dataset);
+    const Case c(layout);
+    for (const int model : {1, 2, 4, 40}) {
+      CAPTURE(model);
+      c.describe("d.json", model);
+      const std::string what = concat("has 3 classes, the model has ", model);
+      for (const std::string& command : {"run " + c.in("d.json") + " --out " + c.in("out"), "probe " + c.in("d.json"),
+                                         "data preview " + c.in("d.json") + " -o " + c.in("sheet.png")}) {
+        const Finished done = c.run(command);
+        CHECK_MESSAGE(done.code == 2, command, "\n", done.out, done.err);
+        CHECK_SAYS(done.err, what);
+        CHECK_SAYS(done.err, "model.num_classes");
+        CHECK_SAYS(done.err, (c.folder / "data" / "d").string());
+        CHECK_SAYS(done.err, "set \"model.num_classes\" to 3");
+        CHECK((done.err.find("dataset.allow_absent_classes") != std::string::npos) == (model > 3));
+        CHECK(done.err.find(what) == done.err.rfind(what));  // said once
+      }
+      CHECK_FALSE(fs::exists(c.folder / "sheet.png"));
+      CHECK_FALSE(fs::exists(c.folder / "out" / "trials"));
+    }
+  }
+}
+
+TEST_CASE("classes: a model may have more where the descriptor allows classes without images") {
+  for (const Layout& layout : layouts()) {
+    CAPTURE(layout.name + layout.dataset);
+    const Case c(layout);
+    c.describe("d.json", 5, R"(, "allow_absent_classes": true)");
+    for (const std::string& command : {"run " + c.in("d.json") + " --out " + c.in("out"), "probe " + c.in("d.json"),
+                                       "data preview " + c.in("d.json") + " -o " + c.in("wide.png")}) {
+      const Finished done = c.run(command);
+      CHECK_MESSAGE(done.code == 0, command, "\n", done.out, done.err);
+    }
+    // The same images with the same captions, though each row of targets is wider.
+    c.describe("three.json", 3);
+    CHECK(c.run("data preview " + c.in("three.json") + " -o " + c.in("three.png")).code == 0);
+    CHECK(test::read_file(c.folder / "wide.png") == test::read_file(c.folder / "three.png"));
+    c.describe("fewer.json", 2, R"(, "allow_absent_classes": true)");
+    CHECK(c.run("run " + c.in("fewer.json") + " --out " + c.in("fewer")).code == 2);
+  }
+}
+
+TEST_CASE("classes: num_classes may be left out and is then that of the data, in the trial's id too") {
+  for (const Layout& layout : layouts()) {
+    CAPTURE(layout.name + layout.dataset);
+    const Case c(layout);
+    c.describe("d.json", 0);
+    const std::string out = " --out " + c.in("out");
+    const Finished run = c.run("run " + c.in("d.json") + out);
+    REQUIRE_MESSAGE(run.code == 0, run.err);
+    const std::string trial = c.result_folder("out");
+    CHECK_SAYS(text_of(c.folder / "out" / "trials" / trial / "config.json"), "\"num_classes\": 3");
+    const Finished given = run_program(c.folder, "missing " + c.in("d.json") + out + " --set model.num_classes=3");
+    CHECK_MESSAGE(given.code == 0, given.out, given.err);
+    CHECK_SAYS(given.err, "0 of 1 trials without a result");
+    CHECK(c.run("table " + c.in("d.json") + out).code == 0);
+    CHECK(c.run("plan " + c.in("d.json") + out).code == 0);
+    CHECK(c.run("explain " + c.in("d.json")).code == 0);
+
+    // Without the data the number, and so the trial, is not known.
+    const std::string nowhere = "NORMLAB_DATA=" + c.in("nothing") + " ";
+    fs::create_directories(c.folder / "nothing");
+    const Finished table = run_program(c.folder, "table " + c.in("d.json") + out, nowhere);
+    CHECK(table.code == 2);
+    CHECK_SAYS(table.err, "num_classes is left out");
+    CHECK_SAYS(table.err, "--data");
+    const Finished check = run_program(c.folder, "check " + c.in("d.json"), nowhere);
+    CHECK_MESSAGE(check.code == 0, check.err);
+    CHECK_SAYS(check.out, "Not checked: model.num_classes is left out");
+    CHECK(c.run("check " + c.in("d.json")).out.find("Not checked") == std::string::npos);
+  }
+}
+
+TEST_CASE("classes: eval compares the data with the network, in every layout") {
+  for (const Layout& layout : layouts()) {
+    CAPTURE(layout.name + layout.dataset);
+    const Case c(layout), more(layout, 4), fewer(layout, 2);
+    c.describe("d.json", 3);
+    REQUIRE(c.run("run " + c.in("d.json") + " --out " + c.in("out")).code == 0);
+    const fs::path trial = c.folder / "out" / "trials" / c.result_folder("out");
+    const std::string eval = "eval --weights " + (trial / "attempt-1" / "checkpoint.safetensors").string() +
+                             " --normalize half --layout " + layout.name + " " + layout.eval + " --data d --data-root ";
+    const Finished same = run_program(c.folder, eval + c.in("data"));
+    CHECK_MESSAGE(same.code == 0, same.err);
+    for (const auto& [other, text] :
+         {std::pair(&more, "has 4 classes, this model has 3"), {&fewer, "has 2 classes, this model has 3"}}) {
+      const Finished done = run_program(c.folder, eval + other->in("data"));
+      CHECK_MESSAGE(done.code == 2, done.out);
+      CHECK_SAYS(done.err, text);
+      CHECK(done.out == "");
+    }
+    CHECK(run_program(c.folder, "verify " + trial.string() + " --data " + more.in("data")).code == 2);
+  }
+}
+
+TEST_CASE("classes: a class that the evaluation images have and the training images have not is named") {
+  const Layout folders = layouts().front();
+  const Case c(folders);
+  write_file(c.folder / "data" / "d" / "val" / "dog" / "0.png", image_of(3, 0));
+  for (const int model : {3, 4}) {
+    c.describe("d.json", model);
+    const Finished run = c.run("run " + c.in("d.json") + " --out " + c.in("out"));
+    CHECK(run.code == 2);
+    CHECK_SAYS(run.err, "val/dog: the training split has no class of this name");
+  }
+}
+
+TEST_CASE("classes: a known data set of which a part is there is not taken for the whole") {
+  const Layout folders = layouts().front();
+  const Case c(folders);
+  fs::rename(c.folder / "data" / "d", c.folder / "data" / "imagenet");
+  std::ofstream(c.folder / "d.json") << R"({"dataset": {"name": "imagenet", "eval": "val"},
+    "model": {"image_size": 8, "patch_size": 4, "embed_dim": 8, "depth": 1, "num_heads": 1},
+    "train": {"steps": 2, "batch_size": 2}})";
+  const Finished run = c.run("run " + c.in("d.json") + " --out " + c.in("out"));
+  CHECK_MESSAGE(run.code == 2, run.out);
+  CHECK_SAYS(run.err, "has 3 classes, the model has 1000");
+  CHECK_SAYS(run.err, "a name of its own");
+}

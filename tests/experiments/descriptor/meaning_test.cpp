@@ -1,0 +1,177 @@
+// Settings that cannot mean what they say, and what a run would refuse whatever the data: each is told with its place.
+#include <doctest/doctest.h>
+
+#include "experiments/descriptor/canonical.h"
+#include "tests/experiments/descriptor/descriptor_files.h"
+
+using namespace normlab;
+
+namespace {
+
+/// Two images an evaluation, so that `shapes` fits anything.
+const char* const kHead = R"({"model": {"patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2}, )";
+
+struct Wrong {
+  std::string text, pointer, what;
+};
+
+void check_each(const std::vector<Wrong>& all) {
+  for (const Wrong& wrong : all) {
+    DescriptorFiles files;
+    const std::string said = files.problems(wrong.text);
+    CAPTURE(wrong.text);
+    CHECK_MESSAGE(said.find(": " + wrong.pointer + ": ") != std::string::npos, said);
+    CHECK_MESSAGE(said.find(wrong.what) != std::string::npos, said);
+    CHECK_MESSAGE(said.find('\n') == std::string::npos, said);
+  }
+}
+
+Wrong train(const std::string& settings, const std::string& pointer, const std::string& what) {
+  return {kHead + concat("\"train\": {", settings, "}}"), "/train" + pointer, what};
+}
+Wrong dataset(const std::string& settings, const std::string& pointer, const std::string& what) {
+  return {kHead + concat("\"dataset\": {", settings, "}, \"train\": {\"batch_size\": 10}}"), "/dataset" + pointer,
+          what};
+}
+
+}  // namespace
+
+TEST_CASE("meaning: 0 is no length of a training, and none of the others is taken for it") {
+  check_each({
+      train(R"("steps": 0)", "/steps", "must be at least 1, got 0"),
+      train(R"("images": 0)", "/images", "must be at least 1, got 0"),
+      train(R"("epochs": 0)", "/epochs", "must be above 0, got 0"),
+      train(R"("steps": 5, "images": 0)", "/images", "must be at least 1, got 0"),
+  });
+  DescriptorFiles files;
+  CHECK(files.problems(concat(kHead, R"("sweep": {"train.steps": [0, 5]}})")).find("must be at least 1") !=
+        std::string::npos);
+  CHECK(files.problems(concat(kHead, R"("train": {"epochs": 3}})"), {"train.steps=0"}).find("/train/steps: must be") !=
+        std::string::npos);
+}
+
+TEST_CASE("meaning: a warm-up of 0 steps takes the place of the base's epochs") {
+  DescriptorFiles files;
+  files.write("base.json", concat(kHead, R"("train": {"schedule": {"warmup_epochs": 3}}})"));
+  for (const char* text : {R"({"extends": "base.json", "train": {"schedule": {"warmup_steps": 0}}})",
+                           R"({"extends": "base.json", "sweep": {"train.schedule.warmup_steps": [0]}})"}) {
+    const TrialConfig config = files.load(text).trials.front().config;
+    CHECK(config.train.schedule.warmup_epochs == 0);
+    CHECK(config.train.schedule.warmup_steps == 0);
+  }
+  check_each({
+      train(R"("schedule": {"warmup_steps": 0, "warmup_epochs": 2})", "/schedule/warmup_epochs", "is given too"),
+      train(R"("epochs": 2, "images": 5000)", "/images", "epochs is given too"),
+      dataset(R"("per_class": 0, "fraction": 0.5)", "/fraction", "per_class is given too"),
+  });
+}
+
+TEST_CASE("meaning: numbers beyond what a setting can be") {
+  check_each({
+      train(R"("augment": {"mix": {"mixup": 1e300}})", "/augment/mix/mixup", "1e+300"),
+      train(R"("augment": {"mix": {"mixup": 2e6}})", "/augment/mix/mixup", "must be at most 1000000, got 2e6"),
+      train(R"("augment": {"mix": {"cutmix": 1e7}})", "/augment/mix/cutmix", "every lambda is one half"),
+      train(R"("epochs": 1e300)", "/epochs", "inf once it is a float"),
+      train(R"("epochs": 1e10)", "/epochs", "must be at most 1000000000"),
+      train(R"("eval_every_epochs": 1e30)", "/eval_every_epochs", "must be at most 1000000000"),
+      train(R"("schedule": {"warmup_epochs": 1e30})", "/schedule/warmup_epochs", "must be at most 1000000000"),
+      train(R"("clip_norm": 1e-300)", "/clip_norm", "is 0 once it is a float, as trainings compute; got 1e-300"),
+      train(R"("optimizer": {"lr": 1e39})", "/optimizer/lr", "is inf once it is a float"),
+      train(R"("optimizer": {"eps": 1e-60})", "/optimizer/eps", "is 0 once it is a float"),
+      train(R"("optimizer": {"beta2": 0.99999999})", "/optimizer/beta2", "is 1 once it is a float"),
+      train(R"("label_smoothing": 0.999999999)", "/label_smoothing", "is 1 once it is a float"),
+      train(R"("augment": {"crop_padding": 2147483648})", "/augment/crop_padding", "must be at most 65536"),
+      train(R"("augment": {"randaugment": {"dialect": "timm", "layers": 1000000}})", "/augment/randaugment/layers",
+            "must be at most 100"),
+      train(R"("augment": {"randaugment": {"dialect": "timm", "magnitude": 15}})", "/augment/randaugment/magnitude",
+            "timm's levels end at 10"),
+      train(R"("batch_size": 9223372036854775807, "drop_last": false)", "/batch_size", "must be at most 16777216"),
+      train(R"("steps": 9223372036854775807)", "/steps", "must be at most 1125899906842624"),
+      {concat(R"({"model": {"patch_size": 8, "embed_dim": 16, "num_heads": 2, "dropout": 0.99999999}})"),
+       "/model/dropout", "is 1 once it is a float"},
+      {concat(R"({"model": {"patch_size": 8, "embed_dim": 16, "num_heads": 2, "placement":
+          {"final": {"kind": "layer_norm", "eps": 1e-300}}}})"),
+       "/model/placement/final/eps", "is 0 once it is a float"},
+  });
+}
+
+TEST_CASE("meaning: a mean or deviation of pixels that is not a share of 255") {
+  check_each({
+      dataset(R"("mean": [123.7, 0.4, 0.4])", "/mean/0",
+              "must be at most 1, got 123.7; a pixel of 255 is 1 here: divide by 255"),
+      dataset(R"("mean": [0.5, 0.4, -0.1])", "/mean/2", "must be at least 0, got -0.1"),
+      dataset(R"("std": [0.2, 58.4, 0.2])", "/std/1", "must be at most 1, got 58.4"),
+      dataset(R"("std": [0.2, 0.2, 0])", "/std/2", "must be above 0, got 0"),
+      dataset(R"("std": [0.2, 0.2, -0.2])", "/std/2", "must be above 0, got -0.2"),
+      dataset(R"("mean": [0.5])", "/mean", "1 values for 3 channels"),
+      dataset(R"("std": [0.2, 0.2])", "/std", "2 values for 3 channels"),
+  });
+  DescriptorFiles files;
+  CHECK(files.problems(concat(kHead, R"("dataset": {"mean": [0, 1, 0.5], "std": [1, 1, 1]}})")) == "");
+}
+
+TEST_CASE("meaning: settings that contradict each other") {
+  check_each({
+      train(R"("eval_every_epochs": 0, "early_stop": {"metric": "minival/loss"}}, "dataset": {"train": "train[:90%]",
+            "minival": "train[90%:]")",
+            "/early_stop", "eval_every_epochs is 0"),
+      train(R"("early_stop": {"metric": "minival/accuracy", "min_delta": 1}}, "dataset": {"train": "train[:90%]",
+            "minival": "train[90%:]")",
+            "/early_stop/min_delta", "a percentage point is 0.01"),
+      train(R"("eval_transform": {"crop": "center", "resize_to": 16})", "/eval_transform/resize_to",
+            "no crop of 32 x 32 pixels"),
+  });
+}
+
+TEST_CASE("meaning: what a run refuses whatever is in the data") {
+  check_each({
+      train(R"("batch_size": 2001)", "/batch_size", "2001 is more than the 2000 training images"),
+      train(R"("epochs": 1e-9)", "/epochs", "is no step"),
+      train(R"("images": 5)", "/images", "are no step of 128 images"),
+      train(R"("steps": 5, "schedule": {"cooldown_steps": 6})", "/schedule/cooldown_steps", "of a training of 5 steps"),
+      train(R"("steps": 5, "ema": {"decay": 0.9, "every_steps": 6})", "/ema/every_steps", "of a training of 5 steps"),
+      {concat(kHead, R"("dataset": "cifar10", "train": {"batch_size": 60000}})"), "/train/batch_size",
+       "more than the 50000 training images"},
+      {concat(kHead, R"("dataset": {"name": "cifar10", "train": "train[:100]"}})"), "/train",
+       "128 is more than the 100 training images"},
+      dataset(R"("train_images": 9)", "/train_images", "lack 1 of the 10 classes"),
+      dataset(R"("train": "train[:10]")", "/train", "lack"),
+      dataset(R"("per_class": 300)", "/per_class", "per_class is 300"),
+      dataset(R"("train_images": 2000000)", "/train_images", "must be at most 1000000"),
+      dataset(R"("train": "train[:99")", "/train", "is not [begin:end]"),
+      dataset(R"("eval": "train[50%:50%]")", "/eval", "is empty"),
+      dataset(R"("train": "train[:3000]")", "/train", "does not fit its 2000 images"),
+      dataset(R"("eval": "val")", "/eval", "\"train\" and \"test\""),
+      dataset(R"("eval": "train[90%:]")", "/eval", "shares images with dataset.train"),
+      dataset(R"("train": "train[:90%]", "minival": "train[80%:]")", "/minival", "shares images with dataset.train"),
+      {R"({"model": {"patch_size": 8, "embed_dim": 4, "num_heads": 1, "pos_embed": "sincos2d"}})", "/model/pos_embed",
+       "at least 8, got 4"},
+      {R"({"dataset": {"path": "p", "layout": "image_folder", "train": "train", "eval": "train[90%:]"},
+           "model": {"num_classes": 3, "image_size": 16}})",
+       "/dataset/eval", "shares images with"},
+      {R"({"dataset": {"path": "p", "layout": "image_folder", "eval": "val"},
+           "model": {"num_classes": 3, "image_size": 16, "channels": 1}})",
+       "/model/channels", "has channels 3"},
+      {R"({"dataset": {"path": "p", "layout": "idx"}, "model": {"num_classes": 3, "image_size": 16, "channels": 3}})",
+       "/model/channels", "has channels 1"},
+  });
+  DescriptorFiles files;
+  CHECK(files.problems(concat(kHead, R"("dataset": {"train_images": 9, "allow_absent_classes": true},
+        "train": {"batch_size": 9}})")) == "");
+  CHECK(files.problems(R"({"dataset": {"path": "p", "layout": "webdataset", "eval": "train", "train_shards": "a-0.tar",
+        "eval_shards": "b-0.tar"}, "model": {"num_classes": 3, "image_size": 16}})") == "");
+}
+
+TEST_CASE("meaning: what earlier versions wrote down stays readable") {
+  DescriptorFiles files;
+  TrialConfig config = files.load(concat(kHead, R"("train": {"epochs": 2}})")).trials.front().config;
+  const auto reads = [&] { return config_from_json(full_json(config), "full") == config; };
+  CHECK(reads());  // states "steps": 0 and "images": 0
+  config.dataset.mean = {123.7, 116.3, 103.5};
+  config.dataset.std = {58.4, 57.1, 57.4};
+  CHECK(reads());
+  config.train.augment.mix.mixup = 1e300;
+  config.train.optimizer.eps = 1e-300;
+  config.train.epochs = 1e-9;
+  CHECK(reads());
+}
