@@ -314,8 +314,7 @@ std::optional<NonFiniteAnswer> Engine::evaluate(Tensor images, Tensor labels, st
                       device_state_, settings_.drop_seed};
     const Var logits = (*model_)(w.tape.input(image_values.slice(first, count)), ctx);
     backend_.read(logits.value(), all_logits.slice(first * classes, count * classes).raw());
-    if (targets)
-      backend_.read(loss(logits, targets.slice(first, count)).value(), all_losses.slice(first, count).raw());
+    if (targets) backend_.read(loss(logits, targets.slice(first, count)).value(), all_losses.slice(first, count).raw());
   });
   backend_.synchronize();
   std::optional<NonFiniteAnswer> found;

@@ -8,6 +8,7 @@
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/descriptor/words.h"
 #include "experiments/results/files.h"
+#include "experiments/results/terminal.h"
 #include "experiments/train/keep.h"
 
 namespace normlab {
@@ -50,7 +51,7 @@ struct Clean {
     const auto list = [&](const std::vector<Removal>& removals) {
       for (const Removal& removal : removals) {
         bytes += removal.bytes;
-        fmt::print("{:>14}  {}\n", removal.bytes, removal.path.string());
+        print_text("{:>14}  {}\n", removal.bytes, removal.path.string());
       }
       files += removals.size();
     };
@@ -65,9 +66,9 @@ struct Clean {
       list(removals);
       trials += removals.empty() ? 0 : 1;
     }
-    fmt::print("{} bytes in {} files of {} finished trials {}\n", bytes, files, trials,
+    print_text("{} bytes in {} files of {} finished trials {}\n", bytes, files, trials,
                yes ? "deleted" : "would be deleted");
-    if (!yes && files > 0) fmt::print("nothing was deleted; add --yes to do it\n");
+    if (!yes && files > 0) print_text("nothing was deleted; add --yes to do it\n");
     return 0;
   }
 };

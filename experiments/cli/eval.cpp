@@ -9,6 +9,7 @@
 #include "experiments/cli/device_option.h"
 #include "experiments/cli/eval_images.h"
 #include "experiments/descriptor/words.h"
+#include "experiments/results/terminal.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/weights/convert.h"
 #include "experiments/weights/convert_files.h"
@@ -63,9 +64,9 @@ int evaluate(const EvalCommand& command) {
   ConversionReport report;
   import_weights(file.tensors, NameScheme::normlab, model, {}, engine.parameters(), report);
   const Normalization& normalization = images.normalization();
-  fmt::print(stderr, "{} images, pixels {}, mean {:.4f}, std {:.4f} ({})\n", images.count(),
-             images.are_bytes() ? "divided by 255" : "as they are", fmt::join(normalization.mean, " "),
-             fmt::join(normalization.std, " "), normalization.words);
+  tell("{} images, pixels {}, mean {:.4f}, std {:.4f} ({})\n", images.count(),
+       images.are_bytes() ? "divided by 255" : "as they are", fmt::join(normalization.mean, " "),
+       fmt::join(normalization.std, " "), normalization.words);
 
   if (const auto found = first_nonfinite(engine.parameters()))
     throw NonFiniteError(fmt::format("{}: {}: no image has a result, the first of which is {}", command.weights,
@@ -87,9 +88,8 @@ int evaluate(const EvalCommand& command) {
     const Tensor wanted = labelled ? Tensor(labels.data(), {count}, DType::i32) : Tensor();
     if (const auto found = engine.evaluate(Tensor(pixels.data(), {count, height, width, channels(model)}, DType::f32),
                                            wanted, losses, predictions, logits))
-      throw NonFiniteError(fmt::format("{}: {}, so there is no result", images.name(first + found->image),
-                                       found->text()),
-                           found->value);
+      throw NonFiniteError(
+          fmt::format("{}: {}, so there is no result", images.name(first + found->image), found->text()), found->value);
     for (std::size_t i = 0; labelled && i < static_cast<std::size_t>(count); ++i) {
       right += predictions[i] == labels[i];
       loss += losses[i];
@@ -99,7 +99,7 @@ int evaluate(const EvalCommand& command) {
         all_logits.push_back(static_cast<float>(logits[i]));
   }
   if (labelled)
-    fmt::print("accuracy {:.2f}% ({} of {}), loss {:.6g}\n", 100.0 * double(right) / double(images.count()), right,
+    print_text("accuracy {:.2f}% ({} of {}), loss {:.6g}\n", 100.0 * double(right) / double(images.count()), right,
                images.count(), loss / double(images.count()));
   if (command.logits)
     write_npy(*command.logits, host_tensor<float>("logits", {static_cast<std::uint64_t>(images.count()), classes},

@@ -169,9 +169,7 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
   count_ = set_.size();
 }
 
-std::string EvalImages::name(std::int64_t image) const {
-  return concat(source_, ": ", numbered_image(set_, image));
-}
+std::string EvalImages::name(std::int64_t image) const { return concat(source_, ": ", numbered_image(set_, image)); }
 
 void EvalImages::fill(std::int64_t first, std::int64_t many, ShardPool& pool, float* out) const {
   const std::int64_t c = set_.channels, stored = set_.height * set_.width * c;

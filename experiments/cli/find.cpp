@@ -6,8 +6,10 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/trial_by_id.h"
+#include "experiments/results/terminal.h"
 #include "experiments/results/text_layout.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/plan_file.h"
@@ -33,20 +35,21 @@ struct Find {
       if (started || status.result) read_trial_config(folder);  // what is damaged is not shown
       if (status.state == TrialState::done || status.state == TrialState::diverged)
         require_agreement(folder, *status.result);
-      fmt::print("{}\n  state   {}{}{}\n", id, to_string(status.state),
+      print_text("{}\n  state   {}{}{}\n", id, to_string(status.state),
                  status.progress > 0 && status.progress < 1 ? fmt::format(" {:.0f}%", 100 * status.progress) : "",
-                 status.message.empty() ? "" : ": " + status.message);
-      if (status.result && !status.result->sealed) fmt::print("  seal    none: {}\n", kUnsealedWords);
+                 status.message.empty() ? "" : ": " + visible_line(status.message));
+      if (status.result && !status.result->sealed) print_text("  seal    none: {}\n", kUnsealedWords);
       for (const PlanFile& plan : plans)
         for (const PlannedTrial& trial : plan.trials)
           if (trial.id == id)
-            fmt::print("  plan    {}{}: {}, {}seed {}\n", plan.stem,
-                       plan.descriptor.empty() ? "" : " (" + plan.descriptor + ")", trial.row,
-                       trial.tuning ? "tuning, " : "", trial.seed);
+            print_text("  plan    {}{}: {}, {}seed {}\n", visible_line(plan.stem),
+                       plan.descriptor.empty() ? "" : " (" + visible_line(plan.descriptor) + ")",
+                       visible_line(trial.row), trial.tuning ? "tuning, " : "", trial.seed);
       if (status.result)
-        for (const auto& [name, value] : status.result->metrics) fmt::print("  metric  {} {:.6g}\n", name, value);
-      fmt::print("  folder  {}\n", started ? folder.path().string() : "none yet: it was never started");
-      if (ids.size() == 1 && started) fmt::print("{}", folder.read_config());
+        for (const auto& [name, value] : status.result->metrics)
+          print_text("  metric  {} {:.6g}\n", visible_line(name), value);
+      print_text("  folder  {}\n", started ? folder.path().string() : "none yet: it was never started");
+      if (ids.size() == 1 && started) print_text("{}", folder.read_config());
     }
     return 0;
   }
@@ -59,7 +62,7 @@ bool may_be_id(const std::string& text) { return is_hexadecimal(text) && !std::f
 std::vector<std::string> ids_that_begin(const ResultStore& store, const std::string& prefix) {
   if (!is_hexadecimal(prefix))
     throw InputError(
-        concat("\"", prefix, "\" is no beginning of a trial's id, which is 64 digits from 0 to 9 and a to f"));
+        concat(in_quotes(prefix), " is no beginning of a trial's id, which is 64 digits from 0 to 9 and a to f"));
   std::set<std::string> ids;
   for (const std::string& id : store.trial_ids())
     if (id.starts_with(prefix)) ids.insert(id);

@@ -35,11 +35,10 @@ double inference_speed(Backend& backend, int threads, const ModelConfig& config,
   BenchEngine bench(backend, config, settings, threads);
   std::vector<double> losses(static_cast<std::size_t>(settings.max_batch));
   std::vector<std::int32_t> predictions(losses.size());
-  return speed(seconds, settings.max_batch,
-               [&] {
-                 if (const auto found = bench.engine->evaluate(bench.images, bench.labels, losses, predictions))
-                   throw NonFiniteError("bench: " + found->text(), found->value);
-               });
+  return speed(seconds, settings.max_batch, [&] {
+    if (const auto found = bench.engine->evaluate(bench.images, bench.labels, losses, predictions))
+      throw NonFiniteError("bench: " + found->text(), found->value);
+  });
 }
 
 ModelConfig fused_config(Backend& backend, const ModelConfig& config) {

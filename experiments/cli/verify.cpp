@@ -6,6 +6,8 @@
 #include "core/error.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/device_option.h"
+#include "experiments/results/store.h"
+#include "experiments/results/terminal.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/sweep/verify_files.h"
@@ -48,14 +50,14 @@ struct Verify {
     if (!std::filesystem::is_directory(std::filesystem::path(out) / "trials"))
       throw InputError(fmt::format("--out {}: holds no trials; it is no folder of results", out));
     const FilesReport report = verify_files(ResultStore(out));
-    for (const std::string& problem : report.problems) fmt::print("{}\n", problem);
-    fmt::print("{}: {} trials, {} files: {} results sealed, {} unsealed, {} trials without a result{}\n", out,
+    for (const std::string& problem : report.problems) print_text("{}\n", problem);
+    print_text("{}: {} trials, {} files: {} results sealed, {} unsealed, {} trials without a result{}\n", out,
                report.trials, report.files, report.sealed, report.unsealed, report.unfinished,
                report.running > 0 ? fmt::format(", {} of them running and passed over", report.running) : "");
-    if (report.unsealed > 0) fmt::print("unsealed: {}\n", kUnsealedWords);
-    if (report.removed > 0) fmt::print("{} files were taken away by `normlab clean`\n", report.removed);
-    if (report.problems.empty()) return fmt::print("nothing is damaged\n"), 0;
-    fmt::print("{} problem{}\n", report.problems.size(), report.problems.size() == 1 ? "" : "s");
+    if (report.unsealed > 0) print_text("unsealed: {}\n", kUnsealedWords);
+    if (report.removed > 0) print_text("{} files were taken away by `normlab clean`\n", report.removed);
+    if (report.problems.empty()) return print_text("nothing is damaged\n"), 0;
+    print_text("{} problem{}\n", report.problems.size(), report.problems.size() == 1 ? "" : "s");
     return static_cast<int>(ExitCode::bad_input);
   }
 
@@ -70,16 +72,16 @@ struct Verify {
         config.dataset, data.empty() ? std::nullopt : std::optional<std::filesystem::path>(data), available_cores());
     const VerifyReport report = verify_trial(config, trial, pair, options);
     const std::string id = trial.path().filename().string().substr(0, 12);
-    fmt::print("{}: from {} at step {} to step {}\n", id, report.start, report.from, report.to);
+    print_text("{}: from {} at step {} to step {}\n", id, report.start, report.from, report.to);
     if (report.states > 0)
-      fmt::print(
+      print_text(
           "{} state{} on record {} the same to the bit: SHA-256 over {} tensors (weights, moments, buffers, "
           "averages)\n",
           report.states, report.states == 1 ? "" : "s", report.states == 1 ? "is" : "are", report.tensors);
-    if (report.metrics > 0) fmt::print("{} lines of metrics are the same to the bit\n", report.metrics);
-    if (report.result) fmt::print("the result is the same to the bit\n");
+    if (report.metrics > 0) print_text("{} lines of metrics are the same to the bit\n", report.metrics);
+    if (report.result) print_text("the result is the same to the bit\n");
     if (!report.difference) return 0;
-    fmt::print("DIFFERENT at {}\n", *report.difference);
+    print_text("DIFFERENT at {}\n", *report.difference);
     return static_cast<int>(ExitCode::trials_failed);
   }
 };

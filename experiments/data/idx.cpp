@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/data/archive.h"
 #include "experiments/data/readers.h"
 #include "experiments/descriptor/regular_file.h"
@@ -134,7 +135,7 @@ std::vector<std::string> idx_classes(const fs::path& folder, const std::string& 
 ImageSet read_idx(const fs::path& folder, const SliceRequest& request) {
   const std::string& split = request.slice.split;
   if (split != "train" && split != "test")
-    throw InputError(concat("split \"", split, "\": IDX files have \"train\" and \"test\" (t10k)"));
+    throw InputError(concat("split ", in_quotes(split), ": IDX files have \"train\" and \"test\" (t10k)"));
   const fs::path image_file = find_file(folder, split, "images-idx3"),
                  label_file = find_file(folder, split, "labels-idx1");
   const auto [header, pixels] = read_idx_file(image_file, 3);

@@ -41,6 +41,10 @@ std::string_view advice(int error_number) {
     case ENOTDIR:
     case EISDIR:
       return "a file stands where a folder is expected, or the reverse; check the path";
+    case ELOOP:
+      return "symbolic links lead in a circle; choose another path";
+    case ENAMETOOLONG:
+      return "a name has at most 255 bytes and a path 4095; choose a shorter one";
     case EMFILE:
     case ENFILE:
       return "too many open files (ulimit -n)";
@@ -201,8 +205,8 @@ std::optional<std::string> read_end_if_there(const std::filesystem::path& path, 
   std::string end(std::size_t(size - begin), '\0');
   std::size_t done = 0;
   while (done < end.size()) {
-    const ssize_t n = uninterrupted(
-        [&] { return ::pread(file.get(), end.data() + done, end.size() - done, off_t(begin + done)); });
+    const ssize_t n =
+        uninterrupted([&] { return ::pread(file.get(), end.data() + done, end.size() - done, off_t(begin + done)); });
     if (n < 0) throw_system_error("read", path, errno);
     if (n == 0) break;  // it was cut meanwhile
     done += std::size_t(n);

@@ -10,8 +10,8 @@
 namespace normlab {
 namespace {
 
-/// Versions before this one took what a network says that is not finite for an answer: an accuracy beside such a loss is
-/// none.
+/// Versions before this one took what a network says that is not finite for an answer: an accuracy beside such a loss
+/// is none.
 void drop_answers_of_nonfinite(std::map<std::string, double>& values) {
   constexpr std::string_view kAccuracy = "accuracy";
   for (auto& [name, value] : values) {

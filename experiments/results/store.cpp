@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/results/files.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/trial_files.h"
@@ -20,7 +21,7 @@ constexpr const char* kDivergedFile = "diverged.json";
 void require_plain_name(std::string_view what, const std::string& name) {
   const bool plain =
       !name.empty() && name.front() != '.' && name.find('/') == name.npos && name.find('\0') == name.npos;
-  if (!plain) throw InputError(concat(what, " \"", name, "\" is no plain name"));
+  if (!plain) throw InputError(concat(what, " ", in_quotes(name), " is no plain name"));
 }
 
 /// What processes that were killed have left in a trial's folder and its attempts'. Somebody else may still be there,

@@ -80,15 +80,18 @@ std::string csv_lines(const TableModel& model) {
   for (const TableLine& line : model.lines) {
     std::vector<std::string> cells = line.axes;
     if (cells.empty()) cells.push_back(line.label);
-    cells.insert(cells.end(), {line.mean.text, line.half_width.text, fmt::format("{}", line.n),
-                               fmt::format("{}", line.seeds.size()), line.gain.text, line.gain_half_width.text,
-                               line.gain_low.text, line.gain_high.text, fmt::format("{}", line.pairs), number_text(line.p),
-                               line.gain_low.text.empty() ? ""
-                               : line.differs             ? "yes"
-                                                          : "no"});
+    cells.insert(cells.end(),
+                 {line.mean.text, line.half_width.text, fmt::format("{}", line.n), fmt::format("{}", line.seeds.size()),
+                  line.gain.text, line.gain_half_width.text, line.gain_low.text, line.gain_high.text,
+                  fmt::format("{}", line.pairs), number_text(line.p),
+                  line.gain_low.text.empty() ? ""
+                  : line.differs             ? "yes"
+                                             : "no"});
     if (equivalence)
-      cells.insert(cells.end(),
-                   {!line.equivalent ? "" : *line.equivalent ? "yes" : "no", number_text(line.equivalent_p)});
+      cells.insert(cells.end(), {!line.equivalent   ? ""
+                                 : *line.equivalent ? "yes"
+                                                    : "no",
+                                 number_text(line.equivalent_p)});
     if (bootstrap) cells.push_back(line.bootstrap_half_width.text);
     cells.push_back(joined(line.notes, ", "));
     text += csv_line(cells);

@@ -60,8 +60,8 @@ std::string write_trial_result(const TrialResult& result);
 
 /// `file` names the text in errors. InputError for anything but what the writer writes, for numbers that no training
 /// can give, for a hash that is not that of the text, and for a newer schema. Schema 1 has no seals.
-/// Versions before this one took what a network says that is not finite for an answer: a result with such a metric comes
-/// back without any, and as diverged in its evaluation where it says done.
+/// Versions before this one took what a network says that is not finite for an answer: a result with such a metric
+/// comes back without any, and as diverged in its evaluation where it says done.
 TrialResult parse_trial_result(std::string_view text, const std::string& file);
 
 }  // namespace normlab

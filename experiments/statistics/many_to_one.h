@@ -31,8 +31,8 @@ enum class Design : std::uint8_t { blocks, independent };
 enum class Procedure : std::uint8_t { pooled, holm };
 
 struct StripRow {
-  SeedValues values{};    // of the runs that ended with a value
-  bool diverged = false;  // some run of it diverged (whether or not a value stands in for it)
+  SeedValues values{};                  // of the runs that ended with a value
+  bool diverged = false;                // some run of it diverged (whether or not a value stands in for it)
   std::set<std::uint64_t> stand_ins{};  // seeds whose value stands in for a run's: they tell nothing of the noise
 };
 

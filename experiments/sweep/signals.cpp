@@ -52,6 +52,10 @@ void replace(pid_t from, pid_t to) {
 }
 }  // namespace
 
+void ignore_signals_of_writes() {
+  for (const int number : {SIGPIPE, SIGXFSZ}) handle(number, SIG_IGN);
+}
+
 void catch_stop_signals() {
   for (const int number : {SIGINT, SIGTERM, SIGUSR1}) handle(number, on_signal);
 }

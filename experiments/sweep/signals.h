@@ -8,6 +8,8 @@
 
 namespace normlab {
 
+/// A write beyond a limit on file sizes or to a closed pipe fails, as on a full disk, and does not end the process.
+void ignore_signals_of_writes();
 /// Installs the handlers for SIGINT, SIGTERM and SIGUSR1 in the process that hands out trials.
 void catch_stop_signals();
 /// Installs those of a worker: SIGTERM stops it, as often as it comes, by its parent, the system where the parent dies,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/results/trial_result.h"
 
 namespace normlab {
@@ -57,7 +58,7 @@ class StateReader {
     fail();
   }
   [[noreturn]] void fail() const {
-    throw InputError(concat("the state of the ", what_, " rule \"", text_, "\" cannot be read"));
+    throw InputError(concat("the state of the ", what_, " rule ", in_quotes(text_), " cannot be read"));
   }
   const char* what_;
   const std::string& text_;
@@ -70,8 +71,8 @@ class StateReader {
 Divergence nonfinite(double loss, const NonFinite& first) {
   Divergence d{.rule = "nonfinite", .site = {}, .value = first ? first.value : loss, .message = {}};
   if (first) d.site = first.site;
-  d.message = concat("the loss or its gradient is not finite; first in ",
-                     first ? first.words() : "the sum of the gradients");
+  d.message =
+      concat("the loss or its gradient is not finite; first in ", first ? first.words() : "the sum of the gradients");
   return d;
 }
 

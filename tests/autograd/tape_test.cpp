@@ -91,14 +91,14 @@ TEST_CASE("tape: the guard finds a value that is not finite in the gradient of a
     for (std::int64_t i = 0; i < x.size(); ++i) x.data<float>()[i] = 1e30f;
     for (std::int64_t i = 0; i < w.size(); ++i) w.data<float>()[i] = 1e-30f;
     for (std::int64_t i = 0; i < seed.size(); ++i) seed.data<float>()[i] = 1e20f;  // dx is about 1e-10, dw 1e50
-    std::fill_n(gradient.data<float>(), gradient.size(), flagged ? NAN : 0.0f);     // flagged: it holds nothing yet
+    std::fill_n(gradient.data<float>(), gradient.size(), flagged ? NAN : 0.0f);    // flagged: it holds nothing yet
     std::uint8_t written = 0;
     tape.at("before");
     const Var h = tanh(tape.input(randn(memory, {2, 4}, DType::f32, 4), true));
     tape.at("here");
-    const Var y = linear(add(h, tape.input(x)),
-                         tape.parameter(w, gradient, flagged ? std::span(&written, 1) : std::span<std::uint8_t>()),
-                         Var());
+    const Var y =
+        linear(add(h, tape.input(x)),
+               tape.parameter(w, gradient, flagged ? std::span(&written, 1) : std::span<std::uint8_t>()), Var());
     tape.backward(y, seed);
     const NonFinite found = tape.nonfinite();
     REQUIRE(bool(found));

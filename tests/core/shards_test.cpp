@@ -110,7 +110,7 @@ TEST_CASE("shards: of several that fail the lowest one's error is thrown, whiche
       CHECK_THROWS_WITH_AS(pool.run(3, 3, lockstep,
                                     [&](Collective& c) {
                                       ++ready;
-                                      while (ready < 3) std::this_thread::yield();  // all have begun
+                                      while (ready < 3) std::this_thread::yield();              // all have begun
                                       while (failed < 2 - c.rank()) std::this_thread::yield();  // the highest first
                                       ++failed;
                                       throw InputError(concat("shard ", c.rank()));

@@ -66,7 +66,7 @@ Outcome train(const ModelConfig& c, EngineSettings settings, bool soft = false) 
   out.evaluated.resize(5 + static_cast<std::size_t>(5 * num_classes(c)));
   out.predicted.resize(5);
   REQUIRE(!engine.evaluate(data.images, data.labels, std::span(out.evaluated).first(5), out.predicted,
-                  std::span(out.evaluated).subspan(5)));
+                           std::span(out.evaluated).subspan(5)));
   return out;
 }
 

@@ -76,8 +76,7 @@ TEST_CASE("nonfinite: an evaluation names the first image whose logits are not f
       CHECK(found->image == 2);
       CHECK(found->logit == 0);
       CHECK(found->text().starts_with("the logit of class 0 is "));
-      for (std::size_t i = 0; i < kBatch; ++i)
-        CHECK(network.predictions[i] == (i == 2 || i == 4 ? -1 : before[i]));
+      for (std::size_t i = 0; i < kBatch; ++i) CHECK(network.predictions[i] == (i == 2 || i == 4 ? -1 : before[i]));
     }
   });
 }

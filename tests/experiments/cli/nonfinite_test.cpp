@@ -55,8 +55,8 @@ std::vector<TensorView> weights_of(const SafetensorsFile& file) {
   return weights;
 }
 
-/// A file of every weight in turn with a value in it that is not finite: `call` gets its path, the tensor's name and the
-/// words that name the value.
+/// A file of every weight in turn with a value in it that is not finite: `call` gets its path, the tensor's name and
+/// the words that name the value.
 void with_each_weight(const std::filesystem::path& checkpoint, const std::string& prefix,
                       const std::function<void(const std::string&, const std::string&)>& call) {
   std::size_t number = 0;
@@ -81,8 +81,7 @@ void with_each_weight(const std::filesystem::path& checkpoint, const std::string
 
 TEST_CASE("nonfinite: a sweep whose last updates break the weights shows no accuracy, in any command") {
   const TemporaryFolder folder;
-  std::ofstream(folder / "f.json")
-      << R"({"dataset": {"name": "shapes", "train_images": 80, "eval_images": 40},
+  std::ofstream(folder / "f.json") << R"({"dataset": {"name": "shapes", "train_images": 80, "eval_images": 40},
   "model": {"kind": "vit", "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2, "pool": "gap"},
   "train": {"steps": 1, "batch_size": 20, "optimizer": {"name": "sgd", "lr": 1e30}},
   "sweep": {"model.placement": ["pre_pre", "dpn"]}, "baseline": {"model.placement": "pre_pre"}, "seeds": 2})";
@@ -106,12 +105,14 @@ TEST_CASE("nonfinite: a sweep whose last updates break the weights shows no accu
   const ResultStore store(folder / "out");
   for (const std::string& id : store.trial_ids()) {
     const Finished find = run_program(folder, "find " + id + out);
-    CHECK(has(find.out, "diverged: step 1: the evaluation is not finite: eval/accuracy: image 0: the logit of class 0"));
+    CHECK(
+        has(find.out, "diverged: step 1: the evaluation is not finite: eval/accuracy: image 0: the logit of class 0"));
     CHECK(!has(find.out, "metric  "));
   }
 }
 
-TEST_CASE("nonfinite: eval of weights that are not finite ends with code 1, names weight and image, and writes nothing") {
+TEST_CASE(
+    "nonfinite: eval of weights that are not finite ends with code 1, names weight and image, and writes nothing") {
   const Trained& t = trained();
   for (const std::string& id : t.store.trial_ids()) {
     const auto checkpoint = t.store.trial(id).checkpoint(1);
@@ -179,7 +180,8 @@ TEST_CASE("nonfinite: eval names the first image with a value that is not finite
   write_npy(t.folder / "images.npy", host_tensor<float>("images", {images, 32, 32, 3}, std::move(pixels)));
   const std::string eval = "eval --weights " + weights + " --data " + (t.folder / "images.npy").string() + labels;
   CHECK(t.call(eval + " --normalize half").code == 0);
-  for (const char* given : {" --mean nan --std 1", " --mean 0.5 --std nan", " --mean 0.5 --std inf", " --mean inf --std 1"})
+  for (const char* given :
+       {" --mean nan --std 1", " --mean 0.5 --std nan", " --mean 0.5 --std inf", " --mean inf --std 1"})
     CHECK(t.call(eval + given).code == 2);
   CHECK(t.call(eval + " --mean 0.5 --std 1e-320").out == "");
 }
@@ -242,7 +244,8 @@ TEST_CASE("nonfinite: convert refuses weights that are not finite in float32, an
   CHECK(!std::filesystem::exists(out));
 }
 
-TEST_CASE("nonfinite: a metric in result.json or metrics.jsonl that is not finite takes its accuracy out of every command") {
+TEST_CASE(
+    "nonfinite: a metric in result.json or metrics.jsonl that is not finite takes its accuracy out of every command") {
   const Trained& t = trained();
   const std::vector<std::string> ids = t.store.trial_ids();
   const TrialFolder trial = t.store.trial(ids[1]);
@@ -280,8 +283,8 @@ TEST_CASE("nonfinite: a metric in result.json or metrics.jsonl that is not finit
                                             "report " + in + " -o " + page};
   const auto change = [](nlohmann::ordered_json& object, nlohmann::ordered_json& nonfinite, const std::string& name,
                          const std::string& word) {
-    const std::string prefix = name.substr(0, name.rfind("accuracy") == name.npos ? name.rfind("loss")
-                                                                                  : name.rfind("accuracy"));
+    const std::string prefix =
+        name.substr(0, name.rfind("accuracy") == name.npos ? name.rfind("loss") : name.rfind("accuracy"));
     if (object.contains(prefix + "accuracy")) object[prefix + "accuracy"] = 0.8765;
     object[name] = nullptr;
     nonfinite[name] = word;
@@ -315,7 +318,8 @@ TEST_CASE("nonfinite: a metric in result.json or metrics.jsonl that is not finit
       auto nonfinite = nlohmann::ordered_json::object();
       change(line, nonfinite, name, word);
       line["nonfinite"] = nonfinite;
-      std::ofstream(metrics) << (at == 0 ? line.dump() : lines[0]) << "\n" << (at == 1 ? line.dump() : lines[1]) << "\n";
+      std::ofstream(metrics) << (at == 0 ? line.dump() : lines[0]) << "\n"
+                             << (at == 1 ? line.dump() : lines[1]) << "\n";
       check_nothing_shown(of_metrics);
     }
     std::ofstream(metrics) << good_metrics;

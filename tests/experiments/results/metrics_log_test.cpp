@@ -80,9 +80,11 @@ TEST_CASE("metrics: an accuracy beside a loss that is not finite is none, as old
   const TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";
   std::ofstream(path)
-      << R"({"step":1,"progress":0.5,"eval/accuracy":0.5,"eval/loss":1.5,"minival/accuracy":0.4,"train/loss":2.0})" "\n"
+      << R"({"step":1,"progress":0.5,"eval/accuracy":0.5,"eval/loss":1.5,"minival/accuracy":0.4,"train/loss":2.0})"
+         "\n"
       << R"({"step":2,"progress":1.0,"eval/accuracy":0.1,"eval/loss":null,"minival/accuracy":0.4,"minival/loss":1.0,)"
-         R"("nonfinite":{"eval/loss":"nan"}})" "\n";
+         R"("nonfinite":{"eval/loss":"nan"}})"
+         "\n";
   const auto lines = read_metrics(path);
   REQUIRE(lines.size() == 2);
   CHECK(lines[0].values.at("eval/accuracy") == 0.5);

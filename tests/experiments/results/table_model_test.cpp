@@ -127,7 +127,8 @@ TEST_CASE("table_model: a row that only diverged enters no noise, also where it 
   TableInput input = strips_table();
   const TableModel without = table_model(input, {});
   input.rows.push_back(table_row("diverged", input.rows[2].axes, 0, {}));
-  for (std::uint64_t seed = 0; seed < 5; ++seed) input.rows.back().seeds.push_back(diverged_seed(seed, 7, "evaluation"));
+  for (std::uint64_t seed = 0; seed < 5; ++seed)
+    input.rows.back().seeds.push_back(diverged_seed(seed, 7, "evaluation"));
   TableOptions options;
   for (const TableDiverged policy : {TableDiverged::exclude, TableDiverged::chance}) {
     options.diverged = policy;

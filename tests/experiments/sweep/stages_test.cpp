@@ -273,8 +273,10 @@ TEST_CASE("two-stage seeds: a row whose evaluations are not finite adds no noise
       TrialResult result;
       result.id = trial.id;
       result.seed = trial.config.seed;
-      if (diverged) result.status = TrialEnd::diverged;
-      else result.metrics = {{"eval/accuracy", 0.1}, {"eval/loss", NAN}};
+      if (diverged)
+        result.status = TrialEnd::diverged;
+      else
+        result.metrics = {{"eval/accuracy", 0.1}, {"eval/loss", NAN}};
       if (trial.row == 1) store.trial(trial.id).publish_result(result);
     }
     finish_noisy(loaded, store);  // the other rows

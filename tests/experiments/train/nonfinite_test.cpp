@@ -87,7 +87,8 @@ TEST_CASE("nonfinite: no value of a checkpoint that is NaN or infinite ever beco
     const TemporaryFolder out;
     REQUIRE(trial.run(out / "at_5", SmallTrial::until(5)) == TrialOutcome::stopped);
     REQUIRE(trial.run(out / "at_6") == TrialOutcome::done);
-    remove_file(trial.folder(out / "at_6").path() / "result.json");  // killed between the last checkpoint and the result
+    remove_file(trial.folder(out / "at_6").path() /
+                "result.json");  // killed between the last checkpoint and the result
     std::size_t number = 0;
     for (const char* start : {"at_5", "at_6"}) {
       const TrialFolder from = trial.folder(out / start);
@@ -132,6 +133,6 @@ TEST_CASE("nonfinite: an evaluation says of which slice and average it is") {
   CHECK_THROWS_WITH_AS(require_finite_state(engine), doctest::Contains("ema/patch_embed.weight[0] is inf"),
                        NonFiniteError);
   const WeightAverage::InUse in_use(*engine.average());
-  CHECK_THROWS_WITH_AS(measure("minival/ema_"), doctest::Contains("minival/ema_accuracy: image 0: the logit of class 0"),
-                       NonFiniteError);
+  CHECK_THROWS_WITH_AS(measure("minival/ema_"),
+                       doctest::Contains("minival/ema_accuracy: image 0: the logit of class 0"), NonFiniteError);
 }

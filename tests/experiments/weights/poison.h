@@ -8,8 +8,8 @@
 
 namespace normlab {
 
-/// Writes `value` over one value of a F32 tensor of a safetensors file, and a checkpoint's hash anew: as a program would
-/// have written it whose arithmetic gave that value.
+/// Writes `value` over one value of a F32 tensor of a safetensors file, and a checkpoint's hash anew: as a program
+/// would have written it whose arithmetic gave that value.
 inline void poison(const std::filesystem::path& path, const std::string& tensor, std::size_t index, float value) {
   const SafetensorsFile file = SafetensorsFile::read(path);
   std::vector<TensorView> tensors = file.tensors();
