@@ -121,10 +121,6 @@ class Temporary {
   std::filesystem::path path_;
 };
 
-/// Whoever takes a trial over clears away what its former owner left, and may mean the file of one that is there: so
-/// often it is made again.
-constexpr int kTries = 10;
-
 template <class Which>
 void remove_some_temporaries(const std::filesystem::path& folder, Which&& which) {
   std::error_code error;
