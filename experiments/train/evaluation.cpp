@@ -44,4 +44,26 @@ void require_finite_state(Engine& engine) {
   });
 }
 
+TrialEvaluation::TrialEvaluation(const TrialConfig& config, const DataPair& data, Engine& engine, BatchSource& batches,
+                                 ShardPool& pool)
+    : data_(data), engine_(engine), batches_(batches), pool_(pool) {
+  if (data.minival) minival_batches_.emplace(config, data.train, *data.minival, engine.dtype());
+}
+
+void TrialEvaluation::measure() {
+  metrics_.clear();
+  measure_as("", &right_);
+  if (engine_.average() != nullptr) {
+    const WeightAverage::InUse in_use(*engine_.average());
+    measure_as("ema_", nullptr);
+  }
+  require_finite_state(engine_);
+}
+
+void TrialEvaluation::measure_as(const std::string& prefix, Correctness* right) {
+  metrics_.merge(evaluate_slice(engine_, batches_, data_.eval, pool_, "eval/" + prefix, right));
+  if (minival_batches_)
+    metrics_.merge(evaluate_slice(engine_, *minival_batches_, *data_.minival, pool_, "minival/" + prefix));
+}
+
 }  // namespace normlab

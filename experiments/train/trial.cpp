@@ -46,12 +46,12 @@ class TrialRun {
         engine_(*options.backend, pool_, config.model, engine_settings(config)),
         batches_(config, data.train, data.eval, engine_.dtype()),
         pipeline_(batches_, options.data_threads),
+        evaluation_(config, data, engine_, batches_, pool_),
         schedule_(schedule_settings(config.train, batches_.steps())),
         collapse_(config.train.collapse_steps, batches_.steps().warmup),
         early_stop_(config.train.early_stop),
         probes_(options.probes),
         bad_images_(describe_bad_images(data)) {
-    if (data.minival) minival_batches_.emplace(config, data.train, *data.minival, engine_.dtype());
     info_.trial_id = id;
     info_.model = canonical_model_json(config.model);
     info_.bits = bits_identity(*options.backend, config.train.precision);
@@ -227,32 +227,20 @@ class TrialRun {
     info_.loss_count = 0;
     std::optional<Divergence> broken;
     if (evaluates) broken = evaluate();
-    if (evaluates && !broken) line.values.insert(evaluated_.begin(), evaluated_.end());
+    if (evaluates && !broken) line.values.insert(evaluation_.metrics().begin(), evaluation_.metrics().end());
     write(line);
     return broken;
   }
 
-  /// Fills evaluated_ and right_, or says why there is nothing to fill them with.
+  /// Why it gives no numbers, where it does not.
   std::optional<Divergence> evaluate() {
-    evaluated_.clear();
     try {
-      evaluate_as("", &right_);
-      if (engine_.average() != nullptr) {
-        const WeightAverage::InUse in_use(*engine_.average());
-        evaluate_as("ema_", nullptr);
-      }
-      require_finite_state(engine_);
+      evaluation_.measure();
     } catch (const NonFiniteError& error) {
       return nonfinite(error);
     }
-    if (early_stop_.active()) early_stop_.add(evaluated_.at(early_stop_.metric()));
+    if (early_stop_.active()) early_stop_.add(evaluation_.metrics().at(early_stop_.metric()));
     return std::nullopt;
-  }
-
-  void evaluate_as(const std::string& prefix, Correctness* right) {
-    evaluated_.merge(evaluate_slice(engine_, batches_, data_.eval, pool_, "eval/" + prefix, right));
-    if (minival_batches_)
-      evaluated_.merge(evaluate_slice(engine_, *minival_batches_, *data_.minival, pool_, "minival/" + prefix));
   }
 
   void report(std::int64_t done) {
@@ -309,11 +297,11 @@ class TrialRun {
         if (const auto loss = last->values.find("train/loss"); loss != last->values.end()) train_loss_ = loss->second;
     }
     TrialResult r = result();
-    r.metrics = evaluated_;
+    r.metrics = evaluation_.metrics();
     if (train_loss_) r.metrics["train/loss"] = *train_loss_;
     r.images_per_second = info_.wall_seconds > 0 ? double(steps * config_.train.batch_size) / info_.wall_seconds : 0.0;
     if (steps < batches_.steps().total) r.stopped_early_step = steps;
-    write_correctness(attempt_folder(folder_.path(), attempt_) / kCorrectnessFile, right_);
+    write_correctness(attempt_folder(folder_.path(), attempt_) / kCorrectnessFile, evaluation_.right());
     return publish(r);
   }
 
@@ -365,7 +353,7 @@ class TrialRun {
   BatchPipeline pipeline_;
   Engine::Brought brought_;  // the batch of brought_step_
   std::int64_t brought_step_ = -1;
-  std::optional<BatchSource> minival_batches_;
+  TrialEvaluation evaluation_;
   const Schedule schedule_;
   CollapseWatch collapse_;
   EarlyStop early_stop_;
@@ -380,9 +368,7 @@ class TrialRun {
   std::string started_;
   const std::vector<std::string> bad_images_;
   double loss_ = 0.0;
-  std::optional<double> train_loss_;         // of the last metrics line
-  std::map<std::string, double> evaluated_;  // the last evaluation's metrics
-  Correctness right_;                        // and which images were right
+  std::optional<double> train_loss_;  // of the last metrics line
   std::int64_t images_ = 0;
   Clock::time_point reported_ = Clock::now();
 };
