@@ -9,6 +9,7 @@
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/paper_text.h"
 #include "experiments/cli/plan_slurm.h"
+#include "experiments/descriptor/tune.h"
 #include "experiments/descriptor/words.h"
 #include "experiments/results/store.h"
 #include "experiments/results/terminal.h"
@@ -77,8 +78,10 @@ struct Plan {
   static void print_warnings(const Experiment& experiment) {
     std::size_t single = 0, lone = 0;
     bool any_baseline = false;
-    for (const Cell& row : experiment.rows) {
-      single += row.trials.size() == 1;
+    for (std::size_t r = 0; r < experiment.rows.size(); ++r) {
+      const Cell& row = experiment.rows[r];
+      // Before its values are chosen a tuned row has none of the trials that the table will show.
+      single += (experiment.tuned ? experiment.tuned->seeds(r).size() : row.trials.size()) == 1;
       lone += !row.baseline.has_value();
       any_baseline = any_baseline || row.baseline.has_value();
     }

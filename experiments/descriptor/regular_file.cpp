@@ -1,13 +1,12 @@
 #include "experiments/descriptor/regular_file.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "core/error.h"
+#include "experiments/results/system_calls.h"
 
 namespace normlab {
 
@@ -19,10 +18,7 @@ std::string_view what_else(const struct stat& status) {
 }
 
 int open_at_once(const std::filesystem::path& file) {
-  int descriptor = -1;
-  do descriptor = ::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  while (descriptor < 0 && errno == EINTR);
-  return descriptor;
+  return uninterrupted([&] { return ::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
 }
 
 RegularFile::RegularFile(const std::filesystem::path& file, std::string_view advice)
@@ -31,11 +27,11 @@ RegularFile::RegularFile(const std::filesystem::path& file, std::string_view adv
   const bool known = ::fstat(descriptor_, &status_) == 0;
   const std::string why = !known ? std::strerror(errno) : std::string(what_else(status_));
   if (why.empty()) return;
-  ::close(descriptor_);  // no destructor runs
+  close_once(descriptor_);  // no destructor runs
   fail(known ? concat("it is ", why, ", not a regular file") : why);
 }
 
-RegularFile::~RegularFile() { ::close(descriptor_); }
+RegularFile::~RegularFile() { close_once(descriptor_); }
 
 std::string RegularFile::read(std::size_t most) const {
   // One byte more than the file has, so that the read that ends it needs no second buffer; files in /proc say 0.
@@ -43,8 +39,7 @@ std::string RegularFile::read(std::size_t most) const {
   std::size_t done = 0;
   while (done <= most) {
     if (done == bytes.size()) bytes.resize(std::min(2 * bytes.size() + 4096, most + 1));
-    const ssize_t n = ::read(descriptor_, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = uninterrupted([&] { return ::read(descriptor_, bytes.data() + done, bytes.size() - done); });
     if (n < 0) fail(std::strerror(errno));
     if (n == 0) break;
     done += static_cast<std::size_t>(n);

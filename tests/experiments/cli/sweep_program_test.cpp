@@ -169,4 +169,11 @@ TEST_CASE("plan: one seed a row, and rows without a baseline, are warned of") {
     {"model.placement": ["pre_pre", "dpn"], "model.depth": [1]}, {"model.placement": ["dpn"], "model.depth": [2]}],
     "seeds": 2, "baseline": {"model.placement": "pre_pre"})"));
   CHECK(says(run_program(folder, "plan " + lone + out).out, "Warning: 1 of 3 rows have no baseline to compare with\n"));
+  // A tuned row has none of these trials yet.
+  const std::string tuned = R"("sweep": {"model.placement": ["pre_pre", "dpn"]}, "tune": [{"axes":
+    {"train.optimizer.lr": [1e-3, 1e-2]}, "dataset": {"train": "train[:50%]", "eval": "train[50%:]"}}], "seeds": )";
+  CHECK(says(run_program(folder, "plan " + write(folder, "tuned.json", small(tuned + "1")) + out).out,
+             "Warning: one seed a row tells no noise"));
+  CHECK_FALSE(
+      says(run_program(folder, "plan " + write(folder, "three.json", small(tuned + "3")) + out).out, "one seed"));
 }

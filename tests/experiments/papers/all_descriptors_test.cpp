@@ -10,6 +10,7 @@
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/conditions.h"
 #include "experiments/descriptor/experiment.h"
+#include "experiments/descriptor/tune.h"
 #include "experiments/descriptor/words.h"
 #include "experiments/train/cost.h"
 #include "experiments/train/trial.h"
@@ -107,6 +108,11 @@ TEST_CASE("papers: every descriptor is read, says what it asks, is priced, and t
       take_step(config);
     }
     if (twin) CHECK_MESSAGE(seconds < 40 * 60, "a twin runs in minutes: ", seconds, " s of products");
+    // No text says that it ran one seed, and three of a twin cost less than an hour of a core.
+    for (std::size_t r = 0; r < experiment.rows.size() && paper; ++r) {
+      CAPTURE(experiment.rows[r].label);
+      CHECK((experiment.tuned ? experiment.tuned->seeds(r).size() : experiment.rows[r].trials.size()) == 3);
+    }
   }
   CHECK(tiny > 25);
   CHECK(seen.size() > 60);

@@ -71,6 +71,7 @@ const Lines kSwin{{"PATCH_SIZE = 4", "model.patch_size", "4"},
                   {"WINDOW_SIZE = 7", "model.window", "7"},
                   {"MLP_RATIO = 4", "model.mlp_ratio", "4"},
                   {"QKV_BIAS = True", "model.qkv_bias", "true"},
+                  {"8 GPUs, each with its images", "train.accumulate", "8"},
                   {"PATCH_NORM = True", "model.placement.stem.patch_out.eps", "1e-5"}};
 
 /// A norm at a site of Swin, whose batch statistics are those of one device.
@@ -209,4 +210,16 @@ TEST_CASE("papers: batch norm, section 3.3: the crash") {
   CHECK(placement_of(experiment.trials[experiment.rows[1].trials[0]].config.model).mlp.hidden.kind == NormKind::none);
   CHECK(experiment.probes.signal_at(0));
   CHECK(experiment.probes.signal_at(375299));
+}
+
+TEST_CASE("papers: batch norm: a part of a batch is what one device has, and fits a machine's memory") {
+  for (const char* name : {"crash", "table1_t", "table1_s", "table1_b", "table2", "table3", "table4"}) {
+    const Experiment experiment = load_experiment(file_of(std::string("papers/batch_norm/") + name));
+    for (const Cell& row : experiment.rows) {
+      INFO(name, ", ", row.label);
+      const TrialConfig& config = first_trial(experiment, row).config;
+      CHECK(config.train.batch_size / config.train.accumulate == 128);
+      CHECK(trial_cost(config).bytes(8) < 25e9);
+    }
+  }
 }

@@ -55,6 +55,7 @@ const Lines kAppendixC{
     {"92: from 0", "train.schedule.warmup_from", "0"},
     {"92: decay_type='cosine'", "train.schedule.name", "\"cosine\""},
     {"92: to 0", "train.schedule.final_lr", "0"},
+    {"108: evals.minival = get_eval('train[99%:]')", "dataset.minival", "\"train[99%:]\""},
     {"109: val is the official validation set", "dataset.eval", "\"val\""},
     {"no dtype but the moment's", "train.precision", "\"fp32\""},
 };
@@ -221,6 +222,9 @@ TEST_CASE("papers: Dual PatchNorm, appendix F: the grids of SUN397") {
       {"C: one endless stream of batches", "train.drop_last", "false"},
       {"C 50: batch_size", "train.batch_size", "4096"},
       {"C 86: scale_by_adam", "train.optimizer.name", "\"big_vision_adam\""},
+      {"C 87: mu_dtype='bfloat16'", "train.optimizer.bf16_moment", "true"},
+      {"C 87: what jitted optax computes", "train.optimizer.moment_product", "\"constant\""},
+      {"C 81: stoch_depth=0.1", "model.drop_path", "0.1"},
       {"C 69: sigmoid_xent", "train.loss", "\"sigmoid\""},
       {"C 92: warmup_steps=10_000", "warmup_steps", "10000"},
       {"C 85: grad_clip_norm = 1.0", "train.clip_norm", "1"},
@@ -244,7 +248,14 @@ TEST_CASE("papers: Dual PatchNorm, appendix F: the grids of SUN397") {
     return out;
   };
   CHECK(values("1", "train.optimizer.lr") == std::set<double>{1e-3, 3e-4, 1e-4});
-  CHECK(values("1", "train.optimizer.weight_decay") == std::set<double>{0.03, 0.1});
+  // Decays of 0.03 and 0.1 times the rate, each with each.
+  std::set<std::pair<double, double>> decays;
+  for (const Trial& trial : load_experiment(file_of("papers/dual_patchnorm/sun397_1")).trials) {
+    const OptimizerConfig& o = trial.config.train.optimizer;
+    decays.insert({o.lr, rounded_as(o.weight_decay / o.lr, "0.00")});
+  }
+  CHECK(decays == std::set<std::pair<double, double>>{
+                      {1e-3, 0.03}, {1e-3, 0.1}, {3e-4, 0.03}, {3e-4, 0.1}, {1e-4, 0.03}, {1e-4, 0.1}});
   CHECK(values("1", "model.dropout") == std::set<double>{0.0, 0.1});
   CHECK(values("1", "train.augment.randaugment.magnitude").empty());
   CHECK(values("1", "train.augment.mix.mixup") == std::set<double>{0.0});
@@ -276,7 +287,7 @@ TEST_CASE("papers: Dual PatchNorm, appendix F: each search on the validation spl
     magnitude.insert(train.augment.randaugment.magnitude);
     CHECK(later.trials[t].config.dataset.eval == "validation");
     CHECK(train.images == 300 * 76128);
-    CHECK(train.optimizer.weight_decay == 0.1);
+    CHECK(train.optimizer.weight_decay == 1e-4);  // 0.1 times the rate
   }
   CHECK(mixup == std::set<double>{0.0, 0.2, 0.5});
   CHECK(magnitude == std::set<double>{0, 5, 10, 15});
@@ -287,7 +298,7 @@ TEST_CASE("papers: Dual PatchNorm, appendix F: each search on the validation spl
   CHECK(last.train.augment.mix.mixup == 0.5);
   CHECK(last.train.augment.randaugment.magnitude == 15);
   CHECK(last.train.optimizer.lr == 1e-3);
-  CHECK(three.tuned->seeds(0).size() == 3);
+  for (const Experiment* e : {&one, &two, &three}) CHECK(e->tuned->seeds(0).size() == 3);
 }
 
 TEST_CASE("papers: Dual PatchNorm, Table 1: the rows of DeiT") {
