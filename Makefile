@@ -28,7 +28,7 @@ COPIES := $(shell echo | $(CXX) $(COPIES) -x c++ -fsyntax-only - >/dev/null 2>&1
 CPPFLAGS += -I. -MMD -MP
 CXXFLAGS += -std=c++20 $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(WARNINGS) -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 LDFLAGS += -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
-LDLIBS += -lfmt -larchive -ljpeg -lpng -lcrypto -ldnnl -ldl
+LDLIBS += -lfmt -larchive -ljpeg -lpng -lcrypto -ldl
 
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 BUILD_FLAGS := $(CXX) $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE))

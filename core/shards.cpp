@@ -8,7 +8,8 @@
 #include <immintrin.h>
 #endif
 
-#include "core/cpu/blas.h"
+#include "core/error.h"
+#include "core/start_thread.h"
 
 namespace normlab {
 namespace {
@@ -66,7 +67,6 @@ void ShardPool::start_threads(int count) {
 void ShardPool::thread_loop() {
   flush_denormals();
   touch_stack();
-  blas_thread_init();
   std::unique_lock lock(mutex_);
   for (;;) {
     work_.wait(lock, [this] { return stop_ || helpers_wanted_ > 0; });

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 
 namespace normlab {
 namespace {
@@ -47,7 +48,7 @@ std::optional<std::string> problem_of_factors(std::string_view factors) {
   const std::vector<std::string_view> words = split_factors(factors);
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (std::find(std::begin(kFactorWords), std::end(kFactorWords), words[i]) == std::end(kFactorWords))
-      return concat("unknown factor \"", words[i], "\"");
+      return concat("unknown factor ", in_quotes(words[i]));
     if (std::find(words.begin(), words.begin() + std::ptrdiff_t(i), words[i]) != words.begin() + std::ptrdiff_t(i))
       return concat("the factor ", words[i], " comes up twice");
   }

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/visible_text.h"
 #include "nn/model.h"
 
 namespace normlab {
@@ -86,7 +87,7 @@ std::vector<UpdateFactors> update_factors(const ModelConfig& config, std::span<c
         last[i] = &multiplier;
         fitted = true;
       }
-    if (!fitted) throw InputError(concat("multipliers: no parameter fits \"", multiplier.name, "\""));
+    if (!fitted) throw InputError(concat("multipliers: no parameter fits ", in_quotes(multiplier.name)));
   }
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (last[i] != nullptr) {

@@ -1,15 +1,13 @@
 #include "core/cpu/bf16_products.h"
 
-#include <dlfcn.h>
-
 #include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
 #include "core/cpu/kernel.h"
+#include "core/cpu/onednn.h"
 #include "core/error.h"
 
 namespace normlab {
@@ -27,37 +25,47 @@ struct Sizes {  // of the matrices as stored
         ldc(p.ldc ? p.ldc : p.n) {}
 };
 
-dnnl::engine& engine() {
-  static auto& instance = *new dnnl::engine(dnnl::engine::kind::cpu, 0);
-  return instance;
-}
-
-/// What oneDNN made for one product. Immutable, so that all threads may execute it.
+/// What oneDNN made for one product. Immutable, so that all threads may execute it, and never destroyed.
 struct Primitive {
   Bf16Product product;
   std::size_t number;
-  dnnl::memory::desc a, b, bias, c, scratchpad;
-  dnnl::matmul matmul;
+  OneDnnLayout a, b, bias, c, scratchpad;
+  OneDnnPrimitiveDesc chosen;  // owns the layout of the scratchpad
+  std::size_t scratch_bytes = 0;
+  dnnl_primitive_t matmul = nullptr;
   Primitive* next = nullptr;
 };
 
 /// op(X) [batch, rows, cols] of a matrix stored with rows `stride` apart, transposed or not.
-dnnl::memory::desc describe(std::int64_t batch, std::int64_t rows, std::int64_t cols, bool transposed,
-                            std::int64_t stride, DType dtype) {
-  const auto type = dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+OneDnnLayout describe(std::int64_t batch, std::int64_t rows, std::int64_t cols, bool transposed, std::int64_t stride,
+                      DType dtype) {
+  const auto type = dtype == DType::bf16 ? dnnl_bf16 : dnnl_f32;
   const std::int64_t by_row = transposed ? 1 : stride, by_col = transposed ? stride : 1;
-  if (batch == 1) return {{rows, cols}, type, dnnl::memory::dims{by_row, by_col}};
-  return {{batch, rows, cols}, type, dnnl::memory::dims{(transposed ? cols : rows) * stride, by_row, by_col}};
+  if (batch == 1) {
+    const dnnl_dims_t extents = {rows, cols}, strides = {by_row, by_col};
+    return make_layout(2, extents, type, strides);
+  }
+  const dnnl_dims_t extents = {batch, rows, cols}, strides = {(transposed ? cols : rows) * stride, by_row, by_col};
+  return make_layout(3, extents, type, strides);
 }
 
-dnnl::matmul::primitive_desc choose(const Primitive& p, const dnnl::primitive_attr& attributes) {
+OneDnnAttributes make_attributes(bool add) {
+  constexpr const char* kWhat = "a product cannot be described";
+  dnnl_primitive_attr_t made = nullptr;
+  require(onednn().primitive_attr_create(&made), kWhat);
+  OneDnnAttributes attributes(made);
+  require(onednn().primitive_attr_set_scratchpad_mode(made, dnnl_scratchpad_mode_user), kWhat);
+  if (!add) return attributes;
+  dnnl_post_ops_t list = nullptr;
+  require(onednn().post_ops_create(&list), kWhat);
+  const OneDnnPostOps after(list);
 #if DNNL_VERSION_MAJOR >= 3
-  if (p.product.bias) return {engine(), p.a, p.b, p.bias, p.c, attributes};
-  return {engine(), p.a, p.b, p.c, attributes};
+  require(onednn().post_ops_append_sum(list, 1.0f, 0, dnnl_data_type_undef), kWhat);
 #else
-  if (p.product.bias) return {dnnl::matmul::desc(p.a, p.b, p.bias, p.c), attributes, engine()};
-  return {dnnl::matmul::desc(p.a, p.b, p.c), attributes, engine()};
+  require(onednn().post_ops_append_sum(list, 1.0f), kWhat);
 #endif
+  require(onednn().primitive_attr_set_post_ops(made, list), kWhat);
+  return attributes;
 }
 
 std::unique_ptr<Primitive> make(const Bf16Product& product, std::size_t number) {
@@ -68,24 +76,14 @@ std::unique_ptr<Primitive> make(const Bf16Product& product, std::size_t number) 
   p->a = describe(product.batch, product.m, product.k, product.transpose_a, s.lda, DType::bf16);
   p->b = describe(product.batch, product.k, product.n, product.transpose_b, s.ldb, DType::bf16);
   p->c = describe(product.batch, product.m, product.n, false, s.ldc, product.to);
-  if (product.bias)
-    p->bias = dnnl::memory::desc({1, product.n}, dnnl::memory::data_type::f32, dnnl::memory::dims{product.n, 1});
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (product.add) {
-    dnnl::post_ops after;
-    after.append_sum(1.0f);
-    attributes.set_post_ops(after);
-  }
-  try {
-    const dnnl::matmul::primitive_desc chosen = choose(*p, attributes);
-    p->scratchpad = chosen.scratchpad_desc();
-    p->matmul = dnnl::matmul(chosen);
-  } catch (const dnnl::error& error) {
+  if (product.bias) p->bias = describe(1, 1, product.n, false, product.n, DType::f32);
+  p->chosen = choose_product(p->a, p->b, p->bias, p->c, make_attributes(product.add).get());
+  if (!p->chosen || onednn().primitive_create(&p->matmul, p->chosen.get()) != dnnl_success)
     throw EnvironmentError(concat("oneDNN ", onednn_info(), " has no bf16 product of [", product.m, ", ", product.k,
-                                  "] and [", product.k, ", ", product.n, "] on this CPU (", error.what(),
-                                  "); \"bf16_emulated\" does without"));
-  }
+                                  "] and [", product.k, ", ", product.n,
+                                  "] on this CPU; \"bf16_emulated\" does without"));
+  p->scratchpad.desc = onednn().primitive_desc_query_md(p->chosen.get(), dnnl_query_scratchpad_md, 0);
+  if (p->scratchpad.desc) p->scratch_bytes = onednn().memory_desc_get_size(p->scratchpad.desc);
   return p;
 }
 
@@ -132,31 +130,40 @@ Primitives& primitives() {
 /// oneDNN must not start a team of threads for one product: they run side by side already, and the number of threads
 /// would decide sums. Chosen when a primitive is made, and again when it runs.
 void one_thread() {
-  using SetThreads = void (*)(int);
-  static const auto set = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
-  if (set) set(1);
+  if (onednn().omp_set_num_threads) onednn().omp_set_num_threads(1);
 }
 
 /// oneDNN's views of the operands of one primitive; a thread points its own at the data of each call.
 struct Operands {
-  dnnl::memory a, b, bias, c, scratchpad;
+  std::array<OneDnnMemory, 5> memory;
   std::array<dnnl_exec_arg_t, 5> list{};
   int count = 0;
-  explicit Operands(const Primitive& p) {
-    const auto add = [&](int role, dnnl::memory& memory, const dnnl::memory::desc& desc) {
-      memory = dnnl::memory(desc, engine(), nullptr);
-      list[static_cast<std::size_t>(count++)] = {role, memory.get()};
-    };
-    add(DNNL_ARG_SRC, a, p.a);
-    add(DNNL_ARG_WEIGHTS, b, p.b);
-    add(DNNL_ARG_DST, c, p.c);
-    if (p.product.bias) add(DNNL_ARG_BIAS, bias, p.bias);
-    if (p.scratchpad.get_size() > 0) add(DNNL_ARG_SCRATCHPAD, scratchpad, p.scratchpad);
+  OneDnnMemory::pointer a, b, bias = nullptr, c, scratchpad = nullptr;
+  explicit Operands(const Primitive& p) : a(add(DNNL_ARG_SRC, p.a)), b(add(DNNL_ARG_WEIGHTS, p.b)) {
+    c = add(DNNL_ARG_DST, p.c);
+    if (p.product.bias) bias = add(DNNL_ARG_BIAS, p.bias);
+    if (p.scratch_bytes > 0) scratchpad = add(DNNL_ARG_SCRATCHPAD, p.scratchpad);
+  }
+
+ private:
+  OneDnnMemory::pointer add(int role, OneDnnLayout layout) {
+    dnnl_memory_t made = nullptr;
+    require(onednn().memory_create(&made, layout.desc, onednn().engine, nullptr), "there is no memory for an operand");
+    const auto at = static_cast<std::size_t>(count++);
+    memory[at].reset(made);
+    list[at] = {role, made};
+    return made;
   }
 };
 
+OneDnnStream make_stream() {
+  dnnl_stream_t made = nullptr;
+  require(onednn().stream_create(&made, onednn().engine, dnnl_stream_default_flags), "a thread cannot use it");
+  return OneDnnStream(made);
+}
+
 struct Thread {
-  dnnl::stream stream{engine()};
+  OneDnnStream stream = make_stream();
   std::vector<std::unique_ptr<Operands>> operands;  // by number of the primitive
   Thread() { one_thread(); }
   Operands& operands_of(const Primitive& p) {
@@ -171,9 +178,8 @@ Thread& this_thread() {
   return thread;
 }
 
-void point(const dnnl::memory& memory, const void* data) {
-  if (dnnl_memory_set_data_handle(memory.get(), const_cast<void*>(data)) != dnnl_success)
-    throw EnvironmentError("oneDNN: refuses the memory of a product");
+void point(dnnl_memory_t memory, const void* data) {
+  require(onednn().memory_set_data_handle(memory, const_cast<void*>(data)), "refuses the memory of a product");
 }
 
 void native_product(const Bf16Product& product, const bf16* a, const bf16* b, const float* bias, void* c) {
@@ -184,10 +190,9 @@ void native_product(const Bf16Product& product, const bf16* a, const bf16* b, co
   point(o.b, b);
   point(o.c, c);
   if (product.bias) point(o.bias, bias);
-  if (const std::size_t bytes = p.scratchpad.get_size(); bytes > 0)
-    point(o.scratchpad, cpu::scratch<std::byte>(cpu::Slot::product, static_cast<std::int64_t>(bytes)));
-  if (dnnl_primitive_execute(p.matmul.get(), thread.stream.get(), o.count, o.list.data()) != dnnl_success)
-    throw EnvironmentError("oneDNN: a product could not be run");
+  if (p.scratch_bytes > 0)
+    point(o.scratchpad, cpu::scratch<std::byte>(cpu::Slot::product, static_cast<std::int64_t>(p.scratch_bytes)));
+  require(onednn().primitive_execute(p.matmul, thread.stream.get(), o.count, o.list.data()), "a product cannot be run");
 }
 
 const float* widen_rows(const bf16* from, std::int64_t rows, std::int64_t cols, std::int64_t stride, float* to) {
@@ -245,7 +250,7 @@ void require_native_bf16(bool (*has)(const char*)) {
     throw EnvironmentError(
         "\"precision\": \"bf16\" needs a CPU with AVX512-BF16 or AMX-BF16, and this one has neither; "
         "\"bf16_emulated\" rounds at the same places and runs here, slower than \"fp32\"");
-  const unsigned runtime = dnnl_version()->cpu_runtime;
+  const unsigned runtime = onednn().version()->cpu_runtime;
   if (runtime != DNNL_RUNTIME_OMP && runtime != DNNL_RUNTIME_SEQ)
     throw EnvironmentError(
         "oneDNN: this build starts threads of its own (neither its OpenMP nor its sequential runtime); install "
@@ -253,11 +258,11 @@ void require_native_bf16(bool (*has)(const char*)) {
 }
 
 std::string onednn_info() {
-  const dnnl_version_t* v = dnnl_version();
-  const auto set = dnnl::get_effective_cpu_isa();
-  const char* name = set == dnnl::cpu_isa::avx512_core_bf16  ? "avx512_core_bf16"
-                     : set == dnnl::cpu_isa::avx512_core_amx ? "avx512_core_amx"
-                                                             : "other";
+  const dnnl_version_t* v = onednn().version();
+  const auto set = onednn().get_effective_cpu_isa();
+  const char* name = set == dnnl_cpu_isa_avx512_core_bf16  ? "avx512_core_bf16"
+                     : set == dnnl_cpu_isa_avx512_core_amx ? "avx512_core_amx"
+                                                           : "other";
   return concat(v->major, ".", v->minor, ".", v->patch, ", ", name);
 }
 

@@ -1,14 +1,18 @@
 #include "core/cpu/blas.h"
 
-#include <dlfcn.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <mutex>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "core/error.h"
+#include "core/library.h"
 
 namespace normlab {
 namespace {
@@ -28,53 +32,97 @@ struct Blas {
 
 std::atomic<bool> keep_environment{false};
 
-template <class F>
-F symbol(void* library, const char* name) {
-  void* address = dlsym(library, name);
-  if (!address) throw EnvironmentError(concat("OpenBLAS: symbol ", name, " is missing; install libopenblas0-pthread"));
-  return reinterpret_cast<F>(address);
-}
-
-void clear_environment() {
-  std::vector<std::string> names;
-  for (char** e = environ; *e; ++e) {
-    const std::string_view entry = *e;
-    if (entry.starts_with("OPENBLAS_") || entry.starts_with("ONEDNN_") || entry.starts_with("DNNL_") ||
-        entry.starts_with("GOTO_NUM_THREADS="))
-      names.emplace_back(entry.substr(0, entry.find('=')));
+/// While OpenBLAS is loaded its number of threads is one. It would start the others at once, and waits for ever where
+/// the address space is too small for them.
+class OneThread {
+ public:
+  OneThread() {
+    if (const char* value = getenv(kName)) inherited_ = value;
+    setenv(kName, "1", 1);
   }
-  for (const std::string& name : names) unsetenv(name.c_str());
-}
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+  ~OneThread() {
+    if (inherited_)
+      setenv(kName, inherited_->c_str(), 1);
+    else
+      unsetenv(kName);
+  }
+
+ private:
+  static constexpr const char* kName = "OPENBLAS_NUM_THREADS";
+  std::optional<std::string> inherited_;
+};
 
 Blas open() {
-  if (!keep_environment) clear_environment();
-  void* library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-  if (!library)
-    throw EnvironmentError(
-        concat("OpenBLAS cannot be loaded (", dlerror(), "); install it: apt-get install libopenblas0-pthread"));
-  const int parallel = symbol<int (*)()>(library, "openblas_get_parallel")();
+  blas_clear_environment();
+  const OneThread environment;
+  const Library library("OpenBLAS", "libopenblas.so.0", "install it: apt-get install libopenblas0-pthread");
+  int (*get_parallel)() = nullptr;
+  library.find("openblas_get_parallel", get_parallel);
+  const int parallel = get_parallel();
   if (parallel == 0)
     throw EnvironmentError(
         "OpenBLAS: the serial build is installed, which gives wrong results when several threads call it; install the "
         "other one: "
         "apt-get install libopenblas0-pthread && update-alternatives --config libopenblas.so.0-x86_64-linux-gnu");
   Blas blas;
-  symbol<void (*)(int)>(library, "openblas_set_num_threads")(1);
-  blas.sgemm = symbol<Sgemm>(library, "cblas_sgemm");
-  blas.dgemm = symbol<Dgemm>(library, "cblas_dgemm");
-  blas.info.config = symbol<char* (*)()>(library, "openblas_get_config")();
-  blas.info.core = symbol<char* (*)()>(library, "openblas_get_corename")();
-  blas.info.flavour = parallel == 2 ? "openmp" : "pthread";
-  if (parallel == 2) {
-    blas.omp_set_num_threads = symbol<void (*)(int)>(RTLD_DEFAULT, "omp_set_num_threads");
-    blas.omp_set_num_threads(1);
-  }
+  void (*set_num_threads)(int) = nullptr;
+  char* (*get_config)() = nullptr, *(*get_corename)() = nullptr;
+  library.find("openblas_set_num_threads", set_num_threads);
+  library.find("openblas_get_config", get_config);
+  library.find("openblas_get_corename", get_corename);
+  library.find("cblas_sgemm", blas.sgemm);
+  library.find("cblas_dgemm", blas.dgemm);
+  if (parallel == 2) library.find("omp_set_num_threads", blas.omp_set_num_threads);
+  set_num_threads(1);
+  blas.info = {get_config(), get_corename(), parallel == 2 ? "openmp" : "pthread"};
   return blas;
 }
 
 const Blas& blas() {
   static const Blas instance = open();
   return instance;
+}
+
+/// What a thread needs before its first product.
+class ProductThread {
+ public:
+  explicit ProductThread(const Blas& blas) {
+    if (blas.omp_set_num_threads) blas.omp_set_num_threads(1);  // an OpenMP build must not start a team of its own
+    rlimit limit{};
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+    // Where it gets no work memory OpenBLAS tries for ever, so it is asked for here first: that of all threads which
+    // may still take theirs.
+    const std::lock_guard lock(mutex_);
+    const std::size_t bytes = (threads_ + 1) * kWorkMemory;
+    void* const room = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+      throw EnvironmentError(concat("OpenBLAS: the limit on address space leaves no ", kWorkMemory >> 20,
+                                    " MB for the products of each thread; raise it (ulimit -v), or use fewer --workers "
+                                    "and --threads"));
+    munmap(room, bytes);
+    ++threads_;
+    counted_ = true;
+  }
+  ProductThread(const ProductThread&) = delete;
+  ProductThread& operator=(const ProductThread&) = delete;
+  ~ProductThread() {
+    if (!counted_) return;
+    const std::lock_guard lock(mutex_);
+    --threads_;
+  }
+
+ private:
+  static constexpr std::size_t kWorkMemory = (std::size_t{128} << 20) + 4096;  // of 0.3.21; later ones take less
+  static inline std::mutex mutex_;
+  static inline std::size_t threads_ = 0;
+  bool counted_ = false;
+};
+
+const Blas& blas_of_this_thread() {
+  thread_local const ProductThread thread(blas());
+  return blas();
 }
 
 int narrow(std::int64_t n) {
@@ -86,23 +134,33 @@ int narrow(std::int64_t n) {
 
 void blas_keep_environment() { keep_environment = true; }
 
-const BlasInfo& blas_info() { return blas().info; }
-
-void blas_thread_init() {
-  if (blas().omp_set_num_threads) blas().omp_set_num_threads(1);
+void blas_clear_environment() {
+  if (keep_environment) return;
+  std::vector<std::string> names;
+  for (char** e = environ; *e; ++e) {
+    const std::string_view entry = *e;
+    if (entry.starts_with("OPENBLAS_") || entry.starts_with("ONEDNN_") || entry.starts_with("DNNL_") ||
+        entry.starts_with("GOTO_NUM_THREADS="))
+      names.emplace_back(entry.substr(0, entry.find('=')));
+  }
+  for (const std::string& name : names) unsetenv(name.c_str());
 }
+
+const BlasInfo& blas_info() { return blas().info; }
 
 void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
           const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc) {
-  blas().sgemm(kRowMajor, transpose_a ? kTranspose : kNoTranspose, transpose_b ? kTranspose : kNoTranspose, narrow(m),
-               narrow(n), narrow(k), alpha, a, narrow(lda), b, narrow(ldb), beta, c, narrow(ldc));
+  blas_of_this_thread().sgemm(kRowMajor, transpose_a ? kTranspose : kNoTranspose,
+                              transpose_b ? kTranspose : kNoTranspose, narrow(m), narrow(n), narrow(k), alpha, a,
+                              narrow(lda), b, narrow(ldb), beta, c, narrow(ldc));
 }
 
 void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, double alpha,
           const double* a, std::int64_t lda, const double* b, std::int64_t ldb, double beta, double* c,
           std::int64_t ldc) {
-  blas().dgemm(kRowMajor, transpose_a ? kTranspose : kNoTranspose, transpose_b ? kTranspose : kNoTranspose, narrow(m),
-               narrow(n), narrow(k), alpha, a, narrow(lda), b, narrow(ldb), beta, c, narrow(ldc));
+  blas_of_this_thread().dgemm(kRowMajor, transpose_a ? kTranspose : kNoTranspose,
+                              transpose_b ? kTranspose : kNoTranspose, narrow(m), narrow(n), narrow(k), alpha, a,
+                              narrow(lda), b, narrow(ldb), beta, c, narrow(ldc));
 }
 
 }  // namespace normlab

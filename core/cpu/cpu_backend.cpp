@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "core/cpu/bf16_products.h"
-#include "core/cpu/blas.h"
 #include "core/cpu/scratch.h"
 #include "core/error.h"
 
@@ -37,7 +36,6 @@ void CpuBackend::read(Tensor from, void* to) { std::memcpy(to, from.raw(), from.
 
 Backend& cpu_backend() {
   static CpuBackend backend(Bf16Products::native);
-  blas_info();  // loaded before any worker exists, and refused here rather than in the middle of a step
   return backend;
 }
 

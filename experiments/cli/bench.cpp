@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "experiments/cli/bench_shapes.h"
+#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {
@@ -109,7 +110,7 @@ void add_load(Json& object, const LoadMeter& meter, int threads) {
 }
 
 void print_json(const Json& document) {
-  fmt::print("{}\n", document.dump(1, ' ', false, Json::error_handler_t::replace));
+  print_bytes(document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 void print_json_line(const Json& document) {
@@ -119,12 +120,12 @@ void print_json_line(const Json& document) {
       line += c;
     else if (line.back() == ',')
       line += ' ';
-  fmt::print("{}\n", line);
+  print_bytes(line + "\n");
 }
 
 void warn_of_load(const LoadMeter& meter, int threads) {
   const std::string note = note_of(meter.load(), threads);
-  if (!note.empty()) fmt::print(stderr, "not worth publishing: {}\n", note);
+  if (!note.empty()) tell("not worth publishing: {}\n", note);
 }
 
 void add_bench(CLI::App& app, Action& action) {

@@ -6,6 +6,7 @@
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
 #include "experiments/cli/op_timing.h"
+#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {
@@ -54,11 +55,11 @@ struct BenchAttention : BenchOptions {
       print_json(document);
       return 0;
     }
-    fmt::print("{}\n{} images, {} tokens, {} heads of {}, {}; {}\n\n{:<20}{:>10}{:>11}{:>9}{:>9}{:>11}{:>8}\n",
+    print_text("{}\n{} images, {} tokens, {} heads of {}, {}; {}\n\n{:<20}{:>10}{:>11}{:>9}{:>9}{:>11}{:>8}\n",
                on_gpu() ? device_words(backend) : threads_words(pool.threads()), d.batch, d.tokens, d.heads, d.head_dim,
                precision, roofline_words(roofline), "", "ms", "GFLOP/s", "MB", "GB/s", "bound ms", "share");
     for (const OpTiming& t : timings)
-      fmt::print("{:<20}{:>10.4f}{:>11.0f}{:>9.1f}{:>9.1f}{:>11.4f}{:>7.0f}%\n", t.name, 1e3 * t.seconds,
+      print_text("{:<20}{:>10.4f}{:>11.0f}{:>9.1f}{:>9.1f}{:>11.4f}{:>7.0f}%\n", t.name, 1e3 * t.seconds,
                  t.cost.flops / t.seconds * 1e-9, t.cost.bytes * 1e-6, t.cost.bytes / t.seconds * 1e-9,
                  1e3 * bound(roofline, t), 100 * bound(roofline, t) / t.seconds);
     warn_of_load(meter, pool.threads());

@@ -14,6 +14,7 @@
 #include "experiments/cli/bench.h"
 #include "experiments/data/crop.h"
 #include "experiments/data/train_transform.h"
+#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {
@@ -234,11 +235,11 @@ struct BenchData : BenchOptions {
       print_json(document);
       return 0;
     }
-    fmt::print("{} {}, {} bytes each, to {}x{}; {}; one core, by its own time\n{:<34}{:>10}{:>12}\n", files->size(),
+    print_text("{} {}, {} bytes each, to {}x{}; {}; one core, by its own time\n{:<34}{:>10}{:>12}\n", files->size(),
                folder.empty() ? "made-up photographs" : "files", bytes / files->size(), size, size,
                ImageDecoder::version(), "stage", "images/s", "us");
     for (const Stage& stage : stages)
-      fmt::print("{:<34}{:>10.0f}{:>12.1f}\n", stage.name, stage.images_per_second, 1e6 / stage.images_per_second);
+      print_text("{:<34}{:>10.0f}{:>12.1f}\n", stage.name, stage.images_per_second, 1e6 / stage.images_per_second);
     warn_of_load(meter, 1);
     return 0;
   }

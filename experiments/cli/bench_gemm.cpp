@@ -11,6 +11,7 @@
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
 #include "experiments/cli/op_timing.h"
+#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {
@@ -92,7 +93,7 @@ struct BenchGemm : BenchOptions {
     const LoadMeter meter;
     const Roofline roofline = measured_roofline(computer.backend(), pool);
     if (!json())
-      fmt::print(
+      print_text(
           "{}\n{}: {} images, {}; {}\nms: of all calls in a step; bound: by products or bytes, whichever is longer\n\n"
           "{:<20}{:>8}{:>6}{:>6}{:>4}{:>9}{:>9}{:>9}{:>8}\n",
           device_words(backend), shape, images, precision, roofline_words(roofline), "product", "rows", "in", "out",
@@ -117,7 +118,7 @@ struct BenchGemm : BenchOptions {
                           {"bound_ms", rounded(least, 5)},
                           {"share", rounded(least / ms, 4)}});
         else
-          fmt::print("{:<20}{:>8}{:>6}{:>6}{:>4}{:>9.4f}{:>9.0f}{:>9.4f}{:>7.0f}%\n", t.name, d.rows, d.in, d.out,
+          print_text("{:<20}{:>8}{:>6}{:>6}{:>4}{:>9.4f}{:>9.0f}{:>9.4f}{:>7.0f}%\n", t.name, d.rows, d.in, d.out,
                      layer.count, ms, count * t.cost.flops / ms * 1e-6, least, 100 * least / ms);
         std::fflush(stdout);
       }
@@ -136,7 +137,7 @@ struct BenchGemm : BenchOptions {
       add_load(document, meter, 1);
       print_json(document);
     } else {
-      fmt::print("{:<44}{:>9.4f}{:>9.0f}{:>9.4f}{:>7.0f}%\n", "all", time, flops / time * 1e-6, bound,
+      print_text("{:<44}{:>9.4f}{:>9.0f}{:>9.4f}{:>7.0f}%\n", "all", time, flops / time * 1e-6, bound,
                  100 * bound / time);
       warn_of_load(meter, 1);
     }
@@ -147,7 +148,7 @@ struct BenchGemm : BenchOptions {
     const ShardPlan plan = plan_shards(config, images, model_cost(config).parameters, sizeof(float));
     ShardPool pool(threads);
     if (!json())
-      fmt::print(
+      print_text(
           "{}: shards of {} images; OpenBLAS {}; GFLOP/s a thread, {} threads busy\n{:<31}{:>6}{:>6}{:>6}{:>8}"
           "{:>10}{:>7}{:>6}\n",
           shape, plan.images, blas_info().core, threads, "product", "m", "n", "k", "share", "OpenBLAS", "ours", "used");
@@ -184,7 +185,7 @@ struct BenchGemm : BenchOptions {
                         {"ours", rounded(own * 1e-9, 1)},
                         {"used", use_own ? "ours" : "openblas"}});
       else
-        fmt::print("{:<31}{:>6}{:>6}{:>6}{:>7.1f}%{:>10.0f}{:>7.0f}{:>6}\n", kind.name, kind.m, kind.n, kind.k,
+        print_text("{:<31}{:>6}{:>6}{:>6}{:>7.1f}%{:>10.0f}{:>7.0f}{:>6}\n", kind.name, kind.m, kind.n, kind.k,
                    100 * kind.flops() / flops, blas * 1e-9, own * 1e-9, use_own ? "ours" : "blas");
     }
     const double per_image = flops / double(plan.images);
@@ -203,7 +204,7 @@ struct BenchGemm : BenchOptions {
       print_json(document);
       return 0;
     }
-    fmt::print(
+    print_text(
         "weighted by FLOP, a thread: OpenBLAS {:.0f}, ours {:.0f}, the faster by rule {:.0f} GFLOP/s\n"
         "{} threads at OpenBLAS's rate and nothing else to do: {:.1f} images/s\n",
         weighted(blas_time) * 1e-9, weighted(own_time) * 1e-9, weighted(used_time) * 1e-9, threads, limit);

@@ -7,6 +7,7 @@
 
 #include "experiments/cli/bench.h"
 #include "experiments/cli/network_speed.h"
+#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {
@@ -68,12 +69,12 @@ struct BenchModels : BenchOptions {
     const std::int64_t images = batch > 0 ? batch : on_gpu() ? 128 : 4;
     const LoadMeter meter;
     if (!json()) {
-      fmt::print(
+      print_text(
           "{}\n{} images of {} px a step, {}. Images/s, and their ratio to LN's here and as\npublished (V100, "
           "Leveraging "
           "Batch Normalization for Vision Transformers, Table\n6); *: merged into the linears beside it.\n\n",
           on_gpu() ? device_words(computer.backend()) : threads_words(threads), images, image, precision);
-      fmt::print("{:<7}{:<10}{:>9}{:>7}{:>9}{:>7}{:>7}{:>9}{:>7}{:>7}\n", "model", "norm", "params", "GMACs", "train",
+      print_text("{:<7}{:<10}{:>9}{:>7}{:>9}{:>7}{:>7}{:>9}{:>7}{:>7}\n", "model", "norm", "params", "GMACs", "train",
                  "ratio", "publ.", "infer", "ratio", "publ.");
     }
     Json rows = Json::array();
@@ -139,7 +140,7 @@ struct BenchModels : BenchOptions {
     const auto ratio = [](double value, double of) {
       return of > 0 && value > 0 ? fmt::format("{:.2f}", value / of) : "";
     };
-    fmt::print("{:<7}{:<10}{:>8.2f}M{:>7.2f}{:>9}{:>7}{:>7}{:>9}{:>7}{:>7}\n", row.model, row.norm,
+    print_text("{:<7}{:<10}{:>8.2f}M{:>7.2f}{:>9}{:>7}{:>7}{:>9}{:>7}{:>7}\n", row.model, row.norm,
                double(row.cost.parameters) * 1e-6, double(row.cost.macs_with_norms()) * 1e-9,
                row.train ? number(*row.train) : "-", row.train ? ratio(*row.train, *ln.train) : "",
                ratio(row.published.train, ln.published.train), number(row.infer), ratio(row.infer, ln.infer),

@@ -8,6 +8,7 @@
 
 #include "experiments/cli/bench.h"
 #include "experiments/cli/norm_timing.h"
+#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {
@@ -88,7 +89,7 @@ struct BenchNorms : BenchOptions {
                           {"eval_bound_ms", rounded(row.eval_bound, 5)},
                           {"eval_ratio", rounded(row.eval_ratio, 3)}});
         else
-          fmt::print("{:<13} {:<16} {:>4.0f} {:>8.3f} {:>7.3f} {:>5} {:>7.3f} {:>7.3f} {:>5}\n", s.name, row.norm,
+          print_text("{:<13} {:<16} {:>4.0f} {:>8.3f} {:>7.3f} {:>5} {:>7.3f} {:>7.3f} {:>5}\n", s.name, row.norm,
                      row.rate * 1e-9, row.train, row.train_bound, ratio_text(row.train_ratio), row.eval, row.eval_bound,
                      ratio_text(row.eval_ratio));
         std::fflush(stdout);
@@ -114,8 +115,8 @@ struct BenchNorms : BenchOptions {
   }
 
   void print_head(const Backend& backend, const LayerTable* published) const {
-    if (published) fmt::print("{}\n\n", published->title);
-    fmt::print(
+    if (published) print_text("{}\n\n", published->title);
+    print_text(
         "{}, {}.\nIn ms. train: forward, dx, dgamma, dbeta. eval: forward;\n"
         "batch_norm with frozen statistics. GB/s: the faster of a copy and a triad of\n"
         "288 MB, in turns with the norms; all are medians. bound: tensors read or\n"
@@ -134,12 +135,12 @@ struct BenchNorms : BenchOptions {
     for (const bool training : {true, false}) {
       const auto printed = [&](const LayerTable::Entry& e) { return training ? e.train : e.eval; };
       if (printed(table.lines.front().entries.front()) == 0) continue;
-      fmt::print("\n{:<16}{:<13}{:>8}{:>11}{:>11}{:>11}{:>10}\n", training ? "training" : "inference", "norm", "blocks",
+      print_text("\n{:<16}{:<13}{:>8}{:>11}{:>11}{:>11}{:>10}\n", training ? "training" : "inference", "norm", "blocks",
                  "ms here", "of LN's", "published", "of LN's");
       std::map<NormKind, std::pair<double, double>> totals;
       const auto line = [](const std::string& shape, NormKind kind, int blocks, double here, double ln_here,
                            double there, double ln_there) {
-        fmt::print("{:<16}{:<13}{:>8}{:>11.4f}{:>11.2f}{:>11.3f}{:>10.2f}\n", shape, to_string(kind),
+        print_text("{:<16}{:<13}{:>8}{:>11.4f}{:>11.2f}{:>11.3f}{:>10.2f}\n", shape, to_string(kind),
                    blocks > 0 ? std::to_string(blocks) : "", here, here / ln_here, there, there / ln_there);
       };
       const auto of_ln = [](const LayerTable::Line& l) {

@@ -8,6 +8,7 @@
 
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
+#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {
@@ -75,24 +76,24 @@ struct BenchProfile : BenchOptions {
       print_json(document);
       return 0;
     }
-    fmt::print("{} {} {}, {}\n{} steps of {} images, {:.3f} ms each\n", shape, precision, placement, conditions, steps,
+    print_text("{} {} {}, {}\n{} steps of {} images, {:.3f} ms each\n", shape, precision, placement, conditions, steps,
                images, 1e3 * total / steps);
-    if (limits) fmt::print("{}; bound: of products or bytes, the longer\n", roofline_words(*limits));
-    fmt::print("{:<23}{:<9}{:>6}{:>9}{:>8}{:>8}{:>8}{:>9}\n", "operation", "", "calls", "ms", "share", "GFLOP/s",
+    if (limits) print_text("{}; bound: of products or bytes, the longer\n", roofline_words(*limits));
+    print_text("{:<23}{:<9}{:>6}{:>9}{:>8}{:>8}{:>8}{:>9}\n", "operation", "", "calls", "ms", "share", "GFLOP/s",
                "GB/s", limits ? "of bound" : "");
     double bound = 0;
     for (const OpTime& t : times) {
       const double least = limits ? limits->bound(t.flops, t.bytes) : 0;
       bound += least;
-      fmt::print("{:<23}{:<9}{:>6}{:>9.3f}{:>7.1f}%{:>8}{:>8.1f}{:>9}\n", t.op.substr(0, 22),
+      print_text("{:<23}{:<9}{:>6}{:>9.3f}{:>7.1f}%{:>8}{:>8.1f}{:>9}\n", t.op.substr(0, 22),
                  t.backward ? "backward" : "forward", t.calls / steps, 1e3 * t.seconds / steps, 100 * t.seconds / total,
                  t.flops > 0 ? fmt::format("{:.0f}", t.flops / t.seconds * 1e-9) : "", t.bytes / t.seconds * 1e-9,
                  limits ? fmt::format("{:.0f}%", 100 * least / t.seconds) : "");
     }
     if (limits)
-      fmt::print("{:<38}{:>9.3f}{:>7.1f}%{:>25}\n", "all operations", 1e3 * in_ops / steps, 100 * in_ops / total,
+      print_text("{:<38}{:>9.3f}{:>7.1f}%{:>25}\n", "all operations", 1e3 * in_ops / steps, 100 * in_ops / total,
                  fmt::format("{:.0f}%", 100 * bound / in_ops));
-    fmt::print("{:<38}{:>9.3f}{:>7.1f}%\n", "lanes, clipping, update and the rest", 1e3 * rest / steps,
+    print_text("{:<38}{:>9.3f}{:>7.1f}%\n", "lanes, clipping, update and the rest", 1e3 * rest / steps,
                100 * rest / total);
     warn_of_load(meter, 1);
     return 0;

@@ -10,6 +10,7 @@
 
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
+#include "experiments/results/terminal.h"
 #include "nn/fitting_batch.h"
 
 namespace normlab {
@@ -91,12 +92,12 @@ struct BenchStep : BenchOptions {
       print_json_line(document);
       return;
     }
-    fmt::print("{}{} {} {}: images_per_second {:.1f}  step_ms {:.3f}\n", on_gpu() ? device_words(backend) + "\n" : "",
+    print_text("{}{} {} {}: images_per_second {:.1f}  step_ms {:.3f}\n", on_gpu() ? device_words(backend) + "\n" : "",
                shape, precision, placement, rate, 1e3 * step);
-    fmt::print("  gflops {:.1f}  peak_mb {:.0f}  threads {}  batch {}  depth {}  (median of {})\n", flops / step * 1e-9,
+    print_text("  gflops {:.1f}  peak_mb {:.0f}  threads {}  batch {}  depth {}  (median of {})\n", flops / step * 1e-9,
                peak_mb, threads, s.batch, s.depth, times.size());
     if (limits)
-      fmt::print("  network_mb {:.0f}; {}\n  bounds: products {:.3f} ms, {}B {:.3f} ms; {:.0f}% of the longer\n",
+      print_text("  network_mb {:.0f}; {}\n  bounds: products {:.3f} ms, {}B {:.3f} ms; {:.0f}% of the longer\n",
                  device_mb, roofline_words(*limits), products_ms, scaled(bytes), bytes_ms, 100 * share);
     warn_of_load(meter, threads);
   }

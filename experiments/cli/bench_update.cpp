@@ -8,6 +8,7 @@
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
 #include "experiments/descriptor/words.h"
+#include "experiments/results/terminal.h"
 #include "nn/model.h"
 
 namespace normlab {
@@ -75,7 +76,7 @@ struct BenchUpdate : BenchOptions {
     const ComputeDevice computer(device);
     const ModelConfig config = bench_model(bench_shape(shape), placement);
     if (!json())
-      fmt::print("{} {}: {} parameters, {} lanes, {} threads\n{:<34}{:>8}{:>14}\n", shape, placement,
+      print_text("{} {}: {} parameters, {} lanes, {} threads\n{:<34}{:>8}{:>14}\n", shape, placement,
                  model_cost(config).parameters, lanes, threads, "optimiser", "ms", "state bytes");
     const LoadMeter meter;
     Json rows = Json::array();
@@ -89,7 +90,7 @@ struct BenchUpdate : BenchOptions {
       if (json())
         rows.push_back({{"optimiser", words}, {"ms", rounded(ms, 5)}, {"state_bytes", moment_bytes(s)}});
       else
-        fmt::print("{:<34}{:>8.3f}{:>14}\n", words, ms, moment_bytes(s));
+        print_text("{:<34}{:>8.3f}{:>14}\n", words, ms, moment_bytes(s));
     }
     if (json()) {
       Json document{{"shape", shape},

@@ -7,6 +7,7 @@
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/descriptor/words.h"
+#include "experiments/results/terminal.h"
 #include "experiments/train/keep.h"
 
 namespace normlab {
@@ -37,14 +38,14 @@ struct Clean {
       const std::vector<Removal> removals = yes ? apply_keep(trial, rule) : superfluous_files(trial, rule);
       for (const Removal& removal : removals) {
         bytes += removal.bytes;
-        fmt::print("{:>14}  {}\n", removal.bytes, removal.path.string());
+        print_text("{:>14}  {}\n", removal.bytes, removal.path.string());
       }
       files += removals.size();
       trials += removals.empty() ? 0 : 1;
     }
-    fmt::print("{} bytes in {} files of {} finished trials {}\n", bytes, files, trials,
+    print_text("{} bytes in {} files of {} finished trials {}\n", bytes, files, trials,
                yes ? "deleted" : "would be deleted");
-    if (!yes && files > 0) fmt::print("nothing was deleted; add --yes to do it\n");
+    if (!yes && files > 0) print_text("nothing was deleted; add --yes to do it\n");
     return 0;
   }
 };

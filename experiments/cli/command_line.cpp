@@ -1,16 +1,22 @@
 #include <fmt/format.h>
 
-#include <cstdio>
+#include <filesystem>
+#include <new>
+#include <sstream>
 
 #include "core/cpu/blas.h"
 #include "core/error.h"
 #include "experiments/cli/commands.h"
 #include "experiments/results/build_info.h"
+#include "experiments/results/files.h"
+#include "experiments/results/terminal.h"
 #include "experiments/sweep/signals.h"
 
 namespace normlab {
+namespace {
 
-int run_command_line(int argc, char** argv) {
+/// The exit code of what the command line asks for.
+int carry_out(int argc, char** argv) {
   CLI::App app{"normlab: Vision Transformers whose norms are a table of sites, and sweeps over that table"};
   app.name("normlab");
   app.require_subcommand(1);
@@ -46,24 +52,46 @@ int run_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::bad_input);
+    std::ostringstream output, words;
+    const int code = app.exit(error, output, words);
+    print_text("{}", output.str());
+    tell("{}", words.str());
+    return code == 0 ? 0 : static_cast<int>(ExitCode::bad_input);
   }
   if (blas_env == "keep") blas_keep_environment();
+  return action();
+}
+
+/// What went wrong in words, and the exit code that stands for it.
+int guarded(const std::function<int()>& work) {
   try {
-    const int code = action();
-    if (std::fflush(stdout) != 0)
-      throw EnvironmentError("standard output cannot be written (disk full, or the reader is gone)");
-    return code;
+    try {
+      return work();
+    } catch (const std::filesystem::filesystem_error& error) {
+      throw_system_error("read", error.path1(), error.code().value());
+    }
   } catch (const Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    tell("{}\n", error.what());
     return static_cast<int>(error.code());
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "out of memory; use fewer --workers or a smaller batch\n");
-    return static_cast<int>(ExitCode::environment);
+    tell_text("out of memory; use fewer --workers or a smaller batch\n");
   } catch (const std::exception& error) {
-    fmt::print(stderr, "internal error: {}\n", error.what());
-    return static_cast<int>(ExitCode::environment);
+    tell("internal error: {}\n", error.what());
   }
+  return static_cast<int>(ExitCode::environment);
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  open_standard_streams();
+  ignore_signals_of_writes();
+  const int code = guarded([&] { return carry_out(argc, argv); });
+  const int output = guarded([] {
+    flush_output();
+    return 0;
+  });
+  return output == 0 ? code : output;
 }
 
 }  // namespace normlab

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "experiments/cli/commands.h"
+#include "experiments/results/terminal.h"
 #include "experiments/weights/convert_files.h"
 #include "nn/fuse.h"
 #include "nn/model.h"
@@ -38,7 +39,7 @@ std::unique_ptr<Holder> fused(const Holder& network) {
   const FusedModel result = fuse_batch_norms(network.model, host_tensors(network.weights));
   auto out = std::make_unique<Holder>(result.config);
   assign(out->weights, result.tensors);
-  fmt::print("{}", fusion_report(result.sites, network.weights.count(), out->weights.count()));
+  print_text("{}", fusion_report(result.sites, network.weights.count(), out->weights.count()));
   return out;
 }
 
@@ -58,7 +59,7 @@ int convert(const ConvertCommand& command) {
     if (command.resize_positions == to_string(how)) options.resize_positions = how;
 
   ConversionReport report;
-  const auto print_report = [&] { fmt::print("{} ({}): {}", command.in, to_string(names), report.text()); };
+  const auto print_report = [&] { print_text("{} ({}): {}", command.in, to_string(names), report.text()); };
   try {
     import_weights(file.tensors, names, network->model, options, network->weights, report);
   } catch (const InputError&) {
@@ -69,9 +70,9 @@ int convert(const ConvertCommand& command) {
   if (command.fuse) network = fused(*network);
   const Tensors tensors = export_weights(network->weights, network->model, to);
   write_weight_file(command.out, tensors, to, network->model, report.positions);
-  fmt::print("{} ({}): {} tensors written, {} parameters\n", command.out, to_string(to), tensors.size(),
+  print_text("{} ({}): {} tensors written, {} parameters\n", command.out, to_string(to), tensors.size(),
              network->weights.count());
-  for (const std::string& advice : scheme_advice(to, network->model)) fmt::print("  note       {}\n", advice);
+  for (const std::string& advice : scheme_advice(to, network->model)) print_text("  note       {}\n", advice);
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/report/curve_data.h"
+#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {
@@ -19,8 +20,8 @@ struct Curves {
     const Experiment experiment = descriptor.load_staged();
     const ExperimentCurves curves = read_curves(experiment, ResultStore(descriptor.out), {metric});
     require_metric(curves, metric, "--metric");
-    fmt::print("{}", curves_csv(curves.metrics.front(), seeds));
-    for (const CurveProblem& problem : curves.problems) fmt::print(stderr, "{}\n", problem.text());
+    print_bytes(curves_csv(curves.metrics.front(), seeds));
+    for (const CurveProblem& problem : curves.problems) tell("{}\n", problem.text());
     return curves.problems.empty() ? 0 : static_cast<int>(ExitCode::bad_input);
   }
 };

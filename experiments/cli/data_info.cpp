@@ -7,11 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/data_source.h"
 #include "experiments/data/image_index.h"
 #include "experiments/data/measure.h"
 #include "experiments/descriptor/words.h"
+#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {
@@ -43,24 +45,25 @@ ClassSpread spread_of(const std::vector<std::int64_t>& counts) {
 
 std::string numbers(const std::vector<double>& values) { return fmt::format("{:.4f}", fmt::join(values, ", ")); }
 
-void print_text(const SliceInfo& info) {
+void print_slice(const SliceInfo& info) {
   const ImageMeasures& m = info.measures;
   const auto sides = [](const std::array<std::int64_t, 3>& side) {
     return side[0] == side[2] ? std::to_string(side[0]) : fmt::format("{} / {} / {}", side[0], side[1], side[2]);
   };
   const ClassSpread spread = spread_of(m.class_counts);
-  fmt::print("{}: {}\n", info.slice, info.provenance);
-  fmt::print("  images    {}{}\n", m.images,
+  print_text("{}: {}\n", info.slice, info.provenance);
+  print_text("  images    {}{}\n", m.images,
              m.bad_images.empty() ? "" : fmt::format(", and {} that cannot be decoded", m.bad_images.size()));
-  fmt::print("  classes   {}; {} to {} images each{}\n", m.class_counts.size(), spread.least, spread.most,
+  print_text("  classes   {}; {} to {} images each{}\n", m.class_counts.size(), spread.least, spread.most,
              spread.absent == 0 ? "" : fmt::format(", {} without any", spread.absent));
-  fmt::print("  width     {}\n  height    {}{}\n", sides(m.width), sides(m.height),
+  print_text("  width     {}\n  height    {}{}\n", sides(m.width), sides(m.height),
              m.width[0] == m.width[2] && m.height[0] == m.height[2] ? "" : "  (least / median / most)");
-  fmt::print("  bytes     {} {}\n", m.bytes, info.encoded ? "in files" : "of pixels");
-  fmt::print("  \"mean\": [{}], \"std\": [{}]\n", numbers(m.mean), numbers(m.deviation));
-  fmt::print("  hash      {}{}\n", info.hash, info.encoded ? "  (of names, labels and sizes in bytes)" : "");
-  if (!info.content_hash.empty()) fmt::print("  content   {}\n", info.content_hash);
-  for (const BadImage& bad : m.bad_images) fmt::print("  bad       {}: {}\n", bad.key, bad.reason);
+  print_text("  bytes     {} {}\n", m.bytes, info.encoded ? "in files" : "of pixels");
+  print_text("  \"mean\": [{}], \"std\": [{}]\n", numbers(m.mean), numbers(m.deviation));
+  print_text("  hash      {}{}\n", info.hash, info.encoded ? "  (of names, labels and sizes in bytes)" : "");
+  if (!info.content_hash.empty()) print_text("  content   {}\n", info.content_hash);
+  for (const BadImage& bad : m.bad_images)
+    print_text("  bad       {}: {}\n", visible_line(bad.key), visible_line(bad.reason));
 }
 
 nlohmann::ordered_json json_of(const SliceInfo& info) {
@@ -113,7 +116,7 @@ struct InfoCommand {
                      measure_images(images, source.threads)};
       if (full && images.encoded) info.content_hash = encoded_content_hash(images);
       if (format == "text")
-        print_text(info);
+        print_slice(info);
       else
         all.push_back(json_of(info));
     }
@@ -122,7 +125,7 @@ struct InfoCommand {
                                        {"layout", std::string(word_of(opened.place.layout))},
                                        {"folder", opened.place.folder.string()},
                                        {"slices", std::move(all)}};
-      fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+      print_bytes(out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
     }
     return 0;
   }

@@ -4,9 +4,11 @@
 #include <chrono>
 #include <memory>
 
+#include "core/visible_text.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/data_source.h"
 #include "experiments/data/pack.h"
+#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {
@@ -29,11 +31,12 @@ struct PackCommand {
       const Slice slice = parse_slice(text);
       const ImageSet images = source.read(opened, text, class_names, skip_bad, true);
       if (class_names.empty()) class_names = images.class_names;
-      for (const BadImage& bad : images.bad_images) fmt::print(stderr, "left out: {}: {}\n", bad.key, bad.reason);
+      for (const BadImage& bad : images.bad_images)
+        tell("left out: {}: {}\n", visible_line(bad.key), visible_line(bad.reason));
       const auto start = std::chrono::steady_clock::now();
       const PackReport report = pack_images(images, slice.split, out, pack);
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      fmt::print(
+      print_text(
           "{}: {} images in {} shards, {} of them as they were, {} bytes of JPEG, {} left out, {:.0f} images/s\n", text,
           report.images, report.shards, report.copied, report.bytes, images.bad_images.size(),
           double(report.images) / std::max(seconds, 1e-9));

@@ -12,6 +12,7 @@
 #include "experiments/data/parallel.h"
 #include "experiments/data/png.h"
 #include "experiments/data/preview_sheet.h"
+#include "experiments/results/terminal.h"
 #include "experiments/train/batches.h"
 
 namespace normlab {
@@ -55,8 +56,8 @@ struct Preview {
     for (std::int64_t step = 0; static_cast<std::int64_t>(cells.size()) < images && step < source.steps().total; ++step)
       add_step(source, step, pair.train, buffer, scratch, cells);
     write_png(out, preview_sheet(cells, columns));
-    fmt::print(stderr, "{}: {} images of \"{}\", draws of seed {}: as stored, and beside it as the network sees it\n",
-               out, cells.size(), experiment.trials.front().label, config.seed);
+    tell("{}: {} images of \"{}\", draws of seed {}: as stored, and beside it as the network sees it\n", out,
+         cells.size(), experiment.trials.front().label, config.seed);
     return 0;
   }
 

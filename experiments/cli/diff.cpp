@@ -8,11 +8,13 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/formula.h"
 #include "experiments/cli/trial_by_id.h"
 #include "experiments/descriptor/canonical.h"
+#include "experiments/results/terminal.h"
 #include "nn/model.h"
 
 namespace normlab {
@@ -103,12 +105,13 @@ std::map<std::string, std::string> environment_of(const std::optional<TrialResul
 
 void print_section(const char* title, const Differences& differences) {
   if (differences.empty()) return;
-  fmt::print("{}\n", title);
+  print_text("{}\n", title);
   for (const Difference& d : differences) {
-    if (d.a.size() + d.b.size() + d.what.size() < 70)
-      fmt::print("  {:<34} {} -> {}\n", d.what, d.a, d.b);
+    const std::string what = visible_line(d.what), a = visible_line(d.a), b = visible_line(d.b);
+    if (a.size() + b.size() + what.size() < 70)
+      print_text("  {:<34} {} -> {}\n", what, a, b);
     else
-      fmt::print("  {}\n    {}\n    -> {}\n", d.what, d.a, d.b);
+      print_text("  {}\n    {}\n    -> {}\n", what, a, b);
   }
 }
 
@@ -119,8 +122,8 @@ struct Diff {
   int operator()() const {
     const bool id_a = may_be_id(a), id_b = may_be_id(b);
     if (id_a != id_b)
-      throw InputError(concat("diff compares two trials or two descriptors; of \"", a, "\" and \"", b,
-                              "\" one is a file "
+      throw InputError(concat("diff compares two trials or two descriptors; of ", in_quotes(a), " and ", in_quotes(b),
+                              " one is a file "
                               "and the other is none"));
     return id_a ? trials() : descriptors();
   }
@@ -139,8 +142,8 @@ struct Diff {
       configs[i] = config_from_json(folder.read_config(), file.string());
       status[i] = folder.status();
     }
-    if (ids[0] == ids[1]) return fmt::print("{} is one trial\n", ids[0]), 0;
-    fmt::print("{} -> {}\n", ids[0].substr(0, 12), ids[1].substr(0, 12));
+    if (ids[0] == ids[1]) return print_text("{} is one trial\n", ids[0]), 0;
+    print_text("{} -> {}\n", ids[0].substr(0, 12), ids[1].substr(0, 12));
     print_section("config", config_differences(configs[0], configs[1]));
     print_section("formula", formula_differences(configs[0].model, configs[1].model));
     print_section("cost", parameter_differences(configs[0].model, configs[1].model));
@@ -160,7 +163,7 @@ struct Diff {
       for (const Trial& trial : e[i].trials) ids[i].insert(trial.id);
     std::size_t both = 0;
     for (const std::string& id : ids[0]) both += ids[1].count(id);
-    fmt::print("{} trials in both, {} only in {}, {} only in {}\n", both, ids[0].size() - both, a, ids[1].size() - both,
+    print_text("{} trials in both, {} only in {}, {} only in {}\n", both, ids[0].size() - both, a, ids[1].size() - both,
                b);
     std::map<std::string, const Cell*> rows_b;
     for (const Cell& row : e[1].rows) rows_b[row.label] = &row;

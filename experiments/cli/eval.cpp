@@ -9,6 +9,7 @@
 #include "experiments/cli/device_option.h"
 #include "experiments/cli/eval_images.h"
 #include "experiments/descriptor/words.h"
+#include "experiments/results/terminal.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/weights/convert.h"
 #include "experiments/weights/convert_files.h"
@@ -61,9 +62,9 @@ int evaluate(const EvalCommand& command) {
   ConversionReport report;
   import_weights(file.tensors, NameScheme::normlab, model, {}, engine.parameters(), report);
   const Normalization& normalization = images.normalization();
-  fmt::print(stderr, "{} images, pixels {}, mean {:.4f}, std {:.4f} ({})\n", images.count(),
-             images.are_bytes() ? "divided by 255" : "as they are", fmt::join(normalization.mean, " "),
-             fmt::join(normalization.std, " "), normalization.words);
+  tell("{} images, pixels {}, mean {:.4f}, std {:.4f} ({})\n", images.count(),
+       images.are_bytes() ? "divided by 255" : "as they are", fmt::join(normalization.mean, " "),
+       fmt::join(normalization.std, " "), normalization.words);
 
   const auto classes = static_cast<std::size_t>(num_classes(model));
   const auto batch = static_cast<std::size_t>(command.batch);
@@ -88,7 +89,7 @@ int evaluate(const EvalCommand& command) {
         all_logits.push_back(static_cast<float>(logits[i]));
   }
   if (!images.labels().empty())
-    fmt::print("accuracy {:.2f}% ({} of {}), loss {:.6g}\n", 100.0 * double(right) / double(images.count()), right,
+    print_text("accuracy {:.2f}% ({} of {}), loss {:.6g}\n", 100.0 * double(right) / double(images.count()), right,
                images.count(), loss / double(images.count()));
   if (command.logits)
     write_npy(*command.logits, host_tensor<float>("logits", {static_cast<std::uint64_t>(images.count()), classes},

@@ -6,11 +6,13 @@
 #include <memory>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/formula.h"
 #include "experiments/cli/paper_text.h"
 #include "experiments/descriptor/fields.h"
+#include "experiments/results/terminal.h"
 #include "experiments/results/text_layout.h"
 #include "nn/init.h"
 #include "nn/model.h"
@@ -23,8 +25,8 @@ constexpr std::size_t kColumns = 80;
 /// `text` behind `label`, which takes `indent` columns of the first line.
 void print_wrapped(const std::string& label, std::size_t indent, const std::string& text) {
   std::string head = label;
-  for (const std::string& line : wrapped(text, kColumns - indent)) {
-    fmt::print("{:<{}}{}\n", head, indent, line);
+  for (const std::string& line : wrapped(visible(text), kColumns - indent)) {
+    print_text("{:<{}}{}\n", head, indent, line);
     head.clear();
   }
 }
@@ -203,7 +205,7 @@ void print_placements() {
   for (const NamedPlacement& row : named_placements()) {
     ViTConfig model;
     model.placement = row.placement;
-    fmt::print("{}\n", row.name);
+    print_text("{}\n", row.name);
     const BlockFormula formula = block_formula(model, 0);
     if (row.placement.stem != StemSites{}) print_wrapped("", kIndent, stem_formula(model));
     print_wrapped("", kIndent, formula.attention);
@@ -213,9 +215,9 @@ void print_placements() {
     if (row.placement.init_gain.sub_ln)
       print_wrapped("", kIndent, "v, proj, fc1 and fc2 start times sqrt(log(2 depth))");
     print_wrapped("", kIndent, "source: " + std::string(row.source));
-    fmt::print("\n");
+    print_text("\n");
   }
-  fmt::print(
+  print_text(
       "LN layer_norm, LNfixed layer_norm_fixed, Affine affine, RMS rms_norm, BN\n"
       "batch_norm, DyT dyt: the words of descriptors. Swin's merge is not shown.\n");
 }
@@ -232,17 +234,17 @@ struct Explain {
     if (descriptor.file.empty())
       throw InputError("explain: give a descriptor, or --placements for the table of all named rows");
     const Experiment experiment = descriptor.load();
-    if (const std::string paper = paper_text(experiment.paper); !paper.empty()) fmt::print("{}\n", paper);
+    if (const std::string paper = paper_text(experiment.paper); !paper.empty()) print_text("{}\n", paper);
     const std::size_t rows = all ? experiment.rows.size() : 1;
     for (std::size_t r = 0; r < rows; ++r) {
-      if (r > 0) fmt::print("\n");
+      if (r > 0) print_text("\n");
       if (init)
         print_init(first_trial(experiment, experiment.rows[r]));
       else
         print_row(experiment, experiment.rows[r]);
     }
     if (rows < experiment.rows.size())
-      fmt::print("\nThe first of {} rows; --all explains each.\n", experiment.rows.size());
+      print_text("\nThe first of {} rows; --all explains each.\n", experiment.rows.size());
     return 0;
   }
 };

@@ -6,8 +6,10 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/trial_by_id.h"
+#include "experiments/results/terminal.h"
 #include "experiments/results/text_layout.h"
 #include "experiments/sweep/plan_file.h"
 
@@ -28,20 +30,21 @@ struct Find {
     for (const std::string& id : ids) {
       const TrialFolder folder = store.trial(id);
       const TrialStatus status = folder.status();
-      fmt::print("{}\n  state   {}{}{}\n", id, to_string(status.state),
+      print_text("{}\n  state   {}{}{}\n", id, to_string(status.state),
                  status.progress > 0 && status.progress < 1 ? fmt::format(" {:.0f}%", 100 * status.progress) : "",
-                 status.message.empty() ? "" : ": " + status.message);
+                 status.message.empty() ? "" : ": " + visible_line(status.message));
       for (const PlanFile& plan : plans)
         for (const PlannedTrial& trial : plan.trials)
           if (trial.id == id)
-            fmt::print("  plan    {}{}: {}, {}seed {}\n", plan.stem,
-                       plan.descriptor.empty() ? "" : " (" + plan.descriptor + ")", trial.row,
-                       trial.tuning ? "tuning, " : "", trial.seed);
+            print_text("  plan    {}{}: {}, {}seed {}\n", visible_line(plan.stem),
+                       plan.descriptor.empty() ? "" : " (" + visible_line(plan.descriptor) + ")",
+                       visible_line(trial.row), trial.tuning ? "tuning, " : "", trial.seed);
       if (status.result)
-        for (const auto& [name, value] : status.result->metrics) fmt::print("  metric  {} {:.6g}\n", name, value);
+        for (const auto& [name, value] : status.result->metrics)
+          print_text("  metric  {} {:.6g}\n", visible_line(name), value);
       const bool started = std::filesystem::exists(folder.path() / "config.json");
-      fmt::print("  folder  {}\n", started ? folder.path().string() : "none yet: it was never started");
-      if (ids.size() == 1 && started) fmt::print("{}", folder.read_config());
+      print_text("  folder  {}\n", started ? folder.path().string() : "none yet: it was never started");
+      if (ids.size() == 1 && started) print_text("{}", folder.read_config());
     }
     return 0;
   }
@@ -54,7 +57,7 @@ bool may_be_id(const std::string& text) { return is_hexadecimal(text) && !std::f
 std::vector<std::string> ids_that_begin(const ResultStore& store, const std::string& prefix) {
   if (!is_hexadecimal(prefix))
     throw InputError(
-        concat("\"", prefix, "\" is no beginning of a trial's id, which is 64 digits from 0 to 9 and a to f"));
+        concat(in_quotes(prefix), " is no beginning of a trial's id, which is 64 digits from 0 to 9 and a to f"));
   std::set<std::string> ids;
   for (const std::string& id : store.trial_ids())
     if (id.starts_with(prefix)) ids.insert(id);

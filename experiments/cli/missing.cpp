@@ -4,8 +4,10 @@
 #include <map>
 #include <memory>
 
+#include "core/visible_text.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
+#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {
@@ -25,19 +27,19 @@ struct Missing {
       ++missing;
       ++counts[to_string(status.state)];
       if (ids) {
-        fmt::print("{}\n", trial.id);
+        print_text("{}\n", trial.id);
         continue;
       }
       std::string state(to_string(status.state));
       if (status.progress > 0) state += fmt::format(" {:.0f}%", 100 * status.progress);
-      fmt::print("{:<12} {}  {}{}\n", state, trial.id.substr(0, 12), trial.label,
-                 status.message.empty() ? "" : ": " + status.message);
+      print_text("{:<12} {}  {}{}\n", state, trial.id.substr(0, 12), trial.label,
+                 status.message.empty() ? "" : ": " + visible_line(status.message));
     }
     std::string by_state;
     for (const auto& [state, count] : counts)
       by_state += fmt::format("{}{} {}", by_state.empty() ? ": " : ", ", count, state);
-    fmt::print(stderr, "{} of {} trials without a result{}\n", missing, experiment.trials.size(), by_state);
-    if (experiment.more_to_come) fmt::print(stderr, "More trials follow once these have finished.\n");
+    tell("{} of {} trials without a result{}\n", missing, experiment.trials.size(), by_state);
+    if (experiment.more_to_come) tell("More trials follow once these have finished.\n");
     return 0;
   }
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/visible_text.h"
 #include "experiments/results/text_layout.h"
 
 namespace normlab {
@@ -11,7 +12,7 @@ constexpr std::size_t kColumns = 80, kIndent = 2;
 
 std::string paragraph(const std::string& text, std::size_t indent) {
   std::string out;
-  for (const std::string& line : wrapped(text, kColumns - indent))
+  for (const std::string& line : wrapped(visible(text), kColumns - indent))
     out += fmt::format("{:{}}{}\n", "", out.empty() ? 0 : indent, line);
   return out;
 }

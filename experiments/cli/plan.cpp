@@ -4,12 +4,14 @@
 #include <memory>
 #include <set>
 
+#include "core/visible_text.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/paper_text.h"
 #include "experiments/cli/plan_slurm.h"
 #include "experiments/descriptor/words.h"
 #include "experiments/results/store.h"
+#include "experiments/results/terminal.h"
 #include "experiments/results/text_layout.h"
 #include "experiments/sweep/plan_file.h"
 #include "experiments/train/cost.h"
@@ -48,27 +50,27 @@ struct Plan {
   }
 
   void print_row(const TrialConfig& config, const TrialCost& cost) const {
-    fmt::print("  {} parameters, {} macs an image, {} flops; with norms {} macs, {} flops\n", cost.model.parameters,
+    print_text("  {} parameters, {} macs an image, {} flops; with norms {} macs, {} flops\n", cost.model.parameters,
                cost.model.macs, 2 * cost.model.macs, cost.model.macs_with_norms(), 2 * cost.model.macs_with_norms());
     if (cost.steps) {
-      fmt::print("  {} steps of {} images, {} an epoch of {} images; warm-up {} steps\n", cost.steps->total,
+      print_text("  {} steps of {} images, {} an epoch of {} images; warm-up {} steps\n", cost.steps->total,
                  config.train.batch_size, cost.steps->per_epoch, *cost.train_images, cost.steps->warmup);
-      fmt::print("  {} of products, about {} on one core\n", flops_text(cost.training_flops + cost.evaluation_flops),
+      print_text("  {} of products, about {} on one core\n", flops_text(cost.training_flops + cost.evaluation_flops),
                  duration_text(seconds(cost, config)));
     } else {
-      fmt::print("  steps and time: once the data is there; nothing is known of \"{}\"\n", config.dataset.name);
+      print_text("  steps and time: once the data is there; nothing is known of \"{}\"\n", config.dataset.name);
     }
-    fmt::print("  about {}: {} of weights, gradients and moments, {} of images, {} for {}\n", size_text(cost.bytes(1)),
+    print_text("  about {}: {} of weights, gradients and moments, {} of images, {} for {}\n", size_text(cost.bytes(1)),
                size_text(cost.state_bytes), size_text(cost.batch_bytes),
                size_text(cost.bytes(1) - cost.state_bytes - cost.batch_bytes),
                cost.shards.lockstep ? "all shards" : "each thread");
-    fmt::print("  {} shards of {} images in {} lanes{}\n", cost.shards.shards, cost.shards.images, cost.shards.lanes,
+    print_text("  {} shards of {} images in {} lanes{}\n", cost.shards.shards, cost.shards.images, cost.shards.lanes,
                cost.shards.lockstep ? ", in lockstep" : "");
-    fmt::print("  threads beyond {} have nothing to do in one trial\n", cost.shards.lanes);
+    print_text("  threads beyond {} have nothing to do in one trial\n", cost.shards.lanes);
   }
 
   static void print_wrapped(const std::string& text) {
-    for (const std::string& line : wrapped(text, 80)) fmt::print("{}\n", line);
+    for (const std::string& line : wrapped(visible(text), 80)) print_text("{}\n", line);
   }
 
   /// What a table of these trials could not tell.
@@ -103,14 +105,14 @@ struct Plan {
       done += state == TrialState::done || state == TrialState::diverged;
       tuning += trial.tuning;
     }
-    fmt::print("{}\n{} rows, {} trials", experiment.about, experiment.rows.size(), experiment.trials.size());
-    if (tuning > 0) fmt::print(", {} of them to tune", tuning);
-    if (experiment.duplicates > 0) fmt::print(", {} more were the same as another", experiment.duplicates);
-    fmt::print("; {} done already\n", done);
+    print_text("{}\n{} rows, {} trials", experiment.about, experiment.rows.size(), experiment.trials.size());
+    if (tuning > 0) print_text(", {} of them to tune", tuning);
+    if (experiment.duplicates > 0) print_text(", {} more were the same as another", experiment.duplicates);
+    print_text("; {} done already\n", done);
     if (const std::string words = describe(change, experiment); !words.empty()) print_wrapped("Changed: " + words);
     if (const std::string words = trials_to_come(experiment); !words.empty()) print_wrapped("To come: " + words);
     print_warnings(experiment);
-    fmt::print("{}\n", paper_text(experiment.paper));
+    print_text("{}\n", paper_text(experiment.paper));
     std::size_t row = experiment.rows.size();
     bool row_tunes = false;
     TrialCost cost;
@@ -123,7 +125,7 @@ struct Plan {
         row = trial.row;
         row_tunes = trial.tuning;
         cost = trial_cost(trial.config);
-        fmt::print("{}{}\n", experiment.rows[row].label, row_tunes ? ", to tune" : "");
+        print_text("{}{}\n", experiment.rows[row].label, row_tunes ? ", to tune" : "");
         print_row(trial.config, cost);
       }
       known = known && cost.steps;
@@ -133,28 +135,28 @@ struct Plan {
       if (!over) left += seconds(cost, trial.config);
       const std::string name = trial.tuning ? trial.label.substr(experiment.rows[row].label.size() + 2)
                                             : fmt::format("seed {:<3}", trial.config.seed);
-      fmt::print("    {}  {} {}{}\n", trial.id.substr(0, 12), name, to_string(status[t].state),
+      print_text("    {}  {} {}{}\n", trial.id.substr(0, 12), name, to_string(status[t].state),
                  added.contains(t) ? ", new" : "");
     }
     if (known) {
-      fmt::print("\nAll trials about {} on one core, what is left {}: products at {} GFLOP/s a core, {};\n",
+      print_text("\nAll trials about {} on one core, what is left {}: products at {} GFLOP/s a core, {};\n",
                  duration_text(all), duration_text(left),
                  gflops > 0 ? fmt::format("{:g}", gflops)
                             : fmt::format("{:g} (fp32) or {:g} (bf16)", default_gflops(Precision::fp32),
                                           default_gflops(Precision::bf16)),
                  gflops > 0 ? "as told" : "as measured for docs/results.md");
-      fmt::print("reading and augmenting images, which the data threads do, comes on top.\n");
+      print_text("reading and augmenting images, which the data threads do, comes on top.\n");
     }
-    fmt::print("Disk: about {} once all are done (checkpoint.keep \"{}\"), {} more for each trial that runs.\n",
+    print_text("Disk: about {} once all are done (checkpoint.keep \"{}\"), {} more for each trial that runs.\n",
                size_text(kept), word_of(experiment.checkpoint.keep), size_text(running));
-    fmt::print("\n{} of {} done\n{}", done, experiment.trials.size(), missing_probes_note(experiment, store));
+    print_text("\n{} of {} done\n{}", done, experiment.trials.size(), missing_probes_note(experiment, store));
     return 0;
   }
 };
 
 int check(const DescriptorOptions& options) {
   const Experiment experiment = options.load();
-  fmt::print("{}: fine, {} rows, {} trials\n", options.file, experiment.rows.size(), experiment.trials.size());
+  print_text("{}: fine, {} rows, {} trials\n", options.file, experiment.rows.size(), experiment.trials.size());
   return 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "experiments/results/store.h"
+#include "experiments/results/terminal.h"
 #include "experiments/train/cost.h"
 
 namespace normlab {
@@ -67,7 +68,7 @@ int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& desc
     job.trial_seconds = std::max(job.trial_seconds, (cost.training_flops + cost.evaluation_flops) / rate / used);
   }
   if (job.missing == 0) {
-    fmt::print(stderr, "all {} trials have a result; there is nothing to submit\n", experiment.trials.size());
+    tell("all {} trials have a result; there is nothing to submit\n", experiment.trials.size());
     return 0;
   }
   job.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "run", absolute(descriptor.file), "--out",
@@ -75,7 +76,7 @@ int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& desc
   if (job.gpu) job.command.insert(job.command.end(), {"--device", "cuda"});
   if (!data.empty()) job.command.insert(job.command.end(), {"--data", absolute(data)});
   for (const std::string& set : descriptor.sets) job.command.insert(job.command.end(), {"--set", set});
-  fmt::print("{}", slurm_script(job));
+  print_bytes(slurm_script(job));
   return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "experiments/cli/device_option.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/results/strict_json.h"
+#include "experiments/results/terminal.h"
 #include "experiments/results/text_layout.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/sweep/worker.h"
@@ -48,7 +49,7 @@ struct ProbeCommand {
     if (format == "csv") print_csv(all);
     if (format == "json") print_json(all);
     if (format == "text")
-      for (const Probed& p : all) print_text(p);
+      for (const Probed& p : all) print_layers(p);
     return 0;
   }
 
@@ -86,39 +87,39 @@ struct ProbeCommand {
     return axis == "channel" ? ProbeAxis::channel : ProbeAxis::position;
   }
 
-  void print_text(const Probed& p) const {
+  void print_layers(const Probed& p) const {
     const ProbeAxis shown = axis_of(p);
     const auto at = static_cast<std::size_t>(shown);
-    fmt::print("{}: {} training images in training mode, {}; axis {}\n\n", p.trial->label, p.images, weights_text(),
+    print_text("{}: {} training images in training mode, {}; axis {}\n\n", p.trial->label, p.images, weights_text(),
                to_string(shown));
     std::size_t width = 5;
     for (const SignalProbe::Layer& layer : p.reading.signal) width = std::max(width, layer.name.size());
-    fmt::print("{:<{}}  {:>11}  {:>11}  {:>11}  {:>11}\n", "layer", width, "AFSM", "AFV", "AFVR", "grad norm");
+    print_text("{:<{}}  {:>11}  {:>11}  {:>11}  {:>11}\n", "layer", width, "AFSM", "AFV", "AFVR", "grad norm");
     std::vector<GradientNorm> rest = p.reading.gradients;
     for (const SignalProbe::Layer& layer : p.reading.signal) {
       const auto gradient =
           std::find_if(rest.begin(), rest.end(), [&](const auto& n) { return n.layer == layer.name; });
-      fmt::print("{:<{}}  {:>11.5g}  {:>11.5g}  {:>11.5g}  {:>11.5g}\n", layer.name, width, layer.stream[at].afsm,
+      print_text("{:<{}}  {:>11.5g}  {:>11.5g}  {:>11.5g}  {:>11.5g}\n", layer.name, width, layer.stream[at].afsm,
                  layer.stream[at].afv, layer.branch[at].afv, gradient->norm);
       rest.erase(gradient);
     }
     std::vector<std::string> others;
     for (const GradientNorm& n : rest) others.push_back(fmt::format("{} {:.5g}", n.layer, n.norm));
-    fmt::print("\n");
-    for (const std::string& line : wrapped("grad norm of " + joined(others, ", "), 80)) fmt::print("{}\n", line);
-    fmt::print("\n");
+    print_text("\n");
+    for (const std::string& line : wrapped("grad norm of " + joined(others, ", "), 80)) print_text("{}\n", line);
+    print_text("\n");
   }
 
   /// One number a line: a layer has what was measured there.
   static void print_csv(const std::vector<Probed>& all) {
-    fmt::print("row,trial,images,measure,layer,value\n");
+    print_bytes("row,trial,images,measure,layer,value\n");
     for (const Probed& p : all)
       for (const auto& [name, value] : p.reading.values()) {
         std::string label;
         for (const char c : p.trial->label) label += c == '"' ? std::string("\"\"") : std::string(1, c);
         const std::size_t slash = name.find('/');
-        fmt::print("\"{}\",{},{},{},{},{}\n", label, p.trial->id, p.images, name.substr(0, slash),
-                   name.substr(slash + 1), value);
+        print_bytes(fmt::format("\"{}\",{},{},{},{},{}\n", label, p.trial->id, p.images, name.substr(0, slash),
+                                name.substr(slash + 1), value));
       }
   }
 
@@ -137,7 +138,7 @@ struct ProbeCommand {
       if (!nonfinite.empty()) row["nonfinite"] = std::move(nonfinite);
       rows.push_back(std::move(row));
     }
-    fmt::print("{}\n", rows.dump(2, ' ', false, Json::error_handler_t::replace));
+    print_bytes(rows.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
 };
 

@@ -9,6 +9,7 @@
 #include "experiments/report/report.h"
 #include "experiments/results/build_info.h"
 #include "experiments/results/files.h"
+#include "experiments/results/terminal.h"
 #include "experiments/sweep/sweep_table.h"
 
 namespace normlab {
@@ -35,13 +36,13 @@ struct Report {
     for (const std::string& metric : curves) require_metric(read, metric, "--curves");
     const ReportInput input{experiment, store, model, read, utc_time() + " by normlab " + build_version()};
     const std::vector<std::string> problems = report_problems(input);
-    for (const std::string& problem : problems) fmt::print(stderr, "{}\n", problem);
+    for (const std::string& problem : problems) tell("{}\n", problem);
     write_file(file, report_html(input));
-    fmt::print(stderr, "wrote {}\n", file);
+    tell("wrote {}\n", file);
     for (const PictureFile& picture : pictures.empty() ? std::vector<PictureFile>() : report_pictures(input)) {
       const std::filesystem::path path = std::filesystem::path(pictures) / picture.name;
       write_file(path, picture.svg);
-      fmt::print(stderr, "wrote {}\n", path.string());
+      tell("wrote {}\n", path.string());
     }
     return problems.empty() ? 0 : static_cast<int>(ExitCode::bad_input);
   }

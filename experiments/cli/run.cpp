@@ -11,6 +11,7 @@
 #include "experiments/cli/device_option.h"
 #include "experiments/results/first_wins.h"
 #include "experiments/results/progress.h"
+#include "experiments/results/terminal.h"
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/sweep/signals.h"
@@ -39,12 +40,12 @@ struct RunCommand {
     const Experiment planned = next_stage(experiment, store);
     if (words) {
       if (options.device == DeviceKind::cpu)
-        fmt::print(stderr, "{}: {} trials, OpenBLAS {} ({}), {} cores\n", experiment.stem, planned.trials.size(),
-                   blas_info().core, blas_info().flavour, available_cores());
+        tell("{}: {} trials, OpenBLAS {} ({}), {} cores\n", experiment.stem, planned.trials.size(), blas_info().core,
+             blas_info().flavour, available_cores());
       else
-        fmt::print(stderr, "{}: {} trials, on the GPU\n", experiment.stem, planned.trials.size());
+        tell("{}: {} trials, on the GPU\n", experiment.stem, planned.trials.size());
       if (const std::string change = describe(plan_change(planned, store), planned); !change.empty())
-        fmt::print(stderr, "{}: {}\n", planned.stem, change);
+        tell("{}: {}\n", planned.stem, change);
     }
     if (const std::string note = choose_first_wins(options.out); words && !note.empty())
       fmt::print(stderr, "{}\n", note);
@@ -52,23 +53,23 @@ struct RunCommand {
     const RunSummary summary = run_experiment(experiment, options);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const Experiment run = descriptor.load_staged();
-    if (words) tell(summary, seconds, missing_probes_note(run, store));
-    fmt::print("{}", sweep_table(run, store));
+    if (words) tell_summary(summary, seconds, missing_probes_note(run, store));
+    print_text("{}", sweep_table(run, store));
     if (summary.stopped) return stop_exit_code();
     if (summary.refused > 0) return static_cast<int>(ExitCode::bad_input);
     return summary.failed + summary.failed_before > 0 ? static_cast<int>(ExitCode::trials_failed) : 0;
   }
 
-  void tell(const RunSummary& summary, double seconds, const std::string& note) const {
-    fmt::print(stderr, "{} of {} trials done ({} before), {} diverged, {} failed, {} refused, {}\n",
-               summary.done_before + summary.finished, summary.trials, summary.done_before, summary.diverged,
-               summary.failed, summary.refused, duration_text(seconds));
+  void tell_summary(const RunSummary& summary, double seconds, const std::string& note) const {
+    tell("{} of {} trials done ({} before), {} diverged, {} failed, {} refused, {}\n",
+         summary.done_before + summary.finished, summary.trials, summary.done_before, summary.diverged, summary.failed,
+         summary.refused, duration_text(seconds));
     if (summary.failed_before > 0)
-      fmt::print(stderr, "{} failed in an earlier run and were left alone; --retry failed trains them again\n",
-                 summary.failed_before);
+      tell("{} failed in an earlier run and were left alone; --retry failed trains them again\n",
+           summary.failed_before);
     if (summary.elsewhere > 0)
-      fmt::print(stderr, "{} are left to other processes, as --no-wait or --max-trials says\n", summary.elsewhere);
-    fmt::print(stderr, "{}", note);
+      tell("{} are left to other processes, as --no-wait or --max-trials says\n", summary.elsewhere);
+    tell("{}", note);
   }
 };
 

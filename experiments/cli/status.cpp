@@ -6,10 +6,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "core/visible_text.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/results/progress.h"
 #include "experiments/results/store.h"
+#include "experiments/results/terminal.h"
 #include "experiments/results/text_layout.h"
 #include "experiments/train/cost.h"
 
@@ -126,7 +128,7 @@ std::string text_of(const Experiment& experiment, const std::vector<Line>& lines
     while (!line.empty() && line.back() == ' ') line.pop_back();
     text += line + "\n";
     if (!remarks[r].empty())
-      for (const std::string& remark : wrapped(remarks[r], kColumns - 2)) text += "  " + remark + "\n";
+      for (const std::string& remark : wrapped(visible(remarks[r]), kColumns - 2)) text += "  " + remark + "\n";
   }
   return text;
 }
@@ -175,7 +177,10 @@ struct StatusCommand {
     const ResultStore store(descriptor.out);
     std::vector<Line> lines;
     for (const Trial& trial : experiment.trials) lines.push_back(line_of(trial, store));
-    fmt::print("{}", format == "json" ? json_of(experiment, lines) : text_of(experiment, lines, all));
+    if (format == "json")
+      print_bytes(json_of(experiment, lines));
+    else
+      print_text("{}", text_of(experiment, lines, all));
     return 0;
   }
 };

@@ -10,6 +10,7 @@
 #include "experiments/cli/table_options.h"
 #include "experiments/descriptor/schema.h"
 #include "experiments/results/table.h"
+#include "experiments/results/terminal.h"
 #include "experiments/sweep/sweep_table.h"
 
 namespace normlab {
@@ -39,8 +40,12 @@ struct TableCommand {
   /// Results that cannot be read are no reason to hide the others; the exit code and standard error tell.
   int operator()() {
     const TableModel table = model();
-    fmt::print("{}", render_table(table, *table_format(format), width));
-    for (const std::string& problem : table.problems) fmt::print(stderr, "{}\n", problem);
+    const std::string text = render_table(table, *table_format(format), width);
+    if (format == "text" || format == "markdown")
+      print_text("{}", text);
+    else
+      print_bytes(text);
+    for (const std::string& problem : table.problems) tell("{}\n", problem);
     return table.problems.empty() ? 0 : static_cast<int>(ExitCode::bad_input);
   }
 };
@@ -90,7 +95,7 @@ void add_schema(CLI::App& app, Action& action) {
   command.add_flag("--keys", *docs, "print all keys with their defaults as a Markdown table instead");
   command.callback([docs, &action] {
     action = [docs] {
-      fmt::print("{}\n", *docs ? describe_fields() : json_schema());
+      print_bytes((*docs ? describe_fields() : json_schema()) + "\n");
       return 0;
     };
   });

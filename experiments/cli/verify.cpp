@@ -7,6 +7,7 @@
 #include "experiments/cli/commands.h"
 #include "experiments/cli/device_option.h"
 #include "experiments/results/store.h"
+#include "experiments/results/terminal.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/train/verify.h"
 
@@ -47,16 +48,16 @@ struct Verify {
         config.dataset, data.empty() ? std::nullopt : std::optional<std::filesystem::path>(data), available_cores());
     const VerifyReport report = verify_trial(config, trial, pair, options);
     const std::string id = trial.path().filename().string().substr(0, 12);
-    fmt::print("{}: from {} at step {} to step {}\n", id, report.start, report.from, report.to);
+    print_text("{}: from {} at step {} to step {}\n", id, report.start, report.from, report.to);
     if (report.states > 0)
-      fmt::print(
+      print_text(
           "{} state{} on record {} the same to the bit: SHA-256 over {} tensors (weights, moments, buffers, "
           "averages)\n",
           report.states, report.states == 1 ? "" : "s", report.states == 1 ? "is" : "are", report.tensors);
-    if (report.metrics > 0) fmt::print("{} lines of metrics are the same to the bit\n", report.metrics);
-    if (report.result) fmt::print("the result is the same to the bit\n");
+    if (report.metrics > 0) print_text("{} lines of metrics are the same to the bit\n", report.metrics);
+    if (report.result) print_text("the result is the same to the bit\n");
     if (!report.difference) return 0;
-    fmt::print("DIFFERENT at {}\n", *report.difference);
+    print_text("DIFFERENT at {}\n", *report.difference);
     return static_cast<int>(ExitCode::trials_failed);
   }
 };

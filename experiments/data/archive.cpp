@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 
 namespace normlab {
 namespace {
@@ -21,13 +22,13 @@ using Reader = std::unique_ptr<archive, int (*)(archive*)>;
 
 std::string reason(archive* reader) {
   const char* text = archive_error_string(reader);
-  return text != nullptr ? text : "no reason given";
+  return text != nullptr ? shown(text) : "no reason given";
 }
 
 [[noreturn]] void fail(const std::filesystem::path& file, std::int64_t offset, const std::string& member,
                        const std::string& what) {
-  throw InputError(concat(file.string(), ": byte ", offset, member.empty() ? "" : ", member \"", member,
-                          member.empty() ? ": " : "\": ", what));
+  throw InputError(
+      concat(file.string(), ": byte ", offset, member.empty() ? "" : ", member " + in_quotes(member), ": ", what));
 }
 
 void require_plain_file(const std::filesystem::path& file, archive_entry* entry, const ArchiveMember& member) {
@@ -91,7 +92,7 @@ void read_zip_members(archive* reader, const std::filesystem::path& file, std::i
     if (status != ARCHIVE_OK) {
       fail(file, member.offset, "",
            concat("this is no zip, a damaged one or one cut short: ", reason(reader),
-                  last.empty() ? "" : " (after member \"" + last + "\")"));
+                  last.empty() ? "" : " (after member " + in_quotes(last) + ")"));
     }
     const char* name = archive_entry_pathname(entry);
     if (name == nullptr) fail(file, member.offset, "", "a member's name cannot be read; use ASCII names");
@@ -137,7 +138,7 @@ void read_tar(const std::filesystem::path& file, const std::function<void(Archiv
     const int status = archive_read_next_header(reader.get(), &entry);
     if (status == ARCHIVE_EOF) break;
     if (status != ARCHIVE_OK) {
-      fail(file, end, "", concat(reason(reader.get()), last.empty() ? "" : " (after member \"" + last + "\")"));
+      fail(file, end, "", concat(reason(reader.get()), last.empty() ? "" : " (after member " + in_quotes(last) + ")"));
     }
     ArchiveMember member;
     member.offset = archive_read_header_position(reader.get());
@@ -166,7 +167,7 @@ void read_tar(const std::filesystem::path& file, const std::function<void(Archiv
   // libarchive takes a file that stops between two members for a whole one.
   if (archive_filter_bytes(reader.get(), 0) < end + 2 * kBlock) {
     fail(file, end, "",
-         concat("the tar stops without its end mark", last.empty() ? "" : ", after member \"" + last + "\"",
+         concat("the tar stops without its end mark", last.empty() ? "" : ", after member " + in_quotes(last),
                 "; it was cut short, copy it again"));
   }
 }
@@ -242,7 +243,8 @@ void TarWriter::add(const std::string& name, std::span<const std::uint8_t> conte
   archive_entry_set_size(entry.get(), static_cast<la_int64_t>(content.size()));
   if (archive_write_header(writer_, entry.get()) != ARCHIVE_OK ||
       archive_write_data(writer_, content.data(), content.size()) != static_cast<la_ssize_t>(content.size())) {
-    throw EnvironmentError(concat(file_.string(), ": member \"", name, "\" cannot be written: ", reason(writer_)));
+    throw EnvironmentError(
+        concat(file_.string(), ": member ", in_quotes(name), " cannot be written: ", reason(writer_)));
   }
 }
 

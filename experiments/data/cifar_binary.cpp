@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/data/readers.h"
 
 namespace normlab {
@@ -21,7 +22,7 @@ struct Form {
   const std::vector<std::string>& files(const std::string& split) const {
     if (split == "train") return train;
     if (split == "test") return test;
-    throw InputError(concat("split \"", split, "\": ", name, " has \"train\" and \"test\""));
+    throw InputError(concat("split ", in_quotes(split), ": ", name, " has \"train\" and \"test\""));
   }
 };
 const Form& cifar10() {

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/data/readers.h"
 
 namespace normlab {
@@ -21,7 +22,7 @@ std::vector<std::string> read_class_names(const std::filesystem::path& file) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i].empty()) throw InputError(concat(file.string(), ":", i + 1, ": blank line between class names"));
     if (!seen.insert(names[i]).second) {
-      throw InputError(concat(file.string(), ":", i + 1, ": class \"", names[i], "\" is listed twice"));
+      throw InputError(concat(file.string(), ":", i + 1, ": class ", in_quotes(names[i]), " is listed twice"));
     }
   }
   return names;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/data/dataset_place.h"
 #include "experiments/descriptor/words.h"
 
@@ -27,8 +28,8 @@ void require_all_classes(const DatasetConfig& config, const ImageSet& train) {
     if (!seen[c]) absent += concat(absent.empty() ? "" : ", ", train.class_names[c]);
   }
   if (!absent.empty()) {
-    throw InputError(concat("dataset \"", config.name, "\", training slice \"", config.train, "\": no image of ",
-                            absent, "; take a larger slice or set allow_absent_classes"));
+    throw InputError(concat("dataset ", in_quotes(config.name), ", training slice ", in_quotes(config.train),
+                            ": no image of ", absent, "; take a larger slice or set allow_absent_classes"));
   }
 }
 
@@ -49,14 +50,14 @@ void require_disjoint(const DatasetConfig& config, const NamedSlice& a, const Na
     j += order >= 0;
   }
   if (shared > 0) {
-    throw InputError(concat("dataset \"", config.name, "\": the ", a.name, " slice \"", a.text, "\" and the ", b.name,
-                            " slice \"", b.text, "\" share ", shared, " images; ", advice));
+    throw InputError(concat("dataset ", in_quotes(config.name), ": the ", a.name, " slice ", in_quotes(a.text),
+                            " and the ", b.name, " slice ", in_quotes(b.text), " share ", shared, " images; ", advice));
   }
 }
 
 void use_statistic(const DatasetConfig& config, const char* key, const std::vector<double>& given,
                    const ImageSet& train, std::vector<double>& statistic) {
-  const std::string where = concat("dataset \"", config.name, "\", dataset.", key, ": ");
+  const std::string where = concat("dataset ", in_quotes(config.name), ", dataset.", key, ": ");
   const bool deviation = &given == &config.std;
   if (given.empty()) {
     if (train.encoded)
@@ -123,12 +124,13 @@ DataPair load_dataset(const DatasetConfig& config, const std::optional<fs::path>
   for (const ImageSet* other : {&eval, pair.minival ? &*pair.minival : nullptr}) {
     if (other == nullptr || train.encoded || other->encoded) continue;
     if (train.height != other->height || train.width != other->width || train.channels != other->channels)
-      throw InputError(concat("dataset \"", config.name, "\": training images are ", train.width, "x", train.height,
-                              " pixels, ", other == &eval ? "evaluation" : "minival", " images ", other->width, "x",
-                              other->height));
+      throw InputError(concat("dataset ", in_quotes(config.name), ": training images are ", train.width, "x",
+                              train.height, " pixels, ", other == &eval ? "evaluation" : "minival", " images ",
+                              other->width, "x", other->height));
   }
   if (config.order == SampleOrder::shards && train.shards.empty())
-    throw InputError(concat("dataset \"", config.name, "\": order \"shards\" is for WebDataset shards; leave it out"));
+    throw InputError(
+        concat("dataset ", in_quotes(config.name), ": order \"shards\" is for WebDataset shards; leave it out"));
   if (!config.allow_absent_classes) require_all_classes(config, train);
   constexpr const char* kSeenBefore =
       "what was trained on says nothing about new images: take \"train[:90%]\" and \"train[90%:]\"";

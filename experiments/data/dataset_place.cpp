@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/data/image_files.h"
 #include "experiments/data/shapes.h"
 #include "experiments/descriptor/words.h"
@@ -93,8 +94,8 @@ std::optional<fs::path> look_in(const fs::path& folder, const DatasetConfig& con
 fs::path below_root(const DatasetConfig& config) {
   const fs::path below = config.path.empty() ? config.name : config.path;
   if (below.is_absolute() || std::find(below.begin(), below.end(), "..") != below.end()) {
-    throw InputError(concat("dataset path \"", below.string(),
-                            "\" leaves the data root; name a folder below it, and "
+    throw InputError(concat("dataset path ", in_quotes(below.string()),
+                            " leaves the data root; name a folder below it, and "
                             "give the root with --data or NORMLAB_DATA"));
   }
   return below;
@@ -118,7 +119,7 @@ std::vector<std::pair<fs::path, Layout>> places_of(const DatasetConfig& config, 
 }
 
 [[noreturn]] void refuse_missing(const DatasetConfig& config, const std::vector<std::pair<fs::path, Layout>>& places) {
-  std::string message = concat("dataset \"", config.name, "\" is not there. Looked in:\n");
+  std::string message = concat("dataset ", in_quotes(config.name), " is not there. Looked in:\n");
   std::vector<fs::path> folders;
   std::vector<Layout> layouts;
   for (const auto& [folder, layout] : places) {
@@ -146,7 +147,7 @@ DatasetPlace find_dataset_place(const DatasetConfig& config, const fs::path& roo
   if (places.empty()) {
     std::string names = "\"shapes\"";
     for (const KnownPlaces& known : known_places()) names += concat(", \"", known.name, "\"");
-    throw InputError(concat("dataset \"", config.name, "\" is not known by name (", names,
+    throw InputError(concat("dataset ", in_quotes(config.name), " is not known by name (", names,
                             "); for data of your own set \"layout\""));
   }
   for (const auto& [folder, layout] : places) {

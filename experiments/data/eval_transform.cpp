@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 
 namespace normlab {
 
@@ -23,7 +24,7 @@ std::int64_t middle(std::int64_t in, std::int64_t out, ResizeRounding rounding) 
 }
 
 std::string where_is(const ImageSet& images, std::int64_t index) {
-  return images.encoded ? images.encoded->where(index) : concat("image \"", images.key(index), "\"");
+  return images.encoded ? images.encoded->where(index) : concat("image ", in_quotes(images.key(index)));
 }
 
 const Image& whole_image(const ImageSet& images, std::int64_t index, ImageScratch& scratch) {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/data/archive.h"
 #include "experiments/data/readers.h"
 
@@ -121,7 +122,7 @@ bool has_idx(const fs::path& folder) {
 ImageSet read_idx(const fs::path& folder, const SliceRequest& request) {
   const std::string& split = request.slice.split;
   if (split != "train" && split != "test")
-    throw InputError(concat("split \"", split, "\": IDX files have \"train\" and \"test\" (t10k)"));
+    throw InputError(concat("split ", in_quotes(split), ": IDX files have \"train\" and \"test\" (t10k)"));
   const fs::path image_file = find_file(folder, split, "images-idx3"),
                  label_file = find_file(folder, split, "labels-idx1");
   const std::vector<std::uint8_t> pixels = read_all(image_file), label_bytes = read_all(label_file);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 
 namespace normlab {
 namespace {
@@ -27,9 +28,11 @@ std::string lower_extension(const fs::path& file) {
   const std::string extension = lower_extension(file);
   for (const char* other : kImagesOfOthers) {
     if (extension == other)
-      throw InputError(concat(file.string(), ": images of this kind are not supported; convert it to JPEG or PNG"));
+      throw InputError(
+          concat(visible_line(file.string()), ": images of this kind are not supported; convert it to JPEG or PNG"));
   }
-  throw InputError(concat(file.string(), ": is no image (.jpg, .jpeg or .png); move it out of the folder"));
+  throw InputError(
+      concat(visible_line(file.string()), ": is no image (.jpg, .jpeg or .png); move it out of the folder"));
 }
 
 using Identity = std::pair<dev_t, ino_t>;
@@ -40,7 +43,7 @@ void find(const fs::path& folder, const std::string& below, std::vector<Identity
   if (stat(folder.c_str(), &status) != 0) throw InputError(concat(folder.string(), ": cannot be read"));
   const Identity here{status.st_dev, status.st_ino};
   if (std::find(above.begin(), above.end(), here) != above.end())
-    throw InputError(concat(folder.string(), ": this link leads back to a folder that it lies in"));
+    throw InputError(concat(visible_line(folder.string()), ": this link leads back to a folder that it lies in"));
   above.push_back(here);
   const FolderContent content = list_folder(folder);
   for (const std::string& file : content.files) {
@@ -71,9 +74,9 @@ FolderContent list_folder(const fs::path& folder) {
     } else if (type == fs::file_type::regular) {
       content.files.push_back(name);
     } else if (type == fs::file_type::not_found || type == fs::file_type::none) {
-      throw InputError(concat(entry->path().string(), ": this link leads nowhere"));
+      throw InputError(concat(visible_line(entry->path().string()), ": this link leads nowhere"));
     } else {
-      throw InputError(concat(entry->path().string(), ": is neither a file nor a folder"));
+      throw InputError(concat(visible_line(entry->path().string()), ": is neither a file nor a folder"));
     }
   }
   if (error) throw InputError(concat(folder.string(), ": cannot be listed: ", error.message()));

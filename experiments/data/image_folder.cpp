@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/data/image_files.h"
 #include "experiments/data/readers.h"
 
@@ -35,7 +36,7 @@ fs::path split_folder(const fs::path& folder, const std::string& split) {
   const std::vector<std::string> splits = image_folder_splits(folder);
   if (std::find(splits.begin(), splits.end(), split) == splits.end()) {
     const bool undivided = !is_folder(folder / splits.at(0));
-    throw InputError(concat(folder.string(), ": has no split \"", split, "\"; ",
+    throw InputError(concat(folder.string(), ": has no split ", in_quotes(split), "; ",
                             undivided
                                 ? "its folders are the classes of one split, \"train\": take slices of that, "
                                   "\"train[:80%]\" and \"train[80%:]\""
@@ -61,16 +62,18 @@ ImageSet read_image_folder(const fs::path& folder, const SliceRequest& request) 
   refuse_tiny_imagenet(index.folder);
   const FolderContent content = list_folder(index.folder);
   if (!content.files.empty())
-    throw InputError(concat((index.folder / content.files[0]).string(),
+    throw InputError(concat(visible_line((index.folder / content.files[0]).string()),
                             ": expected folders here, one a class, with the images in them"));
   if (content.folders.empty()) throw InputError(concat(index.folder.string(), ": holds no class folder"));
   if (index.class_names.empty()) index.class_names = content.folders;
   for (const std::string& name : content.folders) {
     const auto at = std::find(index.class_names.begin(), index.class_names.end(), name);
     if (at == index.class_names.end())
-      throw InputError(concat((index.folder / name).string(), ": the training split has no class of this name"));
+      throw InputError(
+          concat(visible_line((index.folder / name).string()), ": the training split has no class of this name"));
     const std::vector<std::string> images = find_images(index.folder / name);
-    if (images.empty()) throw InputError(concat((index.folder / name).string(), ": this class holds no image"));
+    if (images.empty())
+      throw InputError(concat(visible_line((index.folder / name).string()), ": this class holds no image"));
     for (const std::string& image : images) {
       index.entries.push_back(
           {name + "/" + image, static_cast<std::int32_t>(at - index.class_names.begin()), -1, {}, 0, -1, {}});

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/data/decode.h"
 #include "experiments/data/indexed_images.h"
 #include "experiments/data/parallel.h"
@@ -124,7 +125,7 @@ void sort_entries(ImageIndex& index) {
   std::sort(index.entries.begin(), index.entries.end(), by_key);
   for (std::size_t i = 1; i < index.entries.size(); ++i) {
     if (index.entries[i].key == index.entries[i - 1].key)
-      throw InputError(concat(index.folder.string(), ": two images have the key \"", index.entries[i].key, "\""));
+      throw InputError(concat(index.folder.string(), ": two images have the key ", in_quotes(index.entries[i].key)));
   }
 }
 

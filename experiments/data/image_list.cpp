@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/data/image_files.h"
 #include "experiments/data/readers.h"
 
@@ -115,13 +116,13 @@ class LabelNames {
     const std::optional<std::int64_t> number = LabelFile::number(line.label);
     const std::int64_t at = number ? *number - first_ : -1;
     if (at < 0 || at >= static_cast<std::int64_t>(numbered_.size()))
-      throw InputError(concat(file_.where(line), "label \"", line.label,
-                              "\" is neither the name of a class nor a number from ", first_, " to ",
+      throw InputError(concat(file_.where(line), "label ", in_quotes(line.label),
+                              " is neither the name of a class nor a number from ", first_, " to ",
                               static_cast<std::int64_t>(numbered_.size()) - 1 + first_));
     const std::string& name = numbered_[static_cast<std::size_t>(at)];
     const auto place = places_.find(name);
     if (place == places_.end())
-      throw InputError(concat(file_.where(line), "class \"", name, "\" is none of the training split"));
+      throw InputError(concat(file_.where(line), "class ", in_quotes(name), " is none of the training split"));
     return place->second;
   }
   std::int64_t first() const { return first_; }
@@ -140,7 +141,7 @@ std::vector<Line> lines_of_split(const LabelFile& file, const fs::path& folder, 
   for (Line line : file.lines()) {
     const fs::path path = line.file;
     if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end())
-      throw InputError(concat(file.where(line), "\"", line.file, "\" leaves the folder of the images"));
+      throw InputError(concat(file.where(line), in_quotes(line.file), " leaves the folder of the images"));
     const std::string first = path.has_parent_path() ? path.begin()->string() : "";
     std::error_code error;
     if (!split.empty() && first == split) {
@@ -168,7 +169,8 @@ void require_labels(const fs::path& folder, const std::vector<std::string>& imag
     const auto by_key = [](const ImageEntry& entry, const std::string& key) { return entry.key < key; };
     const auto at = std::lower_bound(index.entries.begin(), index.entries.end(), image, by_key);
     if (at == index.entries.end() || at->key != image)
-      throw InputError(concat((folder / image).string(), ": the file of labels has no line for this image"));
+      throw InputError(
+          concat(visible_line((folder / image).string()), ": the file of labels has no line for this image"));
   }
 }
 
@@ -179,8 +181,8 @@ ImageSet read_image_list(const fs::path& folder, const std::string& labels, cons
   std::error_code error;
   const bool divided = fs::is_directory(folder / request.slice.split, error);
   if (!divided && request.slice.split != "train")
-    throw InputError(concat(folder.string(), ": has no folder \"", request.slice.split,
-                            "\"; the images that lie in it are the split \"train\": take slices of that"));
+    throw InputError(concat(folder.string(), ": has no folder ", in_quotes(request.slice.split),
+                            "; the images that lie in it are the split \"train\": take slices of that"));
   const LabelFile file(folder / labels);
   ImageIndex index{"image list", divided ? folder / request.slice.split : folder, {}, request.class_names, {}};
   std::vector<std::string> numbered = numbered_names(folder, file, request.class_names);
@@ -197,7 +199,7 @@ ImageSet read_image_list(const fs::path& folder, const std::string& labels, cons
        file.names_files() ? lines_of_split(file, folder, index.folder) : lines_in_order(file, images, index.folder)) {
     const auto [at, fresh] = seen.emplace(line.file, line.number);
     if (!fresh)
-      throw InputError(concat(file.where(line), "\"", line.file, "\" has a label already, in line ", at->second));
+      throw InputError(concat(file.where(line), in_quotes(line.file), " has a label already, in line ", at->second));
     index.entries.push_back({line.file, label_of(line), -1, {}, 0, -1, {}});
   }
   const auto by_key = [](const ImageEntry& a, const ImageEntry& b) { return a.key < b.key; };

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/data/parallel.h"
 
 namespace normlab {
@@ -65,8 +66,8 @@ void IndexedImages::read(std::int64_t i, std::vector<std::uint8_t>& bytes) const
 
 std::string IndexedImages::where(std::int64_t i) const {
   const ImageEntry& entry = at(i);
-  const std::string name = file(entry).string();
-  return entry.archive < 0 ? name : concat(name, ": member \"", entry.member, "\"");
+  const std::string name = visible_line(file(entry).string());
+  return entry.archive < 0 ? name : concat(name, ": member ", in_quotes(entry.member));
 }
 
 std::int64_t IndexedImages::bytes(std::int64_t i) const {

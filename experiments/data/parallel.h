@@ -9,11 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include "core/error.h"
+#include "core/start_thread.h"
+
 namespace normlab {
 
 /// Calls work(worker, item) once for each item in [0, items), in blocks of `block` items that up to `threads` threads
 /// take in order. Throws what the first failing item threw, first by index, whatever the number of threads: blocks
-/// before the failing one were taken before it, and each is brought to its end.
+/// before the failing one were taken before it, and each is brought to its end. Threads that the system does not start
+/// are done without.
 template <class Work>
 void parallel_items(std::int64_t items, std::int64_t block, int threads, Work&& work) {
   const std::int64_t blocks = (items + block - 1) / block;
@@ -36,7 +40,11 @@ void parallel_items(std::int64_t items, std::int64_t block, int threads, Work&& 
     }
   };
   std::vector<std::thread> pool;
-  for (std::size_t worker = 1; worker < workers; ++worker) pool.emplace_back(loop, worker);
+  try {
+    for (std::size_t worker = 1; worker < workers; ++worker)
+      pool.push_back(start_thread([&, worker] { loop(worker); }));
+  } catch (const EnvironmentError&) {
+  }
   loop(0);
   for (std::thread& thread : pool) thread.join();
   const auto first = std::min_element(failures.begin(), failures.end(),

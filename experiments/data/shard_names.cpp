@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 
 namespace normlab {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 constexpr std::size_t kMostNames = 100000;
 
 [[noreturn]] void refuse(std::string_view text, const std::string& what) {
-  throw InputError(concat("shards \"", text, "\": ", what, "; as in \"pets-train-{0000..0146}.tar\""));
+  throw InputError(concat("shards ", in_quotes(text), ": ", what, "; as in \"pets-train-{0000..0146}.tar\""));
 }
 
 /// Parts between separators that stand outside of braces.
@@ -42,7 +43,7 @@ std::vector<std::string_view> split_names(std::string_view text) {
 std::int64_t number(std::string_view text, std::string_view digits) {
   const bool decimal = !digits.empty() && digits.size() <= 12 &&
                        std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
-  if (!decimal) refuse(text, concat("\"", digits, "\" is not a number of up to 12 digits"));
+  if (!decimal) refuse(text, concat(in_quotes(digits), " is not a number of up to 12 digits"));
   std::int64_t value = 0;
   for (const char c : digits) value = 10 * value + (c - '0');
   return value;
@@ -106,8 +107,8 @@ std::vector<std::string> expand_shard_names(std::string_view text) {
       if (name.empty()) refuse(text, "a name is empty");
       const std::filesystem::path path = name;
       if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end())
-        refuse(text, concat("\"", name, "\" leaves the dataset's folder"));
-      if (!seen.insert(name).second) refuse(text, concat("\"", name, "\" comes twice"));
+        refuse(text, concat(in_quotes(name), " leaves the dataset's folder"));
+      if (!seen.insert(name).second) refuse(text, concat(in_quotes(name), " comes twice"));
       if (seen.size() > kMostNames) refuse(text, concat("stands for more than ", kMostNames, " names"));
       names.push_back(std::move(name));
     }

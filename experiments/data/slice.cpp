@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "core/visible_text.h"
 
 namespace normlab {
 namespace {
@@ -20,9 +21,9 @@ std::optional<SliceBound> parse_bound(std::string_view text, std::string_view sl
   const bool digits = !text.empty() && text.size() <= 15 &&
                       std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
   if (!digits)
-    throw InputError(concat("slice \"", slice, "\": a bound is a whole number of images or percent; ", kForms));
+    throw InputError(concat("slice ", in_quotes(slice), ": a bound is a whole number of images or percent; ", kForms));
   for (const char c : text) bound.value = 10 * bound.value + (c - '0');
-  if (bound.percent && bound.value > 100) throw InputError(concat("slice \"", slice, "\": more than 100%"));
+  if (bound.percent && bound.value > 100) throw InputError(concat("slice ", in_quotes(slice), ": more than 100%"));
   return bound;
 }
 
@@ -59,11 +60,11 @@ Slice parse_slice(std::string_view text) {
   const bool named = !slice.split.empty() && std::all_of(slice.split.begin(), slice.split.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_';
   });
-  if (!named) throw InputError(concat("slice \"", text, "\": names no split; ", kForms));
+  if (!named) throw InputError(concat("slice ", in_quotes(text), ": names no split; ", kForms));
   if (open == std::string_view::npos) return slice;
   const std::size_t colon = text.find(':', open);
   if (colon == std::string_view::npos || text.back() != ']') {
-    throw InputError(concat("slice \"", text, "\": what follows the split is not [begin:end]; ", kForms));
+    throw InputError(concat("slice ", in_quotes(text), ": what follows the split is not [begin:end]; ", kForms));
   }
   slice.begin = parse_bound(text.substr(open + 1, colon - open - 1), text);
   slice.end = parse_bound(text.substr(colon + 1, text.size() - colon - 2), text);
@@ -76,7 +77,7 @@ std::vector<std::int64_t> slice_indices(const Slice& slice, std::string_view dat
     return bound->percent ? samples * bound->value / 100 : bound->value;
   };
   const std::int64_t begin = position(slice.begin, 0), end = position(slice.end, samples);
-  const std::string where = concat("dataset \"", dataset, "\", slice \"", slice.text, "\": ");
+  const std::string where = concat("dataset ", in_quotes(dataset), ", slice ", in_quotes(slice.text), ": ");
   if (end > samples) throw InputError(concat(where, "ends at ", end, ", but the split has ", samples, " images"));
   if (begin >= end) throw InputError(concat(where, "is empty: from ", begin, " to ", end, " of ", samples, " images"));
   std::vector<std::int64_t> order = permutation(stream_key(0, "slice", dataset), samples, 0);
@@ -91,7 +92,7 @@ std::vector<std::int64_t> select_images(const Slice& slice, const Subset& subset
   const auto samples = static_cast<std::int64_t>(labels.size());
   std::vector<std::int64_t> chosen = slice_indices(slice, dataset, samples);
   if (subset.whole()) return chosen;
-  const std::string where = concat("dataset \"", dataset, "\", slice \"", slice.text, "\": ");
+  const std::string where = concat("dataset ", in_quotes(dataset), ", slice ", in_quotes(slice.text), ": ");
   if (subset.per_class > 0 && subset.fraction < 1)
     throw InputError(concat(where, "per_class and fraction both say how many images to take; leave one of them out"));
   const auto label = [&](std::int64_t i) { return static_cast<std::size_t>(labels[static_cast<std::size_t>(i)]); };
@@ -105,8 +106,8 @@ std::vector<std::int64_t> select_images(const Slice& slice, const Subset& subset
   if (subset.per_class == 0) wanted = class_shares(subset.fraction, there);
   for (std::size_t c = 0; c < there.size(); ++c) {
     if (there[c] > 0 && there[c] < wanted[c])
-      throw InputError(concat(where, "per_class is ", wanted[c], ", but class \"", class_names[c], "\" has ", there[c],
-                              " images there"));
+      throw InputError(concat(where, "per_class is ", wanted[c], ", but class ", in_quotes(class_names[c]), " has ",
+                              there[c], " images there"));
   }
   chosen.clear();
   for (const std::int64_t i : permutation(stream_key(subset.seed, "subset", dataset), samples, 0)) {

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/data/image_files.h"
 #include "experiments/data/readers.h"
 
@@ -22,14 +23,15 @@ void list_train(const fs::path& folder, const Labels& labels, ImageIndex& index)
     const std::string images = wnid + "/images";
     const FolderContent content = list_folder(folder / images);
     for (const std::string& file : content.files) {
-      if (!has_image_extension(file)) throw InputError(concat((folder / images / file).string(), ": is no image"));
+      if (!has_image_extension(file))
+        throw InputError(concat(visible_line((folder / images / file).string()), ": is no image"));
       add_image(index, images + "/" + file, label);
     }
     if (content.files.empty()) throw InputError(concat((folder / images).string(), ": this class holds no image"));
   }
   for (const std::string& name : list_folder(folder).folders) {
     if (!labels.contains(name))
-      throw InputError(concat((folder / name).string(), ": wnids.txt has no class of this name"));
+      throw InputError(concat(visible_line((folder / name).string()), ": wnids.txt has no class of this name"));
   }
 }
 
@@ -48,7 +50,7 @@ void list_val(const fs::path& annotations, const Labels& labels, ImageIndex& ind
     const std::size_t end = std::min(line.find_first_of("\t\r", tab + 1), line.size());
     const auto label = labels.find(line.substr(tab + 1, end - tab - 1));
     if (label == labels.end())
-      throw InputError(concat(where, "wnids.txt has no \"", line.substr(tab + 1, end - tab - 1), "\""));
+      throw InputError(concat(where, "wnids.txt has no ", in_quotes(line.substr(tab + 1, end - tab - 1))));
     add_image(index, line.substr(0, tab), label->second);
   }
   std::vector<std::string> listed;
@@ -56,7 +58,8 @@ void list_val(const fs::path& annotations, const Labels& labels, ImageIndex& ind
   std::sort(listed.begin(), listed.end());
   for (const std::string& file : list_folder(index.folder).files) {
     if (!std::binary_search(listed.begin(), listed.end(), file))
-      throw InputError(concat((index.folder / file).string(), ": has no label in ", annotations.filename().string()));
+      throw InputError(
+          concat(visible_line((index.folder / file).string()), ": has no label in ", annotations.filename().string()));
   }
 }
 
@@ -81,7 +84,7 @@ ImageSet read_tiny_imagenet(const fs::path& folder, const SliceRequest& request)
     list_val(folder / "val" / "val_annotations.txt", labels, index);
   } else {
     throw InputError(
-        concat("split \"", request.slice.split, "\": tiny-imagenet-200 has \"train\" and \"val\"",
+        concat("split ", in_quotes(request.slice.split), ": tiny-imagenet-200 has \"train\" and \"val\"",
                request.slice.split == "test" ? "; its test images have no labels: set dataset.eval to \"val\"" : ""));
   }
   return load_images(std::move(index), request);

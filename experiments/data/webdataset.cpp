@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/data/archive.h"
 #include "experiments/data/parallel.h"
 #include "experiments/data/readers.h"
@@ -49,14 +50,14 @@ std::vector<Shard> find_shards(const fs::path& folder, const std::string& split)
   }
   if (error) throw InputError(concat(folder.string(), ": cannot be listed: ", error.message()));
   if (shards.empty()) {
-    throw InputError(concat(folder.string(), ": holds no shard of split \"", split, "\": expected ", numbered(split, 0),
-                            ".tar (or .tar.gz), ", numbered(split, 1), ".tar, ..."));
+    throw InputError(concat(folder.string(), ": holds no shard of split ", in_quotes(split), ": expected ",
+                            numbered(split, 0), ".tar (or .tar.gz), ", numbered(split, 1), ".tar, ..."));
   }
   std::sort(shards.begin(), shards.end(), [](const Shard& a, const Shard& b) { return a.file < b.file; });
   for (std::size_t i = 0; i < shards.size(); ++i) {
     if (i > 0 && shards[i].name == shards[i - 1].name) {
-      throw InputError(
-          concat((folder / shards[i].file).string(), ": this shard is there twice, as .tar and as .tar.gz"));
+      throw InputError(concat(visible_line((folder / shards[i].file).string()),
+                              ": this shard is there twice, as .tar and as .tar.gz"));
     }
     if (shards[i].name != numbered(split, i)) {
       throw InputError(concat((folder / (numbered(split, i) + ".tar")).string(),
@@ -72,7 +73,7 @@ std::vector<Shard> named_shards(const fs::path& folder, const std::string& names
   for (std::string& file : expand_shard_names(names)) {
     const std::string stem = shard_stem(file), path = (folder / file).string();
     if (stem.empty())
-      throw InputError(concat("shards \"", names, "\": \"", file, "\" does not end in .tar or .tar.gz"));
+      throw InputError(concat("shards ", in_quotes(names), ": ", in_quotes(file), " does not end in .tar or .tar.gz"));
     std::error_code error;
     if (!fs::is_regular_file(path, error)) throw InputError(concat(path, ": this shard is missing"));
     if (!stems.insert(stem).second)
@@ -89,7 +90,7 @@ std::int32_t parse_label(const ArchiveMember& member, std::int64_t num_classes, 
   text.erase(text.begin(), std::find_if_not(text.begin(), text.end(), space));
   const bool digits = !text.empty() && text.size() <= 9 &&
                       std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-  if (!digits) throw InputError(concat(where, "a label is a decimal number, got \"", text.substr(0, 40), "\""));
+  if (!digits) throw InputError(concat(where, "a label is a decimal number, got ", in_quotes(text.substr(0, 40))));
   const int label = std::stoi(text);
   if (label >= num_classes) {
     throw InputError(concat(where, "label ", label, " is not below ", num_classes, ", the classes in classes.txt"));
@@ -118,24 +119,26 @@ class SampleBuilder {
 
   void add(ArchiveMember member) {
     if (is_metadata(member.name)) return;
-    const std::string where = concat(file_.string(), ": byte ", member.offset, ", member \"", member.name, "\": ");
+    const std::string where =
+        concat(file_.string(), ": byte ", member.offset, ", member ", in_quotes(member.name), ": ");
     const std::string extension = extension_of(member.name);
     if (extension.empty()) throw InputError(concat(where, "the name is not key.extension"));
     begin(member.name.substr(0, member.name.size() - extension.size() - 1), where);
     ImageEntry& sample = samples_.back();
     if (!extensions_.insert(extension).second) {
-      throw InputError(concat(where, "sample \"", sample.key, "\" already has a .", extension));
+      throw InputError(concat(where, "sample ", in_quotes(sample.key), " already has a .", shown(extension)));
     }
     if (extension == "cls") {
       sample.label = parse_label(member, num_classes_, where);
     } else if (is_image(extension)) {
-      if (!sample.member.empty()) throw InputError(concat(where, "sample \"", sample.key, "\" already has an image"));
+      if (!sample.member.empty())
+        throw InputError(concat(where, "sample ", in_quotes(sample.key), " already has an image"));
       sample.member = std::move(member.name);
       sample.offset = member.data_offset;
       sample.bytes = member.bytes;
       sample.content = std::move(member.content);
     } else if (extension != "json" && extension != "txt" && extension != "npy") {
-      throw InputError(concat(where, "unknown extension .", extension,
+      throw InputError(concat(where, "unknown extension .", shown(extension),
                               "; known are jpg, jpeg, png and cls (json, txt and npy are allowed and not read)"));
     }
   }
@@ -145,7 +148,7 @@ class SampleBuilder {
     const ImageEntry& sample = samples_.back();
     const char* missing = sample.member.empty() ? ".jpg" : sample.label < 0 ? ".cls" : nullptr;
     if (missing != nullptr) {
-      throw InputError(concat(file_.string(), ": sample \"", sample.key, "\" has no ", missing));
+      throw InputError(concat(file_.string(), ": sample ", in_quotes(sample.key), " has no ", missing));
     }
   }
 

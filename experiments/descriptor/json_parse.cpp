@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/descriptor/json_tree.h"
 #include "experiments/descriptor/problems.h"
 
@@ -102,6 +103,9 @@ class TreeBuilder {
     std::string what = error.what();
     // "[json.exception.parse_error.101] parse error at line 1, column 5: syntax error while ..."
     if (const std::size_t end = what.find(": "); end != std::string::npos) what.erase(0, end + 2);
+    // "...; last read: '<the token>'"
+    if (const std::size_t token = what.find("last read: "); token != std::string::npos)
+      what = what.substr(0, token) + shown(what.substr(token));
     fail(cursor_.position(), what);
   }
 

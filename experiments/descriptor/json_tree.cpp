@@ -4,6 +4,8 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "core/visible_text.h"
+
 namespace normlab {
 
 const JsonMember* JsonNode::find(std::string_view key) const {
@@ -194,7 +196,8 @@ std::string describe(const JsonNode& node) {
   constexpr std::size_t kLongest = 40;
   if (node.is_object()) return "an object";
   if (node.kind == JsonKind::array) return "a list";
-  std::string text = node.kind == JsonKind::real && !node.text.empty() ? node.text : value_text(node);
+  const std::string text =
+      visible_line(node.kind == JsonKind::real && !node.text.empty() ? node.text : value_text(node));
   if (text.size() <= kLongest) return text;
   std::size_t cut = kLongest;
   while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;  // not inside a character
@@ -203,7 +206,7 @@ std::string describe(const JsonNode& node) {
 
 std::string pointer_step(std::string_view key) {
   std::string out(1, '/');
-  for (const char c : key) {
+  for (const char c : shown(key)) {
     if (c == '~')
       out += "~0";
     else if (c == '/')

@@ -1,11 +1,13 @@
 #include "experiments/descriptor/problems.h"
 
 #include "core/error.h"
+#include "core/visible_text.h"
 
 namespace normlab {
 
 std::string to_string(const Position& at) {
-  return at.source->has_lines ? concat(at.source->name, ":", at.line, ":", at.column) : at.source->name;
+  return at.source->has_lines ? concat(visible_line(at.source->name), ":", at.line, ":", at.column)
+                              : shown(at.source->name);
 }
 
 std::string JsonPath::pointer() const {

@@ -1,5 +1,6 @@
 #include "experiments/descriptor/reader.h"
 
+#include "core/visible_text.h"
 #include "experiments/descriptor/augment_rules.h"
 #include "experiments/descriptor/field_reader.h"
 #include "experiments/descriptor/train_checks.h"
@@ -40,11 +41,12 @@ void take_sizes_from_dataset(FieldReader& reader, const JsonNode& root, const Js
     if (!is_known) {
       if (!given(key))
         report_model(reader, model, path, root, key,
-                     concat("give ", key, ": nothing is known of the dataset \"", dataset.name, "\""));
+                     concat("give ", key, ": nothing is known of the dataset ", in_quotes(dataset.name)));
     } else if (!given(key)) {
       value = expected;
     } else if (value != expected) {
-      report_model(reader, model, path, root, key, concat("the dataset \"", dataset.name, "\" has ", key, " ", text));
+      report_model(reader, model, path, root, key,
+                   concat("the dataset ", in_quotes(dataset.name), " has ", key, " ", text));
     }
   };
   const KnownDataset& shape = known != nullptr ? *known : kKnownDatasets[1];
@@ -52,7 +54,7 @@ void take_sizes_from_dataset(FieldReader& reader, const JsonNode& root, const Js
   const auto settle_all = [&](auto& config) {
     if (shaped && shape.image_size[0] == 0 && !given("image_size"))
       report_model(reader, model, path, root, "image_size",
-                   concat("give image_size: the images of \"", trial.dataset.name, "\" have many sizes"));
+                   concat("give image_size: the images of ", in_quotes(trial.dataset.name), " have many sizes"));
     else if (!shaped || shape.image_size[0] > 0)
       settle("image_size", config.image_size, shape.image_size,
              shaped && !(resizes_images(trial.train) && given("image_size")),

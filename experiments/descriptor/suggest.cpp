@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/visible_text.h"
+
 namespace normlab {
 namespace {
 
@@ -54,7 +56,7 @@ std::string_view nearest(std::string_view word, const std::vector<std::string_vi
 
 std::string unknown_word(std::string_view thing, std::string_view word,
                          const std::vector<std::string_view>& candidates) {
-  return "unknown " + std::string(thing) + " \"" + std::string(word) + "\"" + hint(word, candidates);
+  return "unknown " + std::string(thing) + " " + in_quotes(word) + hint(word, candidates);
 }
 
 std::string unknown_key(std::string_view key, const std::vector<std::string_view>& candidates) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/descriptor/fields.h"
 #include "experiments/descriptor/merge.h"
 #include "experiments/descriptor/suggest.h"
@@ -25,9 +26,10 @@ std::vector<std::string> split_names(std::string_view names) {
 }
 
 std::string label_of(std::string_view path, const JsonNode& node, PlacementRows& rows) {
-  if (path == "model.placement" && node.is_object()) return placement_label(node, rows);
-  if (node.is_string()) return node.text;
-  return node.kind == JsonKind::real && !node.text.empty() ? node.text : write_json(node, JsonStyle::compact);
+  if (path == "model.placement" && node.is_object()) return visible_line(placement_label(node, rows));
+  if (node.is_string()) return visible_line(node.text);
+  return node.kind == JsonKind::real && !node.text.empty() ? node.text
+                                                           : visible_line(write_json(node, JsonStyle::compact));
 }
 
 class SweepReader {

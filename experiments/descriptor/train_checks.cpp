@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "core/visible_text.h"
 #include "nn/update_factors.h"
 
 namespace normlab {
@@ -55,14 +56,14 @@ std::string problem_of_early_stop(const EarlyStopConfig& rule, const std::string
   const bool averaged = rule.metric.rfind("minival/ema_", 0) == 0;
   const std::string name = rule.metric.substr(std::min(rule.metric.size(), rule.metric.find('/') + 1));
   if (rule.metric.rfind("eval/", 0) == 0)
-    return concat("\"", rule.metric,
-                  "\" is of the slice that the table shows, and a training that is ended by it looks better "
+    return concat(in_quotes(rule.metric),
+                  " is of the slice that the table shows, and a training that is ended by it looks better "
                   "than it is; give dataset.minival a slice of the training images and use \"minival/",
                   name, "\"");
   if (rule.metric != "minival/accuracy" && rule.metric != "minival/loss" && rule.metric != "minival/ema_accuracy" &&
       rule.metric != "minival/ema_loss")
-    return concat("unknown metric \"", rule.metric,
-                  "\"; it is \"minival/accuracy\" or \"minival/loss\", or with ema_ "
+    return concat("unknown metric ", in_quotes(rule.metric),
+                  "; it is \"minival/accuracy\" or \"minival/loss\", or with ema_ "
                   "after the slash");
   if (averaged && !averages) return "without train.ema there are no averaged weights to evaluate";
   if (minival.empty())
@@ -110,7 +111,7 @@ void check_training(FieldReader& reader, const JsonNode& root, const JsonPath& t
     const std::vector<std::string> likely = likely_patterns(names);
     const std::string_view near = nearest(pattern, {likely.begin(), likely.end()});
     report(concat("optimizer.multipliers.", i, ".name"),
-           concat("no parameter fits \"", pattern, "\"",
+           concat("no parameter fits ", in_quotes(pattern),
                   near.empty() ? concat("; they are named as \"", names.front(), "\" and \"", names.back(), "\"")
                                : concat("; did you mean \"", near, "\"?")));
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/results/files.h"
 
 namespace normlab {
@@ -72,7 +73,7 @@ Correctness read_correctness(const std::filesystem::path& path) {
   };
   if (const std::string_view version = word(); version != kVersion)
     reject(path, kMagic.size(),
-           concat("version \"", printable_word(version) ? version : "?", "\", this program reads ", kVersion));
+           concat("version ", in_quotes(printable_word(version) ? version : "?"), ", this program reads ", kVersion));
   const std::size_t count_at = at;
   const std::string_view count = word();
   std::int64_t images = 0;

@@ -34,6 +34,10 @@ std::string_view advice(int error_number) {
     case ENOTDIR:
     case EISDIR:
       return "a file stands where a folder is expected, or the reverse; check the path";
+    case ELOOP:
+      return "symbolic links lead in a circle; choose another path";
+    case ENAMETOOLONG:
+      return "a name has at most 255 bytes and a path 4095; choose a shorter one";
     case EMFILE:
     case ENFILE:
       return "too many open files (ulimit -n)";

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/start_thread.h"
 #include "experiments/results/files.h"
 #include "experiments/results/strict_json.h"
 #include "experiments/results/system_calls.h"
@@ -47,6 +48,22 @@ int write_in_place(const std::filesystem::path& path, const std::string& text, i
   // Closing hands it to the server of a network file system.
   return close_once(file) != 0 && written ? errno : error_number;
 }
+
+/// A thread that starts within its life inherits that all signals are blocked.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
 
 }  // namespace
 
@@ -90,11 +107,8 @@ Heartbeat::~Heartbeat() { stop(); }
 
 void Heartbeat::start() {
   confirmed_ = Clock::now();
-  // Signals are for the thread that trains.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] {
+  const SignalsBlocked blocked;  // they are for the thread that trains
+  thread_ = start_thread([this] {
     constexpr double kLongestInterval = 5;
     const double interval = std::min(kLongestInterval, seconds_ / 6);
     std::unique_lock lock(mutex_);
@@ -105,7 +119,6 @@ void Heartbeat::start() {
       wait = interval;
     }
   });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void Heartbeat::stop() {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/visible_text.h"
 #include "experiments/results/text_layout.h"
 
 namespace normlab {
@@ -57,7 +58,8 @@ std::string sweep_line(const SweepProgress& progress, std::size_t columns) {
 }
 
 std::string worker_line(const WorkerProgress& progress, std::size_t columns) {
-  std::string label = progress.label, step, speed, loss, left;
+  const std::string whole = visible_line(progress.label);
+  std::string label = whole, step, speed, loss, left;
   if (progress.steps > 0) step = fmt::format("step {}/{}", progress.step, progress.steps);
   if (progress.images_per_second > 0) speed = fmt::format("{:.0f} img/s", progress.images_per_second);
   if (progress.loss) loss = fmt::format("loss {:.3f}", *progress.loss);
@@ -72,13 +74,13 @@ std::string worker_line(const WorkerProgress& progress, std::size_t columns) {
     const std::size_t all = display_width(line()), own = display_width(label);
     if (all <= columns) return;
     const std::size_t room = own > all - columns ? own - (all - columns) : 0;
-    label = shorten_middle(progress.label, std::max(room, std::min(own, kShortestLabel)));
+    label = shorten_middle(whole, std::max(room, std::min(own, kShortestLabel)));
   };
   shorten_label();
   for (std::string* dispensable : {&loss, &speed}) {
     if (display_width(line()) <= columns) break;
     dispensable->clear();
-    label = progress.label;
+    label = whole;
     shorten_label();
   }
   return shorten_middle(line(), columns);
@@ -124,7 +126,7 @@ void ProgressPrinter::update(const SweepProgress& progress) {
 void ProgressPrinter::message(const std::string& text) {
   clear();
   if (terminal_) last_.reset();  // the lines are back with the next update
-  put(stream_, text + "\n");
+  put(stream_, visible(text) + "\n");
   std::fflush(stream_);
 }
 

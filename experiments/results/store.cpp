@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/descriptor/sha256.h"
 #include "experiments/results/files.h"
 #include "experiments/results/metrics_log.h"
@@ -21,7 +22,7 @@ constexpr const char* kDivergedFile = "diverged.json";
 void require_plain_name(std::string_view what, const std::string& name) {
   const bool plain =
       !name.empty() && name.front() != '.' && name.find('/') == name.npos && name.find('\0') == name.npos;
-  if (!plain) throw InputError(concat(what, " \"", name, "\" is no plain name"));
+  if (!plain) throw InputError(concat(what, " ", in_quotes(name), " is no plain name"));
 }
 
 std::uint64_t parse_bytes(const std::string& text, const std::filesystem::path& checkpoint) {
@@ -29,7 +30,8 @@ std::uint64_t parse_bytes(const std::string& text, const std::filesystem::path& 
   const char* end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data(), end, value);
   if (text.empty() || parsed.ec != std::errc() || parsed.ptr != end)
-    throw InputError(concat(checkpoint.string(), ": metadata \"", kMetricsBytesKey, "\": \"", text, "\" is no length"));
+    throw InputError(
+        concat(checkpoint.string(), ": metadata \"", kMetricsBytesKey, "\": ", in_quotes(text), " is no length"));
   return value;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 
 namespace normlab {
 namespace {
@@ -23,7 +24,7 @@ class DuplicateCheck {
     } else if (event == Event::object_end || event == Event::array_end) {
       open_.pop_back();
     } else if (event == Event::key && !open_.back().insert(value.get<std::string>()).second) {
-      throw InputError(concat(file_, ": duplicate key ", value.dump()));
+      throw InputError(concat(file_, ": duplicate key ", shown(value.dump())));
     }
     return true;
   }
@@ -46,7 +47,7 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& file)
     const std::string what = error.what();
     const auto detail = what.find("] ");
     throw InputError(concat(file, ": byte ", error.byte > 0 ? error.byte - 1 : 0,
-                            ": not valid JSON: ", detail == what.npos ? what : what.substr(detail + 2)));
+                            ": not valid JSON: ", shown(detail == what.npos ? what : what.substr(detail + 2))));
   }
 }
 
@@ -56,7 +57,7 @@ ObjectReader::ObjectReader(const nlohmann::json& object, std::string where)
 }
 
 void ObjectReader::fail(const std::string& key, const std::string& what) const {
-  throw InputError(concat(where_, ": \"", key, "\": ", what));
+  throw InputError(concat(where_, ": ", in_quotes(key), ": ", what));
 }
 
 const nlohmann::json& ObjectReader::required(const std::string& key) {
@@ -79,7 +80,7 @@ std::string ObjectReader::string(const std::string& key) {
 
 std::uint64_t ObjectReader::unsigned_integer(const std::string& key) {
   const nlohmann::json& value = required(key);
-  if (!value.is_number_unsigned()) fail(key, concat("expected a non-negative integer, found ", value.dump()));
+  if (!value.is_number_unsigned()) fail(key, concat("expected a non-negative integer, found ", shown(value.dump())));
   return value.get<std::uint64_t>();
 }
 
@@ -88,7 +89,7 @@ std::int64_t ObjectReader::integer(const std::string& key) {
   const bool fits = value.is_number_integer() &&
                     (!value.is_number_unsigned() ||
                      value.get<std::uint64_t>() <= std::uint64_t(std::numeric_limits<std::int64_t>::max()));
-  if (!fits) fail(key, concat("expected an integer, found ", value.dump()));
+  if (!fits) fail(key, concat("expected an integer, found ", shown(value.dump())));
   return value.get<std::int64_t>();
 }
 
@@ -109,7 +110,7 @@ std::map<std::string, std::string> ObjectReader::strings(const std::string& key)
   if (!object.is_object()) fail(key, concat("expected an object, found ", object.type_name()));
   std::map<std::string, std::string> result;
   for (const auto& [name, value] : object.items()) {
-    if (!value.is_string()) fail(key, concat("\"", name, "\": expected a string, found ", value.type_name()));
+    if (!value.is_string()) fail(key, concat(in_quotes(name), ": expected a string, found ", value.type_name()));
     result[name] = value.get<std::string>();
   }
   return result;
@@ -150,7 +151,8 @@ std::map<std::string, double> take_numbers(const nlohmann::json& object, const n
     else if (word == "inf" || word == "-inf")
       result[name] = (word == "inf" ? 1 : -1) * std::numeric_limits<double>::infinity();
     else
-      throw InputError(concat(where, ": \"", name, "\": expected a number, or null with an entry in \"nonfinite\""));
+      throw InputError(
+          concat(where, ": ", in_quotes(name), ": expected a number, or null with an entry in \"nonfinite\""));
   }
   return result;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/descriptor/suggest.h"
 #include "experiments/results/text_layout.h"
 
@@ -89,7 +90,7 @@ std::string TableFields::unknown(std::string_view name) const {
   std::string words = unknown_word("axis or column", name, known);
   if (words.find("did you mean") != words.npos) return words;
   axes.insert(axes.end(), kColumns.begin(), kColumns.end());
-  return concat("unknown axis or column \"", name, "\"; there are ", joined(axes, ", "), ", ", kUnreadable);
+  return concat("unknown axis or column ", in_quotes(name), "; there are ", joined(axes, ", "), ", ", kUnreadable);
 }
 
 FieldValue TableFields::value(const TableLine& line, std::size_t field) const {
@@ -120,9 +121,12 @@ class TableFilter::Parser {
 
  private:
   [[noreturn]] void fail(std::size_t byte, const std::string& what) const {
+    constexpr std::size_t kMostBefore = 120;
     const std::size_t column = display_width(std::string_view(text_).substr(0, byte));
-    throw InputError(
-        concat("--where: column ", column + 1, ": ", what, "\n  ", text_, "\n  ", std::string(column, ' '), '^'));
+    const std::string before = shorten_middle(visible_line(text_.substr(0, byte)), kMostBefore);
+    const std::string behind = shorten_middle(visible_line(text_.substr(byte)), kMostShown - kMostBefore);
+    throw InputError(concat("--where: column ", column + 1, ": ", what, "\n  ", before, behind, "\n  ",
+                            std::string(display_width(before), ' '), '^'));
   }
 
   void skip_space() {
@@ -220,7 +224,7 @@ class TableFilter::Parser {
     node.value.text = operand("a value");
     node.value.number = parse_number(node.value.text);
     if (node.comparison != "=" && node.comparison != "!=" && !node.value.number)
-      fail(value_at, concat('"', node.value.text, "\" is no number, and ", node.comparison, " compares numbers"));
+      fail(value_at, concat(in_quotes(node.value.text), " is no number, and ", node.comparison, " compares numbers"));
     return node;
   }
 

@@ -69,7 +69,7 @@ std::string latex_cell(const TableCell& cell) {
 }  // namespace
 
 std::string render_table_markdown(const TableModel& model) {
-  std::string text = model.about.empty() ? "" : model.about + "\n\n", rule = "|";
+  std::string text = model.about.empty() ? "" : markdown_escaped(model.about) + "\n\n", rule = "|";
   text += "|";
   for (const TableColumn& column : model.columns) {
     text += fmt::format(" {} |", markdown_escaped(column.heading));

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/visible_text.h"
 #include "experiments/results/table.h"
 #include "experiments/results/text_layout.h"
 
@@ -32,7 +33,7 @@ std::vector<std::string> aligned(const TableModel& model, std::size_t column) {
   for (const TableGridRow& row : model.grid) {
     const TableCell& cell = row.cells[column];
     if (!is_number(cell) && !cell.value.empty()) {
-      texts.push_back(cell.text());
+      texts.push_back(visible_line(cell.text()));
       continue;
     }
     std::string text = spaces(value - display_width(cell.value)) + cell.value;
@@ -165,11 +166,11 @@ void join_labels(std::vector<TextColumn>& columns, std::size_t width) {
 std::string render_table_text(const TableModel& model, std::size_t width) {
   std::vector<TextColumn> columns;
   for (std::size_t c = 0; c < model.columns.size(); ++c) {
-    TextColumn column{model.columns[c].heading, model.columns[c].kind, {}, 0, 0};
+    TextColumn column{visible_line(model.columns[c].heading), model.columns[c].kind, {}, 0, 0};
     if (column.kind == ColumnKind::number)
       column.cells = aligned(model, c);
     else
-      for (const TableGridRow& row : model.grid) column.cells.push_back(row.cells[c].text());
+      for (const TableGridRow& row : model.grid) column.cells.push_back(visible_line(row.cells[c].text()));
     column.natural = column.width = std::max(widest(column.cells), display_width(column.heading));
     columns.push_back(std::move(column));
   }
@@ -205,7 +206,7 @@ std::string render_table_text(const TableModel& model, std::size_t width) {
   if (labels + widest_other > width) join_labels(columns, width);
   std::string text;
   if (!model.about.empty()) {
-    for (const std::string& line : wrapped(model.about, width)) put_line(text, line);
+    for (const std::string& line : wrapped(visible(model.about), width)) put_line(text, line);
     text += "\n";
   }
   if (excess() == 0) {
@@ -222,7 +223,7 @@ std::string render_table_text(const TableModel& model, std::size_t width) {
     }
   }
   for (const TableSentence& sentence : model.footer)
-    for (const std::string& line : wrapped(sentence.text, width)) put_line(text, line);
+    for (const std::string& line : wrapped(visible(sentence.text), width)) put_line(text, line);
   return text;
 }
 

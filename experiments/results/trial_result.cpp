@@ -3,6 +3,7 @@
 #include <array>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/results/strict_json.h"
 
 namespace normlab {
@@ -37,7 +38,7 @@ TrialResult read_fields(ObjectReader& object, const std::string& file) {
   bool known = false;
   for (const TrialEnd end : kEnds)
     if (to_string(end) == status) result.status = end, known = true;
-  if (!known) object.fail("status", concat("unknown status \"", status, '"'));
+  if (!known) object.fail("status", concat("unknown status ", in_quotes(status)));
   result.seed = object.unsigned_integer("seed");
   const nlohmann::json* metrics = object.optional("metrics");
   if (metrics == nullptr) object.fail("metrics", "this key is missing");

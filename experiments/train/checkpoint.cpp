@@ -142,13 +142,14 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   return info;
 }
 
-std::string bits_identity(const Backend& backend) {
+std::string bits_identity(const Backend& backend, Precision precision) {
   static const std::string identity = [] {
-    return fmt::format("binary {} | OpenBLAS {} | oneDNN {} | {} | arithmetic {}",
-                       sha256_hex(read_file("/proc/self/exe")).substr(0, 16), blas_info().config, onednn_info(),
+    return fmt::format("binary {} | OpenBLAS {} | {} | arithmetic {}",
+                       sha256_hex(read_file("/proc/self/exe")).substr(0, 16), blas_info().config,
                        cpu::vector_math_kind(), kArithmetic);
   }();
   std::string words = identity;
+  if (precision == Precision::bf16 && backend.name() == "cpu") words += " | oneDNN " + onednn_info();
   const std::map<std::string, std::string> device = backend.provenance();
   for (const char* key : {"gpu", "compute_capability", "cublas"})
     if (const auto found = device.find(key); found != device.end())

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "experiments/descriptor/config.h"
 #include "nn/engine.h"
 
 namespace normlab {
@@ -40,8 +41,8 @@ void save_checkpoint(const std::filesystem::path& path, Engine& engine, const Ch
 /// data were others, or one that lacks a tensor or has one too many.
 CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& expected);
 
-/// What equal bits are promised for: this binary, OpenBLAS with the core it chose, the vector functions in use and, on
-/// a GPU, its kind and cuBLAS.
-std::string bits_identity(const Backend& backend);
+/// What equal bits are promised for: this binary, OpenBLAS with the core it chose, oneDNN where it makes products of
+/// that precision, the vector functions in use and, on a GPU, its kind and cuBLAS.
+std::string bits_identity(const Backend& backend, Precision precision);
 
 }  // namespace normlab

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/visible_text.h"
 #include "experiments/data/slice.h"
 #include "experiments/descriptor/conditions.h"
 #include "experiments/train/trial.h"
@@ -26,8 +27,8 @@ std::optional<std::int64_t> known_images(const DatasetConfig& dataset, const std
   };
   const std::int64_t begin = at(slice.begin, 0), end = at(slice.end, images);
   if (end > images || begin >= end)
-    throw InputError(
-        concat("dataset \"", dataset.name, "\": the slice \"", text, "\" does not fit its ", images, " images"));
+    throw InputError(concat("dataset ", in_quotes(dataset.name), ": the slice ", in_quotes(text), " does not fit its ",
+                            images, " images"));
   return end - begin;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "core/cpu/blas.h"
 #include "cuda/backend.h"
 #include "nn/fitting_batch.h"
 
@@ -52,10 +53,13 @@ std::string read_all(int pipe) {
 }  // namespace
 
 ComputeDevice::ComputeDevice(DeviceKind kind)
-    : own_(kind == DeviceKind::cuda ? make_cuda_backend() : nullptr), backend_(own_ ? own_.get() : &cpu_backend()) {}
+    : own_(kind == DeviceKind::cuda ? make_cuda_backend() : nullptr), backend_(own_ ? own_.get() : &cpu_backend()) {
+  // Before any worker or thread exists, and refused here rather than in the middle of a step.
+  if (kind == DeviceKind::cpu) blas_info();
+}
 
 void require_device(DeviceKind kind, const std::set<Precision>& precisions) {
-  if (kind == DeviceKind::cpu) return require_here(kind, precisions);  // loads OpenBLAS once, for all that are forked
+  if (kind == DeviceKind::cpu) return require_here(kind, precisions);
   int ends[2];
   std::fflush(nullptr);
   if (pipe(ends) != 0) throw EnvironmentError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));

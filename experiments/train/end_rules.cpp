@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 
 namespace normlab {
 namespace {
@@ -56,7 +57,7 @@ class StateReader {
     fail();
   }
   [[noreturn]] void fail() const {
-    throw InputError(concat("the state of the ", what_, " rule \"", text_, "\" cannot be read"));
+    throw InputError(concat("the state of the ", what_, " rule ", in_quotes(text_), " cannot be read"));
   }
   const char* what_;
   const std::string& text_;

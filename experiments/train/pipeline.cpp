@@ -1,9 +1,11 @@
 #include "experiments/train/pipeline.h"
 
+#include "core/start_thread.h"
+
 namespace normlab {
 
 BatchPipeline::BatchPipeline(const BatchSource& source, int threads) : source_(source) {
-  if (threads > 0) producer_ = std::thread([this, threads] { produce(threads); });
+  if (threads > 0) producer_ = start_thread([this, threads] { produce(threads); });
 }
 
 BatchPipeline::~BatchPipeline() {

@@ -53,7 +53,7 @@ class TrialRun {
     if (data.minival) minival_batches_.emplace(config, data.train, *data.minival, engine_.dtype());
     info_.trial_id = id;
     info_.model = canonical_model_json(config.model);
-    info_.bits = bits_identity(*options.backend);
+    info_.bits = bits_identity(*options.backend, config.train.precision);
     info_.data_hash = data_hash(data);
     info_.collapse = collapse_.state();
     info_.early_stop = early_stop_.state();

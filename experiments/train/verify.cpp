@@ -172,11 +172,12 @@ class Verification {
           hash != result_->provenance.end() && hash->second != data_hash(data_))
         throw InputError(fmt::format("{}: was trained on other data than is at hand; it: {}, here: {}",
                                      trial_.path().string(), hash->second, data_hash(data_)));
-    if (options_.allow_different_bits || bits.empty() || bits == bits_identity(*options_.backend)) return;
+    const std::string here = bits_identity(*options_.backend, config_.train.precision);
+    if (options_.allow_different_bits || bits.empty() || bits == here) return;
     throw InputError(
         fmt::format("{}: was trained by another program, and equal bits are promised for one alone:\n"
                     "  it:   {}\n  this: {}\nUse that program, or see with --allow-different-bits whether they agree",
-                    trial_.path().string(), bits, bits_identity(*options_.backend)));
+                    trial_.path().string(), bits, here));
   }
 
   void train_again(const Start& start, const TrialFolder& scratch) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/visible_text.h"
 #include "experiments/weights/npz.h"
 #include "nn/resize_positions.h"
 #include "nn/vit.h"
@@ -45,7 +46,7 @@ std::string prefix_of(const Tensors& file, NameScheme scheme) {
 void add_scanned(const HostTensor& tensor, NameScheme scheme, const std::string& name, std::int64_t depth,
                  SourceTensors& out, std::vector<std::string>& problems) {
   if (tensor.shape.empty() || tensor.shape[0] != static_cast<std::uint64_t>(depth)) {
-    problems.push_back(fmt::format("{} is {}; its first axis must be the {} blocks of this model", tensor.name,
+    problems.push_back(fmt::format("{} is {}; its first axis must be the {} blocks of this model", shown(tensor.name),
                                    shape_text(tensor.shape), depth));
     return;
   }
@@ -56,7 +57,7 @@ void add_scanned(const HostTensor& tensor, NameScheme scheme, const std::string&
     one.data = tensor.data.subspan(static_cast<std::size_t>(block) * bytes, bytes);
     const std::string spelled = *scanned_name(scheme, name, block);
     if (!out.try_emplace(spelled, SourceTensor{one, tensor.name}).second)
-      problems.push_back(fmt::format("{} is there by itself and within {}", spelled, tensor.name));
+      problems.push_back(fmt::format("{} is there by itself and within {}", shown(spelled), shown(tensor.name)));
   }
 }
 
@@ -114,13 +115,13 @@ class Import {
       if (read.use == SourceName::Use::skip) {
         report_.skipped[std::string(read.why)].push_back(tensor.name);
       } else if (read.use == SourceName::Use::refuse) {
-        problems_.push_back(fmt::format("{}: {}", tensor.name, read.why));
+        problems_.push_back(fmt::format("{}: {}", shown(tensor.name), read.why));
       } else if (scanned_name(scheme_, read.name, 0)) {
         add_scanned(tensor, scheme_, read.name, vit_->depth, sources_, problems_);
       } else if (const auto [at, is_new] = sources_.try_emplace(read.name, SourceTensor{tensor, tensor.name});
                  !is_new) {
-        problems_.push_back(
-            fmt::format("{} and {} are the same tensor of the network", tensor.name, at->second.name_in_file));
+        problems_.push_back(fmt::format("{} and {} are the same tensor of the network", shown(tensor.name),
+                                        shown(at->second.name_in_file)));
       }
     }
   }
@@ -145,9 +146,10 @@ class Import {
   bool fits(const SourceTensor& source, const std::vector<std::uint64_t>& shape) {
     const std::string& dtype = source.tensor.dtype;
     if (dtype != "F32" && dtype != "F64" && dtype != "F16" && dtype != "BF16")
-      problems_.push_back(fmt::format("{} holds {}, weights are F32, F64, F16 or BF16", source.name_in_file, dtype));
+      problems_.push_back(
+          fmt::format("{} holds {}, weights are F32, F64, F16 or BF16", shown(source.name_in_file), dtype));
     else if (source.tensor.shape != shape)
-      problems_.push_back(fmt::format("{} is {}, this model needs {}", source.name_in_file,
+      problems_.push_back(fmt::format("{} is {}, this model needs {}", shown(source.name_in_file),
                                       shape_text(source.tensor.shape), shape_text(shape)));
     else
       return true;
@@ -193,8 +195,8 @@ class Import {
       float* token = into_.value(into_.find("cls_token")).data<float>();
       for (std::size_t i = 0; i < dim; ++i) token[i] += table[i];
       table.erase(table.begin(), table.begin() + static_cast<std::ptrdiff_t>(dim));
-      report_.notes.push_back(
-          fmt::format("{}: its row 0 is the class token's position and was added to the token", source.name_in_file));
+      report_.notes.push_back(fmt::format("{}: its row 0 is the class token's position and was added to the token",
+                                          shown(source.name_in_file)));
     }
     if (rows != needed) {
       const Grid to{vit_->image_size[0] / vit_->patch_size, vit_->image_size[1] / vit_->patch_size};
@@ -229,7 +231,7 @@ class Import {
       problems_.push_back(
           fmt::format("{} differs from sincos2d by {:.3g}; for learned positions say \"pos_embed\": "
                       "\"learned\"",
-                      source.name_in_file, difference));
+                      shown(source.name_in_file), difference));
   }
 
   void throw_problems(const std::string& heading) {
@@ -263,11 +265,12 @@ std::string ConversionReport::text() const {
   for (const auto& [why, names] : skipped) passed_over += names.size();
   if (passed_over > 0) out += fmt::format(", {} skipped", passed_over);
   out += '\n';
-  for (const std::string& name : missing) out += fmt::format("  missing    {}\n", name);
-  for (const std::string& name : left_over) out += fmt::format("  left over  {}\n", name);
+  for (const std::string& name : missing) out += fmt::format("  missing    {}\n", shown(name));
+  for (const std::string& name : left_over) out += fmt::format("  left over  {}\n", shown(name));
   for (const auto& [why, names] : skipped)
-    out += names.size() == 1 ? fmt::format("  skipped    {} ({})\n", names.front(), why)
-                             : fmt::format("  skipped    {} and {} more ({})\n", names.front(), names.size() - 1, why);
+    out += names.size() == 1
+               ? fmt::format("  skipped    {} ({})\n", shown(names.front()), why)
+               : fmt::format("  skipped    {} and {} more ({})\n", shown(names.front()), names.size() - 1, why);
   for (const std::string& note : notes) out += fmt::format("  note       {}\n", note);
   return out;
 }

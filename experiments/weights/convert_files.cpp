@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/visible_text.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/problems.h"
 #include "experiments/descriptor/reader.h"
@@ -73,7 +74,8 @@ NameScheme stated_names(const WeightFile& file, std::optional<NameScheme> given)
   std::optional<NameScheme> said;
   if (const auto names = file.metadata.find(kNamesKey); names != file.metadata.end()) {
     said = name_scheme(names->second);
-    if (!said) throw InputError(fmt::format("{}: {} says \"{}\", which is unknown", source, kNamesKey, names->second));
+    if (!said)
+      throw InputError(fmt::format("{}: {} says {}, which is unknown", source, kNamesKey, in_quotes(names->second)));
   } else if (file.metadata.contains(kModelKey)) {
     said = NameScheme::normlab;
   }

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/results/files.h"
 #include "experiments/weights/safetensors_header.h"
 
@@ -118,8 +119,9 @@ class HeaderReader {
     const auto known = std::find_if(kDescrs.begin(), kDescrs.end(), [&](const Descr& d) { return d.descr == descr; });
     if (known != kDescrs.end()) return std::string(known->dtype);
     if (descr == "O" || descr == "|O") fail(at, "pickled Python objects; only plain arrays are read: ", known_descrs());
-    if (descr.starts_with('>')) fail(at, "big-endian numbers (\"", descr, "\"); save the array as ", known_descrs());
-    fail(at, "numbers of the type \"", descr, "\" are not read; save the array as one of ", known_descrs());
+    if (descr.starts_with('>'))
+      fail(at, "big-endian numbers (", in_quotes(descr), "); save the array as ", known_descrs());
+    fail(at, "numbers of the type ", in_quotes(descr), " are not read; save the array as one of ", known_descrs());
   }
   bool boolean() {
     skip_spaces();
@@ -236,7 +238,7 @@ HostTensor parse_npy(std::string name, const std::string& where, std::span<const
 
 std::string write_npy_bytes(const TensorView& tensor) {
   const auto fail = [&](const auto&... parts) {
-    throw InputError(concat("tensor \"", tensor.name, "\" cannot be written as .npy: ", parts...));
+    throw InputError(concat("tensor ", in_quotes(tensor.name), " cannot be written as .npy: ", parts...));
   };
   const auto known =
       std::find_if(kDescrs.begin(), kDescrs.end(), [&](const Descr& d) { return d.dtype == tensor.dtype; });

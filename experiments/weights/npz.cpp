@@ -3,6 +3,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/data/archive.h"
 #include "experiments/results/files.h"
 #include "experiments/weights/npy.h"
@@ -34,7 +35,7 @@ Tensors collect(const std::string& file, const Read& read) {
   Tensors tensors(file);
   std::set<std::string> names;
   read([&](ArchiveMember member) {
-    const std::string where = concat(file, ": member \"", member.name, "\" (from byte ", member.offset, ')');
+    const std::string where = concat(file, ": member ", in_quotes(member.name), " (from byte ", member.offset, ')');
     if (const std::string wrong = wrong_name(member.name); !wrong.empty()) throw InputError(concat(where, ' ', wrong));
     if (!names.insert(member.name).second) throw InputError(concat(where, " comes twice"));
     const auto content = std::make_shared<const std::vector<std::uint8_t>>(std::move(member.content));
@@ -62,8 +63,8 @@ std::string write_npz_bytes(const std::vector<TensorView>& tensors) {
   for (const TensorView& tensor : tensors) {
     const std::string name = concat(tensor.name, kEnding);
     if (const std::string wrong = wrong_name(name); !wrong.empty())
-      throw InputError(concat("tensor \"", tensor.name, "\" cannot be written as .npz: ", wrong));
-    if (!names.insert(name).second) throw InputError(concat("tensor \"", tensor.name, "\" is there twice"));
+      throw InputError(concat("tensor ", in_quotes(tensor.name), " cannot be written as .npz: ", wrong));
+    if (!names.insert(name).second) throw InputError(concat("tensor ", in_quotes(tensor.name), " is there twice"));
     zip.add(name, write_npy_bytes(tensor));
   }
   return zip.finish();

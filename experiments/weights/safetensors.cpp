@@ -10,6 +10,7 @@
 
 #include "core/dtype.h"
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/descriptor/sha256.h"
 #include "experiments/results/files.h"
 #include "experiments/weights/safetensors_header.h"

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 
 namespace normlab {
 namespace {
@@ -116,13 +117,13 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool number_integer(std::int64_t) override { return step(), wrong("a negative number"); }
-  bool number_float(double, const std::string& text) override { return step(), wrong("the number " + text); }
+  bool number_float(double, const std::string& text) override { return step(), wrong("the number " + shown(text)); }
   bool null() override { return step(), wrong("null"); }
   bool boolean(bool) override { return step(), wrong("a boolean"); }
   bool binary(nlohmann::json::binary_t&) override { return step(), wrong("binary data"); }
   bool parse_error(std::size_t position, const std::string& token, const nlohmann::json::exception&) override {
     at = position > 0 ? position - 1 : 0;
-    problem = concat("the header is not valid JSON near \"", token, '"');
+    problem = concat("the header is not valid JSON near ", in_quotes(token));
     return false;
   }
 
@@ -215,10 +216,6 @@ void check_places(const std::vector<SafetensorsEntry>& entries, std::uint64_t da
 
 }  // namespace
 
-std::string in_quotes(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 std::optional<std::size_t> safetensors_dtype_rank(std::string_view dtype) {
   const auto found = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const Dtype& d) { return d.name == dtype; });
   if (found == kDtypes.end()) return std::nullopt;
@@ -229,7 +226,7 @@ std::optional<std::uint64_t> safetensors_bytes(std::string_view dtype, const std
                                                std::string& problem) {
   const auto rank = safetensors_dtype_rank(dtype);
   if (!rank) {
-    problem = "unknown dtype " + in_quotes(std::string(dtype));
+    problem = "unknown dtype " + in_quotes(dtype);
     return std::nullopt;
   }
   // Each product is checked, in the order of the reference implementation, so that the same files are legal: 2^32 x

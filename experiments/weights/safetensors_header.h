@@ -14,9 +14,6 @@ inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;  // bytes; l
 inline constexpr std::uint64_t kSafetensorsLengthBytes = 8;          // the header's length, before it
 inline constexpr const char* kSafetensorsMetadata = "__metadata__";
 
-/// `text` (valid UTF-8) in quotes for a message, control characters escaped: a file must not write to the terminal.
-std::string in_quotes(const std::string& text);
-
 /// Where a dtype's word stands in the order of the reference implementation, narrow to wide; nullopt for no dtype.
 std::optional<std::size_t> safetensors_dtype_rank(std::string_view dtype);
 

@@ -1,5 +1,6 @@
 // Models spread over several files: `X.safetensors.index.json` beside `X-00001-of-00003.safetensors`, ...
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/results/files.h"
 #include "experiments/results/strict_json.h"
 #include "experiments/weights/safetensors.h"

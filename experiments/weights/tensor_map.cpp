@@ -5,6 +5,7 @@
 
 #include "core/dtype.h"
 #include "core/error.h"
+#include "core/visible_text.h"
 
 namespace normlab {
 namespace {
@@ -36,7 +37,8 @@ std::vector<To> converted(const TensorView& tensor) {
     values[i] = static_cast<To>(from);
     if constexpr (std::is_same_v<From, double> && std::is_same_v<To, float>)
       if (std::isinf(values[i]) && !std::isinf(from))
-        throw InputError(concat("tensor \"", tensor.name, "\": value ", i, " is ", from, ", which float cannot hold"));
+        throw InputError(
+            concat("tensor ", in_quotes(tensor.name), ": value ", i, " is ", from, ", which float cannot hold"));
   }
   return values;
 }
@@ -57,7 +59,8 @@ std::vector<To> numbers(const TensorView& tensor) {
   if (dtype == "U16") return converted<std::uint16_t, To>(tensor);
   if (dtype == "U8") return converted<std::uint8_t, To>(tensor);
   if (dtype == "BOOL") return converted<Bool, To>(tensor);
-  throw InputError(concat("tensor \"", tensor.name, "\": values of dtype ", dtype, " cannot be read as numbers here"));
+  throw InputError(
+      concat("tensor ", in_quotes(tensor.name), ": values of dtype ", dtype, " cannot be read as numbers here"));
 }
 
 template <class T>
@@ -87,7 +90,7 @@ HostTensor host_tensor(std::string name, std::vector<std::uint64_t> shape, std::
   for (const std::uint64_t extent : shape)
     if (__builtin_mul_overflow(count, extent, &count)) count = std::numeric_limits<std::uint64_t>::max();
   if (count != values.size())
-    throw InputError(concat("tensor \"", name, "\": ", values.size(), " values for a shape of ", count));
+    throw InputError(concat("tensor ", in_quotes(name), ": ", values.size(), " values for a shape of ", count));
   const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
   return {{std::move(name), dtype_word<T>(), std::move(shape), std::as_bytes(std::span(*owner))}, owner};
 }
@@ -100,7 +103,7 @@ template HostTensor host_tensor(std::string, std::vector<std::uint64_t>, std::ve
 
 void Tensors::add(HostTensor tensor) {
   if (!index_.try_emplace(tensor.name, tensors_.size()).second)
-    throw InputError(concat(source_, ": the tensor \"", tensor.name, "\" is there twice"));
+    throw InputError(concat(source_, ": the tensor ", in_quotes(tensor.name), " is there twice"));
   tensors_.push_back(std::move(tensor));
 }
 
@@ -111,7 +114,7 @@ const HostTensor* Tensors::find(const std::string& name) const {
 
 const HostTensor& Tensors::get(const std::string& name) const {
   const HostTensor* tensor = find(name);
-  if (tensor == nullptr) throw InputError(concat(source_, ": there is no tensor \"", name, '"'));
+  if (tensor == nullptr) throw InputError(concat(source_, ": there is no tensor ", in_quotes(name)));
   return *tensor;
 }
 

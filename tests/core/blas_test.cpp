@@ -52,7 +52,6 @@ TEST_CASE("blas: eight callers at once get the bits of one alone") {
     std::vector<int> wrong(8, 0);
     for (std::size_t t = 0; t < 8; ++t)
       threads.emplace_back([&, t] {
-        blas_thread_init();
         std::vector<float> c(alone.size());
         for (int repeat = 0; repeat < 100; ++repeat) {
           product(c);

@@ -46,7 +46,7 @@ TEST_CASE("device: without a GPU each command says so and leaves the CPU alone")
 }
 
 TEST_CASE("device: a GPU says what it is in a result and in what equal bits are promised for") {
-  const std::string here = bits_identity(cpu_backend());
+  const std::string here = bits_identity(cpu_backend(), Precision::fp32);
   CHECK(cpu_backend().provenance().empty());
   CHECK(!has(here, "gpu"));
   for (const Device& device : devices_under_test()) {
@@ -54,8 +54,9 @@ TEST_CASE("device: a GPU says what it is in a result and in what equal bits are 
     const auto said = device.backend.provenance();
     for (const char* key : {"gpu", "compute_capability", "gpu_driver", "cuda_runtime", "cublas"})
       CHECK_MESSAGE((said.contains(key) && !said.at(key).empty()), key);
-    CHECK(bits_identity(device.backend) == here + " | gpu " + said.at("gpu") + " | compute_capability " +
-                                               said.at("compute_capability") + " | cublas " + said.at("cublas"));
+    CHECK(bits_identity(device.backend, Precision::fp32) ==
+          here + " | gpu " + said.at("gpu") + " | compute_capability " + said.at("compute_capability") + " | cublas " +
+              said.at("cublas"));
   }
 }
 

@@ -34,16 +34,18 @@ struct Finished {
   std::string out, err;
 };
 
-/// One run of the program with its output in files of `folder`.
+/// One run of the program with its output in files of `folder`. `prefix` stands before it in the shell's line,
+/// `streams` behind it: "2>&-" closes standard error.
 class Program {
  public:
-  Program(const TemporaryFolder& folder, const std::string& arguments, const std::string& prefix = "")
+  Program(const TemporaryFolder& folder, const std::string& arguments, const std::string& prefix = "",
+          const std::string& streams = "")
       : folder_(folder) {
     static int number = 0;
     name_ = "program-" + std::to_string(number++);
     const std::string command = prefix + "exec " + program_path() + " " + arguments + " >'" +
                                 (folder / (name_ + ".out")).string() + "' 2>'" + (folder / (name_ + ".err")).string() +
-                                "' </dev/null";
+                                "' </dev/null " + streams;
     pid_ = fork();
     if (pid_ == 0) {
       setpgid(0, 0);  // a Ctrl-C of the test reaches this run and its workers, not the test
@@ -79,9 +81,9 @@ class Program {
   mutable bool reaped_ = false;
 };
 
-inline Finished run_program(const TemporaryFolder& folder, const std::string& arguments,
-                            const std::string& prefix = "") {
-  return Program(folder, arguments, prefix).wait();
+inline Finished run_program(const TemporaryFolder& folder, const std::string& arguments, const std::string& prefix = "",
+                            const std::string& streams = "") {
+  return Program(folder, arguments, prefix, streams).wait();
 }
 
 }  // namespace normlab

@@ -1,0 +1,24 @@
+#include "core/library.h"
+
+#include <dlfcn.h>
+
+#include <utility>
+
+#include "core/error.h"
+
+namespace normlab {
+
+Library::Library(std::string name, const std::string& file, std::string advice)
+    : name_(std::move(name)), advice_(std::move(advice)), handle_(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+  if (!handle_) throw EnvironmentError(concat(name_, " cannot be loaded (", dlerror(), "); ", advice_));
+}
+
+void* Library::address(const char* function) const {
+  void* const found = address_if_there(function);
+  if (!found) throw EnvironmentError(concat(name_, ": the function ", function, " is missing; ", advice_));
+  return found;
+}
+
+void* Library::address_if_there(const char* function) const { return dlsym(handle_, function); }
+
+}  // namespace normlab

@@ -1,0 +1,84 @@
+#include "experiments/results/terminal.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "core/error.h"
+#include "core/visible_text.h"
+
+namespace normlab {
+namespace {
+
+[[noreturn]] void throw_output_error(int error_number) {
+  throw EnvironmentError(concat("standard output cannot be written: ",
+                                error_number == EBADF   ? "it is closed"
+                                : error_number == EPIPE ? "who read it is gone"
+                                                        : std::generic_category().message(error_number)));
+}
+
+/// Writes all of it, or what goes through, and then errno says why.
+bool write_all(int descriptor, std::string_view bytes, bool waits) noexcept {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(descriptor, bytes.data(), bytes.size());
+    if (n > 0) bytes.remove_prefix(static_cast<std::size_t>(n));
+    if (n > 0 || (n < 0 && errno == EINTR)) continue;
+    if (n == 0 || errno != EAGAIN || !waits) return false;
+    pollfd reader{descriptor, POLLOUT, 0};
+    ::poll(&reader, 1, -1);
+  }
+  return true;
+}
+
+bool on_terminal() {
+  static const bool answer = ::isatty(STDOUT_FILENO) == 1;
+  return answer;
+}
+
+/// What is not handed over yet: a file or a pipe gets large pieces, a terminal each text at once.
+std::string& pending() {
+  static std::string text;
+  return text;
+}
+
+void hand_over(std::string_view bytes) {
+  constexpr std::size_t kPiece = 1 << 16;
+  pending() += bytes;
+  if (pending().size() >= kPiece || on_terminal()) flush_output();
+}
+
+}  // namespace
+
+void open_standard_streams() {
+  for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
+    if (::fcntl(descriptor, F_GETFD) >= 0) continue;
+    // The lowest number that is free is this one. A folder is there even where there is no /dev.
+    if (::open("/dev/null", O_RDONLY) < 0) static_cast<void>(::open("/", O_RDONLY));
+  }
+}
+
+void tell_text(std::string_view text) noexcept {
+  try {
+    write_all(STDERR_FILENO, visible(text), false);
+  } catch (...) {  // no memory to make it visible: nothing is said
+  }
+}
+
+void print_visible(std::string_view text) { hand_over(visible(text)); }
+
+void print_bytes(std::string_view bytes) {
+  if (on_terminal()) return print_visible(bytes);
+  hand_over(bytes);
+}
+
+void flush_output() {
+  const std::string text = std::exchange(pending(), {});
+  if (!write_all(STDOUT_FILENO, text, true)) throw_output_error(errno);
+}
+
+}  // namespace normlab
