@@ -28,7 +28,7 @@ COPIES := $(shell echo | $(CXX) $(COPIES) -x c++ -fsyntax-only - >/dev/null 2>&1
 CPPFLAGS += -I. -MMD -MP
 CXXFLAGS += -std=c++20 $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(WARNINGS) -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 LDFLAGS += -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
-LDLIBS += -lfmt -larchive -ljpeg -lpng -lcrypto -ldl
+LDLIBS += -lfmt -larchive -ljpeg -lpng -ldl
 
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 BUILD_FLAGS := $(CXX) $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE))
@@ -36,13 +36,14 @@ BUILD_FLAGS := $(CXX) $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(if $(SANITIZE)
 LIBRARY := $(filter-out experiments/main.cpp,$(shell find core autograd nn experiments cuda -name '*.cpp' | sort))
 CUDA_SOURCES := $(sort $(wildcard cuda/*.cu))
 EMULATED := $(CUDA_SOURCES) $(sort $(wildcard tests/cuda_emulation/*_test.cu))
-TESTS := $(shell find tests -name '*_test.cpp' | sort) $(wildcard tests/cuda_emulation/*.cpp) tests/devices.cpp tests/main.cpp
+TESTS := $(shell find tests -name '*_test.cpp' | sort) $(wildcard tests/cuda_emulation/*.cpp) tests/devices.cpp tests/system_calls.cpp tests/main.cpp
 OBJECTS := $(LIBRARY:%.cpp=$(BUILD)/%.o) $(if $(filter 1,$(CUDA)),$(CUDA_SOURCES:%.cu=$(BUILD)/%.o))
 TEST_OBJECTS := $(TESTS:%.cpp=$(BUILD)/%.o)
 # Linked last, so that a function that stands in several objects is not taken from the one with checks.
 EMULATED_OBJECTS := $(EMULATED:%.cu=$(BUILD)/emulated/%.o)
 BINARY := $(BUILD)/normlab
 TEST_BINARY := $(BUILD)/tests/run
+FAULTS := $(BUILD)/faults.so
 
 .PHONY: all deps build-all test test-long test-reference sweep bench bench-peers cuda-report fuzz lint format clean
 .DEFAULT_GOAL := all
@@ -51,7 +52,7 @@ TEST_BINARY := $(BUILD)/tests/run
 all: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) $(BINARY)
 
-build-all: $(BINARY) $(TEST_BINARY)
+build-all: $(BINARY) $(TEST_BINARY) $(FAULTS)
 
 deps:
 	@bash .ci/deps
@@ -101,6 +102,12 @@ $(TEST_BINARY): $(TEST_OBJECTS) $(OBJECTS) $(EMULATED_OBJECTS)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -lboost_context -o $@
+
+# Preloaded by tests/faults/run: plain, whatever the rest is built with.
+$(FAULTS): tests/faults/faults.cpp $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  CXX $<"
+	@$(CXX) -std=c++20 -O1 $(WARNINGS) -shared -fPIC $< -ldl -o $@
 
 # Readers of files and what they need, for tests/fuzz/run: an archive, so that a target takes only what it reads with.
 FUZZED_FOLDERS := data descriptor results weights

@@ -9,6 +9,7 @@
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/device_option.h"
+#include "experiments/results/first_wins.h"
 #include "experiments/results/progress.h"
 #include "experiments/results/terminal.h"
 #include "experiments/sweep/plan_file.h"
@@ -46,6 +47,8 @@ struct RunCommand {
       if (const std::string change = describe(plan_change(planned, store), planned); !change.empty())
         tell("{}: {}\n", planned.stem, change);
     }
+    if (const std::string note = choose_first_wins(options.out); words && !note.empty())
+      fmt::print(stderr, "{}\n", note);
     const auto begin = std::chrono::steady_clock::now();
     const RunSummary summary = run_experiment(experiment, options);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -1,7 +1,6 @@
 #include "experiments/results/claim.h"
 
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -73,7 +72,7 @@ std::string claim_text(const Owner& owner) {
 std::int64_t make_next_attempt(const std::filesystem::path& trial_folder, std::int64_t attempt) {
   while (true) {
     const auto folder = attempt_folder(trial_folder, ++attempt);
-    if (::mkdir(folder.c_str(), 0777) == 0) return attempt;
+    if (make_folder(folder)) return attempt;
     if (errno != EEXIST) throw_system_error("create the folder", folder, errno);
   }
 }

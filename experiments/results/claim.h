@@ -1,5 +1,5 @@
 // Who works on a trial. The file `claim` in a trial's folder names one process of one start of one host, and the
-// attempt it works in. It is put there by link(2), so the first wins. A process that is gone from this host loses it at
+// attempt it works in. The first that puts it there wins. A process that is gone from this host loses it at
 // once to the next that asks; any other one, once its lease (experiments/results/lease.h) has not moved for a lease
 // time.
 #pragma once

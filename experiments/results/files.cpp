@@ -7,13 +7,14 @@
 #include <atomic>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "core/error.h"
+#include "experiments/results/first_wins.h"
+#include "experiments/results/system_calls.h"
 
 namespace normlab {
 namespace {
-
-constexpr std::string_view kTemporarySuffix = ".tmp";
 
 std::string_view advice(int error_number) {
   switch (error_number) {
@@ -42,10 +43,6 @@ std::string_view advice(int error_number) {
       return "too many open files (ulimit -n)";
     case EIO:
       return "the disk or the network file system reports an error; check it before going on";
-    case EOPNOTSUPP:
-    case EMLINK:
-      return "this file system has no hard links, by which processes agree on who was first; choose another folder for "
-             "the results";
     default:
       return "finished results are untouched; once this is solved, start the same command again";
   }
@@ -60,11 +57,7 @@ class Descriptor {
   ~Descriptor() { close_quietly(); }
   int get() const { return value_; }
   /// Network file systems report a failed write only here.
-  int close_checked() {
-    const int result = ::close(value_);
-    value_ = -1;
-    return result;
-  }
+  int close_checked() { return close_once(std::exchange(value_, -1)); }
 
  private:
   void close_quietly() {
@@ -74,42 +67,21 @@ class Descriptor {
 };
 
 int open_retrying(const std::filesystem::path& path, int flags, mode_t mode = 0666) {
-  int descriptor = -1;
-  do descriptor = ::open(path.c_str(), flags | O_CLOEXEC, mode);
-  while (descriptor < 0 && errno == EINTR);
-  return descriptor;
+  return uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, mode); });
 }
 
-/// Writes all bytes; on failure the number that went through, with errno set.
-std::size_t write_all(int descriptor, std::string_view bytes) {
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t n = ::write(descriptor, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) break;
-    done += std::size_t(n);
-  }
-  return done;
+bool write_whole(int descriptor, std::string_view bytes) {
+  return write_all(bytes, [&](const char* data, std::size_t size, std::size_t) {
+           return ::write(descriptor, data, size);
+         }) == bytes.size();
+}
+
+int sync_retrying(int descriptor) {
+  return uninterrupted([&] { return ::fsync(descriptor); });
 }
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-}
-
-void sync_folder(const std::filesystem::path& folder) {
-  const Descriptor directory(open_retrying(folder, O_RDONLY | O_DIRECTORY));
-  if (directory.get() < 0) throw_system_error("open the folder", folder, errno);
-  // Some network file systems cannot sync a folder and say EINVAL; there is nothing more to be done there.
-  if (::fsync(directory.get()) != 0 && errno != EINVAL) throw_system_error("sync the folder", folder, errno);
-}
-
-/// A name beside `target` that only this process uses: ".result.json.HOST.PID.COUNT.tmp".
-std::filesystem::path temporary_name(const std::filesystem::path& target) {
-  char host[256] = {};
-  ::gethostname(host, sizeof host - 1);
-  static std::atomic<std::uint64_t> counter{0};
-  return folder_of(target) /
-         concat('.', target.filename().string(), '.', host, '.', ::getpid(), '.', ++counter, kTemporarySuffix);
 }
 
 /// A file of its own beside the target, filled and on the disk; removed unless it was renamed.
@@ -123,7 +95,7 @@ class Temporary {
     } while (descriptor < 0 && errno == EEXIST);
     Descriptor file(descriptor);
     if (file.get() < 0) throw_system_error("create", path_, errno);
-    const bool written = write_all(file.get(), bytes) == bytes.size() && ::fsync(file.get()) == 0;
+    const bool written = write_whole(file.get(), bytes) && sync_retrying(file.get()) == 0;
     if (!written || file.close_checked() != 0) {
       const int error_number = errno;
       ::unlink(path_.c_str());
@@ -168,8 +140,7 @@ std::optional<std::string> read_file_if_there(const std::filesystem::path& path)
   std::size_t done = 0;
   while (true) {
     if (done == bytes.size()) bytes.resize(2 * bytes.size() + 4096);
-    const ssize_t n = ::read(file.get(), bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = uninterrupted([&] { return ::read(file.get(), bytes.data() + done, bytes.size() - done); });
     if (n < 0) throw_system_error("read", path, errno);
     if (n == 0) break;
     done += std::size_t(n);
@@ -178,54 +149,94 @@ std::optional<std::string> read_file_if_there(const std::filesystem::path& path)
   return bytes;
 }
 
+void sync_folder(const std::filesystem::path& folder) {
+  const Descriptor directory(open_retrying(folder, O_RDONLY | O_DIRECTORY));
+  if (directory.get() < 0) throw_system_error("open the folder", folder, errno);
+  // Some network file systems cannot sync a folder and say EINVAL; there is nothing more to be done there.
+  if (sync_retrying(directory.get()) != 0 && errno != EINVAL) throw_system_error("sync the folder", folder, errno);
+}
+
+bool make_folder(const std::filesystem::path& folder) {
+  if (uninterrupted([&] { return ::mkdir(folder.c_str(), 0777); }) != 0) return false;
+  sync_folder(folder_of(folder));
+  return true;
+}
+
 void make_folders(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw_system_error("create the folder", folder, error.value());
+  if (!folder.has_filename()) return folder.has_relative_path() ? make_folders(folder.parent_path()) : void();
+  if (make_folder(folder)) return;
+  int error_number = errno;
+  if (error_number == ENOENT && folder.has_parent_path()) {
+    make_folders(folder.parent_path());
+    if (make_folder(folder)) return;
+    error_number = errno;
+  }
+  std::error_code ignored;
+  if (std::filesystem::is_directory(folder, ignored)) return;
+  throw_system_error("create the folder", folder, error_number == EEXIST ? ENOTDIR : error_number);
+}
+
+std::filesystem::path temporary_name(const std::filesystem::path& target) {
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  static std::atomic<std::uint64_t> counter{0};
+  return folder_of(target) /
+         concat('.', target.filename().string(), '.', host, '.', ::getpid(), '.', ++counter, kTemporarySuffix);
+}
+
+int rename_file(const std::filesystem::path& from, const std::filesystem::path& to) {
+  struct stat before {
+  }, after{};
+  const bool known = uninterrupted([&] { return ::stat(from.c_str(), &before); }) == 0;
+  if (uninterrupted([&] { return ::rename(from.c_str(), to.c_str()); }) == 0) return 0;
+  const int error_number = errno;
+  const bool there = uninterrupted([&] { return ::stat(to.c_str(), &after); }) == 0;
+  return known && there && before.st_ino == after.st_ino && before.st_dev == after.st_dev ? 0 : error_number;
 }
 
 void write_atomically(const std::filesystem::path& path, std::string_view bytes) {
   Temporary temporary(path, bytes);
-  if (::rename(temporary.path().c_str(), path.c_str()) != 0) throw_system_error("write", path, errno);
+  if (const int error_number = rename_file(temporary.path(), path); error_number != 0)
+    throw_system_error("write", path, error_number);
   temporary.forget();
   sync_folder(folder_of(path));
 }
 
 bool publish(const std::filesystem::path& path, std::string_view bytes) {
   constexpr int kTries = 10;
-  for (int i = 0;; ++i) {
-    const Temporary temporary(path, bytes);
-    if (::link(temporary.path().c_str(), path.c_str()) == 0) break;
-    const int error_number = errno;
-    // Over a network the answer to a link that was made can get lost, and its repetition then fails: the number of
-    // names that the file has is what counts.
-    struct stat status {};
-    const bool there = ::stat(temporary.path().c_str(), &status) == 0;
-    if (there && status.st_nlink == 2) break;
-    if (error_number == EEXIST) return false;
-    // Whoever takes a trial over clears away what its former owner left, and may mean this file, too.
-    if (!there && error_number == ENOENT && i < kTries) continue;
-    throw_system_error("publish", path, error_number == EPERM ? EOPNOTSUPP : error_number);
+  for (int i = 0; i < kTries; ++i) {
+    Temporary temporary(path, bytes);
+    switch (place(temporary.path(), path)) {
+      case Placed::yes:
+        temporary.forget();
+        sync_folder(folder_of(path));
+        return true;
+      case Placed::taken:
+        return false;
+      case Placed::gone:  // whoever takes a trial over clears away what its former owner left, and may mean this file
+        break;
+    }
   }
-  sync_folder(folder_of(path));
-  return true;
+  throw_system_error("publish", path, ENOENT);
 }
 
 std::optional<std::filesystem::path> take_away(const std::filesystem::path& path) {
   const std::filesystem::path target = temporary_name(path);
-  if (::rename(path.c_str(), target.c_str()) == 0) return target;
-  if (errno == ENOENT || errno == ESTALE) return std::nullopt;
-  throw_system_error("rename", path, errno);
+  const int error_number = rename_file(path, target);
+  if (error_number == 0) return target;
+  if (error_number == ENOENT || error_number == ESTALE) return std::nullopt;
+  throw_system_error("rename", path, error_number);
 }
 
 bool put_back(const std::filesystem::path& taken, const std::filesystem::path& path) {
-  const bool back = ::link(taken.c_str(), path.c_str()) == 0;
-  ::unlink(taken.c_str());
+  const bool back = place(taken, path) == Placed::yes;
+  if (!back) remove_file(taken);
   return back;
 }
 
 void remove_file(const std::filesystem::path& path) {
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw_system_error("remove", path, errno);
+  if (uninterrupted([&] { return ::unlink(path.c_str()); }) != 0 && errno != ENOENT)
+    throw_system_error("remove", path, errno);
 }
 
 void remove_temporaries(const std::filesystem::path& folder) {
@@ -245,29 +256,29 @@ LineFile::LineFile(std::filesystem::path path)
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0) {
     const int error_number = errno;
-    ::close(descriptor_);
+    close_once(descriptor_);
     throw_system_error("open", path_, error_number);
   }
   bytes_ = std::uint64_t(status.st_size);
 }
 
-LineFile::~LineFile() { ::close(descriptor_); }
+LineFile::~LineFile() { close_once(descriptor_); }
 
 void LineFile::append(std::string_view line) {
   std::string bytes(line);
   bytes += '\n';
-  if (write_all(descriptor_, bytes) == bytes.size()) {
+  if (write_whole(descriptor_, bytes)) {
     bytes_ += bytes.size();
     return;
   }
   const int error_number = errno;
   // A device has no length to go back to, and readers drop a torn last line in any case.
-  [[maybe_unused]] const int cut = ::ftruncate(descriptor_, off_t(bytes_));
+  [[maybe_unused]] const int cut = uninterrupted([&] { return ::ftruncate(descriptor_, off_t(bytes_)); });
   throw_system_error("append to", path_, error_number);
 }
 
 void LineFile::sync() {
-  if (::fsync(descriptor_) != 0) throw_system_error("write", path_, errno);
+  if (sync_retrying(descriptor_) != 0) throw_system_error("write", path_, errno);
 }
 
 }  // namespace normlab

@@ -18,15 +18,28 @@ std::string read_file(const std::filesystem::path& path);
 /// The same, or none where there is no such file: one call of the system, also if another process removes it just now.
 std::optional<std::string> read_file_if_there(const std::filesystem::path& path);
 
-/// Creates the folder and the ones above it; one that exists is fine.
+/// Creates the folder and the ones above it; one that exists is fine. The names of new ones are on the disk.
 void make_folders(const std::filesystem::path& folder);
+/// Creates this folder alone, and its name is on the disk. False, with errno, where that fails or it exists.
+bool make_folder(const std::filesystem::path& folder);
+
+/// Returns once the names in the folder are on the disk.
+void sync_folder(const std::filesystem::path& folder);
+
+/// rename(2): 0, or the error. A call whose answer got lost on the way and that was made all the same counts as made.
+int rename_file(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// Ends the names of files that only their writer knows.
+inline constexpr std::string_view kTemporarySuffix = ".tmp";
+/// A name beside `target` that only this process uses: ".result.json.HOST.PID.COUNT.tmp".
+std::filesystem::path temporary_name(const std::filesystem::path& target);
 
 /// Replaces `path` by these bytes so that a reader, also after a crash, sees the old file or the new one and nothing
 /// between: a temporary file beside it, fsync, rename, fsync of the folder. The folder has to exist.
 void write_atomically(const std::filesystem::path& path, std::string_view bytes);
 
-/// As write_atomically, but only where `path` does not exist yet: link(2), the first of several processes wins, also
-/// over NFS. False, and nothing changed, if it was there.
+/// As write_atomically, but only where `path` does not exist yet: the first of several processes wins, also over NFS
+/// (experiments/results/first_wins.h). False, and nothing changed, if it was there.
 bool publish(const std::filesystem::path& path, std::string_view bytes);
 
 /// Renames the file to a name beside it that only this process uses: of several that take it one gets it. None where

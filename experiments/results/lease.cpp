@@ -15,6 +15,7 @@
 #include "core/start_thread.h"
 #include "experiments/results/files.h"
 #include "experiments/results/strict_json.h"
+#include "experiments/results/system_calls.h"
 
 namespace normlab {
 namespace {
@@ -38,12 +39,14 @@ std::string lease_text(std::uint64_t count, const LeaseNote& note) {
 
 /// Zero, or the error.
 int write_in_place(const std::filesystem::path& path, const std::string& text, int flags) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666);
+  const int file = uninterrupted([&] { return ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666); });
   if (file < 0) return errno;
-  const bool written = ::pwrite(file, text.data(), text.size(), 0) == ssize_t(text.size());
+  const bool written = write_all(text, [&](const char* data, std::size_t size, std::size_t at) {
+                         return ::pwrite(file, data, size, off_t(at));
+                       }) == text.size();
   const int error_number = written ? 0 : errno;
   // Closing hands it to the server of a network file system.
-  return ::close(file) != 0 && written ? errno : error_number;
+  return close_once(file) != 0 && written ? errno : error_number;
 }
 
 /// A thread that starts within its life inherits that all signals are blocked.

@@ -160,7 +160,12 @@ std::optional<Claim> TrialFolder::claim(double lease_seconds, const std::optiona
     const auto path = path_ / "result.json";
     const bool diverged = parse_trial_result(*text, path.string()).status == TrialEnd::diverged;
     const auto kept = claim->attempt_folder() / (diverged ? kDivergedFile : kFailedFile);
-    if (const auto taken = take_away(path)) std::filesystem::rename(*taken, kept);
+    if (const auto taken = take_away(path)) {
+      if (const int error_number = rename_file(*taken, kept); error_number != 0)
+        throw_system_error("rename", *taken, error_number);
+      sync_folder(claim->attempt_folder());
+      sync_folder(path_);
+    }
     return claim;
   }
   // The former owner has finished between the two looks. The attempt has begun nothing, and is never needed.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,12 +15,24 @@
 
 #include "core/error.h"
 #include "experiments/results/files.h"
+#include "experiments/results/system_calls.h"
 #include "experiments/sweep/shared_gpu.h"
 #include "experiments/sweep/signals.h"
 #include "experiments/train/cost.h"
 
 namespace normlab {
 namespace {
+
+/// Whether the limit on CPU time ended the process: by its signal, or at the hard limit by SIGKILL.
+bool ended_by_cpu_limit(int status, const rusage& used) {
+  if (!WIFSIGNALED(status)) return false;
+  if (WTERMSIG(status) == SIGXCPU) return true;
+  constexpr double kTick = 0.05;
+  rlimit limit{};
+  const auto seconds = [](const timeval& time) { return double(time.tv_sec) + 1e-6 * double(time.tv_usec); };
+  return WTERMSIG(status) == SIGKILL && getrlimit(RLIMIT_CPU, &limit) == 0 && limit.rlim_max != RLIM_INFINITY &&
+         seconds(used.ru_utime) + seconds(used.ru_stime) + kTick >= double(limit.rlim_max);
+}
 
 std::string words_of(int status) {
   if (!WIFSIGNALED(status)) return fmt::format("its process ended with code {}", WEXITSTATUS(status));
@@ -88,13 +101,14 @@ void Dispatcher::run() {
     show();
   }
   std::erase_if(workers_, [](const Worker& w) { return w.process.pid < 0; });
-  for (Worker& w : workers_) close(w.process.socket);
+  for (Worker& w : workers_) close_once(w.process.socket);
   for (Worker& w : workers_) {
-    waitpid(w.process.pid, nullptr, 0);
+    uninterrupted([&] { return waitpid(w.process.pid, nullptr, 0); });
     forget_worker(w.process.pid);
   }
   if (printer_) printer_->clear();
   summary_.stopped = stop_requested();
+  if (cpu_limit_reached() && broken_.empty()) broken_ = kCpuLimitWords;
   summary_.elsewhere = held_.size();
   if (log_)
     log_->end(summary_.trials, summary_.done_before + summary_.finished, summary_.diverged, summary_.failed,
@@ -126,7 +140,12 @@ void Dispatcher::assign() {
     const std::size_t left = queue_.size() + running();
     const int sharing = static_cast<int>(std::clamp<std::size_t>(left, 1, worker_count_));
     const int threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / sharing);
-    if (!send_assignment(w.process.socket, {w.trial, threads})) worker_died(w);
+    if (send_assignment(w.process.socket, {w.trial, threads})) continue;
+    // A worker that has ended since its last report has not begun it.
+    queue_.push_front(static_cast<std::size_t>(std::exchange(w.trial, -1)));
+    --summary_.begun;
+    end_of(w);
+    replace(w);
   }
 }
 
@@ -256,37 +275,51 @@ void Dispatcher::end_trial(std::size_t t, pid_t worker, WorkerEvent event, const
 
 /// A worker that ended without a word: its trial is marked as failed, and another worker takes its place.
 void Dispatcher::worker_died(Worker& w) {
-  int status = 0;
-  waitpid(w.process.pid, &status, 0);
-  forget_worker(w.process.pid);
-  close(w.process.socket);
-  const pid_t pid = std::exchange(w.process, {}).pid;
+  const pid_t pid = w.process.pid;
+  const WorkerEnd end = end_of(w);
   const auto t = std::exchange(w.trial, -1);
   if (t >= 0 && !stopping_ && !stop_requested()) {
-    const std::string message = words_of(status);
+    const std::string message = end.by_cpu_limit ? kCpuLimitWords : words_of(end.status);
     // One that was told to stop ends in good order, and may have been given a trial in between.
-    const bool in_order = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    const bool in_order = WIFEXITED(end.status) && WEXITSTATUS(end.status) == 0;
     const auto index = static_cast<std::size_t>(t);
-    end_trial(index, pid, in_order ? WorkerEvent::stopped : death(index, pid, message), message);
+    end_trial(index, pid, in_order ? WorkerEvent::stopped : death(index, pid, message, !end.by_cpu_limit), message);
   }
+  replace(w);
+}
+
+/// Waits for the end of a worker whose socket says that there is no more to come. The socket goes first: a worker that
+/// lives learns from it that it is to end.
+Dispatcher::WorkerEnd Dispatcher::end_of(Worker& w) {
+  const WorkerProcess process = std::exchange(w.process, {});
+  close_once(process.socket);
+  int status = 0;
+  rusage used{};
+  uninterrupted([&] { return wait4(process.pid, &status, 0, &used); });
+  forget_worker(process.pid);
+  return {status, ended_by_cpu_limit(status, used)};
+}
+
+void Dispatcher::replace(Worker& w) {
   if (stopping_) return;
   w.process = start_worker(settings_);
   register_worker(w.process.pid);
 }
 
-/// What has become of the trial of a worker that is gone.
-WorkerEvent Dispatcher::death(std::size_t t, pid_t worker, const std::string& message) {
+/// What has become of the trial of a worker that is gone. `at_fault`: the trial may be why, and is marked as failed.
+WorkerEvent Dispatcher::death(std::size_t t, pid_t worker, const std::string& message, bool at_fault) {
   const TrialFolder place = folder(t);
   const std::optional<Owner> owner = read_claim(place.path());
   const bool its_own = owner && owner->pid == worker && is_dead(*owner);
   if (owner && !its_own) return WorkerEvent::busy;
   log_line(log_file_, fmt::format("{} {}: {}; see {}", trial(t).id.substr(0, 12), trial(t).label, message,
                                   worker_log(*settings_.store, worker).string()));
-  const bool failed = publish_failure(place, trial(t), message);
+  const bool failed = at_fault && publish_failure(place, trial(t), message);
   if (owner) {
     remove_temporaries(attempt_folder(place.path(), owner->attempt));
     break_claim(place.path(), *owner);
   }
+  if (!at_fault) return WorkerEvent::broken;
   if (failed) return WorkerEvent::failed;
   const auto result = place.load_result();  // killed after its last deed, or the result of another process
   if (!result) return WorkerEvent::stopped;

@@ -55,7 +55,13 @@ class Dispatcher {
   void take_progress(Worker& worker, const Report& report);
   void end_trial(std::size_t trial, pid_t worker, WorkerEvent event, const std::string& text);
   void worker_died(Worker& worker);
-  WorkerEvent death(std::size_t trial, pid_t worker, const std::string& message);
+  void replace(Worker& worker);
+  struct WorkerEnd {
+    int status = 0;  // as waitpid() gives it
+    bool by_cpu_limit = false;
+  };
+  WorkerEnd end_of(Worker& worker);
+  WorkerEvent death(std::size_t trial, pid_t worker, const std::string& message, bool at_fault);
   void say(const std::string& text);
   void show();
   SweepProgress progress() const;

@@ -10,6 +10,7 @@
 #include "experiments/descriptor/sha256.h"
 #include "experiments/results/build_info.h"
 #include "experiments/results/event_file.h"
+#include "experiments/results/files.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/train/batches.h"
 #include "experiments/train/checkpoint.h"
@@ -258,14 +259,16 @@ class TrialRun {
   }
 
   void save() {
+    const std::string state = record();
     metrics_->sync();
+    states_->sync();
     info_.metrics_bytes = metrics_->bytes();
     info_.metrics_hash = sha256_hex(read_file(folder_.metrics(attempt_)));
     info_.step = engine_.state().step;
     info_.products = options_.backend->product_choices();
     info_.collapse = collapse_.state();
     info_.early_stop = early_stop_.state();
-    info_.state_hash = record();
+    info_.state_hash = state;
     save_checkpoint(folder_.checkpoint(attempt_), engine_, info_);
   }
 
@@ -302,7 +305,11 @@ class TrialRun {
     return publish(r);
   }
 
+  /// What the result goes with is on the disk before it, names included.
   TrialOutcome publish(const TrialResult& r) {
+    metrics_->sync();
+    states_->sync();
+    sync_folder(attempt_folder(folder_.path(), attempt_));
     if (!folder_.publish_result(r)) {
       log("another process published a result first, which stays");
       return TrialOutcome::lost;
@@ -324,7 +331,6 @@ class TrialRun {
     r.diverged_site = why.site;
     r.diverged_value = why.value;
     r.message = fmt::format("step {}: {}", step, why.message);
-    metrics_->sync();
     return publish(r);
   }
 

@@ -85,6 +85,25 @@ TEST_CASE("workers: one that was paused for longer than its lease loses its tria
   }
 }
 
+TEST_CASE("workers: one that is killed between two trials fails neither: the next trial had not begun") {
+  const TemporaryFolder folder;
+  const std::string file = small_sweep(folder);
+  const std::string arguments = "run " + file + " --out " + in_folder(folder, "r") + " --workers 1";
+  const ResultStore store(folder / "r");
+  const Program program(folder, arguments);
+  REQUIRE(comes_true([&] { return owners(store).size() == 1; }));
+  const auto workers = children_of(program.pid());
+  REQUIRE(workers.size() == 1);
+  program.signal_one(SIGSTOP);
+  REQUIRE(comes_true([&] { return !whole_results(folder / "r").empty() && owners(store).empty(); }));
+  pause_ms(200);  // its report is on the way, and no new trial comes
+  kill(workers[0], SIGKILL);
+  program.signal_one(SIGCONT);
+  const Finished ended = program.wait();
+  CHECK_MESSAGE(ended.code == 0, ended.err);
+  CHECK_MESSAGE(ended.err.find("4 of 4 trials done (0 before), 0 diverged, 0 failed") != std::string::npos, ended.err);
+}
+
 TEST_CASE("workers: a crash or a kill takes one trial; it stays failed until --retry failed, and nothing else is run") {
   for (const int number : {SIGKILL, SIGSEGV}) {
     CAPTURE(number);

@@ -1,39 +1,22 @@
 #include "experiments/results/files.h"
 
 #include <doctest/doctest.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fstream>
 #include <vector>
 
 #include "core/error.h"
 #include "tests/experiments/results/child_process.h"
-#include "tests/experiments/results/link_calls.h"
 #include "tests/experiments/results/temporary_folder.h"
+#include "tests/system_calls.h"
 
 using namespace normlab;
-
-namespace {
-
-/// What link(2) says although it has done its work, and what it says without; 0: the truth.
-int link_answers = 0, link_fails = 0;
-
-}  // namespace
-
-/// Stands before the one of the C library.
-extern "C" int link(const char* from, const char* to) noexcept {
-  if (refuse_link != nullptr && refuse_link()) return -1;
-  if (link_fails != 0) return errno = link_fails, -1;
-  const int result = int(::syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0));
-  if (result == 0 && link_answers != 0) return errno = link_answers, -1;
-  return result;
-}
 
 namespace {
 
@@ -156,25 +139,62 @@ TEST_CASE("files: temporaries that a killed writer left are found, other files s
   remove_temporaries(folder / "missing");
 }
 
-TEST_CASE("files: a link whose answer got lost on the way was made all the same") {
+TEST_CASE("files: a call whose answer got lost on the way was made all the same") {
   const TemporaryFolder folder;
-  link_answers = EEXIST;  // a network file system asked twice
+  answer = [](Call call) { return call == Call::link ? -EEXIST : 0; };  // a network file system asked twice
   CHECK(publish(folder / "a", "mine"));
-  link_answers = EIO;
+  answer = [](Call call) { return call == Call::link ? -EIO : 0; };
   CHECK(publish(folder / "b", "mine"));
   CHECK(!publish(folder / "a", "another's"));
-  link_answers = 0;
+  answer = [](Call call) { return call == Call::rename ? -ENOENT : 0; };
+  write_atomically(folder / "c", "mine");
+  const auto taken = take_away(folder / "c");
+  answer = nullptr;
   CHECK(read_file(folder / "a") == "mine");
-  CHECK(entries(folder.path()) == 2);
-  link_fails = EPERM;  // what FAT and some network folders say
-  try {
-    publish(folder / "c", "mine");
-    FAIL("published");
-  } catch (const EnvironmentError& error) {
-    CHECK(std::string(error.what()).find("this file system has no hard links") != std::string::npos);
-  }
-  link_fails = 0;
-  CHECK(entries(folder.path()) == 2);
+  REQUIRE(taken);
+  CHECK(read_file(*taken) == "mine");
+  CHECK(entries(folder.path()) == 3);
+}
+
+TEST_CASE("files: a call that a signal interrupts is made again") {
+  const TemporaryFolder folder;
+  static std::array<int, 12> asked;
+  asked.fill(0);
+  answer = [](Call call) {  // the first two times of three
+    // Linux has closed the descriptor all the same.
+    if (call == Call::close) return -EINTR;
+    return asked[std::size_t(call)]++ % 3 < 2 ? EINTR : 0;
+  };
+  CHECK_NOTHROW(make_folders(folder / "x/y/z"));
+  CHECK_NOTHROW(write_atomically(folder / "x/a", "one"));
+  CHECK_NOTHROW(publish(folder / "x/b", "two"));
+  CHECK_NOTHROW([&] {
+    const auto taken = take_away(folder / "x/b");
+    REQUIRE(taken);
+    CHECK(put_back(*taken, folder / "x/b"));
+    LineFile lines(folder / "x/lines");
+    lines.append("three");
+    lines.sync();
+    remove_file(folder / "x/a");
+  }());
+  answer = nullptr;
+  CHECK(std::filesystem::is_directory(folder / "x/y/z"));
+  CHECK(read_file_if_there(folder / "x/b") == "two");
+  CHECK(read_file_if_there(folder / "x/lines") == "three\n");
+  CHECK(entries(folder / "x") == 3);
+}
+
+TEST_CASE("files: folders are made down to the last, a file in their way is named, and what is there is fine") {
+  const TemporaryFolder folder;
+  make_folders(folder / "a/b/");
+  make_folders(folder / "a/b");
+  make_folders("/");
+  CHECK(std::filesystem::is_directory(folder / "a/b"));
+  std::ofstream(folder / "file") << "x";
+  for (const char* path : {"file", "file/below"})
+    CHECK_THROWS_WITH_AS(make_folders(folder / path),
+                         doctest::Contains("a file stands where a folder is expected, or the reverse"),
+                         EnvironmentError);
 }
 
 TEST_CASE("files: what is taken away is gone for the others, and can be put back once") {

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "experiments/results/files.h"
 #include "tests/experiments/results/temporary_folder.h"
+#include "tests/system_calls.h"
 
 using namespace normlab;
 using namespace std::chrono_literals;
@@ -90,4 +91,26 @@ TEST_CASE("lease: lost is known once the claim says another name, is gone, or th
     if (round == 2) std::filesystem::remove_all(attempt);
     CHECK(found_out(heart));
   }
+}
+
+TEST_CASE("lease: an interrupted or short write goes on, and a full disk is named as what it is") {
+  const TemporaryFolder folder;
+  static int asked;
+  const auto write_lease = [&] { Heartbeat(folder / "claim", "me", folder.path(), 0.5); };
+  for (const int first : {EINTR, kShort}) {
+    static int what;
+    what = first, asked = 0;
+    answer = [](Call call) { return call == Call::pwrite && asked++ == 0 ? what : 0; };
+    CHECK_NOTHROW(write_lease());
+    answer = nullptr;
+    CHECK(read_lease(folder.path()));
+    CHECK(asked == 2);
+    remove_file(folder / "lease");
+  }
+  asked = 0;
+  answer = [](Call call) { return call != Call::pwrite ? 0 : asked++ == 0 ? kShort : ENOSPC; };
+  CHECK_THROWS_WITH_AS(write_lease(), doctest::Contains("No space left on device"), EnvironmentError);
+  answer = [](Call call) { return call == Call::close ? -EINTR : 0; };
+  CHECK_NOTHROW(write_lease());
+  answer = nullptr;
 }

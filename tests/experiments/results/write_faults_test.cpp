@@ -1,21 +1,17 @@
 // A disk that is full from one moment on, that moment being each call in turn by which a trial writes anything.
 #include <doctest/doctest.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
-#include <cstdarg>
-#include <cstdio>
 #include <fstream>
 
 #include "core/error.h"
 #include "experiments/results/files.h"
 #include "tests/experiments/results/child_process.h"
-#include "tests/experiments/results/link_calls.h"
 #include "tests/experiments/train/small_trial.h"
+#include "tests/system_calls.h"
+
+using namespace normlab;
 
 namespace {
 
@@ -23,50 +19,19 @@ namespace {
 std::atomic<long> calls_left{-1};
 std::atomic<bool> full{false};
 
-/// True where this call finds no space.
-bool refuse() {
-  if (full) {
-    errno = ENOSPC;
-    return true;
-  }
-  if (calls_left < 0 || calls_left-- > 0) return false;
+/// Only writers in this process are counted, and only while a test says so.
+int refuse(Call call) {
+  if (call == Call::pwrite || call == Call::unlink || call == Call::ftruncate || call == Call::close ||
+      call == Call::send)
+    return 0;
+  if (full) return ENOSPC;
+  if (calls_left < 0 || calls_left-- > 0) return 0;
   full = true;
   calls_left = -1;
-  errno = ENOSPC;
-  return true;
+  return call == Call::write ? kShort : ENOSPC;  // a part goes through first, as on a real disk
 }
 
 }  // namespace
-
-// The test program's own definitions stand before those of the C library, for the standard library too. Only writers in
-// this process are counted, and only while a test says so.
-extern "C" {
-ssize_t write(int descriptor, const void* bytes, std::size_t size) {
-  const bool was_full = full;
-  if (refuse()) {
-    if (was_full || size < 2) return -1;
-    size /= 2;  // a part goes through first, as on a real disk
-  }
-  return ::syscall(SYS_write, descriptor, bytes, size);
-}
-int open(const char* path, int flags, ...) {
-  va_list list;
-  va_start(list, flags);
-  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(list, mode_t) : 0;
-  va_end(list);
-  if ((flags & O_CREAT) != 0 && refuse()) return -1;
-  return static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags, mode));
-}
-int fsync(int descriptor) { return refuse() ? -1 : static_cast<int>(::syscall(SYS_fsync, descriptor)); }
-int mkdir(const char* path, mode_t mode) noexcept {
-  return refuse() ? -1 : static_cast<int>(::syscall(SYS_mkdirat, AT_FDCWD, path, mode));
-}
-int rename(const char* from, const char* to) noexcept {
-  return refuse() ? -1 : static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
-}
-}
-
-using namespace normlab;
 
 namespace {
 
@@ -83,7 +48,7 @@ Attempt run_on_full_disk(const SmallTrial& trial, const std::filesystem::path& o
   const int code = wait_for_child(start_child([&] {
     std::string error;
     calls_left = calls;
-    refuse_link = refuse;  // in the child alone
+    answer = refuse;  // in the child alone
     try {
       trial.run(out, options);
     } catch (const EnvironmentError& problem) {

@@ -1,0 +1,263 @@
+#include "experiments/results/first_wins.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <sstream>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "core/error.h"
+#include "experiments/results/files.h"
+#include "experiments/results/system_calls.h"
+
+namespace normlab {
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class Way { untried, link, creation };
+std::atomic<Way> way{Way::untried};
+/// Of the run's folder; set once, before there are threads or workers.
+fs::path& marker() {
+  static fs::path path;
+  return path;
+}
+
+bool is_there(const fs::path& path) {
+  struct stat status {};
+  if (uninterrupted([&] { return ::lstat(path.c_str(), &status); }) == 0) return true;
+  if (errno == ENOENT || errno == ESTALE) return false;
+  throw_system_error("look for", path, errno);
+}
+
+int link_retrying(const fs::path& from, const fs::path& to) {
+  return uninterrupted([&] { return ::link(from.c_str(), to.c_str()); });
+}
+
+/// What file systems say that have no hard links, or have none here; the folder itself has just been written to.
+bool refuses_links(int error_number) {
+  switch (error_number) {
+    case ENOSYS:
+    case EOPNOTSUPP:
+    case EPERM:
+    case EMLINK:
+    case EXDEV:
+    case EACCES:
+    case EINVAL:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// None where `path` cannot be created, with errno set.
+bool create_exclusively(const fs::path& path, const std::string& text) {
+  const int file = uninterrupted([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+  if (file < 0) return false;
+  const bool written = write_all(text, [&](const char* data, std::size_t size,
+                                           std::size_t) { return ::write(file, data, size); }) == text.size() &&
+                       uninterrupted([&] { return ::fsync(file); }) == 0;
+  int error_number = errno;
+  const bool closed = close_once(file) == 0;
+  if (written && closed) return true;
+  if (written) error_number = errno;
+  ::unlink(path.c_str());
+  errno = error_number;
+  return false;
+}
+
+/// The right to give one name to a file. Its text is the name of the holder's temporary: who wants the right and finds
+/// the holder gone removes that file first, so that a holder that was only paused has nothing left to rename.
+class Reservation {
+ public:
+  Reservation(const fs::path& temporary, const fs::path& path)
+      : folder_(path.parent_path()),
+        prefix_(concat('.', path.filename().string(), '.')),
+        file_(folder_ / concat(prefix_, "reserved", kTemporarySuffix)),
+        temporary_(temporary),
+        text_(temporary.filename().string() + "\n") {}
+
+  /// False where another process has it just now.
+  bool take() const {
+    if (create_exclusively(file_, text_)) return true;
+    if (errno != EEXIST) throw_system_error("create", file_, errno);
+    return false;
+  }
+  bool is_mine() const { return read() == text_; }
+  /// Gives it back, unless another process has taken it meanwhile.
+  void release() const {
+    if (is_mine()) remove_file(file_);
+  }
+
+  /// Waits a moment for the holder, and ends its right once that has stood unchanged for longer than renaming takes.
+  void wait() {
+    constexpr auto kPatience = std::chrono::seconds(2);
+    constexpr auto kPause = std::chrono::milliseconds(10);
+    const auto now = std::chrono::steady_clock::now();
+    const std::string seen = read();
+    if (seen != seen_ || since_ == std::chrono::steady_clock::time_point()) {
+      seen_ = seen;
+      since_ = now;
+    } else if (now - since_ > kPatience) {
+      disarm(seen);
+      if (read() == seen) remove_file(file_);
+      since_ = {};
+      return;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+
+ private:
+  std::string read() const { return read_file_if_there(file_).value_or(""); }
+
+  /// Takes from the holder what it would rename. One that was killed before its text was whole is not known by name:
+  /// then every other waiting file goes, whose owners make theirs again.
+  void disarm(const std::string& seen) const {
+    const bool whole = seen.size() > prefix_.size() && seen.starts_with(prefix_) && seen.ends_with("\n") &&
+                       seen.find('/') == seen.npos;
+    if (whole) return remove_file(folder_ / seen.substr(0, seen.size() - 1));
+    std::vector<fs::path> others;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder_, error)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with(prefix_) && name.ends_with(kTemporarySuffix) && entry.path() != file_ &&
+          entry.path().filename() != temporary_.filename())
+        others.push_back(entry.path());
+    }
+    if (error) throw_system_error("list", folder_, error.value());
+    for (const fs::path& other : others) remove_file(other);
+  }
+
+  const fs::path folder_;
+  const std::string prefix_;
+  const fs::path file_, temporary_;
+  const std::string text_;
+  std::string seen_;
+  std::chrono::steady_clock::time_point since_{};
+};
+
+Placed place_by_creation(const fs::path& temporary, const fs::path& path) {
+  Reservation reservation(temporary, path);
+  while (!reservation.take()) {
+    if (is_there(path)) return Placed::taken;
+    reservation.wait();
+  }
+  const bool taken = is_there(path);
+  if (taken || !reservation.is_mine()) {
+    reservation.release();
+    return taken ? Placed::taken : Placed::gone;
+  }
+  const int error_number = rename_file(temporary, path);
+  reservation.release();
+  if (error_number == 0) return Placed::yes;
+  if (error_number == ENOENT && !is_there(temporary)) return Placed::gone;
+  throw_system_error("publish", path, error_number);
+}
+
+/// None where the link was refused as by a file system that has none.
+std::optional<Placed> place_by_link(const fs::path& temporary, const fs::path& path) {
+  const int error_number = link_retrying(temporary, path) == 0 ? 0 : errno;
+  struct stat status {};
+  const bool there = uninterrupted([&] { return ::stat(temporary.c_str(), &status); }) == 0;
+  // Over a network the answer to a link that was made can get lost, and its repetition then fails: the number of names
+  // that the file has is what counts.
+  if (error_number == 0 || (there && status.st_nlink == 2)) {
+    uninterrupted([&] { return ::unlink(temporary.c_str()); });  // a second name does no harm
+    return Placed::yes;
+  }
+  if (error_number == EEXIST) return Placed::taken;
+  if (!there && error_number == ENOENT) return Placed::gone;
+  if (refuses_links(error_number)) {
+    errno = error_number;
+    return std::nullopt;
+  }
+  throw_system_error("publish", path, error_number);
+}
+
+/// Type and place of the file system that holds `path`, for people.
+std::string file_system_of(const fs::path& path) {
+  std::error_code error;
+  const std::string place = fs::canonical(path, error).string();
+  std::string best, type;
+  try {
+    std::istringstream mounts(read_file("/proc/self/mountinfo"));
+    for (std::string line; std::getline(mounts, line);) {
+      std::istringstream fields(line);
+      std::string skipped, mount, word;
+      fields >> skipped >> skipped >> skipped >> skipped >> mount;
+      while (fields >> word && word != "-") continue;
+      const bool holds = mount == "/" || place == mount || place.starts_with(mount + "/");
+      if (holds && mount.size() >= best.size() && fields >> word) best = mount, type = word;
+    }
+  } catch (const EnvironmentError&) {  // the number below tells it, too
+  }
+  if (!best.empty()) return concat(type, " at ", best);
+  struct statfs status {};
+  if (::statfs(path.c_str(), &status) != 0) return "of unknown type";
+  return concat("of type 0x", std::hex, status.f_type);
+}
+
+/// Throws where two processes could both be told that they have created a file.
+void require_exclusive_creation(const fs::path& out, const std::string& file_system, const std::string& refusal) {
+  const fs::path first = temporary_name(out / "probe"), second = temporary_name(out / "probe");
+  bool holds = create_exclusively(first, "first");
+  if (!holds) throw_system_error("create", first, errno);
+  holds = !create_exclusively(first, "second") && errno == EEXIST && read_file(first) == "first" &&
+          rename_file(first, second) == 0 && read_file(second) == "first";
+  remove_file(first);
+  remove_file(second);
+  if (!holds)
+    throw EnvironmentError(concat(out.string(), ": the file system ", file_system, " has neither hard links (", refusal,
+                                  ") nor exclusive creation, by which processes agree on who was first; choose another "
+                                  "folder for the results"));
+}
+
+}  // namespace
+
+std::string choose_first_wins(const fs::path& out) {
+  make_folders(out);
+  marker() = out / kExclusiveCreationFile;
+  const fs::path first = temporary_name(out / "probe"), second = temporary_name(out / "probe");
+  if (!create_exclusively(first, "")) throw_system_error("create", first, errno);
+  const int error_number = link_retrying(first, second) == 0 ? 0 : errno;
+  remove_file(first);
+  remove_file(second);
+  if (error_number == 0 && !is_there(marker())) {
+    way = Way::link;
+    return "";
+  }
+  if (error_number == 0) {
+    way = Way::creation;
+    return concat(out.string(), ": hosts without hard links share this folder, as ", marker().string(),
+                  " says; this run creates files exclusively (O_EXCL), as they do");
+  }
+  if (!refuses_links(error_number)) throw_system_error("make a hard link in", out, error_number);
+  const std::string refusal = std::generic_category().message(error_number), file_system = file_system_of(out);
+  require_exclusive_creation(out, file_system, refusal);
+  // Before anything is published: a run on a host with hard links looks for it before each link.
+  write_atomically(marker(), concat(file_system, ": ", refusal, "\n"));
+  way = Way::creation;
+  return concat(out.string(), ": the file system ", file_system, " has no hard links (", refusal,
+                "); this run creates files exclusively (O_EXCL) instead, and so do others on this folder, as ",
+                marker().string(), " tells them");
+}
+
+Placed place(const fs::path& temporary, const fs::path& path) {
+  if (way == Way::link && is_there(marker())) way = Way::creation;
+  if (way == Way::creation) return place_by_creation(temporary, path);
+  if (const auto placed = place_by_link(temporary, path)) return *placed;
+  if (way == Way::link)
+    throw EnvironmentError(concat("cannot publish ", path.string(), ": ", std::generic_category().message(errno),
+                                  "; the file system made a hard link when this run began and makes none now; "
+                                  "finished results are untouched, start the same command again"));
+  way = Way::creation;
+  return place_by_creation(temporary, path);
+}
+
+}  // namespace normlab

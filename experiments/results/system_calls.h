@@ -1,0 +1,41 @@
+// Calls of the system as POSIX and network file systems answer them.
+#pragma once
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <string_view>
+
+namespace normlab {
+
+/// Makes the call again for as long as a signal interrupts it: files in FUSE and NFS answer EINTR to any call.
+template <class Call>
+auto uninterrupted(Call&& call) {
+  decltype(call()) result{};
+  do result = call();
+  while (result < 0 && errno == EINTR);
+  return result;
+}
+
+/// close(2) has closed the descriptor on Linux also where it says EINTR; a second call could close another's.
+inline int close_once(int descriptor) {
+  const int result = ::close(descriptor);
+  return result < 0 && errno == EINTR ? 0 : result;
+}
+
+/// Writes all bytes by `part(data, size, offset)`, which is write(2) or pwrite(2); on failure the number that went
+/// through, with errno set.
+template <class Part>
+std::size_t write_all(std::string_view bytes, Part&& part) {
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t n = uninterrupted([&] { return part(bytes.data() + done, bytes.size() - done, done); });
+    if (n == 0) errno = EIO;  // nothing written, and no error to go by
+    if (n <= 0) break;
+    done += std::size_t(n);
+  }
+  return done;
+}
+
+}  // namespace normlab

@@ -1,0 +1,215 @@
+#include "experiments/results/first_wins.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <cerrno>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "core/error.h"
+#include "experiments/results/claim.h"
+#include "experiments/results/files.h"
+#include "tests/experiments/results/child_process.h"
+#include "tests/experiments/results/temporary_folder.h"
+#include "tests/system_calls.h"
+
+using namespace normlab;
+
+namespace {
+
+std::size_t entries(const std::filesystem::path& folder) {
+  return std::size_t(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
+/// What link(2) says in the processes of this test; 0: it links.
+int refusal = 0;
+int refuse_links(Call call) { return call == Call::link ? refusal : 0; }
+
+/// In a process of its own, which keeps what was chosen to itself; its exit code.
+template <class Work>
+int in_child_without_links(int error, Work&& work) {
+  return wait_for_child(start_child([&] {
+    refusal = error;
+    answer = refuse_links;
+    return work();
+  }));
+}
+
+}  // namespace
+
+TEST_CASE("first wins: every refusal of a hard link is told once with the file system, and exclusive creation serves") {
+  for (const int error : {ENOSYS, EOPNOTSUPP, EPERM, EMLINK, EXDEV, EACCES, EINVAL}) {
+    CAPTURE(error);
+    const TemporaryFolder folder;
+    const int code = in_child_without_links(error, [&] {
+      const std::string note = choose_first_wins(folder / "out");
+      if (note.find("has no hard links (" + std::generic_category().message(error) + ")") == note.npos) return 1;
+      if (note.find(" at /") == note.npos) return 2;
+      if (!publish(folder / "out/a", "one") || publish(folder / "out/a", "two")) return 3;
+      const auto taken = take_away(folder / "out/a");
+      if (!taken || !put_back(*taken, folder / "out/a")) return 4;
+      if (read_file(folder / "out/a") != "one") return 5;
+      const auto claim = Claim::acquire(folder / "out/trial");
+      return claim && !Claim::acquire(folder / "out/trial") ? 0 : 6;
+    });
+    CHECK(code == 0);
+    CHECK(entries(folder / "out") == 3);  // a, trial and the mark; no temporary, no reservation
+    CHECK(std::filesystem::exists(folder / "out" / kExclusiveCreationFile));
+  }
+}
+
+TEST_CASE("first wins: a disk that fails is an error and no reason for another way") {
+  for (const int error : {EIO, ENOSPC, EDQUOT, EROFS}) {
+    CAPTURE(error);
+    const TemporaryFolder folder;
+    const int code = in_child_without_links(error, [&] {
+      try {
+        choose_first_wins(folder / "out");
+        return 1;
+      } catch (const EnvironmentError& problem) {
+        return std::string(problem.what()).find(std::generic_category().message(error)) != std::string::npos ? 0 : 2;
+      }
+    });
+    CHECK(code == 0);
+    CHECK(entries(folder / "out") == 0);
+  }
+}
+
+TEST_CASE("first wins: hard links that are there are used and leave nothing") {
+  const TemporaryFolder folder;
+  CHECK(wait_for_child(start_child([&] {
+          const bool quiet = choose_first_wins(folder / "out").empty();
+          refusal = EPERM;
+          answer = refuse_links;
+          try {  // a link that is refused later is no reason to go on by another rule than the other processes
+            publish(folder / "out/a", "one");
+            return 1;
+          } catch (const EnvironmentError& error) {
+            return quiet && std::string(error.what()).find("made a hard link when this run began") != std::string::npos
+                       ? 0
+                       : 2;
+          }
+        })) == 0);
+  CHECK(entries(folder / "out") == 0);
+}
+
+TEST_CASE("first wins: a host with hard links follows one without, also in the middle of its run") {
+  const TemporaryFolder folder;
+  const auto wait_for = [&](const char* name) {
+    while (!std::filesystem::exists(folder / name)) std::this_thread::yield();
+  };
+  const pid_t with_links = start_child([&] {
+    static int links;
+    links = 0;
+    if (!choose_first_wins(folder / "out").empty() || !publish(folder / "out/a", "one")) return 1;
+    std::ofstream(folder / "begun") << "x";
+    wait_for("other");
+    answer = [](Call call) { return call == Call::link ? ++links, 0 : 0; };
+    return publish(folder / "out/b", "two") && links == 0 ? 0 : 2;
+  });
+  wait_for("begun");
+  CHECK(in_child_without_links(ENOSYS, [&] { return choose_first_wins(folder / "out").empty() ? 1 : 0; }) == 0);
+  std::ofstream(folder / "other") << "x";
+  CHECK(wait_for_child(with_links) == 0);
+  CHECK(wait_for_child(start_child([&] {
+          const std::string note = choose_first_wins(folder / "out");
+          return note.find("hosts without hard links share this folder") != note.npos ? 0 : 1;
+        })) == 0);
+}
+
+TEST_CASE("first wins: of many processes without hard links one publishes, and readers never see a part") {
+  const TemporaryFolder folder;
+  for (int round = 0; round < 4; ++round) {
+    CAPTURE(round);
+    const auto path = folder / concat("result-", round);
+    std::vector<pid_t> children;
+    for (int i = 0; i < 6; ++i)
+      children.push_back(start_child([&, i] {
+        refusal = ENOSYS;
+        answer = refuse_links;
+        return publish(path, std::string(200'000, char('a' + i))) ? 1 : 0;
+      }));
+    while (!read_file_if_there(path)) continue;
+    const std::string seen = read_file(path);
+    CHECK(seen == std::string(200'000, seen.empty() ? ' ' : seen[0]));
+    int winners = 0, winner = -1;
+    for (int i = 0; i < 6; ++i)
+      if (wait_for_child(children[std::size_t(i)]) == 1) ++winners, winner = i;
+    CHECK(winners == 1);
+    CHECK(seen == std::string(200'000, char('a' + winner)));
+    CHECK(read_file(path) == seen);
+  }
+  CHECK(entries(folder.path()) == 4);
+}
+
+TEST_CASE("first wins: a kill at any call on the way leaves what the next process understands") {
+  int published = 0;
+  for (int calls = 0;; ++calls) {
+    CAPTURE(calls);
+    REQUIRE(calls < 100);
+    const TemporaryFolder folder;
+    static int left;
+    const int code = wait_for_child(start_child([&] {
+      left = calls;
+      answer = [](Call call) {
+        if (left-- == 0) ::raise(SIGKILL);
+        return call == Call::link ? ENOSYS : 0;
+      };
+      publish(folder / "a", "killed");
+      answer = nullptr;
+      return 0;
+    }));
+    const auto after = read_file_if_there(folder / "a");
+    if (after) CHECK(*after == "killed");
+    published += after ? 1 : 0;
+    CHECK(in_child_without_links(ENOSYS, [&] { return publish(folder / "a", "next") ? 1 : 0; }) == (after ? 0 : 1));
+    CHECK(read_file(folder / "a") == (after ? "killed" : "next"));
+    remove_temporaries(folder.path());
+    CHECK(entries(folder.path()) == 1);
+    if (code == 0) break;
+    CHECK(code == -SIGKILL);
+  }
+  CHECK(published > 1);
+}
+
+TEST_CASE("first wins: a process that is stopped in the middle loses its turn, and replaces nothing when it wakes") {
+  for (const bool before_text : {true, false}) {  // of its reservation
+    CAPTURE(before_text);
+    const TemporaryFolder folder;
+    static bool at_write;
+    at_write = before_text;
+    const pid_t stopped = start_child([&] {
+      answer = [](Call call) {
+        static int writes = 0;
+        const bool here = at_write ? call == Call::write && ++writes == 2 : call == Call::rename;
+        if (here) ::raise(SIGSTOP);
+        return call == Call::link ? ENOSYS : 0;
+      };
+      return publish(folder / "a", "stopped") ? 1 : 0;
+    });
+    siginfo_t info{};
+    REQUIRE(::waitid(P_PID, id_t(stopped), &info, WSTOPPED) == 0);
+    CHECK(in_child_without_links(ENOSYS, [&] { return publish(folder / "a", "awake") ? 1 : 0; }) == 1);
+    ::kill(stopped, SIGCONT);
+    CHECK(wait_for_child(stopped) == 0);
+    CHECK(read_file(folder / "a") == "awake");
+    CHECK(entries(folder.path()) == 1);
+  }
+}
+
+TEST_CASE("first wins: a file system with neither is refused before anything is trained") {
+  const TemporaryFolder folder;
+  const int code = wait_for_child(start_child([&] {
+    answer = [](Call call) { return call == Call::link || call == Call::rename ? EPERM : 0; };
+    try {
+      choose_first_wins(folder / "out");
+      return 1;
+    } catch (const EnvironmentError& error) {
+      return std::string(error.what()).find("neither hard links") != std::string::npos ? 0 : 2;
+    }
+  }));
+  CHECK(code == 0);
+  CHECK(entries(folder / "out") == 0);
+}

@@ -1,0 +1,38 @@
+#include "experiments/sweep/dispatcher.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+
+#include "tests/experiments/results/child_process.h"
+#include "tests/experiments/results/temporary_folder.h"
+#include "tests/system_calls.h"
+
+using namespace normlab;
+
+TEST_CASE("dispatcher: a trial that cannot be handed to a worker goes to another one, and the worker is let go") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "two.json") << R"({
+    "dataset": {"name": "shapes", "train_images": 40, "eval_images": 20},
+    "model": {"patch_size": 16, "embed_dim": 8, "depth": 1, "num_heads": 2},
+    "train": {"epochs": 1, "batch_size": 20},
+    "sweep": {"model.placement": ["pre_pre", "post_post"]}, "seeds": 1})";
+  const int code = wait_for_child(start_child([&] {
+    ::alarm(60);  // both sides waiting for each other is how this fails
+    static pid_t parent;
+    parent = ::getpid();
+    answer = [](Call call) {
+      static int sent = 0;
+      return call == Call::send && ::getpid() == parent && sent++ == 0 ? ENOBUFS : 0;
+    };
+    RunOptions options;
+    options.out = folder / "out";
+    options.workers = 1;
+    options.json_progress = (folder / "progress").string();
+    const RunSummary summary = run_experiment(load_experiment((folder / "two.json").string()), options);
+    return summary.finished == 2 && summary.begun == 2 && summary.failed == 0 ? 0 : 1;
+  }));
+  CHECK(code == 0);
+}

@@ -1,0 +1,176 @@
+"""What tests/faults and tests/kills know of normlab: how to run it, and what a results folder says."""
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import time
+
+GONE_SECONDS = 20  # that processes may take to end after the one that started them
+
+
+def fail_early(text):
+    raise SystemExit(text)
+
+
+def binary(build):
+    path = os.path.abspath(os.path.join(build, "normlab"))
+    return path if os.access(path, os.X_OK) else fail_early(f"{path} is not built")
+
+
+def clean_environment():
+    """Without settings of the caller's that change what is computed or where data are looked for."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("OPENBLAS", "NORMLAB", "LD_PRELOAD", "FAULTS"))}
+
+
+class Ended:
+    def __init__(self, code, out, err, hung, orphans):
+        self.code, self.out, self.err, self.hung, self.orphans = code, out, err, hung, orphans
+
+
+class Process:
+    """One call of normlab in a process group of its own, so that a signal to it reaches no one else."""
+
+    def __init__(self, command, folder, environment=None):
+        self.files = [open(os.path.join(folder, name), "w+b") for name in ("stdout", "stderr")]
+        self.child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.files[0], stderr=self.files[1],
+                                      env=environment or clean_environment(), start_new_session=True)
+        self.pid = self.child.pid
+
+    def signal_group(self, number):
+        """As long as it has not been waited for, its number and its group's are its own."""
+        if self.child.poll() is not None:
+            return False
+        os.killpg(self.pid, number)
+        return True
+
+    def wait(self, seconds):
+        hung = False
+        try:
+            code = self.child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            hung, code = True, -signal.SIGKILL
+        orphans = [] if hung else self.wait_for_group()
+        for pid in group_members(self.pid):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if hung:
+            self.child.wait()
+        texts = []
+        for file in self.files:
+            file.seek(0)
+            texts.append(file.read().decode(errors="replace"))
+            file.close()
+        return Ended(code, texts[0], texts[1], hung, orphans)
+
+    def wait_for_group(self):
+        end = time.monotonic() + GONE_SECONDS
+        while (members := group_members(self.pid)) and time.monotonic() < end:
+            time.sleep(0.01)
+        return members
+
+
+def group_members(group):
+    """Processes of a group that live, read from /proc: no signal is sent to find out."""
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat") as file:
+                fields = file.read().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group and fields[0] not in "ZX":
+            found.append(int(name))
+    return found
+
+
+def call(command, folder, environment=None, seconds=300):
+    os.makedirs(folder, exist_ok=True)
+    return Process(command, folder, environment).wait(seconds)
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def weights_hash(path):
+    """SHA-256 of a safetensors file's tensors; its metadata tell times."""
+    data = read(path)
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + size])
+    digest = hashlib.sha256()
+    for name in sorted(header):
+        if name != "__metadata__":
+            begin, end = header[name]["data_offsets"]
+            digest.update(name.encode() + b"\0" + data[8 + size + begin : 8 + size + end])
+    return digest.hexdigest()
+
+
+KEPT = ("id", "status", "seed", "metrics", "nonfinite", "steps", "stopped_early_step", "early_stop_rule",
+        "diverged_step", "diverged_rule", "diverged_site")
+
+
+def trial_outcome(folder):
+    """All of a trial's result that does not tell of times and hosts; None without a result."""
+    try:
+        result = json.loads(read(os.path.join(folder, "result.json")))
+    except FileNotFoundError:
+        return None
+    outcome = {key: result[key] for key in KEPT if key in result}
+    if result["status"] == "failed":
+        return outcome
+    attempt = os.path.join(folder, f"attempt-{result['attempt']}")
+    for name in ("metrics.jsonl", "correct.bits"):
+        path = os.path.join(attempt, name)
+        outcome[name] = hashlib.sha256(read(path)).hexdigest() if os.path.exists(path) else "none"
+    for name in ("checkpoint.safetensors", "weights.safetensors"):
+        path = os.path.join(attempt, name)
+        if os.path.exists(path):
+            outcome[name] = weights_hash(path)
+    return outcome
+
+
+def outcomes(out):
+    trials = os.path.join(out, "trials")
+    names = sorted(os.listdir(trials)) if os.path.isdir(trials) else []
+    found = {name: trial_outcome(os.path.join(trials, name)) for name in names}
+    return {name: outcome for name, outcome in found.items() if outcome is not None}
+
+
+def leftovers(out):
+    """Claims and temporary files that nobody needs any more."""
+    found = []
+    for folder, _, names in os.walk(out):
+        found += [os.path.join(folder, name) for name in names
+                  if name == "claim" or (name.startswith(".") and name.endswith(".tmp"))]
+    return found
+
+
+def without_times(text):
+    return re.sub(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?Z?", "TIME", text)
+
+
+class Checks:
+    """Counts checks and keeps what failed."""
+
+    def __init__(self, name):
+        self.name, self.made, self.failures = name, 0, []
+
+    def check(self, holds, where, what):
+        self.made += 1
+        if not holds:
+            self.failures.append(f"{where}: {what}")
+            print(f"{self.name}: FAILED: {where}: {what}", flush=True)
+        return holds
+
+
+def remove(folder):
+    shutil.rmtree(folder, ignore_errors=True)
