@@ -96,9 +96,11 @@ NORMLAB_BASELINE bool cpu_has(const char* name) {
   NORMLAB_TRY("avx512dq");
   NORMLAB_TRY("avx512vbmi2");
   NORMLAB_TRY("avx512bf16");
-  // Not a name of the builtin with every compiler: leaf 7, EDX bit 22.
+  // Not names of the builtin with every compiler: bits of leaf 7.
   unsigned a = 0, b = 0, c = 0, d = 0;
-  if (std::strcmp(name, "amx-bf16") == 0) return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & (1u << 22));
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+  if (std::strcmp(name, "amx-bf16") == 0) return d & (1u << 22);
+  if (std::strcmp(name, "sha") == 0) return b & (1u << 29);
 #undef NORMLAB_TRY
 #endif
   return false;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,17 @@
 
 namespace normlab {
 namespace {
+
+/// Whether the limit on CPU time ended the process: by its signal, or at the hard limit by SIGKILL.
+bool ended_by_cpu_limit(int status, const rusage& used) {
+  if (!WIFSIGNALED(status)) return false;
+  if (WTERMSIG(status) == SIGXCPU) return true;
+  constexpr double kTick = 0.05;
+  rlimit limit{};
+  const auto seconds = [](const timeval& time) { return double(time.tv_sec) + 1e-6 * double(time.tv_usec); };
+  return WTERMSIG(status) == SIGKILL && getrlimit(RLIMIT_CPU, &limit) == 0 && limit.rlim_max != RLIM_INFINITY &&
+         seconds(used.ru_utime) + seconds(used.ru_stime) + kTick >= double(limit.rlim_max);
+}
 
 std::string words_of(int status) {
   if (!WIFSIGNALED(status)) return fmt::format("its process ended with code {}", WEXITSTATUS(status));
@@ -96,6 +108,7 @@ void Dispatcher::run() {
   }
   if (printer_) printer_->clear();
   summary_.stopped = stop_requested();
+  if (cpu_limit_reached() && broken_.empty()) broken_ = kCpuLimitWords;
   summary_.elsewhere = held_.size();
   if (log_)
     log_->end(summary_.trials, summary_.done_before + summary_.finished, summary_.diverged, summary_.failed,
@@ -263,27 +276,28 @@ void Dispatcher::end_trial(std::size_t t, pid_t worker, WorkerEvent event, const
 /// A worker that ended without a word: its trial is marked as failed, and another worker takes its place.
 void Dispatcher::worker_died(Worker& w) {
   const pid_t pid = w.process.pid;
-  const int status = end_of(w);
+  const WorkerEnd end = end_of(w);
   const auto t = std::exchange(w.trial, -1);
   if (t >= 0 && !stopping_ && !stop_requested()) {
-    const std::string message = words_of(status);
+    const std::string message = end.by_cpu_limit ? kCpuLimitWords : words_of(end.status);
     // One that was told to stop ends in good order, and may have been given a trial in between.
-    const bool in_order = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    const bool in_order = WIFEXITED(end.status) && WEXITSTATUS(end.status) == 0;
     const auto index = static_cast<std::size_t>(t);
-    end_trial(index, pid, in_order ? WorkerEvent::stopped : death(index, pid, message), message);
+    end_trial(index, pid, in_order ? WorkerEvent::stopped : death(index, pid, message, !end.by_cpu_limit), message);
   }
   replace(w);
 }
 
-/// Waits for the end of a worker whose socket says that there is no more to come; its exit status. The socket goes
-/// first: a worker that lives learns from it that it is to end.
-int Dispatcher::end_of(Worker& w) {
+/// Waits for the end of a worker whose socket says that there is no more to come. The socket goes first: a worker that
+/// lives learns from it that it is to end.
+Dispatcher::WorkerEnd Dispatcher::end_of(Worker& w) {
   const WorkerProcess process = std::exchange(w.process, {});
   close_once(process.socket);
   int status = 0;
-  uninterrupted([&] { return waitpid(process.pid, &status, 0); });
+  rusage used{};
+  uninterrupted([&] { return wait4(process.pid, &status, 0, &used); });
   forget_worker(process.pid);
-  return status;
+  return {status, ended_by_cpu_limit(status, used)};
 }
 
 void Dispatcher::replace(Worker& w) {
@@ -292,19 +306,20 @@ void Dispatcher::replace(Worker& w) {
   register_worker(w.process.pid);
 }
 
-/// What has become of the trial of a worker that is gone.
-WorkerEvent Dispatcher::death(std::size_t t, pid_t worker, const std::string& message) {
+/// What has become of the trial of a worker that is gone. `at_fault`: the trial may be why, and is marked as failed.
+WorkerEvent Dispatcher::death(std::size_t t, pid_t worker, const std::string& message, bool at_fault) {
   const TrialFolder place = folder(t);
   const std::optional<Owner> owner = read_claim(place.path());
   const bool its_own = owner && owner->pid == worker && is_dead(*owner);
   if (owner && !its_own) return WorkerEvent::busy;
   log_line(log_file_, fmt::format("{} {}: {}; see {}", trial(t).id.substr(0, 12), trial(t).label, message,
                                   worker_log(*settings_.store, worker).string()));
-  const bool failed = publish_failure(place, trial(t), message);
+  const bool failed = at_fault && publish_failure(place, trial(t), message);
   if (owner) {
     remove_temporaries(attempt_folder(place.path(), owner->attempt));
     break_claim(place.path(), *owner);
   }
+  if (!at_fault) return WorkerEvent::broken;
   if (failed) return WorkerEvent::failed;
   const auto result = place.load_result();  // killed after its last deed, or the result of another process
   if (!result) return WorkerEvent::stopped;

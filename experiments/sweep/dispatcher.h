@@ -56,8 +56,12 @@ class Dispatcher {
   void end_trial(std::size_t trial, pid_t worker, WorkerEvent event, const std::string& text);
   void worker_died(Worker& worker);
   void replace(Worker& worker);
-  int end_of(Worker& worker);
-  WorkerEvent death(std::size_t trial, pid_t worker, const std::string& message);
+  struct WorkerEnd {
+    int status = 0;  // as waitpid() gives it
+    bool by_cpu_limit = false;
+  };
+  WorkerEnd end_of(Worker& worker);
+  WorkerEvent death(std::size_t trial, pid_t worker, const std::string& message, bool at_fault);
   void say(const std::string& text);
   void show();
   SweepProgress progress() const;

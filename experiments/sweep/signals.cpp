@@ -11,7 +11,7 @@
 namespace normlab {
 
 namespace {
-std::atomic<bool> requested{false};
+std::atomic<bool> requested{false}, cpu_limit{false};
 std::atomic<int> signal_number{0};
 std::atomic<std::int64_t> first_ms{0};
 std::array<std::atomic<pid_t>, kMaxWorkers> workers{};
@@ -39,6 +39,9 @@ extern "C" void on_signal(int number) {
 
 extern "C" void on_worker_signal(int) { requested = true; }
 
+/// Comes again each second until the hard limit, which kills.
+extern "C" void on_cpu_limit(int) { requested = cpu_limit = true; }
+
 void handle(int number, void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;  // without SA_RESTART: whoever waits wakes up
@@ -58,17 +61,20 @@ void ignore_signals_of_writes() {
 
 void catch_stop_signals() {
   for (const int number : {SIGINT, SIGTERM, SIGUSR1}) handle(number, on_signal);
+  handle(SIGXCPU, on_cpu_limit);
 }
 
 void catch_worker_signals() {
   for (const int number : {SIGINT, SIGUSR1}) handle(number, SIG_IGN);
   handle(SIGTERM, on_worker_signal);
+  handle(SIGXCPU, on_cpu_limit);
 }
 
 void register_worker(pid_t pid) { replace(0, pid); }
 void forget_worker(pid_t pid) { replace(pid, 0); }
 
 bool stop_requested() { return requested; }
+bool cpu_limit_reached() { return cpu_limit; }
 const std::atomic<bool>& stop_flag() { return requested; }
 int stop_exit_code() { return signal_number ? 128 + signal_number : 0; }
 

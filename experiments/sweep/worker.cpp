@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <system_error>
 
 #include "core/memory_error.h"
 #include "experiments/descriptor/canonical.h"
@@ -119,6 +120,8 @@ class TrialWork {
       report = answer(WorkerEvent::broken, error.what());
     } catch (const InputError& error) {
       report = answer(WorkerEvent::refused, error.what());
+    } catch (const std::system_error& error) {  // of std::filesystem, too
+      report = answer(WorkerEvent::broken, error.what());
     } catch (const std::bad_alloc&) {
       report = answer(WorkerEvent::failed, "out of memory; use fewer --workers or a smaller batch");
     } catch (const std::exception& error) {
@@ -161,7 +164,7 @@ class TrialWork {
       case TrialOutcome::diverged:
         return answer(WorkerEvent::diverged);
       case TrialOutcome::stopped:
-        return answer(WorkerEvent::stopped);
+        return cpu_limit_reached() ? answer(WorkerEvent::broken, kCpuLimitWords) : answer(WorkerEvent::stopped);
       case TrialOutcome::lost:
         break;
     }
