@@ -45,7 +45,8 @@ struct Command {
 class Rig {
  public:
   Rig() {
-    static_cast<void>(bits_identity(cpu_backend(), Precision::fp32));  // once, and not in each child: it reads the whole program
+    static_cast<void>(
+        bits_identity(cpu_backend(), Precision::fp32));  // once, and not in each child: it reads the whole program
     fs::create_directory(scratch_);
     write_images();
     results_.emplace(folder_.path());

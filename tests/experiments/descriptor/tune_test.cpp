@@ -1,5 +1,6 @@
 // "tune", two-stage "seeds" and "tuned_for": what they expand to, and what a wrong one is told.
 #include "experiments/descriptor/tune.h"
+#include "experiments/descriptor/known_images.h"
 
 #include <doctest/doctest.h>
 

@@ -93,7 +93,8 @@ TEST_CASE("nonfinite: no value of a checkpoint that is NaN or infinite ever beco
     for (const char* start : {"at_5", "at_6"}) {
       const TrialFolder from = trial.folder(out / start);
       const std::vector<MetricsLine> before = metrics_of(from);
-      for (const TensorView& tensor : SafetensorsFile::read(from.checkpoint(1)).tensors()) {
+      const SafetensorsFile checkpoint = SafetensorsFile::read(from.checkpoint(1));
+      for (const TensorView& tensor : checkpoint.tensors()) {
         CAPTURE(placement);
         CAPTURE(start);
         CAPTURE(tensor.name);
