@@ -30,7 +30,7 @@ CPPFLAGS += -I. -MMD -MP
 INSTRUMENT := $(if $(SANITIZE),-fsanitize=$(SANITIZE))$(if $(COVERAGE),-fprofile-instr-generate -fcoverage-mapping)
 CXXFLAGS += -std=c++20 $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(WARNINGS) -pthread $(INSTRUMENT)
 LDFLAGS += -pthread $(INSTRUMENT)
-LDLIBS += -lfmt -larchive -ljpeg -lpng -ldl
+LDLIBS += -lfmt -larchive -ljpeg -lpng -lnettle -ldl
 
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 BUILD_FLAGS := $(CXX) $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE))

@@ -1,9 +1,8 @@
-// SHA-256 (FIPS 180-4). Trial ids and data hashes are made with it.
+// SHA-256, the one place that knows libcrypto. Trial ids and data hashes are made with it.
 #pragma once
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,8 +11,10 @@ namespace normlab {
 
 class Sha256 {
  public:
-  /// The CPU's instructions for it where it has them; `portable`: without, which is slower and gives the same.
-  explicit Sha256(bool portable = false);
+  Sha256();
+  ~Sha256();
+  Sha256(Sha256&&) noexcept;
+  Sha256& operator=(Sha256&&) noexcept;
 
   Sha256& update(std::span<const std::byte> bytes);
   Sha256& update(std::string_view text);
@@ -21,11 +22,8 @@ class Sha256 {
   std::string hex() const;
 
  private:
-  static constexpr std::size_t kBlock = 64;  // bytes
-  bool portable_;
-  std::array<std::uint32_t, 8> state_;
-  std::array<std::byte, kBlock> begun_{};  // a block that is not full yet
-  std::uint64_t bytes_ = 0;                // given so far
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 inline std::string sha256_hex(std::string_view text) { return Sha256().update(text).hex(); }
