@@ -7,6 +7,7 @@
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/descriptor/words.h"
+#include "experiments/results/files.h"
 #include "experiments/train/keep.h"
 
 namespace normlab {
@@ -17,11 +18,25 @@ struct Clean {
   std::vector<std::string> sets;
   bool out_given = false, yes = false;
 
-  std::vector<std::string> trial_ids(const ResultStore& store) const {
-    if (file.empty()) return store.trial_ids();
-    std::vector<std::string> ids;
-    for (const Trial& trial : next_stage(load_experiment(file, sets), store).trials) ids.push_back(trial.id);
-    return ids;
+  /// What is meant: trials by their ids, and the experiments' folders.
+  struct Scope {
+    std::vector<std::string> trials;
+    std::vector<std::filesystem::path> experiments;
+  };
+  Scope scope(const ResultStore& store) const {
+    Scope scope;
+    const std::filesystem::path experiments = store.out() / "experiments";
+    if (file.empty()) {
+      std::error_code none;
+      for (const auto& entry : std::filesystem::directory_iterator(experiments, none))
+        scope.experiments.push_back(entry.path());
+      scope.trials = store.trial_ids();
+      return scope;
+    }
+    const Experiment experiment = next_stage(load_experiment(file, sets), store);
+    for (const Trial& trial : experiment.trials) scope.trials.push_back(trial.id);
+    scope.experiments = {experiments / experiment.stem};
+    return scope;
   }
 
   int operator()() const {
@@ -32,14 +47,22 @@ struct Clean {
     const ResultStore store(out);
     std::uint64_t bytes = 0;
     std::size_t files = 0, trials = 0;
-    for (const std::string& id : trial_ids(store)) {
-      const TrialFolder trial = store.trial(id);
-      const std::vector<Removal> removals = yes ? apply_keep(trial, rule) : superfluous_files(trial, rule);
+    const auto list = [&](const std::vector<Removal>& removals) {
       for (const Removal& removal : removals) {
         bytes += removal.bytes;
         fmt::print("{:>14}  {}\n", removal.bytes, removal.path.string());
       }
       files += removals.size();
+    };
+    const Scope meant = scope(store);
+    for (const std::filesystem::path& experiment : meant.experiments) {
+      list(temporary_files(experiment));
+      if (yes) remove_temporaries(experiment);
+    }
+    for (const std::string& id : meant.trials) {
+      const TrialFolder trial = store.trial(id);
+      const std::vector<Removal> removals = yes ? apply_keep(trial, rule) : superfluous_files(trial, rule);
+      list(removals);
       trials += removals.empty() ? 0 : 1;
     }
     fmt::print("{} bytes in {} files of {} finished trials {}\n", bytes, files, trials,

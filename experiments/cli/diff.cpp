@@ -13,6 +13,7 @@
 #include "experiments/cli/formula.h"
 #include "experiments/cli/trial_by_id.h"
 #include "experiments/descriptor/canonical.h"
+#include "experiments/results/trial_files.h"
 #include "nn/model.h"
 
 namespace normlab {
@@ -136,8 +137,10 @@ struct Diff {
       if (!std::filesystem::exists(file))
         throw InputError(concat("trial ", ids[i].substr(0, 12), " was never started, so ", file.string(),
                                 " is not there; compare the descriptors instead"));
-      configs[i] = config_from_json(folder.read_config(), file.string());
+      configs[i] = read_trial_config(folder);
       status[i] = folder.status();
+      if (status[i].state == TrialState::done || status[i].state == TrialState::diverged)
+        require_agreement(folder, *status[i].result);
     }
     if (ids[0] == ids[1]) return fmt::print("{} is one trial\n", ids[0]), 0;
     fmt::print("{} -> {}\n", ids[0].substr(0, 12), ids[1].substr(0, 12));

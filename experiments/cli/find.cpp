@@ -9,6 +9,7 @@
 #include "experiments/cli/commands.h"
 #include "experiments/cli/trial_by_id.h"
 #include "experiments/results/text_layout.h"
+#include "experiments/results/trial_files.h"
 #include "experiments/sweep/plan_file.h"
 
 namespace normlab {
@@ -28,9 +29,14 @@ struct Find {
     for (const std::string& id : ids) {
       const TrialFolder folder = store.trial(id);
       const TrialStatus status = folder.status();
+      const bool started = std::filesystem::exists(folder.path() / "config.json");
+      if (started || status.result) read_trial_config(folder);  // what is damaged is not shown
+      if (status.state == TrialState::done || status.state == TrialState::diverged)
+        require_agreement(folder, *status.result);
       fmt::print("{}\n  state   {}{}{}\n", id, to_string(status.state),
                  status.progress > 0 && status.progress < 1 ? fmt::format(" {:.0f}%", 100 * status.progress) : "",
                  status.message.empty() ? "" : ": " + status.message);
+      if (status.result && !status.result->sealed) fmt::print("  seal    none: {}\n", kUnsealedWords);
       for (const PlanFile& plan : plans)
         for (const PlannedTrial& trial : plan.trials)
           if (trial.id == id)
@@ -39,7 +45,6 @@ struct Find {
                        trial.tuning ? "tuning, " : "", trial.seed);
       if (status.result)
         for (const auto& [name, value] : status.result->metrics) fmt::print("  metric  {} {:.6g}\n", name, value);
-      const bool started = std::filesystem::exists(folder.path() / "config.json");
       fmt::print("  folder  {}\n", started ? folder.path().string() : "none yet: it was never started");
       if (ids.size() == 1 && started) fmt::print("{}", folder.read_config());
     }

@@ -13,7 +13,7 @@
 #include "experiments/sweep/runner.h"
 #include "experiments/sweep/worker.h"
 #include "experiments/train/probes.h"
-#include "experiments/weights/safetensors.h"
+#include "experiments/weights/convert_files.h"
 
 namespace normlab {
 namespace {
@@ -62,8 +62,8 @@ struct ProbeCommand {
     std::vector<const Trial*> rows;
     for (const Cell& row : experiment.rows) rows.push_back(&first_trial(experiment, row));
     if (weights.empty()) return rows;
-    const std::map<std::string, std::string> metadata = SafetensorsFile::read(weights).metadata();
-    if (const auto id = metadata.find("normlab.trial"); id != metadata.end())
+    const std::map<std::string, std::string> metadata = read_weight_file(weights).metadata;
+    if (const auto id = metadata.find(kTrialKey); id != metadata.end())
       for (const Trial& trial : experiment.trials)
         if (trial.id == id->second) return {&trial};
     if (const auto model = metadata.find("normlab.model"); model != metadata.end()) {

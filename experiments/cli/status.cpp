@@ -55,6 +55,11 @@ std::map<std::string, std::size_t> counts_of(const std::vector<Line>& lines) {
   return counts;
 }
 
+bool is_unsealed(const Line& line) { return line.status.result && !line.status.result->sealed; }
+std::size_t unsealed_of(const std::vector<Line>& lines) {
+  return std::size_t(std::count_if(lines.begin(), lines.end(), is_unsealed));
+}
+
 /// At the speed of those that run now; none where nobody runs, or where only the data can say how long a trial is.
 std::optional<double> sweep_seconds_left(const std::vector<Line>& lines) {
   std::map<std::size_t, TrialCost> costs;  // by row
@@ -93,6 +98,8 @@ std::string text_of(const Experiment& experiment, const std::vector<Line>& lines
   std::string text = fmt::format("{}: {} trials: {}", experiment.stem, lines.size(), joined(counts, ", "));
   if (const auto left = sweep_seconds_left(lines)) text += fmt::format("; {} left", duration_text(*left));
   text += "\n";
+  if (const std::size_t unsealed = unsealed_of(lines); unsealed > 0)
+    text += fmt::format("{} of the results are not sealed: {}.\n", unsealed, kUnsealedWords);
 
   std::vector<std::vector<std::string>> table{{"trial", "state", "step", "img/s", "loss", "left", "process", "beat"}};
   std::vector<std::string> remarks{""};
@@ -155,6 +162,7 @@ std::string json_of(const Experiment& experiment, const std::vector<Line>& lines
       trial["lease_seconds"] = owner->lease_seconds;
       trial["heartbeat_age_seconds"] = line.lease ? Json(line.lease->age_seconds) : Json(nullptr);
     }
+    if (is_unsealed(line)) trial["sealed"] = false;
     if (!line.status.message.empty()) trial["message"] = line.status.message;
     trials.push_back(std::move(trial));
   }

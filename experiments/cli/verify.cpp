@@ -6,8 +6,9 @@
 #include "core/error.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/device_option.h"
-#include "experiments/results/store.h"
+#include "experiments/results/trial_files.h"
 #include "experiments/sweep/runner.h"
+#include "experiments/sweep/verify_files.h"
 #include "experiments/train/verify.h"
 
 namespace normlab {
@@ -18,6 +19,7 @@ struct Verify {
   std::int64_t from = -1;
   VerifyOptions options;
   DeviceKind device = DeviceKind::cpu;
+  bool files = false;
 
   /// A trial's folder, or the one trial in `out` whose id begins so.
   TrialFolder find() const {
@@ -37,6 +39,27 @@ struct Verify {
   }
 
   int operator()() {
+    if (files != run.empty())
+      throw InputError("verify: name a trial, or give --files to check what lies in --out without training");
+    return files ? check_files() : train_again();
+  }
+
+  int check_files() const {
+    if (!std::filesystem::is_directory(std::filesystem::path(out) / "trials"))
+      throw InputError(fmt::format("--out {}: holds no trials; it is no folder of results", out));
+    const FilesReport report = verify_files(ResultStore(out));
+    for (const std::string& problem : report.problems) fmt::print("{}\n", problem);
+    fmt::print("{}: {} trials, {} files: {} results sealed, {} unsealed, {} trials without a result{}\n", out,
+               report.trials, report.files, report.sealed, report.unsealed, report.unfinished,
+               report.running > 0 ? fmt::format(", {} of them running and passed over", report.running) : "");
+    if (report.unsealed > 0) fmt::print("unsealed: {}\n", kUnsealedWords);
+    if (report.removed > 0) fmt::print("{} files were taken away by `normlab clean`\n", report.removed);
+    if (report.problems.empty()) return fmt::print("nothing is damaged\n"), 0;
+    fmt::print("{} problem{}\n", report.problems.size(), report.problems.size() == 1 ? "" : "s");
+    return static_cast<int>(ExitCode::bad_input);
+  }
+
+  int train_again() {
     const TrialFolder trial = find();
     const TrialConfig config = read_trial_config(trial);
     const ComputeDevice computer(device);
@@ -65,9 +88,13 @@ struct Verify {
 
 void add_verify(CLI::App& app, Action& action) {
   auto verify = std::make_shared<Verify>();
-  CLI::App& command =
-      *app.add_subcommand("verify", "run some steps of a trial again and compare all bits with what is on record");
-  command.add_option("run", verify->run, "a trial's folder, or the beginning of its id")->required();
+  CLI::App& command = *app.add_subcommand(
+      "verify", "run some steps of a trial again and compare all bits with what is on record, or check all files");
+  command.add_option("run", verify->run, "a trial's folder, or the beginning of its id");
+  command.add_flag(
+      "--files", verify->files,
+      "compare all files in --out with the hashes that results and checkpoints keep of them, and with each "
+      "other; trains nothing");
   command.add_option("--out", verify->out, "folder of the results")->capture_default_str();
   command.add_option("--steps", verify->options.steps, "how many steps")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 50))
@@ -83,7 +110,10 @@ void add_verify(CLI::App& app, Action& action) {
   command.add_flag("--allow-different-bits", verify->options.allow_different_bits,
                    "compare also what another binary or BLAS core has computed");
   verify->options.threads = 0;
-  command.footer("Example: normlab verify 1a2b3c --steps 50\nExit code 1 where anything differs. Nothing is changed.");
+  command.footer(
+      "Examples: normlab verify 1a2b3c --steps 50\n"
+      "          normlab verify --files --out results\n"
+      "Exit code 1 where a training gives other bits, 2 where a file is damaged. Nothing is changed.");
   command.callback([verify, &action] { action = [verify] { return (*verify)(); }; });
 }
 

@@ -8,15 +8,16 @@
 
 #include "core/error.h"
 #include "experiments/descriptor/suggest.h"
-#include "experiments/results/metrics_log.h"
 #include "experiments/results/text_layout.h"
+#include "experiments/results/trial_files.h"
 
 namespace normlab {
 namespace {
 
 std::vector<MetricsLine> metrics_of(const TrialFolder& folder, const TrialStatus& status) {
-  const std::int64_t named = status.result ? status.result->attempt : 0;
-  const auto path = folder.metrics(named > 0 ? named : last_attempt(folder.path()));
+  if (status.state == TrialState::done || status.state == TrialState::diverged)
+    return read_result_metrics(folder, *status.result);
+  const auto path = folder.metrics(last_attempt(folder.path()));
   return std::filesystem::exists(path) ? read_metrics(path) : std::vector<MetricsLine>();
 }
 

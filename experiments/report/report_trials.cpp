@@ -72,6 +72,7 @@ std::string duration(double seconds) {
 
 std::string result_terms(const TrialResult& result, const Provenance& shared) {
   std::string html;
+  if (!result.sealed) html += term("seal", "none: " + std::string(kUnsealedWords));
   for (const auto& [name, value] : result.metrics) html += term(name, fmt::format("{}", value));
   html += term("time", duration(result.wall_seconds) + fmt::format(", {:.0f} images/s", result.images_per_second));
   if (result.steps > 0) html += term("steps", fmt::format("{}", result.steps));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
-#include <string_view>
 #include <utility>
 
 #include "core/error.h"
@@ -57,9 +56,9 @@ void write_correctness(const std::filesystem::path& path, const Correctness& cor
   write_atomically(path, text);
 }
 
-Correctness read_correctness(const std::filesystem::path& path) {
-  const std::string text = read_file(path);
-  const std::string_view all = text;
+Correctness read_correctness(const std::filesystem::path& path) { return parse_correctness(read_file(path), path); }
+
+Correctness parse_correctness(std::string_view all, const std::filesystem::path& path) {
   if (!all.starts_with(kMagic)) reject(path, 0, concat("this does not begin with \"", kMagic, "\""));
   const std::size_t line_end = all.substr(0, kMagic.size() + kMaxHash + 50).find('\n');
   if (line_end == all.npos) reject(path, 0, "the first line has no end");

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace normlab {
@@ -36,7 +37,7 @@ class Correctness {
   bool operator==(const Correctness& other) const = default;
 
  private:
-  friend Correctness read_correctness(const std::filesystem::path& path);
+  friend Correctness parse_correctness(std::string_view text, const std::filesystem::path& path);
   std::int64_t images_ = 0;
   std::string data_hash_;
   std::vector<std::uint8_t> bits_;
@@ -49,5 +50,7 @@ void write_correctness(const std::filesystem::path& path, const Correctness& cor
 /// InputError, with file and byte, for one that is no such file, of a later version, cut short or too long, or with a
 /// bit set after the last image. EnvironmentError where it cannot be read.
 Correctness read_correctness(const std::filesystem::path& path);
+/// The same of the file's bytes.
+Correctness parse_correctness(std::string_view text, const std::filesystem::path& path);
 
 }  // namespace normlab

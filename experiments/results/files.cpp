@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <system_error>
@@ -15,6 +16,8 @@
 
 namespace normlab {
 namespace {
+
+constexpr int kTries = 10;  // to make a file that somebody else clears away
 
 std::string_view advice(int error_number) {
   switch (error_number) {
@@ -145,6 +148,38 @@ std::optional<std::string> read_file_if_there(const std::filesystem::path& path)
   return bytes;
 }
 
+void read_pieces(const std::filesystem::path& path, const std::function<void(std::string_view)>& take) {
+  const Descriptor file(open_retrying(path, O_RDONLY));
+  if (file.get() < 0) throw_system_error("open", path, errno);
+  std::string piece(std::size_t(1) << 20, '\0');
+  while (true) {
+    const ssize_t n = uninterrupted([&] { return ::read(file.get(), piece.data(), piece.size()); });
+    if (n < 0) throw_system_error("read", path, errno);
+    if (n == 0) return;
+    take(std::string_view(piece).substr(0, std::size_t(n)));
+  }
+}
+
+std::optional<std::string> read_end_if_there(const std::filesystem::path& path, std::uint64_t bytes) {
+  const Descriptor file(open_retrying(path, O_RDONLY));
+  if (file.get() < 0 && (errno == ENOENT || errno == ESTALE)) return std::nullopt;
+  if (file.get() < 0) throw_system_error("open", path, errno);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw_system_error("read", path, errno);
+  const std::uint64_t size = std::uint64_t(status.st_size), begin = size - std::min(size, bytes);
+  std::string end(std::size_t(size - begin), '\0');
+  std::size_t done = 0;
+  while (done < end.size()) {
+    const ssize_t n = uninterrupted(
+        [&] { return ::pread(file.get(), end.data() + done, end.size() - done, off_t(begin + done)); });
+    if (n < 0) throw_system_error("read", path, errno);
+    if (n == 0) break;  // it was cut meanwhile
+    done += std::size_t(n);
+  }
+  end.resize(done);
+  return end;
+}
+
 void sync_folder(const std::filesystem::path& folder) {
   const Descriptor directory(open_retrying(folder, O_RDONLY | O_DIRECTORY));
   if (directory.get() < 0) throw_system_error("open the folder", folder, errno);
@@ -191,15 +226,22 @@ int rename_file(const std::filesystem::path& from, const std::filesystem::path& 
 }
 
 void write_atomically(const std::filesystem::path& path, std::string_view bytes) {
-  Temporary temporary(path, bytes);
-  if (const int error_number = rename_file(temporary.path(), path); error_number != 0)
-    throw_system_error("write", path, error_number);
-  temporary.forget();
+  for (int i = 0;; ++i) {
+    Temporary temporary(path, bytes);
+    const int error_number = rename_file(temporary.path(), path);
+    if (error_number == 0) {
+      temporary.forget();
+      break;
+    }
+    // Whoever clears away what a killed run has left may mean this file, too, which is then made again.
+    std::error_code ignored;
+    const bool gone = error_number == ENOENT && !std::filesystem::exists(temporary.path(), ignored);
+    if (!gone || i + 1 == kTries) throw_system_error("write", path, error_number);
+  }
   sync_folder(folder_of(path));
 }
 
 bool publish(const std::filesystem::path& path, std::string_view bytes) {
-  constexpr int kTries = 10;
   for (int i = 0; i < kTries; ++i) {
     Temporary temporary(path, bytes);
     switch (place(temporary.path(), path)) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,10 @@ namespace normlab {
 std::string read_file(const std::filesystem::path& path);
 /// The same, or none where there is no such file: one call of the system, also if another process removes it just now.
 std::optional<std::string> read_file_if_there(const std::filesystem::path& path);
+/// Hands the file over in pieces of at most a megabyte. EnvironmentError where it cannot be read.
+void read_pieces(const std::filesystem::path& path, const std::function<void(std::string_view)>& take);
+/// The last `bytes` of the file, or all of a shorter one; none where there is no such file.
+std::optional<std::string> read_end_if_there(const std::filesystem::path& path, std::uint64_t bytes);
 
 /// Creates the folder and the ones above it; one that exists is fine. The names of new ones are on the disk.
 void make_folders(const std::filesystem::path& folder);

@@ -1,6 +1,6 @@
 #include "experiments/results/metrics_log.h"
 
-#include <string_view>
+#include <cmath>
 
 #include "core/error.h"
 #include "experiments/results/strict_json.h"
@@ -15,6 +15,10 @@ MetricsLine parse_line(std::string_view text, const std::string& where) {
   nlohmann::json values = json;
   for (const char* key : {"step", "progress", "nonfinite"}) values.erase(key);
   line.values = take_numbers(values, object.optional("nonfinite"), where);
+  if (line.step < 0) object.fail("step", concat(line.step, " is no number of steps"));
+  if (!(line.progress >= 0 && line.progress <= 1)) object.fail("progress", concat(line.progress, " is outside 0 to 1"));
+  for (const auto& [name, value] : line.values)
+    if (const std::string why = impossible(name, value); !why.empty()) object.fail(name, why);
   return line;
 }
 
@@ -28,25 +32,43 @@ void MetricsLog::append(const MetricsLine& line) {
   file_.append(object.dump());
 }
 
+std::string impossible(const std::string& metric, double value) {
+  constexpr double kRounding = 1e-6;  // below 0, of a loss
+  if (metric.ends_with("accuracy") && (value < 0 || value > 1) && std::isfinite(value))
+    return concat(value, " is no accuracy, which is 0 to 1");
+  if (metric.ends_with("loss") && value < -kRounding && std::isfinite(value)) return concat(value, " is no loss");
+  return "";
+}
+
 std::vector<MetricsLine> read_metrics(const std::filesystem::path& path) {
-  const std::string text = read_file(path);
+  return parse_metrics(read_file(path), path);
+}
+
+std::vector<MetricsLine> parse_metrics(std::string_view text, const std::filesystem::path& path) {
   std::vector<MetricsLine> lines;
   std::size_t begin = 0;
-  for (std::size_t end; (end = text.find('\n', begin)) != text.npos; begin = end + 1)
-    lines.push_back(parse_line(std::string_view(text).substr(begin, end - begin),
-                               concat(path.string(), ':', lines.size() + 1, ": line from byte ", begin)));
+  for (std::size_t end; (end = text.find('\n', begin)) != text.npos; begin = end + 1) {
+    const std::string where = concat(path.string(), ':', lines.size() + 1, ": line from byte ", begin);
+    MetricsLine line = parse_line(text.substr(begin, end - begin), where);
+    if (!lines.empty() && line.step < lines.back().step)
+      throw InputError(concat(where, ": step ", line.step, " stands behind step ", lines.back().step));
+    lines.push_back(std::move(line));
+  }
   return lines;
 }
 
 std::optional<MetricsLine> last_metrics_line(const std::filesystem::path& path) {
-  const auto file = read_file_if_there(path);
-  if (!file) return std::nullopt;
-  const std::string& text = *file;
-  const auto end = text.rfind('\n');
-  if (end == text.npos) return std::nullopt;
-  const auto before = end == 0 ? text.npos : text.rfind('\n', end - 1);
-  const std::size_t begin = before == text.npos ? 0 : before + 1;
-  return parse_line(std::string_view(text).substr(begin, end - begin), concat(path.string(), ": last line"));
+  for (std::uint64_t bytes = 4096;; bytes *= 16) {
+    const auto text = read_end_if_there(path, bytes);
+    if (!text) return std::nullopt;
+    const bool whole = text->size() < bytes;
+    const auto end = text->rfind('\n');
+    const auto before = end == text->npos || end == 0 ? text->npos : text->rfind('\n', end - 1);
+    if (before == text->npos && !whole) continue;  // the line begins further back
+    if (end == text->npos) return std::nullopt;
+    const std::size_t begin = before == text->npos ? 0 : before + 1;
+    return parse_line(std::string_view(*text).substr(begin, end - begin), concat(path.string(), ": last line"));
+  }
 }
 
 }  // namespace normlab

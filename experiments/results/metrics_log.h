@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "experiments/results/files.h"
@@ -34,8 +35,15 @@ class MetricsLog {
   LineFile file_;
 };
 
-/// All lines; a torn last one (no newline) is dropped. InputError names file, line and byte of a line that is damaged.
+/// Why a training cannot have measured this: an accuracy outside 0 to 1, a loss below 0. "" where it can, and for what
+/// is not finite.
+std::string impossible(const std::string& metric, double value);
+
+/// All lines; a torn last one (no newline) is dropped. InputError names file, line and byte of a line that is damaged,
+/// has a value or a step that cannot be, or goes back in steps.
 std::vector<MetricsLine> read_metrics(const std::filesystem::path& path);
+/// The same of the file's text.
+std::vector<MetricsLine> parse_metrics(std::string_view text, const std::filesystem::path& path);
 
 /// The last whole line; those before it are not looked at. None where there is none yet.
 std::optional<MetricsLine> last_metrics_line(const std::filesystem::path& path);

@@ -1,6 +1,6 @@
 #include "experiments/results/selection.h"
 
-#include "experiments/results/metrics_log.h"
+#include "experiments/results/trial_files.h"
 
 namespace normlab {
 namespace {
@@ -47,12 +47,12 @@ std::optional<double> selected_metric(const TrialFolder& folder, const TrialResu
     for (const auto& [name, value] : result.metrics) known.insert(name);
     return std::nullopt;
   }
-  const auto path = folder.metrics(result.attempt > 0 ? result.attempt : last_attempt(folder.path()));
+  const auto path = folder.metrics(result_attempt(folder, result));
   if (!std::filesystem::exists(path))
     throw InputError(concat("--select: ", path.string(), " is not there; of this run only --select last is left"));
   const std::vector<MetricsLine> lines = [&] {
     try {
-      return read_metrics(path);
+      return read_result_metrics(folder, result);
     } catch (const InputError& error) {
       throw DamagedMetrics(error.what());
     }

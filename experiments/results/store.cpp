@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 
 #include "core/error.h"
-#include "experiments/descriptor/sha256.h"
 #include "experiments/results/files.h"
 #include "experiments/results/metrics_log.h"
+#include "experiments/results/trial_files.h"
 #include "experiments/weights/safetensors.h"
 
 namespace normlab {
@@ -22,30 +21,6 @@ void require_plain_name(std::string_view what, const std::string& name) {
   const bool plain =
       !name.empty() && name.front() != '.' && name.find('/') == name.npos && name.find('\0') == name.npos;
   if (!plain) throw InputError(concat(what, " \"", name, "\" is no plain name"));
-}
-
-std::uint64_t parse_bytes(const std::string& text, const std::filesystem::path& checkpoint) {
-  std::uint64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, value);
-  if (text.empty() || parsed.ec != std::errc() || parsed.ptr != end)
-    throw InputError(concat(checkpoint.string(), ": metadata \"", kMetricsBytesKey, "\": \"", text, "\" is no length"));
-  return value;
-}
-
-/// InputError where the tensors or the metrics are not those that were written. Checkpoints of older versions have no
-/// hashes.
-void require_undamaged(const SafetensorsFile& file, const std::filesystem::path& checkpoint,
-                       const std::filesystem::path& metrics, std::uint64_t length) {
-  const auto require = [&](const char* key, const std::filesystem::path& path, const auto& hash) {
-    const auto found = file.metadata().find(key);
-    if (found != file.metadata().end() && found->second != hash())
-      throw InputError(concat(path.string(), ": is damaged: its SHA-256 is not that of what was written"));
-  };
-  require(kStateHashKey, checkpoint, [&] { return tensors_hash(file.tensors()); });
-  require(kMetricsHashKey, metrics, [&] {
-    return sha256_hex(length > 0 ? std::string_view(read_file(metrics)).substr(0, length) : std::string_view());
-  });
 }
 
 /// What processes that were killed have left in a trial's folder and its attempts'. Somebody else may still be there,
@@ -88,6 +63,7 @@ std::optional<TrialResult> TrialFolder::load_result() const {
   TrialResult result = parse_trial_result(*text, path.string());
   if (result.id != path_.filename().string())
     throw InputError(concat(path.string(), ": it is the result of trial ", result.id, "; delete this file"));
+  if (!result.sealed && result.status != TrialEnd::failed) require_agreement(*this, result);
   return result;
 }
 
@@ -185,16 +161,8 @@ std::optional<ResumePoint> TrialFolder::latest_checkpoint(std::vector<std::strin
     }
     try {
       const SafetensorsFile file = SafetensorsFile::read(path);
-      const auto found = file.metadata().find(kMetricsBytesKey);
-      if (found == file.metadata().end())
-        throw InputError(concat(path.string(), ": no metadata \"", kMetricsBytesKey, '"'));
-      const std::uint64_t length = parse_bytes(found->second, path);
-      std::error_code error;
-      const std::uint64_t there = std::filesystem::file_size(metrics(attempt), error);
-      if (length > 0 && (error || there < length))
-        throw InputError(concat(path.string(), ": it was saved with ", length, " bytes of metrics, but ",
-                                metrics(attempt).string(), " has ", error ? 0 : there));
-      require_undamaged(file, path, metrics(attempt), length);
+      require_sealed_safetensors(file, path);
+      const std::uint64_t length = require_checkpoint_metrics(file, path, metrics(attempt));
       return ResumePoint{attempt, path, length, file.metadata()};
     } catch (const InputError& error) {
       problems.push_back(concat(error.what(), "; going back to an earlier checkpoint"));
@@ -232,12 +200,8 @@ void ResultStore::write_plan(const std::string& stem, std::string_view json) con
   require_plain_name("experiment", stem);
   const auto folder = out_ / "experiments" / stem;
   make_folders(folder);
+  remove_temporaries(folder);  // of runs that were killed; another one's that lives is made again
   write_atomically(folder / "plan.json", json);
-}
-
-std::string ResultStore::read_plan(const std::string& stem) const {
-  require_plain_name("experiment", stem);
-  return read_file(out_ / "experiments" / stem / "plan.json");
 }
 
 }  // namespace normlab

@@ -16,11 +16,12 @@
 
 namespace normlab {
 
-/// Metadata key of a checkpoint: the length of its attempt's metrics.jsonl when it was saved, in decimal.
+/// Metadata key of a checkpoint: its trial's id.
+inline constexpr const char* kTrialKey = "normlab.trial";
+/// The length of its attempt's metrics.jsonl when it was saved, in decimal.
 inline constexpr const char* kMetricsBytesKey = "normlab.metrics_bytes";
-/// And SHA-256 of those bytes, and tensors_hash() of what the checkpoint holds: a file that was damaged is seen.
+/// And SHA-256 of those bytes: metrics that were damaged are seen.
 inline constexpr const char* kMetricsHashKey = "normlab.metrics_sha256";
-inline constexpr const char* kStateHashKey = "normlab.state_sha256";
 
 enum class TrialState : std::uint8_t { missing, running, failed, diverged, done };
 std::string_view to_string(TrialState state);
@@ -55,7 +56,8 @@ class TrialFolder {
   void write_config(std::string_view json) const;
   std::string read_config() const;
 
-  /// None where there is none yet. InputError where the file is damaged or newer.
+  /// None where there is none yet. InputError where the file is damaged or newer, or contradicts what lies beside it
+  /// though it has no seal of its own (require_agreement() of trial_files.h).
   std::optional<TrialResult> load_result() const;
   /// The bytes of result.json; none where there is none yet.
   std::optional<std::string> result_text() const;
@@ -99,10 +101,8 @@ class ResultStore {
   /// Ids of all trials on disk, sorted.
   std::vector<std::string> trial_ids() const;
 
-  /// Replaces OUT/experiments/<stem>/plan.json.
+  /// Replaces OUT/experiments/<stem>/plan.json, and removes the temporary files that killed runs have left beside it.
   void write_plan(const std::string& stem, std::string_view json) const;
-  /// EnvironmentError where there is none.
-  std::string read_plan(const std::string& stem) const;
 
  private:
   std::filesystem::path out_;

@@ -5,11 +5,20 @@
 #include <vector>
 
 #include "core/error.h"
+#include "experiments/descriptor/sha256.h"
+#include "experiments/results/files.h"
 
 namespace normlab {
 namespace {
 
 constexpr std::size_t kMaxDepth = 64;
+constexpr const char *kHash = "sha256", *kSchema = "schema";
+constexpr std::uint64_t kNoteSchema = 2;  // 1, or none at all: not sealed
+
+std::string hash_of_members(nlohmann::json object) {
+  object.erase(kHash);
+  return sha256_hex(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
 
 /// nlohmann keeps the last of two equal keys without a word, so each open object has the set of its keys here.
 class DuplicateCheck {
@@ -48,6 +57,34 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& file)
     throw InputError(concat(file, ": byte ", error.byte > 0 ? error.byte - 1 : 0,
                             ": not valid JSON: ", detail == what.npos ? what : what.substr(detail + 2)));
   }
+}
+
+void seal_json(nlohmann::ordered_json& object) { object[kHash] = hash_of_members(nlohmann::json(object)); }
+
+void require_json_seal(const nlohmann::json& object, const std::string& file) {
+  const auto stored = object.find(kHash);
+  if (stored == object.end() || !stored->is_string())
+    throw InputError(concat(file, ": is damaged: \"", kHash, "\", the hash of all else in it, is missing"));
+  if (const std::string found = hash_of_members(object); found != stored->get<std::string>())
+    throw InputError(concat(file, ": is damaged: the SHA-256 of all else in it is ", found, ", its \"", kHash,
+                            "\" says ", stored->get<std::string>()));
+}
+
+std::string write_note(nlohmann::ordered_json object) {
+  nlohmann::ordered_json note{{kSchema, kNoteSchema}};
+  note.update(object);
+  seal_json(note);
+  return note.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+nlohmann::json read_note(const std::filesystem::path& path) {
+  nlohmann::json note = parse_strict_json(read_file(path), path.string());
+  if (!note.is_object()) throw InputError(concat(path.string(), ": expected an object, found ", note.type_name()));
+  const nlohmann::json schema = note.value(kSchema, nlohmann::json(1));
+  if (schema != 1 && schema != kNoteSchema)
+    throw InputError(concat(path.string(), ": written by another version of this program, which alone can read it"));
+  if (schema == kNoteSchema || note.contains(kHash)) require_json_seal(note, path.string());
+  return note;
 }
 
 ObjectReader::ObjectReader(const nlohmann::json& object, std::string where)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -13,6 +14,17 @@ namespace normlab {
 
 /// Parses one JSON value. `file` names it in errors, which give the byte offset.
 nlohmann::json parse_strict_json(std::string_view text, const std::string& file);
+
+/// Adds "sha256": SHA-256 of the other members, in nlohmann's compact form with sorted keys.
+void seal_json(nlohmann::ordered_json& object);
+/// InputError with both hashes where the "sha256" of `object` is missing or not that of the other members; `file`
+/// names it.
+void require_json_seal(const nlohmann::json& object, const std::string& file);
+
+/// The text of a file that a sweep keeps beside its trials (a plan, a decision): the object, with its "schema", sealed.
+std::string write_note(nlohmann::ordered_json object);
+/// Reads one. InputError where it is damaged or newer. Those of former versions have no seal.
+nlohmann::json read_note(const std::filesystem::path& path);
 
 /// Takes the keys of one object and knows which ones were asked for.
 class ObjectReader {

@@ -111,6 +111,7 @@ Json seed_json(const TableSeed& seed) {
   if (seed.state == SeedState::running || seed.state == SeedState::stopped) entry["progress"] = seed.progress;
   if (!seed.message.empty()) entry["message"] = seed.message;
   if (!seed.environment.empty()) entry["environment"] = seed.environment;
+  if (!seed.sealed) entry["sealed"] = false;
   return entry;
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "experiments/results/text_layout.h"
+#include "experiments/results/trial_result.h"
 
 namespace normlab {
 namespace {
@@ -35,6 +36,7 @@ class Footer {
     for (const std::string& remark : facts_.input->remarks) add("remark", remark);
     early_stops();
     environments();
+    unsealed();
     hidden();
     return std::move(sentences_);
   }
@@ -259,12 +261,25 @@ class Footer {
   }
 
   void environments() {
-    const auto& names = facts_.environments;
-    if (names.size() < 2) return;
+    const auto& all = facts_.environments;
+    if (all.size() < 2) return;
     std::string sentence = "Mixed environments (env):";
-    for (std::size_t i = 0; i < names.size(); ++i)
-      sentence += fmt::format("{} {} = {}", i == 0 ? "" : ";", i + 1, names[i].empty() ? "not recorded" : names[i]);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      sentence +=
+          fmt::format("{} {} = {}", i == 0 ? "" : ";", i + 1, all[i].words.empty() ? "not recorded" : all[i].words);
     add("environments", sentence + ".");
+  }
+
+  void unsealed() {
+    std::size_t unsealed = 0, all = 0;
+    for (const TableLine& line : lines_)
+      for (const TableSeed& seed : line.seeds) {
+        if (seed.state != SeedState::done && seed.state != SeedState::diverged) continue;
+        ++all;
+        unsealed += seed.sealed ? 0 : 1;
+      }
+    if (unsealed > 0)
+      add("unsealed", fmt::format("{} of {} results are not sealed: {}.", unsealed, all, kUnsealedWords));
   }
 
   void hidden() {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "experiments/results/table_model.h"
+#include "experiments/results/table_notes.h"
 #include "experiments/statistics/many_to_one.h"
 
 namespace normlab {
@@ -16,7 +17,7 @@ struct FooterFacts {
   const std::vector<TableLine>* lines = nullptr;  // of the whole plan
   const std::vector<TableStrip>* strips = nullptr;
   const std::vector<ManyToOne>* comparisons = nullptr;  // one a strip
-  std::vector<std::string> environments;
+  std::vector<TableEnvironment> environments;
   int decimals = 2;                   // of gains
   std::optional<double> correlation;  // of the values of one seed, pooled over rows
   Figure best_of_table;               // best gain by chance over all strips; for --family table

@@ -286,7 +286,7 @@ class ModelBuilder {
   std::vector<TableStrip> strips_;
   std::vector<ManyToOne> comparisons_;
   TableTestSet test_set_;
-  std::vector<std::string> environments_;
+  std::vector<TableEnvironment> environments_;
   int gain_decimals_ = 2;
   TableModel model_;
 };

@@ -52,7 +52,9 @@ struct TableSeed {
   std::string diverged_site;  // "" where it is not known
   std::optional<std::int64_t> early_stopped_step;
   std::string early_stop_rule;  // in words
-  std::string environment;      // device, version and the like, as words; equal words are equal environments
+  std::string environment;      // device, version and the like, as words
+  std::string program;          // what equal bits are promised for, its parts apart by " | "; "" where it is not known
+  bool sealed = true;           // false: of a version whose results carry no hashes
 };
 
 /// A row before any number is taken from it.

@@ -13,6 +13,8 @@
 namespace normlab {
 namespace {
 
+constexpr std::string_view kProgramPart = " | ";
+
 /// "2/3 ": the share, which is left out where it is all of them.
 std::string share(std::size_t count, std::size_t planned) {
   return count == planned ? "" : fmt::format("{}/{} ", count, planned);
@@ -24,6 +26,34 @@ std::string step_range(const std::vector<std::int64_t>& steps) {
 }
 
 bool is_finished(const TableSeed& seed) { return seed.state == SeedState::done || seed.state == SeedState::diverged; }
+
+bool is_of(const TableEnvironment& known, const TableSeed& seed) {
+  return known.environment == seed.environment && known.program == seed.program;
+}
+
+std::set<std::string> parts_of(const std::string& program) {
+  std::set<std::string> parts;
+  for (std::size_t begin = 0; begin < program.size();) {
+    const std::size_t end = std::min(program.find(kProgramPart, begin), program.size());
+    parts.insert(program.substr(begin, end - begin));
+    begin = end + kProgramPart.size();
+  }
+  return parts;
+}
+
+/// Adds to the words of programs that share an environment what not all of these have: "binary 874d53191452c54b".
+void tell_programs_apart(std::vector<TableEnvironment>& all) {
+  std::map<std::string, std::map<std::string, std::size_t>> programs_with;  // environment -> part -> how many
+  std::map<std::string, std::size_t> programs;                              // environment -> how many
+  for (const TableEnvironment& one : all) {
+    ++programs[one.environment];
+    for (const std::string& part : parts_of(one.program)) ++programs_with[one.environment][part];
+  }
+  for (TableEnvironment& one : all)
+    for (const std::string& part : parts_of(one.program))
+      if (programs_with[one.environment][part] < programs[one.environment])
+        one.words += (one.words.empty() ? "" : ", ") + part;
+}
 
 }  // namespace
 
@@ -83,25 +113,25 @@ std::vector<std::string> state_notes(const std::vector<TableSeed>& seeds, const 
   return notes;
 }
 
-std::vector<std::string> environments_of(const std::vector<TableRow>& rows) {
-  std::vector<std::string> names;
-  const std::string* last = nullptr;  // most are as the one before
+std::vector<TableEnvironment> environments_of(const std::vector<TableRow>& rows) {
+  std::vector<TableEnvironment> all;
+  const TableEnvironment* last = nullptr;  // most are as the one before
   for (const TableRow& row : rows)
     for (const TableSeed& seed : row.seeds) {
-      if (!is_finished(seed) || (last != nullptr && *last == seed.environment)) continue;
-      if (std::find(names.begin(), names.end(), seed.environment) == names.end()) names.push_back(seed.environment);
-      last = &seed.environment;
+      if (!is_finished(seed) || (last != nullptr && is_of(*last, seed))) continue;
+      auto found = std::find_if(all.begin(), all.end(), [&](const auto& known) { return is_of(known, seed); });
+      if (found == all.end()) found = all.insert(found, {seed.environment, seed.program, seed.environment});
+      last = &*found;
     }
-  return names;
+  tell_programs_apart(all);
+  return all;
 }
 
-std::string environment_note(const TableRow& row, const std::vector<std::string>& environments) {
+std::string environment_note(const TableRow& row, const std::vector<TableEnvironment>& environments) {
   std::set<std::size_t> numbers;
   for (const TableSeed& seed : row.seeds)
-    if (is_finished(seed))
-      numbers.insert(
-          std::size_t(std::find(environments.begin(), environments.end(), seed.environment) - environments.begin()) +
-          1);
+    for (std::size_t e = 0; e < environments.size(); ++e)
+      if (is_finished(seed) && is_of(environments[e], seed)) numbers.insert(e + 1);
   std::vector<std::string> words;
   for (const std::size_t number : numbers) words.push_back(fmt::format("{}", number));
   return words.empty() ? "" : "env " + joined(words, "+");

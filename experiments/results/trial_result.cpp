@@ -1,14 +1,17 @@
 #include "experiments/results/trial_result.h"
 
 #include <array>
+#include <cmath>
 
 #include "core/error.h"
+#include "experiments/results/metrics_log.h"
 #include "experiments/results/strict_json.h"
 
 namespace normlab {
 namespace {
 
-constexpr std::uint64_t kSchema = 1;
+constexpr std::uint64_t kSchema = 2, kUnsealedSchema = 1;
+constexpr double kMostSeconds = 1e10, kMostSpeed = 1e12;  // three centuries; images a second: more is no measurement
 constexpr const char* kDivergedValue = "diverged_value";  // no metric has this name: theirs have a slash
 constexpr std::array kEnds{TrialEnd::done, TrialEnd::diverged, TrialEnd::failed};
 
@@ -27,11 +30,52 @@ std::vector<std::string> take_bad_images(const nlohmann::json& json, const std::
   return images;
 }
 
-TrialResult read_fields(ObjectReader& object, const std::string& file) {
-  if (const auto schema = object.unsigned_integer("schema"); schema != kSchema)
-    throw InputError(concat(file, ": written with schema ", schema, ", this program reads ", kSchema,
-                            "; use the program that wrote it, or a newer one"));
+FileSeals take_files(const nlohmann::json* json, const std::string& file) {
+  FileSeals files;
+  if (json == nullptr || !json->is_object()) throw InputError(concat(file, ": \"files\": expected an object"));
+  for (const auto& [name, entry] : json->items()) {
+    ObjectReader object(entry, concat(file, ": \"files\": \"", name, '"'));
+    files[name] = {object.unsigned_integer("bytes"), object.string("sha256")};
+    object.finish();
+  }
+  return files;
+}
+
+void require_range(const ObjectReader& object, const char* key, double value, double most) {
+  if (!(value >= 0 && value <= most)) object.fail(key, concat(value, " is outside 0 to ", most));
+}
+
+/// Refuses what no training can end with, whether somebody edited it or the disk did.
+void require_possible(const ObjectReader& object, const TrialResult& result) {
+  for (const auto& [name, value] : result.metrics) {
+    if (result.sealed && result.status == TrialEnd::done && !std::isfinite(value))
+      object.fail("metrics", concat(name, " is ", value, ", which is no result"));
+    if (const std::string why = impossible(name, value); !why.empty()) object.fail("metrics", concat(name, ": ", why));
+  }
+  require_range(object, "wall_seconds", result.wall_seconds, kMostSeconds);
+  require_range(object, "images_per_second", result.images_per_second, kMostSpeed);
+  constexpr double kMost = 1e15;  // as a double still exact
+  require_range(object, "steps", double(result.steps), kMost);
+  require_range(object, "attempt", double(result.attempt), kMost);
+  require_range(object, "resumed", double(result.resumed), kMost);
+  const bool diverged = result.status == TrialEnd::diverged;
+  if (diverged != result.diverged_step.has_value())
+    object.fail("diverged_step", diverged ? "a diverged result has one" : "only a diverged result has one");
+  if (diverged) require_range(object, "diverged_step", double(*result.diverged_step), kMost);
+  if (diverged && result.steps > 0 && *result.diverged_step != result.steps)
+    object.fail("diverged_step", concat("is ", *result.diverged_step, ", \"steps\" is ", result.steps));
+  if (const auto& early = result.stopped_early_step;
+      early && (*early < 1 || (result.steps > 0 && *early != result.steps)))
+    object.fail("stopped_early_step", concat("is ", *early, ", \"steps\" is ", result.steps));
+}
+
+TrialResult read_fields(ObjectReader& object, const nlohmann::json& json, const std::string& file) {
+  const auto schema = object.unsigned_integer("schema");
+  if (schema != kSchema && schema != kUnsealedSchema)
+    throw InputError(concat(file, ": written with schema ", schema, ", this program reads ", kUnsealedSchema, " and ",
+                            kSchema, "; use the program that wrote it, or a newer one"));
   TrialResult result;
+  result.sealed = schema == kSchema;
   result.id = object.string("id");
   const std::string status = object.string("status");
   bool known = false;
@@ -59,7 +103,13 @@ TrialResult read_fields(ObjectReader& object, const std::string& file) {
   result.different_bits = object.boolean("different_bits");
   result.provenance = object.strings("provenance");
   if (const nlohmann::json* bad = object.optional("bad_images")) result.bad_images = take_bad_images(*bad, file);
+  if (result.sealed) {
+    result.files = take_files(object.optional("files"), file);
+    object.string("sha256");
+  }
   object.finish();
+  require_possible(object, result);
+  if (result.sealed) require_json_seal(json, file);
   return result;
 }
 
@@ -78,6 +128,7 @@ std::string_view to_string(TrialEnd end) {
 }
 
 std::string write_trial_result(const TrialResult& result) {
+  if (!result.sealed) throw InputError(concat("the result of trial ", result.id, " was not sealed when it was made"));
   using Json = nlohmann::ordered_json;
   Json metrics = Json::object(), nonfinite = Json::object(), provenance = Json::object();
   put_numbers(metrics, result.metrics, nonfinite);
@@ -103,6 +154,10 @@ std::string write_trial_result(const TrialResult& result) {
   object["provenance"] = std::move(provenance);
   if (!result.bad_images.empty())
     object["bad_images"] = Json{{"count", result.bad_images.size()}, {"images", result.bad_images}};
+  Json files = Json::object();
+  for (const auto& [name, seal] : result.files) files[name] = Json{{"bytes", seal.bytes}, {"sha256", seal.sha256}};
+  object["files"] = std::move(files);
+  seal_json(object);
   // A message may quote a file name that is not UTF-8.
   return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -111,7 +166,7 @@ TrialResult parse_trial_result(std::string_view text, const std::string& file) {
   try {
     const nlohmann::json json = parse_strict_json(text, file);
     ObjectReader object(json, file);
-    return read_fields(object, file);
+    return read_fields(object, json, file);
   } catch (const InputError& error) {
     const std::string what = error.what();
     if (what.find("schema") != what.npos) throw;

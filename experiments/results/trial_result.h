@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/results/seal.h"
+
 namespace normlab {
 
 /// A diverged trial is a finished one: it says something about its placement. A failed one is run again.
@@ -38,13 +40,22 @@ struct TrialResult {
   /// Images that were left out of training and evaluation because they cannot be decoded, each with the reason. Not
   /// written where there are none.
   std::vector<std::string> bad_images;
+  /// Final files of the attempt's folder: a reader sees whether they are still those of this result.
+  FileSeals files;
+  /// False for a result of a version that kept no hashes: damage to it can go unseen. Nobody seals it later.
+  bool sealed = true;
   bool operator==(const TrialResult&) const = default;
 };
 
-/// Pretty-printed JSON with a final newline.
+/// What is said of a result that has no seal.
+inline constexpr std::string_view kUnsealedWords = "written by a version that kept no hashes, so damage can go unseen";
+
+/// Pretty-printed JSON with a final newline, sealed: "sha256" is the hash of all else. InputError for a result that was
+/// read unsealed.
 std::string write_trial_result(const TrialResult& result);
 
-/// `file` names the text in errors. InputError for anything but what the writer writes, and for a newer schema.
+/// `file` names the text in errors. InputError for anything but what the writer writes, for numbers that no training
+/// can give, for a hash that is not that of the text, and for a newer schema. Schema 1 has no seals.
 TrialResult parse_trial_result(std::string_view text, const std::string& file);
 
 }  // namespace normlab

@@ -10,6 +10,7 @@
 #include "experiments/results/strict_json.h"
 #include "experiments/results/table_filter.h"
 #include "experiments/results/text_layout.h"
+#include "experiments/results/trial_files.h"
 #include "experiments/sweep/sweep_table.h"
 #include "experiments/sweep/trial_seed.h"
 #include "nn/placement.h"
@@ -51,7 +52,7 @@ struct FoundTrial {
 FoundTrial read_trial_folder(const std::filesystem::path& path, std::map<std::string, std::string>& names) {
   const TrialFolder folder(path);
   const std::string file = (path / "config.json").string();
-  FoundTrial trial{folder, config_from_json(folder.read_config(), file), {}, {}, {}};
+  FoundTrial trial{folder, read_trial_config(folder), {}, {}, {}};
   // Written anew, so that a setting that came later stands at its default in older trials too.
   nlohmann::json json = parse_strict_json(full_json(trial.config), file);
   json.erase("seed");

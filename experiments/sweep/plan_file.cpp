@@ -45,17 +45,21 @@ std::string plan_json(const Experiment& experiment) {
     for (const auto& [axis, label] : row.axes) out["axes"][axis] = label;
     rows.push_back(std::move(out));
   }
-  Json plan{{"about", experiment.about}};
+  Json plan{{"experiment", experiment.stem}, {"about", experiment.about}};
   if (!experiment.files.empty()) plan["descriptor"] = experiment.files.front().string();
   if (experiment.fixed_seeds) plan["fixed_seeds"] = experiment.fixed_seeds->count;
   plan["rows"] = std::move(rows);
-  return plan.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return write_note(plan);
 }
 
 std::optional<PlanFile> read_plan_file(const ResultStore& store, const std::string& stem) {
   const auto path = store.out() / "experiments" / stem / "plan.json";
   if (!std::filesystem::exists(path)) return std::nullopt;
-  const nlohmann::json plan = parse_strict_json(store.read_plan(stem), path.string());
+  const nlohmann::json plan = read_note(path);
+  if (plan.value("experiment", nlohmann::json(stem)) != stem)  // former versions' plans do not say it
+    throw InputError(concat(path.string(),
+                            ": it is the plan of another experiment; delete this file, the next run "
+                            "writes it again"));
   PlanFile out{stem, {}, {}};
   try {
     if (plan.contains("descriptor")) out.descriptor = plan.at("descriptor").get<std::string>();

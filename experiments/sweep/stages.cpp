@@ -16,7 +16,6 @@ namespace normlab {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr std::uint64_t kSchema = 1;
 
 /// The results of some trials; none while one of them has not finished.
 std::optional<std::vector<TrialResult>> results_of(const Experiment& e, const std::vector<std::size_t>& trials,
@@ -55,17 +54,23 @@ class Decisions {
   std::optional<nlohmann::json> known(const std::string& kind, const Json& question) const {
     const auto path = file(kind, question);
     if (!std::filesystem::exists(path)) return std::nullopt;
-    return parse_strict_json(read_file(path), path.string());
+    nlohmann::json note = read_note(path);
+    const nlohmann::json asked(question);
+    for (const auto& [key, value] : asked.items())
+      if (!note.contains(key) || note[key] != value)
+        throw InputError(concat(path.string(), ": is damaged: its \"", key,
+                                "\" is not that of the question that its name stands for; delete this file: it is "
+                                "decided again from the results"));
+    return note;
   }
 
   /// Writes it down where this is a run. What counts is what is known then.
   nlohmann::json settle(const std::string& kind, const Json& question, const Json& decision) const {
-    Json text{{"schema", kSchema}};
-    text.update(question);
-    text.update(decision);
-    if (record_ == Record::no) return nlohmann::json::parse(text.dump());
+    Json note = question;
+    note.update(decision);
+    if (record_ == Record::no) return nlohmann::json::parse(note.dump());
     make_folders(folder_);
-    publish(file(kind, question), text.dump(2) + "\n");
+    publish(file(kind, question), write_note(note));
     return *known(kind, question);
   }
 
@@ -80,8 +85,6 @@ class Decisions {
 
 /// A whole number of a decision.
 std::uint64_t number_in(const nlohmann::json& decision, const std::string& key, const std::filesystem::path& file) {
-  if (!decision.is_object() || decision.value("schema", std::uint64_t(0)) != kSchema)
-    throw InputError(concat(file.string(), ": written by another version of this program, which alone can read it"));
   if (!decision.contains(key) || !decision[key].is_number_unsigned())
     throw InputError(concat(file.string(), ": \"", key,
                             "\" is no number; if nobody edited it, delete this file: it is decided again from the "

@@ -56,12 +56,12 @@ bool note_tabled_seeds(const Experiment& e, const ResultStore& store) {
   const auto folder = folder_of(e, store), path = folder / concat("seeds-", seeds, ".json");
   if (seeds < 2 || std::filesystem::exists(path)) return true;
   if (!std::filesystem::exists(folder.parent_path() / "plan.json") || !tells_something(e, store)) return true;
-  nlohmann::ordered_json note{{"schema", 1}, {"seeds", seeds}, {"by_rule", e.two_stage.has_value()}};
+  nlohmann::ordered_json note{{"seeds", seeds}, {"by_rule", e.two_stage.has_value()}};
   for (const Cell& row : e.rows)
     if (!row.trials.empty()) note["rows"].push_back(e.trials[row.trials.front()].id);
   try {
     make_folders(folder);
-    publish(path, note.dump(2) + "\n");
+    publish(path, write_note(note));
   } catch (const EnvironmentError&) {
     return false;
   }
@@ -78,8 +78,8 @@ std::string raised_seeds_note(const Experiment& e, const ResultStore& store) {
     if (seeds == 0 || seeds >= now) continue;
     if (rows.empty())
       for (const Trial& trial : e.trials) rows.insert(trial.id);
-    const nlohmann::json note = parse_strict_json(read_file(entry.path()), entry.path().string());
-    if (!note.is_object() || !note.contains("rows") || !note["rows"].is_array())
+    const nlohmann::json note = read_note(entry.path());
+    if (!note.contains("rows") || !note["rows"].is_array() || note.value("seeds", nlohmann::json()) != seeds)
       throw InputError(concat(entry.path().string(), ": it is no note of a table; delete this file"));
     if (e.two_stage && note.value("by_rule", false)) continue;
     if (std::any_of(note["rows"].begin(), note["rows"].end(),

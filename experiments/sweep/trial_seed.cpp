@@ -4,6 +4,7 @@
 #include "experiments/descriptor/suggest.h"
 #include "experiments/results/selection.h"
 #include "experiments/results/text_layout.h"
+#include "experiments/results/trial_files.h"
 
 namespace normlab {
 namespace {
@@ -46,6 +47,12 @@ TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
   TrialStatus status;
   try {
     status = folder.status();
+    if (status.state == TrialState::done || status.state == TrialState::diverged) {
+      require_agreement(folder, *status.result);
+      if (status.result->seed != seed)
+        throw InputError(concat((folder.path() / "result.json").string(), ": is damaged: seed ", status.result->seed,
+                                " here, this trial has ", seed));
+    }
   } catch (const Error& error) {  // damaged, newer, or not ours to open
     cell.state = SeedState::unreadable;
     cell.message = error.what();
@@ -57,6 +64,8 @@ TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
   if (!status.result || cell.state == SeedState::failed) return cell;
   const TrialResult& result = *status.result;
   cell.environment = environment_of(result);
+  if (const auto bits = result.provenance.find("bits"); bits != result.provenance.end()) cell.program = bits->second;
+  cell.sealed = result.sealed;
   cell.diverged_step = result.diverged_step.value_or(0);
   cell.diverged_site = result.diverged_site.value_or("");
   cell.early_stopped_step = result.stopped_early_step;
@@ -98,11 +107,7 @@ double chance_accuracy(const ModelConfig& model) {
 std::optional<Correctness> read_seed_correctness(const TrialFolder& folder, const TableSeed& seed) {
   if (seed.state != SeedState::done) return std::nullopt;
   const auto result = folder.load_result();
-  if (!result) return std::nullopt;
-  const auto path = attempt_folder(folder.path(), result->attempt > 0 ? result->attempt : last_attempt(folder.path())) /
-                    kCorrectnessFile;
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  return read_correctness(path);
+  return result ? read_result_correctness(folder, *result) : std::nullopt;
 }
 
 }  // namespace normlab

@@ -69,7 +69,7 @@ void save_checkpoint(const std::filesystem::path& path, Engine& engine, const Ch
   for_each_state_tensor(engine, [&](const std::string& name, const Tensor& t) {
     tensors.push_back({name, dtype_word(t), dims_of(t), {static_cast<const std::byte*>(t.raw()), t.bytes()}});
   });
-  std::map<std::string, std::string> metadata{{"normlab.trial", info.trial_id},
+  std::map<std::string, std::string> metadata{{kTrialKey, info.trial_id},
                                               {"normlab.model", info.model},
                                               {"normlab.bits", info.bits},
                                               {"normlab.step", std::to_string(info.step)},
@@ -85,14 +85,15 @@ void save_checkpoint(const std::filesystem::path& path, Engine& engine, const Ch
   if (!info.products.empty()) metadata["normlab.products"] = info.products;
   if (!info.metrics_hash.empty()) metadata[kMetricsHashKey] = info.metrics_hash;
   if (!info.state_hash.empty()) metadata[kStateHashKey] = info.state_hash;
-  save_safetensors(path, std::move(metadata), std::move(tensors));
+  save_sealed_safetensors(path, std::move(metadata), std::move(tensors));
 }
 
 CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& expected) {
   const SafetensorsFile file = SafetensorsFile::read(path);
+  require_sealed_safetensors(file, path);
   const auto value = [&](const char* key) { return metadata_value(file, path, key); };
   CheckpointInfo info;
-  info.trial_id = value("normlab.trial");
+  info.trial_id = value(kTrialKey);
   info.model = value("normlab.model");
   if (info.model != expected.model)
     throw InputError(fmt::format("{}: is a checkpoint of another model; it holds {}, this trial trains {}",

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "experiments/results/files.h"
+#include "experiments/results/trial_files.h"
 #include "experiments/weights/safetensors.h"
 
 namespace normlab {
@@ -21,10 +22,8 @@ void add(std::vector<Removal>& removals, const fs::path& path) {
   if (!error) removals.push_back({path, bytes});
 }
 
-void add_temporaries(std::vector<Removal>& removals, const fs::path& folder) {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error))
-    if (is_temporary(entry.path()) && entry.is_regular_file(error)) add(removals, entry.path());
+void append(std::vector<Removal>& removals, std::vector<Removal> more) {
+  removals.insert(removals.end(), more.begin(), more.end());
 }
 
 /// The attempt whose checkpoint or weights are the last.
@@ -38,10 +37,10 @@ std::vector<Removal> files_of(const TrialFolder& trial, KeepCheckpoint keep) {
   std::vector<Removal> removals;
   const std::int64_t last = last_attempt(trial.path());
   const std::optional<std::int64_t> kept = last_with_checkpoint(trial, last);
-  add_temporaries(removals, trial.path());
+  append(removals, temporary_files(trial.path()));
   for (std::int64_t attempt = 1; attempt <= last; ++attempt) {
     const fs::path folder = attempt_folder(trial.path(), attempt);
-    add_temporaries(removals, folder);
+    append(removals, temporary_files(folder));
     if (keep != KeepCheckpoint::last || attempt != kept) add(removals, trial.checkpoint(attempt));
     if (keep == KeepCheckpoint::none) add(removals, folder / kWeightsFile);
   }
@@ -51,21 +50,37 @@ std::vector<Removal> files_of(const TrialFolder& trial, KeepCheckpoint keep) {
 /// The tensors of a checkpoint without the optimiser's, beside it.
 void write_weights(const fs::path& checkpoint) {
   const SafetensorsFile file = SafetensorsFile::read(checkpoint);
+  require_sealed_safetensors(file, checkpoint);
+  std::map<std::string, std::string> metadata = file.metadata();
+  metadata.erase(kStateHashKey);  // of the optimiser's tensors, too
   std::vector<TensorView> tensors;
   for (const TensorView& tensor : file.tensors())
     if (tensor.name.rfind("optimizer.", 0) != 0) tensors.push_back(tensor);
-  save_safetensors(checkpoint.parent_path() / kWeightsFile, file.metadata(), std::move(tensors));
+  save_sealed_safetensors(checkpoint.parent_path() / kWeightsFile, std::move(metadata), std::move(tensors));
 }
 
-std::vector<Removal> remove_as(const TrialFolder& trial, KeepCheckpoint keep, const std::vector<Removal>& removals) {
-  if (keep == KeepCheckpoint::weights)
-    if (const auto attempt = last_with_checkpoint(trial, last_attempt(trial.path())))
-      write_weights(trial.checkpoint(*attempt));
-  for (const Removal& removal : removals) remove_file(removal.path);
-  return removals;
+/// For who looks at the seals later: these files are no loss.
+void note_listed(const TrialFolder& trial, const std::vector<Removal>& removals) {
+  const std::optional<TrialResult> result = trial.load_result();
+  if (!result) return;
+  const fs::path folder = attempt_folder(trial.path(), result_attempt(trial, *result));
+  std::set<std::string> names;
+  for (const Removal& removal : removals)
+    if (const std::string name = removal.path.filename().string();
+        removal.path.parent_path() == folder && result->files.contains(name))
+      names.insert(name);
+  if (!names.empty()) note_removed(folder, names);
 }
 
 }  // namespace
+
+std::vector<Removal> temporary_files(const fs::path& folder) {
+  std::vector<Removal> removals;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (is_temporary(entry.path()) && entry.is_regular_file(error)) add(removals, entry.path());
+  return removals;
+}
 
 std::vector<Removal> superfluous_files(const TrialFolder& trial, KeepCheckpoint keep) {
   if (!trial.finished()) return {};
@@ -74,11 +89,22 @@ std::vector<Removal> superfluous_files(const TrialFolder& trial, KeepCheckpoint 
 }
 
 std::vector<Removal> apply_keep(const TrialFolder& trial, KeepCheckpoint keep) {
-  return remove_as(trial, keep, superfluous_files(trial, keep));
+  std::vector<Removal> removals = superfluous_files(trial, keep);
+  if (removals.empty()) return removals;
+  write_kept_weights(trial, keep);
+  note_listed(trial, removals);
+  for (const Removal& removal : removals) remove_file(removal.path);
+  return removals;
 }
 
-void apply_keep_as_owner(const TrialFolder& trial, KeepCheckpoint keep) {
-  remove_as(trial, keep, files_of(trial, keep));
+void write_kept_weights(const TrialFolder& trial, KeepCheckpoint keep) {
+  if (keep != KeepCheckpoint::weights) return;
+  if (const auto attempt = last_with_checkpoint(trial, last_attempt(trial.path())))
+    write_weights(trial.checkpoint(*attempt));
+}
+
+void remove_superfluous_as_owner(const TrialFolder& trial, KeepCheckpoint keep) {
+  for (const Removal& removal : files_of(trial, keep)) remove_file(removal.path);
 }
 
 }  // namespace normlab

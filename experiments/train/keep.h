@@ -9,9 +9,6 @@
 
 namespace normlab {
 
-/// Weights and averages of a finished trial, without the optimiser's state: keep "weights".
-inline constexpr const char* kWeightsFile = "weights.safetensors";
-
 struct Removal {
   std::filesystem::path path;
   std::uint64_t bytes = 0;
@@ -23,11 +20,18 @@ struct Removal {
 /// goes on from its checkpoint, and for one that a process works on.
 std::vector<Removal> superfluous_files(const TrialFolder& trial, KeepCheckpoint keep);
 
-/// Deletes them, after the weights were written where they are kept. Gives what was deleted. EnvironmentError names the
-/// file that cannot be written or deleted; InputError a checkpoint that is damaged, which then stays.
+/// What killed writers have left in a folder.
+std::vector<Removal> temporary_files(const std::filesystem::path& folder);
+
+/// Deletes them, after the weights were written where they are kept, and a note of those that the result lists. Gives
+/// what was deleted. EnvironmentError names the file that cannot be written or deleted; InputError a checkpoint that is
+/// damaged, which then stays.
 std::vector<Removal> apply_keep(const TrialFolder& trial, KeepCheckpoint keep);
 
-/// The same by the process that has just published the result and still holds the claim.
-void apply_keep_as_owner(const TrialFolder& trial, KeepCheckpoint keep);
+/// Under `weights`, writes kWeightsFile beside the last checkpoint. By the process that holds the claim, before it
+/// lists the attempt's files in the result.
+void write_kept_weights(const TrialFolder& trial, KeepCheckpoint keep);
+/// Deletes as apply_keep(), by the process that has just published the result and still holds the claim.
+void remove_superfluous_as_owner(const TrialFolder& trial, KeepCheckpoint keep);
 
 }  // namespace normlab

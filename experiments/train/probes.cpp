@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "experiments/results/trial_files.h"
 #include "experiments/train/batches.h"
 #include "experiments/train/trial.h"
 #include "experiments/weights/convert_files.h"
@@ -85,9 +86,8 @@ MissingProbes missing_probes(const ProbeConfig& config, const TrialFolder& trial
   if (config.empty()) return {};
   const std::optional<TrialResult> result = trial.load_result();
   if (!result || result->status == TrialEnd::failed) return {};
-  const std::filesystem::path path = trial.metrics(last_attempt(trial.path()));
-  const std::vector<MetricsLine> lines =
-      std::filesystem::exists(path) ? read_metrics(path) : std::vector<MetricsLine>();
+  const bool there = std::filesystem::exists(trial.metrics(result_attempt(trial, *result)));
+  const std::vector<MetricsLine> lines = there ? read_result_metrics(trial, *result) : std::vector<MetricsLine>();
   const std::int64_t trained = lines.empty() ? 0 : lines.back().step;
   return missing_probes(config, lines, result->diverged_step ? *result->diverged_step + 1 : trained);
 }

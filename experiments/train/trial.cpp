@@ -12,6 +12,7 @@
 #include "experiments/results/event_file.h"
 #include "experiments/results/files.h"
 #include "experiments/results/metrics_log.h"
+#include "experiments/results/trial_files.h"
 #include "experiments/train/batches.h"
 #include "experiments/train/checkpoint.h"
 #include "experiments/train/device.h"
@@ -306,15 +307,17 @@ class TrialRun {
   }
 
   /// What the result goes with is on the disk before it, names included.
-  TrialOutcome publish(const TrialResult& r) {
+  TrialOutcome publish(TrialResult r) {
+    write_kept_weights(folder_, options_.checkpoint.keep);
     metrics_->sync();
     states_->sync();
     sync_folder(attempt_folder(folder_.path(), attempt_));
+    r.files = seal_attempt(folder_, attempt_, options_.checkpoint.keep == KeepCheckpoint::last);
     if (!folder_.publish_result(r)) {
       log("another process published a result first, which stays");
       return TrialOutcome::lost;
     }
-    apply_keep_as_owner(folder_, options_.checkpoint.keep);
+    remove_superfluous_as_owner(folder_, options_.checkpoint.keep);
     return r.status == TrialEnd::done ? TrialOutcome::done : TrialOutcome::diverged;
   }
 

@@ -8,9 +8,8 @@
 #include <cmath>
 #include <limits>
 
-#include "experiments/descriptor/canonical.h"
 #include "experiments/results/files.h"
-#include "experiments/results/metrics_log.h"
+#include "experiments/results/trial_files.h"
 #include "experiments/train/checkpoint.h"
 #include "experiments/train/state_record.h"
 #include "experiments/weights/safetensors.h"
@@ -110,8 +109,7 @@ class Verification {
         starts_(find_starts(trial)),
         records_(find_records(trial, report_.difference)),
         result_(trial.load_result()) {
-    const std::int64_t attempt = result_ && result_->attempt > 0 ? result_->attempt : last_attempt(trial.path());
-    metrics_ = find_metrics(trial.metrics(attempt));
+    metrics_ = find_metrics(trial.metrics(result_ ? result_attempt(trial, *result_) : last_attempt(trial.path())));
   }
 
   VerifyReport run() {
@@ -285,16 +283,6 @@ class Verification {
 };
 
 }  // namespace
-
-TrialConfig read_trial_config(const TrialFolder& trial) {
-  const fs::path path = trial.path() / "config.json";
-  TrialConfig config = config_from_json(trial.read_config(), path.string());
-  if (trial_id(config) != trial.path().filename().string())
-    throw InputError(
-        fmt::format("{}: these are the settings of trial {}; somebody edited it, or the folder was renamed",
-                    path.string(), trial_id(config)));
-  return config;
-}
 
 VerifyReport verify_trial(const TrialConfig& config, const TrialFolder& trial, const DataPair& data,
                           const VerifyOptions& options) {

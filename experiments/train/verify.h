@@ -26,9 +26,6 @@ struct VerifyReport {
   std::optional<std::string> difference;  // the first in order of steps: "step 50: tensor head.bias"
 };
 
-/// The trial's settings, as they lie in its folder. InputError where they are not those of its id.
-TrialConfig read_trial_config(const TrialFolder& trial);
-
 /// In the order in which it happens: takes a checkpoint of the trial (or its initial values, and then a checkpoint of
 /// its own on the way), trains in a scratch folder below the system's temporary one, and compares hashes of parameters,
 /// moments, buffers and averages, lines of metrics, and the result where it gets so far. Nothing of the trial is

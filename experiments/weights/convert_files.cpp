@@ -5,7 +5,7 @@
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/problems.h"
 #include "experiments/descriptor/reader.h"
-#include "experiments/results/files.h"
+#include "experiments/results/trial_files.h"
 #include "experiments/weights/convert.h"
 #include "experiments/weights/npz.h"
 
@@ -44,6 +44,9 @@ ModelConfig in_evaluation(ModelConfig config) {
 WeightFile read_weight_file(const std::filesystem::path& path) {
   if (is_npz(path)) return {read_npz(path), {}};
   const SafetensorsFile file = SafetensorsFile::read(path);
+  if (!path.string().ends_with(kSafetensorsIndexEnding)) require_sealed_safetensors(file, path);
+  const auto trial = file.metadata().find(kTrialKey);
+  require_listed(path, trial == file.metadata().end() ? "" : trial->second);
   return {tensors_of(file, path.string()), file.metadata()};
 }
 
@@ -136,7 +139,10 @@ void write_weight_file(const std::filesystem::path& path, const Tensors& tensors
   std::map<std::string, std::string> metadata{{kModelKey, canonical_model_json(config)},
                                               {kNamesKey, std::string(to_string(scheme))}};
   if (!positions.empty()) metadata[kPositionsKey] = positions;
-  save_safetensors(path, metadata, tensors.views());
+  if (scheme == NameScheme::normlab)
+    save_sealed_safetensors(path, std::move(metadata), tensors.views());
+  else  // other programs have no use for hashes of ours
+    save_safetensors(path, std::move(metadata), tensors.views());
 }
 
 }  // namespace normlab

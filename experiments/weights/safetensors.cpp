@@ -17,7 +17,25 @@
 namespace normlab {
 namespace {
 
+constexpr const char* kFormatKey = "format";
 static_assert(std::endian::native == std::endian::little, "tensors are copied byte by byte");
+
+/// SHA-256 of what kHeaderHashKey covers. "format" is for other programs and comes with the writing.
+std::string header_hash(std::map<std::string, std::string> metadata, const std::vector<TensorView>& tensors) {
+  metadata.erase(kHeaderHashKey);
+  metadata.erase(kFormatKey);
+  nlohmann::json header{{kSafetensorsMetadata, metadata}};
+  for (const TensorView& tensor : tensors) header[tensor.name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}};
+  return sha256_hex(header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+/// What write_weights() of the versions before kHeaderHashKey left: the tensors of a checkpoint without the
+/// optimiser's, and the hash of all of them.
+bool is_part_of_hashed(const SafetensorsFile& file, const std::filesystem::path& path) {
+  const auto optimizers = [](const TensorView& tensor) { return tensor.name.starts_with("optimizer."); };
+  return path.filename() == kWeightsFile && !file.metadata().contains(kHeaderHashKey) &&
+         std::none_of(file.tensors().begin(), file.tensors().end(), optimizers);
+}
 
 }  // namespace
 
@@ -60,7 +78,7 @@ void SafetensorsFile::refuse_dtype(const TensorView& tensor) const {
 }
 
 std::string write_safetensors_bytes(std::map<std::string, std::string> metadata, std::vector<TensorView> tensors) {
-  metadata.try_emplace("format", "pt");
+  metadata.try_emplace(kFormatKey, "pt");
   std::sort(tensors.begin(), tensors.end(), [](const TensorView& a, const TensorView& b) {
     return std::make_tuple(safetensors_dtype_rank(b.dtype), std::cref(a.name)) <
            std::make_tuple(safetensors_dtype_rank(a.dtype), std::cref(b.name));
@@ -116,6 +134,25 @@ std::string tensors_hash(const std::vector<TensorView>& tensors) {
 void save_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
                       std::vector<TensorView> tensors) {
   write_atomically(path, write_safetensors_bytes(std::move(metadata), std::move(tensors)));
+}
+
+void save_sealed_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
+                             std::vector<TensorView> tensors) {
+  if (!metadata.contains(kStateHashKey)) metadata[kStateHashKey] = tensors_hash(tensors);
+  metadata[kHeaderHashKey] = header_hash(metadata, tensors);
+  save_safetensors(path, std::move(metadata), std::move(tensors));
+}
+
+void require_sealed_safetensors(const SafetensorsFile& file, const std::filesystem::path& path) {
+  const auto require = [&](const char* key, const char* what, const auto& hash) {
+    const auto stored = file.metadata().find(key);
+    if (stored == file.metadata().end()) return;
+    if (const std::string found = hash(); found != stored->second)
+      throw InputError(concat(path.string(), ": is damaged: the SHA-256 of its ", what, " is ", found,
+                              ", when it was written it was ", stored->second, "; restore it from a copy"));
+  };
+  require(kHeaderHashKey, "metadata, names and shapes", [&] { return header_hash(file.metadata(), file.tensors()); });
+  if (!is_part_of_hashed(file, path)) require(kStateHashKey, "tensors", [&] { return tensors_hash(file.tensors()); });
 }
 
 }  // namespace normlab

@@ -98,4 +98,22 @@ std::string hash_of_hashes(const std::map<std::string, std::string>& hashes);
 void save_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
                       std::vector<TensorView> tensors);
 
+/// Metadata of files in our own format: tensors_hash() of the file's tensors, and SHA-256 of all else that the file
+/// says (the other metadata, that hash among them; name, dtype and shape of each tensor).
+inline constexpr const char* kStateHashKey = "normlab.state_sha256";
+inline constexpr const char* kHeaderHashKey = "normlab.header_sha256";
+
+/// A finished trial's weights and averages, without the optimiser's state: keep "weights".
+inline constexpr const char* kWeightsFile = "weights.safetensors";
+
+/// The same with both hashes. A kStateHashKey that is there already is taken as it is: who has just computed it need
+/// not do so again.
+void save_sealed_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
+                             std::vector<TensorView> tensors);
+
+/// Compares a file with the hashes that it carries; `path` names it in errors. InputError where one differs, with both.
+/// Passed over: other programs' files, which carry none, and a kWeightsFile of the versions that left the hash of the
+/// whole checkpoint in it.
+void require_sealed_safetensors(const SafetensorsFile& file, const std::filesystem::path& path);
+
 }  // namespace normlab

@@ -39,6 +39,7 @@ SafetensorsFile SafetensorsFile::read_index(const std::filesystem::path& path) {
   std::uint64_t total = 0;
   for (const auto& [file, count] : tensors_of) {
     SafetensorsFile shard = parse(read_file(path.parent_path() / file), (path.parent_path() / file).string());
+    require_sealed_safetensors(shard, shard.file_);
     for (TensorView& tensor : shard.tensors_) {
       const auto entry = weight_map.find(tensor.name);
       if (entry == weight_map.end() || entry->second != file)

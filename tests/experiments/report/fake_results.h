@@ -12,18 +12,23 @@
 
 namespace normlab {
 
+constexpr int kFakeEvaluations = 5;
+
+/// What the k-th evaluation measures, counted from 1; the last one measures `accuracy`.
+inline std::map<std::string, double> fake_values(const Trial& trial, double accuracy, int k) {
+  return {{"train/loss", 2.5 - 0.3 * k + 0.02 * double(trial.config.seed)},
+          {"eval/accuracy", k == kFakeEvaluations ? accuracy : accuracy * (1 - std::exp(-k))},
+          {"eval/loss", 2.0 / k}};
+}
+
 /// Writes metrics of `evaluations` evaluations, ten steps apart, that rise to `accuracy`, and a loss; no result.
-inline void fake_metrics(const ResultStore& store, const Trial& trial, double accuracy, int evaluations = 5,
-                         int of = 5) {
+inline void fake_metrics(const ResultStore& store, const Trial& trial, double accuracy,
+                         int evaluations = kFakeEvaluations) {
   const TrialFolder folder = store.trial(trial.id);
   std::filesystem::create_directories(folder.metrics(1).parent_path());
   MetricsLog log(folder.metrics(1));
   for (int k = 1; k <= evaluations; ++k)
-    log.append({10 * k,
-                double(k) / of,
-                {{"train/loss", 2.5 - 0.3 * k + 0.02 * double(trial.config.seed)},
-                 {"eval/accuracy", accuracy * (1 - std::exp(-k))},
-                 {"eval/loss", 2.0 / k}}});
+    log.append({10 * k, double(k) / kFakeEvaluations, fake_values(trial, accuracy, k)});
 }
 
 inline TrialResult fake_result(const Trial& trial, TrialEnd end, double accuracy) {
@@ -33,7 +38,7 @@ inline TrialResult fake_result(const Trial& trial, TrialEnd end, double accuracy
   result.seed = trial.config.seed;
   result.attempt = 1;
   result.steps = 50;
-  if (end != TrialEnd::failed) result.metrics = {{"eval/accuracy", accuracy}, {"eval/loss", 0.4}, {"train/loss", 1.0}};
+  if (end == TrialEnd::done) result.metrics = fake_values(trial, accuracy, kFakeEvaluations);
   result.wall_seconds = 12.5;
   result.images_per_second = 1000;
   result.provenance = {
@@ -53,7 +58,7 @@ inline void fake_diverged(const ResultStore& store, const Trial& trial, std::int
     log.append({step, 0.5, {{"train/loss", std::numeric_limits<double>::quiet_NaN()}}});
   }
   TrialResult result = fake_result(trial, TrialEnd::diverged, 0.1);
-  result.diverged_step = step;
+  result.diverged_step = result.steps = step;
   result.diverged_site = "blocks.1.mlp.pre";
   result.diverged_rule = "nonfinite";
   result.message = "the loss is not finite";

@@ -38,6 +38,44 @@ TEST_CASE("metrics: lines, their bytes, and values that JSON has no word for") {
   CHECK(last_metrics_line(path)->step == 2);
 }
 
+TEST_CASE("metrics: the last line is found however long it is, and whatever stands before it") {
+  const TemporaryFolder folder;
+  for (const std::size_t size : {10, 4000, 4096, 5000, 70'000, 1'100'000})
+    for (const bool alone : {true, false}) {
+      CAPTURE(size);
+      const auto path = folder / ("metrics-" + std::to_string(size) + (alone ? "a" : "b"));
+      MetricsLog log(path);
+      if (!alone) log.append({.step = 1, .progress = 0.5, .values = {{std::string(size, 'x'), 1.0}}});
+      log.append({.step = 2, .progress = 1, .values = {{std::string(size, 'y'), 2.0}}});
+      CHECK(last_metrics_line(path)->values.at(std::string(size, 'y')) == 2.0);
+      std::ofstream(path, std::ios::app) << "{\"step\":3,";
+      CHECK(last_metrics_line(path)->step == 2);
+    }
+}
+
+TEST_CASE("metrics: what no training measures is refused, with its place") {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  const auto refusal = [&](const std::string& line) {
+    std::ofstream(path) << "{\"step\":5,\"progress\":0.5}\n" << line << "\n";
+    try {
+      read_metrics(path);
+      return std::string();
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+  };
+  CHECK(refusal("{\"step\":5,\"progress\":0.5,\"eval/accuracy\":1,\"eval/loss\":0}") == "");
+  const std::string where = path.string() + ":2: line from byte 26: ";
+  CHECK(refusal("{\"step\":4,\"progress\":0.5}") == where + "step 4 stands behind step 5");
+  CHECK(refusal("{\"step\":6,\"progress\":1.5}") == where + "\"progress\": 1.5 is outside 0 to 1");
+  CHECK(refusal("{\"step\":6,\"progress\":1,\"eval/accuracy\":1.25}") ==
+        where + "\"eval/accuracy\": 1.25 is no accuracy, which is 0 to 1");
+  CHECK(refusal("{\"step\":6,\"progress\":1,\"train/loss\":-0.5}") == where + "\"train/loss\": -0.5 is no loss");
+  std::ofstream(path) << "{\"step\":-1,\"progress\":0.5}\n";
+  CHECK_THROWS_WITH_AS(last_metrics_line(path), doctest::Contains("\"step\": -1 is no number of steps"), InputError);
+}
+
 TEST_CASE("metrics: a torn last line is dropped, a damaged one in between is not") {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";

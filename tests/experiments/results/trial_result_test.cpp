@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "core/error.h"
 
@@ -23,7 +24,6 @@ TrialResult example() {
   result.diverged_value = -std::numeric_limits<double>::infinity();
   result.steps = 1200;
   result.attempt = 3;
-  result.stopped_early_step = 900;
   result.early_stop_rule = "minival/accuracy has not risen for 3 evaluations";
   result.seed = 18446744073709551615ULL;
   result.wall_seconds = 12.5;
@@ -59,18 +59,24 @@ TEST_CASE("trial result: what is written is read") {
   CHECK(parse_trial_result(write_trial_result(plain), "x") == plain);
   CHECK(write_trial_result(plain).find("diverged") == std::string::npos);  // as those of before have it
   CHECK(write_trial_result(plain).find("\"steps\"") == std::string::npos);
+  plain.steps = 900;
+  plain.stopped_early_step = 900;
+  plain.files = {{"metrics.jsonl", {120, std::string(64, 'a')}}};
+  CHECK(parse_trial_result(write_trial_result(plain), "x") == plain);
+  plain = example();
   plain.metrics["train/loss"] = std::numeric_limits<double>::quiet_NaN();
   const std::string text = write_trial_result(plain);
   CHECK(text.find("\"train/loss\": null") != text.npos);
-  CHECK(text.find("\"nonfinite\": {\n    \"train/loss\": \"nan\"\n  }") != text.npos);
+  CHECK(text.find("\"train/loss\": \"nan\"\n  }") != text.npos);
   CHECK(std::isnan(parse_trial_result(text, "x").metrics.at("train/loss")));
 }
 
 TEST_CASE("trial result: a newer schema, damage and unknown keys are refused") {
   const std::string good = write_trial_result(example());
   CHECK(refusal(good) == "");
-  CHECK(refusal(replaced(good, "\"schema\": 1", "\"schema\": 2")) ==
-        "result.json: written with schema 2, this program reads 1; use the program that wrote it, or a newer one");
+  CHECK(refusal(replaced(good, "\"schema\": 2", "\"schema\": 3")) ==
+        "result.json: written with schema 3, this program reads 1 and 2; use the program that wrote it, or a newer "
+        "one");
   const std::string torn = refusal(good.substr(0, 40));
   CHECK_MESSAGE(torn.find("result.json: byte 40: not valid JSON") == 0, torn);
   CHECK(torn.find("delete this file and start the same command again") != torn.npos);
@@ -99,4 +105,62 @@ TEST_CASE("trial result: images that were left out are named and counted") {
   std::string wrong = text;
   wrong.replace(wrong.find("\"count\": 2"), 10, "\"count\": 3");
   CHECK_THROWS_AS(parse_trial_result(wrong, "r.json"), InputError);
+}
+
+TEST_CASE("trial result: any change of a value breaks the seal") {
+  const std::string good = write_trial_result(example());
+  CHECK(parse_trial_result(good, "x").sealed);
+  for (const auto& [from, to] :
+       std::vector<std::pair<std::string, std::string>>{{"\"seed\": 1", "\"seed\": 2"},
+                                                        {"73f18dd", "73f18de"},
+                                                        {"12.5", "12.4"},
+                                                        {"\"diverged\"", "\"failed\""},
+                                                        {"different_bits\": true", "different_bits\": false"}}) {
+    CAPTURE(from);
+    CHECK(refusal(replaced(good, from, to)) != "");
+  }
+  const std::string other = refusal(replaced(good, "73f18dd", "73f18de"));
+  CHECK_MESSAGE(other.find("result.json: is damaged: the SHA-256 of all else in it is ") == 0, other);
+  CHECK(refusal(replaced(good, "\"sha256\"", "\"sha257\"")).find("\"sha256\": this key is missing") !=
+        std::string::npos);
+  // The same values, laid out another way, are the same result.
+  CHECK(refusal(nlohmann::ordered_json::parse(good).dump()) == "");
+}
+
+TEST_CASE("trial result: numbers that no training gives are refused, also without a seal") {
+  TrialResult plain;
+  plain.id = "d";
+  plain.metrics = {{"eval/accuracy", 0.75}, {"eval/loss", 0.5}};
+  plain.steps = plain.attempt = 4;
+  auto json = nlohmann::ordered_json::parse(write_trial_result(plain));
+  for (const char* key : {"files", "sha256"}) json.erase(key);
+  json["schema"] = 1;
+  CHECK(!parse_trial_result(json.dump(), "x").sealed);
+  CHECK_THROWS_AS(write_trial_result(parse_trial_result(json.dump(), "x")), InputError);  // nobody seals it later
+  const auto with = [&](const std::string& pointer, const nlohmann::ordered_json& value) {
+    auto changed = json;
+    changed[nlohmann::ordered_json::json_pointer(pointer)] = value;
+    return refusal(changed.dump());
+  };
+  CHECK(with("/metrics/eval~1accuracy", 1) == "");
+  CHECK(with("/metrics/eval~1accuracy", 7.5).find("eval/accuracy: 7.5 is no accuracy, which is 0 to 1") !=
+        std::string::npos);
+  CHECK(with("/metrics/eval~1accuracy", -1e300) != "");
+  CHECK(with("/metrics/eval~1loss", -5).find("eval/loss: -5 is no loss") != std::string::npos);
+  CHECK(with("/wall_seconds", -1).find("-1 is outside 0 to 1e+10") != std::string::npos);
+  CHECK(with("/wall_seconds", 1e300) != "");
+  CHECK(with("/images_per_second", -1) != "");
+  CHECK(with("/steps", -1) != "");
+  CHECK(with("/attempt", -1) != "");
+  CHECK(with("/resumed", -1) != "");
+  CHECK(with("/status", "diverged").find("a diverged result has one") != std::string::npos);
+  CHECK(with("/diverged_step", 4).find("only a diverged result has one") != std::string::npos);
+  CHECK(with("/stopped_early_step", 3).find("is 3, \"steps\" is 4") != std::string::npos);
+}
+
+TEST_CASE("trial result: what has no finite value has not ended as done") {
+  TrialResult plain;
+  plain.id = "d";
+  plain.metrics = {{"eval/accuracy", 0.75}, {"eval/loss", std::numeric_limits<double>::quiet_NaN()}};
+  CHECK(refusal(write_trial_result(plain)).find("eval/loss is nan, which is no result") != std::string::npos);
 }

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "core/error.h"
@@ -150,10 +152,24 @@ TEST_CASE("tune: what was decided stays, whatever the results say later; a damag
   std::string text(kTuned);
   text.replace(text.find("1e-2]"), 5, "1e-2, 1e-1]");
   CHECK(next_stage(files.load(text), store).rows[0].chosen.empty());
-  for (const auto& entry : fs::directory_iterator(folder / "r/experiments/d/fixed"))
-    write_atomically(entry.path(), "{\"schema\": 1, \"chosen\": 7}");
+  std::vector<fs::path> fixed;
+  for (const auto& entry : fs::directory_iterator(folder / "r/experiments/d/fixed")) fixed.push_back(entry.path());
+  std::sort(fixed.begin(), fixed.end());
+  REQUIRE(fixed.size() >= 2);
+  const std::string first = read_file(fixed[0]);
+  std::string other = first;
+  other.replace(other.find("\"chosen\": ") + 10, 1, "7");
+  write_atomically(fixed[0], other);
+  CHECK_THROWS_WITH_AS(next_stage(loaded, store), doctest::Contains("is damaged: the SHA-256 of all else in it is "),
+                       InputError);
+  auto unsealed = nlohmann::ordered_json::parse(other);
+  unsealed.erase("sha256");
+  unsealed["schema"] = 1;  // as former versions wrote it
+  write_atomically(fixed[0], unsealed.dump());
   CHECK_THROWS_WITH_AS(next_stage(loaded, store), doctest::Contains("\"chosen\" is none of its candidates"),
                        InputError);
+  write_atomically(fixed[0], read_file(fixed[1]));
+  CHECK_THROWS_WITH_AS(next_stage(loaded, store), doctest::Contains("is not that of the question"), InputError);
 }
 
 namespace {

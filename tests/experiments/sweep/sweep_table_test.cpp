@@ -101,7 +101,7 @@ TEST_CASE("sweep_table: a damaged, a foreign and a newer result are named in the
   foreign.id = std::string(64, 'a');
   std::ofstream(sweep.result_file(4)) << write_trial_result(foreign);
   std::string newer = write_trial_result(sweep.result(7));
-  newer.replace(newer.find("\"schema\": 1"), 11, "\"schema\": 2");
+  newer.replace(newer.find("\"schema\": 2"), 11, "\"schema\": 3");
   std::ofstream(sweep.result_file(7)) << newer;
 
   const TableModel model = sweep.model();
@@ -109,7 +109,7 @@ TEST_CASE("sweep_table: a damaged, a foreign and a newer result are named in the
   CHECK(has(model.problems[0], sweep.result_file(2).string()));
   CHECK(has(model.problems[0], "lr=0.01"));
   CHECK(has(model.problems[1], "it is the result of trial aaaa"));
-  CHECK(has(model.problems[2], "schema 2"));
+  CHECK(has(model.problems[2], "schema 3"));
   CHECK(model.lines[0].mean.text == before.lines[0].mean.text);
   CHECK(model.lines[0].mean.value == before.lines[0].mean.value);
   CHECK(model.lines[1].seeds[0].state == SeedState::unreadable);

@@ -1,0 +1,210 @@
+#include "experiments/results/trial_files.h"
+
+#include <bit>
+#include <charconv>
+#include <cmath>
+
+#include "core/error.h"
+#include "experiments/descriptor/canonical.h"
+#include "experiments/descriptor/sha256.h"
+#include "experiments/results/files.h"
+#include "experiments/results/strict_json.h"
+
+namespace normlab {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kRemovedFile = "removed.json";
+
+[[noreturn]] void contradict(const TrialFolder& trial, const std::string& ours, const fs::path& other,
+                             const std::string& theirs) {
+  throw InputError(concat((trial.path() / "result.json").string(), ": is damaged or ", other.string(), " is: ", ours,
+                          " here, ", theirs,
+                          " there; restore both from a copy, or remove the trial's folder and run it again"));
+}
+
+bool same(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) || (std::isnan(a) && std::isnan(b));
+}
+
+std::string digits(double value) { return nlohmann::json(value).dump(); }
+
+void require_seed(const TrialFolder& trial, const TrialResult& result) {
+  const fs::path path = trial.path() / "config.json";
+  const auto text = read_file_if_there(path);
+  if (!text) return;
+  const nlohmann::json config = parse_strict_json(*text, path.string());
+  ObjectReader object(config, path.string());
+  if (const auto seed = object.unsigned_integer("seed"); seed != result.seed)
+    contradict(trial, concat("seed ", result.seed), path, concat("seed ", seed));
+}
+
+void require_last_line(const TrialFolder& trial, const TrialResult& result, const fs::path& path) {
+  if (!fs::exists(path)) return;
+  const auto line = last_metrics_line(path);
+  const std::int64_t step = line ? line->step : 0;
+  if (result.status == TrialEnd::diverged) {
+    if (result.diverged_step && step > *result.diverged_step)
+      contradict(trial, concat("diverged at step ", *result.diverged_step), path, concat("a line of step ", step));
+    return;
+  }
+  if (result.steps > 0 && step != result.steps)
+    contradict(trial, concat(result.steps, " steps"), path, concat("the last line is of step ", step));
+  if (result.different_bits) return;  // the last evaluation may be of another program than the line
+  for (const auto& [name, value] : result.metrics) {
+    const auto found = line ? line->values.find(name) : std::map<std::string, double>::const_iterator();
+    if (!line || found == line->values.end())
+      contradict(trial, concat(name, ' ', digits(value)), path, "none in the last line");
+    if (!same(found->second, value))
+      contradict(trial, concat(name, ' ', digits(value)), path, concat(digits(found->second), " in the last line"));
+  }
+}
+
+/// The part of data_hash() that is of the evaluation images; "" where the result does not say.
+std::string eval_hash(const TrialResult& result) {
+  const auto all = result.provenance.find("data_hash");
+  if (all == result.provenance.end()) return "";
+  const auto begin = all->second.find('+');
+  return begin == std::string::npos ? "" : all->second.substr(begin + 1, all->second.find('+', begin + 1) - begin - 1);
+}
+
+void require_count(const TrialFolder& trial, const TrialResult& result, const Correctness& bits, const fs::path& path) {
+  const std::string hash = eval_hash(result);
+  if (!hash.empty() && hash != bits.data_hash())
+    contradict(trial, concat("evaluated on data ", hash), path, concat("data ", bits.data_hash()));
+  const auto accuracy = result.metrics.find("eval/accuracy");
+  if (accuracy == result.metrics.end() || result.different_bits) return;
+  if (!same(accuracy->second, double(bits.count()) / double(bits.images())))
+    contradict(trial, concat("eval/accuracy ", digits(accuracy->second)), path,
+               concat(bits.count(), " of ", bits.images(), " images are right"));
+}
+
+/// A file of a result's attempt, compared with the result's list where that has it.
+std::string read_listed(const fs::path& path, const TrialResult& result) {
+  const auto text = read_file_if_there(path);
+  if (!text) throw InputError(concat(path.string(), ": is not there, though the trial has a result"));
+  if (const auto listed = result.files.find(path.filename().string()); listed != result.files.end())
+    require_seal(path, seal_of(*text), listed->second);
+  return *text;
+}
+
+std::uint64_t parse_bytes(const std::string& text, const fs::path& checkpoint) {
+  std::uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  if (text.empty() || parsed.ec != std::errc() || parsed.ptr != end)
+    throw InputError(concat(checkpoint.string(), ": metadata \"", kMetricsBytesKey, "\": \"", text, "\" is no length"));
+  return value;
+}
+
+}  // namespace
+
+TrialConfig read_trial_config(const TrialFolder& trial) {
+  const fs::path path = trial.path() / "config.json";
+  TrialConfig config = config_from_json(trial.read_config(), path.string());
+  if (trial_id(config) != trial.path().filename().string())
+    throw InputError(concat(path.string(), ": these are the settings of trial ", trial_id(config),
+                            "; somebody edited it, or the folder was renamed"));
+  // What means nothing beside the other settings is no part of the id, and stands at its default.
+  if (!(config_from_json(canonical_json(config), path.string()) == config))
+    throw InputError(concat(path.string(),
+                            ": is damaged: it holds settings that are not those of the trial; remove "
+                            "this file, the next run writes it again"));
+  return config;
+}
+
+std::int64_t result_attempt(const TrialFolder& trial, const TrialResult& result) {
+  return result.attempt > 0 ? result.attempt : last_attempt(trial.path());
+}
+
+FileSeals seal_attempt(const TrialFolder& trial, std::int64_t attempt, bool checkpoint) {
+  const fs::path folder = attempt_folder(trial.path(), attempt);
+  FileSeals seals;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    std::error_code ignored;
+    const bool final = entry.is_regular_file(ignored) && name.front() != '.' && name != "log" && name != "lease" &&
+                       (checkpoint || name != trial.checkpoint(attempt).filename());
+    if (final) seals[name] = seal_of_file(entry.path());
+  }
+  if (error) throw_system_error("list", folder, error.value());
+  return seals;
+}
+
+void require_agreement(const TrialFolder& trial, const TrialResult& result) {
+  const std::int64_t attempt = result_attempt(trial, result);
+  const fs::path folder = attempt_folder(trial.path(), attempt);
+  if (!fs::exists(folder) && last_attempt(trial.path()) > 0)
+    contradict(trial, concat("attempt ", result.attempt), folder, "nothing is");
+  require_seed(trial, result);
+  require_last_line(trial, result, trial.metrics(attempt));
+  if (const fs::path path = folder / kCorrectnessFile; result.status == TrialEnd::done && fs::exists(path))
+    require_count(trial, result, read_correctness(path), path);
+}
+
+std::vector<MetricsLine> read_result_metrics(const TrialFolder& trial, const TrialResult& result) {
+  const fs::path path = trial.metrics(result_attempt(trial, result));
+  std::vector<MetricsLine> lines = parse_metrics(read_listed(path, result), path);
+  require_last_line(trial, result, path);
+  return lines;
+}
+
+std::optional<Correctness> read_result_correctness(const TrialFolder& trial, const TrialResult& result) {
+  const fs::path path = attempt_folder(trial.path(), result_attempt(trial, result)) / kCorrectnessFile;
+  if (!fs::exists(path) && !result.files.contains(kCorrectnessFile)) return std::nullopt;
+  Correctness bits = parse_correctness(read_listed(path, result), path);
+  require_count(trial, result, bits, path);
+  return bits;
+}
+
+void require_listed(const fs::path& file, const std::string& trial_id) {
+  const fs::path path = fs::absolute(file).lexically_normal(), folder = path.parent_path();
+  const TrialFolder trial(folder.parent_path());
+  const std::string id = trial.path().filename().string(), kDigits = "0123456789abcdef";
+  if (id.size() != 64 || id.find_first_not_of(kDigits) != id.npos) return;
+  if (!trial_id.empty() && trial_id != id)
+    throw InputError(
+        concat(file.string(), ": is a file of trial ", trial_id, ", not of the one in whose folder it lies"));
+  const std::optional<TrialResult> result = trial.load_result();
+  if (!result || attempt_folder(trial.path(), result_attempt(trial, *result)) != folder) return;
+  if (const auto listed = result->files.find(path.filename().string()); listed != result->files.end())
+    require_seal(file, seal_of_file(path), listed->second);
+}
+
+std::uint64_t require_checkpoint_metrics(const SafetensorsFile& file, const fs::path& checkpoint,
+                                         const fs::path& metrics) {
+  const auto bytes = file.metadata().find(kMetricsBytesKey);
+  if (bytes == file.metadata().end())
+    throw InputError(concat(checkpoint.string(), ": no metadata \"", kMetricsBytesKey, '"'));
+  const std::uint64_t length = parse_bytes(bytes->second, checkpoint);
+  std::error_code error;
+  const std::uint64_t there = fs::file_size(metrics, error);
+  if (length > 0 && (error || there < length))
+    throw InputError(concat(checkpoint.string(), ": it was saved with ", length, " bytes of metrics, but ",
+                            metrics.string(), " has ", error ? 0 : there));
+  const auto stored = file.metadata().find(kMetricsHashKey);
+  if (stored == file.metadata().end()) return length;
+  const std::string text = length > 0 ? read_file(metrics) : std::string();
+  if (const std::string found = sha256_hex(std::string_view(text).substr(0, length)); found != stored->second)
+    throw InputError(concat(metrics.string(), ": is damaged: the SHA-256 of its first ", length, " bytes is ", found,
+                            ", when they were written it was ", stored->second));
+  return length;
+}
+
+void note_removed(const fs::path& attempt_folder, const std::set<std::string>& names) {
+  std::set<std::string> all = removed_files(attempt_folder);
+  all.insert(names.begin(), names.end());
+  write_atomically(attempt_folder / kRemovedFile, write_note({{"removed", all}}));
+}
+
+std::set<std::string> removed_files(const fs::path& attempt_folder) {
+  const fs::path path = attempt_folder / kRemovedFile;
+  if (!fs::exists(path)) return {};
+  const nlohmann::json note = read_note(path);
+  const nlohmann::json* list = ObjectReader(note, path.string()).optional("removed");
+  return list == nullptr ? std::set<std::string>() : list->get<std::set<std::string>>();
+}
+
+}  // namespace normlab

@@ -1,0 +1,321 @@
+// Files of a sweep that change after they were written: every command that reads one names it.
+#include <doctest/doctest.h>
+
+#include <functional>
+
+#include "experiments/results/files.h"
+#include "experiments/results/store.h"
+#include "tests/experiments/cli/program.h"
+
+using namespace normlab;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Two trials, with a second slice and several evaluations.
+const char* const kSmall = R"({
+  "about": "a test",
+  "dataset": {"name": "shapes", "train_images": 200, "eval_images": 40, "train": "train[:150]",
+              "minival": "train[150:]"},
+  "model": {"patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
+  "train": {"steps": 60, "batch_size": 10},
+  "seeds": 2
+})";
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  REQUIRE_MESSAGE(at != text.npos, (from + " is not in " + text));
+  return text.replace(at, from.size(), to);
+}
+
+std::string flipped(std::string bytes, std::size_t at) {
+  bytes[at] ^= 1;
+  return bytes;
+}
+
+/// A descriptor and its results, which a test damages and puts right again.
+struct Results {
+  TemporaryFolder folder;
+  std::string file;
+  ResultStore store{folder / "out"};
+
+  Finished call(const std::string& words) const {
+    return run_program(folder, words + " --out " + store.out().string());
+  }
+  TrialFolder trial(std::size_t i = 0) const { return store.trial(store.trial_ids()[i]); }
+  fs::path result() const { return trial().path() / "result.json"; }
+
+  /// Writes `bytes` into the file, looks, and writes back what was there.
+  void with(const fs::path& path, const std::string& bytes, const std::function<void()>& look) const {
+    const std::string good = read_file(path);
+    REQUIRE(bytes != good);
+    write_atomically(path, bytes);
+    look();
+    write_atomically(path, good);
+  }
+  /// The command ends with code 2, and says the file's name.
+  void names(const std::string& words, const fs::path& path) const {
+    CAPTURE(words);
+    const Finished done = call(words);
+    CHECK_MESSAGE(done.code == 2, (done.out + done.err));
+    CHECK_MESSAGE(has(done.err, path.string()), (done.out + done.err));
+  }
+};
+
+struct Trained : Results {
+  Trained() {
+    file = (folder / "small.json").string();
+    std::ofstream(file) << kSmall;
+    const Finished done = call("run " + file + " --threads 1");
+    REQUIRE_MESSAGE(done.code == 0, done.err);
+  }
+};
+
+/// Results of the version before there were seals.
+struct Unsealed : Results {
+  Unsealed() {
+    fs::copy("tests/experiments/results/unsealed", folder.path(), fs::copy_options::recursive);
+    file = (folder / "unsealed.json").string();
+  }
+  /// One that is done.
+  fs::path done() const {
+    for (const std::string& id : store.trial_ids())
+      if (const auto path = store.trial(id).path() / "result.json"; has(read_file(path), "\"done\"")) return path;
+    FAIL("no trial is done");
+    return {};
+  }
+};
+
+/// A member's number or word with another in its place.
+std::string with_value(const std::string& text, const std::string& member, const std::string& value) {
+  const auto name = text.find("\"" + member + "\": ");
+  REQUIRE_MESSAGE(name != text.npos, member);
+  const auto begin = name + member.size() + 4, end = text.find_first_of(",\n", begin);
+  return text.substr(0, begin) + value + text.substr(end);
+}
+
+}  // namespace
+
+TEST_CASE("program: eval, convert and probe name a checkpoint that is damaged") {
+  const Trained sweep;
+  const fs::path checkpoint = sweep.trial().checkpoint(1);
+  const std::string good = read_file(checkpoint), eval = "eval --data shapes --slice test[:20] --weights ";
+  const auto run = [&](const std::string& words) { return run_program(sweep.folder, words); };
+  const std::string copy = (sweep.folder / "copy.safetensors").string();
+  const auto all_name = [&](const std::string& what) {
+    for (const std::string& words : {eval + checkpoint.string(), "convert " + checkpoint.string() + " " + copy,
+                                     "probe " + sweep.file + " --weights " + checkpoint.string()}) {
+      CAPTURE(words);
+      const Finished done = run(words);
+      CHECK_MESSAGE(done.code == 2, (done.out + done.err));
+      CHECK_MESSAGE(has(done.err, checkpoint.string() + ": " + what), (done.out + done.err));
+    }
+    CHECK(!fs::exists(copy));
+  };
+  const Finished fine = run(eval + checkpoint.string());
+  CHECK_MESSAGE(fine.code == 0, fine.err);
+  sweep.with(checkpoint, flipped(good, good.size() - 5),
+             [&] { all_name("is damaged: the SHA-256 of its tensors is "); });
+  sweep.with(checkpoint, replaced(good, "\\\"patch_size\\\":8", "\\\"patch_size\\\":4"),
+             [&] { all_name("is damaged: the SHA-256 of its metadata, names and shapes is "); });
+  sweep.with(checkpoint, read_file(sweep.trial(1).checkpoint(1)), [&] { all_name("is a file of trial "); });
+
+  // What convert writes carries hashes of its own.
+  CHECK(run("convert " + checkpoint.string() + " " + copy).code == 0);
+  CHECK(run(eval + copy).out == fine.out);
+  const std::string converted = read_file(copy);
+  sweep.with(copy, flipped(converted, converted.size() - 5), [&] {
+    const Finished done = run(eval + copy);
+    CHECK_MESSAGE(done.code == 2, (done.out + done.err));
+    CHECK_MESSAGE(has(done.err, copy + ": is damaged: the SHA-256 of its tensors is "), done.err);
+  });
+}
+
+TEST_CASE("program: no number of a result that was changed is shown") {
+  const Trained sweep;
+  const std::string good = read_file(sweep.result());
+  const std::vector<std::pair<std::string, std::string>> changes = {{"eval/accuracy", "0.99"},
+                                                                    {"eval/accuracy", "7.5"},
+                                                                    {"eval/accuracy", "-1"},
+                                                                    {"eval/accuracy", "-1e300"},
+                                                                    {"eval/loss", "-5"},
+                                                                    {"steps", "3"},
+                                                                    {"seed", "7"},
+                                                                    {"attempt", "9"},
+                                                                    {"wall_seconds", "-1"},
+                                                                    {"wall_seconds", "1e300"},
+                                                                    {"status", "\"diverged\""},
+                                                                    {"images_per_second", "1"},
+                                                                    {"version", "\"another\""}};
+  for (const auto& [member, value] : changes) {
+    CAPTURE(member);
+    CAPTURE(value);
+    sweep.with(sweep.result(), with_value(good, member, value), [&] {
+      sweep.names("table " + sweep.file, sweep.result());
+      sweep.names("report " + sweep.file + " -o " + (sweep.folder / "report.html").string(), sweep.result());
+      sweep.names("find " + sweep.trial().path().filename().string(), sweep.result());
+      const Finished table = sweep.call("table --format csv " + sweep.file);
+      CHECK_MESSAGE(has(table.out, ",1,2,"), table.out);  // the other seed alone counts
+    });
+  }
+  CHECK(sweep.call("table " + sweep.file).code == 0);
+}
+
+TEST_CASE("program: metrics, bits and settings that were changed are not shown") {
+  const Trained sweep;
+  const fs::path metrics = sweep.trial().metrics(1), bits = metrics.parent_path() / "correct.bits",
+                 config = sweep.trial().path() / "config.json";
+  const std::string report = "report " + sweep.file + " -o " + (sweep.folder / "report.html").string();
+  const std::string good = read_file(metrics);
+  const auto digit = good.find("\"eval/loss\":") + 14;
+  for (const std::string& bad : {flipped(good, digit), good.substr(0, good.size() / 2), std::string()}) {
+    CAPTURE(bad);
+    sweep.with(metrics, bad, [&] {
+      sweep.names("curves " + sweep.file, metrics);
+      sweep.names(report, metrics);
+      sweep.names("table " + sweep.file + " --select mean_last_k --last 2", metrics);
+    });
+  }
+  fs::remove(metrics);
+  sweep.names("curves " + sweep.file, metrics);
+  sweep.names(report, metrics);
+  write_atomically(metrics, good);
+
+  const std::string right = read_file(bits),
+                    others = read_file(sweep.trial(1).metrics(1).parent_path() / "correct.bits");
+  for (const std::string& bad : {flipped(right, right.size() - 2), others})
+    sweep.with(bits, bad, [&] { sweep.names("table " + sweep.file + " --bootstrap", bits); });
+
+  const std::string settings = read_file(config);
+  sweep.with(config, replaced(settings, "\"lr\": ", "\"lr\": 1"), [&] {
+    sweep.names("find " + sweep.trial().path().filename().string(), config);
+    sweep.names("table " + sweep.store.out().string(), config);
+  });
+}
+
+TEST_CASE("program: verify --files names every file that was changed, and knows what clean took away") {
+  const Trained sweep;
+  const Finished fine = sweep.call("verify --files");
+  CHECK_MESSAGE(fine.code == 0, fine.out);
+  CHECK_MESSAGE(has(fine.out, "2 results sealed, 0 unsealed, 0 trials without a result"), fine.out);
+  const auto is_named = [&](const fs::path& path) {
+    CAPTURE(path);
+    const Finished done = sweep.call("verify --files");
+    CHECK_MESSAGE(done.code == 2, done.out);
+    CHECK_MESSAGE(has(done.out, path.string()), done.out);
+  };
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(sweep.store.out()))
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  std::size_t sealed = 0;
+  for (const fs::path& path : files) {
+    if (path.filename() == "log" || path.filename() == "lease" || path.extension() == ".log") continue;
+    ++sealed;
+    const std::string good = read_file(path);
+    if (good.empty()) continue;
+    sweep.with(path, flipped(good, good.size() / 2), [&] { is_named(path); });
+    sweep.with(path, good.substr(0, good.size() / 2), [&] { is_named(path); });
+    sweep.with(path, good + "x", [&] { is_named(path); });
+  }
+  CHECK(sealed == 2 * 6 + 2);  // config, result, metrics, states, bits, checkpoint; plan and tabled
+
+  const fs::path checkpoint = sweep.trial().checkpoint(1);
+  const std::string good = read_file(checkpoint);
+  fs::remove(checkpoint);
+  is_named(checkpoint);
+  write_atomically(checkpoint, good);
+  CHECK(sweep.call("clean --keep weights --yes").code == 0);
+  CHECK(!fs::exists(checkpoint));
+  const Finished cleaned = sweep.call("verify --files");
+  CHECK_MESSAGE(cleaned.code == 0, cleaned.out);
+  CHECK_MESSAGE(has(cleaned.out, "2 files were taken away by `normlab clean`"), cleaned.out);
+  const fs::path weights = checkpoint.parent_path() / "weights.safetensors";
+  const std::string kept = read_file(weights);
+  sweep.with(weights, flipped(kept, kept.size() - 3), [&] { is_named(weights); });
+  CHECK(sweep.call("verify --files zzz").code == 2);
+  CHECK(run_program(sweep.folder, "verify --files --out " + sweep.folder.path().string()).code == 2);
+}
+
+TEST_CASE("program: results of the version before there were seals print the same table, marked as unsealed") {
+  const Unsealed sweep;
+  const Finished table = sweep.call("table " + sweep.file);
+  CHECK_MESSAGE(table.code == 0, table.err);
+  CHECK(table.out == text_of("tests/experiments/results/unsealed/table.txt"));
+  const std::string words = "not sealed: written by a version that kept no hashes, so damage can go unseen";
+  CHECK(has(sweep.call("status " + sweep.file).out, "6 of the results are " + words));
+  CHECK(has(sweep.call("find " + sweep.trial().path().filename().string()).out, "seal    none: written by a version"));
+  const std::string page = (sweep.folder / "report.html").string();
+  CHECK(sweep.call("report " + sweep.file + " -o " + page).code == 0);
+  CHECK(has(text_of(page), words));
+  const Finished files = sweep.call("verify --files");
+  CHECK_MESSAGE(files.code == 0, files.out);
+  CHECK_MESSAGE(has(files.out, "0 results sealed, 6 unsealed"), files.out);
+  CHECK(sweep.call("table " + sweep.file + " --bootstrap --select best_minival").code == 0);
+  CHECK(sweep.call("run " + sweep.file).out == table.out);  // nothing is left to do, and nothing is sealed
+  CHECK(sweep.call("verify --files").out == files.out);
+  for (const std::string& id : sweep.store.trial_ids())
+    if (const auto weights = attempt_folder(sweep.store.trial(id).path(), 1) / "weights.safetensors";
+        fs::exists(weights))
+      CHECK(run_program(sweep.folder, "eval --data shapes --slice test[:20] --weights " + weights.string()).code == 0);
+}
+
+TEST_CASE("program: a result without a seal is compared with what lies beside it") {
+  const Unsealed sweep;
+  const fs::path path = sweep.done();
+  const std::string good = read_file(path);
+  const std::vector<std::pair<std::string, std::string>> changes = {{"eval/accuracy", "0.99"},
+                                                                    {"eval/accuracy", "7.5"},
+                                                                    {"eval/accuracy", "-1e300"},
+                                                                    {"eval/loss", "-5"},
+                                                                    {"train/loss", "1.5"},
+                                                                    {"steps", "3"},
+                                                                    {"seed", "7"},
+                                                                    {"attempt", "9"},
+                                                                    {"wall_seconds", "-1"},
+                                                                    {"wall_seconds", "1e300"},
+                                                                    {"status", "\"diverged\""}};
+  for (const auto& [member, value] : changes) {
+    CAPTURE(member);
+    CAPTURE(value);
+    sweep.with(path, with_value(good, member, value), [&] {
+      sweep.names("table " + sweep.file, path);
+      sweep.names("curves " + sweep.file, path);
+    });
+  }
+  const fs::path folder = attempt_folder(path.parent_path(), 1);
+  const std::string bits = read_file(folder / "correct.bits");
+  sweep.with(folder / "correct.bits", flipped(bits, bits.size() - 2),
+             [&] { sweep.names("table " + sweep.file, folder / "correct.bits"); });
+  fs::remove(folder / "metrics.jsonl");
+  sweep.names("curves " + sweep.file, folder / "metrics.jsonl");
+}
+
+TEST_CASE("program: a table of two programs' results says so") {
+  const Unsealed sweep;
+  const fs::path path = sweep.done();
+  const std::string good = read_file(path);
+  const auto at = good.find("\"binary ") + 8;
+  const std::string binary = good.substr(at, 16);
+  CHECK(!has(sweep.call("table " + sweep.file).out, "Mixed environments"));
+  sweep.with(path, replaced(good, binary, "0123456789abcdef"), [&] {
+    const Finished table = sweep.call("table " + sweep.file + " --width 400");
+    CHECK(table.code == 0);
+    CHECK_MESSAGE(has(table.out, "binary 0123456789abcdef"), table.out);
+    CHECK_MESSAGE(has(table.out, "binary " + binary), table.out);
+  });
+}
+
+TEST_CASE("program: the temporary file of a killed run beside a plan goes with the next run, or with clean") {
+  const Trained sweep;
+  const fs::path folder = sweep.store.out() / "experiments/small", left = folder / ".plan.json.host.1.1.tmp";
+  write_atomically(left, "{");
+  CHECK(has(sweep.call("clean " + sweep.file + " --keep last").out, left.string()));
+  CHECK(fs::exists(left));
+  CHECK(sweep.call("clean --keep last --yes").code == 0);
+  CHECK(!fs::exists(left));
+  write_atomically(left, "{");
+  CHECK(sweep.call("run " + sweep.file).code == 0);
+  CHECK(!fs::exists(left));
+}
