@@ -17,7 +17,10 @@ namespace {
 std::vector<MetricsLine> metrics_of(const TrialFolder& folder, const TrialStatus& status) {
   if (status.state == TrialState::done || status.state == TrialState::diverged)
     return read_result_metrics(folder, *status.result);
-  const auto path = folder.metrics(last_attempt(folder.path()));
+  const std::int64_t attempt = last_attempt(folder.path());
+  const auto path = folder.metrics(attempt), checkpoint = folder.checkpoint(attempt);
+  if (status.state != TrialState::running && std::filesystem::exists(checkpoint))
+    require_checkpoint_metrics(SafetensorsFile::read(checkpoint), checkpoint, path);
   return std::filesystem::exists(path) ? read_metrics(path) : std::vector<MetricsLine>();
 }
 

@@ -170,8 +170,8 @@ std::optional<std::string> read_end_if_there(const std::filesystem::path& path, 
   std::string end(std::size_t(size - begin), '\0');
   std::size_t done = 0;
   while (done < end.size()) {
-    const ssize_t n = uninterrupted(
-        [&] { return ::pread(file.get(), end.data() + done, end.size() - done, off_t(begin + done)); });
+    const ssize_t n =
+        uninterrupted([&] { return ::pread(file.get(), end.data() + done, end.size() - done, off_t(begin + done)); });
     if (n < 0) throw_system_error("read", path, errno);
     if (n == 0) break;  // it was cut meanwhile
     done += std::size_t(n);

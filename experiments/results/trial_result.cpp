@@ -55,9 +55,12 @@ void require_possible(const ObjectReader& object, const TrialResult& result) {
   require_range(object, "wall_seconds", result.wall_seconds, kMostSeconds);
   require_range(object, "images_per_second", result.images_per_second, kMostSpeed);
   constexpr double kMost = 1e15;  // as a double still exact
-  require_range(object, "steps", double(result.steps), kMost);
-  require_range(object, "attempt", double(result.attempt), kMost);
+  for (const auto& [key, value] : {std::pair{"steps", result.steps}, std::pair{"attempt", result.attempt}})
+    if (object.has(key) && !(value >= 1 && double(value) <= kMost))  // 0 is not written
+      object.fail(key, concat(value, " is outside 1 to ", kMost));
   require_range(object, "resumed", double(result.resumed), kMost);
+  if (result.status == TrialEnd::failed && !result.metrics.empty())
+    object.fail("metrics", "a trial that failed has measured nothing");
   const bool diverged = result.status == TrialEnd::diverged;
   if (diverged != result.diverged_step.has_value())
     object.fail("diverged_step", diverged ? "a diverged result has one" : "only a diverged result has one");

@@ -151,7 +151,8 @@ TEST_CASE("trial result: numbers that no training gives are refused, also withou
   CHECK(with("/wall_seconds", 1e300) != "");
   CHECK(with("/images_per_second", -1) != "");
   CHECK(with("/steps", -1) != "");
-  CHECK(with("/attempt", -1) != "");
+  CHECK(with("/attempt", 0).find("0 is outside 1 to 1e+15") != std::string::npos);
+  CHECK(with("/status", "failed").find("a trial that failed has measured nothing") != std::string::npos);
   CHECK(with("/resumed", -1) != "");
   CHECK(with("/status", "diverged").find("a diverged result has one") != std::string::npos);
   CHECK(with("/diverged_step", 4).find("only a diverged result has one") != std::string::npos);
