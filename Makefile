@@ -3,6 +3,7 @@
 ARCH ?= native
 BUILD ?= build
 SANITIZE ?=
+COVERAGE ?=
 JOBS ?= $(shell nproc)
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 NVCC ?= $(shell command -v nvcc 2>/dev/null)
@@ -13,21 +14,22 @@ CUDA_ARCH ?= 80 90 90a 100
 # A number recorded in every result: kernels fuse multiply-add wherever the compiler sees one, and nothing is reassociated
 # but loops marked `omp simd reduction`.
 ARITHMETIC_FLAGS := -fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp-simd
-OPTIMISE := $(if $(SANITIZE),-O1 -g1 -fno-omit-frame-pointer,-O3) -march=$(ARCH)
+OPTIMISE := $(if $(SANITIZE)$(COVERAGE),-O1 -g1 -fno-omit-frame-pointer,-O3) -march=$(ARCH)
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-psabi -Werror
 # g++ 12 sees overlaps and overflows in std::string that are not there (GCC bugs 105651, 105329).
 ifeq ($(findstring clang,$(shell $(CXX) --version 2>/dev/null)),)
 WARNINGS += -Wno-restrict -Wno-stringop-overflow
-else ifneq ($(SANITIZE),)
-WARNINGS += -Wno-pass-failed  # sanitizers keep some loops scalar
+else ifneq ($(SANITIZE)$(COVERAGE),)
+WARNINGS += -Wno-pass-failed  # counters and sanitizers keep some loops scalar
 endif
 # g++ 12.2 for AVX-512 copies some constants wrongly, {0.5, 0.5, 0, 0} as 0.5 four times; not in pieces of 16 bytes. Kernels
 # are the same with them. tests/core/compiler_test.cpp sees it.
 COPIES := -mmove-max=128 -mstore-max=128
 COPIES := $(shell echo | $(CXX) $(COPIES) -x c++ -fsyntax-only - >/dev/null 2>&1 && echo $(COPIES))
 CPPFLAGS += -I. -MMD -MP
-CXXFLAGS += -std=c++20 $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(WARNINGS) -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
-LDFLAGS += -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE))
+INSTRUMENT := $(if $(SANITIZE),-fsanitize=$(SANITIZE))$(if $(COVERAGE),-fprofile-instr-generate -fcoverage-mapping)
+CXXFLAGS += -std=c++20 $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(WARNINGS) -pthread $(INSTRUMENT)
+LDFLAGS += -pthread $(INSTRUMENT)
 LDLIBS += -lfmt -larchive -ljpeg -lpng -lcrypto -ldnnl -ldl
 
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
@@ -45,7 +47,7 @@ BINARY := $(BUILD)/normlab
 TEST_BINARY := $(BUILD)/tests/run
 FAULTS := $(BUILD)/faults.so
 
-.PHONY: all deps build-all test test-long test-reference sweep bench bench-peers cuda-report fuzz lint format clean
+.PHONY: all deps build-all test test-long test-reference sweep bench bench-peers cuda-report fuzz fuzz-coverage lint format clean
 .DEFAULT_GOAL := all
 
 # Everything that a user calls goes through `deps` once; the build itself then runs in parallel.
@@ -84,6 +86,10 @@ TIME ?= 60
 fuzz:
 	@MAKE="$(MAKE)" JOBS=$(JOBS) bash tests/fuzz/run $(BUILD)-fuzz $(TIME) $(TARGETS)
 
+# docs/fuzz_coverage.md: the lines of each reader that the targets' inputs and the readers' tests run.
+fuzz-coverage:
+	@MAKE="$(MAKE)" JOBS=$(JOBS) bash tests/fuzz/coverage $(BUILD)-fuzz-coverage $(BUILD)-fuzz
+
 lint:
 	@clang-format --dry-run --Werror $$(git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
 
@@ -112,6 +118,7 @@ $(FAULTS): tests/faults/faults.cpp $(BUILD)/flags
 # Readers of files and what they need, for tests/fuzz/run: an archive, so that a target takes only what it reads with.
 FUZZED_FOLDERS := data descriptor results weights
 FUZZED := $(filter-out core/cpu/%,$(filter core/% autograd/% nn/% $(addsuffix /%,$(addprefix experiments/,$(FUZZED_FOLDERS))),$(LIBRARY)))
+FUZZED += experiments/sweep/plan_file.cpp
 $(BUILD)/fuzz/readers.a: $(FUZZED:%.cpp=$(BUILD)/%.o)
 	@mkdir -p $(@D)
 	@rm -f $@
@@ -119,7 +126,13 @@ $(BUILD)/fuzz/readers.a: $(FUZZED:%.cpp=$(BUILD)/%.o)
 .PRECIOUS: $(BUILD)/tests/fuzz/%.o
 $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/fuzz/readers.a
 	@echo "  LINK $@"
-	@$(CXX) $(LDFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
+	@$(CXX) $(LDFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -lz -o $@
+
+# The tests of readers by themselves, which need no network.
+READER_TESTS := $(wildcard $(addsuffix /*_test.cpp,$(addprefix tests/experiments/,$(FUZZED_FOLDERS))))
+$(BUILD)/tests/readers: $(READER_TESTS:%.cpp=$(BUILD)/%.o) $(BUILD)/tests/readers_main.o $(BUILD)/fuzz/readers.a
+	@echo "  LINK $@"
+	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 $(BUILD)/%.o: %.cpp $(BUILD)/flags
 	@mkdir -p $(@D)

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kBlock = 512;                                 // tar's unit
 constexpr std::int64_t kMaxMember = 256ll << 20;                     // an image of 256 MiB is a mistake
-constexpr std::int64_t kMaxUnpacked = 256ll << 20, kMaxRatio = 100;  // of a zip, as a whole; the larger one counts
+constexpr std::int64_t kMaxUnpacked = 256ll << 20, kMaxRatio = 100;  // of a packed file, as a whole
 constexpr std::size_t kReadBytes = std::size_t{1} << 18;
 constexpr std::size_t kSkipBytes = std::size_t{1} << 14;  // where most of the file is passed over
 
@@ -36,9 +36,8 @@ void require_plain_file(const std::filesystem::path& file, archive_entry* entry,
   }
   if (archive_entry_filetype(entry) != AE_IFREG) fail(file, member.offset, member.name, "is not a regular file");
   if (archive_entry_sparse_count(entry) > 0) fail(file, member.offset, member.name, "is a sparse file");
-  if (archive_entry_size(entry) > kMaxMember) {
-    fail(file, member.offset, member.name, concat("claims ", archive_entry_size(entry), " bytes, more than 256 MiB"));
-  }
+  if (member.bytes > kMaxMember)
+    fail(file, member.offset, member.name, concat("claims ", member.bytes, " bytes, more than 256 MiB"));
 }
 
 void read_content(archive* reader, const std::filesystem::path& file, std::int64_t size, ArchiveMember& member) {
@@ -61,26 +60,20 @@ void read_content(archive* reader, const std::filesystem::path& file, std::int64
   }
 }
 
-/// Refuses a zip whose directory promises more than its length can be good for, before anything is unpacked.
-class UnpackedLimit {
- public:
-  explicit UnpackedLimit(std::int64_t file_bytes) : left_(std::max(kMaxUnpacked, file_bytes * kMaxRatio)) {}
-  void take(const std::filesystem::path& file, const ArchiveMember& member, std::int64_t bytes) {
-    if (bytes < 0 || bytes > left_) {
-      fail(file, member.offset, member.name,
-           concat("claims ", bytes, " bytes; with it the members are larger than 256 MiB and ", kMaxRatio,
-                  " times the file. If that is meant, store them without compression"));
-    }
-    left_ -= bytes;
-  }
+std::int64_t most_unpacked(std::int64_t file_bytes) { return std::max(kMaxUnpacked, file_bytes * kMaxRatio); }
 
- private:
-  std::int64_t left_;
-};
+/// Refuses a member before it is unpacked, where it and what stands `before` it are more than the file can be good for.
+void require_unpackable(const std::filesystem::path& file, const ArchiveMember& member, std::int64_t before,
+                        std::int64_t bytes, std::int64_t most, const char* advice) {
+  if (bytes >= 0 && bytes <= most - before) return;
+  fail(file, member.offset, member.name,
+       concat("claims ", bytes, " bytes; with it the members are larger than 256 MiB and ", kMaxRatio,
+              " times the file. If that is meant, ", advice));
+}
 
 void read_zip_members(archive* reader, const std::filesystem::path& file, std::int64_t file_bytes,
                       const std::function<void(ArchiveMember)>& visit) {
-  UnpackedLimit limit(file_bytes);
+  std::int64_t unpacked = 0;
   std::string last;
   archive_entry* entry = nullptr;
   for (;;) {
@@ -98,8 +91,11 @@ void read_zip_members(archive* reader, const std::filesystem::path& file, std::i
     member.name = last = name;
     if (archive_entry_filetype(entry) != AE_IFREG) fail(file, member.offset, member.name, "is not a regular file");
     if (archive_entry_size_is_set(entry) == 0) fail(file, member.offset, member.name, "says no size");
-    limit.take(file, member, archive_entry_size(entry));
-    read_content(reader, file, archive_entry_size(entry), member);
+    member.bytes = archive_entry_size(entry);
+    require_unpackable(file, member, unpacked, member.bytes, most_unpacked(file_bytes),
+                       "store them without compression");
+    unpacked += member.bytes;
+    read_content(reader, file, member.bytes, member);
     visit(std::move(member));
   }
 }
@@ -117,6 +113,12 @@ Reader zip_reader() {
 }
 
 }  // namespace
+
+std::int64_t most_unpacked(const std::filesystem::path& file) {
+  std::error_code error;  // one that cannot be read has no length, and whoever reads it says so
+  const auto bytes = std::filesystem::file_size(file, error);
+  return most_unpacked(error ? 0 : static_cast<std::int64_t>(bytes));
+}
 
 void read_tar(const std::filesystem::path& file, const std::function<void(ArchiveMember)>& visit,
               const std::function<bool(const std::string&)>& wants) {
@@ -148,9 +150,12 @@ void read_tar(const std::filesystem::path& file, const std::function<void(Archiv
       end = archive_filter_bytes(reader.get(), 0);
       continue;
     }
-    require_plain_file(file, entry, member);
     member.data_offset = archive_filter_bytes(reader.get(), 0);
     member.bytes = archive_entry_size(entry);
+    require_plain_file(file, entry, member);
+    if (packed)
+      require_unpackable(file, member, member.data_offset, member.bytes, most_unpacked(file_bytes),
+                         "unpack it with gunzip");
     if (!wants || wants(member.name)) {
       read_content(reader.get(), file, member.bytes, member);
     } else if (!packed && member.data_offset + member.bytes > file_bytes) {  // a seek past the end would go unnoticed
@@ -209,13 +214,14 @@ std::vector<std::uint8_t> read_gzip(const std::filesystem::path& file, std::int6
   std::size_t count = 0;
   la_int64_t at = 0;
   int status = ARCHIVE_OK;
-  while ((status = archive_read_data_block(reader.get(), &data, &count, &at)) == ARCHIVE_OK) {
-    if (static_cast<std::int64_t>(bytes.size() + count) > most)
-      throw InputError(concat(file.string(), ": unpacks to more than ", most, " bytes"));
+  for (std::size_t left = static_cast<std::size_t>(most); left > 0; left -= count) {
+    status = archive_read_data_block(reader.get(), &data, &count, &at);
+    if (status != ARCHIVE_OK) break;
+    count = std::min(count, left);
     const auto* from = static_cast<const std::uint8_t*>(data);
     bytes.insert(bytes.end(), from, from + count);
   }
-  if (status != ARCHIVE_EOF)
+  if (status != ARCHIVE_OK && status != ARCHIVE_EOF)
     throw InputError(concat(file.string(), ": after ", bytes.size(), " unpacked bytes: ", reason(reader.get())));
   return bytes;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <limits>
 
 #include "core/error.h"
 #include "experiments/data/archive.h"
@@ -14,10 +13,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMostUnpacked = std::int64_t{4} << 30;
 constexpr std::uint8_t kBytes = 0x08;  // the type of a value
-constexpr std::size_t kMostDimensions = 4;
-constexpr std::int64_t kMostSide = 4096;
+constexpr std::size_t kMostDimensions = 4, kMostHeader = 4 + 4 * kMostDimensions;
+constexpr std::int64_t kMostSide = 4096, kMostValues = std::int64_t{1} << 62;
 
 struct Named {
   const char* dataset;
@@ -50,12 +48,40 @@ fs::path find_file(const fs::path& folder, const std::string& split, const std::
       concat((folder / all[0]).string(), ": is not there; the split needs it (", all[1], " and .gz will do)"));
 }
 
-std::vector<std::uint8_t> read_all(const fs::path& file) {
-  if (file.extension() == ".gz") return read_gzip(file, kMostUnpacked);
-  std::ifstream in(file, std::ios::binary);
-  std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (!in) throw InputError(concat(file.string(), ": cannot be read"));
-  return bytes;
+struct IdxFile {
+  IdxHeader header;
+  std::vector<std::uint8_t> bytes;  // of the whole file
+};
+
+/// Reads a file whose length is that which its header stands for. A packed one is unpacked that far and no further.
+IdxFile read_idx_file(const fs::path& file, std::size_t dimensions) {
+  const std::string where = file.string();
+  const bool packed = file.extension() == ".gz";
+  IdxFile idx;
+  if (packed) {
+    idx.bytes = read_gzip(file, kMostHeader);
+  } else {
+    std::ifstream in(file, std::ios::binary);
+    idx.bytes.assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+    if (!in) throw InputError(concat(where, ": cannot be read"));
+  }
+  idx.header = parse_idx_header(idx.bytes, where);
+  const std::int64_t offset = idx.header.data_offset, values = idx.header.values;
+  if (packed) {
+    if (values > most_unpacked(file))
+      throw InputError(concat(where, ": byte 4: its dimensions stand for ", values,
+                              " bytes; 256 MiB or 100 times the packed file is the most that is unpacked. If that is "
+                              "meant, unpack it with gunzip"));
+    idx.bytes = read_gzip(file, offset + values + 1);
+  }
+  const std::int64_t there = static_cast<std::int64_t>(idx.bytes.size()) - offset;
+  if (values != there)
+    throw InputError(concat(where, ": byte ", offset, ": its dimensions stand for ", values, " bytes, ",
+                            packed && there > values ? "more" : std::to_string(there), " follow; download it again"));
+  if (idx.header.dimensions.size() != dimensions)
+    throw InputError(
+        concat(where, ": byte 3: has ", idx.header.dimensions.size(), " dimensions, expected ", dimensions));
+  return idx;
 }
 
 std::vector<std::string> class_names(const fs::path& folder, const std::string& dataset) {
@@ -66,14 +92,6 @@ std::vector<std::string> class_names(const fs::path& folder, const std::string& 
     }
   }
   return read_class_names(folder / "classes.txt");
-}
-
-IdxHeader read_header(const std::vector<std::uint8_t>& bytes, const fs::path& file, std::size_t dimensions) {
-  IdxHeader header = parse_idx_header(bytes, file.string());
-  if (header.dimensions.size() != dimensions)
-    throw InputError(
-        concat(file.string(), ": byte 3: has ", header.dimensions.size(), " dimensions, expected ", dimensions));
-  return header;
 }
 
 }  // namespace
@@ -91,20 +109,16 @@ IdxHeader parse_idx_header(std::span<const std::uint8_t> bytes, const std::strin
   IdxHeader header;
   header.data_offset = static_cast<std::int64_t>(4 + 4 * dimensions);
   if (bytes.size() < 4 + 4 * dimensions) fail(bytes.size(), "the file ends within its dimensions");
-  std::int64_t values = 1;
+  header.values = 1;
   for (std::size_t d = 0; d < dimensions; ++d) {
     const std::size_t at = 4 + 4 * d;
     std::int64_t extent = 0;
     for (std::size_t b = 0; b < 4; ++b) extent = extent << 8 | bytes[at + b];
     if (extent == 0) fail(at, "a dimension is 0");
-    if (values > std::numeric_limits<std::int64_t>::max() / extent) fail(at, "the dimensions pass any file");
-    values *= extent;
+    if (header.values > kMostValues / extent) fail(at, "the dimensions pass any file");
+    header.values *= extent;
     header.dimensions.push_back(extent);
   }
-  const std::int64_t there = static_cast<std::int64_t>(bytes.size()) - header.data_offset;
-  if (values != there)
-    fail(static_cast<std::size_t>(header.data_offset),
-         concat("its dimensions stand for ", values, " bytes, ", there, " follow; download it again"));
   return header;
 }
 
@@ -124,8 +138,8 @@ ImageSet read_idx(const fs::path& folder, const SliceRequest& request) {
     throw InputError(concat("split \"", split, "\": IDX files have \"train\" and \"test\" (t10k)"));
   const fs::path image_file = find_file(folder, split, "images-idx3"),
                  label_file = find_file(folder, split, "labels-idx1");
-  const std::vector<std::uint8_t> pixels = read_all(image_file), label_bytes = read_all(label_file);
-  const IdxHeader header = read_header(pixels, image_file, 3), label_header = read_header(label_bytes, label_file, 1);
+  const auto [header, pixels] = read_idx_file(image_file, 3);
+  const auto [label_header, label_bytes] = read_idx_file(label_file, 1);
   const std::int64_t count = header.dimensions[0];
   if (label_header.dimensions[0] != count)
     throw InputError(concat(label_file.string(), ": byte 4: ", label_header.dimensions[0], " labels for the ", count,

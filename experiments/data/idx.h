@@ -10,12 +10,12 @@ namespace normlab {
 
 struct IdxHeader {
   std::vector<std::int64_t> dimensions;  // outermost first
-  std::int64_t data_offset = 0;          // bytes from the beginning; one byte a value follows for each
+  std::int64_t data_offset = 0;          // bytes from the beginning
+  std::int64_t values = 0;               // the product of the dimensions; one byte a value follows
 };
 
-/// Reads the header and compares it with the length of the file: `bytes` is all of it. InputError begins with `where`
-/// and names the byte: another magic number, values that are not bytes, no dimension or more than four, one of 0, a
-/// file that is shorter or longer than its dimensions say.
+/// Reads the header that `bytes` begin with. InputError begins with `where` and names the byte: another magic number,
+/// values that are not bytes, no dimension or more than four, one of 0.
 IdxHeader parse_idx_header(std::span<const std::uint8_t> bytes, const std::string& where);
 
 }  // namespace normlab

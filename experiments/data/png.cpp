@@ -178,6 +178,7 @@ ImageSize PngDecoder::size(const std::uint8_t* data, std::size_t bytes, const st
            : ImageSize{};
   state.close();
   if (!read) throw InputError(concat(where, ": is not a PNG that can be decoded: ", state.message));
+  if (size.height * size.width > kMaxImagePixels) throw InputError(concat(where, ": ", too_many_pixels(size)));
   return size;
 }
 

@@ -10,6 +10,7 @@
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/experiment.h"
 #include "experiments/sweep/plan_file.h"
+#include "experiments/sweep/stages.h"
 #include "experiments/sweep/worker.h"
 #include "experiments/train/keep.h"
 #include "experiments/train/trial.h"

@@ -1,12 +1,13 @@
 // Any bytes as an image file: decoded, or refused with an InputError; a box has the pixels of the whole image there.
-#include <cstdio>
-#include <cstdlib>
+#include "experiments/data/decode.h"
+
 #include <cstring>
 
 #include "core/error.h"
-#include "experiments/data/decode.h"
+#include "tests/fuzz/target.h"
 
 using namespace normlab;
+using namespace normlab::fuzz;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static ImageDecoder decoder;
@@ -20,13 +21,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     decoder.decode_box(bytes, "fuzz", box, 1, 1, part, at);  // at an eighth where it can be
     decoder.decode(bytes, "fuzz", whole);
     decoder.decode_box(bytes, "fuzz", box, 0, 0, part, at);
-    for (std::int64_t y = 0; y < box.height; ++y) {
-      if (std::memcmp(whole.row(box.top + y) + box.left * 3, part.row(at.box.top + y) + at.box.left * 3,
-                      static_cast<std::size_t>(box.width) * 3) == 0)
-        continue;
-      std::fprintf(stderr, "row %lld of the box differs\n", static_cast<long long>(y));
-      std::abort();
-    }
+    for (std::int64_t y = 0; y < box.height; ++y)
+      require(std::memcmp(whole.row(box.top + y) + box.left * 3, part.row(at.box.top + y) + at.box.left * 3,
+                          static_cast<std::size_t>(box.width) * 3) == 0,
+              "a row of the box differs");
   } catch (const InputError&) {
   }
   return 0;

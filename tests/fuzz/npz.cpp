@@ -1,23 +1,21 @@
 // Any bytes, as an .npz and as an .npy: both readers take them or refuse them with an InputError, and what one has
-// taken comes back the same from the writer.
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
+// taken comes back the same from the writer. Mutations leave the checksums and the directory of a zip right.
+#include "experiments/weights/npz.h"
 
 #include "core/error.h"
 #include "experiments/weights/npy.h"
-#include "experiments/weights/npz.h"
+#include "tests/fuzz/repair.h"
+#include "tests/fuzz/target.h"
 
 using namespace normlab;
+using namespace normlab::fuzz;
 
 namespace {
 
 void require_same(const HostTensor& a, const HostTensor& b) {
-  if (a.dtype == b.dtype && a.shape == b.shape &&
-      std::equal(a.data.begin(), a.data.end(), b.data.begin(), b.data.end()))
-    return;
-  std::fprintf(stderr, "\"%s\" has changed on its way through the writer\n", a.name.c_str());
-  std::abort();
+  require(a.dtype == b.dtype && a.shape == b.shape &&
+              std::equal(a.data.begin(), a.data.end(), b.data.begin(), b.data.end()),
+          "a tensor has changed on its way through the writer");
 }
 
 }  // namespace
@@ -38,4 +36,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const InputError&) {
   }
   return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
+                                               unsigned seed) {
+  return mutate_and_repair(data, size, max_size, seed, repair_zip);
 }

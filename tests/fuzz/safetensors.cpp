@@ -2,21 +2,13 @@
 // back the same from the writer.
 #include "experiments/weights/tensor_map.h"
 
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-
 #include "core/error.h"
+#include "tests/fuzz/target.h"
 
 using namespace normlab;
+using namespace normlab::fuzz;
 
 namespace {
-
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "safetensors: %s\n", what);
-  std::abort();
-}
 
 bool same(const TensorView& a, const TensorView& b) {
   return a.name == b.name && a.dtype == b.dtype && a.shape == b.shape &&
@@ -44,7 +36,7 @@ void check(const SafetensorsFile& file) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   SafetensorsFile file;
   try {
-    file = SafetensorsFile::parse({reinterpret_cast<const char*>(data), size}, "fuzz.safetensors");
+    file = SafetensorsFile::parse(std::string(text_of(data, size)), "fuzz.safetensors");
   } catch (const InputError& error) {
     require(error.what()[0] != '\0', "an error without words");
     return 0;

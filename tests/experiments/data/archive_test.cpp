@@ -13,6 +13,25 @@ Members contents(const std::filesystem::path& file) {
   return members;
 }
 
+/// The header of a member of a ustar.
+std::string tar_header(const std::string& name, unsigned bytes) {
+  std::string header(512, '\0');
+  header.replace(0, name.size(), name);
+  header.replace(100, 7, "0000644");
+  char size[12];
+  std::snprintf(size, sizeof size, "%011o", bytes);
+  header.replace(124, 11, size);
+  header.replace(148, 8, 8, ' ');
+  header[156] = '0';
+  header.replace(257, 5, "ustar");
+  header.replace(263, 2, "00");
+  unsigned sum = 0;
+  for (const char c : header) sum += static_cast<unsigned char>(c);
+  char check[8];
+  std::snprintf(check, sizeof check, "%06o", sum);
+  return header.replace(148, 7, check, 7);
+}
+
 }  // namespace
 
 TEST_CASE("archive: members come in order, plain and gzipped, with long names") {
@@ -79,4 +98,24 @@ TEST_CASE("archive: links, other formats, damaged headers and missing files are 
   damaged[1024 + 3] ^= 1;  // the second header's name: its checksum no longer fits
   write_file(folder / "x.tar", damaged);
   CHECK_SAYS(input_error([&] { contents(folder / "x.tar"); }), "after member \"1.txt\"");
+}
+
+TEST_CASE("archive: a gzipped tar that unpacks to more than it can be good for is refused, whether it is read or not") {
+  TempFolder folder;
+  const std::string zeros = gzip_of_zeros(200), end = gzip(std::string(1024, '\0'));
+  const auto member = [&](const char* name) { return gzip(tar_header(name, 200u << 20)) + zeros; };
+  const auto said = [&](const std::string& packed, bool wanted) {
+    write_file(folder / "x.tar.gz", packed);
+    return input_error_within(1200, [&] {
+      read_tar(
+          folder / "x.tar.gz", [](ArchiveMember) {}, [&](const std::string&) { return wanted; });
+    });
+  };
+  for (const bool wanted : {true, false}) {
+    CAPTURE(wanted);
+    CHECK(said(member("1.json") + end, wanted) == "");
+    CHECK_SAYS(said(member("1.json") + member("2.json") + end, wanted),
+               "byte 209715712, member \"2.json\": claims 209715200 bytes; with it the members are larger than 256 MiB "
+               "and 100 times the file. If that is meant, unpack it with gunzip");
+  }
 }

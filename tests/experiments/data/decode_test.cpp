@@ -53,6 +53,18 @@ std::span<const std::uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
+/// Makes the checksum of a PNG's chunk right, whose type stands at byte `at`.
+void set_png_checksum(std::vector<std::uint8_t>& png, std::size_t at) {
+  const std::size_t length = png[at - 3] << 16 | png[at - 2] << 8 | png[at - 1], end = at + 4 + length;
+  std::uint32_t sum = 0xffffffff;
+  for (std::size_t i = at; i < end; ++i) {
+    sum ^= png[i];
+    for (int bit = 0; bit < 8; ++bit) sum = sum >> 1 ^ ((sum & 1) != 0 ? 0xedb88320 : 0);
+  }
+  for (int byte = 0; byte < 4; ++byte)
+    png[end + std::size_t(byte)] = static_cast<std::uint8_t>(~sum >> (24 - 8 * byte));
+}
+
 }  // namespace
 
 TEST_CASE("decode: every kind of JPEG and PNG has the pixels that Pillow gives it") {
@@ -186,8 +198,11 @@ TEST_CASE("decode: a size that no memory would hold is refused before any is tak
   std::fill_n(at, 4, std::uint8_t{0xf0});  // height and width
   CHECK_SAYS(input_error([&] { decoder.decode(jpeg, "a.jpg", image); }), "a.jpg: says it has 61680x61680 pixels");
   CHECK_SAYS(input_error([&] { decoder.size(jpeg, "a.jpg"); }), "says it has 61680x61680 pixels");
-  for (std::size_t i : {16u, 20u}) png[i] = 0x08;  // the checksum is wrong now, too
-  CHECK_SAYS(input_error([&] { decoder.decode(png, "a.png", image); }), "a.png: ");
+  std::fill_n(png.begin() + 16, 8, std::uint8_t{0});
+  for (const std::size_t i : {18u, 22u}) png[i] = 0x75;  // 29952 columns and rows
+  set_png_checksum(png, 12);
+  CHECK_SAYS(input_error([&] { decoder.decode(png, "a.png", image); }), "a.png: says it has 29952x29952 pixels");
+  CHECK_SAYS(input_error([&] { decoder.size(png, "a.png"); }), "a.png: says it has 29952x29952 pixels");
   CHECK(image.pixels.empty());
 }
 

@@ -4,6 +4,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include "core/error.h"
 #include "experiments/data/image_index.h"
 #include "experiments/data/png.h"
+#include "tests/experiments/results/child_process.h"
 
 namespace normlab::test {
 
@@ -76,6 +78,34 @@ inline void write_tar(const std::filesystem::path& file, const Members& members)
   }
   archive_write_close(writer);
   archive_write_free(writer);
+}
+
+/// `text` packed by gzip. Several one after the other unpack to all their texts.
+inline std::string gzip(const std::string& text) {
+  std::string packed(text.size() + 1000, '\0');
+  std::size_t bytes = 0;
+  archive* writer = archive_write_new();
+  archive_write_set_format_raw(writer);
+  archive_write_add_filter_gzip(writer);
+  archive_write_set_bytes_in_last_block(writer, 1);
+  REQUIRE(archive_write_open_memory(writer, packed.data(), packed.size(), &bytes) == ARCHIVE_OK);
+  archive_entry* entry = archive_entry_new();
+  archive_entry_set_filetype(entry, AE_IFREG);
+  REQUIRE(archive_write_header(writer, entry) == ARCHIVE_OK);
+  archive_write_data(writer, text.data(), text.size());
+  archive_entry_free(entry);
+  archive_write_close(writer);
+  archive_write_free(writer);
+  packed.resize(bytes);
+  return packed;
+}
+
+/// What unpacks to `mebibytes` MiB of zeros, a thousandth of that in length.
+inline std::string gzip_of_zeros(int mebibytes) {
+  const std::string one = gzip(std::string(std::size_t{1} << 20, '\0'));
+  std::string all;
+  for (int i = 0; i < mebibytes; ++i) all += one;
+  return all;
 }
 
 enum class JpegKind { rgb = 3, gray = 1, cmyk = 4 };
@@ -139,6 +169,30 @@ std::string input_error(Work&& work) {
     return error.what();
   }
   return {};
+}
+
+/// The message of the InputError that `work` throws in a process that may take `mebibytes` MiB more than this one has;
+/// "no memory" where it wants more.
+template <class Work>
+std::string input_error_within(std::size_t mebibytes, Work&& work) {
+  TempFolder folder;
+  const pid_t child = start_child([&] {
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t most = pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + (mebibytes << 20);
+    const rlimit limit{most, most};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) return 1;
+    std::string said;
+    try {
+      said = input_error(work);
+    } catch (const std::bad_alloc&) {
+      said = "no memory";
+    }
+    write_file(folder / "said", said);
+    return 0;
+  });
+  REQUIRE(wait_for_child(child) == 0);
+  return read_file(folder / "said");
 }
 
 }  // namespace normlab::test

@@ -20,13 +20,6 @@ std::string idx(const std::vector<std::uint32_t>& dimensions, const std::string&
   return out + values;
 }
 
-std::string gzip(const std::filesystem::path& folder, const std::string& text) {
-  write_file(folder / "plain", text);
-  REQUIRE(std::system(
-              ("gzip -c '" + (folder / "plain").string() + "' > '" + (folder / "packed").string() + "'").c_str()) == 0);
-  return read_file(folder / "packed");
-}
-
 std::string pixels(int images) {
   std::string out;
   for (int i = 0; i < images * 6; ++i) out += static_cast<char>(i);
@@ -77,7 +70,7 @@ TEST_CASE("idx: old names and gzip") {
   const ImageSet plain = folder.read("train");
   for (const std::string kind : {"images-idx3", "labels-idx1"}) {
     const std::string name = "train-" + kind + "-ubyte", content = read_file(folder / name);
-    write_file(folder / (name + ".gz"), gzip(folder.path(), content));
+    write_file(folder / (name + ".gz"), gzip(content));
     std::filesystem::remove(folder / name);
   }
   CHECK(folder.read("train").pixels == plain.pixels);
@@ -110,4 +103,21 @@ TEST_CASE("idx: hostile headers are refused with their byte") {
   std::filesystem::remove(folder / "train-images-idx3-ubyte");
   CHECK_SAYS(input_error([&] { folder.read("train"); }), "train-images-idx3-ubyte: is not there");
   CHECK_SAYS(input_error([&] { folder.read("val"); }), "IDX files have \"train\" and \"test\"");
+}
+
+TEST_CASE("idx: a gzip is unpacked to what its header promises and no further") {
+  const Folder folder;
+  std::filesystem::remove(folder / "train-images-idx3-ubyte");
+  const auto said = [&](const std::string& packed) {
+    write_file(folder / "train-images-idx3-ubyte.gz", packed);
+    return input_error_within(64, [&] { folder.read("train"); });
+  };
+  const std::string zeros = gzip_of_zeros(2000);
+  CHECK_SAYS(said(gzip(idx({4, 28, 28}, "")) + zeros),
+             "train-images-idx3-ubyte.gz: byte 16: its dimensions stand for 3136 bytes, more follow");
+  CHECK_SAYS(said(gzip(idx({32000, 256, 256}, "")) + zeros),
+             "byte 4: its dimensions stand for 2097152000 bytes; 256 MiB or 100 times the packed file is the most that "
+             "is unpacked. If that is meant, unpack it with gunzip");
+  CHECK_SAYS(said(gzip(idx({4, 2, 3}, pixels(4)) + "and more")), "stand for 24 bytes, more follow");
+  CHECK_SAYS(said(gzip(idx({4, 2, 3}, pixels(3)))), "stand for 24 bytes, 18 follow");
 }
