@@ -11,6 +11,7 @@
 #include "experiments/cli/device_option.h"
 #include "experiments/results/first_wins.h"
 #include "experiments/results/progress.h"
+#include "experiments/results/table.h"
 #include "experiments/results/terminal.h"
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/runner.h"
@@ -52,9 +53,11 @@ struct RunCommand {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const Experiment run = descriptor.load_staged();
     if (words) tell_summary(summary, seconds, missing_probes_note(run, store));
-    print_text("{}", sweep_table(run, store));
+    const TableModel table = sweep_table_model(run, store, {});
+    print_text("{}", render_table_text(table, kTableWidth));
+    for (const std::string& problem : table.problems) tell("{}\n", problem);
     if (summary.stopped) return stop_exit_code();
-    if (summary.refused > 0) return static_cast<int>(ExitCode::bad_input);
+    if (summary.refused > 0 || !table.problems.empty()) return static_cast<int>(ExitCode::bad_input);
     return summary.failed + summary.failed_before > 0 ? static_cast<int>(ExitCode::trials_failed) : 0;
   }
 

@@ -69,8 +69,4 @@ TableModel sweep_table_model(const Experiment& experiment, const ResultStore& st
   return model;
 }
 
-std::string sweep_table(const Experiment& experiment, const ResultStore& store) {
-  return render_table_text(sweep_table_model(experiment, store, {}), kTableWidth);
-}
-
 }  // namespace normlab

@@ -21,9 +21,6 @@ TableModel sweep_table_model(const Experiment& experiment, const ResultStore& st
 /// trials that differ by their seed alone; their axes are the settings that differ; no row is a baseline.
 TableModel folders_table_model(std::span<const std::filesystem::path> folders, const TableOptions& options);
 
-/// The table with all options at their defaults, as text.
-std::string sweep_table(const Experiment& experiment, const ResultStore& store);
-
 /// What sweep_table_model makes a model of.
 TableInput sweep_table_input(const Experiment& experiment, const ResultStore& store, const TableOptions& options);
 
