@@ -120,7 +120,7 @@ TEST_CASE("nonfinite: a sweep whose last updates break the weights shows no accu
   for (const std::string& id : store.trial_ids()) {
     const Finished find = run_program(folder, "find " + id + out);
     CHECK(
-        has(find.out, "diverged: step 1: the evaluation is not finite: eval/accuracy: image 0: the logit of class 0"));
+        has(find.out, "diverged: step 1: the evaluation is not finite: eval/accuracy: image 0 ("));
     CHECK(!has(find.out, "metric  "));
   }
 }
@@ -154,7 +154,7 @@ TEST_CASE(
       t.call("eval --weights " + large.string() + " --data shapes --slice 'test[:10]' --logits " + logits);
   CHECK(eval.code == 1);
   CHECK(eval.out == "");
-  CHECK_MESSAGE(has(eval.err, "shapes: image 0: the logit of class 0 is nan"), eval.err);
+  CHECK_MESSAGE(has(eval.err, ": the logit of class 0 is nan"), eval.err);
   CHECK(!std::filesystem::exists(logits));
 }
 
@@ -319,6 +319,7 @@ TEST_CASE(
     auto json = parsed;
     json.erase("sha256");  // as a version has written it that knows no seal
     json.erase("files");
+    json["schema"] = 1;
     json["nonfinite"] = nlohmann::ordered_json::object();
     change(json["metrics"], json["nonfinite"], name, word);
     std::ofstream(result) << json.dump(2) << "\n";

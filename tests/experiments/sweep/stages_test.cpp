@@ -14,6 +14,7 @@
 #include "experiments/sweep/plan_file.h"
 #include "tests/experiments/descriptor/descriptor_files.h"
 #include "tests/experiments/results/temporary_folder.h"
+#include "tests/experiments/results/unsealed_result.h"
 
 using namespace normlab;
 namespace fs = std::filesystem;
@@ -26,6 +27,7 @@ void finish(const ResultStore& store, const Trial& trial, double accuracy, Trial
   result.seed = trial.config.seed;
   result.status = end;
   if (end == TrialEnd::done) result.metrics = {{"eval/accuracy", accuracy}, {"eval/loss", 1 - accuracy}};
+  if (end == TrialEnd::diverged) result.diverged_step = 1;
   store.trial(trial.id).publish_result(result);
 }
 
@@ -149,7 +151,7 @@ TEST_CASE("tune: a candidate whose evaluation is not finite loses, whatever accu
     result.id = trial.id;
     result.seed = trial.config.seed;
     result.metrics = {{"eval/accuracy", lr == 1e-2 ? 0.9 : lr}, {"eval/loss", lr == 1e-2 ? NAN : 1.0}};
-    store.trial(trial.id).publish_result(result);
+    publish_unsealed(store.trial(trial.id), result);
   }
   const Experiment e = next_stage(loaded, store);
   for (const Cell& row : e.rows) {
@@ -277,7 +279,8 @@ TEST_CASE("two-stage seeds: a row whose evaluations are not finite adds no noise
         result.status = TrialEnd::diverged;
       else
         result.metrics = {{"eval/accuracy", 0.1}, {"eval/loss", NAN}};
-      if (trial.row == 1) store.trial(trial.id).publish_result(result);
+      if (diverged) result.diverged_step = 0;
+      if (trial.row == 1) publish_unsealed(store.trial(trial.id), result);
     }
     finish_noisy(loaded, store);  // the other rows
     const Experiment e = next_stage(loaded, store);

@@ -10,6 +10,7 @@
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/table.h"
 #include "tests/experiments/results/temporary_folder.h"
+#include "tests/experiments/results/unsealed_result.h"
 
 using namespace normlab;
 
@@ -126,7 +127,7 @@ TEST_CASE("sweep_table: a result that is not finite, as older versions wrote it,
     old.metrics = {{"eval/accuracy", 0.1}, {"eval/loss", std::numeric_limits<double>::quiet_NaN()}};
     old.steps = 10;
     remove_file(sweep.result_file(t));
-    sweep.publish(t, old);
+    publish_unsealed(sweep.store.trial(old.id), old);
     const auto metrics = sweep.store.trial(old.id).metrics(1);
     make_folders(metrics.parent_path());
     MetricsLog(metrics).append({10, 1.0, old.metrics});
