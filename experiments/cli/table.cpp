@@ -46,7 +46,7 @@ struct TableCommand {
     else
       print_bytes(text);
     for (const std::string& problem : table.problems) tell("{}\n", problem);
-    return table.problems.empty() ? 0 : static_cast<int>(ExitCode::bad_input);
+    return static_cast<int>(table.problem);
   }
 };
 

@@ -34,6 +34,12 @@ std::string csv_cell(const std::string& text) {
 
 }  // namespace
 
+ExitCode worst(const std::vector<CurveProblem>& problems) {
+  ExitCode code = ExitCode::done;
+  for (const CurveProblem& problem : problems) code = std::max(code, problem.code);
+  return code;
+}
+
 std::vector<BandPoint> seed_band(const std::vector<SeedCurve>& seeds) {
   std::map<std::int64_t, BandPoint> points;
   for (const SeedCurve& seed : seeds)
@@ -73,7 +79,7 @@ ExperimentCurves read_curves(const Experiment& experiment, const ResultStore& st
         status = folder.status();
         lines = metrics_of(folder, status);
       } catch (const Error& error) {
-        curves.problems.push_back({trial.label, error.what()});
+        curves.problems.push_back({trial.label, error.what(), error.code()});
         continue;
       }
       for (const MetricsLine& line : lines)

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "experiments/descriptor/experiment.h"
 #include "experiments/results/store.h"
 
@@ -41,6 +42,7 @@ struct MetricCurves {
 struct CurveProblem {
   std::string trial;  // its label
   std::string error;
+  ExitCode code = ExitCode::bad_input;  // environment where the disk fails
   std::string text() const { return trial + ": its curves are left out: " + error; }
 };
 
@@ -53,6 +55,9 @@ struct ExperimentCurves {
 /// Reads the metrics of each trial once: of the attempt that its result names, or of the latest one.
 ExperimentCurves read_curves(const Experiment& experiment, const ResultStore& store,
                              const std::vector<std::string>& metrics);
+
+/// The exit code that tells of them; done where there is none.
+ExitCode worst(const std::vector<CurveProblem>& problems);
 
 std::vector<BandPoint> seed_band(const std::vector<SeedCurve>& seeds);
 
