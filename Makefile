@@ -1,4 +1,4 @@
-# make sweep | test | all | deps | test-long | test-reference | bench | bench-peers | cuda-report | fuzz | lint | format | clean
+# make sweep | test | all | deps | test-long | torture | test-reference | bench | bench-peers | cuda-report | fuzz | lint | format | clean
 # Settings: ARCH=native  BUILD=build  CXX=g++  SANITIZE=address,undefined|thread  CUDA=0  CUDA_ARCH="80 90"  JOBS=...
 ARCH ?= native
 BUILD ?= build
@@ -48,14 +48,14 @@ BINARY := $(BUILD)/normlab
 TEST_BINARY := $(BUILD)/tests/run
 FAULTS := $(BUILD)/faults.so
 
-.PHONY: all deps build-all test test-long test-reference sweep bench bench-peers cuda-report fuzz fuzz-coverage tsan asan lint format clean
+.PHONY: all deps build-all test test-long torture test-reference sweep bench bench-peers cuda-report fuzz fuzz-coverage tsan asan lint format clean
 .DEFAULT_GOAL := all
 
 # Everything that a user calls goes through `deps` once; the build itself then runs in parallel.
 all: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) $(BINARY)
 
-build-all: $(BINARY) $(TEST_BINARY) $(FAULTS)
+build-all: $(BINARY) $(TEST_BINARY) $(if $(SANITIZE),,$(FAULTS))
 
 deps:
 	@bash .ci/deps
@@ -70,6 +70,12 @@ test: deps
 test-long: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) build-all
 	@NORMLAB_LONG=1 bash tests/run_tests $(BUILD)
+
+# Every rig in full, some hours: damage to files, kills, and faults of every call that reads or writes.
+torture: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) build-all
+	@failed=0; bash tests/damage/run $(BUILD) 10000 3 || failed=1; tests/kills/run $(BUILD) 1000 3 || failed=1; \
+	tests/faults/run $(BUILD) 1 3 || failed=1; exit $$failed
 
 test-reference: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) build-all
@@ -127,7 +133,7 @@ $(TEST_BINARY): $(TEST_OBJECTS) $(OBJECTS) $(EMULATED_OBJECTS)
 	@echo "  LINK $@"
 	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -larchive -lboost_context -o $@
 
-# Preloaded by tests/faults/run: plain, whatever the rest is built with.
+# Preloaded by tests/faults/run, which a program with a sanitizer would refuse.
 $(FAULTS): tests/faults/faults.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CXX $<"

@@ -28,9 +28,7 @@ struct Clean {
     Scope scope;
     const std::filesystem::path experiments = store.out() / "experiments";
     if (descriptor.file.empty()) {
-      std::error_code none;
-      for (const auto& entry : std::filesystem::directory_iterator(experiments, none))
-        scope.experiments.push_back(entry.path());
+      scope.experiments = list_folder(experiments);
       scope.trials = store.trial_ids();
       return scope;
     }

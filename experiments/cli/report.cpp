@@ -68,7 +68,7 @@ void add_report(CLI::App& app, Action& action) {
   add_statistics(command, report->table);
   command.footer(
       "Folders are made where they are missing. Exit code 2 after the report: some results cannot be read; it names "
-      "them.\n"
+      "them. 3: the disk fails.\n"
       "Example: normlab report experiments/placements_shapes.json -o report.html --svg pictures");
   command.callback([report, &action] { action = [report] { return (*report)(); }; });
 }

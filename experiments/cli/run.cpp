@@ -57,8 +57,9 @@ struct RunCommand {
     print_text("{}", render_table_text(table, kTableWidth));
     for (const std::string& problem : table.problems) tell("{}\n", problem);
     if (summary.stopped) return stop_exit_code();
-    if (summary.refused > 0 || !table.problems.empty()) return static_cast<int>(ExitCode::bad_input);
-    return summary.failed + summary.failed_before > 0 ? static_cast<int>(ExitCode::trials_failed) : 0;
+    const ExitCode refused = summary.refused > 0 ? ExitCode::bad_input : ExitCode::done;
+    const ExitCode failed = summary.failed + summary.failed_before > 0 ? ExitCode::trials_failed : ExitCode::done;
+    return static_cast<int>(std::max({table.outcome, refused, failed}));
   }
 
   void tell_summary(const RunSummary& summary, double seconds, const std::string& note) const {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "experiments/results/files.h"
 #include "experiments/results/system_calls.h"
 
 namespace normlab {
@@ -23,12 +24,13 @@ int open_at_once(const std::filesystem::path& file) {
 
 RegularFile::RegularFile(const std::filesystem::path& file, std::string_view advice)
     : file_(file), advice_(advice), descriptor_(open_at_once(file)) {
-  if (descriptor_ < 0) fail(std::strerror(errno));
-  const bool known = ::fstat(descriptor_, &status_) == 0;
-  const std::string why = !known ? std::strerror(errno) : std::string(what_else(status_));
-  if (why.empty()) return;
+  if (descriptor_ < 0) fail(errno);
+  const int error_number = ::fstat(descriptor_, &status_) == 0 ? 0 : errno;
+  const std::string_view other = error_number == 0 ? what_else(status_) : "";
+  if (error_number == 0 && other.empty()) return;
   close_once(descriptor_);  // no destructor runs
-  fail(known ? concat("it is ", why, ", not a regular file") : why);
+  if (error_number != 0) fail(error_number);
+  fail(concat("it is ", other, ", not a regular file"));
 }
 
 RegularFile::~RegularFile() { close_once(descriptor_); }
@@ -40,7 +42,7 @@ std::string RegularFile::read(std::size_t most) const {
   while (done <= most) {
     if (done == bytes.size()) bytes.resize(std::min(2 * bytes.size() + 4096, most + 1));
     const ssize_t n = uninterrupted([&] { return ::read(descriptor_, bytes.data() + done, bytes.size() - done); });
-    if (n < 0) fail(std::strerror(errno));
+    if (n < 0) throw_system_error("read", file_, errno);
     if (n == 0) break;
     done += static_cast<std::size_t>(n);
   }
@@ -50,6 +52,21 @@ std::string RegularFile::read(std::size_t most) const {
 
 void RegularFile::fail(std::string_view why) const {
   throw InputError(concat(file_.string(), ": cannot be read: ", why, advice_.empty() ? "" : "; ", advice_));
+}
+
+void RegularFile::fail(int error_number) const {
+  switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:
+    case EACCES:
+    case EPERM:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENXIO:
+      fail(std::strerror(error_number));
+    default:  // the machine, whatever file is named
+      throw_system_error("read", file_, error_number);
+  }
 }
 
 }  // namespace normlab

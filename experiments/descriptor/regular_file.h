@@ -19,7 +19,8 @@ int open_at_once(const std::filesystem::path& file);
 /// A regular file that is open for reading, or a link to one.
 class RegularFile {
  public:
-  /// InputError, "FILE: cannot be read: WHY; ADVICE": not there, no permission, not a regular file.
+  /// InputError, "FILE: cannot be read: WHY; ADVICE": not there, no permission, not a regular file. EnvironmentError
+  /// where the disk fails.
   explicit RegularFile(const std::filesystem::path& file, std::string_view advice = "");
   RegularFile(const RegularFile&) = delete;
   RegularFile& operator=(const RegularFile&) = delete;
@@ -28,13 +29,14 @@ class RegularFile {
   int descriptor() const { return descriptor_; }
   /// Which file it is, by whatever name.
   std::pair<dev_t, ino_t> identity() const { return {status_.st_dev, status_.st_ino}; }
-  /// All that is left to read, of a longer file its first `most` + 1 bytes. InputError where reading fails.
+  /// All that is left to read, of a longer file its first `most` + 1 bytes. EnvironmentError where reading fails.
   std::string read(std::size_t most = kAll) const;
 
   static constexpr std::size_t kAll = static_cast<std::size_t>(-1) - 1;
 
  private:
   [[noreturn]] void fail(std::string_view why) const;
+  [[noreturn]] void fail(int error_number) const;
 
   std::filesystem::path file_;
   std::string advice_;

@@ -140,16 +140,14 @@ std::filesystem::path attempt_folder(const std::filesystem::path& trial_folder, 
 
 std::int64_t last_attempt(const std::filesystem::path& trial_folder) {
   std::int64_t last = 0;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(trial_folder, error)) {
-    const std::string name = entry.path().filename().string();
+  for (const auto& path : list_folder(trial_folder)) {
+    const std::string name = path.filename().string();
     if (name.rfind(kAttemptPrefix, 0) != 0) continue;
     std::int64_t number = 0;
     const char* end = name.data() + name.size();
     const auto parsed = std::from_chars(name.data() + kAttemptPrefix.size(), end, number);
     if (parsed.ec == std::errc() && parsed.ptr == end && number <= kMaxAttempt) last = std::max(last, number);
   }
-  if (error && error.value() != ENOENT) throw_system_error("list", trial_folder, error.value());
   return last;
 }
 

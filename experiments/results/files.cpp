@@ -125,12 +125,10 @@ class Temporary {
 
 template <class Which>
 void remove_some_temporaries(const std::filesystem::path& folder, Which&& which) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.front() == '.' && name.ends_with(kTemporarySuffix) && which(name)) remove_file(entry.path());
+  for (const auto& path : list_folder(folder)) {
+    const std::string name = path.filename().string();
+    if (name.front() == '.' && name.ends_with(kTemporarySuffix) && which(name)) remove_file(path);
   }
-  if (error && error.value() != ENOENT) throw_system_error("list", folder, error.value());
 }
 
 /// The process that made a name by temporary_name() on this host; 0 for another name.
@@ -212,6 +210,19 @@ std::optional<std::string> read_end_if_there(const std::filesystem::path& path, 
   }
   end.resize(done);
   return end;
+}
+
+std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> paths;
+  std::error_code error;
+  do {
+    paths.clear();
+    for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+      paths.push_back(at->path());
+  } while (error.value() == EINTR);
+  if (error && error.value() != ENOENT) throw_system_error("list", folder, error.value());
+  std::sort(paths.begin(), paths.end());
+  return paths;
 }
 
 void sync_folder(const std::filesystem::path& folder) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace normlab {
 
@@ -27,6 +28,10 @@ std::optional<std::string> read_end_if_there(const std::filesystem::path& path, 
 void make_folders(const std::filesystem::path& folder);
 /// Creates this folder alone, and its name is on the disk. False, with errno, where that fails or it exists.
 bool make_folder(const std::filesystem::path& folder);
+
+/// What is in the folder, sorted by name; nothing where there is no such folder. EnvironmentError where it cannot be
+/// read.
+std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder);
 
 /// Returns once the names in the folder are on the disk.
 void sync_folder(const std::filesystem::path& folder);

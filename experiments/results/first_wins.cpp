@@ -122,16 +122,12 @@ class Reservation {
     const bool whole = seen.size() > prefix_.size() && seen.starts_with(prefix_) && seen.ends_with("\n") &&
                        seen.find('/') == seen.npos;
     if (whole) return remove_file(folder_ / seen.substr(0, seen.size() - 1));
-    std::vector<fs::path> others;
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(folder_, error)) {
-      const std::string name = entry.path().filename().string();
-      if (name.starts_with(prefix_) && name.ends_with(kTemporarySuffix) && entry.path() != file_ &&
-          entry.path().filename() != temporary_.filename())
-        others.push_back(entry.path());
+    for (const fs::path& path : list_folder(folder_)) {
+      const std::string name = path.filename().string();
+      if (name.starts_with(prefix_) && name.ends_with(kTemporarySuffix) && path != file_ &&
+          path.filename() != temporary_.filename())
+        remove_file(path);
     }
-    if (error) throw_system_error("list", folder_, error.value());
-    for (const fs::path& other : others) remove_file(other);
   }
 
   const fs::path folder_;

@@ -189,11 +189,8 @@ TrialFolder ResultStore::trial(const std::string& id) const {
 
 std::vector<std::string> ResultStore::trial_ids() const {
   std::vector<std::string> ids;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(out_ / "trials", error))
-    if (entry.is_directory()) ids.push_back(entry.path().filename().string());
-  if (error && error.value() != ENOENT) throw_system_error("list", out_ / "trials", error.value());
-  std::sort(ids.begin(), ids.end());
+  for (const auto& path : list_folder(out_ / "trials"))
+    if (std::filesystem::is_directory(path)) ids.push_back(path.filename().string());
   return ids;
 }
 
@@ -202,8 +199,8 @@ void ResultStore::write_plan(const std::string& stem, std::string_view json) con
   const auto folder = out_ / "experiments" / stem;
   make_folders(folder);
   remove_abandoned_temporaries(folder);
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (entry.is_directory()) remove_abandoned_temporaries(entry.path());
+  for (const auto& path : list_folder(folder))
+    if (std::filesystem::is_directory(path)) remove_abandoned_temporaries(path);
   write_atomically(folder / "plan.json", json);
 }
 

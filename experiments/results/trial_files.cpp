@@ -122,15 +122,12 @@ std::int64_t result_attempt(const TrialFolder& trial, const TrialResult& result)
 FileSeals seal_attempt(const TrialFolder& trial, std::int64_t attempt, bool checkpoint) {
   const fs::path folder = attempt_folder(trial.path(), attempt);
   FileSeals seals;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    std::error_code ignored;
-    const bool final = entry.is_regular_file(ignored) && name.front() != '.' && name != "log" && name != "lease" &&
+  for (const fs::path& path : list_folder(folder)) {
+    const std::string name = path.filename().string();
+    const bool final = fs::is_regular_file(path) && name.front() != '.' && name != "log" && name != "lease" &&
                        (checkpoint || name != trial.checkpoint(attempt).filename());
-    if (final) seals[name] = seal_of_file(entry.path());
+    if (final) seals[name] = seal_of_file(path);
   }
-  if (error) throw_system_error("list", folder, error.value());
   return seals;
 }
 

@@ -125,10 +125,7 @@ TableModel folders_table_model(std::span<const std::filesystem::path> folders, c
       row.label = path.filename().string();
       TableSeed seed;
       seed.trial = row.label;
-      seed.state = SeedState::unreadable;
-      seed.message = error.what();
-      seed.fault = error.code();
-      row.seeds.push_back(std::move(seed));
+      row.seeds.push_back(unreadable(std::move(seed), error));
       damaged.push_back(std::move(row));
     }
   if (trials.empty() && damaged.empty()) throw InputError("these folders hold no trial");

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "core/error.h"
+#include "experiments/results/files.h"
 #include "experiments/results/strict_json.h"
 
 namespace normlab {
@@ -76,10 +77,8 @@ std::optional<PlanFile> read_plan_file(const ResultStore& store, const std::stri
 
 std::vector<PlanFile> read_plan_files(const ResultStore& store) {
   std::vector<std::string> stems;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(store.out() / "experiments", error))
-    if (std::filesystem::exists(entry.path() / "plan.json")) stems.push_back(entry.path().filename().string());
-  std::sort(stems.begin(), stems.end());
+  for (const auto& path : list_folder(store.out() / "experiments"))
+    if (std::filesystem::exists(path / "plan.json")) stems.push_back(path.filename().string());
   std::vector<PlanFile> plans;
   for (const std::string& stem : stems) plans.push_back(*read_plan_file(store, stem));
   return plans;

@@ -71,16 +71,15 @@ bool note_tabled_seeds(const Experiment& e, const ResultStore& store) {
 std::string raised_seeds_note(const Experiment& e, const ResultStore& store) {
   const std::size_t now = seeds_of(e);
   std::set<std::size_t> before;
-  std::error_code error;
   std::unordered_set<std::string> rows;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_of(e, store), error)) {
-    const std::size_t seeds = number_in(entry.path().filename().string());
+  for (const auto& path : list_folder(folder_of(e, store))) {
+    const std::size_t seeds = number_in(path.filename().string());
     if (seeds == 0 || seeds >= now) continue;
     if (rows.empty())
       for (const Trial& trial : e.trials) rows.insert(trial.id);
-    const nlohmann::json note = read_note(entry.path());
+    const nlohmann::json note = read_note(path);
     if (!note.contains("rows") || !note["rows"].is_array() || note.value("seeds", nlohmann::json()) != seeds)
-      throw InputError(concat(entry.path().string(), ": it is no note of a table; delete this file"));
+      throw InputError(concat(path.string(), ": it is no note of a table; delete this file"));
     if (e.two_stage && note.value("by_rule", false)) continue;
     if (std::any_of(note["rows"].begin(), note["rows"].end(),
                     [&](const nlohmann::json& id) { return id.is_string() && rows.contains(id.get<std::string>()); }))

@@ -47,6 +47,13 @@ std::string without_onednn(std::string program) {
 
 }  // namespace
 
+TableSeed unreadable(TableSeed seed, const Error& error) {
+  seed.state = SeedState::unreadable;
+  seed.message = error.what();
+  seed.fault = error.code();
+  return seed;
+}
+
 TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
   TableSeed cell;
   cell.seed = seed;
@@ -61,10 +68,7 @@ TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
                                 " here, this trial has ", seed));
     }
   } catch (const Error& error) {  // damaged, newer, or not ours to open
-    cell.state = SeedState::unreadable;
-    cell.message = error.what();
-    cell.fault = error.code();
-    return cell;
+    return unreadable(std::move(cell), error);
   }
   cell.state = state_of(status);
   cell.progress = status.progress;
@@ -82,9 +86,7 @@ TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
   try {
     if (cell.state == SeedState::done) cell.value = selected_metric(folder, result, options_, known_);
   } catch (const DamagedMetrics& error) {
-    cell.state = SeedState::unreadable;
-    cell.message = error.what();
-    cell.fault = error.code();
+    cell = unreadable(std::move(cell), error);
   }
   found_ = found_ || cell.value;
   return cell;

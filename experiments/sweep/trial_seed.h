@@ -4,11 +4,15 @@
 #include <set>
 #include <string>
 
+#include "core/error.h"
 #include "experiments/results/store.h"
 #include "experiments/results/table_model.h"
 #include "nn/model_config.h"
 
 namespace normlab {
+
+/// The cell of a trial that cannot be read, and why.
+TableSeed unreadable(TableSeed seed, const Error& error);
 
 /// Reads trials for one table and knows what it met.
 class SeedReader {

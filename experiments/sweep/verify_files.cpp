@@ -22,8 +22,7 @@ class FilesCheck {
 
   FilesReport run() {
     for (const std::string& id : store_.trial_ids()) check_trial(store_.trial(id));
-    std::error_code none;  // a folder of trials alone is fine
-    for (const auto& entry : fs::directory_iterator(store_.out() / "experiments", none)) check_experiment(entry.path());
+    for (const fs::path& folder : list_folder(store_.out() / "experiments")) check_experiment(folder);
     return std::move(report_);
   }
 
@@ -120,11 +119,9 @@ class FilesCheck {
   void check_experiment(const fs::path& folder) {
     const std::string stem = folder.filename().string();
     if (take(folder / "plan.json")) check([&] { read_plan_file(store_, stem); });
-    for (const char* part : {"fixed", "tabled"}) {
-      std::error_code none;
-      for (const auto& entry : fs::directory_iterator(folder / part, none))
-        if (entry.path().extension() == ".json" && take(entry.path())) check([&] { read_note(entry.path()); });
-    }
+    for (const char* part : {"fixed", "tabled"})
+      for (const fs::path& path : list_folder(folder / part))
+        if (path.extension() == ".json" && take(path)) check([&] { read_note(path); });
   }
 
   const ResultStore& store_;

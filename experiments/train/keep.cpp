@@ -76,9 +76,8 @@ void note_listed(const TrialFolder& trial, const std::vector<Removal>& removals)
 
 std::vector<Removal> temporary_files(const fs::path& folder) {
   std::vector<Removal> removals;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error))
-    if (is_temporary(entry.path()) && entry.is_regular_file(error)) add(removals, entry.path());
+  for (const fs::path& path : list_folder(folder))
+    if (is_temporary(path) && fs::is_regular_file(path)) add(removals, path);
   return removals;
 }
 

@@ -1,10 +1,15 @@
 """Loses the power after each change that a run makes to its folder: what was not synced is gone, and the same command
 must end as if nothing had been. A result that was shown must still be there."""
+import errno
 import hashlib
+import json
 import os
 import re
 
 import outcome as rig
+
+
+MODELS = ("names", "data", "zeros")
 
 
 class Node:
@@ -22,8 +27,14 @@ class Node:
 class Disk:
     """The folder ROOT as POSIX promises it: fsync keeps a file's bytes, fsync of a folder its names, nothing else does."""
 
-    def __init__(self, root):
+    def __init__(self, root, begin, inodes):
         self.root, self.top, self.files = root, Node(True), {}
+        for path, data in begin.items():
+            folder, name = self.place(os.path.join(root, path))
+            node = folder.now[name] = folder.kept[name] = Node(data is None)
+            if data is not None:
+                node.now = node.kept = data
+                self.files[inodes[path]] = node
 
     def place(self, path):
         """The folder that holds `path`, and its name in there."""
@@ -99,43 +110,32 @@ def records(path):
         at = end + 1 + int(size)
 
 
-def shown_trials(kind, fields, data, stdout):
-    """Beginnings of the ids that this record tells a reader to be finished: a line of a log, or the table."""
-    if kind == "write" and "/logs/" in fields[2]:
-        return re.findall(rb"Z ([0-9a-f]{12}) .*: ends: done", data)
-    if kind == "out":
-        stdout.append(data)
-    return []
+def variants():
+    """Sweeps that are recorded: name, changes to the small one, settings of the library."""
+    halves = dict(dataset__train="train[:40]", dataset__minival="train[40:]", dataset__allow_absent_classes=True)
+    tune = [{"axes": {"train.optimizer.lr": [1e-3, 1e-2]}, "dataset": {"train": "train[:20]", "eval": "train[20:40]"}}]
+    return [
+        ("recorded", {}, {}),
+        ("no-links", {}, {"call": "link", "error": errno.ENOSYS, "at": 1, "stay": 1}),
+        ("diverging", dict(train__optimizer={"name": "sgd", "lr": 1e9}), {}),
+        ("tuned", dict(tune=tune, checkpoint__keep="weights", **halves), {}),
+        ("two-stage", dict(seeds={"first": 2, "max": 3, "gain_halfwidth": 0.01}, checkpoint__keep="none"), {}),
+    ]
 
 
-def work(faults, scenario, expected, share):
-    """One task for each different state of the disk after a loss."""
-    folder = os.path.join(faults.folder, "recorded")
-    scenario.begin(folder)
-    record = os.path.join(folder, "record")
-    ended, _ = faults.call(scenario, folder, record=record, root=folder)
-    if ended.code != 0:
-        rig.fail_early(f"faults: the recorded run ended with code {ended.code}: {ended.err}")
-    tasks, seen = [], set()
-    for model in ("names", "data", "zeros"):
-        disk, shown, stdout = Disk(folder), set(), []
-        for number, (kind, fields, data) in enumerate(records(record)):
-            disk.apply(kind, fields, data)
-            shown |= set(shown_trials(kind, fields, data, stdout))
-            if stdout:
-                shown = {trial[:12].encode() for trial in expected["trials"]}
-            tree = disk.after_loss(model)
-            key = hashlib.sha256(repr((sorted(tree.items()), sorted(shown))).encode()).digest()
-            if key not in seen:
-                seen.add(key)
-                tasks.append((lose, faults, scenario, expected, f"power lost after change {number} ({kind}), {model}", tree, set(shown)))
-    drawn = tasks if share >= 1 else faults.random.sample(tasks, max(1, round(share * len(tasks))))
-    print(f"faults: power: {len(drawn)} of {len(tasks)} states of the disk", flush=True)
-    return drawn
-
-
-def lose(faults, scenario, expected, where, tree, shown):
+def recorded(faults, scenario, settings, tree):
+    """Runs from what `tree` holds; where, the inodes of its files, and the records of what changes."""
     folder = faults.new_folder()
+    write_tree(folder, tree)
+    inodes = {path: str(os.stat(os.path.join(folder, path)).st_ino) for path in tree}
+    record = os.path.join(folder, "record")
+    ended, _ = faults.call(scenario, folder, record=record, root=folder, **settings)
+    if ended.code != 0:
+        rig.fail_early(f"faults: a recorded run ended with code {ended.code}: {ended.err}")
+    return folder, inodes, list(records(record))
+
+
+def write_tree(folder, tree):
     os.makedirs(folder)
     for path, data in tree.items():
         place = os.path.join(folder, path)
@@ -144,16 +144,72 @@ def lose(faults, scenario, expected, where, tree, shown):
         else:
             with open(place, "wb") as file:
                 file.write(data)
-    check = faults.checks.check
-    found = {trial[:12].encode() for trial, result in rig.outcomes(os.path.join(folder, "out")).items() if result["status"] != "failed"}
-    good = check(shown <= found, where, f"a result that was shown is lost: {shown - found}")
+
+
+def losses(faults, scenario, expected, name, begin, recording):
+    """One task for each different state of the disk after a loss."""
+    folder, inodes, changes = recording
+    tasks, seen = [], set()
+    for model in MODELS:
+        disk, shown = Disk(folder, begin, inodes), finished_in(begin)
+        for number, (kind, fields, data) in enumerate(changes):
+            disk.apply(kind, fields, data)
+            if kind == "write" and "/logs/" in fields[2]:
+                shown |= set(re.findall(r"Z ([0-9a-f]{12}) .*: ends: (?:done|diverged)", data.decode()))
+            if kind == "out":
+                shown = {trial[:12] for trial in expected["trials"]}
+            tree = disk.after_loss(model)
+            key = hashlib.sha256(repr((sorted(tree.items()), sorted(shown))).encode()).digest()
+            if key not in seen:
+                seen.add(key)
+                where = f"{name}: power lost after change {number} ({kind}), {model}"
+                tasks.append((lose, faults, scenario, expected, where, tree, set(shown)))
+    return tasks
+
+
+def finished_in(tree):
+    """Beginnings of the ids of trials with a result."""
+    found = set()
+    for path, data in tree.items():
+        if not path.endswith("/result.json"):
+            continue
+        try:
+            if json.loads(data)["status"] != "failed":
+                found.add(path.split("/")[-2][:12])
+        except ValueError:  # half a result is none
+            pass
+    return found
+
+
+def work(faults, make_scenario, share):
+    tasks = []
+    for name, changes, settings in variants():
+        scenario = make_scenario(name, changes)
+        expected, _ = faults.undisturbed(scenario)
+        listed = losses(faults, scenario, expected, name, {}, recorded(faults, scenario, settings, {}))
+        drawn = draw(faults, listed, share)
+        print(f"faults: power, {name}: {len(drawn)} of {len(listed)} states of the disk", flush=True)
+        tasks += drawn
+        if name == "recorded":  # once more, in a run that goes on from such a state
+            middle = [task for task in listed if "names" in task[4]]
+            begin = middle[len(middle) // 2][5]
+            listed = losses(faults, scenario, expected, "resumed", begin, recorded(faults, scenario, settings, begin))
+            drawn = draw(faults, listed, share)
+            print(f"faults: power, resumed: {len(drawn)} of {len(listed)} states of the disk", flush=True)
+            tasks += drawn
+    return tasks
+
+
+def draw(faults, listed, share):
+    return listed if share >= 1 else faults.random.sample(listed, max(1, round(share * len(listed))))
+
+
+def lose(faults, scenario, expected, where, tree, shown):
+    folder = faults.new_folder()
+    write_tree(folder, tree)
+    lost = shown - finished_in(tree)
+    faults.checks.check(not lost, where, f"a result that was shown is lost: {lost}")
     ended = rig.call(scenario.command(folder), folder)
-    good &= check(ended.code == 0, where, f"the same command ends with code {ended.code}: {ended.err[-600:]}")
-    result = scenario.result(folder, ended)
-    for key in ("out", "trials"):
-        good &= check(result[key] == expected[key], where, f"another \"{key}\": {str(result[key])[:600]}")
-    left = rig.leftovers(os.path.join(folder, "out"))
-    good &= check(not left, where, f"left behind: {left}")
-    if good:
+    if faults.settle(scenario, expected, folder, ended, where + ", the same command then"):
         rig.remove(folder)
     return 1

@@ -133,7 +133,8 @@ def trial_outcome(folder):
         outcome[name] = hashlib.sha256(read(path)).hexdigest() if os.path.exists(path) else "none"
     for name in ("checkpoint.safetensors", "weights.safetensors"):
         path = os.path.join(attempt, name)
-        if os.path.exists(path):
+        # One that diverged has no last state: which attempt wrote its last checkpoint is chance.
+        if result["status"] == "done" and os.path.exists(path):
             outcome[name] = weights_hash(path)
     return outcome
 
@@ -156,6 +157,14 @@ def leftovers(out):
 
 def without_times(text):
     return re.sub(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?Z?", "TIME", text)
+
+
+def clean(normlab, sweep, out, folder):
+    """Deletes what the sweep's checkpoint.keep says: a run that was ended after its result has not come to that."""
+    with open(sweep) as file:
+        keep = json.load(file)["checkpoint"].get("keep", "last")
+    ended = call([normlab, "clean", sweep, "--out", out, "--keep", keep, "--yes"], folder)
+    return ended.code == 0
 
 
 class Checks:
