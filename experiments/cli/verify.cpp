@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/device_option.h"
 #include "experiments/results/store.h"

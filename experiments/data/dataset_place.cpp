@@ -136,7 +136,7 @@ std::vector<std::pair<fs::path, Layout>> places_of(const DatasetConfig& config, 
 /// An image folder's evaluation images may lie flat beside a file of labels, as ImageNet's do.
 bool lies_flat(const DatasetConfig& config, const fs::path& folder) {
   if (config.layout != Layout::image_folder || config.labels.empty() || !is_folder(folder)) return false;
-  const FolderContent content = list_folder(folder);
+  const FolderContent content = folder_content(folder);
   return content.folders.empty() && !content.files.empty();
 }
 

@@ -45,7 +45,7 @@ void find(const fs::path& folder, const std::string& below, std::vector<Identity
   if (std::find(above.begin(), above.end(), here) != above.end())
     throw InputError(concat(visible_line(folder.string()), ": this link leads back to a folder that it lies in"));
   above.push_back(here);
-  const FolderContent content = list_folder(folder);
+  const FolderContent content = folder_content(folder);
   for (const std::string& file : content.files) {
     if (!has_image_extension(file)) refuse_file(folder / file);
     images.push_back(below + file);
@@ -61,7 +61,7 @@ bool has_image_extension(const fs::path& file) {
   return std::find(std::begin(kImages), std::end(kImages), extension) != std::end(kImages);
 }
 
-FolderContent list_folder(const fs::path& folder) {
+FolderContent folder_content(const fs::path& folder) {
   FolderContent content;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {

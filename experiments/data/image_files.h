@@ -15,9 +15,9 @@ struct FolderContent {
   std::vector<std::string> folders, files;
 };
 /// InputError: cannot be listed, a link that leads nowhere, what is neither file nor folder.
-FolderContent list_folder(const std::filesystem::path& folder);
+FolderContent folder_content(const std::filesystem::path& folder);
 
-/// Every image in `folder` and the folders in it, as paths below `folder`. InputError as list_folder, and for a file
+/// Every image in `folder` and the folders in it, as paths below `folder`. InputError as folder_content, and for a file
 /// that is no image (with a word on those that others read: bmp, webp, ...) and a folder that contains itself.
 std::vector<std::string> find_images(const std::filesystem::path& folder);
 

@@ -60,7 +60,7 @@ std::vector<std::string> image_folder_classes(const fs::path& folder, const std:
   refuse_tiny_imagenet(folder);
   const fs::path of_split = split_folder(folder, split);
   refuse_tiny_imagenet(of_split);
-  FolderContent content = list_folder(of_split);
+  FolderContent content = folder_content(of_split);
   if (!content.files.empty())
     throw InputError(concat(visible_line((of_split / content.files[0]).string()),
                             ": expected folders here, one a class, with the images in them"));

@@ -199,7 +199,7 @@ ImageSet read_image_list(const fs::path& folder, const std::string& labels, cons
   if (label_of.first() == 1) index.kind += " (labels count from 1)";
 
   std::vector<std::string> images;  // other files may lie beside them: the list of labels, class names
-  for (const std::string& name : list_folder(index.folder).files) {
+  for (const std::string& name : folder_content(index.folder).files) {
     if (has_image_extension(name)) images.push_back(name);
   }
   std::map<std::string, std::size_t> seen;

@@ -11,7 +11,7 @@ LibArchive open() {
   static_assert(ARCHIVE_VERSION_NUMBER / 1'000'000 == 3);
   const Library library("libarchive", concat("libarchive.so.", kAbi), "install it: apt-get install libarchive-dev");
   LibArchive functions;
-#define NORMLAB_FIND(name) library.find("archive_" #name, functions.name);
+#define NORMLAB_FIND(name) library.find("archive_" #name, functions.archive_##name);
   NORMLAB_LIBARCHIVE_FUNCTIONS(NORMLAB_FIND)
 #undef NORMLAB_FIND
   return functions;

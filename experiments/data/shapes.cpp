@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "core/visible_text.h"
 
 namespace normlab {
 namespace {

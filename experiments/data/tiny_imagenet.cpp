@@ -22,7 +22,7 @@ void add_image(ImageIndex& index, std::string key, std::int32_t label) {
 void list_train(const fs::path& folder, const Labels& labels, ImageIndex& index) {
   for (const auto& [wnid, label] : labels) {
     const std::string images = wnid + "/images";
-    const FolderContent content = list_folder(folder / images);
+    const FolderContent content = folder_content(folder / images);
     for (const std::string& file : content.files) {
       if (!has_image_extension(file))
         throw InputError(concat(visible_line((folder / images / file).string()), ": is no image"));
@@ -30,7 +30,7 @@ void list_train(const fs::path& folder, const Labels& labels, ImageIndex& index)
     }
     if (content.files.empty()) throw InputError(concat((folder / images).string(), ": this class holds no image"));
   }
-  for (const std::string& name : list_folder(folder).folders) {
+  for (const std::string& name : folder_content(folder).folders) {
     if (!labels.contains(name))
       throw InputError(concat(visible_line((folder / name).string()), ": wnids.txt has no class of this name"));
   }
@@ -56,7 +56,7 @@ void list_val(const fs::path& annotations, const Labels& labels, ImageIndex& ind
   std::vector<std::string> listed;
   for (const ImageEntry& entry : index.entries) listed.push_back(entry.key);
   std::sort(listed.begin(), listed.end());
-  for (const std::string& file : list_folder(index.folder).files) {
+  for (const std::string& file : folder_content(index.folder).files) {
     if (!std::binary_search(listed.begin(), listed.end(), file))
       throw InputError(
           concat(visible_line((index.folder / file).string()), ": has no label in ", annotations.filename().string()));

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <optional>
 
+#include "core/visible_text.h"
 #include "experiments/descriptor/field_reader.h"
 
 namespace normlab {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/visible_text.h"
 #include "experiments/data/slice.h"
 #include "experiments/descriptor/conditions.h"
 #include "experiments/descriptor/known_images.h"
@@ -107,8 +108,9 @@ class DataChecks {
     }
     const Slice slice = parse_slice(data().train);
     if (const auto absent = std::count(seen.begin(), seen.end(), false); absent > 0)
-      report(slice.begin || slice.end ? "dataset.train" : "dataset.train_images", concat("the training images lack ", absent, " of the ", kClasses,
-                                            " classes; take more of them, or set allow_absent_classes"));
+      report(slice.begin || slice.end ? "dataset.train" : "dataset.train_images",
+             concat("the training images lack ", absent, " of the ", kClasses,
+                    " classes; take more of them, or set allow_absent_classes"));
   }
 
   FieldReader& reader_;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/data/slice.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/known_images.h"

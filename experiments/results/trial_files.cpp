@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/sha256.h"
 #include "experiments/results/files.h"

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/descriptor/sha256.h"
 #include "experiments/descriptor/suggest.h"
 #include "experiments/descriptor/tune.h"

@@ -5,10 +5,10 @@
 
 #include "core/error.h"
 #include "experiments/results/files.h"
+#include "experiments/results/state_log.h"
 #include "experiments/results/strict_json.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/plan_file.h"
-#include "experiments/results/state_log.h"
 #include "experiments/weights/safetensors.h"
 
 namespace normlab {

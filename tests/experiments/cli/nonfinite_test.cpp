@@ -119,8 +119,7 @@ TEST_CASE("nonfinite: a sweep whose last updates break the weights shows no accu
   const ResultStore store(folder / "out");
   for (const std::string& id : store.trial_ids()) {
     const Finished find = run_program(folder, "find " + id + out);
-    CHECK(
-        has(find.out, "diverged: step 1: the evaluation is not finite: eval/accuracy: image 0 ("));
+    CHECK(has(find.out, "diverged: step 1: the evaluation is not finite: eval/accuracy: image 0 ("));
     CHECK(!has(find.out, "metric  "));
   }
 }

@@ -30,8 +30,7 @@ Wrong train(const std::string& settings, const std::string& pointer, const std::
   return {kHead + concat("\"train\": {", settings, "}}"), "/train" + pointer, what};
 }
 Wrong dataset(const std::string& settings, const std::string& pointer, const std::string& what) {
-  return {kHead + concat("\"dataset\": {", settings, "}, \"train\": {\"batch_size\": 5}}"), "/dataset" + pointer,
-          what};
+  return {kHead + concat("\"dataset\": {", settings, "}, \"train\": {\"batch_size\": 5}}"), "/dataset" + pointer, what};
 }
 
 }  // namespace
@@ -67,7 +66,8 @@ TEST_CASE("meaning: a warm-up of 0 steps takes the place of the base's epochs") 
 
 TEST_CASE("meaning: numbers beyond what a setting can be") {
   check_each({
-      train(R"("augment": {"mix": {"mixup": 1e300}})", "/augment/mix/mixup", "is more than a float holds (3.4e38); got 1e300"),
+      train(R"("augment": {"mix": {"mixup": 1e300}})", "/augment/mix/mixup",
+            "is more than a float holds (3.4e38); got 1e300"),
       train(R"("augment": {"mix": {"mixup": 2e6}})", "/augment/mix/mixup", "must be at most 1000000, got 2e6"),
       train(R"("augment": {"mix": {"cutmix": 1e7}})", "/augment/mix/cutmix", "every lambda is one half"),
       train(R"("epochs": 1e300)", "/epochs", "is more than a float holds"),
@@ -83,8 +83,7 @@ TEST_CASE("meaning: numbers beyond what a setting can be") {
       train(R"("augment": {"randaugment": {"dialect": "timm", "layers": 1000000}})", "/augment/randaugment/layers",
             "must be at most 100"),
       train(R"("augment": {"randaugment": {"dialect": "timm", "interpolation": "bicubic", "magnitude": 15}})",
-            "/augment/randaugment/magnitude",
-            "timm's levels end at 10"),
+            "/augment/randaugment/magnitude", "timm's levels end at 10"),
       train(R"("batch_size": 9223372036854775807, "drop_last": false)", "/batch_size", "must be at most 16777216"),
       train(R"("steps": 9223372036854775807)", "/steps", "must be at most 1125899906842624"),
       {concat(R"({"model": {"patch_size": 8, "embed_dim": 16, "num_heads": 2, "dropout": 0.99999999}})"),

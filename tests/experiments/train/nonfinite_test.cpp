@@ -70,8 +70,7 @@ TEST_CASE("nonfinite: weights that the last update breaks are a divergence in th
     CHECK(result.steps == 1);
     CHECK(result.diverged_site == "evaluation");
     REQUIRE(result.message);
-    CHECK(result.message->starts_with(
-        "step 1: the evaluation is not finite: eval/accuracy: image 0 ("));
+    CHECK(result.message->starts_with("step 1: the evaluation is not finite: eval/accuracy: image 0 ("));
     const std::vector<MetricsLine> lines = metrics_of(folder);
     REQUIRE(lines.size() == 1);
     CHECK(std::isfinite(lines[0].values.at("train/loss")));
@@ -134,6 +133,5 @@ TEST_CASE("nonfinite: an evaluation says of which slice and average it is") {
   CHECK_THROWS_WITH_AS(require_finite_state(engine), doctest::Contains("ema/patch_embed.weight[0] is inf"),
                        NonFiniteError);
   const WeightAverage::InUse in_use(*engine.average());
-  CHECK_THROWS_WITH_AS(measure("minival/ema_"),
-                       doctest::Contains("minival/ema_accuracy: image 0 ("), NonFiniteError);
+  CHECK_THROWS_WITH_AS(measure("minival/ema_"), doctest::Contains("minival/ema_accuracy: image 0 ("), NonFiniteError);
 }
