@@ -90,34 +90,38 @@ class ProductThread {
  public:
   explicit ProductThread(const Blas& blas) {
     if (blas.omp_set_num_threads) blas.omp_set_num_threads(1);  // an OpenMP build must not start a team of its own
+    const std::lock_guard lock(mutex_);
+    if (threads_ == kMostThreads)
+      throw EnvironmentError(
+          concat("OpenBLAS serves at most ", kMostThreads, " threads of one process; use fewer --threads"));
+    require_room((threads_ + 1) * kWorkMemory);
+    ++threads_;
+  }
+  ProductThread(const ProductThread&) = delete;
+  ProductThread& operator=(const ProductThread&) = delete;
+  ~ProductThread() {
+    const std::lock_guard lock(mutex_);
+    --threads_;
+  }
+
+ private:
+  /// Where it gets no work memory OpenBLAS tries for ever, so it is asked for here first: that of all threads which may
+  /// still take theirs.
+  static void require_room(std::size_t bytes) {
     rlimit limit{};
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
-    // Where it gets no work memory OpenBLAS tries for ever, so it is asked for here first: that of all threads which
-    // may still take theirs.
-    const std::lock_guard lock(mutex_);
-    const std::size_t bytes = (threads_ + 1) * kWorkMemory;
     void* const room = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED)
       throw EnvironmentError(concat("OpenBLAS: the limit on address space leaves no ", kWorkMemory >> 20,
                                     " MB for the products of each thread; raise it (ulimit -v), or use fewer --workers "
                                     "and --threads"));
     munmap(room, bytes);
-    ++threads_;
-    counted_ = true;
-  }
-  ProductThread(const ProductThread&) = delete;
-  ProductThread& operator=(const ProductThread&) = delete;
-  ~ProductThread() {
-    if (!counted_) return;
-    const std::lock_guard lock(mutex_);
-    --threads_;
   }
 
- private:
+  static constexpr std::size_t kMostThreads = 512;  // it ends the process where it runs out of its list of buffers
   static constexpr std::size_t kWorkMemory = (std::size_t{128} << 20) + 4096;  // of 0.3.21; later ones take less
   static inline std::mutex mutex_;
   static inline std::size_t threads_ = 0;
-  bool counted_ = false;
 };
 
 const Blas& blas_of_this_thread() {

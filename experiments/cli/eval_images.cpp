@@ -126,7 +126,11 @@ void EvalImages::read_npy_images(const EvalSource& source, const ModelConfig& mo
     const auto* begin = reinterpret_cast<const std::uint8_t*>(tensor.data.data());
     set_.pixels.assign(begin, begin + tensor.data.size());
   } else {
-    floats_ = tensor.floats();
+    try {
+      floats_ = tensor.floats();
+    } catch (const InputError& error) {
+      throw InputError(concat(source.data, ": ", error.what()));
+    }
   }
   if (source.labels) set_.labels = read_labels(*source.labels, count_, num_classes(model));
 }

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/trial_by_id.h"
+#include "experiments/descriptor/canonical.h"
 #include "experiments/results/terminal.h"
 #include "experiments/results/text_layout.h"
 #include "experiments/results/trial_files.h"
@@ -32,7 +34,8 @@ struct Find {
       const TrialFolder folder = store.trial(id);
       const TrialStatus status = folder.status();
       const bool started = std::filesystem::exists(folder.path() / "config.json");
-      if (started || status.result) read_trial_config(folder);  // what is damaged is not shown
+      std::optional<TrialConfig> config;
+      if (started || status.result) config = read_trial_config(folder);  // what is damaged is not shown
       if (status.state == TrialState::done || status.state == TrialState::diverged)
         require_agreement(folder, *status.result);
       print_text("{}\n  state   {}{}{}\n", id, to_string(status.state),
@@ -49,7 +52,7 @@ struct Find {
         for (const auto& [name, value] : status.result->metrics)
           print_text("  metric  {} {:.6g}\n", visible_line(name), value);
       print_text("  folder  {}\n", started ? folder.path().string() : "none yet: it was never started");
-      if (ids.size() == 1 && started) print_text("{}", folder.read_config());
+      if (ids.size() == 1 && started) print_text("{}", full_json(*config));
     }
     return 0;
   }

@@ -182,6 +182,10 @@ void TrialFolder::copy_metrics(const ResumePoint& from, std::int64_t attempt) co
   write_atomically(metrics(attempt), text);
 }
 
+ResultStore::ResultStore(std::filesystem::path out) : out_(std::move(out)) {
+  if (out_.empty()) throw InputError("the folder of the results has no name; give --out a folder, or . for this one");
+}
+
 TrialFolder ResultStore::trial(const std::string& id) const {
   require_plain_name("trial id", id);
   return TrialFolder(out_ / "trials" / id);

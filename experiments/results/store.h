@@ -92,7 +92,8 @@ class TrialFolder {
 class ResultStore {
  public:
   /// `out` is created with the first thing that is written.
-  explicit ResultStore(std::filesystem::path out) : out_(std::move(out)) {}
+  /// InputError for a path that is empty: what a shell makes of a variable that is not set.
+  explicit ResultStore(std::filesystem::path out);
   const std::filesystem::path& out() const { return out_; }
 
   /// InputError for an id that is no plain name.

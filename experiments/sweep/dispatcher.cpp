@@ -314,6 +314,7 @@ WorkerEvent Dispatcher::death(std::size_t t, pid_t worker, const std::string& me
   if (owner && !its_own) return WorkerEvent::busy;
   log_line(log_file_, fmt::format("{} {}: {}; see {}", trial(t).id.substr(0, 12), trial(t).label, message,
                                   worker_log(*settings_.store, worker).string()));
+  if (!owner && !place.load_result()) return ended_before_it_began(t, message, at_fault);
   const bool failed = at_fault && publish_failure(place, trial(t), message);
   if (owner) {
     remove_temporaries(attempt_folder(place.path(), owner->attempt));
@@ -325,6 +326,15 @@ WorkerEvent Dispatcher::death(std::size_t t, pid_t worker, const std::string& me
   if (!result) return WorkerEvent::stopped;
   if (result->status == TrialEnd::failed) return WorkerEvent::failed;
   return result->status == TrialEnd::done ? WorkerEvent::done : WorkerEvent::diverged;
+}
+
+/// No trial is marked as failed that has not begun: another worker gets it, unless none comes that far.
+WorkerEvent Dispatcher::ended_before_it_began(std::size_t t, const std::string& message, bool at_fault) {
+  constexpr int kTries = 3;
+  if (at_fault && ++unbegun_[t] < kTries) return WorkerEvent::stopped;
+  if (at_fault && broken_.empty())
+    broken_ = fmt::format("{}: {} workers ended before they began it; the last: {}", trial(t).label, kTries, message);
+  return WorkerEvent::broken;
 }
 
 void Dispatcher::say(const std::string& text) {

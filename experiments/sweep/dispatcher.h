@@ -62,6 +62,7 @@ class Dispatcher {
   };
   WorkerEnd end_of(Worker& worker);
   WorkerEvent death(std::size_t trial, pid_t worker, const std::string& message, bool at_fault);
+  WorkerEvent ended_before_it_began(std::size_t trial, const std::string& message, bool at_fault);
   void say(const std::string& text);
   void show();
   SweepProgress progress() const;
@@ -75,7 +76,8 @@ class Dispatcher {
   const double look_seconds_;  // between looks at trials of other processes
   std::deque<std::size_t> queue_;
   std::map<std::size_t, Held> held_;
-  std::map<std::size_t, Work> work_;  // of trials that are not over
+  std::map<std::size_t, int> unbegun_;  // how many workers ended between taking a trial and claiming it
+  std::map<std::size_t, Work> work_;    // of trials that are not over
   LeaseWatch watch_;
   Clock::time_point looked_{};
   std::vector<Worker> workers_;

@@ -119,8 +119,7 @@ TEST_CASE("escapes: names in folders of images, in tars and in files of weights"
     return info + in_folder(folder, name) + " --layout image_folder";
   };
   check_program(folder, images("other", kHostileLines + ".txt", "no image"), 2);
-  check_program(folder, images("damaged", kHostileLines + ".png", "no image"), 2);
-  check_program(folder, images("skipped", kHostileLines + ".png", "no image"), 0);
+  check_program(folder, images("damaged", kHostileLines + ".png", "no image"), 0);  // which opens no image
   const auto tar = [&](const std::string& name, const Members& members) {
     fs::create_directories(folder / name);
     write_tar(folder / name / "train-000000.tar", members);

@@ -70,7 +70,7 @@ TEST_CASE("libraries: without OpenBLAS what multiplies says so and ends with 3, 
   const std::string id = ResultStore(done.folder / "r").trial_ids().front();
   for (const std::string& command :
        {"run " + done.file + " --out " + in_folder(done.folder, "none"), "run " + done.file + done.out,
-        "verify " + id + done.out, "probe " + done.file + done.out, std::string("bench step --seconds 0.01")}) {
+        "verify " + id + done.out, "probe " + done.file, std::string("bench step --seconds 0.01")}) {
     const Finished refused = run_program(done.folder, command, without);
     CHECK_MESSAGE(refused.code == 3, command << refused.err);
     CHECK_MESSAGE(has(refused.err, "OpenBLAS cannot be loaded"), refused.err);

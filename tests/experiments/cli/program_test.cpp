@@ -127,7 +127,7 @@ TEST_CASE("program: bad input says what, where and what to do, exits with 2 or 3
   const Finished too_large =
       run_program(folder, "run " + good + " --set train.batch_size=500 --out " + in(folder, "none"));
   CHECK(too_large.code == 2);
-  CHECK_MESSAGE(too_large.err.find("train.batch_size: 500 is more than the 200 training images") != std::string::npos,
+  CHECK_MESSAGE(too_large.err.find("batch_size: 500 is more than the 200 training images") != std::string::npos,
                 too_large.err);
   const Finished tf32 = run_program(folder, "run " + good + " --set train.precision=tf32 --out " + in(folder, "none"));
   CHECK(tf32.code == 3);
@@ -183,7 +183,7 @@ TEST_CASE(
   const SafetensorsFile original = SafetensorsFile::read(path);
   auto metadata = original.metadata();
   metadata["normlab.bits"] = "another binary";
-  save_safetensors(path, metadata, original.tensors());
+  save_sealed_safetensors(path, metadata, original.tensors());
   const Finished other = run_program(folder, arguments);
   CHECK(other.code == 2);
   CHECK_MESSAGE(other.err.find("was written by another program") != std::string::npos, other.err);
@@ -207,7 +207,7 @@ TEST_CASE(
   REQUIRE(!victim.empty());
   metadata = SafetensorsFile::read(victim).metadata();
   metadata["normlab.model"] = "{\"embed_dim\":32}";
-  save_safetensors(victim, metadata, SafetensorsFile::read(victim).tensors());
+  save_sealed_safetensors(victim, metadata, SafetensorsFile::read(victim).tensors());
   const Finished wrong = run_program(folder, "run " + file + " --out " + in(folder, "s") + " --workers 1");
   CHECK(wrong.code == 2);
   CHECK_MESSAGE(wrong.err.find("is a checkpoint of another model") != std::string::npos, wrong.err);

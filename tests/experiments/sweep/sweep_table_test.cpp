@@ -128,9 +128,11 @@ TEST_CASE("sweep_table: a result that is not finite, as older versions wrote it,
     old.steps = 10;
     remove_file(sweep.result_file(t));
     publish_unsealed(sweep.store.trial(old.id), old);
-    const auto metrics = sweep.store.trial(old.id).metrics(1);
-    make_folders(metrics.parent_path());
-    MetricsLog(metrics).append({10, 1.0, old.metrics});
+  }
+  for (std::size_t t = 0; t < sweep.experiment.trials.size(); ++t) {
+    const TrialFolder trial = sweep.store.trial(sweep.experiment.trials[t].id);
+    make_folders(attempt_folder(trial.path(), 1));
+    MetricsLog(trial.metrics(1)).append({10, 1.0, trial.load_result()->metrics});
   }
   TableModel model = sweep.model();
   CHECK(model.problems.empty());
@@ -176,7 +178,6 @@ TEST_CASE("sweep_table: a metric that does not exist, with the one that was mean
 
 TEST_CASE("sweep_table: best_minival and mean_last_k read the evaluations of the attempt that the result names") {
   const Sweep sweep("1");
-  sweep.publish_all();
   const double eval[] = {0.50, 0.61, 0.62, 0.60}, minival[] = {0.40, 0.55, 0.54, 0.55};
   for (std::size_t t = 0; t < 4; ++t) {
     const TrialFolder trial = sweep.store.trial(sweep.experiment.trials[t].id);
@@ -189,6 +190,9 @@ TEST_CASE("sweep_table: best_minival and mean_last_k read the evaluations of the
                   .progress = 0.1,
                   .values = {{"eval/accuracy", eval[e] + 0.01 * double(t)}, {"minival/accuracy", minival[e]}}});
     }
+    TrialResult result = sweep.result(t);
+    result.metrics = {{"eval/accuracy", eval[3] + 0.01 * double(t)}};
+    sweep.publish(t, result);
   }
   TableOptions options;
   options.select = TableSelect::best_minival;
@@ -223,11 +227,13 @@ TEST_CASE("sweep_table: best_minival and mean_last_k read the evaluations of the
 
 TEST_CASE("sweep_table: best_minival without a minival is refused") {
   const Sweep sweep("1");
-  sweep.publish_all();
-  for (const Trial& trial : sweep.experiment.trials) {
-    const TrialFolder folder = sweep.store.trial(trial.id);
+  for (std::size_t t = 0; t < sweep.experiment.trials.size(); ++t) {
+    TrialResult result = sweep.result(t);
+    result.metrics = {{"eval/accuracy", 0.5}};
+    const TrialFolder folder = sweep.store.trial(result.id);
     make_folders(attempt_folder(folder.path(), 1));
-    MetricsLog(folder.metrics(1)).append({.step = 10, .progress = 1, .values = {{"eval/accuracy", 0.5}}});
+    MetricsLog(folder.metrics(1)).append({.step = 10, .progress = 1, .values = result.metrics});
+    sweep.publish(t, result);
   }
   TableOptions options;
   options.select = TableSelect::best_minival;

@@ -152,7 +152,7 @@ TEST_CASE("npy: descr, order and keys are read strictly") {
   CHECK_REFUSES(npy_of_descr("[('a', '<f4')]"), "a structured array");
   CHECK_REFUSES(npy_of_descr("\"'<f4'\""), "numbers of the type \"'<f4'\" are not read");
   CHECK_REFUSES(npy_of_descr("'<f4\\''"), "found \"\\\"");
-  CHECK_REFUSES(npy_of_descr("'<f4\""), "byte 20: numbers of the type \"<f4\", \" are not read");
+  CHECK_REFUSES(npy_of_descr("'<f4\""), "byte 20: numbers of the type \"<f4\\\", \" are not read");
   CHECK_REFUSES(npy_of_descr("<f4"), "expected a string in quotes, found \"<\"");
   CHECK_REFUSES(npy_of("{'descr': '<f4", 0), "the string has no closing quote");
   CHECK_REFUSES(npy_of("{'descr': '<f4', 'fortran_order': false, 'shape': ()}", 4), "expected True or False");

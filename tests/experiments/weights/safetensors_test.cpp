@@ -187,7 +187,7 @@ TEST_CASE("safetensors: damaged and hostile files are refused with the place") {
   says(file_of(R"({"t":{"shape":[1],"data_offsets":[0,4]}})", 4), "no \"dtype\"");
   says(file_of(R"({"t":{"dtype":"I32","data_offsets":[0,4]}})", 4), "no \"shape\"");
   says(file_of(R"({"\u001b[2J":{"dtype":"U\u00008","shape":[1],"data_offsets":[0,1]}})", 1),
-       R"(byte 9: "\u001b[2J": unknown dtype "U\u00008")");
+       R"(byte 9: "\x1b[2J": unknown dtype "U\x008")");
   says(file_of(R"({"t":{"dtype":"i32","shape":[1],"data_offsets":[0,4]}})", 4), "unknown dtype \"i32\"");
   says(file_of(R"({"__metadata__":[]})"), "\"__metadata__\": expected an object, found an array");
   says(file_of(R"({"__metadata__":{"k":{}}})"), "expected a string, found an object");
