@@ -51,7 +51,7 @@ TEST_CASE("escapes: names of placements, about and paper in every text that is p
   const TemporaryFolder folder;
   nlohmann::json sweep = nlohmann::json::parse(kSmallSweep);
   sweep["about"] = kHostile;
-  sweep["placements"] = {{kHostileLines, {{"base", "pre_pre"}}}};
+  sweep["placements"] = {{kHostileLines, {{"base", "post_post"}}}};
   sweep["sweep"] = {{"model.placement", {"pre_pre", kHostileLines}}};
   sweep["seeds"] = 1;
   sweep["paper"] = {{"source", kHostile}, {"deviations", nlohmann::json::array()}};

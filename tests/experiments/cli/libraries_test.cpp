@@ -117,21 +117,21 @@ TEST_CASE("libraries: --blas-env keep leaves the variables of OpenBLAS, clear re
   CHECK_MESSAGE(has(cleared.err, own), cleared.err);
   // Threads of its own would not start here; it waits for them for ever.
   const Finished narrow =
-      run_program(folder, "--blas-env keep " + run, "export " + core + "; ulimit -t 60 -v 300000; ");
+      run_program(folder, "--blas-env keep " + run, "export " + core + "; ulimit -t 60; ulimit -v 300000; ");
   CHECK_MESSAGE((narrow.code == 0 || narrow.code == 3), narrow.code << narrow.err);
 }
 
 TEST_CASE("libraries: 150 MB of address space suffice for what multiplies nothing; a run ends, whatever there is") {
   const Done done;
-  done.check_with("ulimit -t 60 -v 150000; ");
+  done.check_with("ulimit -t 60; ulimit -v 150000; ");
   for (int megabytes = 100; megabytes <= 500; megabytes += 50) {
     const std::string out = in_folder(done.folder, "r" + std::to_string(megabytes));
     const Finished run = run_program(done.folder, "run " + done.file + " --out " + out + " --workers 2",
-                                     "ulimit -t 60 -v " + std::to_string(megabytes * 1000) + "; ");
+                                     "ulimit -t 60; ulimit -v " + std::to_string(megabytes * 1000) + "; ");
     CHECK_MESSAGE((run.code == 0 || run.code == 3), megabytes << ": " << run.code << " " << run.err);
   }
-  const Finished eval =
-      run_program(done.folder, "bench gemm --shape small --seconds 0.001 --threads 2", "ulimit -t 60 -v 300000; ");
+  const Finished eval = run_program(done.folder, "bench gemm --shape small --seconds 0.001 --threads 2",
+                                    "ulimit -t 60; ulimit -v 300000; ");
   CHECK_MESSAGE((eval.code == 0 || eval.code == 3), eval.code << " " << eval.err);
 }
 
