@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <ctime>
-#include <fstream>
+#include <sstream>
+
+#include "experiments/results/files.h"
 
 #ifndef NORMLAB_VERSION
 #define NORMLAB_VERSION "unknown"
@@ -19,7 +21,7 @@ std::string build_version() { return NORMLAB_VERSION; }
 std::string build_flags() { return NORMLAB_FLAGS; }
 
 std::string cpu_model() {
-  std::ifstream file("/proc/cpuinfo");
+  std::istringstream file(read_file("/proc/cpuinfo"));
   for (std::string line; std::getline(file, line);) {
     if (line.rfind("model name", 0) != 0) continue;
     const auto start = line.find_first_not_of(" \t", line.find(':') + 1);

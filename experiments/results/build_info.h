@@ -9,7 +9,7 @@ namespace normlab {
 std::string build_version();
 std::string build_flags();
 
-/// "model name" of /proc/cpuinfo; "unknown" where there is none.
+/// "model name" of /proc/cpuinfo; "unknown" where it has none. EnvironmentError where it cannot be read.
 std::string cpu_model();
 
 std::string host_name();

@@ -78,6 +78,8 @@ class Rig {
       judge(seed, damage, command, outcome_of(command));
     }
     ++checks;
+    // A table that has not been shown before is put on record.
+    if (damage.removal && damage.paths.front().parent_path().filename() == "tabled") fs::remove(damage.paths.front());
     if (listing_of(out_) != before) fail(seed, damage, "the commands that only look", "a file has changed");
     for (const Command& command : commands)
       if (command.writes) judge(seed, damage, command, outcome_of(command));
@@ -195,13 +197,19 @@ class Rig {
   }
 
   /// A result that is gone leaves a trial that has none, a plan that is gone one that never ran: both are shown so.
-  static bool is_said_to_be_missing(const Damage& damage, const Command& command, const Outcome& outcome) {
+  bool is_said_to_be_missing(const Damage& damage, const Command& command, const Outcome& outcome) const {
     if (!damage.removal) return false;
     const std::string name = damage.paths.front().filename().string(), verb = command.words.front();
+    // Of a trial without a result nothing says which files there are: they are counted.
+    if (name == "states.jsonl" || name == "metrics.jsonl") return verb == "verify";
     if (name == "plan.json") return verb == "find" || verb == "plan";
     if (name != "result.json") return false;
     for (const char* word : {"missing", "stopped", "without a result"})
       if (outcome.out.find(word) != std::string::npos) return true;
+    if (verb == "run") {  // trains what had failed
+      const auto result = ResultStore(pristine_).trial(trial_of(damage.paths.front())).load_result();
+      return result && result->status == TrialEnd::failed;
+    }
     return verb == "plan" || verb == "diff";  // which count, and compare what there is
   }
 

@@ -128,10 +128,16 @@ class Damager {
       std::advance(leaf, std::ptrdiff_t(below(flat.size())));
       const nlohmann::ordered_json::json_pointer pointer(leaf.key());
       if (below(6) == 0) {
-        json[pointer.parent_pointer()].erase(pointer.back());
+        if (auto& parent = json[pointer.parent_pointer()]; parent.is_array())
+          parent.erase(std::stoul(pointer.back()));
+        else
+          parent.erase(pointer.back());
         words = leaf.key() + " removed";
       } else if (below(12) == 0) {
-        json[pointer.parent_pointer()]["more"] = 1;
+        if (auto& parent = json[pointer.parent_pointer()]; parent.is_array())
+          parent.push_back(1);
+        else
+          parent["more"] = 1;
         words = leaf.key() + " has company";
       } else {
         auto& value = json[pointer];
