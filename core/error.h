@@ -34,6 +34,7 @@ struct EnvironmentError : Error {
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream out;
+  out.exceptions(std::ios::badbit);  // memory that runs out would only cut the text short
   (out << ... << parts);
   return out.str();
 }

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <new>
 #include <span>
@@ -73,6 +76,23 @@ int carry_out(int argc, char** argv) {
   return action();
 }
 
+constexpr std::string_view kOutOfMemory = "out of memory; use fewer --workers or a smaller batch\n";
+
+/// For memory that runs out where nothing may be thrown: nlohmann's destructors allocate.
+std::terminate_handler usual_end = nullptr;
+[[noreturn]] void end_without_unwinding() {
+  try {
+    if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
+  } catch (const std::bad_alloc&) {
+    if (::write(STDERR_FILENO, kOutOfMemory.data(), kOutOfMemory.size())) {  // best effort
+    }
+    ::_exit(static_cast<int>(ExitCode::environment));
+  } catch (...) {
+  }
+  usual_end();
+  std::abort();
+}
+
 /// What went wrong in words, and the exit code that stands for it.
 int guarded(const std::function<int()>& work) {
   try {
@@ -85,7 +105,7 @@ int guarded(const std::function<int()>& work) {
     tell("{}\n", error.what());
     return static_cast<int>(error.code());
   } catch (const std::bad_alloc&) {
-    tell_text("out of memory; use fewer --workers or a smaller batch\n");
+    tell_text(kOutOfMemory);
   } catch (const std::exception& error) {
     tell("internal error: {}\n", error.what());
   }
@@ -95,6 +115,7 @@ int guarded(const std::function<int()>& work) {
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
+  usual_end = std::set_terminate(end_without_unwinding);
   open_standard_streams();
   ignore_signals_of_writes();
   const int code = guarded([&] { return carry_out(argc, argv); });

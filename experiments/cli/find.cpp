@@ -33,7 +33,7 @@ struct Find {
     for (const std::string& id : ids) {
       const TrialFolder folder = store.trial(id);
       const TrialStatus status = folder.status();
-      const bool started = std::filesystem::exists(folder.path() / "config.json");
+      const bool started = std::filesystem::exists(folder.path() / "config.json") || last_attempt(folder.path()) > 0;
       std::optional<TrialConfig> config;
       if (started || status.result) config = read_trial_config(folder);  // what is damaged is not shown
       if (status.state == TrialState::done || status.state == TrialState::diverged)

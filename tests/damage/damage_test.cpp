@@ -201,7 +201,8 @@ class Rig {
     if (!damage.removal) return false;
     const std::string name = damage.paths.front().filename().string(), verb = command.words.front();
     // Of a trial without a result nothing says which files there are: they are counted.
-    if (name == "states.jsonl" || name == "metrics.jsonl") return verb == "verify";
+    if (!fs::exists(pristine_ / "trials" / trial_of(damage.paths.front()) / "result.json") && verb == "verify")
+      return true;
     if (name == "plan.json") return verb == "find" || verb == "plan";
     if (name != "result.json") return false;
     for (const char* word : {"missing", "stopped", "without a result"})

@@ -41,7 +41,10 @@ class ResultsFolder {
     for (const char* stem : {"finished", "tuned", "staged", "kept"}) run({stem});
     run({"finished", "--retry", "diverged"});
     train(all.trials[open[0]], 6);
-    publish_failure(store().trial(all.trials[open[1]].id), all.trials[open[1]], "out of memory");
+    const Trial& failed = all.trials[open[1]];
+    make_folders(store().trial(failed.id).path());
+    store().trial(failed.id).write_config(full_json(failed.config));
+    publish_failure(store().trial(failed.id), failed, "out of memory");
     apply_keep(store().trial(all.trials[all.rows[0].trials[0]].id), KeepCheckpoint::none);
     store().write_plan("all", plan_json(all));
     for (const char* stem : kStems) call({"table", descriptor(stem)});  // notes how many seeds there are
