@@ -200,9 +200,7 @@ class Rig {
   bool is_said_to_be_missing(const Damage& damage, const Command& command, const Outcome& outcome) const {
     if (!damage.removal) return false;
     const std::string name = damage.paths.front().filename().string(), verb = command.words.front();
-    // Of a trial without a result nothing says which files there are: they are counted.
-    if (!fs::exists(pristine_ / "trials" / trial_of(damage.paths.front()) / "result.json") && verb == "verify")
-      return true;
+    if (verb == "verify" && !is_of_result(damage.paths.front())) return true;  // such files are only counted
     if (name == "plan.json") return verb == "find" || verb == "plan";
     if (name != "result.json") return false;
     for (const char* word : {"missing", "stopped", "without a result"})
@@ -212,6 +210,16 @@ class Rig {
       return result && result->status == TrialEnd::failed;
     }
     return verb == "plan" || verb == "diff";  // which count, and compare what there is
+  }
+
+  /// Whether a result lists the file, or what it would be if it were there.
+  bool is_of_result(const fs::path& path) const {
+    const std::string id = trial_of(path);
+    if (id.empty()) return true;
+    const TrialFolder trial = ResultStore(pristine_).trial(id);
+    const auto result = trial.load_result();
+    const std::string attempt = path.parent_path().filename().string();
+    return result && (attempt == id || attempt == attempt_folder("", result->attempt).string());
   }
 
   /// How far a trial without a result is, which the last line of its metrics says.
