@@ -17,7 +17,8 @@ namespace normlab {
   F(stream_create)                                                                                                \
   F(stream_destroy)                                                                                               \
   F(memory_desc_get_size)                                                                                         \
-  F(memory_create) F(memory_destroy) F(memory_set_data_handle) F(primitive_attr_create) F(primitive_attr_destroy) \
+  F(memory_create)                                                                                                \
+  F(memory_destroy) F(memory_set_data_handle) F(primitive_attr_create) F(primitive_attr_destroy)                  \
       F(primitive_attr_set_scratchpad_mode) F(primitive_attr_set_post_ops) F(post_ops_create) F(post_ops_destroy) \
           F(post_ops_append_sum) F(primitive_desc_destroy) F(primitive_desc_query_md) F(primitive_create)         \
               F(primitive_execute)
