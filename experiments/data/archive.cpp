@@ -179,6 +179,7 @@ void read_zip(const std::filesystem::path& file, const std::function<void(Archiv
   struct stat status {};
   if (::stat(file.c_str(), &status) != 0)
     throw EnvironmentError(concat(file.string(), ": cannot be opened: ", std::strerror(errno)));
+  if (S_ISDIR(status.st_mode)) throw EnvironmentError(concat(file.string(), ": cannot be opened: it is a folder"));
   if (const std::string_view other = what_else(status); !other.empty())
     throw InputError(concat(file.string(), ": is ", other, ", not a regular file"));
   const auto bytes = static_cast<std::uint64_t>(status.st_size);

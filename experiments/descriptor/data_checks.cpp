@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "experiments/data/slice.h"
+#include "experiments/descriptor/conditions.h"
 #include "experiments/descriptor/known_images.h"
 #include "experiments/descriptor/step_count.h"
 
@@ -22,9 +23,13 @@ class DataChecks {
       disjoint("train", data().train, "minival", data().minival);
       disjoint("minival", data().minival, "eval", data().eval);
     }
-    classes();
+    if (!data().allow_absent_classes) {
+      per_class();
+      classes();
+    }
     if (const std::optional<std::int64_t> images = known_training_images(data()))
-      if (const auto problem = problem_of_steps(trial_.train, *images)) report("train." + problem->key, problem->what);
+      if (const auto problem = problem_of_steps(trial_.train, *images))
+        report("train." + problem->key, concat(problem->key, ": ", problem->what));
   }
 
  private:
@@ -71,9 +76,20 @@ class DataChecks {
                                                    "\"; take parts as \"train[:90%]\" and \"train[90%:]\""));
   }
 
+  void per_class() const {
+    const KnownDataset* known = find_dataset(data().name);
+    DatasetConfig whole = data();
+    whole.per_class = 0;
+    whole.fraction = 1;
+    const std::optional<std::int64_t> images = known_training_images(whole);
+    if (images && data().per_class * known->num_classes > *images)
+      report("dataset.per_class", concat(data().per_class, " images of each of ", known->num_classes,
+                                         " classes are more than the ", *images, " of the slice"));
+  }
+
   /// An image of shapes has class index mod 10; of others the files tell.
   void classes() const {
-    if (data().allow_absent_classes || data().name != "shapes") return;
+    if (data().name != "shapes") return;
     constexpr std::int64_t kFew = 1000;  // more have them all
     if (known_training_images(data()).value_or(kFew) >= kFew) return;
     constexpr std::int32_t kClasses = 10;
@@ -89,8 +105,9 @@ class DataChecks {
     } catch (const InputError& error) {
       return report("dataset.per_class", error.what());
     }
+    const Slice slice = parse_slice(data().train);
     if (const auto absent = std::count(seen.begin(), seen.end(), false); absent > 0)
-      report("dataset.train_images", concat("the training images lack ", absent, " of the ", kClasses,
+      report(slice.begin || slice.end ? "dataset.train" : "dataset.train_images", concat("the training images lack ", absent, " of the ", kClasses,
                                             " classes; take more of them, or set allow_absent_classes"));
   }
 

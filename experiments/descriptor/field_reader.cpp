@@ -44,17 +44,16 @@ void FieldReader::value(const JsonNode& node, const JsonPath& path, bool& out, R
 template <class Number>
 void FieldReader::check_range(const JsonNode& node, const JsonPath& path, Number read, Range range, Number& out) {
   const double number = double(read);
-  const auto refuse = [&](const char* bound, double limit) {
+  const auto refuse = [&](const char* bound, double limit, std::string_view why = {}) {
     report(node.at, path,
-           concat("must be ", bound, " ", number_text(limit), ", got ", describe(node),
-                  range.why.empty() ? "" : concat("; ", range.why)));
+           concat("must be ", bound, " ", number_text(limit), ", got ", describe(node), why.empty() ? "" : "; ", why));
   };
   if (range.of_descriptors && mode_ == ReadMode::canonical)
     out = read;
   else if (range.low_open ? number <= range.low : number < range.low)
     refuse(range.low_open ? "above" : "at least", range.low);
   else if (range.high_open ? number >= range.high : number > range.high)
-    refuse(range.high_open ? "below" : "at most", range.high);
+    refuse(range.high_open ? "below" : "at most", range.high, range.why_high);
   else
     out = read;
 }
@@ -79,13 +78,16 @@ void FieldReader::value(const JsonNode& node, const JsonPath& path, double& out,
                       : node.kind == JsonKind::integer ? double(node.integer)
                                                        : double(node.natural);
   if (!std::isfinite(read)) return report(node.at, path, "expected a finite number, got " + describe(node));
-  using Float = std::numeric_limits<float>;
-  const bool held = read == 0 || (std::abs(read) >= double(Float::min()) && std::abs(read) <= double(Float::max()));
+  using Float = std::numeric_limits<float>;  // in which trainings compute
+  const bool too_large = std::abs(read) > double(Float::max());
+  const bool vanishes = read != 0 && std::abs(read) < double(Float::min());
   const bool becomes_bound = range.high_open && read < range.high && double(float(read)) >= range.high;
-  if (mode_ == ReadMode::descriptor && (!held || becomes_bound))
+  if (mode_ == ReadMode::descriptor && (too_large || vanishes || becomes_bound))
     return report(node.at, path,
-                  concat("is ", number_text(double(float(read))), " once it is a float, as trainings compute; got ",
-                         describe(node)));
+                  concat(too_large  ? "is more than a float holds (3.4e38)"
+                         : vanishes ? "is 0 as a float, which holds no less than 1.2e-38"
+                                    : concat("is ", number_text(range.high), " as a float"),
+                         "; got ", describe(node)));
   check_range(node, path, read == 0 ? 0.0 : read, range, out);  // -0.0 would be another trial
 }
 

@@ -21,7 +21,7 @@ struct Range {
   bool low_open = false, high_open = false;
   /// Bounds that only a descriptor must keep: results of earlier versions may state what is beyond them.
   bool of_descriptors = false;
-  std::string_view why{};  // the bounds are these, for errors
+  std::string_view why_high{};  // for errors
 };
 inline constexpr Range kPositive{.low = 0, .low_open = true}, kNotNegative{.low = 0};
 inline constexpr Range kRate{.low = 0, .high = 1, .high_open = true};
@@ -32,15 +32,14 @@ inline constexpr double kMostCounted = 1LL << 50, kMostAtOnce = 1 << 24, kMostPi
 inline constexpr Range kFromZero{.low = 0, .high = kMostCounted}, kFromOne{.low = 1, .high = kMostCounted},
     kAtOnce{.low = 1, .high = kMostAtOnce}, kSide{.low = 0, .high = kMostPixels}, kGenerated{.low = 1, .high = 1e6},
     kLayers{.low = 0, .high = 100};
-inline constexpr Range kLength{
-    .low = 1, .high = kMostCounted, .of_descriptors = true, .why = "one that is not meant is left out"};
+inline constexpr Range kLength{.low = 1, .high = kMostCounted, .of_descriptors = true};
 inline constexpr Range kEpochs{.low = 0, .high = 1e9, .of_descriptors = true},
     kTrainedEpochs{.low = 0, .high = 1e9, .low_open = true, .of_descriptors = true};
 inline constexpr std::string_view kUnit = "a pixel of 255 is 1 here: divide by 255";
-inline constexpr Range kMean{.low = 0, .high = 1, .of_descriptors = true, .why = kUnit},
-    kDeviation{.low = 0, .high = 1, .low_open = true, .of_descriptors = true, .why = kUnit};
+inline constexpr Range kMean{.low = 0, .high = 1, .of_descriptors = true, .why_high = kUnit},
+    kDeviation{.low = 0, .high = 1, .low_open = true, .of_descriptors = true, .why_high = kUnit};
 inline constexpr Range kBeta{
-    .low = 0, .high = 1e6, .of_descriptors = true, .why = "with so large a parameter every lambda is one half"};
+    .low = 0, .high = 1e6, .of_descriptors = true, .why_high = "with so large a parameter every lambda is one half"};
 
 template <class T, class M>
 struct Field {

@@ -1,6 +1,8 @@
 // The classes of the data against those of the model, in every layout and every command that reads images.
 #include <doctest/doctest.h>
 
+#include <functional>
+
 #include "tests/experiments/cli/program.h"
 #include "tests/experiments/data/fixtures.h"
 

@@ -177,7 +177,7 @@ TEST_CASE("canonical: two spellings of one trial have one id") {
       R"({"placements": {"mine": {"base": "pre_pre"}}, "model": {"placement": "mine"}})",
       R"({"model": {"placement": {"base": "pre_pre", "stem": {"posembed_out_includes_class": true}}},
           "sweep": {"model.placement.stem.posembed_out": ["none", "dyt"]}})",
-      R"({"model": {"layer_scale": "none"}, "train": {"optimizer": {"lr": 1e-3, "name": "adamw"}, "steps": 0}})",
+      R"({"model": {"layer_scale": "none"}, "train": {"optimizer": {"lr": 1e-3, "name": "adamw"}}})",
       R"({"train": {"optimizer": {"momentum": 0.1}}, "sweep": {"train.optimizer.name": ["adamw", "sgd"]}})",
       R"({"sweep": {"model.pool": ["gap", "token"], "model.pos_embed_class": [true]}})",
       R"({"train": {"schedule": {"warmup_epochs": -0.0}}})",

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "experiments/descriptor/canonical.h"
+#include "experiments/descriptor/tune.h"
 #include "tests/experiments/descriptor/descriptor_files.h"
 
 using namespace normlab;

@@ -188,16 +188,16 @@ TEST_CASE("descriptor: extends merges objects, and the child's keys win") {
   CHECK(c.train.schedule.warmup_epochs == 0);
 }
 
-TEST_CASE("descriptor: steps of zero leave the epochs in force") {
+TEST_CASE("descriptor: an axis of steps takes the place of epochs") {
   DescriptorFiles files;
-  const Experiment e = files.load(R"({"train": {"epochs": 3}, "sweep": {"train.steps": [0, 500]}})");
-  CHECK(e.trials[0].config.train.epochs == 3);
+  const Experiment e = files.load(R"({"train": {"epochs": 3}, "sweep": {"train.steps": [50, 500]}})");
+  CHECK(e.trials[0].config.train.steps == 50);
   CHECK(e.trials[1].config.train.steps == 500);
 }
 
 TEST_CASE("descriptor: --set applies last, as JSON or as a word") {
   DescriptorFiles files;
-  const Experiment e = files.load(R"({"train": {"epochs": 3}, "dataset": "shapes"})",
+  const Experiment e = files.load(R"({"train": {"epochs": 3, "batch_size": 10}, "dataset": "shapes"})",
                                   {"train.steps=5", "model.placement=sub_ln", "model.placement.final=rms_norm",
                                    "model.image_size=[32, 32]", "seeds=2", "dataset.train_images=50", "about=a b"});
   CHECK(e.about == "a b");
@@ -222,12 +222,13 @@ TEST_CASE("descriptor: a dataset of one's own states its sizes") {
   DescriptorFiles files;
   const TrialConfig c = files
                             .load(R"({"dataset": {"path": "pets", "layout": "webdataset"},
-    "model": {"image_size": [64, 32], "channels": 1, "num_classes": 37}})")
+    "model": {"image_size": [64, 32], "num_classes": 37}})")
                             .trials[0]
                             .config;
   CHECK(c.dataset.name == "pets");
   CHECK(c.dataset.path == "");  // the name says it
   CHECK(vit_of(c).image_size == std::array<std::int64_t, 2>{64, 32});
+  CHECK(vit_of(c).channels == 3);
   const Experiment mine =
       files.load(R"({"dataset": {"name": "mine", "path": "x/y", "layout": "cifar"}, "model": {"num_classes": 3}})");
   CHECK(vit_of(mine.trials[0].config).channels == 3);

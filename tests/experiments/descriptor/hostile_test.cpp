@@ -16,7 +16,7 @@ constexpr std::string_view kSample = R"({
   "dataset": { "name": "shapes", "train_images": 50 },
   "placements": { "mine": { "base": "dpn", "final": { "kind": "batch_norm", "eps": 1e-4 } } },
   "model": { "variant": "Ti/4", "depth": 2, "image_size": [32, 32], "placement": { "base": "mine", "head_scale": "after_proj", "blocks": { "0": { "attn": { "pre": "dyt" } }, "rest": { "mlp": {} } } } },
-  "train": { "steps": 5, "optimizer": { "lr": 1e-3 }, "schedule": { "warmup_steps": 1 } },
+  "train": { "steps": 5, "batch_size": 8, "optimizer": { "lr": 1e-3 }, "schedule": { "warmup_steps": 1 } },
   "sweep": [ { "model.placement": ["mine", {"layer_scale": {"kind": "scalar", "init": 0}}], "seeds": [1, 2] },
              { "model.embed_dim,model.num_heads": [[64, 2], [96, 3]], "train.batch_size": [5] } ],
   "exclude": [ { "model.embed_dim": 64 } ],

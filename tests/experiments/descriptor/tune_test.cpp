@@ -77,7 +77,7 @@ TEST_CASE("tune: a value at the edge of what was tried; 0 is none, and words hav
   DescriptorFiles files;
   const Experiment e = files.load(with_tune(R"([{"axes": {"train.optimizer.lr": [3e-3, 1e-3, 1e-2],
     "model.dropout": [0, 0.1], "train.optimizer.name": ["adamw", "lion"]},
-    "dataset": {"train": "train[:9]", "eval": "train[9:12]"}}])"));
+    "dataset": {"train": "train[:900]", "eval": "train[900:]"}}])"));
   const TuneStage& stage = e.tuned->stages()[0];
   const auto edges = [&](std::size_t candidate) {
     std::string out;
@@ -133,8 +133,8 @@ TEST_CASE("tune: the slice that chooses shares no image with what is shown, nor 
         "d.json:2:89: /tune/0/dataset/eval: \"test[:50%]\" shares images with \"test\", which the table shows: values "
         "must be chosen by other images");
   CHECK(tuned_on("train", "train[:5]") ==
-        "d.json:2:89: /tune/0/dataset/eval: \"train[:5]\" shares images with \"train\", on which these trials are "
-        "trained");
+        "d.json:2:89: /tune/0/dataset/eval: \"train[:5]\" shares images with dataset.train, \"train\"; take parts as "
+        "\"train[:90%]\" and \"train[90%:]\"");
   CHECK(tuned_on("train[:80%]", "train[1600:]") == "");  // of 2000 shapes
   CHECK(tuned_on("train[:80%]", "train[1599:]") != "");
   CHECK(shared_images("train[:50%]", "train[500:]", 0) ==
