@@ -35,7 +35,7 @@ std::vector<double> for_channels(std::vector<double> values, std::int64_t channe
 void require_unit(const char* option, std::span<const double> values, bool of_bytes, bool positive) {
   for (const double value : values) {
     if (!std::isfinite(value) || (positive && value <= 0))
-      throw InputError(fmt::format("{}: {} is no {}", option, value, positive ? "number above 0" : "number"));
+      throw InputError(fmt::format("{}: must be {}, got {}", option, positive ? "above 0" : "a finite number", value));
     if (of_bytes && (value < 0 || value > 1))
       throw InputError(
           fmt::format("{}: must be from 0 to 1, got {}; a pixel of 255 is 1 here: divide by 255", option, value));
