@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "tests/experiments/cli/small_sweep.h"
@@ -98,6 +100,13 @@ TEST_CASE("workers: one that is killed between two trials fails neither: the nex
   REQUIRE(comes_true([&] { return !whole_results(folder / "r").empty() && owners(store).empty(); }));
   pause_ms(200);  // its report is on the way, and no new trial comes
   kill(workers[0], SIGKILL);
+  // Gone, with its end of the socket, before the next trial is sent: until then it takes one that it never begins.
+  const auto is_gone = [&] {
+    std::ifstream stat("/proc/" + std::to_string(workers[0]) + "/stat");
+    const std::string text{std::istreambuf_iterator<char>(stat), {}};
+    return text.find(") Z") != std::string::npos;
+  };
+  REQUIRE(comes_true(is_gone));
   program.signal_one(SIGCONT);
   const Finished ended = program.wait();
   CHECK_MESSAGE(ended.code == 0, ended.err);
