@@ -293,7 +293,7 @@ NonFinite Engine::find_nonfinite(Tensor images, Tensor labels) {
 std::optional<NonFiniteAnswer> Engine::evaluate(Tensor images, Tensor labels, std::span<double> losses,
                                                 std::span<std::int32_t> predictions, std::span<double> logits_out) {
   const std::int64_t batch = images.shape()[0], classes = num_classes(config_);
-  require_targets(images, labels, classes);
+  if (labels) require_targets(images, labels, classes);
   prepare(batch);
   ShardPlan p = plan(batch);
   p.lanes = std::min<std::int64_t>(p.shards, 8);

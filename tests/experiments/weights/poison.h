@@ -24,8 +24,8 @@ inline void poison(const std::filesystem::path& path, const std::string& tensor,
   }
   if (changed.empty()) throw std::runtime_error("no tensor " + tensor);
   std::map<std::string, std::string> metadata = file.metadata();
-  if (metadata.contains(kStateHashKey)) metadata[kStateHashKey] = tensors_hash(tensors);
-  save_safetensors(path, metadata, tensors);
+  metadata.erase(kStateHashKey);
+  save_sealed_safetensors(path, metadata, tensors);
 }
 
 /// Values that are not finite, each of another kind.
