@@ -8,7 +8,7 @@
 #include "experiments/results/strict_json.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/plan_file.h"
-#include "experiments/train/state_record.h"
+#include "experiments/results/state_log.h"
 #include "experiments/weights/safetensors.h"
 
 namespace normlab {

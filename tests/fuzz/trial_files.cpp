@@ -64,7 +64,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text = text_of(data, size);
   const std::filesystem::path file = folder.write("file", text);
   taken_or_refused([&] {
-    const std::string written = write_trial_result(parse_trial_result(text, "result.json"));
+    TrialResult result = parse_trial_result(text, "result.json");
+    result.sealed = true;  // hardly any input has the right hash, so most are of the schema without one
+    const std::string written = write_trial_result(result);
     require(write_trial_result(parse_trial_result(written, "again.json")) == written, "the result changes on its way");
   });
   check_metrics(folder, file);
