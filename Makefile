@@ -30,7 +30,7 @@ CPPFLAGS += -I. -MMD -MP
 INSTRUMENT := $(if $(SANITIZE),-fsanitize=$(SANITIZE))$(if $(COVERAGE),-fprofile-instr-generate -fcoverage-mapping)
 CXXFLAGS += -std=c++20 $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(WARNINGS) -pthread $(INSTRUMENT)
 LDFLAGS += -pthread $(INSTRUMENT)
-LDLIBS += -lfmt -larchive -ljpeg -lpng -lnettle -ldl
+LDLIBS += -lfmt -ljpeg -lpng -lnettle -ldl
 
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 BUILD_FLAGS := $(CXX) $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE))
@@ -107,7 +107,7 @@ $(BINARY): $(BUILD)/experiments/main.o $(OBJECTS)
 $(TEST_BINARY): $(TEST_OBJECTS) $(OBJECTS) $(EMULATED_OBJECTS)
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
-	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -lboost_context -o $@
+	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -larchive -lboost_context -o $@
 
 # Preloaded by tests/faults/run: plain, whatever the rest is built with.
 $(FAULTS): tests/faults/faults.cpp $(BUILD)/flags
@@ -132,7 +132,7 @@ $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/fuzz/readers.a
 READER_TESTS := $(wildcard $(addsuffix /*_test.cpp,$(addprefix tests/experiments/,$(FUZZED_FOLDERS))))
 $(BUILD)/tests/readers: $(READER_TESTS:%.cpp=$(BUILD)/%.o) $(BUILD)/tests/readers_main.o $(BUILD)/fuzz/readers.a
 	@echo "  LINK $@"
-	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -larchive -o $@
 
 $(BUILD)/%.o: %.cpp $(BUILD)/flags
 	@mkdir -p $(@D)

@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <new>
+#include <span>
 #include <sstream>
+#include <string_view>
 
 #include "core/cpu/blas.h"
 #include "core/error.h"
@@ -14,6 +17,31 @@
 
 namespace normlab {
 namespace {
+
+struct Command {
+  std::string_view name;
+  void (*add)(CLI::App&, Action&);
+};
+constexpr Command kCommands[] = {
+    {"run", add_run},         {"plan", add_plan},       {"check", add_check},   {"explain", add_explain},
+    {"status", add_status},   {"table", add_table},     {"schema", add_schema}, {"probe", add_probe},
+    {"report", add_report},   {"convert", add_convert}, {"curves", add_curves}, {"eval", add_eval},
+    {"bench", add_bench},     {"data", add_data},       {"diff", add_diff},     {"find", add_find},
+    {"missing", add_missing}, {"clean", add_clean},     {"verify", add_verify}};
+
+/// Adds the commands that the command line names: all of them, with their options, take longer than most take to run.
+/// All are there for the help and for the error where it names none.
+void add_commands(CLI::App& app, Action& action, std::span<char* const> words) {
+  const auto is = [](std::string_view name) { return [name](const char* word) { return name == word; }; };
+  const auto first = std::find_if(words.begin(), words.end(), [&](const char* word) {
+    return std::any_of(std::begin(kCommands), std::end(kCommands), [&](const Command& c) { return c.name == word; });
+  });
+  const bool asks_for_help =
+      std::any_of(words.begin(), first, is("--help")) || std::any_of(words.begin(), first, is("-h"));
+  const bool all = asks_for_help || (first == words.end() && !std::any_of(words.begin(), first, is("--version")));
+  for (const Command& command : kCommands)
+    if (all || std::any_of(first, words.end(), is(command.name))) command.add(app, action);
+}
 
 /// The exit code of what the command line asks for.
 int carry_out(int argc, char** argv) {
@@ -31,25 +59,7 @@ int carry_out(int argc, char** argv) {
                  "inherited OPENBLAS_* variables: clear them, since some halve the speed, or keep them")
       ->check(CLI::IsMember({"clear", "keep"}));
   Action action;
-  add_run(app, action);
-  add_plan(app, action);
-  add_check(app, action);
-  add_explain(app, action);
-  add_status(app, action);
-  add_table(app, action);
-  add_schema(app, action);
-  add_probe(app, action);
-  add_report(app, action);
-  add_convert(app, action);
-  add_curves(app, action);
-  add_eval(app, action);
-  add_bench(app, action);
-  add_data(app, action);
-  add_diff(app, action);
-  add_find(app, action);
-  add_missing(app, action);
-  add_clean(app, action);
-  add_verify(app, action);
+  add_commands(app, action, std::span(argv, static_cast<std::size_t>(argc)).subspan(std::min(argc, 1)));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

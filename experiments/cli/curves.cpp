@@ -22,7 +22,7 @@ struct Curves {
     require_metric(curves, metric, "--metric");
     print_bytes(curves_csv(curves.metrics.front(), seeds));
     for (const CurveProblem& problem : curves.problems) tell("{}\n", problem.text());
-    return curves.problems.empty() ? 0 : static_cast<int>(ExitCode::bad_input);
+    return static_cast<int>(curves.outcome());
   }
 };
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "core/error.h"
@@ -44,7 +45,7 @@ struct Report {
       write_file(path, picture.svg);
       tell("wrote {}\n", path.string());
     }
-    return problems.empty() ? 0 : static_cast<int>(ExitCode::bad_input);
+    return static_cast<int>(std::max(model.outcome, read.outcome()));
   }
 };
 

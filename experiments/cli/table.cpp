@@ -46,7 +46,7 @@ struct TableCommand {
     else
       print_bytes(text);
     for (const std::string& problem : table.problems) tell("{}\n", problem);
-    return table.problems.empty() ? 0 : static_cast<int>(ExitCode::bad_input);
+    return static_cast<int>(table.outcome);
   }
 };
 
@@ -83,7 +83,8 @@ void add_table(CLI::App& app, Action& action) {
   add_layout(command, *table);
   add_statistics(command, table->options);
   command.footer(
-      "Exit code 2 after the table: some results cannot be read; standard error names them.\n"
+      "Exit code 2 after the table: some results cannot be read, 3: by the machine's fault; standard error names "
+      "them.\n"
       "Example: normlab table my.json --rows placement --cols lr --format latex");
   command.callback([table, &action] { action = [table] { return (*table)(); }; });
 }

@@ -25,18 +25,18 @@ struct Verify {
 
   /// A trial's folder, or the one trial in `out` whose id begins so.
   TrialFolder find() const {
-    if (std::filesystem::exists(std::filesystem::path(run) / "config.json"))
+    if (std::error_code no_path; std::filesystem::exists(std::filesystem::path(run) / "config.json", no_path))
       return TrialFolder(std::filesystem::weakly_canonical(run));
     const ResultStore store(out);
     std::vector<std::string> fitting;
     for (const std::string& id : store.trial_ids())
       if (id.rfind(run, 0) == 0) fitting.push_back(id);
     if (fitting.empty())
-      throw InputError(fmt::format("\"{}\" is no trial's folder, and no id in {} begins so", run,
+      throw InputError(fmt::format("{} is no trial's folder, and no id in {} begins so", in_quotes(run),
                                    (store.out() / "trials").string()));
     if (fitting.size() > 1)
-      throw InputError(
-          fmt::format("\"{}\" fits {} trials; give more digits: {}", run, fitting.size(), fmt::join(fitting, ", ")));
+      throw InputError(fmt::format("{} fits {} trials; give more digits: {}", in_quotes(run), fitting.size(),
+                                   fmt::join(fitting, ", ")));
     return store.trial(fitting.front());
   }
 

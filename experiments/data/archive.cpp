@@ -1,14 +1,12 @@
 #include "experiments/data/archive.h"
 
-#include <archive.h>
-#include <archive_entry.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/data/libarchive.h"
 #include "experiments/descriptor/regular_file.h"
 
 namespace normlab {
@@ -23,7 +21,7 @@ constexpr std::size_t kSkipBytes = std::size_t{1} << 14;  // where most of the f
 using Reader = std::unique_ptr<archive, int (*)(archive*)>;
 
 std::string reason(archive* reader) {
-  const char* text = archive_error_string(reader);
+  const char* text = la().error_string(reader);
   return text != nullptr ? shown(text) : "no reason given";
 }
 
@@ -34,11 +32,11 @@ std::string reason(archive* reader) {
 }
 
 void require_plain_file(const std::filesystem::path& file, archive_entry* entry, const ArchiveMember& member) {
-  if (archive_entry_hardlink(entry) != nullptr || archive_entry_filetype(entry) == AE_IFLNK) {
+  if (la().entry_hardlink(entry) != nullptr || la().entry_filetype(entry) == AE_IFLNK) {
     fail(file, member.offset, member.name, "is a link; pack the file itself (tar --dereference --hard-dereference)");
   }
-  if (archive_entry_filetype(entry) != AE_IFREG) fail(file, member.offset, member.name, "is not a regular file");
-  if (archive_entry_sparse_count(entry) > 0) fail(file, member.offset, member.name, "is a sparse file");
+  if (la().entry_filetype(entry) != AE_IFREG) fail(file, member.offset, member.name, "is not a regular file");
+  if (la().entry_sparse_count(entry) > 0) fail(file, member.offset, member.name, "is a sparse file");
   if (member.bytes > kMaxMember)
     fail(file, member.offset, member.name, concat("claims ", member.bytes, " bytes, more than 256 MiB"));
 }
@@ -49,7 +47,7 @@ void read_content(archive* reader, const std::filesystem::path& file, std::int64
   la_int64_t at = 0;
   int status = ARCHIVE_OK;
   // Grows with what is there, up to what the header claims.
-  while ((status = archive_read_data_block(reader, &data, &bytes, &at)) == ARCHIVE_OK) {
+  while ((status = la().read_data_block(reader, &data, &bytes, &at)) == ARCHIVE_OK) {
     const auto* from = static_cast<const std::uint8_t*>(data);
     if (bytes > static_cast<std::size_t>(size) - member.content.size())
       fail(file, member.offset, member.name, concat("holds more than the ", size, " bytes that it claims"));
@@ -80,21 +78,21 @@ void read_zip_members(archive* reader, const std::filesystem::path& file, std::i
   std::string last;
   archive_entry* entry = nullptr;
   for (;;) {
-    const int status = archive_read_next_header(reader, &entry);
+    const int status = la().read_next_header(reader, &entry);
     if (status == ARCHIVE_EOF) return;
     ArchiveMember member;
-    member.offset = archive_filter_bytes(reader, 0);
+    member.offset = la().filter_bytes(reader, 0);
     if (status != ARCHIVE_OK) {
       fail(file, member.offset, "",
            concat("this is no zip, a damaged one or one cut short: ", reason(reader),
                   last.empty() ? "" : " (after member " + in_quotes(last) + ")"));
     }
-    const char* name = archive_entry_pathname(entry);
+    const char* name = la().entry_pathname(entry);
     if (name == nullptr) fail(file, member.offset, "", "a member's name cannot be read; use ASCII names");
     member.name = last = name;
-    if (archive_entry_filetype(entry) != AE_IFREG) fail(file, member.offset, member.name, "is not a regular file");
-    if (archive_entry_size_is_set(entry) == 0) fail(file, member.offset, member.name, "says no size");
-    member.bytes = archive_entry_size(entry);
+    if (la().entry_filetype(entry) != AE_IFREG) fail(file, member.offset, member.name, "is not a regular file");
+    if (la().entry_size_is_set(entry) == 0) fail(file, member.offset, member.name, "says no size");
+    member.bytes = la().entry_size(entry);
     require_unpackable(file, member, unpacked, member.bytes, most_unpacked(file_bytes),
                        "store them without compression");
     unpacked += member.bytes;
@@ -109,9 +107,9 @@ void read_zip_members(archive* reader, const std::filesystem::path& file, std::i
 }
 
 Reader zip_reader() {
-  Reader reader(archive_read_new(), archive_read_free);
+  Reader reader(la().read_new(), la().read_free);
   if (!reader) throw EnvironmentError("libarchive cannot be set up: no memory");
-  archive_read_support_format_zip_seekable(reader.get());
+  la().read_support_format_zip_seekable(reader.get());
   return reader;
 }
 
@@ -125,13 +123,13 @@ std::int64_t most_unpacked(const std::filesystem::path& file) {
 
 void read_tar(const std::filesystem::path& file, const std::function<void(ArchiveMember)>& visit,
               const std::function<bool(const std::string&)>& wants) {
-  const Reader reader(archive_read_new(), archive_read_free);
+  const Reader reader(la().read_new(), la().read_free);
   if (!reader) throw EnvironmentError("libarchive cannot be set up: no memory");
-  archive_read_support_format_tar(reader.get());
+  la().read_support_format_tar(reader.get());
   const bool packed = file.extension() == ".gz";
-  if (packed) archive_read_support_filter_gzip(reader.get());
+  if (packed) la().read_support_filter_gzip(reader.get());
   const RegularFile opened(file);
-  if (archive_read_open_fd(reader.get(), opened.descriptor(), wants ? kSkipBytes : kReadBytes) != ARCHIVE_OK) {
+  if (la().read_open_fd(reader.get(), opened.descriptor(), wants ? kSkipBytes : kReadBytes) != ARCHIVE_OK) {
     throw InputError(concat(file.string(), ": cannot be read as a tar: ", reason(reader.get())));
   }
   std::error_code error;
@@ -140,22 +138,22 @@ void read_tar(const std::filesystem::path& file, const std::function<void(Archiv
   std::string last;
   archive_entry* entry = nullptr;
   for (;;) {
-    const int status = archive_read_next_header(reader.get(), &entry);
+    const int status = la().read_next_header(reader.get(), &entry);
     if (status == ARCHIVE_EOF) break;
     if (status != ARCHIVE_OK) {
       fail(file, end, "", concat(reason(reader.get()), last.empty() ? "" : " (after member " + in_quotes(last) + ")"));
     }
     ArchiveMember member;
-    member.offset = archive_read_header_position(reader.get());
-    const char* name = archive_entry_pathname(entry);
+    member.offset = la().read_header_position(reader.get());
+    const char* name = la().entry_pathname(entry);
     if (name == nullptr) fail(file, member.offset, "", "a member's name cannot be read; use ASCII names");
     member.name = last = name;
-    if (archive_entry_filetype(entry) == AE_IFDIR) {
-      end = archive_filter_bytes(reader.get(), 0);
+    if (la().entry_filetype(entry) == AE_IFDIR) {
+      end = la().filter_bytes(reader.get(), 0);
       continue;
     }
-    member.data_offset = archive_filter_bytes(reader.get(), 0);
-    member.bytes = archive_entry_size(entry);
+    member.data_offset = la().filter_bytes(reader.get(), 0);
+    member.bytes = la().entry_size(entry);
     require_plain_file(file, entry, member);
     if (packed)
       require_unpackable(file, member, member.data_offset, member.bytes, most_unpacked(file_bytes),
@@ -166,14 +164,14 @@ void read_tar(const std::filesystem::path& file, const std::function<void(Archiv
       fail(file, member.offset, member.name,
            concat("claims ", member.bytes, " bytes, ", file_bytes - member.data_offset,
                   " are left; is the file cut short?"));
-    } else if (archive_read_data_skip(reader.get()) != ARCHIVE_OK) {
+    } else if (la().read_data_skip(reader.get()) != ARCHIVE_OK) {
       fail(file, member.offset, member.name, reason(reader.get()));
     }
-    end = (archive_filter_bytes(reader.get(), 0) + kBlock - 1) / kBlock * kBlock;
+    end = (la().filter_bytes(reader.get(), 0) + kBlock - 1) / kBlock * kBlock;
     visit(std::move(member));
   }
   // libarchive takes a file that stops between two members for a whole one.
-  if (archive_filter_bytes(reader.get(), 0) < end + 2 * kBlock) {
+  if (la().filter_bytes(reader.get(), 0) < end + 2 * kBlock) {
     fail(file, end, "",
          concat("the tar stops without its end mark", last.empty() ? "" : ", after member " + in_quotes(last),
                 "; it was cut short, copy it again"));
@@ -188,8 +186,8 @@ void read_zip(const std::filesystem::path& file, const std::function<void(Archiv
   if (const std::string_view other = what_else(status); !other.empty())
     throw InputError(concat(file.string(), ": is ", other, ", not a regular file"));
   const auto bytes = static_cast<std::uint64_t>(status.st_size);
-  if (archive_read_open_filename(reader.get(), file.c_str(), kReadBytes) != ARCHIVE_OK) {
-    if (archive_errno(reader.get()) == EILSEQ) refuse_zip(file, bytes);  // its word for a format that is none
+  if (la().read_open_filename(reader.get(), file.c_str(), kReadBytes) != ARCHIVE_OK) {
+    if (la().errno(reader.get()) == EILSEQ) refuse_zip(file, bytes);  // its word for a format that is none
     throw EnvironmentError(concat(file.string(), ": cannot be opened: ", reason(reader.get())));
   }
   read_zip_members(reader.get(), file, static_cast<std::int64_t>(bytes), visit);
@@ -200,21 +198,21 @@ void read_zip(std::span<const std::byte> bytes, const std::string& file,
   const Reader reader = zip_reader();
   // libarchive takes no null, not even for nothing.
   const void* begin = bytes.empty() ? "" : static_cast<const void*>(bytes.data());
-  if (archive_read_open_memory(reader.get(), begin, bytes.size()) != ARCHIVE_OK) refuse_zip(file, bytes.size());
+  if (la().read_open_memory(reader.get(), begin, bytes.size()) != ARCHIVE_OK) refuse_zip(file, bytes.size());
   read_zip_members(reader.get(), file, static_cast<std::int64_t>(bytes.size()), visit);
 }
 
 std::vector<std::uint8_t> read_gzip(const std::filesystem::path& file, std::int64_t most) {
-  const Reader reader(archive_read_new(), archive_read_free);
+  const Reader reader(la().read_new(), la().read_free);
   if (!reader) throw EnvironmentError("libarchive cannot be set up: no memory");
-  archive_read_support_format_raw(reader.get());
-  archive_read_support_filter_gzip(reader.get());
+  la().read_support_format_raw(reader.get());
+  la().read_support_filter_gzip(reader.get());
   archive_entry* entry = nullptr;
-  if (archive_read_open_filename(reader.get(), file.c_str(), kReadBytes) != ARCHIVE_OK ||
-      archive_read_next_header(reader.get(), &entry) != ARCHIVE_OK) {
+  if (la().read_open_filename(reader.get(), file.c_str(), kReadBytes) != ARCHIVE_OK ||
+      la().read_next_header(reader.get(), &entry) != ARCHIVE_OK) {
     throw InputError(concat(file.string(), ": cannot be read: ", reason(reader.get())));
   }
-  if (archive_filter_code(reader.get(), 0) != ARCHIVE_FILTER_GZIP)
+  if (la().filter_code(reader.get(), 0) != ARCHIVE_FILTER_GZIP)
     throw InputError(concat(file.string(), ": is not a gzip, whatever its name says"));
   std::vector<std::uint8_t> bytes;
   const void* data = nullptr;
@@ -222,7 +220,7 @@ std::vector<std::uint8_t> read_gzip(const std::filesystem::path& file, std::int6
   la_int64_t at = 0;
   int status = ARCHIVE_OK;
   for (std::size_t left = static_cast<std::size_t>(most); left > 0; left -= count) {
-    status = archive_read_data_block(reader.get(), &data, &count, &at);
+    status = la().read_data_block(reader.get(), &data, &count, &at);
     if (status != ARCHIVE_OK) break;
     count = std::min(count, left);
     const auto* from = static_cast<const std::uint8_t*>(data);
@@ -233,41 +231,41 @@ std::vector<std::uint8_t> read_gzip(const std::filesystem::path& file, std::int6
   return bytes;
 }
 
-TarWriter::TarWriter(const std::filesystem::path& file) : file_(file), writer_(archive_write_new()) {
+TarWriter::TarWriter(const std::filesystem::path& file) : file_(file), writer_(la().write_new()) {
   if (writer_ == nullptr) throw EnvironmentError("libarchive cannot be set up: no memory");
-  if (archive_write_set_format_ustar(writer_) != ARCHIVE_OK ||
-      archive_write_set_bytes_in_last_block(writer_, 1) != ARCHIVE_OK ||
-      archive_write_open_filename(writer_, file_.c_str()) != ARCHIVE_OK) {
+  if (la().write_set_format_ustar(writer_) != ARCHIVE_OK ||
+      la().write_set_bytes_in_last_block(writer_, 1) != ARCHIVE_OK ||
+      la().write_open_filename(writer_, file_.c_str()) != ARCHIVE_OK) {
     const std::string what = reason(writer_);
-    archive_write_free(writer_);
+    la().write_free(writer_);
     throw EnvironmentError(concat(file_.string(), ": cannot be written: ", what));
   }
 }
 
-TarWriter::~TarWriter() { archive_write_free(writer_); }
+TarWriter::~TarWriter() { la().write_free(writer_); }
 
 void TarWriter::add(const std::string& name, std::span<const std::uint8_t> content) {
-  const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(archive_entry_new(), archive_entry_free);
-  archive_entry_set_pathname(entry.get(), name.c_str());
-  archive_entry_set_filetype(entry.get(), AE_IFREG);
-  archive_entry_set_perm(entry.get(), 0644);
-  archive_entry_set_mtime(entry.get(), 0, 0);
-  archive_entry_set_size(entry.get(), static_cast<la_int64_t>(content.size()));
-  if (archive_write_header(writer_, entry.get()) != ARCHIVE_OK ||
-      archive_write_data(writer_, content.data(), content.size()) != static_cast<la_ssize_t>(content.size())) {
+  const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(la().entry_new(), la().entry_free);
+  la().entry_set_pathname(entry.get(), name.c_str());
+  la().entry_set_filetype(entry.get(), AE_IFREG);
+  la().entry_set_perm(entry.get(), 0644);
+  la().entry_set_mtime(entry.get(), 0, 0);
+  la().entry_set_size(entry.get(), static_cast<la_int64_t>(content.size()));
+  if (la().write_header(writer_, entry.get()) != ARCHIVE_OK ||
+      la().write_data(writer_, content.data(), content.size()) != static_cast<la_ssize_t>(content.size())) {
     throw EnvironmentError(
         concat(file_.string(), ": member ", in_quotes(name), " cannot be written: ", reason(writer_)));
   }
 }
 
 void TarWriter::finish() {
-  if (archive_write_close(writer_) != ARCHIVE_OK)
+  if (la().write_close(writer_) != ARCHIVE_OK)
     throw EnvironmentError(concat(file_.string(), ": cannot be written: ", reason(writer_)));
 }
 
 struct ZipWriter::State {
   std::string bytes;
-  std::unique_ptr<archive, int (*)(archive*)> writer{archive_write_new(), archive_write_free};
+  std::unique_ptr<archive, int (*)(archive*)> writer{la().write_new(), la().write_free};
 
   void check(int status) const {
     if (status != ARCHIVE_OK) throw EnvironmentError(concat("cannot make a zip: ", reason(writer.get())));
@@ -277,36 +275,36 @@ struct ZipWriter::State {
 ZipWriter::ZipWriter() : state_(std::make_unique<State>()) {
   archive* writer = state_->writer.get();
   if (writer == nullptr) throw EnvironmentError("libarchive cannot be set up: no memory");
-  state_->check(archive_write_set_format_zip(writer));
-  state_->check(archive_write_set_format_option(writer, "zip", "compression", "store"));
-  state_->check(archive_write_set_bytes_per_block(writer, 0));  // no padding behind the end
+  state_->check(la().write_set_format_zip(writer));
+  state_->check(la().write_set_format_option(writer, "zip", "compression", "store"));
+  state_->check(la().write_set_bytes_per_block(writer, 0));  // no padding behind the end
   const auto append = [](archive*, void* state, const void* data, std::size_t bytes) {
     static_cast<State*>(state)->bytes.append(static_cast<const char*>(data), bytes);
     return static_cast<la_ssize_t>(bytes);
   };
-  state_->check(archive_write_open2(writer, state_.get(), nullptr, append, nullptr, nullptr));
+  state_->check(la().write_open2(writer, state_.get(), nullptr, append, nullptr, nullptr));
 }
 
 ZipWriter::~ZipWriter() = default;
 
 void ZipWriter::add(const std::string& name, std::string_view content) {
-  const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(archive_entry_new(), archive_entry_free);
-  archive_entry_set_pathname(entry.get(), name.c_str());
-  archive_entry_set_filetype(entry.get(), AE_IFREG);
-  archive_entry_set_perm(entry.get(), 0644);
-  archive_entry_set_mtime(entry.get(), 0, 0);  // before 1980, where the zip's clock starts: no time zone gets in
-  archive_entry_set_size(entry.get(), static_cast<la_int64_t>(content.size()));
-  state_->check(archive_write_header(state_->writer.get(), entry.get()));
+  const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(la().entry_new(), la().entry_free);
+  la().entry_set_pathname(entry.get(), name.c_str());
+  la().entry_set_filetype(entry.get(), AE_IFREG);
+  la().entry_set_perm(entry.get(), 0644);
+  la().entry_set_mtime(entry.get(), 0, 0);  // before 1980, where the zip's clock starts: no time zone gets in
+  la().entry_set_size(entry.get(), static_cast<la_int64_t>(content.size()));
+  state_->check(la().write_header(state_->writer.get(), entry.get()));
   while (!content.empty()) {  // it takes 2 GiB at a time
-    const la_ssize_t written = archive_write_data(state_->writer.get(), content.data(), content.size());
+    const la_ssize_t written = la().write_data(state_->writer.get(), content.data(), content.size());
     if (written <= 0) state_->check(ARCHIVE_FATAL);
     content.remove_prefix(static_cast<std::size_t>(written));
   }
-  state_->check(archive_write_finish_entry(state_->writer.get()));
+  state_->check(la().write_finish_entry(state_->writer.get()));
 }
 
 std::string ZipWriter::finish() {
-  state_->check(archive_write_close(state_->writer.get()));
+  state_->check(la().write_close(state_->writer.get()));
   return std::move(state_->bytes);
 }
 

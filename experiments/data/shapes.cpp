@@ -155,7 +155,8 @@ std::vector<std::string> shapes_classes() { return {std::begin(kClassNames), std
 ImageSet make_shapes(const DatasetConfig& config, const SliceRequest& request) {
   const Slice& slice = request.slice;
   if (slice.split != "train" && slice.split != "test") {
-    throw InputError(concat("dataset \"shapes\", slice \"", slice.text, "\": its splits are \"train\" and \"test\""));
+    throw InputError(
+        concat("dataset \"shapes\", slice ", in_quotes(slice.text), ": its splits are \"train\" and \"test\""));
   }
   const bool train = slice.split == "train";
   const std::int64_t count = train ? config.train_images : config.eval_images;

@@ -163,7 +163,7 @@ class SampleBuilder {
     end();
     if (!keys_.insert(key).second) {
       throw InputError(
-          concat(where, "key \"", key, "\" comes back after other samples; pack a sample's members together"));
+          concat(where, "key ", in_quotes(key), " comes back after other samples; pack a sample's members together"));
     }
     samples_.emplace_back();
     samples_.back().key = key;

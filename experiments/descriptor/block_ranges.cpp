@@ -54,7 +54,7 @@ void FieldReader::blocks(const JsonNode& node, const JsonPath& path, Placement& 
                                     [&](const Given& given) { return given.first <= last && first <= given.last; });
     if (other != ranges.end())
       report(member.key_at, here,
-             concat("overlaps \"", other->member->key, "\"; a block has its sites from one range"));
+             concat("overlaps ", in_quotes(other->member->key), "; a block has its sites from one range"));
     else
       ranges.push_back({first, last, &member});
   }

@@ -47,7 +47,7 @@ class DataChecks {
           throw InputError("the splits of shapes are \"train\" and \"test\"");
         if (slice.begin && slice.end && slice.begin->percent == slice.end->percent &&
             slice.begin->value >= slice.end->value)
-          throw InputError(concat("slice \"", text, "\": is empty"));
+          throw InputError(concat("slice ", in_quotes(text), ": is empty"));
         images(data());
       } catch (const InputError& error) {
         report(key, error.what());
@@ -67,8 +67,8 @@ class DataChecks {
     const std::int64_t images = known_split_images(data(), parse_slice(slice).split).value_or(0);
     const std::string why = shared_images(slice, other, images);
     if (why.rfind("shares", 0) == 0)
-      report(concat("dataset.", other_key), concat("\"", other, "\" ", why, " dataset.", key, ", \"", slice,
-                                                   "\"; take parts as \"train[:90%]\" and \"train[90%:]\""));
+      report(concat("dataset.", other_key), concat(in_quotes(other), " ", why, " dataset.", key, ", ", in_quotes(slice),
+                                                   "; take parts as \"train[:90%]\" and \"train[90%:]\""));
   }
 
   /// An image of shapes has class index mod 10; of others the files tell.

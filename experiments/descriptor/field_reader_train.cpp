@@ -1,4 +1,5 @@
 // The parts of "train" whose settings exclude each other, and why a setting means nothing beside the others.
+#include "core/visible_text.h"
 #include "experiments/descriptor/field_reader.h"
 
 namespace normlab {
@@ -32,7 +33,7 @@ std::string FieldReader::why_meaningless(const DatasetConfig& dataset, std::stri
   if (key == "subset_seed") return "neither per_class nor fraction takes a part of the slice";
   if (key == "shuffle_buffer") return "only order shards has a buffer";
   return dataset.name == "shapes" ? concat("shapes is generated and has no ", key)
-                                  : concat("only shapes is generated; ", dataset.name, " has no ", key);
+                                  : concat("only shapes is generated; ", shown(dataset.name), " has no ", key);
 }
 std::string FieldReader::why_meaningless(const RandAugmentConfig& randaugment, std::string_view key) {
   if (randaugment.dialect == RandAugmentDialect::none) return "without a dialect there is no RandAugment";

@@ -31,8 +31,8 @@ std::optional<std::int64_t> known_images(const DatasetConfig& dataset, const std
   if (!images) return std::nullopt;
   const Span span = span_of(slice, *images, true);
   if (span.end > *images || span.begin >= span.end)
-    throw InputError(
-        concat("dataset \"", dataset.name, "\": the slice \"", text, "\" does not fit its ", *images, " images"));
+    throw InputError(concat("dataset ", in_quotes(dataset.name), ": the slice ", in_quotes(text), " does not fit its ",
+                            *images, " images"));
   return span.end - span.begin;
 }
 

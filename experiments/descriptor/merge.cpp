@@ -3,6 +3,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/descriptor/fields.h"
 #include "experiments/descriptor/regular_file.h"
 
@@ -158,7 +159,7 @@ class Chain {
     if (!target.is_string()) fail("expected the path of a descriptor, got " + describe(target));
     const std::filesystem::path base = (file.parent_path() / target.text).lexically_normal();
     std::error_code error;
-    if (!std::filesystem::exists(base, error)) fail(concat("there is no file ", base.string()));
+    if (!std::filesystem::exists(base, error)) fail(concat("there is no file ", shown(base.string())));
     Text text;
     try {
       text = read(base);

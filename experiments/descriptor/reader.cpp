@@ -38,8 +38,8 @@ void count_classes(FieldReader& reader, const JsonNode& root, const JsonNode* mo
     num_classes = classes(dataset);
   } catch (const InputError& error) {
     report_model(reader, model, path, root, "num_classes",
-                 concat("num_classes is left out, and the classes of the dataset \"", dataset.name,
-                        "\" cannot be counted; give num_classes, or the data with --data. ", error.what()));
+                 concat("num_classes is left out, and the classes of the dataset ", in_quotes(dataset.name),
+                        " cannot be counted; give num_classes, or the data with --data. ", error.what()));
   }
 }
 

@@ -14,10 +14,10 @@ constexpr std::size_t kFew = 12;
 
 std::string hint(std::string_view word, const std::vector<std::string_view>& candidates) {
   if (const std::string_view near = nearest(word, candidates); !near.empty())
-    return "; did you mean \"" + std::string(near) + "\"?";
+    return "; did you mean " + in_quotes(near) + "?";
   if (candidates.empty() || candidates.size() > kFew) return "";
   std::string list = "; one of: ";
-  for (std::size_t i = 0; i < candidates.size(); ++i) list += (i > 0 ? ", " : "") + std::string(candidates[i]);
+  for (std::size_t i = 0; i < candidates.size(); ++i) list += (i > 0 ? ", " : "") + shown(candidates[i]);
   return list;
 }
 

@@ -234,7 +234,8 @@ AxisChoice read_choice(const JsonNode& node, const JsonPath& path, const std::ve
       if (!member.value.is_string()) {  // numbers are not misspelt
         what = concat("unknown value ", describe(member.value), "; one of: ");
         constexpr std::size_t kShown = 12;
-        for (std::size_t i = 0; i < std::min(labels.size(), kShown); ++i) what += concat(i > 0 ? ", " : "", labels[i]);
+        for (std::size_t i = 0; i < std::min(labels.size(), kShown); ++i)
+          what += concat(i > 0 ? ", " : "", shown(labels[i]));
         if (labels.size() > kShown) what += ", ...";
       }
       problems.add(member.value.at, here.pointer(), "no value of this axis: " + what);

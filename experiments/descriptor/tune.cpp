@@ -124,7 +124,7 @@ class TuneReader {
   void read_overlay(const JsonMember& member, const JsonPath& path, TuneStage& stage) {
     if (!member.value.is_object())
       return report(member.value.at, path,
-                    concat("expected an object with the settings of \"", member.key, "\" that differ, got ",
+                    concat("expected an object with the settings of ", in_quotes(member.key), " that differ, got ",
                            describe(member.value)));
     JsonMember& laid = stage.overlay.members.emplace_back(member);
     keep_pointers(laid.value, path.pointer(), sources_);
@@ -218,7 +218,7 @@ void TunedRows::check_slices(const TuneStage& stage, const DatasetConfig& own, c
     const std::int64_t images = known_split_images(tuning, parse_slice(other).split).value_or(0);
     if (const std::string why = shared_images(tuning.eval, other, images); !why.empty())
       problems.add(eval->value.at, *eval->value.at.pointer,
-                   concat("\"", tuning.eval, "\" ", why, " \"", other, "\", ", whose));
+                   concat(in_quotes(tuning.eval), " ", why, " ", in_quotes(other), ", ", whose));
   };
   try {
     if (own.name == tuning.name && own.path == tuning.path)

@@ -54,6 +54,12 @@ std::vector<BandPoint> seed_band(const std::vector<SeedCurve>& seeds) {
   return band;
 }
 
+ExitCode ExperimentCurves::outcome() const {
+  ExitCode gravest = ExitCode::done;
+  for (const CurveProblem& problem : problems) gravest = std::max(gravest, problem.fault);
+  return gravest;
+}
+
 ExperimentCurves read_curves(const Experiment& experiment, const ResultStore& store,
                              const std::vector<std::string>& metrics) {
   ExperimentCurves curves;
@@ -73,7 +79,7 @@ ExperimentCurves read_curves(const Experiment& experiment, const ResultStore& st
         status = folder.status();
         lines = metrics_of(folder, status);
       } catch (const Error& error) {
-        curves.problems.push_back({trial.label, error.what()});
+        curves.problems.push_back({trial.label, error.what(), error.code()});
         continue;
       }
       for (const MetricsLine& line : lines)

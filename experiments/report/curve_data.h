@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "experiments/descriptor/experiment.h"
 #include "experiments/results/store.h"
 
@@ -41,6 +42,7 @@ struct MetricCurves {
 struct CurveProblem {
   std::string trial;  // its label
   std::string error;
+  ExitCode fault;  // the file's, or the machine's
   std::string text() const { return trial + ": its curves are left out: " + error; }
 };
 
@@ -48,6 +50,8 @@ struct ExperimentCurves {
   std::vector<MetricCurves> metrics;  // as asked for
   std::vector<std::string> known;     // names of all metrics that some trial has, sorted
   std::vector<CurveProblem> problems;
+  /// What a command that shows them ends with: the gravest fault.
+  ExitCode outcome() const;
 };
 
 /// Reads the metrics of each trial once: of the attempt that its result names, or of the latest one.

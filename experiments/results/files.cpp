@@ -9,10 +9,12 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <climits>
 #include <system_error>
 #include <utility>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/descriptor/regular_file.h"
 #include "experiments/results/build_info.h"
 #include "experiments/results/first_wins.h"
@@ -145,8 +147,9 @@ pid_t local_writer(const std::string& name) {
 }  // namespace
 
 void throw_system_error(std::string_view action, const std::filesystem::path& path, int error_number) {
-  throw EnvironmentError(concat("cannot ", action, ' ', path.string(), ": ",
-                                std::generic_category().message(error_number), "; ", advice(error_number)));
+  const std::string name = path.native().size() < PATH_MAX ? visible_line(path.native()) : shown(path.native());
+  throw EnvironmentError(concat("cannot ", action, ' ', name, ": ", std::generic_category().message(error_number), "; ",
+                                advice(error_number)));
 }
 
 std::string read_file(const std::filesystem::path& path) {

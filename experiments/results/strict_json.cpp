@@ -71,10 +71,10 @@ void seal_json(nlohmann::ordered_json& object) { object[kHash] = hash_of_members
 void require_json_seal(const nlohmann::json& object, const std::string& file) {
   const auto stored = object.find(kHash);
   if (stored == object.end() || !stored->is_string())
-    throw InputError(concat(file, ": is damaged: \"", kHash, "\", the hash of all else in it, is missing"));
+    throw InputError(concat(file, ": is damaged: ", in_quotes(kHash), ", the hash of all else in it, is missing"));
   if (const std::string found = hash_of_members(object); found != stored->get<std::string>())
-    throw InputError(concat(file, ": is damaged: the SHA-256 of all else in it is ", found, ", its \"", kHash,
-                            "\" says ", stored->get<std::string>()));
+    throw InputError(concat(file, ": is damaged: the SHA-256 of all else in it is ", found, ", its ", in_quotes(kHash),
+                            " says ", stored->get<std::string>()));
 }
 
 std::string write_note(nlohmann::ordered_json object) {

@@ -57,7 +57,10 @@ class ModelBuilder {
     model_.strips = strips_;
     for (const TableLine& line : lines_)
       for (const TableSeed& seed : line.seeds)
-        if (seed.state == SeedState::unreadable) model_.problems.push_back(line.label + ": " + seed.message);
+        if (seed.state == SeedState::unreadable) {
+          model_.problems.push_back(line.label + ": " + seed.message);
+          model_.outcome = std::max(model_.outcome, seed.fault);
+        }
     std::copy_if(lines_.begin(), lines_.end(), std::back_inserter(model_.lines),
                  [&](const TableLine& line) { return filter.matches(line); });
     if (model_.lines.empty() && !lines_.empty())

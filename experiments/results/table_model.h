@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/error.h"
 #include "experiments/results/correctness.h"
 
 namespace normlab {
@@ -44,10 +45,11 @@ struct TableSeed {
   std::uint64_t seed = 0;
   std::string trial;  // its id
   SeedState state = SeedState::missing;
-  std::optional<double> value;  // the metric as stored, without the table's scale; of a run that counts
-  std::optional<double> gain;   // over the same seed of the baseline, in the table's unit; made by table_model()
-  double progress = 0;          // 0 to 1, of a running trial or one that was stopped
-  std::string message;          // why it failed or cannot be read
+  std::optional<double> value;      // the metric as stored, without the table's scale; of a run that counts
+  std::optional<double> gain;       // over the same seed of the baseline, in the table's unit; made by table_model()
+  double progress = 0;              // 0 to 1, of a running trial or one that was stopped
+  std::string message;              // why it failed or cannot be read
+  ExitCode fault = ExitCode::done;  // of one that cannot be read: the file's, or the machine's
   std::int64_t diverged_step = 0;
   std::string diverged_site;  // "" where it is not known
   std::optional<std::int64_t> early_stopped_step;
@@ -162,6 +164,7 @@ struct TableModel {
   std::vector<TableGridRow> grid;
   std::vector<TableSentence> footer;
   std::vector<std::string> problems;  // results that cannot be read, one a line, for standard error
+  ExitCode outcome = ExitCode::done;  // what a command that shows the table ends with: the gravest fault
 };
 
 /// InputError for a filter, a sort key or an axis that is wrong, with what was meant.

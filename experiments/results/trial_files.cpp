@@ -94,7 +94,8 @@ std::uint64_t parse_bytes(const std::string& text, const fs::path& checkpoint) {
   const char* end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data(), end, value);
   if (text.empty() || parsed.ec != std::errc() || parsed.ptr != end)
-    throw InputError(concat(checkpoint.string(), ": metadata \"", kMetricsBytesKey, "\": \"", text, "\" is no length"));
+    throw InputError(
+        concat(checkpoint.string(), ": metadata \"", kMetricsBytesKey, "\": ", in_quotes(text), " is no length"));
   return value;
 }
 

@@ -37,7 +37,7 @@ FileSeals take_files(const nlohmann::json* json, const std::string& file) {
   FileSeals files;
   if (json == nullptr || !json->is_object()) throw InputError(concat(file, ": \"files\": expected an object"));
   for (const auto& [name, entry] : json->items()) {
-    ObjectReader object(entry, concat(file, ": \"files\": \"", name, '"'));
+    ObjectReader object(entry, concat(file, ": \"files\": ", in_quotes(name)));
     files[name] = {object.unsigned_integer("bytes"), object.string("sha256")};
     object.finish();
   }

@@ -127,6 +127,7 @@ TableModel folders_table_model(std::span<const std::filesystem::path> folders, c
       seed.trial = row.label;
       seed.state = SeedState::unreadable;
       seed.message = error.what();
+      seed.fault = error.code();
       row.seeds.push_back(std::move(seed));
       damaged.push_back(std::move(row));
     }

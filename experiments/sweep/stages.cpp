@@ -58,8 +58,8 @@ class Decisions {
     const nlohmann::json asked(question);
     for (const auto& [key, value] : asked.items())
       if (!note.contains(key) || note[key] != value)
-        throw InputError(concat(path.string(), ": is damaged: its \"", key,
-                                "\" is not that of the question that its name stands for; delete this file: it is "
+        throw InputError(concat(path.string(), ": is damaged: its ", in_quotes(key),
+                                " is not that of the question that its name stands for; delete this file: it is "
                                 "decided again from the results"));
     return note;
   }
@@ -86,8 +86,8 @@ class Decisions {
 /// A whole number of a decision.
 std::uint64_t number_in(const nlohmann::json& decision, const std::string& key, const std::filesystem::path& file) {
   if (!decision.contains(key) || !decision[key].is_number_unsigned())
-    throw InputError(concat(file.string(), ": \"", key,
-                            "\" is no number; if nobody edited it, delete this file: it is decided again from the "
+    throw InputError(concat(file.string(), ": ", in_quotes(key),
+                            " is no number; if nobody edited it, delete this file: it is decided again from the "
                             "results"));
   return decision[key].get<std::uint64_t>();
 }

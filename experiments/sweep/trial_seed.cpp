@@ -38,6 +38,13 @@ SeedState state_of(const TrialStatus& status) {
   return SeedState::done;
 }
 
+/// oneDNN makes the products of bf16 alone, so that only those trials name it: no reason to tell two rows apart.
+std::string without_onednn(std::string program) {
+  const std::size_t begin = program.find(" | oneDNN ");
+  if (begin == program.npos) return program;
+  return program.erase(begin, program.find(" | ", begin + 1) - begin);
+}
+
 }  // namespace
 
 TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
@@ -56,6 +63,7 @@ TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
   } catch (const Error& error) {  // damaged, newer, or not ours to open
     cell.state = SeedState::unreadable;
     cell.message = error.what();
+    cell.fault = error.code();
     return cell;
   }
   cell.state = state_of(status);
@@ -64,7 +72,8 @@ TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
   if (!status.result || cell.state == SeedState::failed) return cell;
   const TrialResult& result = *status.result;
   cell.environment = environment_of(result);
-  if (const auto bits = result.provenance.find("bits"); bits != result.provenance.end()) cell.program = bits->second;
+  if (const auto bits = result.provenance.find("bits"); bits != result.provenance.end())
+    cell.program = without_onednn(bits->second);
   cell.sealed = result.sealed;
   cell.diverged_step = result.diverged_step.value_or(0);
   cell.diverged_site = result.diverged_site.value_or("");
@@ -75,6 +84,7 @@ TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
   } catch (const DamagedMetrics& error) {
     cell.state = SeedState::unreadable;
     cell.message = error.what();
+    cell.fault = error.code();
   }
   found_ = found_ || cell.value;
   return cell;

@@ -1,6 +1,7 @@
 #include "experiments/train/device.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +16,15 @@
 
 namespace normlab {
 namespace {
+
+/// The thread that asks for a step computes a part of it.
+void require_stack() {
+  constexpr rlim_t kLeast = 256 << 10;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kLeast)
+    throw EnvironmentError(fmt::format("the stack is limited to {} kB; training needs {}: raise it (ulimit -s)",
+                                       limit.rlim_cur >> 10, kLeast >> 10));
+}
 
 void require_here(DeviceKind kind, const std::set<Precision>& precisions) {
   const ComputeDevice device(kind);
@@ -55,6 +65,7 @@ std::string read_all(int pipe) {
 ComputeDevice::ComputeDevice(DeviceKind kind)
     : own_(kind == DeviceKind::cuda ? make_cuda_backend() : nullptr), backend_(own_ ? own_.get() : &cpu_backend()) {
   // Before any worker or thread exists, and refused here rather than in the middle of a step.
+  require_stack();
   if (kind == DeviceKind::cpu) blas_info();
 }
 

@@ -53,8 +53,8 @@ class HeaderReader {
     while (!accept('}')) {
       const std::size_t at = (skip_spaces(), at_);
       const std::string key(string());
-      if (key != "descr" && key != "fortran_order" && key != "shape") fail(at, "unknown key \"", key, '"');
-      if (seen.find(key + ' ') != seen.npos) fail(at, "the key \"", key, "\" comes twice");
+      if (key != "descr" && key != "fortran_order" && key != "shape") fail(at, "unknown key ", in_quotes(key));
+      if (seen.find(key + ' ') != seen.npos) fail(at, "the key ", in_quotes(key), " comes twice");
       seen += key + ' ';
       expect(':');
       if (key == "descr") header.dtype = dtype();
@@ -66,7 +66,7 @@ class HeaderReader {
       }
     }
     for (const std::string key : {"descr", "fortran_order", "shape"})
-      if (seen.find(key + ' ') == seen.npos) fail(at_, "the header has no \"", key, '"');
+      if (seen.find(key + ' ') == seen.npos) fail(at_, "the header has no ", in_quotes(key));
     skip_spaces();
     if (at_ != text_.size()) fail(at_, "expected spaces up to the end of the header, found ", found());
     return header;
