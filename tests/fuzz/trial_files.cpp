@@ -1,14 +1,16 @@
 // Any bytes as each of the files of a trial and as a plan: result.json, metrics.jsonl, states.jsonl, correct.bits,
 // claim, lease, plan.json. All are refused with an InputError or taken; what is taken comes back the same from the
-// writer.
+// writer. Mutations leave the hash right that a sealed file has of itself.
 #include "core/error.h"
 #include "experiments/results/claim.h"
 #include "experiments/results/correctness.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/state_log.h"
 #include "experiments/results/store.h"
+#include "experiments/results/strict_json.h"
 #include "experiments/results/trial_result.h"
 #include "experiments/sweep/plan_file.h"
+#include "tests/fuzz/repair.h"
 #include "tests/fuzz/target.h"
 
 using namespace normlab;
@@ -24,6 +26,19 @@ void taken_or_refused(const Work& work) {
   } catch (const InputError& error) {
     require(error.what()[0] != '\0', "an error without words");
   }
+}
+
+void check_result(std::string_view text) {
+  TrialResult result;
+  try {
+    result = parse_trial_result(text, "result.json");
+  } catch (const InputError& error) {
+    require(error.what()[0] != '\0', "an error without words");
+    return;
+  }
+  result.sealed = true;  // the writer writes no other
+  const std::string written = write_trial_result(result);
+  require(write_trial_result(parse_trial_result(written, "again.json")) == written, "the result changes on its way");
 }
 
 /// Lines are compared as text, since NaN is not equal to itself.
@@ -57,16 +72,21 @@ void check_claim(const Folder& folder) {
   require(read_claim(folder / "again") == owner, "the claim changes on its way");
 }
 
+void repair_seal(Bytes& bytes) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(bytes, nullptr, false);
+  if (!json.is_object() || !json.contains("sha256")) return;
+  seal_json(json);
+  const std::string text = json.dump(2) + "\n";
+  bytes.assign(text.begin(), text.end());
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const Folder folder;
   const std::string_view text = text_of(data, size);
   const std::filesystem::path file = folder.write("file", text);
-  taken_or_refused([&] {
-    const std::string written = write_trial_result(parse_trial_result(text, "result.json"));
-    require(write_trial_result(parse_trial_result(written, "again.json")) == written, "the result changes on its way");
-  });
+  check_result(text);
   check_metrics(folder, file);
   taken_or_refused([&] {
     const std::vector<StateRecord> records = read_state_records(file);
@@ -87,4 +107,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   folder.write("experiments/plan/plan.json", text);
   taken_or_refused([&] { static_cast<void>(read_plan_files(ResultStore(folder.path()))); });
   return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
+                                               unsigned seed) {
+  return mutate_and_repair(data, size, max_size, seed, repair_seal);
 }
