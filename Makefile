@@ -38,16 +38,17 @@ BUILD_FLAGS := $(CXX) $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(if $(SANITIZE)
 LIBRARY := $(filter-out experiments/main.cpp,$(shell find core autograd nn experiments cuda -name '*.cpp' | sort))
 CUDA_SOURCES := $(sort $(wildcard cuda/*.cu))
 EMULATED := $(CUDA_SOURCES) $(sort $(wildcard tests/cuda_emulation/*_test.cu))
-TESTS := $(shell find tests -name '*_test.cpp' | sort) $(wildcard tests/cuda_emulation/*.cpp) tests/devices.cpp tests/system_calls.cpp tests/main.cpp
+TESTS := $(shell find tests -name '*_test.cpp' | sort)
+TEST_SUPPORT := $(wildcard tests/cuda_emulation/*.cpp) tests/devices.cpp tests/system_calls.cpp tests/main.cpp
 OBJECTS := $(LIBRARY:%.cpp=$(BUILD)/%.o) $(if $(filter 1,$(CUDA)),$(CUDA_SOURCES:%.cu=$(BUILD)/%.o))
-TEST_OBJECTS := $(TESTS:%.cpp=$(BUILD)/%.o)
+TEST_OBJECTS := $(patsubst %.cpp,$(BUILD)/%.o,$(TESTS) $(TEST_SUPPORT))
 # Linked last, so that a function that stands in several objects is not taken from the one with checks.
 EMULATED_OBJECTS := $(EMULATED:%.cu=$(BUILD)/emulated/%.o)
 BINARY := $(BUILD)/normlab
 TEST_BINARY := $(BUILD)/tests/run
 FAULTS := $(BUILD)/faults.so
 
-.PHONY: all deps build-all test test-long test-reference sweep bench bench-peers cuda-report fuzz fuzz-coverage lint format clean
+.PHONY: all deps build-all test test-long test-reference sweep bench bench-peers cuda-report fuzz fuzz-coverage tsan asan lint format clean
 .DEFAULT_GOAL := all
 
 # Everything that a user calls goes through `deps` once; the build itself then runs in parallel.
@@ -73,6 +74,23 @@ test-long: deps
 test-reference: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) build-all
 	@REFERENCE_DIR="$(or $(REFERENCE_DIR),tests/reference/fixtures)" $(TEST_BINARY) -tc="reference:*"
+
+# The tests of what runs on several threads under ThreadSanitizer: shards, the engine, batches made ahead, readers of data,
+# leases, and sweeps by a program that has it too. On the CPU: the emulated device has one thread and fibers.
+THREAD_TESTS := core/shards nn/engine nn/accumulation nn/optimizer nn/probes experiments/data/parallel \
+  experiments/data/webdataset experiments/data/image_folder experiments/data/pack experiments/train/batches \
+  experiments/train/pipeline experiments/train/trial experiments/results/lease experiments/results/claim \
+  experiments/sweep/dispatcher experiments/cli/workers
+tsan: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)-tsan SANITIZE=thread CUDA=0 \
+	  TESTS="$(THREAD_TESTS:%=tests/%_test.cpp)" EMULATED="$(CUDA_SOURCES)" build-all
+	@NORMLAB_TEST_DEVICES= NORMLAB_BINARY=$$PWD/$(BUILD)-tsan/normlab TSAN_OPTIONS="$(TSAN_OPTIONS)" $(BUILD)-tsan/tests/run
+TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
+
+# All tests under AddressSanitizer and UndefinedBehaviorSanitizer, in a build folder of their own.
+asan: deps
+	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)-asan SANITIZE=address,undefined CUDA=0 build-all
+	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 bash tests/run_tests $(BUILD)-asan
 
 bench: all
 	@for shape in micro tiny small; do $(BINARY) bench step --shape $$shape; done
