@@ -15,32 +15,25 @@ namespace {
 
 using Provenance = std::map<std::string, std::string>;
 
-/// What is on disk of a trial, or why that cannot be read.
-struct TrialOnDisk {
-  std::optional<TrialResult> result;
-  std::string problem;
-};
+using Results = std::map<std::string, std::optional<TrialResult>>;  // by trial
 
-std::map<std::string, TrialOnDisk> read_trials(const ReportInput& input) {
-  std::map<std::string, TrialOnDisk> trials;
+/// None of a trial that the table could not read; its message is the table's.
+Results read_results(const ReportInput& input) {
+  Results results;
   for (const TableLine& line : input.table.lines)
     for (const TableSeed& seed : line.seeds) {
-      TrialOnDisk& trial = trials[seed.trial];
-      try {
-        trial.result = input.store.trial(seed.trial).load_result();
-      } catch (const Error& error) {
-        trial.problem = error.what();
-      }
+      std::optional<TrialResult>& result = results[seed.trial];
+      if (seed.state != SeedState::unreadable) result = input.store.trial(seed.trial).load_result();
     }
-  return trials;
+  return results;
 }
 
 /// What all results have in common.
-Provenance shared_provenance(const std::map<std::string, TrialOnDisk>& trials) {
+Provenance shared_provenance(const Results& results) {
   std::optional<Provenance> shared;
-  for (const auto& [id, trial] : trials) {
-    if (!trial.result) continue;
-    const Provenance& own = trial.result->provenance;
+  for (const auto& [id, result] : results) {
+    if (!result) continue;
+    const Provenance& own = result->provenance;
     if (!shared) shared = own;
     std::erase_if(*shared, [&](const auto& entry) {
       const auto found = own.find(entry.first);
@@ -91,7 +84,7 @@ std::string result_terms(const TrialResult& result, const Provenance& shared) {
   return html;
 }
 
-std::string trial_part(const TableSeed& seed, const TrialOnDisk& trial, const TableModel& table,
+std::string trial_part(const TableSeed& seed, const std::optional<TrialResult>& result, const TableModel& table,
                        const Provenance& shared) {
   const bool fine = seed.state == SeedState::done;
   std::string html = "<details class=\"trial\" id=\"trial-" + escaped(seed.trial) + "\"><summary>";
@@ -102,10 +95,9 @@ std::string trial_part(const TableSeed& seed, const TrialOnDisk& trial, const Ta
   if (seed.gain) html += html_element("span", fmt::format("gain {:+.4g}", *seed.gain));
   html += "</summary>\n<dl>" + term("trial", seed.trial) + term("state", state_words(seed));
   if (!seed.message.empty()) html += term("message", seed.message);
-  if (!trial.problem.empty() && trial.problem != seed.message) html += term("cannot be read", trial.problem);
-  if (trial.result) html += result_terms(*trial.result, shared);
+  if (result) html += result_terms(*result, shared);
   html += "</dl>\n";
-  if (trial.result && !shared.empty())
+  if (result && !shared.empty())
     html += "<p class=\"soft\">The rest <a href=\"#provenance\">as in every trial</a>.</p>\n";
   return html + "</details>\n";
 }
@@ -144,8 +136,8 @@ std::string row_summary(const TableLine& line) {
 }  // namespace
 
 std::string trials_section(const ReportInput& input) {
-  const auto trials = read_trials(input);
-  const Provenance shared = shared_provenance(trials);
+  const Results results = read_results(input);
+  const Provenance shared = shared_provenance(results);
   const auto config_of = [&](std::size_t row) -> const TrialConfig* {
     const auto& indices = input.experiment.rows[row].trials;
     return indices.empty() ? nullptr : &input.experiment.trials[indices.front()].config;
@@ -161,7 +153,7 @@ std::string trials_section(const ReportInput& input) {
     if (config != nullptr && line.baseline && *line.baseline != line.plan_index)
       if (const TrialConfig* base = config_of(*line.baseline))
         html += difference_table(input.experiment.rows[*line.baseline].label, line.label, *base, *config);
-    for (const TableSeed& seed : line.seeds) html += trial_part(seed, trials.at(seed.trial), input.table, shared);
+    for (const TableSeed& seed : line.seeds) html += trial_part(seed, results.at(seed.trial), input.table, shared);
     if (config != nullptr)
       html += "<details><summary>Whole config, here with the first seed</summary><pre tabindex=\"0\">" +
               escaped(full_json(*config)) + "</pre></details>\n";

@@ -35,7 +35,9 @@ bool ended_by_cpu_limit(int status, const rusage& used) {
 }
 
 std::string words_of(int status) {
-  if (!WIFSIGNALED(status)) return fmt::format("its process ended with code {}", WEXITSTATUS(status));
+  if (!WIFSIGNALED(status))
+    return fmt::format("its process ended with code {}{}", WEXITSTATUS(status),
+                       WEXITSTATUS(status) == int(ExitCode::environment) ? ": it was out of memory" : "");
   const int number = WTERMSIG(status);
   return fmt::format("its process was ended by signal {} ({}){}", number, strsignal(number),
                      number == SIGKILL ? "; somebody killed it, or memory ran out" : "");
