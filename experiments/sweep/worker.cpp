@@ -92,6 +92,7 @@ class TrialWork {
       folder_.write_config(full_json(trial_.config));
       const std::optional<Claim> claim = folder_.claim(settings_.lease_seconds, retried());
       if (!claim) {
+        if (retried()) return answer(WorkerEvent::busy);  // its new owner has not taken the former result away yet
         const auto result = folder_.load_result();
         return result ? answer_of(*result) : answer(WorkerEvent::busy);
       }

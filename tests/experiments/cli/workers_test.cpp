@@ -47,6 +47,25 @@ TEST_CASE("workers: two with one trial: one trains, the other waits for it") {
   CHECK(attempts(store.trial(store.trial_ids().at(0))) == 1);
 }
 
+TEST_CASE("workers: a failed trial that another process has claimed and not cleared yet is left to that process") {
+  const TemporaryFolder folder;
+  const std::string file = small_sweep(folder, "--set seeds=1 --set 'sweep={\"model.placement\": [\"pre_pre\"]}'");
+  const std::string arguments = "run " + file + " --out " + in_folder(folder, "r") + " --workers 1 --retry failed";
+  REQUIRE(run_program(folder, arguments).code == 0);
+  const ResultStore store(folder / "r");
+  const TrialFolder trial = store.trial(store.trial_ids().at(0));
+  TrialResult failed;
+  failed.id = store.trial_ids().at(0);
+  failed.status = TrialEnd::failed;
+  failed.message = "out of memory";
+  std::ofstream(trial.path() / "result.json") << write_trial_result(failed);
+  const auto claim = Claim::acquire(trial.path(), 60);
+  REQUIRE(claim);
+  const Finished left = run_program(folder, arguments + " --no-wait");
+  CHECK_MESSAGE(left.code == 0, left.err);
+  CHECK_MESSAGE(left.err.find("1 are left to other processes") != std::string::npos, left.err);
+}
+
 TEST_CASE("workers: one that was paused for longer than its lease loses its trial, wakes up, and harms nothing") {
   const TemporaryFolder folder;
   const std::string file =
