@@ -1,9 +1,11 @@
 #include "experiments/sweep/signals.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
@@ -59,7 +61,19 @@ void ignore_signals_of_writes() {
   for (const int number : {SIGPIPE, SIGXFSZ}) handle(number, SIG_IGN);
 }
 
+/// `ulimit -t` sets both limits, and at the hard one the system kills without SIGXCPU. So that comes earlier, here and
+/// in the workers.
+static void be_told_of_cpu_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_CPU, &limit) != 0 || limit.rlim_max == RLIM_INFINITY || limit.rlim_cur < limit.rlim_max) return;
+  const rlim_t for_checkpoints = std::clamp<rlim_t>(limit.rlim_max / 20, 1, 60);  // s
+  if (limit.rlim_max <= for_checkpoints) return;
+  limit.rlim_cur = limit.rlim_max - for_checkpoints;
+  setrlimit(RLIMIT_CPU, &limit);
+}
+
 void catch_stop_signals() {
+  be_told_of_cpu_limit();
   for (const int number : {SIGINT, SIGTERM, SIGUSR1}) handle(number, on_signal);
   handle(SIGXCPU, on_cpu_limit);
 }

@@ -180,7 +180,7 @@ TEST_CASE("exit codes: limits of the shell, which mark no trial as failed") {
     CHECK_MESSAGE(again.code == 0, blocks << ": " << again.err);
     CHECK_MESSAGE(again.err.find("4 of 4 trials done") != again.err.npos, again.err);
   }
-  for (const std::string limit : {"ulimit -St 1", "ulimit -t 1"}) {
+  for (const std::string limit : {"ulimit -St 1", "ulimit -t 1", "ulimit -t 2"}) {
     const std::string run = here.new_run() + " --threads 1 --set train.epochs=1500 --set seeds=1";
     here.check(run, {3}, limit + "; ");
     const ResultStore store(here.folder /
