@@ -78,16 +78,20 @@ int carry_out(int argc, char** argv) {
 
 constexpr std::string_view kOutOfMemory = "out of memory; use fewer --workers or a smaller batch\n";
 
-/// For memory that runs out where nothing may be thrown: nlohmann's destructors allocate.
+thread_local bool allocation_failed = false;
+[[noreturn]] void note_failed_allocation() {
+  allocation_failed = true;
+  throw std::bad_alloc();
+}
+
+/// For memory that runs out where nothing may be thrown: nlohmann's destructors and std::filesystem's iterators
+/// allocate. g++ does not always say which exception is on its way.
 std::terminate_handler usual_end = nullptr;
 [[noreturn]] void end_without_unwinding() {
-  try {
-    if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
-  } catch (const std::bad_alloc&) {
+  if (allocation_failed && (std::current_exception() || std::uncaught_exceptions() > 0)) {
     if (::write(STDERR_FILENO, kOutOfMemory.data(), kOutOfMemory.size())) {  // best effort
     }
     ::_exit(static_cast<int>(ExitCode::environment));
-  } catch (...) {
   }
   usual_end();
   std::abort();
@@ -115,6 +119,7 @@ int guarded(const std::function<int()>& work) {
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
+  std::set_new_handler(note_failed_allocation);
   usual_end = std::set_terminate(end_without_unwinding);
   open_standard_streams();
   ignore_signals_of_writes();

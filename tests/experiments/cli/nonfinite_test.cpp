@@ -315,7 +315,8 @@ TEST_CASE(
     lines.push_back(good_metrics.substr(begin, end - begin));
   REQUIRE(lines.size() == 2);
   std::size_t number = 0;
-  for (const auto& [name, value] : parsed["metrics"].items()) {
+  for (const auto& metric : parsed["metrics"].items()) {
+    const std::string& name = metric.key();
     CAPTURE(name);
     const std::string word = std::vector<std::string>{"nan", "inf", "-inf"}[number++ % 3];
     auto json = parsed;

@@ -152,7 +152,8 @@ TEST_CASE("program: no number of a result that was changed is shown") {
                                                                     {"status", "\"diverged\""},
                                                                     {"images_per_second", "1"},
                                                                     {"version", "\"another\""}};
-  for (const auto& [member, value] : changes) {
+  for (const auto& change : changes) {
+    const std::string &member = change.first, &value = change.second;  // clang 14 captures no structured binding
     CAPTURE(member);
     CAPTURE(value);
     sweep.with(sweep.result(), with_value(good, member, value), [&] {
@@ -280,7 +281,8 @@ TEST_CASE("program: a result without a seal is compared with what lies beside it
                                                                     {"wall_seconds", "-1"},
                                                                     {"wall_seconds", "1e300"},
                                                                     {"status", "\"diverged\""}};
-  for (const auto& [member, value] : changes) {
+  for (const auto& change : changes) {
+    const std::string &member = change.first, &value = change.second;  // clang 14 captures no structured binding
     CAPTURE(member);
     CAPTURE(value);
     sweep.with(path, with_value(good, member, value), [&] {

@@ -137,14 +137,14 @@ TEST_CASE("trial result: images that were left out are named and counted") {
 TEST_CASE("trial result: any change of a value breaks the seal") {
   const std::string good = write_trial_result(example());
   CHECK(parse_trial_result(good, "x").sealed);
-  for (const auto& [from, to] :
+  for (const auto& change :
        std::vector<std::pair<std::string, std::string>>{{"\"seed\": 1", "\"seed\": 2"},
                                                         {"73f18dd", "73f18de"},
                                                         {"12.5", "12.4"},
                                                         {"\"diverged\"", "\"failed\""},
                                                         {"different_bits\": true", "different_bits\": false"}}) {
-    CAPTURE(from);
-    CHECK(refusal(replaced(good, from, to)) != "");
+    CAPTURE(change.first);
+    CHECK(refusal(replaced(good, change.first, change.second)) != "");
   }
   const std::string other = refusal(replaced(good, "73f18dd", "73f18de"));
   CHECK_MESSAGE(other.find("result.json: is damaged: the SHA-256 of all else in it is ") == 0, other);
