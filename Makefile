@@ -154,9 +154,9 @@ $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/fuzz/readers.a
 	@echo "  LINK $@"
 	@$(CXX) $(LDFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -lz -o $@
 
-# The tests of readers by themselves, which need no network.
-READER_TESTS := $(wildcard $(addsuffix /*_test.cpp,$(addprefix tests/experiments/,$(FUZZED_FOLDERS))))
-$(BUILD)/tests/readers: $(READER_TESTS:%.cpp=$(BUILD)/%.o) $(BUILD)/tests/readers_main.o $(BUILD)/fuzz/readers.a
+# The tests of the folders with readers, in a program of their own for tests/fuzz/coverage.
+READER_TESTS := $(wildcard $(addsuffix /*_test.cpp,$(addprefix tests/experiments/,$(FUZZED_FOLDERS) sweep)))
+$(BUILD)/tests/readers: $(READER_TESTS:%.cpp=$(BUILD)/%.o) $(BUILD)/tests/readers_main.o $(BUILD)/tests/system_calls.o $(OBJECTS)
 	@echo "  LINK $@"
 	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -larchive -o $@
 

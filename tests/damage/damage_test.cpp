@@ -215,7 +215,7 @@ class Rig {
   /// Whether a result lists the file, or what it would be if it were there.
   bool is_of_result(const fs::path& path) const {
     const std::string id = trial_of(path);
-    if (id.empty()) return true;
+    if (id.empty()) return false;
     const TrialFolder trial = ResultStore(pristine_).trial(id);
     const auto result = trial.load_result();
     const std::string attempt = path.parent_path().filename().string();
