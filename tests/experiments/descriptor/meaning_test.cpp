@@ -174,3 +174,23 @@ TEST_CASE("meaning: what earlier versions wrote down stays readable") {
   config.train.epochs = 1e-9;
   CHECK(reads());
 }
+
+TEST_CASE("meaning: settings that have none beside the others, each with the reason") {
+  check_each({
+      train(R"("augment": {"randaugment": {"layers": 2}})", "/augment/randaugment/layers",
+            "without a dialect there is no RandAugment"),
+      train(R"("augment": {"randaugment": {"dialect": "big_vision", "magnitude_std": 0.5}})",
+            "/augment/randaugment/magnitude_std", "the dialect big_vision has no magnitude_std"),
+      train(R"("augment": {"erasing": {"probability": 0.5}})", "/augment/erasing/probability",
+            "without a dialect nothing is erased"),
+      train(R"("augment": {"erasing": {"dialect": "timm", "fill": "pixel", "value": 1}})", "/augment/erasing/value",
+            "fill pixel has no value"),
+      train(R"("augment": {"mix": {"mixup": 0.5, "switch_probability": 0.5}})", "/augment/mix/switch_probability",
+            "mixup and cutmix are not both on"),
+      train(R"("augment": {"mix": {"scope": "batch"}})", "/augment/mix/scope", "neither mixup nor cutmix is on"),
+      train(R"("augment": {"crop_area": [0.2, 1]})", "/augment/crop_area", "crop none has no crop_area"),
+      train(R"("eval_transform": {"crop_pct": 0.9})", "/eval_transform/crop_pct", "crop none has no crop_pct"),
+      train(R"("eval_transform": {"crop": "center", "resize_to": 40, "crop_pct": 0.9})", "/eval_transform/crop_pct",
+            "resize_to says it already"),
+  });
+}

@@ -230,3 +230,23 @@ TEST_CASE("files: what is taken away is gone for the others, and can be put back
   CHECK(read_file(folder / "a") == "two");
   CHECK(entries(folder.path()) == 1);
 }
+
+TEST_CASE("files: an error of the system comes with the path and what to do") {
+  const std::pair<int, const char*> kAdvice[] = {{ENOSPC, "free some space"},
+                                                 {EFBIG, "ulimit -f"},
+                                                 {EROFS, "read-only"},
+                                                 {EACCES, "no permission"},
+                                                 {ENOENT, "check the path"},
+                                                 {EISDIR, "a file stands where a folder is expected"},
+                                                 {ELOOP, "lead in a circle"},
+                                                 {ENAMETOOLONG, "choose a shorter one"},
+                                                 {EMFILE, "ulimit -n"},
+                                                 {EIO, "the disk or the network file system reports an error"},
+                                                 {EINVAL, "start the same command again"}};
+  for (const auto& expected : kAdvice) {
+    CHECK_THROWS_WITH_AS(throw_system_error("write", "here/x", expected.first), doctest::Contains(expected.second),
+                         EnvironmentError);
+    CHECK_THROWS_WITH_AS(throw_system_error("write", "here/x", expected.first),
+                         doctest::Contains("cannot write here/x: "), EnvironmentError);
+  }
+}

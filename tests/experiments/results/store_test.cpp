@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <fstream>
+#include <set>
 
 #include "core/error.h"
 #include "experiments/results/files.h"
@@ -168,4 +169,30 @@ TEST_CASE("store: an attempt goes on from the last checkpoint that can be read, 
   CHECK(problems[1].find("\"many\" is no length") != std::string::npos);
   CHECK(problems[2].find("saved with 1000000 bytes of metrics") != std::string::npos);
   CHECK(problems[3].find("attempt-2/checkpoint.safetensors: byte 0: a header of") != std::string::npos);
+}
+
+TEST_CASE(
+    "store: what a killed process left of a trial that has a result is cleared away, what a live one holds stays") {
+  const TemporaryFolder folder;
+  const TrialFolder trial = ResultStore(folder / "out").trial("a1");
+  make_folders(trial.path());
+  const auto left = trial.path() / ".result.json.host.1.1.tmp";
+  write_atomically(left, "{");
+  auto claim = trial.claim();
+  REQUIRE(claim);
+  trial.tidy();
+  CHECK(std::filesystem::exists(left));
+  claim.reset();
+  trial.tidy();
+  CHECK(!std::filesystem::exists(left));
+  CHECK(!read_claim(trial.path()));
+}
+
+TEST_CASE("store: each state of a trial has a word of its own") {
+  std::set<std::string_view> words;
+  for (const TrialState state :
+       {TrialState::missing, TrialState::running, TrialState::failed, TrialState::diverged, TrialState::done})
+    words.insert(to_string(state));
+  CHECK(words.size() == 5);
+  CHECK(words.contains("diverged"));
 }
