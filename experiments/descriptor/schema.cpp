@@ -12,9 +12,14 @@ namespace {
 
 JsonNode text(std::string_view value) { return json_string(std::string(value)); }
 
-JsonNode object(std::initializer_list<std::pair<const char*, JsonNode>> members) {
+struct Member {
+  const char* key;
+  mutable JsonNode value;  // moved out of the list of a call, whose elements are constant
+};
+
+JsonNode object(std::initializer_list<Member> members) {
   JsonNode node = json_object();
-  for (const auto& [key, value] : members) node.add(key, value);
+  for (const Member& member : members) node.add(member.key, std::move(member.value));
   return node;
 }
 
@@ -24,14 +29,14 @@ template <class Words>
 JsonNode one_of_words(const Words& words) {
   JsonNode list = json_array();
   for (const std::string_view word : words) list.items.push_back(text(word));
-  return object({{"enum", list}});
+  return object({{"enum", std::move(list)}});
 }
 
 JsonNode any_of(std::vector<JsonNode> choices) { return object({{"anyOf", json_array(std::move(choices))}}); }
 
 JsonNode reference(std::string_view name) { return object({{"$ref", text(concat("#/$defs/", name))}}); }
 
-JsonNode list_of(const JsonNode& items) { return object({{"type", text("array")}, {"items", items}}); }
+JsonNode list_of(JsonNode items) { return object({{"type", text("array")}, {"items", std::move(items)}}); }
 
 void add_range(JsonNode& node, Range range) {
   if (std::isfinite(range.low)) node.add(range.low_open ? "exclusiveMinimum" : "minimum", json_real(range.low));

@@ -1,6 +1,7 @@
 // Random and aimed damage to every file of a results folder, then every command that reads it: what was damaged is
 // named, or nothing that is shown changes.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <map>
@@ -247,11 +248,28 @@ class Rig {
   std::map<std::string, Outcome> undamaged_;
 };
 
+/// Temporary folders in memory, where there is such a place: nothing of this test has to survive the machine.
+class InMemory {
+ public:
+  InMemory()
+      : set_(std::getenv("TMPDIR") == nullptr && access("/dev/shm", W_OK) == 0 &&
+             setenv("TMPDIR", "/dev/shm", 0) == 0) {}
+  ~InMemory() {
+    if (set_) unsetenv("TMPDIR");
+  }
+  InMemory(const InMemory&) = delete;
+  InMemory& operator=(const InMemory&) = delete;
+
+ private:
+  bool set_;
+};
+
 }  // namespace
 
 TEST_CASE("damage: random damage to any file is named, or changes nothing that is shown") {
   const std::uint64_t count = setting("NORMLAB_DAMAGES", 50), seed = setting("NORMLAB_DAMAGE_SEED", 1),
                       first = setting("NORMLAB_DAMAGE_FIRST", 0);
+  const InMemory in_memory;
   Rig rig;
   for (std::uint64_t i = first; i < first + count; ++i) rig.damage_once(seed * 1'000'000 + i);
   std::printf("damage: %zu damages, %zu checks, %zu failures\n", rig.damages, rig.checks, rig.failures);
@@ -260,6 +278,7 @@ TEST_CASE("damage: random damage to any file is named, or changes nothing that i
 }
 
 TEST_CASE("damage: a value of an unsealed result that stands elsewhere, too, is named when it changes") {
+  const InMemory in_memory;
   const TemporaryFolder folder;
   fs::copy("tests/experiments/results/unsealed", folder / "whole", fs::copy_options::recursive);
   const ResultStore store(folder / "whole/out");
