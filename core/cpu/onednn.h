@@ -10,21 +10,14 @@
 namespace normlab {
 
 /// Functions of the library, named as there without "dnnl_".
-#define NORMLAB_ONEDNN_FUNCTIONS(F)                                                                           \
-  F(version)                                                                                                  \
-  F(get_effective_cpu_isa)                                                                                    \
-  F(engine_create)                                                                                            \
-  F(stream_create)                                                                                            \
-  F(stream_destroy)                                                                                           \
-  F(memory_desc_get_size)                                                                                     \
-  F(memory_create)                                                                                            \
-  F(memory_destroy)                                                                                           \
-  F(memory_set_data_handle)                                                                                   \
-  F(primitive_attr_create)                                                                                    \
-  F(primitive_attr_destroy)                                                                                   \
+// clang-format off
+#define NORMLAB_ONEDNN_FUNCTIONS(F) \
+  F(version) F(get_effective_cpu_isa) F(engine_create) F(stream_create) F(stream_destroy) F(memory_desc_get_size) \
+  F(memory_create) F(memory_destroy) F(memory_set_data_handle) F(primitive_attr_create) F(primitive_attr_destroy) \
   F(primitive_attr_set_scratchpad_mode) F(primitive_attr_set_post_ops) F(post_ops_create) F(post_ops_destroy) \
-      F(post_ops_append_sum) F(primitive_desc_destroy) F(primitive_desc_query_md) F(primitive_create)         \
-          F(primitive_execute)
+  F(post_ops_append_sum) F(primitive_desc_destroy) F(primitive_desc_query_md) F(primitive_create) \
+  F(primitive_execute)
+// clang-format on
 #if DNNL_VERSION_MAJOR >= 3
 #define NORMLAB_ONEDNN_FUNCTIONS_OF_VERSION(F) F(memory_desc_create_with_strides) F(matmul_primitive_desc_create)
 #else
