@@ -32,7 +32,7 @@ megabytes() {  # the least address space, in steps of 5 MB, with which it ends a
   echo "$mb"
 }
 
-"${binaries[0]}" run small.json --out r >/dev/null 2>&1
+for i in "${!binaries[@]}"; do "${binaries[i]}" run small.json --out "r$i" >/dev/null 2>&1; done  # each reads its own results
 printf '%-32s' command
 for binary in "${binaries[@]}"; do printf '%12s%8s' "ms" "MB"; done
 [ ${#binaries[@]} -lt 2 ] || printf '%10s' "ms/ms"
@@ -40,11 +40,11 @@ echo
 for command in "--version" "schema" "check small.json" "plan small.json --out r" "table small.json --out r" "status small.json --out r"; do
   printf '%-32s' "$command"
   times=()
-  for binary in "${binaries[@]}"; do
-    # shellcheck disable=SC2086
-    times+=("$(milliseconds "$binary" $command)")
-    # shellcheck disable=SC2086
-    printf '%12s%8s' "${times[-1]}" "$(megabytes "$binary" $command)"
+  for i in "${!binaries[@]}"; do
+    # shellcheck disable=SC2206
+    words=(${command/--out r/--out r$i})
+    times+=("$(milliseconds "${binaries[i]}" "${words[@]}")")
+    printf '%12s%8s' "${times[-1]}" "$(megabytes "${binaries[i]}" "${words[@]}")"
   done
   [ ${#binaries[@]} -lt 2 ] || awk -v a="${times[0]}" -v b="${times[1]}" 'BEGIN {printf "%10.2f", a / b}'
   echo
