@@ -8,28 +8,19 @@
 #include "experiments/train/state_record.h"
 #include "tests/experiments/cli/end_states.h"
 #include "tests/experiments/cli/program.h"
+#include "tests/experiments/cli/two_trials.h"
 
 using namespace normlab;
 namespace fs = std::filesystem;
 
 namespace {
 
-/// Two trials of 60 steps.
-const char* const kSmall = R"({
-  "about": "a test",
-  "dataset": {"name": "shapes", "train_images": 200, "eval_images": 40, "train": "train[:150]",
-              "minival": "train[150:]"},
-  "model": {"patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2, "dropout": 0.1},
-  "train": {"steps": 60, "batch_size": 10},
-  "seeds": 2
-})";
-
 struct Sweep {
   TemporaryFolder folder;
   std::string file = (folder / "small.json").string();
   ResultStore store{folder / "out"};
   Sweep() {
-    std::ofstream(file) << kSmall;
+    std::ofstream(file) << kTwoTrials;
     const Finished done = run();
     REQUIRE_MESSAGE(done.code == 0, done.err);
   }
@@ -161,7 +152,7 @@ TEST_CASE("program: a damaged checkpoint or damaged metrics are passed over, and
 
 TEST_CASE("program: TensorBoard's files are written where they are asked for") {
   const TemporaryFolder folder;
-  std::ofstream(folder / "small.json") << kSmall;
+  std::ofstream(folder / "small.json") << kTwoTrials;
   const Finished done =
       run_program(folder, "run " + (folder / "small.json").string() + " --out " + (folder / "out").string() +
                               " --tensorboard " + (folder / "tb").string());
