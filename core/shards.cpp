@@ -61,7 +61,7 @@ ShardPool::~ShardPool() {
 }
 
 void ShardPool::start_threads(int count) {
-  while (static_cast<int>(threads_.size()) < count) threads_.emplace_back([this] { thread_loop(); });
+  while (static_cast<int>(threads_.size()) < count) threads_.push_back(start_thread([this] { thread_loop(); }));
 }
 
 void ShardPool::thread_loop() {

@@ -4,7 +4,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <cstdlib>
 #include <mutex>
 #include <optional>
@@ -27,8 +29,20 @@ struct Blas {
   Sgemm sgemm = nullptr;
   Dgemm dgemm = nullptr;
   void (*omp_set_num_threads)(int) = nullptr;
+  std::size_t most_threads = 0;  // that may multiply at the same time
   BlasInfo info;
 };
+
+/// OpenBLAS has a work buffer for each of twice the threads it was built for. Those beyond it get theirs from a list
+/// that it makes when it needs one, and threads that come there together can crash.
+std::size_t work_buffers(std::string_view config) {
+  constexpr std::string_view kKey = "MAX_THREADS=";
+  constexpr std::size_t kLeast = 50;
+  std::size_t threads = 0;
+  if (const std::size_t at = config.find(kKey); at != config.npos)
+    std::from_chars(config.data() + at + kKey.size(), config.data() + config.size(), threads);
+  return std::max(kLeast, 2 * threads);
+}
 
 std::atomic<bool> keep_environment{false};
 
@@ -77,6 +91,7 @@ Blas open() {
   if (parallel == 2) library.find("omp_set_num_threads", blas.omp_set_num_threads);
   set_num_threads(1);
   blas.info = {get_config(), get_corename(), parallel == 2 ? "openmp" : "pthread"};
+  blas.most_threads = work_buffers(blas.info.config);
   return blas;
 }
 
@@ -91,9 +106,9 @@ class ProductThread {
   explicit ProductThread(const Blas& blas) {
     if (blas.omp_set_num_threads) blas.omp_set_num_threads(1);  // an OpenMP build must not start a team of its own
     const std::lock_guard lock(mutex_);
-    if (threads_ == kMostThreads)
+    if (threads_ == blas.most_threads)
       throw EnvironmentError(
-          concat("OpenBLAS serves at most ", kMostThreads, " threads of one process; use fewer --threads"));
+          concat("OpenBLAS serves at most ", blas.most_threads, " threads of one process; use fewer --threads"));
     require_room((threads_ + 1) * kWorkMemory);
     ++threads_;
   }
@@ -118,7 +133,6 @@ class ProductThread {
     munmap(room, bytes);
   }
 
-  static constexpr std::size_t kMostThreads = 512;  // it ends the process where it runs out of its list of buffers
   static constexpr std::size_t kWorkMemory = (std::size_t{128} << 20) + 4096;  // of 0.3.21; later ones take less
   static inline std::mutex mutex_;
   static inline std::size_t threads_ = 0;

@@ -123,8 +123,8 @@ class TrialWork {
       report = answer(WorkerEvent::refused, error.what());
     } catch (const std::system_error& error) {  // of std::filesystem, too
       report = answer(WorkerEvent::broken, error.what());
-    } catch (const std::bad_alloc&) {
-      report = answer(WorkerEvent::failed, "out of memory; use fewer --workers or a smaller batch");
+    } catch (const std::bad_alloc&) {  // a little, which any trial needs: MemoryError is for what one trial asks for
+      report = answer(WorkerEvent::broken, "out of memory; use fewer --workers or a smaller batch");
     } catch (const std::exception& error) {
       report = answer(WorkerEvent::failed, error.what());
     }
