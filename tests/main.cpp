@@ -2,9 +2,63 @@
 #include <doctest/doctest.h>
 
 #include <iostream>
+#include <mutex>
+#include <string>
+#include <vector>
 
 #include "core/error.h"
 #include "tests/devices.h"
+
+namespace {
+
+std::vector<std::string> failures;  // a line for each test case that failed
+
+/// Notes of each test case that fails its name and its first failed check, so that a long log can end with them.
+class FailureList : public doctest::IReporter {
+ public:
+  explicit FailureList(const doctest::ContextOptions&) {}
+  void test_case_start(const doctest::TestCaseData& test) override {
+    test_ = &test;
+    first_.clear();
+  }
+  void log_assert(const doctest::AssertData& check) override {
+    if (!check.m_failed) return;
+    const doctest::String& seen = check.m_threw ? check.m_exception : check.m_decomp;
+    note(check.m_file, check.m_line, seen.size() > 0 ? seen.c_str() : check.m_expr);
+  }
+  void log_message(const doctest::MessageData& message) override {
+    if (message.m_severity != doctest::assertType::is_warn)
+      note(message.m_file, message.m_line, message.m_string.c_str());
+  }
+  void test_case_exception(const doctest::TestCaseException& exception) override {
+    note(test_->m_file.c_str(), static_cast<int>(test_->m_line), exception.error_string.c_str());
+  }
+  void test_case_end(const doctest::CurrentTestCaseStats& end) override {
+    if (!end.testCaseSuccess) failures.push_back(std::string("failed: ") + test_->m_name + " (" + first_ + ")");
+  }
+  void report_query(const doctest::QueryData&) override {}
+  void test_run_start() override {}
+  void test_run_end(const doctest::TestRunStats&) override {}
+  void test_case_reenter(const doctest::TestCaseData&) override {}
+  void subcase_start(const doctest::SubcaseSignature&) override {}
+  void subcase_end() override {}
+  void test_case_skipped(const doctest::TestCaseData&) override {}
+
+ private:
+  void note(const char* file, int line, std::string what) {
+    const std::lock_guard lock(mutex_);
+    if (!first_.empty()) return;
+    for (char& c : what)
+      if (c == '\n') c = ' ';
+    first_ = std::string(file) + ":" + std::to_string(line) + ": " + what.substr(0, 300);
+  }
+  const doctest::TestCaseData* test_ = nullptr;
+  std::string first_;
+  std::mutex mutex_;
+};
+DOCTEST_REGISTER_LISTENER("failure_list", 1, FailureList);
+
+}  // namespace
 
 int main(int argc, char** argv) {
   doctest::Context context(argc, argv);
@@ -15,5 +69,6 @@ int main(int argc, char** argv) {
     std::cerr << error.what() << "\n";
     return static_cast<int>(error.code());
   }
+  for (const std::string& line : failures) std::cout << line << "\n";
   return failed;
 }
