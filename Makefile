@@ -84,7 +84,7 @@ test-reference: deps
 # The tests of what runs on several threads under ThreadSanitizer: shards, the engine, batches made ahead, readers of data,
 # leases, and sweeps by a program that has it too. On the CPU: the emulated device has one thread and fibers. Without two
 # tests that want a crash's own signal, and a limit on address space: the sanitizer catches the one and needs the other.
-THREAD_TESTS := core/shards nn/engine nn/accumulation nn/optimizer nn/probes experiments/data/parallel \
+THREAD_TESTS := core/shards nn/engine nn/accumulation nn/optimizer nn/probes experiments/base/parallel \
   experiments/data/webdataset experiments/data/image_folder experiments/data/pack experiments/train/batches \
   experiments/train/pipeline experiments/train/trial experiments/results/lease experiments/results/claim \
   experiments/sweep/dispatcher experiments/cli/workers
@@ -142,7 +142,7 @@ $(FAULTS): tests/faults/faults.cpp $(BUILD)/flags
 	@$(CXX) -std=c++20 -O1 $(WARNINGS) -shared -fPIC $< -ldl -o $@
 
 # Readers of files and what they need, for tests/fuzz/run: an archive, so that a target takes only what it reads with.
-FUZZED_FOLDERS := data descriptor results weights
+FUZZED_FOLDERS := base statistics data descriptor results weights
 FUZZED := $(filter-out core/cpu/%,$(filter core/% autograd/% nn/% $(addsuffix /%,$(addprefix experiments/,$(FUZZED_FOLDERS))),$(LIBRARY)))
 FUZZED += experiments/sweep/plan_file.cpp
 $(BUILD)/fuzz/readers.a: $(FUZZED:%.cpp=$(BUILD)/%.o)
@@ -166,8 +166,8 @@ $(BUILD)/%.o: %.cpp $(BUILD)/flags
 	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c $< -o $@
 
 # The version changes with every commit, so only the one file that prints it is compiled again.
-$(BUILD)/experiments/results/build_info.o: CPPFLAGS += -DNORMLAB_VERSION='"$(VERSION)"' -DNORMLAB_FLAGS='"$(BUILD_FLAGS)"'
-$(BUILD)/experiments/results/build_info.o: $(BUILD)/version
+$(BUILD)/experiments/base/build_info.o: CPPFLAGS += -DNORMLAB_VERSION='"$(VERSION)"' -DNORMLAB_FLAGS='"$(BUILD_FLAGS)"'
+$(BUILD)/experiments/base/build_info.o: $(BUILD)/version
 
 # Must give the bits of libraries that are built for any CPU.
 $(BUILD)/experiments/data/resize_weights.o $(BUILD)/experiments/data/resize_tensorflow.o \

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "experiments/base/terminal.h"
 #include "experiments/cli/bench_shapes.h"
-#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {

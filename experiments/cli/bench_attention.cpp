@@ -3,10 +3,10 @@
 
 #include <memory>
 
+#include "experiments/base/terminal.h"
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
 #include "experiments/cli/op_timing.h"
-#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {

@@ -9,11 +9,11 @@
 #include <memory>
 
 #include "core/error.h"
+#include "experiments/base/regular_file.h"
+#include "experiments/base/terminal.h"
 #include "experiments/cli/bench.h"
 #include "experiments/data/crop.h"
 #include "experiments/data/train_transform.h"
-#include "experiments/descriptor/regular_file.h"
-#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {

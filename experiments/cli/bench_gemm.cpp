@@ -8,10 +8,10 @@
 
 #include "core/cpu/blas.h"
 #include "core/cpu/product.h"
+#include "experiments/base/terminal.h"
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
 #include "experiments/cli/op_timing.h"
-#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {

@@ -5,9 +5,9 @@
 #include <memory>
 #include <set>
 
+#include "experiments/base/terminal.h"
 #include "experiments/cli/bench.h"
 #include "experiments/cli/network_speed.h"
-#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {

@@ -6,9 +6,9 @@
 #include <map>
 #include <memory>
 
+#include "experiments/base/terminal.h"
 #include "experiments/cli/bench.h"
 #include "experiments/cli/norm_timing.h"
-#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {

@@ -6,9 +6,9 @@
 #include <memory>
 #include <optional>
 
+#include "experiments/base/terminal.h"
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
-#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {

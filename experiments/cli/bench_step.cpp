@@ -8,9 +8,9 @@
 #include <memory>
 #include <optional>
 
+#include "experiments/base/terminal.h"
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
-#include "experiments/results/terminal.h"
 #include "nn/fitting_batch.h"
 
 namespace normlab {

@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "core/random.h"
+#include "experiments/base/terminal.h"
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
 #include "experiments/descriptor/words.h"
-#include "experiments/results/terminal.h"
 #include "nn/model.h"
 
 namespace normlab {

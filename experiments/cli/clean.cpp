@@ -4,11 +4,11 @@
 #include <memory>
 
 #include "core/error.h"
+#include "experiments/base/files.h"
+#include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/descriptor/words.h"
-#include "experiments/results/files.h"
-#include "experiments/results/terminal.h"
 #include "experiments/train/keep.h"
 
 namespace normlab {

@@ -12,10 +12,10 @@
 
 #include "core/cpu/blas.h"
 #include "core/error.h"
+#include "experiments/base/build_info.h"
+#include "experiments/base/files.h"
+#include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
-#include "experiments/results/build_info.h"
-#include "experiments/results/files.h"
-#include "experiments/results/terminal.h"
 #include "experiments/sweep/signals.h"
 
 namespace normlab {

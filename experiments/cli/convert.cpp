@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
+#include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
-#include "experiments/results/terminal.h"
 #include "experiments/weights/convert_files.h"
 #include "nn/fuse.h"
 #include "nn/model.h"

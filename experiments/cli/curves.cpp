@@ -3,10 +3,10 @@
 #include <memory>
 
 #include "core/error.h"
+#include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/report/curve_data.h"
-#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {

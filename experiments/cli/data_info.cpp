@@ -8,12 +8,12 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/data_source.h"
 #include "experiments/data/image_index.h"
 #include "experiments/data/measure.h"
 #include "experiments/descriptor/words.h"
-#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {

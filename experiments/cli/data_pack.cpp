@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "core/visible_text.h"
+#include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/data_source.h"
 #include "experiments/data/pack.h"
-#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {

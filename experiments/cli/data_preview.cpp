@@ -7,12 +7,12 @@
 #include <optional>
 
 #include "core/error.h"
+#include "experiments/base/parallel.h"
+#include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
-#include "experiments/data/parallel.h"
 #include "experiments/data/png.h"
 #include "experiments/data/preview_sheet.h"
-#include "experiments/results/terminal.h"
 #include "experiments/train/batches.h"
 
 namespace normlab {

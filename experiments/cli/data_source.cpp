@@ -1,9 +1,9 @@
 #include "experiments/cli/data_source.h"
 
 #include "core/error.h"
+#include "experiments/base/suggest.h"
 #include "experiments/data/dataset.h"
 #include "experiments/descriptor/conditions.h"
-#include "experiments/descriptor/suggest.h"
 #include "experiments/descriptor/words.h"
 
 namespace normlab {

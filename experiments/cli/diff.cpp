@@ -9,12 +9,12 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/formula.h"
 #include "experiments/cli/trial_by_id.h"
 #include "experiments/descriptor/canonical.h"
-#include "experiments/results/terminal.h"
 #include "experiments/results/trial_files.h"
 #include "nn/model.h"
 

@@ -5,11 +5,11 @@
 #include <cstdio>
 #include <memory>
 
+#include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/device_option.h"
 #include "experiments/cli/eval_images.h"
 #include "experiments/descriptor/words.h"
-#include "experiments/results/terminal.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/weights/convert.h"
 #include "experiments/weights/convert_files.h"

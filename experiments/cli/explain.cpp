@@ -7,13 +7,13 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/base/terminal.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/formula.h"
 #include "experiments/cli/paper_text.h"
 #include "experiments/descriptor/fields.h"
-#include "experiments/results/terminal.h"
-#include "experiments/results/text_layout.h"
 #include "nn/init.h"
 #include "nn/model.h"
 

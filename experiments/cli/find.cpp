@@ -8,11 +8,11 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/base/terminal.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/trial_by_id.h"
 #include "experiments/descriptor/canonical.h"
-#include "experiments/results/terminal.h"
-#include "experiments/results/text_layout.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/plan_file.h"
 

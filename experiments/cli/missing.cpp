@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "core/visible_text.h"
+#include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
-#include "experiments/results/terminal.h"
 
 namespace normlab {
 namespace {

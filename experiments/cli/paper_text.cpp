@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/visible_text.h"
-#include "experiments/results/text_layout.h"
+#include "experiments/base/text_layout.h"
 
 namespace normlab {
 namespace {

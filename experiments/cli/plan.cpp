@@ -5,6 +5,8 @@
 #include <set>
 
 #include "core/visible_text.h"
+#include "experiments/base/terminal.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/paper_text.h"
@@ -12,8 +14,6 @@
 #include "experiments/descriptor/tune.h"
 #include "experiments/descriptor/words.h"
 #include "experiments/results/store.h"
-#include "experiments/results/terminal.h"
-#include "experiments/results/text_layout.h"
 #include "experiments/sweep/plan_file.h"
 #include "experiments/train/cost.h"
 #include "experiments/train/probes.h"

@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "experiments/base/terminal.h"
 #include "experiments/results/store.h"
-#include "experiments/results/terminal.h"
 #include "experiments/train/cost.h"
 
 namespace normlab {

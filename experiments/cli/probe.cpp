@@ -4,18 +4,18 @@
 #include <algorithm>
 #include <memory>
 
+#include "experiments/base/safetensors.h"
+#include "experiments/base/strict_json.h"
+#include "experiments/base/terminal.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/device_option.h"
 #include "experiments/descriptor/canonical.h"
-#include "experiments/results/strict_json.h"
-#include "experiments/results/terminal.h"
-#include "experiments/results/text_layout.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/sweep/worker.h"
 #include "experiments/train/probes.h"
 #include "experiments/weights/convert_files.h"
-#include "experiments/weights/safetensors.h"
 #include "nn/nonfinite.h"
 
 namespace normlab {

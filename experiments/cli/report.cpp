@@ -4,13 +4,13 @@
 #include <memory>
 
 #include "core/error.h"
+#include "experiments/base/build_info.h"
+#include "experiments/base/files.h"
+#include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/table_options.h"
 #include "experiments/report/report.h"
-#include "experiments/results/build_info.h"
-#include "experiments/results/files.h"
-#include "experiments/results/terminal.h"
 #include "experiments/sweep/sweep_table.h"
 
 namespace normlab {

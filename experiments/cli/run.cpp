@@ -6,13 +6,13 @@
 #include <memory>
 
 #include "core/cpu/blas.h"
+#include "experiments/base/first_wins.h"
+#include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/device_option.h"
-#include "experiments/results/first_wins.h"
 #include "experiments/results/progress.h"
 #include "experiments/results/table.h"
-#include "experiments/results/terminal.h"
 #include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/sweep/signals.h"

@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "core/visible_text.h"
+#include "experiments/base/terminal.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/results/progress.h"
 #include "experiments/results/store.h"
-#include "experiments/results/terminal.h"
-#include "experiments/results/text_layout.h"
 #include "experiments/train/cost.h"
 
 namespace normlab {

@@ -5,12 +5,12 @@
 #include <memory>
 
 #include "core/error.h"
+#include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/table_options.h"
 #include "experiments/descriptor/schema.h"
 #include "experiments/results/table.h"
-#include "experiments/results/terminal.h"
 #include "experiments/sweep/sweep_table.h"
 
 namespace normlab {

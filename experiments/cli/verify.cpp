@@ -5,10 +5,10 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/device_option.h"
 #include "experiments/results/store.h"
-#include "experiments/results/terminal.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/sweep/verify_files.h"

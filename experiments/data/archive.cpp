@@ -6,8 +6,8 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/base/regular_file.h"
 #include "experiments/data/libarchive.h"
-#include "experiments/descriptor/regular_file.h"
 
 namespace normlab {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/base/regular_file.h"
 #include "experiments/data/readers.h"
-#include "experiments/descriptor/regular_file.h"
 
 namespace normlab {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/base/regular_file.h"
 #include "experiments/data/archive.h"
 #include "experiments/data/readers.h"
-#include "experiments/descriptor/regular_file.h"
 
 namespace normlab {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/base/parallel.h"
 #include "experiments/data/decode.h"
 #include "experiments/data/indexed_images.h"
-#include "experiments/data/parallel.h"
 
 namespace normlab {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "experiments/data/image_set.h"
-#include "experiments/data/slice.h"
+#include "experiments/descriptor/slice.h"
 
 namespace normlab {
 

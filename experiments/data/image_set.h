@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/descriptor/sha256.h"
+#include "experiments/base/sha256.h"
 
 namespace normlab {
 

@@ -9,7 +9,7 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/data/parallel.h"
+#include "experiments/base/parallel.h"
 
 namespace normlab {
 namespace {

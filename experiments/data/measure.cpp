@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "core/error.h"
+#include "experiments/base/parallel.h"
 #include "experiments/data/decode.h"
-#include "experiments/data/parallel.h"
 
 namespace normlab {
 namespace {

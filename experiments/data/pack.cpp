@@ -5,11 +5,11 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "experiments/base/parallel.h"
+#include "experiments/base/regular_file.h"
 #include "experiments/data/archive.h"
 #include "experiments/data/decode.h"
-#include "experiments/data/parallel.h"
 #include "experiments/data/resize.h"
-#include "experiments/descriptor/regular_file.h"
 
 namespace normlab {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/base/parallel.h"
 #include "experiments/data/archive.h"
-#include "experiments/data/parallel.h"
 #include "experiments/data/readers.h"
 #include "experiments/data/shard_names.h"
 

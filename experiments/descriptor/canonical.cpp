@@ -1,9 +1,9 @@
 #include "experiments/descriptor/canonical.h"
 
+#include "experiments/base/sha256.h"
 #include "experiments/descriptor/fields.h"
 #include "experiments/descriptor/problems.h"
 #include "experiments/descriptor/reader.h"
-#include "experiments/descriptor/sha256.h"
 
 namespace normlab {
 namespace {

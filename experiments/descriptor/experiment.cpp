@@ -4,11 +4,11 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "experiments/base/suggest.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/fields.h"
 #include "experiments/descriptor/merge.h"
 #include "experiments/descriptor/reader.h"
-#include "experiments/descriptor/suggest.h"
 #include "experiments/descriptor/sweep.h"
 #include "experiments/descriptor/tune.h"
 

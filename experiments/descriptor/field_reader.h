@@ -5,9 +5,9 @@
 #include <initializer_list>
 
 #include "core/error.h"
+#include "experiments/base/suggest.h"
 #include "experiments/descriptor/fields.h"
 #include "experiments/descriptor/reader.h"
-#include "experiments/descriptor/suggest.h"
 
 namespace normlab {
 

@@ -6,8 +6,8 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/data/slice.h"
 #include "experiments/descriptor/conditions.h"
+#include "experiments/descriptor/slice.h"
 
 namespace normlab {
 namespace {

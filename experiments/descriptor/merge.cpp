@@ -4,8 +4,8 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/base/regular_file.h"
 #include "experiments/descriptor/fields.h"
-#include "experiments/descriptor/regular_file.h"
 
 namespace normlab {
 namespace {

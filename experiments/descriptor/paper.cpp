@@ -4,8 +4,8 @@
 #include <set>
 
 #include "core/error.h"
+#include "experiments/base/suggest.h"
 #include "experiments/descriptor/fields.h"
-#include "experiments/descriptor/suggest.h"
 
 namespace normlab {
 namespace {

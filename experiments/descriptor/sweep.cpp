@@ -5,9 +5,9 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/base/suggest.h"
 #include "experiments/descriptor/fields.h"
 #include "experiments/descriptor/merge.h"
-#include "experiments/descriptor/suggest.h"
 
 namespace normlab {
 namespace {

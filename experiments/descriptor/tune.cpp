@@ -6,11 +6,11 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/data/slice.h"
+#include "experiments/base/suggest.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/known_images.h"
 #include "experiments/descriptor/merge.h"
-#include "experiments/descriptor/suggest.h"
+#include "experiments/descriptor/slice.h"
 
 namespace normlab {
 namespace {

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "experiments/descriptor/suggest.h"
+#include "experiments/base/suggest.h"
 #include "experiments/descriptor/sweep.h"
 
 namespace normlab {

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "core/error.h"
-#include "experiments/descriptor/suggest.h"
-#include "experiments/results/text_layout.h"
+#include "experiments/base/suggest.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/results/trial_files.h"
 
 namespace normlab {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "experiments/descriptor/sha256.h"
+#include "experiments/base/sha256.h"
 #include "experiments/report/report_parts.h"
 #include "experiments/report/svg.h"
 #include "experiments/results/markup.h"

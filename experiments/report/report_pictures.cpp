@@ -4,9 +4,9 @@
 #include <cmath>
 #include <set>
 
+#include "experiments/base/text_layout.h"
 #include "experiments/report/report_parts.h"
 #include "experiments/results/markup.h"
-#include "experiments/results/text_layout.h"
 
 namespace normlab {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "experiments/base/text_layout.h"
 #include "experiments/results/markup.h"
-#include "experiments/results/text_layout.h"
 
 namespace normlab {
 namespace {

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "core/error.h"
-#include "experiments/results/build_info.h"
-#include "experiments/results/files.h"
-#include "experiments/results/strict_json.h"
+#include "experiments/base/build_info.h"
+#include "experiments/base/files.h"
+#include "experiments/base/strict_json.h"
 
 namespace normlab {
 namespace {

@@ -13,9 +13,9 @@
 
 #include "core/error.h"
 #include "core/start_thread.h"
-#include "experiments/results/files.h"
-#include "experiments/results/strict_json.h"
-#include "experiments/results/system_calls.h"
+#include "experiments/base/files.h"
+#include "experiments/base/strict_json.h"
+#include "experiments/base/system_calls.h"
 
 namespace normlab {
 namespace {

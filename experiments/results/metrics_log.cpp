@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "experiments/results/strict_json.h"
+#include "experiments/base/strict_json.h"
 
 namespace normlab {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/visible_text.h"
-#include "experiments/results/text_layout.h"
+#include "experiments/base/text_layout.h"
 
 namespace normlab {
 namespace {

@@ -1,8 +1,8 @@
 #include "experiments/results/seal.h"
 
 #include "core/error.h"
-#include "experiments/descriptor/sha256.h"
-#include "experiments/results/files.h"
+#include "experiments/base/files.h"
+#include "experiments/base/sha256.h"
 
 namespace normlab {
 

@@ -1,8 +1,8 @@
 #include "experiments/results/state_log.h"
 
 #include "core/error.h"
-#include "experiments/results/files.h"
-#include "experiments/results/strict_json.h"
+#include "experiments/base/files.h"
+#include "experiments/base/strict_json.h"
 
 namespace normlab {
 namespace {

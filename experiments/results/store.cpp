@@ -5,10 +5,10 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/results/files.h"
+#include "experiments/base/files.h"
+#include "experiments/base/safetensors.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/trial_files.h"
-#include "experiments/weights/safetensors.h"
 
 namespace normlab {
 namespace {

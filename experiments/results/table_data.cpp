@@ -5,8 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "experiments/base/text_layout.h"
 #include "experiments/results/table.h"
-#include "experiments/results/text_layout.h"
 
 namespace normlab {
 namespace {

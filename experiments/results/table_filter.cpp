@@ -7,8 +7,8 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/descriptor/suggest.h"
-#include "experiments/results/text_layout.h"
+#include "experiments/base/suggest.h"
+#include "experiments/base/text_layout.h"
 
 namespace normlab {
 namespace {

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "experiments/results/text_layout.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/results/trial_result.h"
 
 namespace normlab {

@@ -6,9 +6,9 @@
 #include <map>
 
 #include "core/error.h"
-#include "experiments/descriptor/suggest.h"
+#include "experiments/base/suggest.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/results/table_filter.h"
-#include "experiments/results/text_layout.h"
 
 namespace normlab {
 namespace {

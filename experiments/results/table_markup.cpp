@@ -4,9 +4,9 @@
 #include <array>
 #include <utility>
 
+#include "experiments/base/text_layout.h"
 #include "experiments/results/markup.h"
 #include "experiments/results/table.h"
-#include "experiments/results/text_layout.h"
 
 namespace normlab {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "experiments/results/correctness.h"
+#include "experiments/statistics/correctness.h"
 
 namespace normlab {
 

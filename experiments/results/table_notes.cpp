@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "experiments/results/text_layout.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/statistics/proportions.h"
 
 namespace normlab {

@@ -2,8 +2,8 @@
 #include <numeric>
 
 #include "core/visible_text.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/results/table.h"
-#include "experiments/results/text_layout.h"
 
 namespace normlab {
 namespace {

@@ -6,10 +6,11 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/base/files.h"
+#include "experiments/base/sha256.h"
+#include "experiments/base/strict_json.h"
 #include "experiments/descriptor/canonical.h"
-#include "experiments/descriptor/sha256.h"
-#include "experiments/results/files.h"
-#include "experiments/results/strict_json.h"
+#include "experiments/results/correctness_file.h"
 
 namespace normlab {
 namespace {

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "experiments/base/safetensors.h"
 #include "experiments/descriptor/config.h"
-#include "experiments/results/correctness.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/store.h"
-#include "experiments/weights/safetensors.h"
+#include "experiments/statistics/correctness.h"
 
 namespace normlab {
 

@@ -7,8 +7,8 @@
 #include "core/error.h"
 #include "core/nonfinite.h"
 #include "core/visible_text.h"
+#include "experiments/base/strict_json.h"
 #include "experiments/results/metrics_log.h"
-#include "experiments/results/strict_json.h"
 
 namespace normlab {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "experiments/results/correctness.h"
+#include "experiments/statistics/correctness.h"
 
 namespace normlab {
 

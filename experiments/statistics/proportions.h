@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "experiments/results/correctness.h"
+#include "experiments/statistics/correctness.h"
 
 namespace normlab {
 

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "core/error.h"
-#include "experiments/results/files.h"
-#include "experiments/results/system_calls.h"
+#include "experiments/base/files.h"
+#include "experiments/base/system_calls.h"
 #include "experiments/sweep/shared_gpu.h"
 #include "experiments/sweep/signals.h"
 #include "experiments/train/cost.h"

@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "experiments/base/strict_json.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/descriptor/canonical.h"
-#include "experiments/results/strict_json.h"
 #include "experiments/results/table_filter.h"
-#include "experiments/results/text_layout.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/sweep_table.h"
 #include "experiments/sweep/trial_seed.h"

@@ -5,8 +5,8 @@
 #include <unordered_set>
 
 #include "core/error.h"
-#include "experiments/results/files.h"
-#include "experiments/results/strict_json.h"
+#include "experiments/base/files.h"
+#include "experiments/base/strict_json.h"
 
 namespace normlab {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "experiments/results/build_info.h"
-#include "experiments/results/files.h"
+#include "experiments/base/build_info.h"
+#include "experiments/base/files.h"
 
 namespace normlab {
 namespace {

@@ -6,11 +6,11 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/descriptor/sha256.h"
-#include "experiments/descriptor/suggest.h"
+#include "experiments/base/files.h"
+#include "experiments/base/sha256.h"
+#include "experiments/base/strict_json.h"
+#include "experiments/base/suggest.h"
 #include "experiments/descriptor/tune.h"
-#include "experiments/results/files.h"
-#include "experiments/results/strict_json.h"
 #include "experiments/statistics/stein.h"
 
 namespace normlab {

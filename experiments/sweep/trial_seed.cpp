@@ -1,9 +1,9 @@
 #include "experiments/sweep/trial_seed.h"
 
 #include "core/error.h"
-#include "experiments/descriptor/suggest.h"
+#include "experiments/base/suggest.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/results/selection.h"
-#include "experiments/results/text_layout.h"
 #include "experiments/results/trial_files.h"
 
 namespace normlab {

@@ -4,12 +4,13 @@
 #include <functional>
 
 #include "core/error.h"
-#include "experiments/results/files.h"
+#include "experiments/base/files.h"
+#include "experiments/base/safetensors.h"
+#include "experiments/base/strict_json.h"
+#include "experiments/results/correctness_file.h"
 #include "experiments/results/state_log.h"
-#include "experiments/results/strict_json.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/plan_file.h"
-#include "experiments/weights/safetensors.h"
 
 namespace normlab {
 namespace {

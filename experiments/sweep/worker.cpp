@@ -18,10 +18,10 @@
 #include <system_error>
 
 #include "core/memory_error.h"
+#include "experiments/base/build_info.h"
+#include "experiments/base/files.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/fields.h"
-#include "experiments/results/build_info.h"
-#include "experiments/results/files.h"
 #include "experiments/sweep/signals.h"
 
 namespace normlab {

@@ -8,11 +8,11 @@
 #include "core/cpu/bf16_products.h"
 #include "core/cpu/blas.h"
 #include "core/cpu/vector_math.h"
-#include "experiments/descriptor/sha256.h"
-#include "experiments/results/files.h"
+#include "experiments/base/files.h"
+#include "experiments/base/safetensors.h"
+#include "experiments/base/sha256.h"
 #include "experiments/results/store.h"
 #include "experiments/weights/convert_files.h"
-#include "experiments/weights/safetensors.h"
 
 namespace normlab {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "experiments/data/dataset.h"
-#include "experiments/results/correctness.h"
+#include "experiments/statistics/correctness.h"
 #include "experiments/train/batches.h"
 #include "nn/engine.h"
 

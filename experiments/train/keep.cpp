@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "experiments/results/files.h"
+#include "experiments/base/files.h"
+#include "experiments/base/safetensors.h"
 #include "experiments/results/trial_files.h"
-#include "experiments/weights/safetensors.h"
 
 namespace normlab {
 namespace {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/cpu/blas.h"
-#include "experiments/results/build_info.h"
+#include "experiments/base/build_info.h"
 
 namespace normlab {
 

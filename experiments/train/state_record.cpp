@@ -2,9 +2,9 @@
 
 #include <map>
 
-#include "experiments/descriptor/sha256.h"
+#include "experiments/base/safetensors.h"
+#include "experiments/base/sha256.h"
 #include "experiments/train/checkpoint.h"
-#include "experiments/weights/safetensors.h"
 
 namespace normlab {
 

@@ -6,11 +6,12 @@
 #include <cmath>
 
 #include "core/cpu/blas.h"
+#include "experiments/base/build_info.h"
+#include "experiments/base/files.h"
+#include "experiments/base/sha256.h"
 #include "experiments/descriptor/canonical.h"
-#include "experiments/descriptor/sha256.h"
-#include "experiments/results/build_info.h"
+#include "experiments/results/correctness_file.h"
 #include "experiments/results/event_file.h"
-#include "experiments/results/files.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/train/batches.h"

@@ -8,11 +8,11 @@
 #include <cmath>
 #include <limits>
 
-#include "experiments/results/files.h"
+#include "experiments/base/files.h"
+#include "experiments/base/safetensors.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/train/checkpoint.h"
 #include "experiments/train/state_record.h"
-#include "experiments/weights/safetensors.h"
 
 namespace normlab {
 namespace {

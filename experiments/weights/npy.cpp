@@ -7,8 +7,8 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/results/files.h"
-#include "experiments/weights/safetensors_header.h"
+#include "experiments/base/files.h"
+#include "experiments/base/safetensors_header.h"
 
 namespace normlab {
 namespace {

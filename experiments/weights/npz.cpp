@@ -4,8 +4,8 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/base/files.h"
 #include "experiments/data/archive.h"
-#include "experiments/results/files.h"
 #include "experiments/weights/npy.h"
 
 namespace normlab {

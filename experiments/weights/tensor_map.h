@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/weights/safetensors.h"
+#include "experiments/base/safetensors.h"
 
 namespace normlab {
 

@@ -8,13 +8,13 @@
 #include <regex>
 #include <set>
 
-#include "experiments/results/text_layout.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/train/checkpoint.h"
 #include "experiments/weights/npy.h"
 #include "tests/damage/damages.h"
 #include "tests/damage/results_folder.h"
-#include "tests/experiments/results/temporary_folder.h"
+#include "tests/experiments/base/temporary_folder.h"
 
 using namespace normlab;
 namespace fs = std::filesystem;

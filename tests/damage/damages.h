@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/results/files.h"
+#include "experiments/base/files.h"
 
 namespace normlab {
 

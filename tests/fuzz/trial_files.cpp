@@ -3,7 +3,7 @@
 // writer.
 #include "core/error.h"
 #include "experiments/results/claim.h"
-#include "experiments/results/correctness.h"
+#include "experiments/results/correctness_file.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/state_log.h"
 #include "experiments/results/store.h"

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/results/files.h"
-#include "experiments/results/strict_json.h"
+#include "experiments/base/files.h"
+#include "experiments/base/strict_json.h"
 #include "nn/model_config.h"
 #include "tests/reference/fixture.h"
 

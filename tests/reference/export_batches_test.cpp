@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "experiments/base/safetensors.h"
 #include "experiments/descriptor/experiment.h"
 #include "experiments/train/trial.h"
-#include "experiments/weights/safetensors.h"
 #include "nn/init.h"
 
 using namespace normlab;

@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "experiments/base/safetensors.h"
 #include "experiments/data/crop.h"
 #include "experiments/data/erasing.h"
 #include "experiments/descriptor/words.h"
 #include "experiments/train/batches.h"
-#include "experiments/weights/safetensors.h"
 
 using namespace normlab;
 

@@ -8,9 +8,9 @@
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "experiments/base/safetensors.h"
 #include "experiments/data/augment.h"
 #include "experiments/data/dataset.h"
-#include "experiments/weights/safetensors.h"
 #include "nn/engine.h"
 #include "nn/init.h"
 #include "nn/schedule.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "autograd/tape.h"
-#include "experiments/weights/safetensors.h"
+#include "experiments/base/safetensors.h"
 
 namespace normlab::reference {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "experiments/results/strict_json.h"
+#include "experiments/base/strict_json.h"
 #include "tests/devices.h"
 
 namespace normlab::reference {

@@ -1,8 +1,8 @@
 // initializers/statistics.json: the distribution of every parameter as Big Vision draws it, and start values beside it.
 #include <cmath>
 
-#include "experiments/results/files.h"
-#include "experiments/results/strict_json.h"
+#include "experiments/base/files.h"
+#include "experiments/base/strict_json.h"
 #include "nn/init.h"
 #include "nn/vit.h"
 #include "tests/reference/fixture.h"

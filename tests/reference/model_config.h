@@ -1,7 +1,7 @@
 // A fixture's `config` in the words of the project.
 #pragma once
 
-#include "experiments/results/strict_json.h"
+#include "experiments/base/strict_json.h"
 #include "nn/engine.h"
 #include "tests/reference/fixture.h"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "experiments/results/files.h"
-#include "experiments/results/strict_json.h"
+#include "experiments/base/files.h"
+#include "experiments/base/strict_json.h"
 #include "nn/optimizer.h"
 #include "nn/schedule.h"
 #include "tests/nn/optimiser_step.h"

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <set>
 
-#include "experiments/results/files.h"
-#include "experiments/results/strict_json.h"
+#include "experiments/base/files.h"
+#include "experiments/base/strict_json.h"
 #include "tests/devices.h"
 #include "tests/reference/fixture.h"
 

@@ -3,8 +3,8 @@
 #include <span>
 
 #include "core/error.h"
-#include "experiments/results/files.h"
-#include "experiments/results/strict_json.h"
+#include "experiments/base/files.h"
+#include "experiments/base/strict_json.h"
 #include "experiments/statistics/equivalence.h"
 #include "experiments/statistics/holm.h"
 #include "experiments/statistics/many_to_one.h"

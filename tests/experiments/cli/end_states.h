@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
+#include "experiments/base/safetensors.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/store.h"
-#include "experiments/weights/safetensors.h"
 #include "tests/experiments/cli/program.h"
 
 namespace normlab {

@@ -1,8 +1,8 @@
 // What a descriptor's rows are, in formulas and numbers.
 #include <doctest/doctest.h>
 
+#include "experiments/base/text_layout.h"
 #include "experiments/cli/formula.h"
-#include "experiments/results/text_layout.h"
 #include "tests/experiments/cli/program.h"
 #include "tests/experiments/descriptor/descriptor_files.h"
 

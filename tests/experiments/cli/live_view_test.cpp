@@ -10,7 +10,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "experiments/results/text_layout.h"
+#include "experiments/base/text_layout.h"
 #include "tests/experiments/cli/small_sweep.h"
 
 using namespace normlab;

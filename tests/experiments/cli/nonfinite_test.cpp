@@ -7,8 +7,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "experiments/base/files.h"
 #include "experiments/descriptor/experiment.h"
-#include "experiments/results/files.h"
 #include "experiments/results/store.h"
 #include "experiments/weights/npy.h"
 #include "tests/experiments/cli/program.h"

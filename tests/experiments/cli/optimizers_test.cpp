@@ -1,9 +1,9 @@
 // Every optimiser, averages of weights and accumulation through the whole program.
 #include <doctest/doctest.h>
 
+#include "experiments/base/safetensors.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/store.h"
-#include "experiments/weights/safetensors.h"
 #include "tests/experiments/cli/program.h"
 
 using namespace normlab;

@@ -3,10 +3,10 @@
 
 #include <cmath>
 
+#include "experiments/base/safetensors.h"
+#include "experiments/base/strict_json.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/store.h"
-#include "experiments/results/strict_json.h"
-#include "experiments/weights/safetensors.h"
 #include "tests/experiments/cli/program.h"
 
 using namespace normlab;

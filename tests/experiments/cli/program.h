@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/experiments/results/temporary_folder.h"
+#include "tests/experiments/base/temporary_folder.h"
 
 namespace normlab {
 

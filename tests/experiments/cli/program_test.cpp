@@ -7,9 +7,9 @@
 #include <set>
 
 #include "core/error.h"
+#include "experiments/base/safetensors.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/store.h"
-#include "experiments/weights/safetensors.h"
 #include "tests/experiments/cli/end_states.h"
 
 using namespace normlab;

@@ -5,8 +5,8 @@
 
 #include <functional>
 
-#include "experiments/results/build_info.h"
-#include "experiments/results/files.h"
+#include "experiments/base/build_info.h"
+#include "experiments/base/files.h"
 #include "experiments/results/store.h"
 #include "tests/experiments/cli/program.h"
 #include "tests/experiments/cli/two_trials.h"

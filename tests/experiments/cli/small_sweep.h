@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "experiments/results/files.h"
+#include "experiments/base/files.h"
+#include "experiments/base/safetensors.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/store.h"
-#include "experiments/weights/safetensors.h"
 #include "tests/experiments/cli/program.h"
 
 namespace normlab {

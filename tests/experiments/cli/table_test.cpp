@@ -3,10 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/base/files.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/experiment.h"
-#include "experiments/results/correctness.h"
-#include "experiments/results/files.h"
+#include "experiments/results/correctness_file.h"
 #include "experiments/results/store.h"
 #include "tests/experiments/cli/program.h"
 

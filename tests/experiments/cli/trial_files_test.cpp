@@ -3,7 +3,7 @@
 
 #include <fstream>
 
-#include "experiments/results/files.h"
+#include "experiments/base/files.h"
 #include "experiments/results/store.h"
 #include "experiments/train/state_record.h"
 #include "tests/experiments/cli/end_states.h"

@@ -22,7 +22,7 @@
 #include "core/error.h"
 #include "experiments/data/image_index.h"
 #include "experiments/data/png.h"
-#include "tests/experiments/results/child_process.h"
+#include "tests/experiments/base/child_process.h"
 
 namespace normlab::test {
 

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "experiments/descriptor/sha256.h"
+#include "experiments/base/sha256.h"
 #include "tests/experiments/descriptor/descriptor_files.h"
 
 using namespace normlab;

@@ -5,8 +5,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "experiments/base/files.h"
 #include "experiments/descriptor/fields.h"
-#include "experiments/results/files.h"
 
 using namespace normlab;
 

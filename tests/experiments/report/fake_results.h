@@ -8,7 +8,7 @@
 #include "experiments/descriptor/experiment.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/store.h"
-#include "tests/experiments/results/temporary_folder.h"
+#include "tests/experiments/base/temporary_folder.h"
 
 namespace normlab {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "core/error.h"
-#include "experiments/results/files.h"
+#include "experiments/base/files.h"
 #include "experiments/results/store.h"
-#include "tests/experiments/results/child_process.h"
-#include "tests/experiments/results/temporary_folder.h"
+#include "tests/experiments/base/child_process.h"
+#include "tests/experiments/base/temporary_folder.h"
 
 using namespace normlab;
 

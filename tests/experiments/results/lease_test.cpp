@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "core/error.h"
-#include "experiments/results/files.h"
-#include "tests/experiments/results/temporary_folder.h"
+#include "experiments/base/files.h"
+#include "tests/experiments/base/temporary_folder.h"
 #include "tests/system_calls.h"
 
 using namespace normlab;

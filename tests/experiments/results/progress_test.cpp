@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstdio>
 
-#include "experiments/results/files.h"
-#include "experiments/results/text_layout.h"
-#include "tests/experiments/results/temporary_folder.h"
+#include "experiments/base/files.h"
+#include "experiments/base/text_layout.h"
+#include "tests/experiments/base/temporary_folder.h"
 
 using namespace normlab;
 

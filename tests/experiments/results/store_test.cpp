@@ -7,11 +7,11 @@
 #include <set>
 
 #include "core/error.h"
-#include "experiments/results/files.h"
+#include "experiments/base/files.h"
+#include "experiments/base/safetensors.h"
 #include "experiments/results/metrics_log.h"
-#include "experiments/weights/safetensors.h"
-#include "tests/experiments/results/child_process.h"
-#include "tests/experiments/results/temporary_folder.h"
+#include "tests/experiments/base/child_process.h"
+#include "tests/experiments/base/temporary_folder.h"
 
 using namespace normlab;
 

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/results/table.h"
-#include "experiments/results/text_layout.h"
 #include "experiments/statistics/equivalence.h"
 #include "experiments/statistics/many_to_one.h"
 #include "experiments/statistics/proportions.h"

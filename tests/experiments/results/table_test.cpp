@@ -8,8 +8,8 @@
 #include <random>
 #include <sstream>
 
+#include "experiments/base/text_layout.h"
 #include "experiments/results/table_filter.h"
-#include "experiments/results/text_layout.h"
 #include "tests/experiments/results/table_example.h"
 
 using namespace normlab;

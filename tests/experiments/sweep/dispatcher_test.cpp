@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <fstream>
 
-#include "tests/experiments/results/child_process.h"
-#include "tests/experiments/results/temporary_folder.h"
+#include "tests/experiments/base/child_process.h"
+#include "tests/experiments/base/temporary_folder.h"
 #include "tests/system_calls.h"
 
 using namespace normlab;

@@ -4,10 +4,10 @@
 #include <doctest/doctest.h>
 
 #include "core/error.h"
-#include "experiments/results/files.h"
+#include "experiments/base/files.h"
 #include "experiments/sweep/tabled_seeds.h"
+#include "tests/experiments/base/temporary_folder.h"
 #include "tests/experiments/descriptor/descriptor_files.h"
-#include "tests/experiments/results/temporary_folder.h"
 
 using namespace normlab;
 namespace fs = std::filesystem;

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "tests/experiments/results/temporary_folder.h"
+#include "tests/experiments/base/temporary_folder.h"
 
 using namespace normlab;
 

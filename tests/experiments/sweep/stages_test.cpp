@@ -8,12 +8,12 @@
 #include <random>
 
 #include "core/error.h"
+#include "experiments/base/files.h"
 #include "experiments/descriptor/canonical.h"
-#include "experiments/results/files.h"
 #include "experiments/statistics/stein.h"
 #include "experiments/sweep/plan_file.h"
+#include "tests/experiments/base/temporary_folder.h"
 #include "tests/experiments/descriptor/descriptor_files.h"
-#include "tests/experiments/results/temporary_folder.h"
 #include "tests/experiments/results/unsealed_result.h"
 
 using namespace normlab;

@@ -5,11 +5,11 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "experiments/base/files.h"
 #include "experiments/descriptor/canonical.h"
-#include "experiments/results/files.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/table.h"
-#include "tests/experiments/results/temporary_folder.h"
+#include "tests/experiments/base/temporary_folder.h"
 #include "tests/experiments/results/unsealed_result.h"
 
 using namespace normlab;

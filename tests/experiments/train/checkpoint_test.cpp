@@ -6,7 +6,7 @@
 
 #include "nn/model.h"
 #include "tests/core/cpu/bf16_choice.h"
-#include "tests/experiments/results/temporary_folder.h"
+#include "tests/experiments/base/temporary_folder.h"
 #include "tests/nn/small_network.h"
 
 using namespace normlab;

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "experiments/results/correctness.h"
-#include "experiments/results/files.h"
+#include "experiments/base/files.h"
+#include "experiments/results/correctness_file.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/train/evaluation.h"
 #include "nn/init.h"

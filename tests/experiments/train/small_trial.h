@@ -5,7 +5,7 @@
 
 #include "experiments/descriptor/canonical.h"
 #include "experiments/train/trial.h"
-#include "tests/experiments/results/temporary_folder.h"
+#include "tests/experiments/base/temporary_folder.h"
 
 namespace normlab {
 

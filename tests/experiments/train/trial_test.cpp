@@ -4,12 +4,12 @@
 
 #include <cmath>
 
-#include "experiments/results/correctness.h"
-#include "experiments/results/files.h"
+#include "experiments/base/files.h"
+#include "experiments/base/safetensors.h"
+#include "experiments/results/correctness_file.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/train/keep.h"
 #include "experiments/train/state_record.h"
-#include "experiments/weights/safetensors.h"
 #include "tests/cuda_emulation/lt_control.h"
 #include "tests/devices.h"
 #include "tests/experiments/train/small_trial.h"

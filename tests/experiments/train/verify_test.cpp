@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "experiments/results/files.h"
+#include "experiments/base/files.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/train/checkpoint.h"
 #include "experiments/train/state_record.h"

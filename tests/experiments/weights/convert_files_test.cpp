@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "tests/experiments/results/temporary_folder.h"
+#include "tests/experiments/base/temporary_folder.h"
 #include "tests/experiments/weights/network_files.h"
 
 using namespace normlab;

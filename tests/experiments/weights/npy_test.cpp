@@ -4,8 +4,8 @@
 
 #include "core/dtype.h"
 #include "core/error.h"
-#include "experiments/results/files.h"
-#include "tests/experiments/results/temporary_folder.h"
+#include "experiments/base/files.h"
+#include "tests/experiments/base/temporary_folder.h"
 
 using namespace normlab;
 

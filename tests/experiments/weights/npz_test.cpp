@@ -5,10 +5,10 @@
 #include <doctest/doctest.h>
 
 #include "core/error.h"
+#include "experiments/base/files.h"
 #include "experiments/data/archive.h"
-#include "experiments/results/files.h"
 #include "experiments/weights/npy.h"
-#include "tests/experiments/results/temporary_folder.h"
+#include "tests/experiments/base/temporary_folder.h"
 
 using namespace normlab;
 

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
+#include "experiments/base/safetensors.h"
 #include "experiments/results/store.h"
-#include "experiments/weights/safetensors.h"
 
 namespace normlab {
 

@@ -1,4 +1,4 @@
-#include "experiments/descriptor/regular_file.h"
+#include "experiments/base/regular_file.h"
 
 #include <fcntl.h>
 
@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "experiments/results/files.h"
-#include "experiments/results/system_calls.h"
+#include "experiments/base/files.h"
+#include "experiments/base/system_calls.h"
 
 namespace normlab {
 

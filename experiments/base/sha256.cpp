@@ -1,4 +1,4 @@
-#include "experiments/descriptor/sha256.h"
+#include "experiments/base/sha256.h"
 
 #include <nettle/sha2.h>
 

@@ -1,4 +1,4 @@
-#include "experiments/results/build_info.h"
+#include "experiments/base/build_info.h"
 
 #include <doctest/doctest.h>
 

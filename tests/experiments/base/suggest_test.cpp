@@ -1,4 +1,4 @@
-#include "experiments/descriptor/suggest.h"
+#include "experiments/base/suggest.h"
 
 #include <doctest/doctest.h>
 

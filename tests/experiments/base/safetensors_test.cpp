@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "core/error.h"
-#include "tests/experiments/results/temporary_folder.h"
+#include "tests/experiments/base/temporary_folder.h"
 
 using namespace normlab;
 

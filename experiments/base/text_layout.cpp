@@ -1,4 +1,4 @@
-#include "experiments/results/text_layout.h"
+#include "experiments/base/text_layout.h"
 
 #include <algorithm>
 

@@ -1,10 +1,10 @@
 // Models spread over several files: `X.safetensors.index.json` beside `X-00001-of-00003.safetensors`, ...
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/results/files.h"
-#include "experiments/results/strict_json.h"
-#include "experiments/weights/safetensors.h"
-#include "experiments/weights/safetensors_header.h"
+#include "experiments/base/files.h"
+#include "experiments/base/safetensors.h"
+#include "experiments/base/safetensors_header.h"
+#include "experiments/base/strict_json.h"
 
 namespace normlab {
 namespace {

@@ -1,4 +1,4 @@
-#include "experiments/results/files.h"
+#include "experiments/base/files.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -15,10 +15,10 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/descriptor/regular_file.h"
-#include "experiments/results/build_info.h"
-#include "experiments/results/first_wins.h"
-#include "experiments/results/system_calls.h"
+#include "experiments/base/build_info.h"
+#include "experiments/base/first_wins.h"
+#include "experiments/base/regular_file.h"
+#include "experiments/base/system_calls.h"
 
 namespace normlab {
 namespace {

@@ -1,5 +1,5 @@
 // Files that a user names are opened without waiting, and only where they are regular ones.
-#include "experiments/descriptor/regular_file.h"
+#include "experiments/base/regular_file.h"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "experiments/data/slice.h"
+#include "experiments/descriptor/slice.h"
 
 #include <algorithm>
 #include <set>

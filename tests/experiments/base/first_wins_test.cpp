@@ -1,4 +1,4 @@
-#include "experiments/results/first_wins.h"
+#include "experiments/base/first_wins.h"
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "core/error.h"
+#include "experiments/base/files.h"
 #include "experiments/results/claim.h"
-#include "experiments/results/files.h"
-#include "tests/experiments/results/child_process.h"
-#include "tests/experiments/results/temporary_folder.h"
+#include "tests/experiments/base/child_process.h"
+#include "tests/experiments/base/temporary_folder.h"
 #include "tests/system_calls.h"
 
 using namespace normlab;

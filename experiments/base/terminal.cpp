@@ -1,4 +1,4 @@
-#include "experiments/results/terminal.h"
+#include "experiments/base/terminal.h"
 
 #include <fcntl.h>
 #include <poll.h>

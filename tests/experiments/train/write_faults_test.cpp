@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "core/error.h"
-#include "experiments/results/files.h"
-#include "tests/experiments/results/child_process.h"
+#include "experiments/base/files.h"
+#include "tests/experiments/base/child_process.h"
 #include "tests/experiments/train/small_trial.h"
 #include "tests/system_calls.h"
 

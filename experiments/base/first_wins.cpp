@@ -1,4 +1,4 @@
-#include "experiments/results/first_wins.h"
+#include "experiments/base/first_wins.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "experiments/results/files.h"
-#include "experiments/results/system_calls.h"
+#include "experiments/base/files.h"
+#include "experiments/base/system_calls.h"
 
 namespace normlab {
 namespace {

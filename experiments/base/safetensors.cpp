@@ -1,4 +1,4 @@
-#include "experiments/weights/safetensors.h"
+#include "experiments/base/safetensors.h"
 
 #include <algorithm>
 #include <bit>
@@ -11,9 +11,9 @@
 #include "core/dtype.h"
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/descriptor/sha256.h"
-#include "experiments/results/files.h"
-#include "experiments/weights/safetensors_header.h"
+#include "experiments/base/files.h"
+#include "experiments/base/safetensors_header.h"
+#include "experiments/base/sha256.h"
 
 namespace normlab {
 namespace {

@@ -1,10 +1,10 @@
-#include "experiments/results/correctness.h"
+#include "experiments/results/correctness_file.h"
 
 #include <doctest/doctest.h>
 
 #include "core/error.h"
-#include "experiments/results/files.h"
-#include "tests/experiments/results/temporary_folder.h"
+#include "experiments/base/files.h"
+#include "tests/experiments/base/temporary_folder.h"
 
 using namespace normlab;
 

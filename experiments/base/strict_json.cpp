@@ -1,4 +1,4 @@
-#include "experiments/results/strict_json.h"
+#include "experiments/base/strict_json.h"
 
 #include <cmath>
 #include <limits>
@@ -8,8 +8,8 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/descriptor/sha256.h"
-#include "experiments/results/files.h"
+#include "experiments/base/files.h"
+#include "experiments/base/sha256.h"
 
 namespace normlab {
 namespace {

@@ -1,4 +1,4 @@
-#include "experiments/data/parallel.h"
+#include "experiments/base/parallel.h"
 
 #include <doctest/doctest.h>
 

@@ -1,11 +1,11 @@
-#include "experiments/results/build_info.h"
+#include "experiments/base/build_info.h"
 
 #include <unistd.h>
 
 #include <ctime>
 #include <sstream>
 
-#include "experiments/results/files.h"
+#include "experiments/base/files.h"
 
 #ifndef NORMLAB_VERSION
 #define NORMLAB_VERSION "unknown"

@@ -1,4 +1,4 @@
-#include "experiments/results/files.h"
+#include "experiments/base/files.h"
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "tests/experiments/results/child_process.h"
-#include "tests/experiments/results/temporary_folder.h"
+#include "tests/experiments/base/child_process.h"
+#include "tests/experiments/base/temporary_folder.h"
 #include "tests/system_calls.h"
 
 using namespace normlab;

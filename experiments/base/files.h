@@ -49,7 +49,7 @@ std::filesystem::path temporary_name(const std::filesystem::path& target);
 void write_atomically(const std::filesystem::path& path, std::string_view bytes);
 
 /// As write_atomically, but only where `path` does not exist yet: the first of several processes wins, also over NFS
-/// (experiments/results/first_wins.h). False, and nothing changed, if it was there.
+/// (experiments/base/first_wins.h). False, and nothing changed, if it was there.
 bool publish(const std::filesystem::path& path, std::string_view bytes);
 
 /// Renames the file to a name beside it that only this process uses: of several that take it one gets it. None where

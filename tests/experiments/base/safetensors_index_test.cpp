@@ -2,9 +2,9 @@
 #include <doctest/doctest.h>
 
 #include "core/error.h"
-#include "experiments/results/files.h"
-#include "experiments/weights/safetensors.h"
-#include "tests/experiments/results/temporary_folder.h"
+#include "experiments/base/files.h"
+#include "experiments/base/safetensors.h"
+#include "tests/experiments/base/temporary_folder.h"
 
 using namespace normlab;
 

@@ -1,4 +1,4 @@
-#include "experiments/weights/safetensors_header.h"
+#include "experiments/base/safetensors_header.h"
 
 #include <algorithm>
 #include <array>
