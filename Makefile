@@ -1,4 +1,5 @@
-# make sweep | test | all | deps | test-long | torture | test-reference | bench | bench-peers | cuda-report | fuzz | lint | format | clean
+# make sweep | test | all | deps | test-long | torture | test-reference | bench | bench-peers | example-report
+#      | cuda-report | fuzz | lint | format | clean
 # Settings: ARCH=native  BUILD=build  CXX=g++  SANITIZE=address,undefined|thread  CUDA=0  CUDA_ARCH="80 90"  JOBS=...
 ARCH ?= native
 BUILD ?= build
@@ -48,7 +49,8 @@ BINARY := $(BUILD)/normlab
 TEST_BINARY := $(BUILD)/tests/run
 FAULTS := $(BUILD)/faults.so
 
-.PHONY: all deps build-all test test-long torture test-reference sweep bench bench-peers cuda-report fuzz fuzz-coverage tsan asan lint format clean
+.PHONY: all deps build-all test test-long torture test-reference sweep bench bench-peers example-report cuda-report fuzz \
+  fuzz-coverage tsan asan lint format clean
 .DEFAULT_GOAL := all
 
 # Everything that a user calls goes through `deps` once; the build itself then runs in parallel.
@@ -102,6 +104,11 @@ asan: deps
 
 bench: all
 	@for shape in micro tiny small; do $(BINARY) bench step --shape $$shape; done
+
+# A report and its pictures from the results of the repository.
+example-report: all
+	$(BINARY) report experiments/placements_cifar10.json --from docs/results/cifar10.jsonl \
+	  -o $(BUILD)/report/example.html --svg $(BUILD)/report
 
 # Ours and PyTorch's step alternately, as a table of medians and ratios. PYTHON: one that has torch and timm.
 bench-peers: all
@@ -189,8 +196,8 @@ $(BUILD)/cuda/backend.o: CPPFLAGS += -DNORMLAB_WITH_CUDA -isystem $(CUDA_HOME)/i
 
 # Registers, shared memory and spills of each kernel on each architecture, as ptxas names them in the build.
 cuda-report: $(CUDA_SOURCES:%.cu=$(BUILD)/%.o)
-	@python3 tests/gpu/registers.py $(^:.o=.ptxas) > docs/cuda_registers.md
-	@echo "docs/cuda_registers.md: $$(grep -m1 ' kernels in ' docs/cuda_registers.md)"
+	@python3 tests/gpu/registers.py $(^:.o=.ptxas) > $(BUILD)/cuda_registers.md
+	@echo "$(BUILD)/cuda_registers.md: $$(grep -m1 ' kernels in ' $(BUILD)/cuda_registers.md)"
 else
 cuda-report:
 	@echo "cuda-report: needs nvcc (CUDA=1)" >&2; exit 3

@@ -85,12 +85,15 @@ std::string write_note(nlohmann::ordered_json object) {
 }
 
 nlohmann::json read_note(const std::filesystem::path& path) {
-  nlohmann::json note = parse_strict_json(read_file(path), path.string());
-  if (!note.is_object()) throw InputError(concat(path.string(), ": expected an object, found ", note.type_name()));
+  return take_note(parse_strict_json(read_file(path), path.string()), path.string());
+}
+
+nlohmann::json take_note(nlohmann::json note, const std::string& where) {
+  if (!note.is_object()) throw InputError(concat(where, ": expected an object, found ", note.type_name()));
   const nlohmann::json schema = note.value(kSchema, nlohmann::json(1));
   if (schema != 1 && schema != kNoteSchema)
-    throw InputError(concat(path.string(), ": written by another version of this program, which alone can read it"));
-  if (schema == kNoteSchema || note.contains(kHash)) require_json_seal(note, path.string());
+    throw InputError(concat(where, ": written by another version of this program, which alone can read it"));
+  if (schema == kNoteSchema || note.contains(kHash)) require_json_seal(note, where);
   return note;
 }
 

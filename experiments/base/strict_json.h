@@ -25,6 +25,8 @@ void require_json_seal(const nlohmann::json& object, const std::string& file);
 std::string write_note(nlohmann::ordered_json object);
 /// Reads one. InputError where it is damaged or newer. Those of former versions have no seal.
 nlohmann::json read_note(const std::filesystem::path& path);
+/// The same of one that was parsed; `where` names it.
+nlohmann::json take_note(nlohmann::json note, const std::string& where);
 
 /// Takes the keys of one object and knows which ones were asked for.
 class ObjectReader {

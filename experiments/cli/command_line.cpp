@@ -30,7 +30,7 @@ constexpr Command kCommands[] = {
     {"status", add_status},   {"table", add_table},     {"schema", add_schema}, {"probe", add_probe},
     {"report", add_report},   {"convert", add_convert}, {"curves", add_curves}, {"eval", add_eval},
     {"bench", add_bench},     {"data", add_data},       {"diff", add_diff},     {"find", add_find},
-    {"missing", add_missing}, {"clean", add_clean},     {"verify", add_verify}};
+    {"missing", add_missing}, {"clean", add_clean},     {"verify", add_verify}, {"export", add_export}};
 
 /// Adds the commands that the command line names: all of them, with their options, take longer than most take to run.
 /// All are there for the help and for the error where it names none.

@@ -20,6 +20,7 @@ void add_probe(CLI::App& app, Action& action);
 void add_report(CLI::App& app, Action& action);
 void add_convert(CLI::App& app, Action& action);
 void add_curves(CLI::App& app, Action& action);
+void add_export(CLI::App& app, Action& action);
 void add_eval(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_data(CLI::App& app, Action& action);

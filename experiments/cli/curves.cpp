@@ -17,8 +17,8 @@ struct Curves {
   bool seeds = false;
 
   int operator()() const {
-    const Experiment experiment = descriptor.load_staged();
-    const ExperimentCurves curves = read_curves(experiment, ResultStore(descriptor.out), {metric});
+    const ResultStore store = descriptor.store();
+    const ExperimentCurves curves = read_curves(descriptor.load_staged(store), store, {metric});
     require_metric(curves, metric, "--metric");
     print_bytes(curves_csv(curves.metrics.front(), seeds));
     for (const CurveProblem& problem : curves.problems) tell("{}\n", problem.text());
@@ -33,7 +33,7 @@ void add_curves(CLI::App& app, Action& action) {
   CLI::App& command = *app.add_subcommand(
       "curves", "print a metric by step for each row: mean, lowest and highest value over the seeds, and their number");
   curves->descriptor.add_file(command);
-  curves->descriptor.add_out(command);
+  curves->descriptor.add_out_or_from(command);
   command.add_option("--metric", curves->metric, "which metric of metrics.jsonl")->capture_default_str();
   command.add_option("--format", curves->format, "how it is written")
       ->check(CLI::IsMember({"csv"}))

@@ -15,7 +15,7 @@ namespace normlab {
 struct DescriptorOptions {
   std::string file;
   std::vector<std::string> sets;
-  std::string data, out = "results";
+  std::string data, out = "results", from;
 
   void add_file(CLI::App& command) {
     command.add_option("descriptor", file, "the experiment, a JSON file")->required();
@@ -30,6 +30,11 @@ struct DescriptorOptions {
   CLI::Option* add_out(CLI::App& command) {
     return command.add_option("--out", out, "folder of the results")->capture_default_str();
   }
+  /// --out, or --from in its place.
+  void add_out_or_from(CLI::App& command) {
+    command.add_option("--from", from, "a file with the results, as `normlab export` writes it, in place of a folder")
+        ->excludes(add_out(command));
+  }
 
   std::optional<std::filesystem::path> data_root() const {
     return data.empty() ? std::nullopt : std::optional<std::filesystem::path>(data);
@@ -39,7 +44,10 @@ struct DescriptorOptions {
   }
   Experiment load() const { return load(file); }
   /// With the trials that the results in `out` have brought up.
-  Experiment load_staged() const { return next_stage(load(), ResultStore(out)); }
+  Experiment load_staged(const ResultStore& results) const { return next_stage(load(), results); }
+  Experiment load_staged() const { return load_staged(store()); }
+  /// Of --from or --out.
+  ResultStore store() const { return from.empty() ? ResultStore(out) : ResultStore::exported(from); }
 };
 
 }  // namespace normlab

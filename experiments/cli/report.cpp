@@ -29,8 +29,8 @@ struct Report {
   std::string file = "report.html", pictures;
 
   int operator()() const {
-    const Experiment experiment = descriptor.load_staged();
-    const ResultStore store(descriptor.out);
+    const ResultStore store = descriptor.store();
+    const Experiment experiment = descriptor.load_staged(store);
     const TableModel model = sweep_table_model(experiment, store, table);
     const ExperimentCurves read =
         read_curves(experiment, store, curves.empty() ? default_curves(table.metric) : curves);
@@ -56,7 +56,7 @@ void add_report(CLI::App& app, Action& action) {
   CLI::App& command = *app.add_subcommand(
       "report", "write one HTML file: question, table, gains, learning curves, every trial's config and provenance");
   report->descriptor.add_file(command);
-  report->descriptor.add_out(command);
+  report->descriptor.add_out_or_from(command);
   command.add_option("-o,--output", report->file, "the file to write")->capture_default_str();
   command.add_option("--svg", report->pictures, "folder for the pictures as SVG files of their own");
   command

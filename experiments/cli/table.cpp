@@ -29,12 +29,15 @@ struct TableCommand {
                                      [](const auto& source) { return std::filesystem::is_directory(source); });
     if (folders) {
       if (!descriptor.sets.empty()) throw InputError("--set: changes a descriptor, and these are folders of results");
+      if (!descriptor.from.empty())
+        throw InputError("--from: goes with a descriptor, and these are folders of results");
       return folders_table_model(sources, options);
     }
     if (sources.size() > 1)
       throw InputError(fmt::format("{}: one descriptor, or any number of folders with results", sources[1].string()));
     descriptor.file = sources.front().string();
-    return sweep_table_model(descriptor.load_staged(), ResultStore(descriptor.out), options);
+    const ResultStore store = descriptor.store();
+    return sweep_table_model(descriptor.load_staged(store), store, options);
   }
 
   /// Results that cannot be read are no reason to hide the others; the exit code and standard error tell.
@@ -77,7 +80,7 @@ void add_table(CLI::App& app, Action& action) {
       .add_option("what", table->sources, "the experiment, a JSON file; or folders of results or trials, without one")
       ->required();
   table->descriptor.add_reading(command);
-  table->descriptor.add_out(command);
+  table->descriptor.add_out_or_from(command);
   add_selection(command, table->options);
   add_row_choice(command, table->options);
   add_layout(command, *table);

@@ -17,6 +17,7 @@ namespace {
 std::vector<MetricsLine> metrics_of(const TrialFolder& folder, const TrialStatus& status) {
   if (status.state == TrialState::done || status.state == TrialState::diverged)
     return read_result_metrics(folder, *status.result);
+  if (folder.exported() != nullptr) return {};
   const std::int64_t attempt = last_attempt(folder.path());
   const auto path = folder.metrics(attempt), checkpoint = folder.checkpoint(attempt);
   if (status.state != TrialState::running && std::filesystem::exists(checkpoint))

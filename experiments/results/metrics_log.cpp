@@ -21,8 +21,7 @@ void drop_answers_of_nonfinite(std::map<std::string, double>& values) {
   }
 }
 
-MetricsLine parse_line(std::string_view text, const std::string& where) {
-  const nlohmann::json json = parse_strict_json(text, where);
+MetricsLine take_line(const nlohmann::json& json, const std::string& where) {
   ObjectReader object(json, where);
   MetricsLine line{.step = object.integer("step"), .progress = object.number("progress"), .values = {}};
   nlohmann::json values = json;
@@ -38,13 +37,15 @@ MetricsLine parse_line(std::string_view text, const std::string& where) {
 
 }  // namespace
 
-void MetricsLog::append(const MetricsLine& line) {
+std::string metrics_text(const MetricsLine& line) {
   nlohmann::ordered_json object{{"step", line.step}, {"progress", line.progress}};
   nlohmann::ordered_json nonfinite = nlohmann::ordered_json::object();
   put_numbers(object, line.values, nonfinite);
   if (!nonfinite.empty()) object["nonfinite"] = std::move(nonfinite);
-  file_.append(object.dump());
+  return object.dump();
 }
+
+void MetricsLog::append(const MetricsLine& line) { file_.append(metrics_text(line)); }
 
 std::string impossible(const std::string& metric, double value) {
   constexpr double kRounding = 1e-6;  // below 0, of a loss
@@ -52,6 +53,14 @@ std::string impossible(const std::string& metric, double value) {
     return concat(value, " is no accuracy, which is 0 to 1");
   if (metric.ends_with("loss") && value < -kRounding && std::isfinite(value)) return concat(value, " is no loss");
   return "";
+}
+
+MetricsLine take_metrics_line(const nlohmann::json& json, const std::string& where,
+                              const std::vector<MetricsLine>& before) {
+  MetricsLine line = take_line(json, where);
+  if (!before.empty() && line.step < before.back().step)
+    throw InputError(concat(where, ": step ", line.step, " stands behind step ", before.back().step));
+  return line;
 }
 
 std::vector<MetricsLine> read_metrics(const std::filesystem::path& path) {
@@ -63,10 +72,7 @@ std::vector<MetricsLine> parse_metrics(std::string_view text, const std::filesys
   std::size_t begin = 0;
   for (std::size_t end; (end = text.find('\n', begin)) != text.npos; begin = end + 1) {
     const std::string where = concat(path.string(), ':', lines.size() + 1, ": line from byte ", begin);
-    MetricsLine line = parse_line(text.substr(begin, end - begin), where);
-    if (!lines.empty() && line.step < lines.back().step)
-      throw InputError(concat(where, ": step ", line.step, " stands behind step ", lines.back().step));
-    lines.push_back(std::move(line));
+    lines.push_back(take_metrics_line(parse_strict_json(text.substr(begin, end - begin), where), where, lines));
   }
   return lines;
 }
@@ -81,7 +87,8 @@ std::optional<MetricsLine> last_metrics_line(const std::filesystem::path& path) 
     if (before == text->npos && !whole) continue;  // the line begins further back
     if (end == text->npos) return std::nullopt;
     const std::size_t begin = before == text->npos ? 0 : before + 1;
-    return parse_line(std::string_view(*text).substr(begin, end - begin), concat(path.string(), ": last line"));
+    const std::string where = concat(path.string(), ": last line");
+    return take_line(parse_strict_json(std::string_view(*text).substr(begin, end - begin), where), where);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,6 +46,13 @@ std::string impossible(const std::string& metric, double value);
 std::vector<MetricsLine> read_metrics(const std::filesystem::path& path);
 /// The same of the file's text.
 std::vector<MetricsLine> parse_metrics(std::string_view text, const std::filesystem::path& path);
+
+/// The same of a line that was parsed and stands behind `before`.
+MetricsLine take_metrics_line(const nlohmann::json& json, const std::string& where,
+                              const std::vector<MetricsLine>& before);
+
+/// A line as the file has it, without newline.
+std::string metrics_text(const MetricsLine& line);
 
 /// The last whole line; those before it are not looked at. None where there is none yet.
 std::optional<MetricsLine> last_metrics_line(const std::filesystem::path& path);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "experiments/results/exported.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/trial_files.h"
 
@@ -50,8 +51,10 @@ std::optional<double> selected_metric(const TrialFolder& folder, const TrialResu
     for (const auto& [name, value] : result.metrics) known.insert(name);
     return std::nullopt;
   }
-  const auto path = folder.metrics(result_attempt(folder, result));
-  if (!std::filesystem::exists(path))
+  const ExportedTrial* exported = folder.exported();
+  const std::filesystem::path path =
+      exported ? std::filesystem::path(exported->where) : folder.metrics(result_attempt(folder, result));
+  if (exported == nullptr && !std::filesystem::exists(path))
     throw InputError(concat("--select: ", path.string(), " is not there; of this run only --select last is left"));
   const std::vector<MetricsLine> lines = [&] {
     try {

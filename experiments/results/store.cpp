@@ -7,7 +7,8 @@
 #include "core/visible_text.h"
 #include "experiments/base/files.h"
 #include "experiments/base/safetensors.h"
-#include "experiments/results/metrics_log.h"
+#include "experiments/base/strict_json.h"
+#include "experiments/results/exported.h"
 #include "experiments/results/trial_files.h"
 
 namespace normlab {
@@ -58,6 +59,7 @@ void TrialFolder::write_config(std::string_view json) const {
 std::string TrialFolder::read_config() const { return read_file(path_ / "config.json"); }
 
 std::optional<TrialResult> TrialFolder::load_result() const {
+  if (exported_ != nullptr) return exported_->result;
   const auto path = path_ / "result.json";
   const auto text = read_file_if_there(path);
   if (!text) return std::nullopt;
@@ -111,16 +113,18 @@ TrialStatus TrialFolder::status() const {
     return status;
   }
   // In a sweep that has not begun this is every trial: no listing of folders, no look for a claim.
-  if (!status.result && !std::filesystem::exists(path_)) return status;
+  if (!status.result && (exported_ != nullptr || !std::filesystem::exists(path_))) return status;
+  if (status.result) {
+    status.state = TrialState::failed;
+    status.message = status.result->message.value_or("");
+    if (exported_ != nullptr) return status;
+  }
   const std::int64_t attempt = last_attempt(path_);
   if (const auto line = last_metrics_line(metrics(attempt))) status.progress = std::clamp(line->progress, 0.0, 1.0);
   if (const auto owner = read_claim(path_); owner && !is_dead(*owner)) {
     status.state = TrialState::running;
     status.owner = owner;
     status.message = concat("process ", owner->pid, " on ", owner->host);
-  } else if (status.result) {
-    status.state = TrialState::failed;
-    status.message = status.result->message.value_or("");
   }
   return status;
 }
@@ -186,8 +190,19 @@ ResultStore::ResultStore(std::filesystem::path out) : out_(std::move(out)) {
   if (out_.empty()) throw InputError("the folder of the results has no name; give --out a folder, or . for this one");
 }
 
+ResultStore ResultStore::exported(const std::filesystem::path& file) {
+  ResultStore store(file);
+  store.exported_ = std::make_shared<const ExportedResults>(read_export(file));
+  return store;
+}
+
 TrialFolder ResultStore::trial(const std::string& id) const {
   require_plain_name("trial id", id);
+  static const ExportedTrial kMissing;
+  if (exported_) {
+    const auto found = exported_->trials.find(id);
+    return TrialFolder(out_ / id, found == exported_->trials.end() ? &kMissing : &found->second);
+  }
   return TrialFolder(out_ / "trials" / id);
 }
 
@@ -196,6 +211,27 @@ std::vector<std::string> ResultStore::trial_ids() const {
   for (const auto& path : list_folder(out_ / "trials"))
     if (std::filesystem::is_directory(path)) ids.push_back(path.filename().string());
   return ids;
+}
+
+std::vector<std::string> ResultStore::note_names(const std::string& folder) const {
+  std::vector<std::string> names;
+  if (!exported_) {
+    for (const auto& path : list_folder(out_ / "experiments" / folder))
+      if (path.extension() == ".json") names.push_back(path.filename().string());
+  } else if (const auto notes = exported_->notes.find(folder); notes != exported_->notes.end()) {
+    for (const auto& [name, note] : notes->second) names.push_back(name);
+  }
+  return names;
+}
+
+nlohmann::json ResultStore::note(const std::string& folder, const std::string& name) const {
+  if (!exported_) {
+    const auto path = out_ / "experiments" / folder / name;
+    return std::filesystem::exists(path) ? read_note(path) : nlohmann::json();
+  }
+  const auto notes = exported_->notes.find(folder);
+  if (notes == exported_->notes.end() || !notes->second.contains(name)) return {};
+  return notes->second.at(name);
 }
 
 void ResultStore::write_plan(const std::string& stem, std::string_view json) const {

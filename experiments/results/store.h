@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,10 +44,16 @@ struct ResumePoint {
   std::map<std::string, std::string> metadata;  // of the checkpoint
 };
 
+struct ExportedTrial;  // exported.h
+struct ExportedResults;
+
 class TrialFolder {
  public:
-  explicit TrialFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  explicit TrialFolder(std::filesystem::path path, const ExportedTrial* exported = nullptr)
+      : path_(std::move(path)), exported_(exported) {}
   const std::filesystem::path& path() const { return path_; }
+  /// Of a trial of an exported file, which has no folder: path() is a name, and nothing can be written. Null otherwise.
+  const ExportedTrial* exported() const { return exported_; }
   std::filesystem::path metrics(std::int64_t attempt) const { return attempt_folder(path_, attempt) / "metrics.jsonl"; }
   std::filesystem::path checkpoint(std::int64_t attempt) const {
     return attempt_folder(path_, attempt) / "checkpoint.safetensors";
@@ -87,6 +95,7 @@ class TrialFolder {
 
  private:
   std::filesystem::path path_;
+  const ExportedTrial* exported_;
 };
 
 class ResultStore {
@@ -94,19 +103,29 @@ class ResultStore {
   /// `out` is created with the first thing that is written.
   /// InputError for a path that is empty: what a shell makes of a variable that is not set.
   explicit ResultStore(std::filesystem::path out);
+  /// The trials of a file that `normlab export` wrote, to be read. InputError as read_export().
+  static ResultStore exported(const std::filesystem::path& file);
+  bool is_exported() const { return exported_ != nullptr; }
   const std::filesystem::path& out() const { return out_; }
 
-  /// InputError for an id that is no plain name.
+  /// InputError for an id that is no plain name. It must not outlive an exported store.
   TrialFolder trial(const std::string& id) const;
   bool finished(const std::string& id) const { return trial(id).finished(); }
   /// Ids of all trials on disk, sorted.
   std::vector<std::string> trial_ids() const;
+
+  /// Names of the notes in OUT/experiments/<folder>/, sorted: what was decided ("STEM/fixed") or looked at
+  /// ("STEM/tabled").
+  std::vector<std::string> note_names(const std::string& folder) const;
+  /// The note of this name there; null where there is none. InputError where it is damaged or newer.
+  nlohmann::json note(const std::string& folder, const std::string& name) const;
 
   /// Replaces OUT/experiments/<stem>/plan.json, and removes the temporary files that killed runs have left beside it.
   void write_plan(const std::string& stem, std::string_view json) const;
 
  private:
   std::filesystem::path out_;
+  std::shared_ptr<const ExportedResults> exported_;
 };
 
 }  // namespace normlab

@@ -11,6 +11,7 @@
 #include "experiments/base/strict_json.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/results/correctness_file.h"
+#include "experiments/results/exported.h"
 
 namespace normlab {
 namespace {
@@ -19,11 +20,14 @@ namespace fs = std::filesystem;
 
 constexpr const char* kRemovedFile = "removed.json";
 
-[[noreturn]] void contradict(const TrialFolder& trial, const std::string& ours, const fs::path& other,
-                             const std::string& theirs) {
-  throw InputError(concat((trial.path() / "result.json").string(), ": is damaged or ", other.string(), " is: ", ours,
-                          " here, ", theirs,
-                          " there; restore both from a copy, or remove the trial's folder and run it again"));
+[[noreturn]] void contradict(const Witnesses& at, const std::string& ours, const std::string& theirs) {
+  throw InputError(
+      concat(at.result, ": is damaged or ", at.other, " is: ", ours, " here, ", theirs, " there", at.advice));
+}
+
+Witnesses beside(const TrialFolder& trial, const fs::path& other) {
+  return {(trial.path() / "result.json").string(), other.string(),
+          "; restore both from a copy, or remove the trial's folder and run it again"};
 }
 
 bool same(double a, double b) {
@@ -39,28 +43,11 @@ void require_seed(const TrialFolder& trial, const TrialResult& result) {
   const nlohmann::json config = parse_strict_json(*text, path.string());
   ObjectReader object(config, path.string());
   if (const auto seed = object.unsigned_integer("seed"); seed != result.seed)
-    contradict(trial, concat("seed ", result.seed), path, concat("seed ", seed));
+    contradict(beside(trial, path), concat("seed ", result.seed), concat("seed ", seed));
 }
 
 void require_last_line(const TrialFolder& trial, const TrialResult& result, const fs::path& path) {
-  if (!fs::exists(path)) return;
-  const auto line = last_metrics_line(path);
-  const std::int64_t step = line ? line->step : 0;
-  if (result.status == TrialEnd::diverged) {
-    if (result.diverged_step && step > *result.diverged_step)
-      contradict(trial, concat("diverged at step ", *result.diverged_step), path, concat("a line of step ", step));
-    return;
-  }
-  if (result.steps > 0 && step != result.steps)
-    contradict(trial, concat(result.steps, " steps"), path, concat("the last line is of step ", step));
-  if (result.different_bits) return;  // the last evaluation may be of another program than the line
-  for (const auto& [name, value] : result.metrics) {
-    const auto found = line ? line->values.find(name) : std::map<std::string, double>::const_iterator();
-    if (!line || found == line->values.end())
-      contradict(trial, concat(name, ' ', digits(value)), path, "none in the last line");
-    if (!same(found->second, value))
-      contradict(trial, concat(name, ' ', digits(value)), path, concat(digits(found->second), " in the last line"));
-  }
+  if (fs::exists(path)) require_last_line(result, last_metrics_line(path), beside(trial, path));
 }
 
 /// The part of data_hash() that is of the evaluation images; "" where the result does not say.
@@ -74,11 +61,11 @@ std::string eval_hash(const TrialResult& result) {
 void require_count(const TrialFolder& trial, const TrialResult& result, const Correctness& bits, const fs::path& path) {
   const std::string hash = eval_hash(result);
   if (!hash.empty() && hash != bits.data_hash())
-    contradict(trial, concat("evaluated on data ", hash), path, concat("data ", bits.data_hash()));
+    contradict(beside(trial, path), concat("evaluated on data ", hash), concat("data ", bits.data_hash()));
   const auto accuracy = result.metrics.find("eval/accuracy");
   if (accuracy == result.metrics.end() || result.different_bits) return;
   if (!same(accuracy->second, double(bits.count()) / double(bits.images())))
-    contradict(trial, concat("eval/accuracy ", digits(accuracy->second)), path,
+    contradict(beside(trial, path), concat("eval/accuracy ", digits(accuracy->second)),
                concat(bits.count(), " of ", bits.images(), " images are right"));
 }
 
@@ -102,6 +89,24 @@ std::uint64_t parse_bytes(const std::string& text, const fs::path& checkpoint) {
 }
 
 }  // namespace
+
+void require_last_line(const TrialResult& result, const std::optional<MetricsLine>& line, const Witnesses& at) {
+  const std::int64_t step = line ? line->step : 0;
+  if (result.status == TrialEnd::diverged) {
+    if (result.diverged_step && step > *result.diverged_step)
+      contradict(at, concat("diverged at step ", *result.diverged_step), concat("a line of step ", step));
+    return;
+  }
+  if (result.steps > 0 && step != result.steps)
+    contradict(at, concat(result.steps, " steps"), concat("the last line is of step ", step));
+  if (result.different_bits) return;  // the last evaluation may be of another program than the line
+  for (const auto& [name, value] : result.metrics) {
+    const auto found = line ? line->values.find(name) : std::map<std::string, double>::const_iterator();
+    if (!line || found == line->values.end()) contradict(at, concat(name, ' ', digits(value)), "none in the last line");
+    if (!same(found->second, value))
+      contradict(at, concat(name, ' ', digits(value)), concat(digits(found->second), " in the last line"));
+  }
+}
 
 TrialConfig read_trial_config(const TrialFolder& trial) {
   const fs::path path = trial.path() / "config.json";
@@ -134,10 +139,11 @@ FileSeals seal_attempt(const TrialFolder& trial, std::int64_t attempt, bool chec
 }
 
 void require_agreement(const TrialFolder& trial, const TrialResult& result) {
+  if (trial.exported() != nullptr) return;  // read_export() has looked
   const std::int64_t attempt = result_attempt(trial, result);
   const fs::path folder = attempt_folder(trial.path(), attempt);
   if (!fs::exists(folder) && last_attempt(trial.path()) > 0)
-    contradict(trial, concat("attempt ", result.attempt), folder, "nothing is");
+    contradict(beside(trial, folder), concat("attempt ", result.attempt), "nothing is");
   require_seed(trial, result);
   require_last_line(trial, result, trial.metrics(attempt));
   if (const fs::path path = folder / kCorrectnessFile; result.status == TrialEnd::done && fs::exists(path))
@@ -145,6 +151,11 @@ void require_agreement(const TrialFolder& trial, const TrialResult& result) {
 }
 
 std::vector<MetricsLine> read_result_metrics(const TrialFolder& trial, const TrialResult& result) {
+  if (const ExportedTrial* exported = trial.exported()) {
+    if (!exported->metrics)
+      throw InputError(concat(exported->where, ": has no curve; write the file with `normlab export --full`"));
+    return *exported->metrics;
+  }
   const fs::path path = trial.metrics(result_attempt(trial, result));
   std::vector<MetricsLine> lines = parse_metrics(read_listed(path, result), path);
   require_last_line(trial, result, path);
@@ -152,6 +163,10 @@ std::vector<MetricsLine> read_result_metrics(const TrialFolder& trial, const Tri
 }
 
 std::optional<Correctness> read_result_correctness(const TrialFolder& trial, const TrialResult& result) {
+  if (const ExportedTrial* exported = trial.exported())
+    throw InputError(concat("--bootstrap: needs to know which test images each run gets right (", kCorrectnessFile,
+                            "), which no exported file holds; ", exported->where,
+                            " was asked; use the folder of the results (--out)"));
   const fs::path path = attempt_folder(trial.path(), result_attempt(trial, result)) / kCorrectnessFile;
   if (!fs::exists(path) && !result.files.contains(kCorrectnessFile)) return std::nullopt;
   Correctness bits = parse_correctness(read_listed(path, result), path);

@@ -29,12 +29,19 @@ FileSeals seal_attempt(const TrialFolder& trial, std::int64_t attempt, bool chec
 /// line of the metrics, the number of images that are right and their data. Files that are not there say nothing.
 void require_agreement(const TrialFolder& trial, const TrialResult& result);
 
+/// Two places that speak of one trial, and what to do where they contradict each other.
+struct Witnesses {
+  std::string result, other, advice;
+};
+/// The part of that which compares a result with the last line of its metrics.
+void require_last_line(const TrialResult& result, const std::optional<MetricsLine>& line, const Witnesses& at);
+
 /// The metrics of the attempt that the result is of. InputError where the file is not there or not the one that was
 /// sealed.
 std::vector<MetricsLine> read_result_metrics(const TrialFolder& trial, const TrialResult& result);
 
-/// Which images the run gets right; none where it has not stored it. InputError as above, and where their number or
-/// data are not those of the result.
+/// Which images the run gets right; none where it has not stored it. InputError as above, where their number or data
+/// are not those of the result, and for a trial of an exported file.
 std::optional<Correctness> read_result_correctness(const TrialFolder& trial, const TrialResult& result);
 
 /// For a file that lies in an attempt's folder, as OUT/trials/ID/attempt-1/checkpoint.safetensors: InputError where it

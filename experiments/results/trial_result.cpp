@@ -184,13 +184,16 @@ std::string write_trial_result(const TrialResult& result) {
   return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+TrialResult take_trial_result(const nlohmann::json& json, const std::string& where) {
+  ObjectReader object(json, where);
+  TrialResult result = read_fields(object, json, where);
+  drop_nonfinite_metrics(result);
+  return result;
+}
+
 TrialResult parse_trial_result(std::string_view text, const std::string& file) {
   try {
-    const nlohmann::json json = parse_strict_json(text, file);
-    ObjectReader object(json, file);
-    TrialResult result = read_fields(object, json, file);
-    drop_nonfinite_metrics(result);
-    return result;
+    return take_trial_result(parse_strict_json(text, file), file);
   } catch (const InputError& error) {
     const std::string what = error.what();
     if (what.find("schema") != what.npos) throw;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -58,6 +59,8 @@ inline constexpr std::string_view kUnsealedWords = "written by a version that ke
 /// read unsealed.
 std::string write_trial_result(const TrialResult& result);
 
+/// The same of JSON that stands at `where`, in which the writer's object is.
+TrialResult take_trial_result(const nlohmann::json& json, const std::string& where);
 /// `file` names the text in errors. InputError for anything but what the writer writes, for numbers that no training
 /// can give, for a hash that is not that of the text, and for a newer schema. Schema 1 has no seals.
 /// Versions before this one took what a network says that is not finite for an answer: a result with such a metric

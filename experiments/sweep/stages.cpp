@@ -49,17 +49,16 @@ Json ids_of(const Experiment& e, const std::vector<std::size_t>& trials) {
 class Decisions {
  public:
   Decisions(const ResultStore& store, const std::string& stem, Record record)
-      : folder_(store.out() / "experiments" / stem / "fixed"), record_(record) {}
+      : store_(store), folder_(stem + "/fixed"), record_(record) {}
 
   /// What was decided from these trials; `question` tells decisions about the same trials apart.
   std::optional<nlohmann::json> known(const std::string& kind, const Json& question) const {
-    const auto path = file(kind, question);
-    if (!std::filesystem::exists(path)) return std::nullopt;
-    nlohmann::json note = read_note(path);
+    nlohmann::json note = store_.note(folder_, name(kind, question));
+    if (note.is_null()) return std::nullopt;
     const nlohmann::json asked(question);
     for (const auto& [key, value] : asked.items())
       if (!note.contains(key) || note[key] != value)
-        throw InputError(concat(path.string(), ": is damaged: its ", in_quotes(key),
+        throw InputError(concat(file(kind, question).string(), ": is damaged: its ", in_quotes(key),
                                 " is not that of the question that its name stands for; delete this file: it is "
                                 "decided again from the results"));
     return note;
@@ -70,17 +69,23 @@ class Decisions {
     Json note = question;
     note.update(decision);
     if (record_ == Record::no) return nlohmann::json::parse(note.dump());
-    make_folders(folder_);
-    publish(file(kind, question), write_note(note));
+    const std::filesystem::path path = file(kind, question);
+    make_folders(path.parent_path());
+    publish(path, write_note(note));
     return *known(kind, question);
   }
 
   std::filesystem::path file(const std::string& kind, const Json& question) const {
-    return folder_ / concat(kind, "-", sha256_hex(question.dump()).substr(0, 16), ".json");
+    return store_.out() / "experiments" / folder_ / name(kind, question);
   }
 
  private:
-  std::filesystem::path folder_;
+  static std::string name(const std::string& kind, const Json& question) {
+    return concat(kind, "-", sha256_hex(question.dump()).substr(0, 16), ".json");
+  }
+
+  const ResultStore& store_;
+  std::string folder_;
   Record record_;
 };
 

@@ -13,9 +13,7 @@
 namespace normlab {
 namespace {
 
-std::filesystem::path folder_of(const Experiment& e, const ResultStore& store) {
-  return store.out() / "experiments" / e.stem / "tabled";
-}
+std::string folder_of(const Experiment& e) { return e.stem + "/tabled"; }
 
 std::size_t seeds_of(const Experiment& e) {
   std::size_t most = 0;
@@ -53,8 +51,9 @@ bool tells_something(const Experiment& e, const ResultStore& store) {
 
 bool note_tabled_seeds(const Experiment& e, const ResultStore& store) {
   const std::size_t seeds = seeds_of(e);
-  const auto folder = folder_of(e, store), path = folder / concat("seeds-", seeds, ".json");
-  if (seeds < 2 || std::filesystem::exists(path)) return true;
+  const std::filesystem::path folder = store.out() / "experiments" / folder_of(e),
+                              path = folder / concat("seeds-", seeds, ".json");
+  if (seeds < 2 || store.is_exported() || std::filesystem::exists(path)) return true;
   if (!std::filesystem::exists(folder.parent_path() / "plan.json") || !tells_something(e, store)) return true;
   nlohmann::ordered_json note{{"seeds", seeds}, {"by_rule", e.two_stage.has_value()}};
   for (const Cell& row : e.rows)
@@ -72,14 +71,15 @@ std::string raised_seeds_note(const Experiment& e, const ResultStore& store) {
   const std::size_t now = seeds_of(e);
   std::set<std::size_t> before;
   std::unordered_set<std::string> rows;
-  for (const auto& path : list_folder(folder_of(e, store))) {
-    const std::size_t seeds = number_in(path.filename().string());
+  for (const std::string& name : store.note_names(folder_of(e))) {
+    const std::size_t seeds = number_in(name);
     if (seeds == 0 || seeds >= now) continue;
     if (rows.empty())
       for (const Trial& trial : e.trials) rows.insert(trial.id);
-    const nlohmann::json note = read_note(path);
+    const nlohmann::json note = store.note(folder_of(e), name);
     if (!note.contains("rows") || !note["rows"].is_array() || note.value("seeds", nlohmann::json()) != seeds)
-      throw InputError(concat(path.string(), ": it is no note of a table; delete this file"));
+      throw InputError(concat((store.out() / "experiments" / folder_of(e) / name).string(),
+                              ": it is no note of a table; delete this file"));
     if (e.two_stage && note.value("by_rule", false)) continue;
     if (std::any_of(note["rows"].begin(), note["rows"].end(),
                     [&](const nlohmann::json& id) { return id.is_string() && rows.contains(id.get<std::string>()); }))

@@ -1,9 +1,10 @@
-// Any bytes as each of the files of a trial and as a plan: result.json, metrics.jsonl, states.jsonl, correct.bits,
-// claim, lease, plan.json. All are refused with an InputError or taken; what is taken comes back the same from the
-// writer.
+// Any bytes as each of the files of a trial, as a plan and as exported results: result.json, metrics.jsonl,
+// states.jsonl, correct.bits, claim, lease, plan.json. All are refused with an InputError or taken; what is taken comes
+// back the same from the writer.
 #include "core/error.h"
 #include "experiments/results/claim.h"
 #include "experiments/results/correctness_file.h"
+#include "experiments/results/exported.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/state_log.h"
 #include "experiments/results/store.h"
@@ -82,6 +83,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(read_correctness(folder / "bits") == bits, "bits change on their way");
     require(bits.count() <= bits.images(), "more images are right than there are");
   });
+  taken_or_refused([&] { static_cast<void>(read_export(file)); });
   folder.write("claim", text);
   folder.write("lease", text);
   taken_or_refused([&] { check_claim(folder); });

@@ -164,13 +164,20 @@ def train(seed, args):
             "images_per_second": round(speed, 1), "threads": args.threads, "torch": torch.__version__}
 
 
+def sealed(result):
+    """One line of results, marked as another program's, with a seal as `normlab export` has it: normlab passes it over."""
+    line = {"schema": 1, "program": f"PyTorch, tests/reference/{Path(sys.argv[0]).name}", **result}
+    members = json.dumps(line, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps({**line, "sha256": hashlib.sha256(members.encode()).hexdigest()})
+
+
 def run_seeds(train, description, switch, meaning, threads):
     """Calls train(seed, args) for each seed that the file of results lacks; `switch` is an option of its own."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with train-*.tar and test-*.tar")
     parser.add_argument("--seed", type=int, nargs="+", default=[0])
     parser.add_argument("--threads", type=int, default=threads)
-    parser.add_argument("--out", type=Path, help="results, one JSON object a line")
+    parser.add_argument("--out", type=Path, help="results, one JSON object a line, as docs/results/*_twin.jsonl")
     parser.add_argument(switch, action="store_true", help=meaning)
     parser.add_argument("--steps", type=int, help="stop early, for timing; goes to no file")
     args = parser.parse_args()
@@ -181,7 +188,7 @@ def run_seeds(train, description, switch, meaning, threads):
         if seed in done:
             print(f"seed {seed} is in {args.out}", file=sys.stderr)
             continue
-        result = json.dumps(train(seed, args))
+        result = sealed(train(seed, args))
         print(result)
         if args.out and not args.steps:
             with args.out.open("a") as out:

@@ -1,0 +1,147 @@
+#include "experiments/results/exported.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/visible_text.h"
+#include "experiments/base/regular_file.h"
+#include "experiments/base/strict_json.h"
+#include "experiments/descriptor/canonical.h"
+#include "experiments/results/trial_files.h"
+
+namespace normlab {
+namespace {
+
+constexpr std::uint64_t kSchema = 1;
+constexpr const char* kProgram = "normlab";
+constexpr std::size_t kLongestLine = std::size_t(32) << 20;  // some 10,000 evaluations with probes of every block
+constexpr const char* kAdvice =
+    "; nothing of this file is shown: restore it from a copy, or write it again with `normlab export`";
+
+const nlohmann::json& member(ObjectReader& line, const char* key) {
+  const nlohmann::json* value = line.optional(key);
+  if (value == nullptr) line.fail(key, "this key is missing");
+  return *value;
+}
+
+std::vector<MetricsLine> take_metrics(const nlohmann::json& list, const TrialResult& result, const std::string& where) {
+  const std::string place = where + ": /metrics";
+  if (!list.is_array()) throw InputError(concat(place, ": expected a list, found ", list.type_name()));
+  std::vector<MetricsLine> lines;
+  std::string text;
+  for (const nlohmann::json& entry : list) {
+    lines.push_back(take_metrics_line(entry, concat(place, '/', lines.size()), lines));
+    text += metrics_text(lines.back()) + '\n';
+  }
+  if (result.status == TrialEnd::failed) return lines;
+  require_last_line(result, lines.empty() ? std::nullopt : std::optional(lines.back()),
+                    {where + ": /result", "/metrics", ""});
+  if (const auto listed = result.files.find("metrics.jsonl"); listed != result.files.end())
+    if (const FileSeal found = seal_of(text); found != listed->second)
+      throw InputError(
+          concat(place, ": is damaged: has the SHA-256 ", found.sha256, ", its result lists ", listed->second.sha256));
+  return lines;
+}
+
+ExportedTrial take_trial(ObjectReader& line, const std::string& where) {
+  const std::string id = line.string("trial");
+  const TrialConfig config = config_from_json(member(line, "config").dump(), where + ": /config");
+  if (const std::string found = trial_id(config); found != id)
+    throw InputError(concat(where, ": /config: is damaged: these are the settings of trial ", found,
+                            ", \"trial\" says ", in_quotes(id)));
+  ExportedTrial trial{where, take_trial_result(member(line, "result"), where + ": /result"), {}};
+  if (trial.result->id != id)
+    throw InputError(concat(where, ": /result: it is the result of trial ", in_quotes(trial.result->id)));
+  if (trial.result->seed != config.seed)
+    throw InputError(
+        concat(where, ": /result: is damaged: seed ", trial.result->seed, " here, ", config.seed, " in /config"));
+  if (line.has("metrics")) trial.metrics = take_metrics(member(line, "metrics"), *trial.result, where);
+  return trial;
+}
+
+/// Adds what a line holds to `results`.
+void take_line(std::string_view text, const std::string& where, ExportedResults& results) {
+  const nlohmann::json json = parse_strict_json(text, where);
+  ObjectReader line(json, where);
+  if (const auto schema = line.unsigned_integer("schema"); schema != kSchema)
+    throw InputError(concat(where, ": written with schema ", schema, ", this program reads ", kSchema,
+                            "; use the program that wrote it, or a newer one"));
+  const bool ours = line.string("program") == kProgram;
+  std::string twice;
+  if (ours && line.has("note")) {
+    const std::string folder = line.string("folder"), name = line.string("note");
+    nlohmann::json note = take_note(member(line, "content"), where + ": /content");
+    if (!results.notes[folder].try_emplace(name, std::move(note)).second) twice = concat("note ", in_quotes(name));
+  } else if (ours) {
+    ExportedTrial trial = take_trial(line, where);
+    const std::string id = trial.result->id;
+    const auto [first, added] = results.trials.try_emplace(id, std::move(trial));
+    if (!added) twice = concat("trial ", id, ", which ", first->second.where, " has,");
+  }
+  if (ours) {
+    line.string("sha256");
+    line.finish();
+  }
+  require_json_seal(json, where);
+  if (!twice.empty()) throw InputError(concat(where, ": ", twice, " stands here again"));
+}
+
+/// Seals a line. What cannot be read again, or is too long, is not written; `source` names it in errors.
+std::string sealed_line(nlohmann::ordered_json line, const std::string& source, std::string_view advice) {
+  seal_json(line);
+  const std::string text = line.dump();
+  if (text.size() > kLongestLine)
+    throw InputError(concat(source, ": its line has ", text.size(), " bytes, a line may have ", kLongestLine, advice));
+  ExportedResults read;
+  take_line(text, source, read);
+  return text + '\n';
+}
+
+}  // namespace
+
+std::string export_line(const TrialFolder& trial, bool full) {
+  const std::optional<TrialResult> result = trial.load_result();
+  if (!result) throw InputError(concat(trial.path().string(), ": the trial has no result"));
+  require_agreement(trial, *result);
+  using Json = nlohmann::ordered_json;
+  Json line{{"schema", kSchema}, {"program", kProgram}, {"trial", result->id}};
+  line["config"] = Json::parse(trial.read_config());
+  line["result"] = Json::parse(*trial.result_text());
+  if (full) {
+    line["metrics"] = Json::array();
+    if (result->status != TrialEnd::failed)
+      for (const MetricsLine& metrics : read_result_metrics(trial, *result))
+        line["metrics"].push_back(Json::parse(metrics_text(metrics)));
+  }
+  return sealed_line(std::move(line), trial.path().string(), full ? "; leave --full away" : "");
+}
+
+std::string export_note(const ResultStore& store, const std::string& folder, const std::string& name) {
+  nlohmann::ordered_json line{{"schema", kSchema}, {"program", kProgram}, {"folder", folder}, {"note", name}};
+  line["content"] = store.note(folder, name);
+  return sealed_line(std::move(line), (store.out() / "experiments" / folder / name).string(), "");
+}
+
+ExportedResults read_export(const std::filesystem::path& file) {
+  const std::string text = RegularFile(file, "give a file that `normlab export` wrote").read();
+  ExportedResults results;
+  std::size_t number = 0;
+  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+    const std::string where = concat(file.string(), ':', ++number);
+    end = std::min(text.find('\n', begin), text.size());
+    try {
+      if (end == text.size()) throw InputError(where + ": the line has no end: the file is cut short");
+      if (end - begin > kLongestLine)
+        throw InputError(concat(where, ": has ", end - begin, " bytes, a line may have ", kLongestLine));
+      take_line(std::string_view(text).substr(begin, end - begin), where, results);
+    } catch (const InputError& error) {
+      throw InputError(error.what() + std::string(kAdvice));
+    }
+  }
+  if (results.trials.empty())
+    throw InputError(concat(file.string(), ": holds no trial", number > 0 ? " of normlab" : ", it is empty",
+                            "; give a file that `normlab export` wrote"));
+  return results;
+}
+
+}  // namespace normlab

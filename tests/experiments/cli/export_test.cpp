@@ -1,0 +1,146 @@
+// Results in one file: `normlab export`, and the commands that read it by --from.
+#include <doctest/doctest.h>
+
+#include "experiments/base/files.h"
+#include "experiments/results/store.h"
+#include "tests/experiments/cli/program.h"
+#include "tests/experiments/cli/two_trials.h"
+
+using namespace normlab;
+namespace fs = std::filesystem;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+
+struct Exported {
+  TemporaryFolder folder;
+  std::string out = (folder / "out").string(), file, jsonl = (folder / "new/two.jsonl").string();
+
+  Finished call(const std::string& words) const { return run_program(folder, words); }
+  Finished export_to(const std::string& options) const {
+    return call("export " + file + " --out " + out + " -o " + jsonl + " " + options);
+  }
+  /// The command prints the same from the folder and from the file.
+  void same(const std::string& command) const {
+    CAPTURE(command);
+    const Finished there = call(command + " --out " + out), here = call(command + " --from " + jsonl);
+    CHECK_MESSAGE(there.code == 0, there.err);
+    CHECK(here.code == there.code);
+    CHECK(here.out == there.out);
+    CHECK(here.err == there.err);
+  }
+};
+
+struct Trained : Exported {
+  Trained() {
+    file = (folder / "two.json").string();
+    std::ofstream(file) << kTwoTrials;
+    const Finished done = call("run " + file + " --threads 1 --out " + out);
+    REQUIRE_MESSAGE(done.code == 0, done.err);
+  }
+};
+
+std::string page_of(const fs::path& path) {
+  std::string text = text_of(path);
+  const auto at = text.find(" UTC by normlab ");  // the time of writing
+  return at == text.npos ? text : text.erase(at - 16, 16);
+}
+
+}  // namespace
+
+TEST_CASE("export: table, curves and report of the file are those of the folder") {
+  const Trained two;
+  const Finished written = two.export_to("--full");
+  CHECK_MESSAGE(written.code == 0, written.err);
+  CHECK(written.out.empty());
+  CHECK(has(written.err, "two.jsonl: 2 of 2 trials"));
+  for (const char* options : {"", " --format json", " --format csv", " --select best_minival",
+                              " --select mean_last_k --last 2", " --metric train/loss", " --detect 1"})
+    two.same("table " + two.file + options);
+  two.same("curves " + two.file);
+  two.same("curves " + two.file + " --seeds --metric train/loss");
+  const auto report = [&](const std::string& source, const std::string& name) {
+    const Finished done = two.call("report " + two.file + source + " -o " + (two.folder / name).string());
+    CHECK_MESSAGE(done.code == 0, done.err);
+    return page_of(two.folder / name);
+  };
+  CHECK(report(" --out " + two.out, "a.html") == report(" --from " + two.jsonl, "b.html"));
+
+  // A folder stands for all trials in it, sorted by their ids.
+  const std::string all = (two.folder / "all.jsonl").string();
+  CHECK(two.call("export " + two.out + " --full -o " + all).code == 0);
+  CHECK(fs::file_size(all) == fs::file_size(two.jsonl));
+}
+
+TEST_CASE("export: results without seals come from the file as they come from the folder") {
+  Exported six;
+  fs::copy("tests/experiments/results/unsealed", six.folder.path(), fs::copy_options::recursive);
+  six.file = (six.folder / "unsealed.json").string();
+  CHECK(six.export_to("--full").code == 0);
+  const Finished table = six.call("table " + six.file + " --from " + six.jsonl);
+  CHECK(table.out == text_of("tests/experiments/results/unsealed/table.txt"));
+}
+
+TEST_CASE("export: what a file does not hold is said, and what is damaged is not shown") {
+  const Trained two;
+  const auto fails = [&](const std::string& words, const std::string& part) {
+    CAPTURE(words);
+    const Finished done = two.call(words);
+    CHECK(done.code == 2);
+    CHECK(done.out.empty());
+    CHECK_MESSAGE(has(done.err, part), done.err);
+  };
+  const std::string table = "table " + two.file, from = " --from " + two.jsonl;
+  CHECK(two.export_to("").code == 0);
+  CHECK(two.call(table + from).code == 0);
+  const Finished bare = two.call("curves " + two.file + from);
+  CHECK(bare.code == 2);
+  CHECK_MESSAGE(has(bare.err, "two.jsonl:1: has no curve; write the file with `normlab export --full`"), bare.err);
+
+  CHECK(two.export_to("--full").code == 0);
+  fails(table + from + " --bootstrap", "--bootstrap: needs to know which test images each run gets right");
+  fails("report " + two.file + from + " --bootstrap", "--bootstrap: needs to know");
+  fails(table + from + " --out " + two.out, "--out");
+  fails("table " + two.out + from, "--from: goes with a descriptor");
+  fails(table + " --from " + two.out, "it is a folder, not a regular file");
+  fails("export " + two.file + " --out " + two.out, "--output");
+  fails("export " + two.file + " --out " + two.folder.path().string() + " -o x", "has results of none of 2 trials");
+  fails("export " + two.out + " --set seeds=1 -o x", "--set: changes a descriptor");
+
+  std::string text = text_of(two.jsonl);
+  const auto at = text.rfind("\"train/loss\":") + 13;
+  text[at] = text[at] == '1' ? '2' : '1';
+  write_atomically(two.jsonl, text);
+  for (const std::string& command :
+       {table, "curves " + two.file, "report " + two.file + " -o " + two.folder.path().string() + "/r.html"})
+    fails(command + from, "two.jsonl:2: ");
+  CHECK(!fs::exists(two.folder / "r.html"));
+
+  const ResultStore store(two.out);
+  const fs::path metrics = store.trial(store.trial_ids()[0]).metrics(1);
+  std::string lines = text_of(metrics);
+  lines[lines.find("train/loss\":") + 12] ^= 1;
+  write_atomically(metrics, lines);
+  const Finished done = two.export_to("--full");
+  CHECK(done.code == 2);
+  CHECK_MESSAGE(has(done.err, metrics.string() + ": is damaged"), done.err);
+  CHECK(text_of(two.jsonl) == text);
+}
+
+TEST_CASE("export: the tables of docs/results.md are those of the files that it names") {
+  const TemporaryFolder folder;
+  const std::string page = text_of("docs/results.md"), with_file = " --from docs/results/";
+  for (const std::string& words : {"placements_cifar10.json" + with_file + "cifar10.jsonl",
+                                   "bf16_cifar10.json" + with_file + "cifar10.jsonl --equivalent 0.5",
+                                   "cifar_augmented.json" + with_file + "cifar_augmented.jsonl"}) {
+    CAPTURE(words);
+    const Finished table = run_program(folder, "table experiments/" + words);
+    CHECK_MESSAGE(table.code == 0, table.err);
+    CHECK(has(page, "```text\n" + table.out + "```\n"));
+  }
+  const Finished twins =
+      run_program(folder, "table experiments/placements_cifar10.json" + with_file + "cifar10_twin.jsonl");
+  CHECK(twins.code == 2);
+  CHECK_MESSAGE(has(twins.err, "cifar10_twin.jsonl: holds no trial of normlab"), twins.err);
+}
