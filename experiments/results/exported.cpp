@@ -83,7 +83,7 @@ void take_line(std::string_view text, const std::string& where, ExportedResults&
     line.finish();
   }
   require_json_seal(json, where);
-  if (!twice.empty()) throw InputError(concat(where, ": ", twice, " stands here again"));
+  if (!twice.empty()) throw InputError(concat(where, ": ", twice, " appears again"));
 }
 
 /// Seals a line. What cannot be read again, or is too long, is not written; `source` names it in errors.

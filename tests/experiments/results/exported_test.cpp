@@ -250,6 +250,6 @@ TEST_CASE("exported: notes that tables depend on come along, sealed") {
   CHECK(has(five.refused(five.sealed + changed(note, "/content/seeds", 2, true)),
             ":2: /content: is damaged: the SHA-256"));
   CHECK(has(five.refused(five.sealed + changed(note, "/note", "seeds-4.json")), ":2: is damaged: the SHA-256"));
-  CHECK(has(five.refused(five.sealed + note + note), ":3: note \"seeds-3.json\" stands here again"));
+  CHECK(has(five.refused(five.sealed + note + note), ":3: note \"seeds-3.json\" appears again"));
   CHECK(has(five.refused(note), ": holds no trial of normlab"));
 }
