@@ -5,47 +5,49 @@ namespace {
 
 GeluForm form_of(Gelu gelu) { return gelu == Gelu::erf ? GeluForm::erf : GeluForm::tanh; }
 
-Gain layer_scale_of(ParameterSet& parameters, const std::string& name, const BranchConfig& c) {
-  switch (c.placement.layer_scale.kind) {
-    case LayerScaleKind::channel:
-      return Gain(parameters, name, c.embed_dim);
-    case LayerScaleKind::scalar:
-      return Gain(parameters, name, 1);
-    case LayerScaleKind::none:
-      break;
-  }
-  return {};
+Gain layer_scale_of(ParameterSet& parameters, const Place& place, const char* path, const BranchConfig& c) {
+  const LayerScaleKind kind = c.placement.layer_scale.kind;
+  if (kind == LayerScaleKind::none) return {};
+  return Gain(parameters, place, path, kind == LayerScaleKind::channel ? c.sizes.embed_dim : 1, Role::layer_scale);
+}
+
+/// The place of the block's branch of that name.
+Place branch_of(const BranchConfig& c, std::string_view branch) {
+  Place place = c.place;
+  place.branch = branch;
+  return place;
 }
 
 }  // namespace
 
-AttentionBranch::AttentionBranch(ParameterSet& p, const std::string& block, const BranchConfig& c,
-                                 const std::optional<Windows>& windows)
-    : heads_(c.num_heads),
-      head_dim_(c.embed_dim / c.num_heads),
+AttentionBranch::AttentionBranch(ParameterSet& p, const BranchConfig& c, const std::optional<Windows>& windows)
+    : heads_(c.sizes.num_heads),
+      head_dim_(c.sizes.embed_dim / c.sizes.num_heads),
       dropout_(c.dropout),
       attention_dropout_(c.attention_dropout),
       drop_path_(c.drop_path),
       windows_(windows),
-      drop_name_(block + ".attn"),
-      weights_name_(block + ".weights"),
-      path_name_(block + ".attn_path") {
-  const std::string name = block + ".attn";
-  const AttentionSites& sites = c.placement.attention_sites(c.index);
-  const std::int64_t dim = c.embed_dim, head_dim = dim / c.num_heads;
-  pre_ = Norm(p, name + ".pre", sites.pre, dim);
-  qkv_ = QkvLinear(p, name, dim, c.qkv_bias);
-  query_ = Norm(p, name + ".query", sites.query, head_dim);
-  key_ = Norm(p, name + ".key", sites.key, head_dim);
-  value_ = Norm(p, name + ".value", sites.value, dim);
-  if (windows_) bias_table_ = p.add(name + ".bias_table", {windows_->dims(1, dim).offsets(), heads_});
-  if (c.placement.head_scale == HeadScale::before_proj) before_proj_ = Gain(p, name + ".head_scale", c.num_heads);
-  inner_ = Norm(p, name + ".inner", sites.inner, dim);
-  proj_ = Linear(p, name + ".proj", dim, dim);
-  if (c.placement.head_scale == HeadScale::after_proj) after_proj_ = Gain(p, name + ".head_scale", c.num_heads);
-  out_ = Norm(p, name + ".out", sites.out, dim);
-  layer_scale_ = layer_scale_of(p, name + ".layer_scale", c);
-  post_ = Norm(p, name + ".post", sites.post, dim);
+      drop_name_(c.place.prefix() + "attn"),
+      weights_name_(c.place.prefix() + "weights"),
+      path_name_(c.place.prefix() + "attn_path") {
+  const Place place = branch_of(c, "attn");
+  const std::int64_t dim = c.sizes.embed_dim;
+  const auto norm = [&](SiteMember site) { return Norm(p, place, site, c.placement, c.sizes); };
+  pre_ = norm(&AttentionSites::pre);
+  qkv_ = QkvLinear(p, place, dim, c.qkv_bias);
+  query_ = norm(&AttentionSites::query);
+  key_ = norm(&AttentionSites::key);
+  value_ = norm(&AttentionSites::value);
+  if (windows_)
+    bias_table_ = p.add(drop_name_ + ".bias_table", {windows_->dims(1, dim).offsets(), heads_},
+                        {.role = Role::bias_table, .place = place});
+  if (c.placement.head_scale == HeadScale::before_proj) before_proj_ = Gain(p, place, "attn.head_scale", heads_);
+  inner_ = norm(&AttentionSites::inner);
+  proj_ = Linear(p, place, Role::proj, dim, dim);
+  if (c.placement.head_scale == HeadScale::after_proj) after_proj_ = Gain(p, place, "attn.head_scale", heads_);
+  out_ = norm(&AttentionSites::out);
+  layer_scale_ = layer_scale_of(p, place, "attn.layer_scale", c);
+  post_ = norm(&AttentionSites::post);
 }
 
 Var AttentionBranch::heads(const Var& h, std::int64_t images, const Context& ctx) const {
@@ -107,24 +109,24 @@ void AttentionBranch::prepare(Backend& backend, std::int64_t images, std::int64_
   backend.prepare_attention({sequences, tokens, heads_, head_dim_, heads_ * head_dim_}, dtype);
 }
 
-MlpBranch::MlpBranch(ParameterSet& p, const std::string& block, const BranchConfig& c)
+MlpBranch::MlpBranch(ParameterSet& p, const BranchConfig& c)
     : gelu_(form_of(c.gelu)),
       dropout_(c.dropout),
       drop_path_(c.drop_path),
-      drop_name_(block + ".mlp"),
-      hidden_name_(block + ".hidden"),
-      path_name_(block + ".mlp_path") {
-  const std::string name = block + ".mlp";
-  const MlpSites& sites = c.placement.mlp_sites(c.index);
-  pre_ = Norm(p, name + ".pre", sites.pre, c.embed_dim);
-  fc1_ = Linear(p, name + ".fc1", c.embed_dim, c.mlp_dim);
-  hidden_ = Norm(p, name + ".hidden", sites.hidden, c.mlp_dim);
-  inner_ = Norm(p, name + ".inner", sites.inner, c.mlp_dim);
-  fc2_ = Linear(p, name + ".fc2", c.mlp_dim, c.embed_dim);
-  out_ = Norm(p, name + ".out", sites.out, c.embed_dim);
-  layer_scale_ = layer_scale_of(p, name + ".layer_scale", c);
-  if (c.placement.residual_scale) residual_scale_ = Gain(p, name + ".residual_scale", c.embed_dim);
-  post_ = Norm(p, name + ".post", sites.post, c.embed_dim);
+      drop_name_(c.place.prefix() + "mlp"),
+      hidden_name_(c.place.prefix() + "hidden"),
+      path_name_(c.place.prefix() + "mlp_path") {
+  const Place place = branch_of(c, "mlp");
+  const auto norm = [&](SiteMember site) { return Norm(p, place, site, c.placement, c.sizes); };
+  pre_ = norm(&MlpSites::pre);
+  fc1_ = Linear(p, place, Role::fc1, c.sizes.embed_dim, c.sizes.mlp_dim);
+  hidden_ = norm(&MlpSites::hidden);
+  inner_ = norm(&MlpSites::inner);
+  fc2_ = Linear(p, place, Role::fc2, c.sizes.mlp_dim, c.sizes.embed_dim);
+  out_ = norm(&MlpSites::out);
+  layer_scale_ = layer_scale_of(p, place, "mlp.layer_scale", c);
+  if (c.placement.residual_scale) residual_scale_ = Gain(p, place, "mlp.residual_scale", c.sizes.embed_dim);
+  post_ = norm(&MlpSites::post);
 }
 
 Stream MlpBranch::operator()(Stream stream, const Context& ctx) const {

@@ -12,8 +12,8 @@ namespace normlab {
 
 /// What a block is made from.
 struct BranchConfig {
-  std::int64_t index;  // of the block in the whole network
-  std::int64_t embed_dim, num_heads, mlp_dim;
+  Place place;
+  BlockSizes sizes;
   bool qkv_bias;
   Gelu gelu;
   double dropout, attention_dropout, drop_path;
@@ -25,8 +25,7 @@ class AttentionBranch {
  public:
   /// With `windows`: attention inside them, with the parameter `BLOCK.attn.bias_table` [(2 window - 1)^2, heads]; the
   /// sites from query to inner then see windows, padding included.
-  AttentionBranch(ParameterSet& parameters, const std::string& block, const BranchConfig& config,
-                  const std::optional<Windows>& windows = {});
+  AttentionBranch(ParameterSet& parameters, const BranchConfig& config, const std::optional<Windows>& windows = {});
   Stream operator()(Stream x, const Context& ctx) const;  // [B, N, D] to the same
   void prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const;
 
@@ -48,7 +47,7 @@ class AttentionBranch {
 /// y = post(residual_scale * x + path(layer_scale * drop(out(fc2(drop(inner(gelu(hidden(fc1(pre(x)))))))))))
 class MlpBranch {
  public:
-  MlpBranch(ParameterSet& parameters, const std::string& block, const BranchConfig& config);
+  MlpBranch(ParameterSet& parameters, const BranchConfig& config);
   Stream operator()(Stream x, const Context& ctx) const;
   void prepare(Backend& backend, std::int64_t rows, DType dtype) const;
 
@@ -70,12 +69,11 @@ struct Block {
   AttentionBranch attention;
   MlpBranch mlp;
   std::string attention_name, mlp_name;
-  Block(ParameterSet& parameters, const std::string& name, const BranchConfig& config,
-        const std::optional<Windows>& windows = {})
-      : attention(parameters, name, config, windows),
-        mlp(parameters, name, config),
-        attention_name(name + ".attn"),
-        mlp_name(name + ".mlp") {}
+  Block(ParameterSet& parameters, const BranchConfig& config, const std::optional<Windows>& windows = {})
+      : attention(parameters, config, windows),
+        mlp(parameters, config),
+        attention_name(config.place.prefix() + "attn"),
+        mlp_name(config.place.prefix() + "mlp") {}
   Stream operator()(const Stream& x, const Context& ctx) const {
     const Stream z = ctx.seen(attention_name, attention(x, ctx));
     return ctx.seen(mlp_name, mlp(z, ctx));

@@ -10,72 +10,34 @@
 namespace normlab {
 namespace {
 
-enum class Merge : std::uint8_t { next, previous, no };
-
-/// How a site's norm is merged. Linears are named as seen from the site's block, stage or network.
-struct Rule {
-  std::string_view site;
-  Merge merge;
-  std::vector<std::string_view> linears;
-  std::string_view reason = {};  // where it cannot be
-};
-constexpr std::string_view kSum = "it follows a sum with the shortcut, which no linear gives";
-constexpr std::string_view kEnd = "";  // stands for FusionPlan::ends
-
-const Rule& rule_of(std::string_view site) {
-  static const std::vector<Rule> rules{
-      {"stem.patch_in", Merge::next, {"patch_embed"}},
-      {"stem.patch_out", Merge::previous, {"patch_embed"}},
-      {"stem.posembed_out", Merge::no, {}, "the positions are added in front of it, and what follows is a shortcut"},
-      {"attn.pre", Merge::next, {"attn.q", "attn.k", "attn.v"}},
-      {"attn.query", Merge::previous, {"attn.q"}},
-      {"attn.key", Merge::previous, {"attn.k"}},
-      {"attn.value", Merge::previous, {"attn.v"}},
-      {"attn.inner", Merge::next, {"attn.proj"}},
-      {"attn.out", Merge::previous, {"attn.proj"}},
-      {"attn.post", Merge::no, {}, kSum},
-      {"mlp.pre", Merge::next, {"mlp.fc1"}},
-      {"mlp.hidden", Merge::previous, {"mlp.fc1"}},
-      {"mlp.inner", Merge::next, {"mlp.fc2"}},
-      {"mlp.out", Merge::previous, {"mlp.fc2"}},
-      {"mlp.post", Merge::no, {}, kSum},
-      {"merge", Merge::next, {"reduction"}},
-      {"final", Merge::next, {kEnd}},
-      {"pooled", Merge::next, {kEnd}},
-  };
-  const auto found = std::find_if(rules.begin(), rules.end(), [&](const Rule& rule) { return rule.site == site; });
-  if (found == rules.end()) throw InputError(concat("fusion: there is no rule for the site ", site));
-  return *found;
-}
-
 class Fuser {
  public:
-  Fuser(const FusionPlan& plan, Placement& placement, HostTensors& tensors)
-      : plan_(plan), placement_(placement), tensors_(tensors) {}
+  /// `before` and `tensors` are the network's, whose blocks have the norms of `placement`. `pads`: zeros come between
+  /// attn.pre and q, k, v, which a merged offset would not reach.
+  Fuser(const ParameterSet& before, bool pads, Placement& placement, HostTensors& tensors)
+      : pads_(pads), placement_(placement), tensors_(tensors) {
+    for (const ParameterInfo& info : before.parameters())
+      if (info.decays) linears_.push_back(&info);
+    for (const ParameterInfo* linear : linears_)
+      if (linear->role >= Role::rep && (ends_.empty() || linear->role == Role::head_dist))
+        ends_.push_back(row_of(linear->role).path);
+  }
 
   std::vector<SiteFate> run() {
-    const auto depth = static_cast<std::int64_t>(plan_.blocks.size());
+    const auto depth = static_cast<std::int64_t>(places_of(Role::q).size());
     std::vector<BlockRange> blocks;
     for (std::int64_t i = 0; i < depth; ++i)
       blocks.push_back({i, i, placement_.attention_sites(i), placement_.mlp_sites(i)});
-    std::vector<std::pair<std::string, std::vector<Place>>> sites;
-    visit_sites(placement_, [&](std::string_view path, NormSpec& spec) {
-      sites.emplace_back(path, std::vector<Place>{});
-      std::vector<Place>& places = sites.back().second;
-      if (path.starts_with("attn.") || path.starts_with("mlp.")) {
-        for (BlockRange& block : blocks)
-          visit_block_sites(block, [&](std::string_view at, NormSpec& own) {
-            if (at == path) places.push_back({plan_.blocks[static_cast<std::size_t>(block.first)] + ".", &own});
-          });
-      } else if (path == "merge") {
-        for (const std::string& stage : plan_.merges) places.push_back({stage + ".", &spec});
-      } else {
-        places.push_back({"", &spec});
-      }
-    });
     std::vector<SiteFate> fates;
     // Backwards, since `final` goes through `pooled`. Norms on the two sides of one linear do not mind the order.
-    for (auto site = sites.rbegin(); site != sites.rend(); ++site) fuse_alike(site->first, site->second, fates);
+    for (auto site = kSites.rbegin(); site != kSites.rend(); ++site) {
+      std::vector<SiteNorm> norms;
+      for (const Place& place : places_of(site->linears.first))
+        norms.push_back({place.prefix(), site->in_block()
+                                             ? norm_in(blocks[static_cast<std::size_t>(place.layer - 1)], *site)
+                                             : norm_in(placement_, *site)});
+      fuse_alike(*site, norms, fates);
+    }
     std::reverse(fates.begin(), fates.end());
     placement_.blocks = std::move(blocks);
     simplify_blocks(placement_, depth);
@@ -86,58 +48,68 @@ class Fuser {
 
  private:
   /// One norm of a site: what stands before the site's path in the names of its parameters, and its settings.
-  struct Place {
+  struct SiteNorm {
     std::string prefix;
     NormSpec* spec;
   };
 
+  /// Where the network has that linear.
+  std::vector<Place> places_of(Role linear) const {
+    std::vector<Place> places;
+    for (const ParameterInfo* info : linears_)
+      if (info->role == linear) places.push_back(info->place);
+    return places;
+  }
+
   /// Takes the places of a site together that have the same norm.
-  void fuse_alike(const std::string& path, const std::vector<Place>& places, std::vector<SiteFate>& fates) {
+  void fuse_alike(const SiteRow& site, const std::vector<SiteNorm>& places, std::vector<SiteFate>& fates) {
     std::vector<NormSpec> seen;
-    for (const Place& place : places)
+    for (const SiteNorm& place : places)
       if (place.spec->kind != NormKind::none && std::find(seen.begin(), seen.end(), *place.spec) == seen.end())
         seen.push_back(*place.spec);
     for (const NormSpec& spec : seen) {
-      std::vector<Place> alike;
+      std::vector<SiteNorm> alike;
       std::vector<std::int64_t> numbers;
       for (std::size_t i = 0; i < places.size(); ++i)
         if (*places[i].spec == spec) {
           alike.push_back(places[i]);
           numbers.push_back(static_cast<std::int64_t>(i));
         }
-      fates.push_back(fuse(path, spec, alike));
+      fates.push_back(fuse(site, spec, alike));
       if (alike.size() < places.size()) fates.back().site += concat(" (blocks ", runs_name(numbers), ")");
     }
   }
 
-  std::string obstacle(const Rule& rule, const NormSpec& spec) const {
+  std::string obstacle(const SiteRow& site, const NormSpec& spec) const {
     if (spec.kind != NormKind::batch_norm) return "it is no batch norm";
-    if (rule.site == "final" && placement_.pooled.kind != NormKind::none)
-      return concat("the ", to_string(placement_.pooled.kind), " at pooled lies between it and ", plan_.ends.front());
-    if (rule.site == "attn.pre" && plan_.pads) return "windows are padded with zeros between it and q, k, v";
-    return std::string(rule.reason);
+    if (site.is(&Placement::final) && placement_.pooled.kind != NormKind::none)
+      return concat("the ", to_string(placement_.pooled.kind), " at pooled lies between it and ", ends_.front());
+    if (site.is(&AttentionSites::pre) && pads_) return "windows are padded with zeros between it and q, k, v";
+    return std::string(site.why_not);
   }
 
-  SiteFate fuse(const std::string& path, const NormSpec& spec, const std::vector<Place>& places) {
-    const Rule& rule = rule_of(path);
-    SiteFate fate{path, spec.kind, false, obstacle(rule, spec)};
+  SiteFate fuse(const SiteRow& site, const NormSpec& spec, const std::vector<SiteNorm>& places) {
+    SiteFate fate{std::string(site.path), spec.kind, false, obstacle(site, spec)};
     if (!fate.what.empty()) return fate;
-    std::vector<std::string> linears(rule.linears.begin(), rule.linears.end());
-    if (rule.linears.front() == kEnd) linears = plan_.ends;
+    std::vector<std::string_view> linears;
+    for (Role role = site.linears.first; role <= site.linears.last; role = Role(int(role) + 1))
+      linears.push_back(row_of(role).path);
+    if (site.linears.first == Role::head) linears = ends_;
     bool gains_bias = false;
-    const bool takes_head_scale = path == "attn.out" && placement_.head_scale == HeadScale::after_proj;
+    const bool takes_head_scale = site.is(&AttentionSites::out) && placement_.head_scale == HeadScale::after_proj;
     if (takes_head_scale) {
-      for (const std::string& block : plan_.blocks) absorb_head_scale(block + ".");
+      for (const Place& place : places_of(Role::proj)) absorb_head_scale(place.prefix());
       placement_.head_scale = HeadScale::none;
     }
-    for (const Place& place : places) {
-      const FrozenNorm norm = take_norm(place.prefix + path, spec.eps);
-      for (const std::string& linear : linears)
-        gains_bias = merge(rule.merge, norm, place.prefix + linear, place.prefix + path) || gains_bias;
+    for (const SiteNorm& place : places) {
+      const std::string name = concat(place.prefix, site.path);
+      const FrozenNorm norm = take_norm(name, spec.eps);
+      for (const std::string_view linear : linears)
+        gains_bias = merge(site.fusion, norm, concat(place.prefix, linear), name) || gains_bias;
     }
-    for (const Place& place : places) *place.spec = NormSpec{};
+    for (const SiteNorm& place : places) *place.spec = NormSpec{};
     fate.merged = true;
-    for (const std::string& linear : linears) fate.what += concat(fate.what.empty() ? "" : ", ", linear);
+    for (const std::string_view linear : linears) fate.what += concat(fate.what.empty() ? "" : ", ", linear);
     if (takes_head_scale) fate.what += " together with attn.head_scale";
     if (gains_bias) fate.what += ", which had no bias and has one now";
     return fate;
@@ -174,12 +146,12 @@ class Fuser {
   }
 
   /// True where the linear had no bias.
-  bool merge(Merge direction, const FrozenNorm& norm, const std::string& linear, const std::string& site) {
+  bool merge(Fusion direction, const FrozenNorm& norm, const std::string& linear, const std::string& site) {
     HostValues& weight = matrix(linear, site);
     const auto [bias, added] = tensors_.try_emplace(linear + ".bias");
     if (added) bias->second = zeros(weight.shape[0]);
     try {
-      (direction == Merge::next ? merge_into_next : merge_into_previous)(norm, weight.values, bias->second.values);
+      (direction == Fusion::next ? merge_into_next : merge_into_previous)(norm, weight.values, bias->second.values);
     } catch (const InputError& error) {
       throw InputError(concat(site, " into ", linear, ": ", error.what()));
     }
@@ -199,24 +171,18 @@ class Fuser {
     FrozenNorm norm;
     for (std::int64_t c = 0; c < width; ++c) norm.scale.push_back(gains[static_cast<std::size_t>(c * heads / width)]);
     norm.offset.assign(norm.scale.size(), 0.0);
-    merge(Merge::previous, norm, linear, name);
+    merge(Fusion::previous, norm, linear, name);
   }
 
   static HostValues zeros(std::int64_t n) { return {Shape{n}, std::vector<double>(static_cast<std::size_t>(n), 0.0)}; }
 
   void complete_qkv_biases() {
-    constexpr std::string_view kThree[] = {".attn.q", ".attn.k", ".attn.v"};
-    const auto bias_of = [](const std::string& block, std::string_view linear) {
-      return concat(block, linear, ".bias");
-    };
-    const bool any = std::any_of(plan_.blocks.begin(), plan_.blocks.end(), [&](const std::string& block) {
-      return std::any_of(std::begin(kThree), std::end(kThree),
-                         [&](std::string_view linear) { return tensors_.count(bias_of(block, linear)) > 0; });
-    });
-    if (!any) return;
-    for (const std::string& block : plan_.blocks)
-      for (const std::string_view linear : kThree)
-        tensors_.try_emplace(bias_of(block, linear), zeros(matrix(concat(block, linear), block).shape[0]));
+    std::vector<std::string> layers;
+    for (const ParameterInfo* info : linears_)
+      if (is_qkv(info->role)) layers.push_back(concat(info->place.prefix(), row_of(info->role).path));
+    if (std::none_of(layers.begin(), layers.end(), [&](const auto& l) { return tensors_.contains(l + ".bias"); }))
+      return;
+    for (const std::string& layer : layers) tensors_.try_emplace(layer + ".bias", zeros(matrix(layer, layer).shape[0]));
   }
 
   void require_finite() const {
@@ -228,7 +194,9 @@ class Fuser {
     }
   }
 
-  const FusionPlan& plan_;
+  std::vector<const ParameterInfo*> linears_;  // their weights
+  std::vector<std::string_view> ends_;         // the linears that read what was pooled
+  bool pads_;
   Placement& placement_;
   HostTensors& tensors_;
   std::set<std::string> changed_;
@@ -282,52 +250,27 @@ void merge_into_previous(const FrozenNorm& norm, std::span<double> weight, std::
   }
 }
 
-std::vector<SiteFate> fuse_sites(const FusionPlan& plan, Placement& placement, HostTensors& tensors) {
-  return Fuser(plan, placement, tensors).run();
-}
-
-namespace {
-
-FusionPlan plan_of(const ViTConfig& config) {
-  FusionPlan plan{{}, {}, {config.rep_size > 0 ? "rep" : "head"}};
-  if (config.distill_token) plan.ends.emplace_back("head_dist");
-  for (std::int64_t i = 0; i < config.depth; ++i) plan.blocks.push_back(concat("blocks.", i));
-  return plan;
-}
-
-FusionPlan plan_of(const SwinConfig& config) {
-  FusionPlan plan{{}, {}, {"head"}};
-  std::int64_t stage = 0;
-  for (const SwinStage& s : swin_stages(config)) {
-    for (std::int64_t i = 0; i < s.depth; ++i) plan.blocks.push_back(concat("stages.", stage, ".blocks.", i));
-    if (stage > 0) plan.merges.push_back(concat("stages.", stage));
-    plan.pads = plan.pads || s.padded_tokens() > s.tokens();
-    ++stage;
-  }
-  return plan;
-}
-
-void require_all(const ModelConfig& config, const HostTensors& values) {
-  ParameterSet declared;
-  make_model(declared, config);
-  require_match(declared, values);
-}
-
-}  // namespace
-
 FusedModel fuse_batch_norms(const ModelConfig& config, HostTensors tensors) {
-  require_all(config, tensors);
+  ParameterSet before, after;
+  make_model(before, config);
+  require_match(before, tensors);
   FusedModel fused{config, std::move(tensors), {}};
+  const std::vector<BlockSizes> sizes = block_sizes(config);
+  const bool pads = std::any_of(sizes.begin(), sizes.end(), [](const auto& s) { return s.attended > s.tokens; });
+  const auto has_bias = [&](Role role) {
+    return std::any_of(before.parameters().begin(), before.parameters().end(), [&](const ParameterInfo& info) {
+      return info.role == role && fused.tensors.contains(concat(info.place.prefix(), row_of(role).path, ".bias"));
+    });
+  };
   std::visit(
       [&](auto& c) {
-        const FusionPlan plan = plan_of(c);
-        fused.sites = fuse_sites(plan, c.placement, fused.tensors);
-        c.qkv_bias = fused.tensors.count(plan.blocks.front() + ".attn.q.bias") > 0;
-        if constexpr (std::is_same_v<std::remove_cvref_t<decltype(c)>, SwinConfig>)
-          c.reduction_bias = !plan.merges.empty() && fused.tensors.count(plan.merges.front() + ".reduction.bias") > 0;
+        fused.sites = Fuser(before, pads, c.placement, fused.tensors).run();
+        c.qkv_bias = has_bias(Role::q);
+        if constexpr (requires { c.reduction_bias; }) c.reduction_bias = has_bias(Role::reduction);
       },
       fused.config);
-  require_all(fused.config, fused.tensors);
+  make_model(after, fused.config);
+  require_match(after, fused.tensors);
   return fused;
 }
 

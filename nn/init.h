@@ -3,9 +3,8 @@
 #pragma once
 
 #include "core/random.h"
+#include "nn/model_config.h"
 #include "nn/parameters.h"
-#include "nn/swin_config.h"
-#include "nn/vit_config.h"
 
 namespace normlab {
 
@@ -21,7 +20,7 @@ struct InitRule {
   bool operator==(const InitRule&) const = default;
 };
 
-/// The rule of parameter number `parameter` of a ViT, by `config.init`. Fan-in and fan-out are the columns and rows of
+/// The rule of parameter number `parameter`, in a ViT by `config.init`. Fan-in and fan-out are the columns and rows of
 /// a weight.
 ///   big_vision  "Better plain ViT baselines" and its code: Xavier-uniform q, k, v, proj, fc1, fc2, each on its own;
 ///               LeCun's truncated normal (cut at two deviations, divided by 0.87962566 to make up for it) patches and
@@ -32,14 +31,12 @@ struct InitRule {
 ///               each on its own; positions and class token as in timm
 ///   deit        as timm, with the class token drawn like the positions
 ///   torch       PyTorch's modules as they come: q, k, v Xavier over the fused projection; other linears and the
-///   patches
-///               uniform 1/sqrt(fan_in) with their biases; attention's biases zero; positions normal 0.02, zero class
-///               token
+///               patches uniform 1/sqrt(fan_in) with their biases; attention's biases zero; positions normal 0.02, zero
+///               class token
 /// Whatever the initialiser: gamma and gains 1, alpha and beta as the site says, LayerScale by its depth rule, head
 /// bias `head_bias_init` where it is set, and `init_gain` on v, proj, fc1, fc2 where the placement has one.
-InitRule init_rule(const ParameterSet& parameters, int parameter, const ViTConfig& config);
-/// The same of a Swin: timm's rules, relative position biases drawn as the weights are.
-InitRule init_rule(const ParameterSet& parameters, int parameter, const SwinConfig& config);
+/// A Swin has timm's rules, its relative position biases drawn as the weights are.
+InitRule init_rule(const ParameterSet& parameters, int parameter, const ModelConfig& config);
 
 /// The stream that a parameter's values are drawn from.
 inline StreamKey init_stream(std::uint64_t seed, std::string_view name) { return stream_key(seed, "init", name); }
@@ -48,7 +45,6 @@ inline StreamKey init_stream(std::uint64_t seed, std::string_view name) { return
 double initial_value(const InitRule& rule, const StreamKey& stream, std::uint64_t i);
 
 /// Fills every parameter by its rule.
-void initialise(ParameterSet& parameters, const ViTConfig& config, std::uint64_t seed);
-void initialise(ParameterSet& parameters, const SwinConfig& config, std::uint64_t seed);
+void initialise(ParameterSet& parameters, const ModelConfig& config, std::uint64_t seed);
 
 }  // namespace normlab

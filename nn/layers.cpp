@@ -2,9 +2,13 @@
 
 namespace normlab {
 
-Linear::Linear(ParameterSet& parameters, std::string name, std::int64_t in, std::int64_t out, bool has_bias)
-    : name_(std::move(name)), in_(in), out_(out), weight_(parameters.add(name_ + ".weight", {out, in})) {
-  if (has_bias) bias_ = parameters.add(name_ + ".bias", {out});
+Linear::Linear(ParameterSet& parameters, const Place& place, Role role, std::int64_t in, std::int64_t out,
+               bool has_bias)
+    : name_(concat(place.prefix(), row_of(role).path)), in_(in), out_(out) {
+  ParameterUse use{.role = role, .place = place, .decays = true, .fan_in = in};
+  weight_ = parameters.add(name_ + ".weight", {out, in}, use);
+  use.decays = false;
+  if (has_bias) bias_ = parameters.add(name_ + ".bias", {out}, use);
 }
 
 Var Linear::with_gelu(const Var& x, GeluForm form, const Context& ctx) const {
@@ -21,13 +25,21 @@ void Linear::prepare(Backend& backend, std::int64_t rows, DType dtype) const {
   if (weight_ >= 0) backend.prepare_linear({rows, in_, out_}, dtype, bias_ >= 0);
 }
 
-QkvLinear::QkvLinear(ParameterSet& parameters, const std::string& name, std::int64_t width, bool has_bias)
-    : names_{name + ".q", name + ".k", name + ".v"}, together_name_(name + ".qkv"), width_(width) {
-  const auto ending = [&](const char* last) {
-    return std::vector<std::string>{names_[0] + last, names_[1] + last, names_[2] + last};
+QkvLinear::QkvLinear(ParameterSet& parameters, const Place& place, std::int64_t width, bool has_bias)
+    : together_name_(place.prefix() + "attn.qkv"), width_(width) {
+  constexpr Role kRoles[] = {Role::q, Role::k, Role::v};
+  const auto add = [&](const char* last, const Shape& shape, bool decays) {
+    std::vector<int> numbers;
+    for (std::size_t i = 0; i < 3; ++i) {
+      names_[i] = concat(place.prefix(), row_of(kRoles[i]).path);
+      numbers.push_back(
+          parameters.add(names_[i] + last, shape,
+                         {.role = kRoles[i], .place = place, .decays = decays, .fan_in = width, .stacked = i > 0}));
+    }
+    return numbers;
   };
-  weights_ = parameters.add_stacked(ending(".weight"), {width, width});
-  if (has_bias) biases_ = parameters.add_stacked(ending(".bias"), {width});
+  weights_ = add(".weight", {width, width}, true);
+  if (has_bias) biases_ = add(".bias", {width}, false);
 }
 
 Var QkvLinear::together(const Var& x, const Context& ctx) const {
@@ -46,59 +58,56 @@ void QkvLinear::prepare(Backend& backend, std::int64_t rows, DType dtype) const 
     backend.prepare_linear({rows, width_, out}, dtype, !biases_.empty());
 }
 
-Norm::Norm(ParameterSet& parameters, std::string site, const NormSpec& spec, std::int64_t width)
-    : site_(std::move(site)), spec_(spec) {
-  const NormParts& parts = parts_of(spec.kind);
-  if (parts.alpha) alpha_ = parameters.add(site_ + ".alpha", {1});
-  if (parts.gamma) gamma_ = parameters.add(site_ + ".gamma", {width});
-  if (parts.beta) beta_ = parameters.add(site_ + ".beta", {width});
-  if (parts.running) {
-    running_mean_ = parameters.add_buffer(site_ + ".running_mean", width, 0.0);
-    running_var_ = parameters.add_buffer(site_ + ".running_var", width, 1.0);
+Norm::Norm(ParameterSet& parameters, const Place& place, SiteMember site, const Placement& placement,
+           const BlockSizes& sizes) {
+  const SiteRow& row = row_of(site);
+  name_ = concat(place.prefix(), row.path);
+  spec_ = norm_at(placement, row, place.layer - 1);
+  const NormParts& parts = parts_of(spec_.kind);
+  const std::int64_t width = width_of(row, sizes);
+  const auto add = [&](const char* last, std::int64_t values, double start) {
+    return parameters.add(name_ + last, {values}, {.role = Role::norm, .place = place, .site = &row, .start = start});
+  };
+  if (parts.alpha) alpha_ = add(".alpha", 1, spec_.alpha_init);
+  if (parts.gamma) gamma_ = add(".gamma", width, 1.0);
+  if (parts.beta) beta_ = add(".beta", width, parts.has(&NormSpec::beta_init) ? spec_.beta_init : 0.0);
+  if (parts.statistics == Statistics::batch) {
+    running_mean_ = parameters.add_buffer(name_ + ".running_mean", width, 0.0);
+    running_var_ = parameters.add_buffer(name_ + ".running_var", width, 1.0);
   }
-}
-
-Var Norm::operator()(const Var& x, const Context& ctx) const {
-  if (is_identity()) return x;  // what comes next is still at the place before
-  const auto p = [&](int id) { return ctx.parameter(id); };
-  ctx.tape.at(site_.c_str());
-  switch (spec_.kind) {
-    case NormKind::none:
-      return x;
-    case NormKind::layer_norm:
-      return layer_norm(x, p(gamma_), p(beta_), spec_.eps);
-    case NormKind::layer_norm_fixed:
-      return layer_norm(x, Var(), Var(), spec_.eps);
-    case NormKind::affine:
-      return affine(x, p(gamma_), p(beta_));
-    case NormKind::rms_norm:
-      return rms_norm(x, p(gamma_), spec_.eps);
-    case NormKind::dyt:
-      return dyt(x, p(alpha_), p(gamma_), p(beta_));
-    case NormKind::batch_norm: {
-      const Tensor mean = ctx.parameters.buffer(running_mean_), var = ctx.parameters.buffer(running_var_);
-      if (!ctx.training) return batch_norm_frozen(x, p(gamma_), p(beta_), mean, var, spec_.eps);
-      return batch_norm(x, p(gamma_), p(beta_), mean, var, ctx.slice,
-                        {spec_.eps, spec_.momentum, spec_.statistics_batch});
-    }
-  }
-  return x;
 }
 
 Var Norm::operator()(Stream& x, const Context& ctx) const {
-  if (x.made() || is_identity()) return (*this)(x.value(), ctx);
-  const auto p = [&](int id) { return ctx.parameter(id); };
-  ctx.tape.at(site_.c_str());
+  if (is_identity()) return x.value();  // what comes next is still at the place before
+  const auto p = [&](int id) { return id < 0 ? Var() : ctx.parameter(id); };
+  const char* const before = ctx.tape.site();
+  const auto value = [&]() -> const Var& {  // a sum that is not made yet belongs to the place before
+    ctx.tape.at(before);
+    const Var& made = x.value();
+    ctx.tape.at(name_.c_str());
+    return made;
+  };
+  ctx.tape.at(name_.c_str());
   switch (spec_.kind) {
+    case NormKind::none:
+      break;
     case NormKind::layer_norm:
-      return x.normed([&](const ResidualSum& s) { return layer_norm(s, p(gamma_), p(beta_), spec_.eps); });
     case NormKind::layer_norm_fixed:
-      return x.normed([&](const ResidualSum& s) { return layer_norm(s, Var(), Var(), spec_.eps); });
+      return x.normed([&](const auto& s) { return layer_norm(s, p(gamma_), p(beta_), spec_.eps); });
     case NormKind::rms_norm:
-      return x.normed([&](const ResidualSum& s) { return rms_norm(s, p(gamma_), spec_.eps); });
-    default:
-      return (*this)(x.value(), ctx);
+      return x.normed([&](const auto& s) { return rms_norm(s, p(gamma_), spec_.eps); });
+    case NormKind::affine:
+      return affine(value(), p(gamma_), p(beta_));
+    case NormKind::dyt:
+      return dyt(value(), p(alpha_), p(gamma_), p(beta_));
+    case NormKind::batch_norm: {
+      const Tensor mean = ctx.parameters.buffer(running_mean_), var = ctx.parameters.buffer(running_var_);
+      if (!ctx.training) return batch_norm_frozen(value(), p(gamma_), p(beta_), mean, var, spec_.eps);
+      return batch_norm(value(), p(gamma_), p(beta_), mean, var, ctx.slice,
+                        {spec_.eps, spec_.momentum, spec_.statistics_batch});
+    }
   }
+  return x.value();
 }
 
 Var Norm::per_head(const Var& x, std::int64_t heads, const Context& ctx) const {

@@ -7,15 +7,16 @@
 #include <vector>
 
 #include "nn/context.h"
-#include "nn/placement.h"
+#include "nn/sites.h"
 
 namespace normlab {
 
-/// y = x weight^T + bias, weight [out, in]. Parameters `NAME.weight`, `NAME.bias`.
+/// y = x weight^T + bias, weight [out, in]. Parameters `LAYER.weight`, `LAYER.bias`.
 class Linear {
  public:
   Linear() = default;
-  Linear(ParameterSet& parameters, std::string name, std::int64_t in, std::int64_t out, bool has_bias = true);
+  Linear(ParameterSet& parameters, const Place& place, Role role, std::int64_t in, std::int64_t out,
+         bool has_bias = true);
   /// X is Var or Activation.
   template <class X>
   Var operator()(const X& x, const Context& ctx) const {
@@ -41,12 +42,12 @@ class Linear {
   int weight_ = -1, bias_ = -1;
 };
 
-/// Queries, keys and values of one input: three linear layers `NAME.q`, `NAME.k`, `NAME.v` whose weights lie behind
-/// each other, so that one product can make all three.
+/// Queries, keys and values of one input: three linear layers whose weights lie behind each other, so that one product
+/// can make all three.
 class QkvLinear {
  public:
   QkvLinear() = default;
-  QkvLinear(ParameterSet& parameters, const std::string& name, std::int64_t width, bool has_bias);
+  QkvLinear(ParameterSet& parameters, const Place& place, std::int64_t width, bool has_bias);
   /// [B, N, 3 width]: q, k, v side by side.
   Var together(const Var& x, const Context& ctx) const;
   /// One of them, [B, N, width]; 0 is q, 1 k, 2 v.
@@ -65,27 +66,30 @@ class QkvLinear {
 class Norm {
  public:
   Norm() = default;
-  Norm(ParameterSet& parameters, std::string site, const NormSpec& spec, std::int64_t width);
+  Norm(ParameterSet& parameters, const Place& place, SiteMember site, const Placement& placement,
+       const BlockSizes& sizes);
   /// x [images, ..., width].
-  Var operator()(const Var& x, const Context& ctx) const;
-  /// The same of what a stream is then.
   Var operator()(Stream& x, const Context& ctx) const;
+  Var operator()(const Var& x, const Context& ctx) const {
+    Stream made(x);
+    return (*this)(made, ctx);
+  }
   /// x [images, N, heads * width]: every head on its own, all with the same parameters.
   Var per_head(const Var& x, std::int64_t heads, const Context& ctx) const;
   bool is_identity() const { return spec_.kind == NormKind::none; }
 
  private:
-  std::string site_;
+  std::string name_;
   NormSpec spec_;
   int gamma_ = -1, beta_ = -1, alpha_ = -1, running_mean_ = -1, running_var_ = -1;
 };
 
-/// A learned gain, `NAME` of [width] values; the identity where it is absent.
+/// A learned gain, `PATH` of [width] values; the identity where it is absent.
 class Gain {
  public:
   Gain() = default;
-  Gain(ParameterSet& parameters, std::string name, std::int64_t width)
-      : name_(std::move(name)), id_(parameters.add(name_, {width})) {}
+  Gain(ParameterSet& parameters, const Place& place, std::string_view path, std::int64_t width, Role role = Role::gain)
+      : name_(concat(place.prefix(), path)), id_(parameters.add(name_, {width}, {.role = role, .place = place})) {}
   Var operator()(const Var& x, const Context& ctx) const {
     if (is_identity()) return x;
     ctx.tape.at(name_.c_str());

@@ -1,18 +1,42 @@
 #include "nn/model.h"
 
-#include "nn/init.h"
+#include <algorithm>
+
 #include "nn/swin.h"
 #include "nn/vit.h"
 
 namespace normlab {
 
-bool uses_batch_norm(const ModelConfig& config) {
+ModelCost model_cost(const ModelConfig& config) {
+  ParameterSet declared;
+  make_model(declared, config);
   const Placement& placement = placement_of(config);
-  return uses_batch_norm(placement) || placement.merge.kind == NormKind::batch_norm;  // which a ViT has not
+  const std::vector<BlockSizes> blocks = block_sizes(config);
+  ModelCost cost{.parameters = declared.count()};
+  for (const ParameterInfo& info : declared.parameters()) {
+    if (!info.decays) continue;  // below are the weights of linear layers, each with the norms beside it
+    const Place& at = info.place;
+    const auto layer = std::size_t(at.block < 0 ? at.layer : at.layer - 1);  // what merges has the sizes of its stage
+    const BlockSizes& sizes = blocks[std::min(layer, blocks.size() - 1)];
+    cost.macs += info.shape.size() * rows_of(row_of(info.role).rows, sizes);
+    if (info.role == Role::q) cost.macs += 2 * sizes.attended * sizes.window * sizes.embed_dim;
+    for (const SiteRow& site : kSites) {
+      if (site.linears.first != info.role || norm_at(placement, site, at.layer - 1).kind == NormKind::none) continue;
+      const bool of_heads = site.width == SiteWidth::one_head;
+      cost.norm_elements += rows_of(site.rows, sizes) * (of_heads ? sizes.embed_dim : width_of(site, sizes));
+    }
+  }
+  return cost;
 }
 
-ModelCost model_cost(const ModelConfig& config) {
-  return std::visit([](const auto& c) { return model_cost(c); }, config);
+std::vector<BlockSizes> block_sizes(const ModelConfig& config) {
+  return std::visit([](const auto& c) { return block_sizes(c); }, config);
+}
+
+std::int64_t widest_layer(const ModelConfig& config) {
+  std::int64_t widest = 0;
+  for (const BlockSizes& s : block_sizes(config)) widest = std::max(widest, s.attended * (2 * s.mlp_dim + s.embed_dim));
+  return widest;
 }
 
 std::vector<ConfigProblem> validate(const ModelConfig& config) {
@@ -22,10 +46,6 @@ std::vector<ConfigProblem> validate(const ModelConfig& config) {
 std::unique_ptr<Model> make_model(ParameterSet& parameters, const ModelConfig& config) {
   if (const auto* swin = std::get_if<SwinConfig>(&config)) return std::make_unique<Swin>(parameters, *swin);
   return std::make_unique<ViT>(parameters, std::get<ViTConfig>(config));
-}
-
-void initialise(ParameterSet& parameters, const ModelConfig& config, std::uint64_t seed) {
-  std::visit([&](const auto& c) { initialise(parameters, c, seed); }, config);
 }
 
 }  // namespace normlab

@@ -32,13 +32,13 @@ inline const Placement& placement_of(const ModelConfig& config) {
   return std::visit(
       [](const auto& c) -> const auto& { return c.placement; }, config);
 }
-/// Values of the widest pair of activations that one block holds for an image.
-inline std::int64_t widest_layer(const ModelConfig& config) {
-  return std::visit([](const auto& c) { return c.widest_layer(); }, config);
-}
 /// True where some site is a batch norm, so that shards must meet in every step.
-bool uses_batch_norm(const ModelConfig& config);
+inline bool uses_batch_norm(const ModelConfig& config) { return uses_batch_norm(placement_of(config)); }
 
+std::vector<BlockSizes> block_sizes(const ModelConfig& config);
+/// Values of the widest pair of activations that one block holds for an image.
+std::int64_t widest_layer(const ModelConfig& config);
+/// Of a valid configuration, by what it declares. Padding tokens of incomplete windows count: they are computed.
 ModelCost model_cost(const ModelConfig& config);
 std::vector<ConfigProblem> validate(const ModelConfig& config);
 

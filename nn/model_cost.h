@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "nn/placement.h"
+#include "nn/sites.h"
 
 namespace normlab {
 
@@ -15,8 +15,6 @@ struct ModelCost {
   std::int64_t parameters = 0;
   std::int64_t macs = 0;           // linears and the two attention products; no norms, softmax, GELU, biases or sums
   std::int64_t norm_elements = 0;  // numbers that pass a norm of any kind
-  /// Counts one norm, which `rows` rows an image of `width` values pass.
-  void add_norm(NormKind kind, std::int64_t width, std::int64_t rows);
   /// One multiply-add for each number that passes a norm (the convention of the Swin code and the batch norm paper).
   std::int64_t macs_with_norms() const { return macs + norm_elements; }
 };
@@ -25,27 +23,6 @@ struct ModelCost {
 struct ConfigProblem {
   std::string key, message;
 };
-
-/// Learnable values of a norm.
-inline std::int64_t norm_parameters(NormKind kind, std::int64_t width) {
-  const NormParts& parts = parts_of(kind);
-  return width * (int(parts.gamma) + int(parts.beta)) + int(parts.alpha);
-}
-
-inline void ModelCost::add_norm(NormKind kind, std::int64_t width, std::int64_t rows) {
-  parameters += norm_parameters(kind, width);
-  norm_elements += rows * width;
-}
-
-/// Values of the learned gains of one block.
-inline std::int64_t gain_parameters(const Placement& p, std::int64_t width, std::int64_t heads) {
-  std::int64_t sum = 0;
-  if (p.head_scale != HeadScale::none) sum += heads;
-  if (p.residual_scale) sum += width;
-  if (p.layer_scale.kind != LayerScaleKind::none)
-    sum += 2 * (p.layer_scale.kind == LayerScaleKind::channel ? width : 1);
-  return sum;
-}
 
 // Far above every model of the papers, and low enough that no count of parameters or multiply-adds leaves 63 bits.
 namespace limits {
@@ -77,6 +54,12 @@ class ConfigChecks {
     rate("dropout", c.dropout);
     rate("attention_dropout", c.attention_dropout);
     rate("drop_path", c.drop_path);
+  }
+  /// That no norm stands where the model has no site.
+  void sites(const Placement& placement, std::string_view SiteRow::*lacks) {
+    visit_sites(placement, [&](const SiteRow& row, const NormSpec& spec) {
+      if (spec.kind != NormKind::none && !(row.*lacks).empty()) report("placement", std::string(row.*lacks));
+    });
   }
   /// That every range of blocks lies in a network of `depth` blocks.
   void blocks(const Placement& placement, std::int64_t depth) {

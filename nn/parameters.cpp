@@ -19,33 +19,21 @@ int find_in(const std::vector<ParameterInfo>& list, std::string_view name) {
 }
 }  // namespace
 
-int ParameterSet::add(std::string name, const Shape& shape) {
-  const bool decays = std::string_view(name).ends_with(".weight");
-  parameters_.push_back({std::move(name), shape, decays, flat_size_});
-  flat_size_ += padded(shape.size());
+int ParameterSet::add(std::string name, const Shape& shape, const ParameterUse& use) {
+  if (use.stacked) flat_size_ = parameters_.back().offset + parameters_.back().shape.size();
+  parameters_.push_back({use, std::move(name), shape, flat_size_});
+  flat_size_ = padded(flat_size_ + shape.size());
   return static_cast<int>(parameters_.size()) - 1;
 }
 
-std::vector<int> ParameterSet::add_stacked(const std::vector<std::string>& names, const Shape& shape) {
-  std::vector<int> numbers;
-  std::int64_t offset = flat_size_;
-  for (const std::string& name : names) {
-    numbers.push_back(add(name, shape));
-    parameters_.back().offset = offset;
-    offset += shape.size();
-    flat_size_ = padded(offset);
-  }
-  return numbers;
-}
-
 int ParameterSet::add_buffer(std::string name, std::int64_t width, double initial) {
-  buffers_.push_back({std::move(name), {width}, false, buffer_size_});
+  buffers_.push_back({{}, std::move(name), {width}, buffer_size_});
   buffer_initial_.push_back(initial);
   buffer_size_ += padded(width);
   return static_cast<int>(buffers_.size()) - 1;
 }
 
-int ParameterSet::add_constant(const Shape& shape, std::vector<double> values) {
+int ParameterSet::add_constant(const Shape& shape, std::function<std::vector<double>()> values) {
   constants_.push_back({shape, std::move(values), {}});
   return static_cast<int>(constants_.size()) - 1;
 }
@@ -92,7 +80,8 @@ void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy) {
     fill(buffer(static_cast<int>(b)), [&](std::int64_t) { return buffer_initial_[b]; });
   for (Constant& c : constants_) {
     c.value = memory_.empty(c.shape, dtype);
-    fill(c.value, [&](std::int64_t i) { return c.numbers[static_cast<std::size_t>(i)]; });
+    const std::vector<double> numbers = c.numbers();
+    fill(c.value, [&](std::int64_t i) { return numbers[static_cast<std::size_t>(i)]; });
   }
 }
 

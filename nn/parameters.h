@@ -3,6 +3,7 @@
 // and random streams use.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,13 +12,26 @@
 
 #include "core/arena.h"
 #include "core/backend.h"
+#include "nn/roles.h"
 
 namespace normlab {
 
-struct ParameterInfo {
+struct SiteRow;  // nn/sites.h
+
+/// What a parameter is to the network.
+struct ParameterUse {
+  Role role = Role::gain;
+  Place place{};
+  const SiteRow* site = nullptr;  // of a norm
+  bool decays = false;            // weight decay applies when only matrices decay: true for weights
+  std::int64_t fan_in = 0;        // of a linear layer
+  double start = 1.0;             // of norms and gains, which no initialiser draws
+  bool stacked = false;           // no gap lies after the parameter before: one product reads them as one matrix
+};
+
+struct ParameterInfo : ParameterUse {
   std::string name;
   Shape shape;
-  bool decays;          // weight decay applies when only matrices decay: true for `.weight`
   std::int64_t offset;  // elements into the flat buffer
 };
 
@@ -26,13 +40,11 @@ class ParameterSet {
   /// What is allocated comes from `memory`, which must outlive it: that of the backend which works on it.
   explicit ParameterSet(Memory& memory = host_memory()) : device_memory_(memory), memory_(memory) {}
   /// Declares a parameter and gives its number. Only before allocate().
-  int add(std::string name, const Shape& shape);
-  /// The same for some that one product reads as one matrix: no gap lies between them.
-  std::vector<int> add_stacked(const std::vector<std::string>& names, const Shape& shape);
+  int add(std::string name, const Shape& shape, const ParameterUse& use = {});
   /// Declares a running statistic of `width` channels that starts at `initial`.
   int add_buffer(std::string name, std::int64_t width, double initial);
-  /// Declares a table that never changes and is no part of a checkpoint.
-  int add_constant(const Shape& shape, std::vector<double> values);
+  /// Declares a table that never changes and is no part of a checkpoint; allocate() asks for its values.
+  int add_constant(const Shape& shape, std::function<std::vector<double>()> values);
   /// Takes memory: `dtype` f32 or f64, `lanes` gradient buffers (0 for none). All zero, buffers at their start.
   /// `bf16_copy`, for f32: a rounded copy of all values is kept for weight().
   void allocate(DType dtype, std::int64_t lanes, bool bf16_copy = false);
@@ -57,7 +69,8 @@ class ParameterSet {
   void refresh_copy(Backend& backend);
   Tensor buffer(int number) const { return view(buffer_values_, buffers_[static_cast<std::size_t>(number)]); }
   Tensor constant(int number) const { return constants_[static_cast<std::size_t>(number)].value; }
-  /// Parameters of add_stacked() as one tensor, their first axes joined: read(), weight() and gradient() of them.
+  /// A parameter and those stacked after it as one tensor, their first axes joined: read(), weight() and gradient() of
+  /// them.
   Tensor stacked_read(std::span<const int> parameters) const { return stacked_view(values_, parameters); }
   Tensor stacked_weight(std::span<const int> parameters) const;
   Tensor stacked_gradient(std::int64_t lane, std::span<const int> parameters) const {
@@ -115,7 +128,7 @@ class ParameterSet {
   std::vector<double> buffer_initial_;
   struct Constant {
     Shape shape;
-    std::vector<double> numbers;
+    std::function<std::vector<double>()> numbers;
     Tensor value;
   };
   std::vector<Constant> constants_;

@@ -218,14 +218,4 @@ void simplify_blocks(Placement& placement, std::int64_t depth) {
     if (!same_sites(run, shared)) placement.blocks.push_back(run);
 }
 
-bool uses_batch_norm(const Placement& placement) {
-  bool found = false;
-  const auto see = [&](std::string_view site, const NormSpec& spec) {
-    found = found || (spec.kind == NormKind::batch_norm && site != "merge");
-  };
-  visit_sites(placement, see);
-  for (const BlockRange& range : placement.blocks) visit_block_sites(range, see);
-  return found;
-}
-
 }  // namespace normlab

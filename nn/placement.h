@@ -2,11 +2,14 @@
 // paths: a new placement is a new row in placement.cpp or a few lines of JSON.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace normlab {
@@ -15,46 +18,66 @@ namespace normlab {
 /// dyt: gamma * tanh(alpha * x) + beta ("Transformers without Normalization", section 4).
 enum class NormKind : std::uint8_t { none, layer_norm, layer_norm_fixed, affine, rms_norm, batch_norm, dyt };
 
-/// What a kind of norm is made of.
-struct NormParts {
-  std::string_view word, sign;                                       // in descriptors, and in formulas
-  bool gamma = false, beta = false, alpha = false, running = false;  // parameters, and running statistics
-  std::string_view settings{};                                       // of NormSpec that mean something here
-  double eps = 1e-6;                                                 // where nothing else is said
-};
-
-/// A kind a row, in the order of NormKind; Norm in layers.cpp says what each computes.
-inline constexpr NormParts kNormKinds[] = {
-    {.word = "none", .sign = ""},
-    {.word = "layer_norm", .sign = "LN", .gamma = true, .beta = true, .settings = "eps"},
-    {.word = "layer_norm_fixed", .sign = "LNfixed", .settings = "eps"},
-    {.word = "affine", .sign = "Affine", .gamma = true, .beta = true},
-    {.word = "rms_norm", .sign = "RMS", .gamma = true, .settings = "eps"},
-    {.word = "batch_norm",
-     .sign = "BN",
-     .gamma = true,
-     .beta = true,
-     .running = true,
-     .settings = "eps momentum statistics_batch",
-     .eps = 1e-5},
-    {.word = "dyt", .sign = "DyT", .gamma = true, .beta = true, .alpha = true, .settings = "alpha_init beta_init"},
-};
-static_assert(std::size(kNormKinds) == std::size_t(NormKind::dyt) + 1);
-constexpr const NormParts& parts_of(NormKind kind) { return kNormKinds[std::size_t(kind)]; }
-
-/// Whether it divides by a deviation, to which an epsilon is added.
-constexpr bool has_eps(NormKind kind) { return parts_of(kind).settings.starts_with("eps"); }
-
 /// What sits at one site.
 struct NormSpec {
   NormKind kind = NormKind::none;
-  double eps = parts_of(NormKind::layer_norm).eps;
+  double eps = 1e-6;                  // where the kind says no other
   double momentum = 0.1;              // batch_norm: weight of the new value in the running statistics (PyTorch)
   std::int64_t statistics_batch = 0;  // batch_norm: images a statistic is taken over; 0 is the whole batch
   double alpha_init = 0.5;            // dyt
   double beta_init = 0.0;             // dyt
   bool operator==(const NormSpec&) const = default;
 };
+/// A member of NormSpec that means something for some kinds alone.
+using NormSetting = std::variant<double NormSpec::*, std::int64_t NormSpec::*>;
+
+/// What has a mean and variance of its own: nothing, each row, or each channel of the batch, which shards then meet
+/// for and which evaluation has running statistics in place of.
+enum class Statistics : std::uint8_t { none, row, batch };
+
+/// What a kind of norm is made of.
+struct NormParts {
+  std::string_view word, sign;                      // in descriptors, and in formulas
+  bool gamma = false, beta = false, alpha = false;  // parameters
+  Statistics statistics = Statistics::none;
+  std::array<NormSetting, 3> settings{};  // null: no more
+  double eps = NormSpec{}.eps;            // where nothing else is said
+  constexpr bool has(NormSetting setting) const {
+    return std::find(settings.begin(), settings.end(), setting) != settings.end();
+  }
+};
+
+/// A kind a row, in the order of NormKind; Norm in layers.cpp says what each computes.
+inline constexpr NormParts kNormKinds[] = {
+    {.word = "none", .sign = ""},
+    {.word = "layer_norm",
+     .sign = "LN",
+     .gamma = true,
+     .beta = true,
+     .statistics = Statistics::row,
+     .settings = {&NormSpec::eps}},
+    {.word = "layer_norm_fixed", .sign = "LNfixed", .statistics = Statistics::row, .settings = {&NormSpec::eps}},
+    {.word = "affine", .sign = "Affine", .gamma = true, .beta = true},
+    {.word = "rms_norm", .sign = "RMS", .gamma = true, .statistics = Statistics::row, .settings = {&NormSpec::eps}},
+    {.word = "batch_norm",
+     .sign = "BN",
+     .gamma = true,
+     .beta = true,
+     .statistics = Statistics::batch,
+     .settings = {&NormSpec::eps, &NormSpec::momentum, &NormSpec::statistics_batch},
+     .eps = 1e-5},
+    {.word = "dyt",
+     .sign = "DyT",
+     .gamma = true,
+     .beta = true,
+     .alpha = true,
+     .settings = {&NormSpec::alpha_init, &NormSpec::beta_init}},
+};
+static_assert(std::size(kNormKinds) == std::size_t(NormKind::dyt) + 1);
+constexpr const NormParts& parts_of(NormKind kind) { return kNormKinds[std::size_t(kind)]; }
+
+/// Whether it divides by a deviation, to which an epsilon is added.
+constexpr bool has_eps(NormKind kind) { return parts_of(kind).has(&NormSpec::eps); }
 
 /// A norm of this kind with every setting at its default.
 constexpr NormSpec norm_of(NormKind kind) { return {.kind = kind, .eps = parts_of(kind).eps}; }
@@ -119,7 +142,7 @@ std::string runs_name(const std::vector<std::int64_t>& numbers);
 /// No network is deeper.
 inline constexpr std::int64_t kMaxDepth = 1 << 10;
 
-/// A row of the table of sites. DESIGN section 4 draws them; merge belongs to Swin.
+/// A norm, or none, at each site of a network, and its gains. nn/sites.h says of each site what it sees.
 struct Placement {
   StemSites stem{};
   AttentionSites attn{};
@@ -165,51 +188,5 @@ double layer_scale_init(const LayerScale& scale, std::int64_t depth);
 
 /// The factor on v, out, fc1 and fc2 in a network of `depth` blocks.
 double init_gain(const InitGain& gain, std::int64_t depth);
-
-/// True where some site of a ViT with this placement is a batch norm, so that shards must meet in every step.
-bool uses_batch_norm(const Placement& placement);
-
-/// Calls `see(path, spec)` for the sites of a block: "attn.pre", ..., "mlp.post". B has the members attn and mlp.
-template <class B, class Visitor>
-void visit_block_sites(B& block, Visitor&& see) {
-  see("attn.pre", block.attn.pre);
-  see("attn.query", block.attn.query);
-  see("attn.key", block.attn.key);
-  see("attn.value", block.attn.value);
-  see("attn.inner", block.attn.inner);
-  see("attn.out", block.attn.out);
-  see("attn.post", block.attn.post);
-  see("mlp.pre", block.mlp.pre);
-  see("mlp.hidden", block.mlp.hidden);
-  see("mlp.inner", block.mlp.inner);
-  see("mlp.out", block.mlp.out);
-  see("mlp.post", block.mlp.post);
-}
-
-/// Calls `see(path, spec)` for every site in the order data meets them: "stem.patch_in", "attn.pre", ..., "pooled". Of
-/// the blocks it sees those without a range.
-template <class P, class Visitor>
-void visit_sites(P& placement, Visitor&& see) {
-  see("stem.patch_in", placement.stem.patch_in);
-  see("stem.patch_out", placement.stem.patch_out);
-  see("stem.posembed_out", placement.stem.posembed_out);
-  visit_block_sites(placement, see);
-  see("merge", placement.merge);
-  see("final", placement.final);
-  see("pooled", placement.pooled);
-}
-
-/// Calls `see(path, spec, block)` for the sites of a network of `depth` blocks, each block with its own; -1 outside of
-/// them.
-template <class Visitor>
-void visit_network_sites(const Placement& placement, std::int64_t depth, Visitor&& see) {
-  visit_sites(placement, [&](std::string_view path, const NormSpec& spec) {
-    if (!path.starts_with("attn.") && !path.starts_with("mlp.")) see(path, spec, std::int64_t{-1});
-  });
-  for (std::int64_t block = 0; block < depth; ++block) {
-    const BlockRange sites{block, block, placement.attention_sites(block), placement.mlp_sites(block)};
-    visit_block_sites(sites, [&](std::string_view path, const NormSpec& spec) { see(path, spec, block); });
-  }
-}
 
 }  // namespace normlab

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "nn/update_factors.h"
+#include "nn/sites.h"
 
 namespace normlab {
 namespace {
@@ -39,13 +39,12 @@ double sum_of_squares(const Tensor& t) {
 }
 
 /// The groups whose norm a parameter counts in, besides "global".
-std::vector<std::string> layers_of(const std::string& name) {
-  for (const std::string_view branch : {".attn.", ".mlp."})
-    if (const std::size_t at = name.find(branch); at != std::string::npos)
-      return {name.substr(0, at), name.substr(0, at + branch.size() - 1)};
-  if (name.starts_with("patch_embed.")) return {"patch_embed", "stem"};
-  if (precedes_all_blocks(name)) return {"stem"};
-  return {name.substr(0, name.rfind('.'))};
+std::vector<std::string> layers_of(const ParameterInfo& info) {
+  const std::string prefix = info.place.prefix();
+  if (info.place.block >= 0) return {prefix.substr(0, prefix.size() - 1), concat(prefix, info.place.branch)};
+  if (info.role == Role::patch_embed) return {"patch_embed", "stem"};
+  if (info.place.layer == 0) return {"stem"};
+  return {concat(prefix, is_linear(info.role) ? row_of(info.role).path : info.site->path)};
 }
 
 }  // namespace
@@ -173,7 +172,7 @@ std::vector<GradientNorm> gradient_norms(const ParameterSet& parameters, ShardPo
   double total = 0.0;
   for (std::size_t p = 0; p < all.size(); ++p) {
     total += squares[p];
-    for (const std::string& layer : layers_of(all[p].name)) {
+    for (const std::string& layer : layers_of(all[p])) {
       auto found = std::find_if(norms.begin(), norms.end(), [&](const GradientNorm& n) { return n.layer == layer; });
       if (found == norms.end()) found = norms.insert(norms.end(), {layer, 0.0});
       found->norm += squares[p];

@@ -90,7 +90,7 @@ struct GradientNorm {
 
 /// Of the summed gradients in lane 0, which every optimisation step leaves there, before clipping. Layers: each branch
 /// ("blocks.0.attn", "blocks.0.mlp") and each block ("blocks.0"); "patch_embed", and "stem" for all before the blocks
-/// (precedes_all_blocks); whatever else has parameters ("final", "pooled", "rep", "head", ...); "global" for all. In
+/// (layer 0 of Place); whatever else has parameters ("final", "pooled", "rep", "head", ...); "global" for all. In
 /// the order of the parameters. Squares are added in double, in the order of a parameter's values, then of parameters.
 std::vector<GradientNorm> gradient_norms(const ParameterSet& parameters, ShardPool& pool);
 

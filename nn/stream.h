@@ -16,9 +16,10 @@ class Stream {
     if (!made()) *this = add(sum_);
     return sum_.residual;
   }
-  /// norm(ResidualSum) of one that is not made yet; it is then.
+  /// norm(Var), or norm(ResidualSum) of one that is not made yet; it is then.
   template <class F>
   Var normed(F&& norm) {
+    if (made()) return norm(value());
     const NormOfSum both = norm(sum_);
     *this = both.sum;
     return both.y;

@@ -4,31 +4,37 @@ namespace normlab {
 
 Swin::Swin(ParameterSet& p, const SwinConfig& c) : config_(c) {
   throw_if_any(validate(c));
-  const Placement& sites = c.placement;
-  patch_in_ = Norm(p, "stem.patch_in", sites.stem.patch_in, c.patch_pixels());
-  patch_embed_ = Linear(p, "patch_embed", c.patch_pixels(), c.embed_dim);
-  patch_out_ = Norm(p, "stem.patch_out", sites.stem.patch_out, c.embed_dim);
-  for (const SwinStage& sizes : swin_stages(c)) {
+  const std::vector<BlockSizes> sizes = block_sizes(c);
+  const Place stem{}, end{.layer = c.depth() + 1};
+  const auto norm = [&](const Place& place, SiteMember site, const BlockSizes& of) {
+    return Norm(p, place, site, c.placement, of);
+  };
+  patch_in_ = norm(stem, &StemSites::patch_in, sizes.front());
+  patch_embed_ = Linear(p, stem, Role::patch_embed, c.patch_pixels(), c.embed_dim);
+  patch_out_ = norm(stem, &StemSites::patch_out, sizes.front());
+  for (const SwinStage& s : swin_stages(c)) {
     Stage& stage = stages_.emplace_back();
-    stage.sizes = sizes;
+    stage.sizes = s;
     stage.name = "stages." + std::to_string(stages_.size() - 1);
-    const std::int64_t dim = sizes.embed_dim;
+    const BlockSizes& of = sizes[std::size_t(s.first_block)];
+    Place place{.stage = stage.name + ".", .layer = s.first_block};
     if (stages_.size() > 1) {
-      stage.merge = Norm(p, stage.name + ".merge", sites.merge, 2 * dim);
-      stage.reduction = Linear(p, stage.name + ".reduction", 2 * dim, dim, c.reduction_bias);
+      stage.merge = norm(place, &Placement::merge, of);
+      stage.reduction = Linear(p, place, Role::reduction, 2 * s.embed_dim, s.embed_dim, c.reduction_bias);
     }
-    stage.blocks.reserve(std::size_t(sizes.depth));
-    for (std::int64_t i = 0; i < sizes.depth; ++i)
-      stage.blocks.emplace_back(
-          p, concat(stage.name, ".blocks.", i),
-          BranchConfig{sizes.first_block + i, dim, sizes.num_heads, sizes.mlp_dim, c.qkv_bias, c.gelu, c.dropout,
-                       c.attention_dropout, c.drop_path_rate(sizes.first_block + i), c.placement},
-          Windows{sizes.height, sizes.width, sizes.window, sizes.shift(i)});
+    stage.blocks.reserve(std::size_t(s.depth));
+    for (std::int64_t i = 0; i < s.depth; ++i) {
+      place.block = i;
+      ++place.layer;
+      stage.blocks.emplace_back(p,
+                                BranchConfig{place, of, c.qkv_bias, c.gelu, c.dropout, c.attention_dropout,
+                                             c.drop_path_rate(s.first_block + i), c.placement},
+                                Windows{s.height, s.width, s.window, s.shift(i)});
+    }
   }
-  const std::int64_t dim = stages_.back().sizes.embed_dim;
-  final_ = Norm(p, "final", sites.final, dim);
-  pooled_ = Norm(p, "pooled", sites.pooled, dim);
-  head_ = Linear(p, "head", dim, c.num_classes);
+  final_ = norm(end, &Placement::final, sizes.back());
+  pooled_ = norm(end, &Placement::pooled, sizes.back());
+  head_ = Linear(p, end, Role::head, sizes.back().embed_dim, c.num_classes);
 }
 
 void Swin::prepare(Backend& backend, std::int64_t images, DType dtype) const {

@@ -9,32 +9,6 @@ namespace {
 
 constexpr std::int64_t kMaxStages = 8, kMaxWindow = 256, kMaxRatio = 16;
 
-/// Calls see(kind, width, rows an image) for every norm. Inside the windows, padding counts.
-template <class F>
-void for_norms(const SwinConfig& c, F&& see) {
-  const std::vector<SwinStage> stages = swin_stages(c);
-  const SwinStage &first = stages.front(), &last = stages.back();
-  visit_network_sites(c.placement, c.depth(), [&](std::string_view site, const NormSpec& spec, std::int64_t block) {
-    if (spec.kind == NormKind::none) return;
-    if (site == "stem.patch_in") see(spec.kind, c.patch_pixels(), first.tokens());
-    if (site == "stem.patch_out") see(spec.kind, c.embed_dim, first.tokens());
-    if (site == "final") see(spec.kind, last.embed_dim, last.tokens());
-    if (site == "pooled") see(spec.kind, last.embed_dim, std::int64_t{1});
-    const bool of_head = site == "attn.query" || site == "attn.key";
-    const bool in_windows = of_head || site == "attn.value" || site == "attn.inner";
-    const bool in_mlp = site == "mlp.hidden" || site == "mlp.inner";
-    for (const SwinStage& s : stages) {
-      const std::int64_t rows = in_windows ? s.padded_tokens() : s.tokens();
-      if (site == "merge" && &s != &first) see(spec.kind, 2 * s.embed_dim, rows);
-      if (block < s.first_block || block >= s.first_block + s.depth) continue;
-      if (of_head)
-        see(spec.kind, s.embed_dim / s.num_heads, rows * s.num_heads);
-      else
-        see(spec.kind, in_mlp ? s.mlp_dim : s.embed_dim, rows);
-    }
-  });
-}
-
 }  // namespace
 
 std::int64_t SwinConfig::depth() const {
@@ -44,13 +18,6 @@ std::int64_t SwinConfig::depth() const {
     depth = std::max<std::int64_t>(0, depth);
     return sum > kMost - depth ? kMost : sum + depth;
   });
-}
-
-std::int64_t SwinConfig::widest_layer() const {
-  std::int64_t widest = 0;
-  for (const SwinStage& s : swin_stages(*this))
-    widest = std::max(widest, s.padded_tokens() * (2 * s.mlp_dim + s.embed_dim));
-  return widest;
 }
 
 std::vector<SwinStage> swin_stages(const SwinConfig& c) {
@@ -80,7 +47,7 @@ Placement swin_placement(const Placement& row) {
     if (spec.eps == parts_of(spec.kind).eps) spec.eps = swin_norm(spec.kind).eps;
   };
   visit_sites(p, see);
-  for (BlockRange& range : p.blocks) visit_block_sites(range, see);
+  for (BlockRange& range : p.blocks) visit_sites(range, see);
   NormSpec own{};
   for (const NormSpec* spec : {&p.final, &p.attn.pre, &p.attn.out, &p.attn.post})
     if (own.kind == NormKind::none) own = *spec;
@@ -89,25 +56,13 @@ Placement swin_placement(const Placement& row) {
   return p;
 }
 
-ModelCost model_cost(const SwinConfig& c) {
-  const std::vector<SwinStage> stages = swin_stages(c);
-  const std::int64_t out = stages.back().embed_dim;
-  ModelCost cost;
-  cost.parameters = c.embed_dim * (c.patch_pixels() + 1) + c.num_classes * (out + 1);
-  cost.macs = stages.front().tokens() * c.embed_dim * c.patch_pixels() + c.num_classes * out;
-  for (const SwinStage& s : stages) {
-    const std::int64_t d = s.embed_dim, m = s.mlp_dim, area = s.window * s.window;
-    if (&s != &stages.front()) {  // the reduction
-      cost.parameters += 2 * d * d + (c.reduction_bias ? d : 0);
-      cost.macs += s.tokens() * 2 * d * d;
-    }
-    const std::int64_t table = (2 * s.window - 1) * (2 * s.window - 1) * s.num_heads;
-    cost.parameters += s.depth * (4 * d * d + (c.qkv_bias ? 4 : 1) * d + 2 * d * m + m + d + table);
-    cost.parameters += s.depth * gain_parameters(c.placement, d, s.num_heads);
-    cost.macs += s.depth * (s.padded_tokens() * (4 * d * d + 2 * area * d) + s.tokens() * 2 * d * m);
-  }
-  for_norms(c, [&](NormKind kind, std::int64_t width, std::int64_t rows) { cost.add_norm(kind, width, rows); });
-  return cost;
+std::vector<BlockSizes> block_sizes(const SwinConfig& c) {
+  std::vector<BlockSizes> sizes;
+  for (const SwinStage& s : swin_stages(c))
+    sizes.insert(sizes.end(), std::size_t(s.depth),
+                 {c.patch_pixels(), s.embed_dim, s.num_heads, s.mlp_dim, s.tokens(), s.tokens(), s.padded_tokens(),
+                  s.window * s.window});
+  return sizes;
 }
 
 std::vector<ConfigProblem> validate(const SwinConfig& c) {
@@ -140,8 +95,7 @@ std::vector<ConfigProblem> validate(const SwinConfig& c) {
   for (const SwinStage& s : stages)
     if (s.embed_dim % s.num_heads != 0)
       checks.report("num_heads", concat(s.num_heads, " heads do not divide a stage's width of ", s.embed_dim));
-  if (c.placement.stem.posembed_out.kind != NormKind::none)
-    checks.report("placement", "stem.posembed_out is a site of the ViT; a Swin adds no positions");
+  checks.sites(c.placement, &SiteRow::swin_lacks);
   return checks.take();
 }
 

@@ -36,8 +36,6 @@ struct SwinConfig {
   double drop_path_rate(std::int64_t i) const {
     return depth() > 1 ? drop_path * double(i) / double(depth() - 1) : drop_path;
   }
-  /// Values of the widest pair of activations that one block holds for an image.
-  std::int64_t widest_layer() const;
   bool operator==(const SwinConfig&) const = default;
 };
 
@@ -64,8 +62,7 @@ NormSpec swin_norm(NormKind kind);
 /// its final norm, or else of its branches) unless the row says another.
 Placement swin_placement(const Placement& row);
 
-/// Padding tokens of incomplete windows are counted: they are computed.
-ModelCost model_cost(const SwinConfig& config);
+std::vector<BlockSizes> block_sizes(const SwinConfig& config);
 /// One message for each size that does not fit, as for the ViT; a norm at `stem.posembed_out`, which Swin lacks.
 std::vector<ConfigProblem> validate(const SwinConfig& config);
 

@@ -1,46 +1,11 @@
 #include "nn/update_factors.h"
 
-#include <charconv>
 #include <cmath>
 
 #include "core/visible_text.h"
 #include "nn/model.h"
 
 namespace normlab {
-namespace {
-
-/// The number behind `prefix` in `name`, or -1.
-std::int64_t number_after(std::string_view name, std::string_view prefix) {
-  if (!name.starts_with(prefix)) return -1;
-  std::int64_t number = -1;
-  std::from_chars(name.data() + prefix.size(), name.data() + name.size(), number);
-  return number;
-}
-
-/// BEiT's number of a layer: 0 before the blocks, 1 for the first block, blocks + 1 behind the last.
-std::int64_t layer_number(const ViTConfig& c, std::string_view name) {
-  if (precedes_all_blocks(name)) return 0;
-  const std::int64_t block = number_after(name, "blocks.");
-  return block < 0 ? c.depth + 1 : block + 1;
-}
-
-std::int64_t layer_number(const SwinConfig& c, std::string_view name) {
-  if (precedes_all_blocks(name)) return 0;
-  const std::int64_t stage = number_after(name, "stages.");
-  if (stage < 0) return c.depth() + 1;
-  std::int64_t before = 0;
-  for (std::int64_t s = 0; s < stage; ++s) before += c.depths[static_cast<std::size_t>(s)];
-  const std::int64_t block = number_after(name, concat("stages.", stage, ".blocks."));
-  return block < 0 ? before : before + block + 1;
-}
-
-}  // namespace
-
-bool precedes_all_blocks(std::string_view name) {
-  for (const std::string_view begin : {"patch_embed.", "pos_embed", "cls_token", "dist_token", "stem."})
-    if (name.starts_with(begin)) return true;
-  return false;
-}
 
 bool fits(std::string_view pattern, std::string_view name) {
   std::size_t p = 0, n = 0, star = pattern.npos, taken = 0;
@@ -70,15 +35,12 @@ std::vector<std::string> parameter_names(const ModelConfig& config) {
   return names;
 }
 
-std::int64_t layers_above(const ModelConfig& config, std::string_view parameter) {
-  return std::visit([&](const auto& c) { return block_count(c) + 1 - layer_number(c, parameter); }, config);
-}
-
 std::vector<UpdateFactors> update_factors(const ModelConfig& config, std::span<const ParameterInfo> parameters,
                                           double layer_decay, std::span<const Multiplier> multipliers) {
   std::vector<UpdateFactors> factors(parameters.size());
+  const std::int64_t blocks = std::visit([](const auto& c) { return block_count(c); }, config);
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    factors[i].lr = std::pow(layer_decay, double(layers_above(config, parameters[i].name)));
+    factors[i].lr = std::pow(layer_decay, double(blocks + 1 - parameters[i].place.layer));
   std::vector<const Multiplier*> last(parameters.size(), nullptr);
   for (const Multiplier& multiplier : multipliers) {
     bool fitted = false;

@@ -25,15 +25,8 @@ bool fits(std::string_view pattern, std::string_view name);
 /// Names of all parameters that a network of this (valid) configuration has.
 std::vector<std::string> parameter_names(const ModelConfig& config);
 
-/// Blocks that lie between a parameter and the head, counted as in BEiT's fine-tuning: 0 for the head and the norms
-/// before it, 1 for the last block, depth + 1 for patches, positions and tokens. A Swin's blocks are counted over all
-/// stages; what merges patches belongs to the block before it (Swin's own fine-tuning code).
-std::int64_t layers_above(const ModelConfig& config, std::string_view parameter);
-
-/// Whether a parameter lies before all blocks: patches, positions, tokens and the stem's norms.
-bool precedes_all_blocks(std::string_view parameter);
-
-/// Factors of each parameter: layer_decay^layers_above on the rate, times those of the last multiplier that fits.
+/// Factors of each parameter: on the rate layer_decay once for each layer above its own (Place::layer), none above the
+/// head and the norms before it; times those of the last multiplier that fits.
 /// InputError for a multiplier that fits no parameter.
 std::vector<UpdateFactors> update_factors(const ModelConfig& config, std::span<const ParameterInfo> parameters,
                                           double layer_decay, std::span<const Multiplier> multipliers);

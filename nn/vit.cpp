@@ -6,31 +6,38 @@ namespace normlab {
 
 ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {
   throw_if_any(validate(c));
-  const Placement& sites = c.placement;
-  patch_in_ = Norm(p, "stem.patch_in", sites.stem.patch_in, c.patch_pixels());
-  patch_embed_ = Linear(p, "patch_embed", c.patch_pixels(), c.embed_dim);
-  patch_out_ = Norm(p, "stem.patch_out", sites.stem.patch_out, c.embed_dim);
-  if (c.pool == Pool::token) cls_token_ = p.add("cls_token", {1, 1, c.embed_dim});
-  if (c.distill_token) dist_token_ = p.add("dist_token", {1, 1, c.embed_dim});
+  const BlockSizes sizes = block_sizes(c).front();
+  const Place stem{}, end{.layer = c.depth + 1};
+  const auto norm = [&](const Place& place, SiteMember site) { return Norm(p, place, site, c.placement, sizes); };
+  patch_in_ = norm(stem, &StemSites::patch_in);
+  patch_embed_ = Linear(p, stem, Role::patch_embed, c.patch_pixels(), c.embed_dim);
+  patch_out_ = norm(stem, &StemSites::patch_out);
+  if (c.pool == Pool::token) cls_token_ = p.add("cls_token", {1, 1, c.embed_dim}, {.role = Role::class_token});
+  if (c.distill_token) dist_token_ = p.add("dist_token", {1, 1, c.embed_dim}, {.role = Role::distill_token});
   if (c.pos_embed == PosEmbed::learned) {
-    pos_embed_ = p.add("pos_embed", {1, c.patches() + (c.class_position() ? c.prefix() : 0), c.embed_dim});
+    pos_embed_ = p.add("pos_embed", {1, c.patches() + (c.class_position() ? c.prefix() : 0), c.embed_dim},
+                       {.role = Role::positions});
   } else {
     sincos_ = p.add_constant({1, c.patches(), c.embed_dim},
-                             sincos2d(c.image_size[0] / c.patch_size, c.image_size[1] / c.patch_size, c.embed_dim));
+                             [height = c.image_size[0] / c.patch_size, width = c.image_size[1] / c.patch_size,
+                              dim = c.embed_dim] { return sincos2d(height, width, dim); });
   }
-  posembed_out_ = Norm(p, "stem.posembed_out", sites.stem.posembed_out, c.embed_dim);
+  posembed_out_ = norm(stem, &StemSites::posembed_out);
   blocks_.reserve(static_cast<std::size_t>(c.depth));
-  for (std::int64_t i = 0; i < c.depth; ++i) {
-    const std::string name = "blocks." + std::to_string(i);
-    blocks_.emplace_back(p, name,
-                         BranchConfig{i, c.embed_dim, c.num_heads, c.mlp_dim, c.qkv_bias, c.gelu, c.dropout,
-                                      c.attention_dropout, c.drop_path_rate(i), c.placement});
-  }
-  final_ = Norm(p, "final", sites.final, c.embed_dim);
-  pooled_ = Norm(p, "pooled", sites.pooled, c.embed_dim);
-  if (c.rep_size > 0) rep_ = Linear(p, "rep", c.embed_dim, c.rep_size);
-  head_ = Linear(p, "head", c.rep_size > 0 ? c.rep_size : c.embed_dim, c.num_classes);
-  if (c.distill_token) head_dist_ = Linear(p, "head_dist", c.embed_dim, c.num_classes);
+  for (std::int64_t i = 0; i < c.depth; ++i)
+    blocks_.emplace_back(p, BranchConfig{{.block = i, .layer = i + 1},
+                                         sizes,
+                                         c.qkv_bias,
+                                         c.gelu,
+                                         c.dropout,
+                                         c.attention_dropout,
+                                         c.drop_path_rate(i),
+                                         c.placement});
+  final_ = norm(end, &Placement::final);
+  pooled_ = norm(end, &Placement::pooled);
+  if (c.rep_size > 0) rep_ = Linear(p, end, Role::rep, c.embed_dim, c.rep_size);
+  head_ = Linear(p, end, Role::head, c.rep_size > 0 ? c.rep_size : c.embed_dim, c.num_classes);
+  if (c.distill_token) head_dist_ = Linear(p, end, Role::head_dist, c.embed_dim, c.num_classes);
 }
 
 void ViT::prepare(Backend& backend, std::int64_t images, DType dtype) const {

@@ -4,42 +4,11 @@
 #include "nn/vit.h"
 
 namespace normlab {
-namespace {
 
-/// Calls see(kind, width, rows an image) for every norm.
-template <class F>
-void for_norms(const ViTConfig& c, F&& see) {
-  visit_network_sites(c.placement, c.depth, [&](std::string_view site, const NormSpec& spec, std::int64_t) {
-    if (site == "merge" || spec.kind == NormKind::none) return;  // merge: Swin only
-    const bool of_head = site == "attn.query" || site == "attn.key";
-    std::int64_t width = c.embed_dim, rows = c.tokens();
-    if (site == "stem.patch_in") width = c.patch_pixels();
-    if (site == "mlp.hidden" || site == "mlp.inner") width = c.mlp_dim;
-    if (site == "stem.patch_in" || site == "stem.patch_out") rows = c.patches();
-    if (site == "pooled") rows = 1;
-    see(spec.kind, of_head ? width / c.num_heads : width, of_head ? rows * c.num_heads : rows);
-  });
-}
-
-}  // namespace
-
-ModelCost model_cost(const ViTConfig& c) {
-  const std::int64_t d = c.embed_dim, m = c.mlp_dim, n = c.patches(), t = c.tokens();
-  const std::int64_t head_in = c.rep_size > 0 ? c.rep_size : d;
-
-  std::int64_t parameters = d * c.patch_pixels() + d;
-  parameters += c.prefix() * d;
-  if (c.pos_embed == PosEmbed::learned) parameters += (n + (c.class_position() ? c.prefix() : 0)) * d;
-  parameters += c.depth * (4 * d * d + (c.qkv_bias ? 4 : 1) * d + 2 * d * m + m + d);
-  if (c.rep_size > 0) parameters += c.rep_size * (d + 1);
-  const std::int64_t heads = c.distill_token ? 2 : 1;
-  parameters += heads * c.num_classes * (head_in + 1) + c.depth * gain_parameters(c.placement, d, c.num_heads);
-
-  const std::int64_t block_macs = 4 * t * d * d + 2 * t * t * d + 2 * t * d * m;
-  const std::int64_t head_macs = c.rep_size * d + heads * c.num_classes * head_in;
-  ModelCost cost{parameters, n * d * c.patch_pixels() + c.depth * block_macs + head_macs};
-  for_norms(c, [&](NormKind kind, std::int64_t width, std::int64_t rows) { cost.add_norm(kind, width, rows); });
-  return cost;
+std::vector<BlockSizes> block_sizes(const ViTConfig& c) {
+  const std::int64_t tokens = c.tokens();
+  return std::vector(std::size_t(c.depth), BlockSizes{c.patch_pixels(), c.embed_dim, c.num_heads, c.mlp_dim,
+                                                      c.patches(), tokens, tokens, tokens});
 }
 
 std::vector<ConfigProblem> validate(const ViTConfig& c) {
@@ -64,7 +33,7 @@ std::vector<ConfigProblem> validate(const ViTConfig& c) {
   if (c.pos_embed == PosEmbed::sincos2d && !fits_sincos2d(c.embed_dim))
     checks.report("pos_embed",
                   concat("sincos2d needs an embed_dim that is a multiple of 4, and at least 8, got ", c.embed_dim));
-  if (c.placement.merge.kind != NormKind::none) checks.report("placement", "merge is a site of Swin; a ViT has none");
+  checks.sites(c.placement, &SiteRow::vit_lacks);
   if (c.distill_token && c.pool != Pool::token)
     checks.report("distill_token", "a distillation token stands beside a class token; set pool token");
   if (c.distill_token && c.rep_size > 0)

@@ -49,12 +49,11 @@ struct ViTConfig {
   double drop_path_rate(std::int64_t i) const {
     return depth > 1 ? drop_path * double(i) / double(depth - 1) : drop_path;
   }
-  /// Values of the widest pair of activations that one block holds for an image.
-  std::int64_t widest_layer() const { return tokens() * (2 * mlp_dim + embed_dim); }
   bool operator==(const ViTConfig&) const = default;
 };
 
-ModelCost model_cost(const ViTConfig& config);
+/// Of every block; those of the first hold before the blocks too, those of the last after them.
+std::vector<BlockSizes> block_sizes(const ViTConfig& config);
 
 /// One message for each size that does not fit: heads that do not divide the width, a patch that does not divide the
 /// image, a zero or negative size, a rate outside [0, 1), sincos2d with a width that is not a multiple of four, a

@@ -74,7 +74,8 @@ struct BenchNorms : BenchOptions {
     std::map<std::pair<std::string, NormKind>, NormTime> times;
     for (const NormShape& s : parsed) {
       const NormTimer timer(backend, pool, streams, s, settings(1).dtype);
-      for (const NormKind kind : kNormKindsMeasured) {
+      for (std::size_t k = 1; k < std::size(kNormKinds); ++k) {  // all but none
+        const auto kind = NormKind(k);
         if (published && !has(*published, kind)) continue;
         const NormTime row = timer.measure(kind, seconds);
         times.emplace(std::pair(s.name, kind), row);

@@ -1,4 +1,5 @@
 #include "experiments/cli/bench_shapes.h"
+#include "nn/init.h"
 
 namespace normlab {
 namespace {

@@ -9,6 +9,7 @@
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
 #include "experiments/descriptor/words.h"
+#include "nn/init.h"
 #include "nn/model.h"
 
 namespace normlab {

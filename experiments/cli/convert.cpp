@@ -10,6 +10,7 @@
 #include "experiments/cli/commands.h"
 #include "experiments/weights/convert_files.h"
 #include "nn/fuse.h"
+#include "nn/init.h"
 #include "nn/model.h"
 #include "nn/nonfinite.h"
 

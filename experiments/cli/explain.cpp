@@ -142,16 +142,14 @@ std::string in_words(const InitRule& rule) {
 
 /// A parameter, or the same parameter of several blocks.
 struct Folded {
-  std::string before, after;  // of the block's number; all of the name is `before` outside blocks
+  ParameterInfo first;
+  std::string tail;  // of its name, after its place
   std::vector<std::int64_t> blocks{};
-  Shape shape;
   InitRule rule;
   Moments moments{};
 };
 
-std::string name_of(const Folded& p) {
-  return p.blocks.empty() ? p.before : concat(p.before, runs_name(p.blocks), p.after);
-}
+std::string name_of(const Folded& p) { return p.first.place.prefix(runs_name(p.blocks)) + p.tail; }
 
 std::vector<Folded> folded_parameters(const ModelConfig& model, std::uint64_t seed) {
   ParameterSet parameters;  // declared only: the values are drawn one by one
@@ -159,29 +157,17 @@ std::vector<Folded> folded_parameters(const ModelConfig& model, std::uint64_t se
   std::vector<Folded> out;
   for (std::size_t i = 0; i < parameters.parameters().size(); ++i) {
     const ParameterInfo& info = parameters.parameters()[i];
-    Folded p{info.name,
-             "",
-             {},
-             info.shape,
-             std::visit([&](const auto& c) { return init_rule(parameters, static_cast<int>(i), c); }, model)};
-    constexpr std::string_view kBlocks = "blocks.";
-    if (const std::size_t at = info.name.find(kBlocks); at != std::string::npos) {
-      const std::size_t begin = at + kBlocks.size(), end = info.name.find('.', begin);
-      p.blocks = {std::stoll(info.name.substr(begin, end - begin))};
-      p.before = info.name.substr(0, begin);
-      p.after = info.name.substr(end);
-    }
-    auto same = std::find_if(out.begin(), out.end(), [&](const Folded& other) {
-      return other.before == p.before && other.after == p.after && other.shape == p.shape && other.rule == p.rule;
+    const InitRule rule = init_rule(parameters, static_cast<int>(i), model);
+    const std::string tail = info.name.substr(info.place.prefix().size());
+    auto same = std::find_if(out.begin(), out.end(), [&](const Folded& p) {
+      return p.first.place.stage == info.place.stage && p.tail == tail && p.first.shape == info.shape && p.rule == rule;
     });
-    if (same == out.end())
-      same = out.insert(out.end(), p);
-    else
-      same->blocks.push_back(p.blocks.front());
-    if (p.rule.distribution == Distribution::constant) continue;
+    if (same == out.end()) same = out.insert(out.end(), {info, tail, {}, rule});
+    same->blocks.push_back(info.place.block);
+    if (rule.distribution == Distribution::constant) continue;
     const StreamKey stream = init_stream(seed, info.name);
     for (std::int64_t v = 0; v < info.shape.size(); ++v)
-      same->moments.add(static_cast<float>(initial_value(p.rule, stream, static_cast<std::uint64_t>(v))));
+      same->moments.add(static_cast<float>(initial_value(rule, stream, static_cast<std::uint64_t>(v))));
   }
   return out;
 }
@@ -191,7 +177,7 @@ void print_init(const Trial& trial) {
   print_wrapped("", 0, trial.label);
   print_wrapped("", 0, fmt::format("init {}, {} parameters", init_word(model), model_cost(model).parameters));
   for (const Folded& p : folded_parameters(model, trial.config.seed)) {
-    print_wrapped("", 0, fmt::format("{} {}: {}", name_of(p), p.shape.str(), in_words(p.rule)));
+    print_wrapped("", 0, fmt::format("{} {}: {}", name_of(p), p.first.shape.str(), in_words(p.rule)));
     if (p.moments.count == 0) continue;
     const std::string deviation = p.moments.count > 1 ? fmt::format("std {:.4g}, ", p.moments.deviation()) : "";
     print_wrapped("", 4,
@@ -217,9 +203,10 @@ void print_placements() {
     print_wrapped("", kIndent, "source: " + std::string(row.source));
     print_text("\n");
   }
-  print_text(
-      "LN layer_norm, LNfixed layer_norm_fixed, Affine affine, RMS rms_norm, BN\n"
-      "batch_norm, DyT dyt: the words of descriptors. Swin's merge is not shown.\n");
+  std::string signs;
+  for (const NormParts& kind : kNormKinds)
+    if (!kind.sign.empty()) signs += fmt::format("{}{} {}", signs.empty() ? "" : ", ", kind.sign, kind.word);
+  print_wrapped("", 0, signs + ": the words of descriptors. Swin's merge is not shown.");
 }
 
 struct Explain {

@@ -142,29 +142,20 @@ std::vector<std::string> site_changes(const ModelConfig& base, const ModelConfig
   const auto add = [&](std::string_view what, const std::string& before, const std::string& after) {
     if (before != after) out.push_back(fmt::format("{}: {} -> {}", what, before, after));
   };
-  // Sites of a placement whose blocks all are block i, in order.
-  const auto sites_of = [](const ModelConfig& c, std::int64_t i) {
-    Placement p = placement_of(c);
-    p.attn = placement_of(c).attention_sites(i);
-    p.mlp = placement_of(c).mlp_sites(i);
-    std::vector<std::pair<std::string, std::string>> sites;
-    visit_sites(
-        p, [&](std::string_view site, const NormSpec& spec) { sites.emplace_back(site, norm_text(spec, kind_of(c))); });
-    return sites;
-  };
-  std::map<std::pair<std::size_t, std::string>, std::vector<std::int64_t>> changes;  // by site, then as text
-  const std::int64_t depth = std::min(depth_of(base), depth_of(model));
-  for (std::int64_t i = 0; i < depth; ++i) {
-    const auto before = sites_of(base, i), after = sites_of(model, i);
-    for (std::size_t s = 0; s < before.size(); ++s)
-      if (before[s].second != after[s].second)
-        changes[{s, fmt::format("{}: {} -> {}", before[s].first, before[s].second, after[s].second)}].push_back(i);
-  }
-  for (const auto& [change, blocks] : changes) {
-    const bool all = std::int64_t(blocks.size()) == depth;
-    out.push_back(all ? change.second : fmt::format("{} (blocks {})", change.second, runs_name(blocks)));
-  }
   const Placement &b = placement_of(base), &p = placement_of(model);
+  const std::int64_t depth = std::min(depth_of(base), depth_of(model));
+  for (const SiteRow& site : kSites) {
+    std::map<std::string, std::vector<std::int64_t>> changes;  // blocks that have the same
+    for (std::int64_t i = 0; i < depth; ++i) {
+      const std::string before = norm_text(norm_at(b, site, i), kind_of(base)),
+                        after = norm_text(norm_at(p, site, i), kind_of(model));
+      if (before != after) changes[fmt::format("{}: {} -> {}", site.path, before, after)].push_back(i);
+    }
+    for (const auto& [change, blocks] : changes) {
+      const bool all = std::int64_t(blocks.size()) == depth;
+      out.push_back(all ? change : fmt::format("{} (blocks {})", change, runs_name(blocks)));
+    }
+  }
   const auto yes_or_no = [](bool value) { return std::string(value ? "true" : "false"); };
   add("posembed_out_includes_class", yes_or_no(b.stem.posembed_out_includes_class),
       yes_or_no(p.stem.posembed_out_includes_class));

@@ -4,6 +4,7 @@
 #include "experiments/cli/bench_shapes.h"
 #include "nn/fuse.h"
 #include "nn/host_tensors.h"
+#include "nn/init.h"
 #include "nn/nonfinite.h"
 
 namespace normlab {

@@ -3,94 +3,31 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 
 #include "core/error.h"
+#include "nn/layers.h"
 
 namespace normlab {
 namespace {
 
 /// Large tensors read or written: in training each pass over memory that no order of the work can spare, that is two
-/// more for batch norm each way, since every value must have been seen before the first is normalised.
+/// more for statistics of the batch each way, since every value must have been seen before the first is normalised.
 struct Passes {
   int train, eval;
 };
-Passes passes_of(NormKind kind) { return kind == NormKind::batch_norm ? Passes{3 + 5, 2} : Passes{2 + 3, 2}; }
+Passes passes_of(Statistics statistics) {
+  return statistics == Statistics::batch ? Passes{3 + 5, 2} : Passes{2 + 3, 2};
+}
 
-/// The tensors of one part of the rows and what the kernels of `kind` do with them.
-class Part {
- public:
-  Part(Backend& backend, NormKind kind, Arena& memory, Tensor x, Tensor dy, Tensor y, Tensor dx, BatchNormDims dims)
-      : backend_(backend),
-        kind_(kind),
-        x_(x),
-        dy_(dy),
-        y_(y),
-        dx_(dx),
-        batch_(dims),
-        dims_{x.shape()[0], dims.cols, dims.eps} {
-    const auto filled = [&](const Shape& shape, float value) {
-      Tensor t = memory.empty(shape, DType::f32);
-      std::fill_n(t.data<float>(), t.size(), value);
-      return t;
-    };
-    gamma_ = filled({dims.cols}, 1.0f), beta_ = filled({dims.cols}, 0.1f), alpha_ = filled({1}, 0.5f);
-    running_mean_ = filled({dims.cols}, 0.0f), running_var_ = filled({dims.cols}, 1.0f);
-    const std::int64_t statistics = kind == NormKind::batch_norm ? dims.groups() * dims.cols : dims_.rows;
-    mean_ = filled({statistics}, 0.0f), rstd_ = filled({statistics}, 1.0f);
-    dgamma_ = {filled({dims.cols}, 0.0f), Write::add}, dbeta_ = {filled({dims.cols}, 0.0f), Write::add};
-    dalpha_ = {filled({1}, 0.0f), Write::add};
-  }
-
-  void forward(Collective& shards, bool training) {
-    Backend& b = backend_;
-    switch (kind_) {
-      case NormKind::layer_norm:
-        return b.layer_norm(dims_, x_, gamma_, beta_, y_, mean_, rstd_);
-      case NormKind::layer_norm_fixed:
-        return b.layer_norm(dims_, x_, {}, {}, y_, mean_, rstd_);
-      case NormKind::affine:
-        return b.affine(x_, gamma_, beta_, y_);
-      case NormKind::rms_norm:
-        return b.rms_norm(dims_, x_, gamma_, y_, rstd_);
-      case NormKind::batch_norm:
-        if (training)
-          return b.batch_norm(batch_, shards, x_, gamma_, beta_, running_mean_, running_var_, y_, mean_, rstd_);
-        return b.batch_norm_frozen(dims_, x_, gamma_, beta_, running_mean_, running_var_, y_);
-      case NormKind::dyt:
-        return b.dyt(x_, alpha_, gamma_, beta_, y_);
-      default:  // what is not measured
-        return;
-    }
-  }
-
-  void backward(Collective& shards) {
-    Backend& b = backend_;
-    const Gradient dx{dx_, Write::assign};
-    switch (kind_) {
-      case NormKind::layer_norm:
-        return b.layer_norm_backward(dims_, dy_, x_, gamma_, mean_, rstd_, dx, dgamma_, dbeta_);
-      case NormKind::layer_norm_fixed:
-        return b.layer_norm_backward(dims_, dy_, x_, {}, mean_, rstd_, dx, {}, {});
-      case NormKind::affine:
-        return b.affine_backward(dy_, x_, gamma_, dx, dgamma_, dbeta_);
-      case NormKind::rms_norm:
-        return b.rms_norm_backward(dims_, dy_, x_, gamma_, rstd_, dx, dgamma_);
-      case NormKind::batch_norm:
-        return b.batch_norm_backward(batch_, shards, dy_, x_, gamma_, mean_, rstd_, dx, dgamma_, dbeta_);
-      case NormKind::dyt:
-        return b.dyt_backward(dy_, x_, alpha_, gamma_, dx, dalpha_, dgamma_, dbeta_);
-      default:  // what is not measured
-        return;
-    }
-  }
-
- private:
-  Backend& backend_;
-  NormKind kind_;
-  Tensor x_, dy_, y_, dx_, gamma_, beta_, alpha_, running_mean_, running_var_, mean_, rstd_;
-  Gradient dgamma_, dbeta_, dalpha_;
-  BatchNormDims batch_;
-  NormDims dims_;
+/// One part of the rows, with a tape of its own.
+struct Part {
+  Tensor x, dy;  // [images, rows, cols]
+  std::int64_t first_image, images;
+  Arena memory;
+  Tape tape;
+  Part(Backend& backend, Tensor x_of, Tensor dy_of, std::int64_t first, std::int64_t count)
+      : x(x_of), dy(dy_of), first_image(first), images(count), memory(backend.memory()), tape(backend, memory) {}
 };
 
 }  // namespace
@@ -126,37 +63,43 @@ NormShape parse_norm_shape(const std::string& text) {
 
 NormTimer::NormTimer(Backend& backend, ShardPool& pool, const Streams& streams, const NormShape& shape, DType dtype)
     : backend_(backend), pool_(pool), streams_(streams), shape_(shape), memory_(backend.memory()) {
-  // Written so that the pages are there.
-  for (Tensor& t : whole_) t = noise(backend, memory_, {shape.size()}, dtype, 2.0f, 1);
+  for (Tensor* t : {&x_, &dy_}) *t = noise(backend, memory_, {shape.size()}, dtype, 2.0f, 1);
 }
 
 NormTime NormTimer::measure(NormKind kind, double seconds) const {
   Backend& backend = backend_;
   const NormShape& s = shape_;
-  Arena memory(backend.memory());
-  // Rows are cut evenly over the threads; batch norm's images stay whole.
-  const std::int64_t unit = kind == NormKind::batch_norm ? s.rows_per_image : 1;
+  const Statistics statistics = parts_of(kind).statistics;
+  // Rows are cut evenly over the threads; images stay whole where their rows share statistics.
+  const std::int64_t unit = statistics == Statistics::batch ? s.rows_per_image : 1;
   const std::int64_t cuts = backend.whole_batch() ? 1 : pool_.threads();
   const std::int64_t units = s.images * s.rows_per_image / unit, shards = std::min<std::int64_t>(cuts, units);
-  std::vector<Part> parts;
+  ParameterSet parameters(backend.memory());
+  const Norm norm(parameters, {}, &Placement::pooled, {.pooled = norm_of(kind)}, {.embed_dim = s.cols});
+  parameters.allocate(DType::f32, shards);
+  for (std::size_t p = 0; p < parameters.parameters().size(); ++p)
+    backend.fill(parameters.value(static_cast<int>(p)), parameters.parameters()[p].start);
+  std::deque<Part> parts;
   for (std::int64_t i = 0; i < shards; ++i) {
     const std::int64_t first = units * i / shards, count = units * (i + 1) / shards - first;
-    const auto cut = [&](const Tensor& t) {
-      return t.reshape({s.images * s.rows_per_image, s.cols}).slice(first * unit, count * unit);
-    };
-    const BatchNormDims dims{count, s.rows_per_image, s.cols, first, s.images, 0, 1e-6, 0.1};
-    parts.emplace_back(backend, kind, memory, cut(whole_[0]), cut(whole_[1]), cut(whole_[2]), cut(whole_[3]), dims);
+    const auto cut = [&](const Tensor& t) { return t.reshape({units, unit, s.cols}).slice(first, count); };
+    parts.emplace_back(backend, cut(x_), cut(dy_), first, count);
   }
-  const bool lockstep = kind == NormKind::batch_norm;
-  const auto part = [&](Collective& c) -> Part& { return parts[static_cast<std::size_t>(c.rank())]; };
-  const Timed training(backend, pool_, shards, lockstep, [&](Collective& c) {
-    part(c).forward(c, true);
-    part(c).backward(c);
+  const auto forward = [&](Collective& c, bool training) {
+    Part& part = parts[static_cast<std::size_t>(c.rank())];
+    part.tape.reset();
+    const Context ctx{
+        part.tape, parameters, training ? c.rank() : -1, training, {part.images, part.first_image, s.images, &c}};
+    return norm(part.tape.input(part.x, training), ctx);
+  };
+  const Timed training(backend, pool_, shards, statistics == Statistics::batch, [&](Collective& c) {
+    Part& part = parts[static_cast<std::size_t>(c.rank())];
+    part.tape.backward(forward(c, true), part.dy);
   });
-  const Timed evaluation(backend, pool_, shards, false, [&](Collective& c) { part(c).forward(c, false); });
+  const Timed evaluation(backend, pool_, shards, false, [&](Collective& c) { forward(c, false); });
   const Timed copy = stream(backend, pool_, streams_, false), triad = stream(backend, pool_, streams_, true);
-  const Passes passes = passes_of(kind);
-  const double bytes = double(whole_[0].bytes());
+  const Passes passes = passes_of(statistics);
+  const double bytes = double(x_.bytes());
   std::vector<double> rates, trains, evals, train_ratios, eval_ratios;
   constexpr std::size_t kRounds = 5;
   for (const BenchClock::time_point begin = BenchClock::now();

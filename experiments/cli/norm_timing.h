@@ -1,7 +1,6 @@
 // The time of one norm of any kind beside the time that memory alone would take.
 #pragma once
 
-#include <array>
 #include <string>
 #include <string_view>
 
@@ -20,10 +19,6 @@ struct NormShape {
 /// "128x56x56x96": images first, channels last. Of two axes the first is cut into images of 65 tokens, of 64, or of
 /// one, whichever divides it. InputError for anything else.
 NormShape parse_norm_shape(const std::string& text);
-
-/// The kinds that are measured.
-inline constexpr std::array kNormKindsMeasured{NormKind::layer_norm, NormKind::layer_norm_fixed, NormKind::affine,
-                                               NormKind::rms_norm,   NormKind::batch_norm,       NormKind::dyt};
 
 struct NormTime {
   std::string_view norm;
@@ -46,7 +41,7 @@ class NormTimer {
   const Streams& streams_;
   NormShape shape_;
   Arena memory_;
-  std::array<Tensor, 4> whole_;  // x, dy, y, dx
+  Tensor x_, dy_;
 };
 
 }  // namespace normlab

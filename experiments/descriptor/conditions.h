@@ -15,15 +15,7 @@ template <class T>
 bool applies(const T&, std::string_view) {
   return true;
 }
-inline bool applies(const NormSpec& spec, std::string_view key) {
-  if (key == "kind") return true;
-  for (std::string_view rest = parts_of(spec.kind).settings; !rest.empty();) {
-    const std::size_t end = std::min(rest.find(' '), rest.size());
-    if (rest.substr(0, end) == key) return true;
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return false;
-}
+bool applies(const NormSpec& spec, std::string_view key);  // by the row of its kind; in fields.h
 inline bool applies(const StemSites& stem, std::string_view key) {
   return key != "posembed_out_includes_class" || stem.posembed_out.kind != NormKind::none;
 }

@@ -54,6 +54,18 @@ constexpr Field<T, M> field(std::string_view key, M T::*member, std::string_view
   return {key, member, doc, range};
 }
 
+/// The rows of kSites whose norms T holds.
+template <class T>
+constexpr auto site_fields() {
+  constexpr auto holds = [](const SiteRow& row) { return std::holds_alternative<NormSpec T::*>(row.member); };
+  std::array<Field<T, NormSpec>, std::size_t(std::count_if(kSites.begin(), kSites.end(), holds))> out{};
+  auto next = out.begin();
+  for (const SiteRow& row : kSites)
+    if (holds(row))
+      *next++ = field(row.path.substr(row.path.rfind('.') + 1), std::get<NormSpec T::*>(row.member), row.doc);
+  return out;
+}
+
 template <class T>
 constexpr auto fields() {
   if constexpr (std::is_same_v<T, NormSpec>)
@@ -66,42 +78,27 @@ constexpr auto fields() {
         field("alpha_init", &T::alpha_init, "dyt: start value of alpha"),
         field("beta_init", &T::beta_init, "dyt: start value of beta")};
   else if constexpr (std::is_same_v<T, StemSites>)
-    return std::tuple{field("patch_in", &T::patch_in, "sees the flattened patch"),
-                      field("patch_out", &T::patch_out, "sees the embedding"),
-                      field("posembed_out", &T::posembed_out, "sees the tokens after positions were added"),
-                      field("posembed_out_includes_class", &T::posembed_out_includes_class,
-                            "the class token passes posembed_out too")};
-  else if constexpr (std::is_same_v<T, AttentionSites>)
-    return std::tuple{field("pre", &T::pre, "before the branch"),
-                      field("query", &T::query, "on each query head"),
-                      field("key", &T::key, "on each key head"),
-                      field("value", &T::value, "on the values of all heads"),
-                      field("inner", &T::inner, "heads joined, before the output projection"),
-                      field("out", &T::out, "end of the branch, before the sum"),
-                      field("post", &T::post, "after the sum")};
-  else if constexpr (std::is_same_v<T, MlpSites>)
-    return std::tuple{field("pre", &T::pre, "before the branch"), field("hidden", &T::hidden, "before the activation"),
-                      field("inner", &T::inner, "after the activation"),
-                      field("out", &T::out, "end of the branch, before the sum"),
-                      field("post", &T::post, "after the sum")};
+    return std::tuple_cat(site_fields<T>(),
+                          std::tuple{field("posembed_out_includes_class", &T::posembed_out_includes_class,
+                                           "the class token passes posembed_out too")});
+  else if constexpr (std::is_same_v<T, AttentionSites> || std::is_same_v<T, MlpSites>)
+    return site_fields<T>();
   else if constexpr (std::is_same_v<T, BlockRange>)  // its blocks are the key under which it stands
     return std::tuple{field("attn", &T::attn, "sites of the attention branch, changes on top of the row's"),
                       field("mlp", &T::mlp, "sites of the MLP branch, changes on top of the row's")};
   else if constexpr (std::is_same_v<T, LayerScale>)  // `init` is a number or "auto", which the reader knows by itself
     return std::tuple{field("kind", &T::kind, "a gain a channel, or one scalar a branch")};
   else if constexpr (std::is_same_v<T, Placement>)  // "blocks" needs the other sites: the reader knows it by itself
-    return std::tuple{
-        field("stem", &T::stem, "sites of the stem"),
-        field("attn", &T::attn, "sites of the attention branch"),
-        field("mlp", &T::mlp, "sites of the MLP branch"),
-        field("merge", &T::merge, "patch merging, Swin only"),
-        field("final", &T::final, "all tokens, before pooling"),
-        field("pooled", &T::pooled, "the pooled vector"),
-        field("head_scale", &T::head_scale, "a learned gain a head"),
-        field("residual_scale", &T::residual_scale, "a learned gain a channel on the shortcut of the MLP"),
-        field("layer_scale", &T::layer_scale, "a learned gain on both branches"),
-        field("init_gain", &T::init_gain,
-              "multiplies the drawn values of v, out, fc1 and fc2; a number or \"sub_ln\"")};
+    return std::tuple_cat(
+        std::tuple{field("stem", &T::stem, "sites of the stem"),
+                   field("attn", &T::attn, "sites of the attention branch"),
+                   field("mlp", &T::mlp, "sites of the MLP branch")},
+        site_fields<T>(),
+        std::tuple{field("head_scale", &T::head_scale, "a learned gain a head"),
+                   field("residual_scale", &T::residual_scale, "a learned gain a channel on the shortcut of the MLP"),
+                   field("layer_scale", &T::layer_scale, "a learned gain on both branches"),
+                   field("init_gain", &T::init_gain,
+                         "multiplies the drawn values of v, out, fc1 and fc2; a number or \"sub_ln\"")});
   else if constexpr (std::is_same_v<T, ViTConfig>)
     return std::tuple{
         field("image_size", &T::image_size, "pixels, or [height, width]; the dataset's when left out"),
@@ -319,6 +316,15 @@ constexpr auto fields() {
 template <class T, class Visitor>
 void for_each_field(Visitor&& see) {
   std::apply([&](const auto&... each) { (see(each), ...); }, fields<T>());
+}
+
+inline bool applies(const NormSpec& spec, std::string_view key) {
+  bool meant = key == "kind";
+  for_each_field<NormSpec>([&](const auto& field) {
+    if constexpr (!std::is_enum_v<typename std::remove_cvref_t<decltype(field)>::Member>)
+      meant = meant || (field.key == key && parts_of(spec.kind).has(field.member));
+  });
+  return meant;
 }
 
 }  // namespace normlab

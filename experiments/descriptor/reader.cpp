@@ -105,7 +105,7 @@ void check_statistics(FieldReader& reader, const JsonNode& root, const JsonNode*
   };
   const Placement& placement = placement_of(trial.model);
   visit_sites(placement, see);
-  for (const BlockRange& range : placement.blocks) visit_block_sites(range, see);
+  for (const BlockRange& range : placement.blocks) visit_sites(range, see);
 }
 
 }  // namespace
@@ -226,14 +226,14 @@ std::string norm_label(const NormSpec& spec) {
   return std::string(to_string(spec.kind)) + (settings.empty() ? "" : "(" + settings + ")");
 }
 
-/// " + PREFIX.attn.pre=layer_norm" for each site that differs; B has the members attn and mlp, or is a placement.
-template <class B, class Visit>
-std::string site_differences(const std::string& prefix, const B& base, const B& other, Visit&& visit) {
+/// " + PREFIX.attn.pre=layer_norm" for each site that differs; of placements, or of ranges of blocks.
+template <class Sites>
+std::string site_differences(const std::string& prefix, const Sites& base, const Sites& other) {
   std::vector<const NormSpec*> before;
-  visit(base, [&](std::string_view, const NormSpec& spec) { before.push_back(&spec); });
+  visit_sites(base, [&](std::string_view, const NormSpec& spec) { before.push_back(&spec); });
   std::string out;
   std::size_t i = 0;
-  visit(other, [&](std::string_view site, const NormSpec& spec) {
+  visit_sites(other, [&](std::string_view site, const NormSpec& spec) {
     if (spec != *before[i++]) out += concat(" + ", prefix, site, "=", norm_label(spec));
   });
   return out;
@@ -246,21 +246,17 @@ std::string block_differences(const Placement& base, const Placement& placement)
   for (const BlockRange& range : base.blocks) carve_blocks(cut, range.first, range.last);
   std::string out;
   for (const BlockRange& range : cut.blocks) {
-    const auto visit = [](const BlockRange& block, auto&& see) { visit_block_sites(block, see); };
     const std::string prefix = concat("blocks.", block_range_name(range.first, range.last), ".");
-    std::string changes = site_differences(prefix, {0, 0, placement.attn, placement.mlp}, range, visit);
+    std::string changes = site_differences(prefix, {0, 0, placement.attn, placement.mlp}, range);
     if (changes.empty())  // the base had a range here that is gone
-      changes = site_differences(prefix, {0, 0, base.attention_sites(range.first), base.mlp_sites(range.first)}, range,
-                                 visit);
+      changes = site_differences(prefix, {0, 0, base.attention_sites(range.first), base.mlp_sites(range.first)}, range);
     out += changes;
   }
   return out;
 }
 
 std::string difference(const Placement& base, const Placement& placement) {
-  std::string out =
-      site_differences("", base, placement, [](const Placement& row, auto&& see) { visit_sites(row, see); });
-  out += block_differences(base, placement);
+  std::string out = site_differences("", base, placement) + block_differences(base, placement);
   const auto add = [&](std::string_view what, const std::string& value) { out += concat(" + ", what, "=", value); };
   if (placement.stem.posembed_out_includes_class != base.stem.posembed_out_includes_class)
     add("posembed_out_includes_class", placement.stem.posembed_out_includes_class ? "true" : "false");

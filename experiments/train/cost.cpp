@@ -8,21 +8,17 @@
 namespace normlab {
 namespace {
 
-/// Values that one block keeps for its backward, of one image: inputs and outputs of its norms and linears, and the
+/// Values that a network keeps for its backward, of one image: inputs and outputs of its norms and linears, and the
 /// attention weights.
-double block_values(std::int64_t tokens, std::int64_t width, std::int64_t mlp, std::int64_t heads,
-                    std::int64_t attended) {
-  return double(tokens) * (9 * double(width) + 2 * double(mlp) + double(heads) * double(attended));
-}
-double kept_values(const ViTConfig& c) {
-  return double(c.depth) * block_values(c.tokens(), c.embed_dim, c.mlp_dim, c.num_heads, c.tokens()) +
-         double(c.patches()) * double(c.patch_pixels() + 2 * c.embed_dim);
-}
-double kept_values(const SwinConfig& c) {
+double kept_values(const ModelConfig& config) {
   double sum = 0;
-  for (const SwinStage& s : swin_stages(c))
-    sum += double(s.depth) * block_values(s.padded_tokens(), s.embed_dim, s.mlp_dim, s.num_heads, s.window * s.window) +
-           6 * double(s.tokens()) * double(s.embed_dim);
+  for (const BlockSizes& s : block_sizes(config))
+    sum +=
+        double(s.attended) * (9 * double(s.embed_dim) + 2 * double(s.mlp_dim) + double(s.num_heads) * double(s.window));
+  if (const auto* vit = std::get_if<ViTConfig>(&config))
+    return sum + double(vit->patches()) * double(vit->patch_pixels() + 2 * vit->embed_dim);
+  for (const SwinStage& s : swin_stages(std::get<SwinConfig>(config)))
+    sum += 6 * double(s.tokens()) * double(s.embed_dim);
   return sum;
 }
 
@@ -55,8 +51,7 @@ TrialCost trial_cost(const TrialConfig& config) {
   out.weights_bytes = 4 * values;
   out.checkpoint_bytes =
       out.weights_bytes + double(out.model.parameters) * double(moment_bytes(engine_settings(config).optimizer));
-  out.shard_bytes = double(bytes) * double(out.shards.images) *
-                    std::visit([](const auto& c) { return kept_values(c); }, config.model);
+  out.shard_bytes = double(bytes) * double(out.shards.images) * kept_values(config.model);
   const std::array<std::int64_t, 2>& size = image_size(config.model);
   out.batch_bytes = double(bytes) * double(train.batch_size * size[0] * size[1] * channels(config.model));
   return out;

@@ -24,6 +24,7 @@
 #include "experiments/train/probes.h"
 #include "experiments/train/provenance.h"
 #include "experiments/train/state_record.h"
+#include "nn/init.h"
 
 namespace normlab {
 namespace {

@@ -138,7 +138,7 @@ class Import {
     }
     const SourceTensor& source = found->second;
     used_.insert(source.name_in_file);
-    if (link.ours == "pos_embed" && source.tensor.shape != link.their_shape) return take_positions(link, source);
+    if (link.role == Role::positions && source.tensor.shape != link.their_shape) return take_positions(link, source);
     if (!fits(source, link.their_shape)) return;
     link.to_ours(floats(source), target(link).data<float>());
   }

@@ -167,6 +167,7 @@ std::vector<TensorLink> link_tensors(NameScheme scheme, const ModelConfig& confi
       TensorLink link;
       link.ours = infos[i].name;
       link.is_buffer = buffers;
+      link.role = infos[i].role;
       link.number = static_cast<int>(i);
       link.their_shape = dims_of(infos[i].shape);
       link.rows = infos[i].shape[0];

@@ -31,6 +31,7 @@ enum class ValueOrder : std::uint8_t { same, transposed, convolution };
 struct TensorLink {
   std::string ours, theirs;  // theirs: empty where the scheme has no name for it
   bool is_buffer = false;
+  Role role = Role::gain;                  // of a parameter
   int number = 0;                          // in the parameter set, among parameters or among buffers
   std::vector<std::uint64_t> their_shape;  // of the whole tensor
   ValueOrder order = ValueOrder::same;

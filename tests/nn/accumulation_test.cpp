@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "nn/engine.h"
-#include "nn/model.h"
+#include "nn/init.h"
 #include "tests/nn/small_network.h"
 
 using namespace normlab;

@@ -10,6 +10,7 @@
 #include "core/random.h"
 #include "experiments/data/shapes.h"
 #include "nn/engine.h"
+#include "nn/init.h"
 #include "nn/model.h"
 
 using namespace normlab;
@@ -336,23 +337,6 @@ TEST_CASE("fuse: a network without batch norm comes back as it was") {
   CHECK(fused.config == ModelConfig(c));
   CHECK(merged(fused).empty());
   CHECK(count_values(fused.tensors) == count_values(tensors));
-}
-
-TEST_CASE("fuse: a norm in front of a linear without a bias, as in patch merging") {
-  Placement p;
-  p.merge = kBN;
-  HostTensors tensors;
-  for (const char* name : {"gamma", "beta", "running_mean", "running_var"})
-    tensors[std::string("stages.1.merge.") + name] = {Shape{2}, {4, 4}};
-  tensors["stages.1.reduction.weight"] = {Shape{1, 2}, {1, 2}};
-  p.merge.eps = 0.0;
-  const std::vector<SiteFate> fates = fuse_sites({{}, {"stages.1"}, {"head"}}, p, tensors);
-  REQUIRE(fates.size() == 1);
-  CHECK(fates[0].what == "reduction, which had no bias and has one now");
-  CHECK(p.merge.kind == NormKind::none);
-  CHECK(tensors.size() == 2);
-  CHECK(tensors.at("stages.1.reduction.weight").values == std::vector<double>{2, 4});
-  CHECK(tensors.at("stages.1.reduction.bias").values == std::vector<double>{-12});  // 3 times the offset 4 - 2 4
 }
 
 TEST_CASE("fuse: tensors that are not the network's are refused by name") {

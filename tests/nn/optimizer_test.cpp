@@ -81,9 +81,9 @@ struct Reference {
 /// A network of three parameters, the first of more than one block, and what it should become.
 struct Twin {
   Twin(const OptimizerSettings& settings, std::span<const UpdateFactors> factors) {
-    set.add("a.weight", {150, 130});
+    set.add("a.weight", {150, 130}, {.decays = true});
     set.add("a.bias", {37});
-    set.add("b.weight", {9, 50});
+    set.add("b.weight", {9, 50}, {.decays = true});
     set.allocate(DType::f64, 3);
     optimizer = std::make_unique<Optimizer>(current_device().backend, set, settings, factors);
     for (int i = 0; i < 3; ++i) {
@@ -232,8 +232,8 @@ TEST_CASE("optimizer: none of its tensors needs to hold anything") {
     for (const OptimizerName name : kAll) {
       ParameterSet nothing(current_device().memory()), hollow(current_device().memory());
       nothing.allocate(DType::f32, 1);
-      hollow.add("a.weight", {0, 3});
-      hollow.add("b.weight", {2, 2});
+      hollow.add("a.weight", {0, 3}, {.decays = true});
+      hollow.add("b.weight", {2, 2}, {.decays = true});
       hollow.add("c.bias", {0});
       hollow.allocate(DType::f32, 1);
       ShardPool pool(1);
@@ -251,9 +251,9 @@ TEST_CASE("optimizer: none of its tensors needs to hold anything") {
 TEST_CASE("optimizer: LAMB's ratio is |p| / |r|, and 1 without decay or where a norm is zero") {
   on_each_device([] {
     ParameterSet set(current_device().memory());
-    set.add("a.weight", {40, 500});  // two blocks
+    set.add("a.weight", {40, 500}, {.decays = true});  // two blocks
     set.add("a.bias", {5});
-    set.add("zero.weight", {5});
+    set.add("zero.weight", {5}, {.decays = true});
     set.allocate(DType::f64, 1);
     OptimizerSettings settings;
     settings.name = OptimizerName::lamb;

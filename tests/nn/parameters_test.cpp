@@ -19,7 +19,8 @@ double sum_of(const Tensor& t) {
 TEST_CASE("parameters: stacked ones are one tensor, without a gap whatever their size") {
   ParameterSet set;
   set.add("before", {5});
-  const std::vector<int> ids = set.add_stacked({"q.weight", "k.weight", "v.weight"}, {3, 3});
+  const std::vector<int> ids{set.add("q", {3, 3}), set.add("k", {3, 3}, {.stacked = true}),
+                             set.add("v", {3, 3}, {.stacked = true})};
   const int after = set.add("after", {2});
   set.allocate(DType::f64, 2);
   for (int i = 0; i < 3; ++i) std::fill_n(set.value(ids[std::size_t(i)]).data<double>(), 9, double(i + 1));
@@ -34,7 +35,7 @@ TEST_CASE("parameters: stacked ones are one tensor, without a gap whatever their
 TEST_CASE("parameters: the first shard of a lane assigns, the others add, what nobody wrote is zero") {
   ParameterSet set;
   const int used = set.add("used", {4}), unused = set.add("unused", {4});
-  const std::vector<int> stack = set.add_stacked({"s0.weight", "s1.weight"}, {1, 4});
+  const std::vector<int> stack{set.add("s0", {1, 4}), set.add("s1", {1, 4}, {.stacked = true})};
   set.allocate(DType::f64, 2);
   std::fill_n(set.flat_lane(0).data<double>(), set.flat_size(), 99.0);  // of a step before
   for (std::uint8_t& flag : set.written(0, used, 4)) flag = kWritten;

@@ -1,4 +1,4 @@
-#include "nn/placement.h"
+#include "nn/sites.h"
 
 #include <doctest/doctest.h>
 
@@ -131,11 +131,10 @@ TEST_CASE("placement: start values follow the depth") {
   CHECK(init_gain({.value = 0.5}, 12) == 0.5);
 }
 
-TEST_CASE("placement: batch norm is seen at any site of a ViT") {
+TEST_CASE("placement: batch norm is seen at any site") {
   CHECK(uses_batch_norm(find_placement("ln_extra_bn_attn")->placement));
   CHECK_FALSE(uses_batch_norm(find_placement("prepost_prepost")->placement));
   Placement placement;
-  placement.merge = norm_of(NormKind::batch_norm);  // Swin's
   CHECK_FALSE(uses_batch_norm(placement));
   placement.pooled = norm_of(NormKind::batch_norm);
   CHECK(uses_batch_norm(placement));

@@ -1,4 +1,4 @@
-#include "nn/vit_config.h"
+#include "nn/model_config.h"
 
 #include <doctest/doctest.h>
 

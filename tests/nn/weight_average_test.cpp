@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "nn/engine.h"
-#include "nn/model.h"
+#include "nn/init.h"
 #include "tests/core/cpu/bf16_choice.h"
 #include "tests/nn/small_network.h"
 

@@ -13,7 +13,7 @@ namespace {
 /// The parameters of the file in an optimiser, one lane of gradients.
 struct Setup {
   explicit Setup(const Fixture& f) : names(f.names("in/")) {
-    for (const std::string& name : names) parameters.add(name, f.shape("in/" + name));
+    for (const std::string& name : names) parameters.add(name, f.shape("in/" + name), {.decays = name.ends_with(".weight")});
     parameters.allocate(DType::f32, 1);
   }
   void fill(const Fixture& f, const std::string& prefix, bool gradients) {

@@ -136,7 +136,8 @@ TEST_CASE("bench: every norm is measured on each device") {
     const Streams streams(backend, 64);
     for (const DType dtype : storage_types()) {
       const NormTimer timer(backend, pool, streams, parse_norm_shape("4x3x8"), dtype);
-      for (const NormKind kind : kNormKindsMeasured) {
+      for (std::size_t k = 1; k < std::size(kNormKinds); ++k) {
+        const auto kind = NormKind(k);
         CAPTURE(to_string(kind));
         const NormTime time = timer.measure(kind, 0);
         CHECK(time.train > 0);

@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "experiments/base/files.h"
@@ -57,25 +56,4 @@ TEST_CASE("schema: the documentation names every key with its default") {
         "| `checkpoint.seconds` | number > 0 | `30` |", "| `normformer` | Dual PatchNorm",
         "| `sweep` | object or list |"})
     CHECK(text.find(line) != std::string::npos);
-}
-
-TEST_CASE("schema: the dictionary of the descriptor's fuzzing has every key and word") {
-  const std::string dictionary = read_file("tests/fuzz/descriptor.dict");
-  const std::function<void(const nlohmann::json&)> walk = [&](const nlohmann::json& node) {
-    const auto in_dictionary = [&](const std::string& word) {
-      CAPTURE(word);
-      CHECK((word.empty() || dictionary.find("\n\"\\\"" + word + "\\\"\"\n") != dictionary.npos));
-    };
-    if (node.is_object()) {
-      if (node.contains("properties"))
-        for (const auto& [key, unused] : node["properties"].items()) in_dictionary(key);
-      if (node.contains("enum"))
-        for (const nlohmann::json& word : node["enum"])
-          if (word.is_string()) in_dictionary(word);
-      if (node.contains("const") && node["const"].is_string()) in_dictionary(node["const"]);
-    }
-    if (node.is_structured())
-      for (const nlohmann::json& inner : node) walk(inner);
-  };
-  walk(nlohmann::json::parse(json_schema()));
 }

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "nn/model.h"
+#include "nn/init.h"
 #include "tests/core/cpu/bf16_choice.h"
 #include "tests/experiments/base/temporary_folder.h"
 #include "tests/nn/small_network.h"

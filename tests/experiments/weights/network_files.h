@@ -8,6 +8,7 @@
 #include "experiments/weights/convert.h"
 #include "experiments/weights/convert_files.h"
 #include "nn/engine.h"
+#include "nn/init.h"
 #include "nn/model.h"
 
 namespace normlab {

@@ -1,0 +1,41 @@
+#include "nn/sites.h"
+
+namespace normlab {
+
+std::int64_t rows_of(Rows rows, const BlockSizes& s) {
+  const std::int64_t counts[] = {s.patches, s.tokens, s.attended, 1};
+  return counts[std::size_t(rows)];
+}
+
+std::int64_t width_of(const SiteRow& site, const BlockSizes& s) {
+  switch (site.width) {
+    case SiteWidth::patch:
+      return s.patch_pixels;
+    case SiteWidth::model:
+      return s.embed_dim;
+    case SiteWidth::one_head:
+      return s.embed_dim / s.num_heads;
+    case SiteWidth::hidden:
+      return s.mlp_dim;
+    case SiteWidth::merged:
+      return 2 * s.embed_dim;
+  }
+  return 0;
+}
+
+const NormSpec& norm_at(const Placement& placement, const SiteRow& site, std::int64_t block) {
+  if (const auto* of = std::get_if<NormSpec AttentionSites::*>(&site.member))
+    return placement.attention_sites(block).**of;
+  if (const auto* of = std::get_if<NormSpec MlpSites::*>(&site.member)) return placement.mlp_sites(block).**of;
+  return *norm_in(placement, site);
+}
+
+bool uses_batch_norm(const Placement& placement) {
+  bool found = false;
+  const auto see = [&](const SiteRow&, const NormSpec& spec) { found = found || spec.kind == NormKind::batch_norm; };
+  visit_sites(placement, see);
+  for (const BlockRange& range : placement.blocks) visit_sites(range, see);
+  return found;
+}
+
+}  // namespace normlab

@@ -1,0 +1,122 @@
+// The table of the places where a norm may stand. Constructors, validation, costs, formulas, descriptors and fusion go
+// by its rows.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <variant>
+
+#include "nn/placement.h"
+#include "nn/roles.h"
+
+namespace normlab {
+
+/// Where a Placement holds the norm of a site.
+using SiteMember =
+    std::variant<NormSpec StemSites::*, NormSpec AttentionSites::*, NormSpec MlpSites::*, NormSpec Placement::*>;
+enum class SiteWidth : std::uint8_t { patch, model, one_head, hidden, merged };
+/// Whether a batch norm can be merged into the linear layers beside it: those that follow, or the one before.
+enum class Fusion : std::uint8_t { next, previous, no };
+
+/// The linear layers beside a site, from one to the other. `head` stands for all that read what was pooled.
+struct Neighbours {
+  Role first, last;
+  constexpr Neighbours(Role one) : first(one), last(one) {}
+  constexpr Neighbours(Role from, Role to) : first(from), last(to) {}
+};
+
+struct SiteRow {
+  std::string_view path;  // "attn.pre", in descriptors and in the names of parameters
+  SiteMember member;
+  SiteWidth width;
+  Rows rows;
+  Neighbours linears;
+  Fusion fusion;
+  std::string_view doc;                                         // for descriptors
+  std::string_view why_not{}, vit_lacks = {}, swin_lacks = {};  // why it cannot be merged; why a model has no such site
+
+  constexpr operator std::string_view() const { return path; }
+  constexpr bool is(SiteMember site) const { return member == site; }
+  constexpr bool in_block() const { return member.index() == 1 || member.index() == 2; }
+};
+
+/// In the order data meets them.
+inline constexpr auto kSites = [] {
+  using enum SiteWidth;
+  using enum Rows;
+  using enum Role;
+  using enum Fusion;
+  using Attention = AttentionSites;
+  constexpr std::string_view kSum = "it follows a sum with the shortcut, which no linear gives";
+  return std::to_array<SiteRow>({
+      {"stem.patch_in", &StemSites::patch_in, patch, patches, patch_embed, next, "sees the flattened patch"},
+      {"stem.patch_out", &StemSites::patch_out, model, patches, patch_embed, previous, "sees the embedding"},
+      {"stem.posembed_out", &StemSites::posembed_out, model, tokens, patch_embed, no,
+       "sees the tokens after positions were added",
+       "the positions are added in front of it, and what follows is a shortcut", "",
+       "stem.posembed_out is a site of the ViT; a Swin adds no positions"},
+      {"attn.pre", &Attention::pre, model, tokens, {q, v}, next, "before the branch"},
+      {"attn.query", &Attention::query, one_head, attended, q, previous, "on each query head"},
+      {"attn.key", &Attention::key, one_head, attended, k, previous, "on each key head"},
+      {"attn.value", &Attention::value, model, attended, v, previous, "on the values of all heads"},
+      {"attn.inner", &Attention::inner, model, attended, proj, next, "heads joined, before the output projection"},
+      {"attn.out", &Attention::out, model, tokens, proj, previous, "end of the branch, before the sum"},
+      {"attn.post", &Attention::post, model, tokens, proj, no, "after the sum", kSum},
+      {"mlp.pre", &MlpSites::pre, model, tokens, fc1, next, "before the branch"},
+      {"mlp.hidden", &MlpSites::hidden, hidden, tokens, fc1, previous, "before the activation"},
+      {"mlp.inner", &MlpSites::inner, hidden, tokens, fc2, next, "after the activation"},
+      {"mlp.out", &MlpSites::out, model, tokens, fc2, previous, "end of the branch, before the sum"},
+      {"mlp.post", &MlpSites::post, model, tokens, fc2, no, "after the sum", kSum},
+      {"merge", &Placement::merge, merged, tokens, reduction, next, "patch merging, Swin only", "",
+       "merge is a site of Swin; a ViT has none"},
+      {"final", &Placement::final, model, tokens, head, next, "all tokens, before pooling"},
+      {"pooled", &Placement::pooled, model, one, head, next, "the pooled vector"},
+  });
+}();
+/// row_of(&MlpSites::hidden).
+constexpr const SiteRow& row_of(SiteMember site) {
+  return *std::find_if(kSites.begin(), kSites.end(), [&](const SiteRow& row) { return row.is(site); });
+}
+
+/// Sizes of a block, and of what stands before or after it.
+struct BlockSizes {
+  std::int64_t patch_pixels = 0, embed_dim = 0, num_heads = 0, mlp_dim = 0;
+  /// Of an image: patches, tokens, tokens with the padding of windows; and those that attention sees at a time.
+  std::int64_t patches = 0, tokens = 0, attended = 0, window = 0;
+};
+std::int64_t rows_of(Rows rows, const BlockSizes& sizes);
+/// Width of the norm at a site.
+std::int64_t width_of(const SiteRow& site, const BlockSizes& sizes);
+
+/// The part of a placement, or of a range of blocks, that a row's member belongs to.
+auto& holder_of(auto& sites, NormSpec StemSites::*) requires requires { sites.stem; }
+{ return sites.stem; }
+auto& holder_of(auto& sites, NormSpec AttentionSites::*) { return sites.attn; }
+auto& holder_of(auto& sites, NormSpec MlpSites::*) { return sites.mlp; }
+auto& holder_of(auto& sites, NormSpec Placement::*) requires requires { sites.final; }
+{ return sites; }
+
+/// The norm that a range of blocks, or a placement, holds for a site: of a placement's blocks those without a range.
+/// nullptr where it holds none.
+template <class Sites>
+auto* norm_in(Sites& sites, const SiteRow& row) {
+  decltype(&sites.attn.pre) found = nullptr;
+  const auto look = [&](auto member) {
+    if constexpr (requires { holder_of(sites, member); }) found = &(holder_of(sites, member).*member);
+  };
+  std::visit(look, row.member);
+  return found;
+}
+/// Calls `see(row, spec)` for all of them, in the order data meets them.
+template <class Sites, class Visitor>
+void visit_sites(Sites& sites, Visitor&& see) {
+  for (const SiteRow& row : kSites)
+    if (auto* spec = norm_in(sites, row)) see(row, *spec);
+}
+/// The norm at a site; where blocks have it, that of block number `block`.
+const NormSpec& norm_at(const Placement& placement, const SiteRow& site, std::int64_t block);
+
+/// True where some site is a batch norm, so that shards must meet in every step.
+bool uses_batch_norm(const Placement& placement);
+
+}  // namespace normlab
