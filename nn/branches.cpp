@@ -20,16 +20,41 @@ Place branch_of(const BranchConfig& c, std::string_view branch) {
 
 }  // namespace
 
+Branch::Branch(const std::string& name, const BranchConfig& c)
+    : gelu_(form_of(c.gelu)), dropout_(c.dropout), drop_path_(c.drop_path), name_(name), path_name_(name + "_path") {}
+
+Branch::Fused Branch::fused(DType dtype, const Context& ctx) const {
+  const bool gelu = hidden_.is_identity(), drops = ctx.drops(dropout_);
+  return {.gelu = gelu,
+          .through_gelu =
+              gelu && inner_.is_identity() && !drops && ctx.tape.backend().has_products_through_gelu(gelu_, dtype),
+          .sum = head_scale_.is_identity() && !cuts() && out_.is_identity() && !drops && layer_scale_.is_identity() &&
+                 !ctx.drops(drop_path_)};
+}
+
+template <class Inner>
+Stream Branch::end(const Var& x, const Inner& inner, const Context& ctx) const {
+  const Var shortcut = residual_scale_(x, ctx);
+  if (fused(x.value().dtype(), ctx).sum) {
+    ctx.show_branch(name_, [&] { return last_(inner, ctx); });
+    return post_(last_.added_to(shortcut, inner, ctx), ctx);
+  }
+  Var branch = head_scale_(last_(inner, ctx), ctx);
+  if (cuts()) branch = join_windows(branch, *windows_);
+  branch = layer_scale_(ctx.dropout(out_(branch, ctx), dropout_, name_), ctx);
+  ctx.show_branch(name_, [&] { return branch; });
+  ctx.tape.at(name_.c_str());
+  Stream sum = ctx.add_drop_path(shortcut, branch, drop_path_, path_name_);
+  return post_.is_identity() ? sum : post_(sum, ctx);
+}
+
 AttentionBranch::AttentionBranch(ParameterSet& p, const BranchConfig& c, const std::optional<Windows>& windows)
-    : heads_(c.sizes.num_heads),
+    : Branch(c.place.prefix() + "attn", c),
+      heads_(c.sizes.num_heads),
       head_dim_(c.sizes.embed_dim / c.sizes.num_heads),
-      dropout_(c.dropout),
       attention_dropout_(c.attention_dropout),
-      drop_path_(c.drop_path),
-      windows_(windows),
-      drop_name_(c.place.prefix() + "attn"),
-      weights_name_(c.place.prefix() + "weights"),
-      path_name_(c.place.prefix() + "attn_path") {
+      weights_name_(c.place.prefix() + "weights") {
+  windows_ = windows;
   const Place place = branch_of(c, "attn");
   const std::int64_t dim = c.sizes.embed_dim;
   const auto norm = [&](SiteMember site) { return Norm(p, place, site, c.placement, c.sizes); };
@@ -39,12 +64,12 @@ AttentionBranch::AttentionBranch(ParameterSet& p, const BranchConfig& c, const s
   key_ = norm(&AttentionSites::key);
   value_ = norm(&AttentionSites::value);
   if (windows_)
-    bias_table_ = p.add(drop_name_ + ".bias_table", {windows_->dims(1, dim).offsets(), heads_},
+    bias_table_ = p.add(name_ + ".bias_table", {windows_->dims(1, dim).offsets(), heads_},
                         {.role = Role::bias_table, .place = place});
   if (c.placement.head_scale == HeadScale::before_proj) before_proj_ = Gain(p, place, "attn.head_scale", heads_);
   inner_ = norm(&AttentionSites::inner);
-  proj_ = Linear(p, place, Role::proj, dim, dim);
-  if (c.placement.head_scale == HeadScale::after_proj) after_proj_ = Gain(p, place, "attn.head_scale", heads_);
+  last_ = Linear(p, place, Role::proj, dim, dim);
+  if (c.placement.head_scale == HeadScale::after_proj) head_scale_ = Gain(p, place, "attn.head_scale", heads_);
   out_ = norm(&AttentionSites::out);
   layer_scale_ = layer_scale_of(p, place, "attn.layer_scale", c);
   post_ = norm(&AttentionSites::post);
@@ -57,14 +82,14 @@ Var AttentionBranch::heads(const Var& h, std::int64_t images, const Context& ctx
   if (keep) keep = keep.reshape({sequences, heads_, tokens, tokens});
   if (query_.is_identity() && key_.is_identity() && value_.is_identity()) {
     const Var qkv = qkv_.together(h, ctx);
-    ctx.tape.at(drop_name_.c_str());
+    ctx.tape.at(name_.c_str());
     if (windows_) return window_attention(qkv, ctx.parameter(bias_table_), heads_, *windows_, keep, attention_dropout_);
     return attention(qkv, heads_, keep, attention_dropout_);
   }
   const Var q = query_.per_head(qkv_.one(0, h, ctx), heads_, ctx);
   const Var k = key_.per_head(qkv_.one(1, h, ctx), heads_, ctx);
   const Var v = value_(qkv_.one(2, h, ctx), ctx);
-  ctx.tape.at(drop_name_.c_str());
+  ctx.tape.at(name_.c_str());
   if (windows_)
     return window_attention(q, k, v, ctx.parameter(bias_table_), heads_, *windows_, keep, attention_dropout_);
   return attention(q, k, v, heads_, keep, attention_dropout_);
@@ -74,27 +99,10 @@ Stream AttentionBranch::operator()(Stream stream, const Context& ctx) const {
   Var h = pre_(stream, ctx);
   const Var x = stream.value();
   if (cuts()) {
-    ctx.tape.at(drop_name_.c_str());
+    ctx.tape.at(name_.c_str());
     h = cut_windows(h, *windows_);
   }
-  const Var joined = heads(h, x.shape()[0], ctx);
-  const Var inner = inner_(before_proj_(joined, ctx), ctx);
-  if (ends_with_product(ctx)) {
-    ctx.show_branch(drop_name_, [&] { return proj_(inner, ctx); });
-    return post_(proj_.added_to(x, inner, ctx), ctx);
-  }
-  Var projected = after_proj_(proj_(inner, ctx), ctx);
-  if (cuts()) projected = join_windows(projected, *windows_);
-  const Var branch = layer_scale_(ctx.dropout(out_(projected, ctx), dropout_, drop_name_), ctx);
-  ctx.show_branch(drop_name_, [&] { return branch; });
-  ctx.tape.at(drop_name_.c_str());
-  Stream sum = ctx.add_drop_path(x, branch, drop_path_, path_name_);
-  return post_.is_identity() ? sum : post_(sum, ctx);
-}
-
-bool AttentionBranch::ends_with_product(const Context& ctx) const {
-  return !cuts() && after_proj_.is_identity() && out_.is_identity() && layer_scale_.is_identity() &&
-         !ctx.drops(dropout_) && !ctx.drops(drop_path_);
+  return end(x, inner_(before_proj_(heads(h, x.shape()[0], ctx), ctx), ctx), ctx);
 }
 
 void AttentionBranch::prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const {
@@ -105,24 +113,19 @@ void AttentionBranch::prepare(Backend& backend, std::int64_t images, std::int64_
     tokens = dims.tokens();
   }
   qkv_.prepare(backend, sequences * tokens, dtype);
-  proj_.prepare(backend, sequences * tokens, dtype);
+  last_.prepare(backend, sequences * tokens, dtype);
   backend.prepare_attention({sequences, tokens, heads_, head_dim_, heads_ * head_dim_}, dtype);
 }
 
 MlpBranch::MlpBranch(ParameterSet& p, const BranchConfig& c)
-    : gelu_(form_of(c.gelu)),
-      dropout_(c.dropout),
-      drop_path_(c.drop_path),
-      drop_name_(c.place.prefix() + "mlp"),
-      hidden_name_(c.place.prefix() + "hidden"),
-      path_name_(c.place.prefix() + "mlp_path") {
+    : Branch(c.place.prefix() + "mlp", c), hidden_name_(c.place.prefix() + "hidden") {
   const Place place = branch_of(c, "mlp");
   const auto norm = [&](SiteMember site) { return Norm(p, place, site, c.placement, c.sizes); };
   pre_ = norm(&MlpSites::pre);
   fc1_ = Linear(p, place, Role::fc1, c.sizes.embed_dim, c.sizes.mlp_dim);
   hidden_ = norm(&MlpSites::hidden);
   inner_ = norm(&MlpSites::inner);
-  fc2_ = Linear(p, place, Role::fc2, c.sizes.mlp_dim, c.sizes.embed_dim);
+  last_ = Linear(p, place, Role::fc2, c.sizes.mlp_dim, c.sizes.embed_dim);
   out_ = norm(&MlpSites::out);
   layer_scale_ = layer_scale_of(p, place, "mlp.layer_scale", c);
   if (c.placement.residual_scale) residual_scale_ = Gain(p, place, "mlp.residual_scale", c.sizes.embed_dim);
@@ -132,34 +135,14 @@ MlpBranch::MlpBranch(ParameterSet& p, const BranchConfig& c)
 Stream MlpBranch::operator()(Stream stream, const Context& ctx) const {
   const Var h = pre_(stream, ctx);
   const Var x = stream.value();
-  // Without a norm between them, GELU runs behind the product, and its gradient behind that of the next one.
-  if (hidden_.is_identity() && inner_.is_identity() && !ctx.drops(dropout_) &&
-      ctx.tape.backend().has_products_through_gelu(gelu_, h.value().dtype()))
-    return end(x, fc1_.activation(h, gelu_, ctx), ctx);
-  const Var activated = hidden_.is_identity() ? fc1_.with_gelu(h, gelu_, ctx) : gelu(hidden_(fc1_(h, ctx), ctx), gelu_);
+  const Fused as_one = fused(h.value().dtype(), ctx);
+  if (as_one.through_gelu) return end(x, fc1_.activation(h, gelu_, ctx), ctx);
+  const Var activated = as_one.gelu ? fc1_.with_gelu(h, gelu_, ctx) : gelu(hidden_(fc1_(h, ctx), ctx), gelu_);
   return end(x, ctx.dropout(inner_(activated, ctx), dropout_, hidden_name_), ctx);
 }
 
-template <class Inner>
-Stream MlpBranch::end(const Var& x, const Inner& inner, const Context& ctx) const {
-  const Var shortcut = residual_scale_(x, ctx);
-  if (ends_with_product(ctx)) {
-    ctx.show_branch(drop_name_, [&] { return fc2_(inner, ctx); });
-    return post_(fc2_.added_to(shortcut, inner, ctx), ctx);
-  }
-  const Var branch = layer_scale_(ctx.dropout(out_(fc2_(inner, ctx), ctx), dropout_, drop_name_), ctx);
-  ctx.show_branch(drop_name_, [&] { return branch; });
-  ctx.tape.at(drop_name_.c_str());
-  Stream sum = ctx.add_drop_path(shortcut, branch, drop_path_, path_name_);
-  return post_.is_identity() ? sum : post_(sum, ctx);
-}
-
-bool MlpBranch::ends_with_product(const Context& ctx) const {
-  return out_.is_identity() && layer_scale_.is_identity() && !ctx.drops(dropout_) && !ctx.drops(drop_path_);
-}
-
 void MlpBranch::prepare(Backend& backend, std::int64_t rows, DType dtype) const {
-  for (const Linear* layer : {&fc1_, &fc2_}) layer->prepare(backend, rows, dtype);
+  for (const Linear* layer : {&fc1_, &last_}) layer->prepare(backend, rows, dtype);
 }
 
 }  // namespace normlab

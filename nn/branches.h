@@ -20,8 +20,42 @@ struct BranchConfig {
   const Placement& placement;
 };
 
+/// What both branches have, from the norm `pre` to the residual sum and the norm `post`:
+/// y = post(residual_scale * x + path(layer_scale * drop(out(head_scale(last(inner(...)))))))
+class Branch {
+ protected:
+  /// `name` is "blocks.0.attn", say. Parameters are declared by the branches, in the order of the network.
+  Branch(const std::string& name, const BranchConfig& config);
+  /// From what the last product is applied to, a Var or Activation, to y.
+  template <class Inner>
+  Stream end(const Var& x, const Inner& inner, const Context& ctx) const;
+
+  /// Operations that run as one because nothing lies between them. Values are those of the single operations.
+  ///
+  ///   operations              as one         unless one of these lies between
+  ///   fc1, GELU               linear_gelu    norm `hidden`
+  ///   fc1, GELU, fc2          Activation     norm `hidden`, norm `inner`, dropout; or the device has no such products
+  ///   last product, sum       linear_add     head scale, windows, norm `out`, dropout, LayerScale, drop-path
+  ///   drop-path, sum          dropout_add
+  ///   sum, next norm          Stream         the next is neither LayerNorm nor RMSNorm; or linear_add made the sum
+  struct Fused {
+    bool gelu, through_gelu, sum;
+  };
+  Fused fused(DType dtype, const Context& ctx) const;
+  /// Attention works on windows that have to be cut out of the image.
+  bool cuts() const { return windows_ && !windows_->whole(); }
+
+  GeluForm gelu_;
+  double dropout_, drop_path_;
+  std::string name_, path_name_;
+  std::optional<Windows> windows_{};
+  Norm pre_, hidden_, inner_, out_, post_;
+  Linear last_;
+  Gain head_scale_, layer_scale_, residual_scale_;
+};
+
 /// y = post(x + path(layer_scale * drop(out(after_proj(proj(inner(before_proj(heads))))))))
-class AttentionBranch {
+class AttentionBranch : Branch {
  public:
   /// With `windows`: attention inside them, with the parameter `BLOCK.attn.bias_table` [(2 window - 1)^2, heads]; the
   /// sites from query to inner then see windows, padding included.
@@ -31,37 +65,25 @@ class AttentionBranch {
 
  private:
   Var heads(const Var& h, std::int64_t images, const Context& ctx) const;  // [.., N, D], heads joined
-  bool cuts() const { return windows_ && !windows_->whole(); }
-  bool ends_with_product(const Context& ctx) const;  // nothing lies between the projection and the sum
   std::int64_t heads_, head_dim_;
-  double dropout_, attention_dropout_, drop_path_;
-  std::optional<Windows> windows_;
+  double attention_dropout_;
   int bias_table_ = -1;
-  std::string drop_name_, weights_name_, path_name_;
-  Norm pre_, query_, key_, value_, inner_, out_, post_;
+  std::string weights_name_;
+  Norm query_, key_, value_;
   QkvLinear qkv_;
-  Linear proj_;
-  Gain before_proj_, after_proj_, layer_scale_;
+  Gain before_proj_;
 };
 
 /// y = post(residual_scale * x + path(layer_scale * drop(out(fc2(drop(inner(gelu(hidden(fc1(pre(x)))))))))))
-class MlpBranch {
+class MlpBranch : Branch {
  public:
   MlpBranch(ParameterSet& parameters, const BranchConfig& config);
   Stream operator()(Stream x, const Context& ctx) const;
   void prepare(Backend& backend, std::int64_t rows, DType dtype) const;
 
  private:
-  /// From what fc2 is applied to, a Var or Activation, on.
-  template <class Inner>
-  Stream end(const Var& x, const Inner& inner, const Context& ctx) const;
-  bool ends_with_product(const Context& ctx) const;
-  GeluForm gelu_;
-  double dropout_, drop_path_;
-  std::string drop_name_, hidden_name_, path_name_;
-  Norm pre_, hidden_, inner_, out_, post_;
-  Linear fc1_, fc2_;
-  Gain residual_scale_, layer_scale_;
+  std::string hidden_name_;
+  Linear fc1_;
 };
 
 /// Both, with the names under which an observer sees what they give.
@@ -75,8 +97,8 @@ struct Block {
         attention_name(config.place.prefix() + "attn"),
         mlp_name(config.place.prefix() + "mlp") {}
   Stream operator()(const Stream& x, const Context& ctx) const {
-    const Stream z = ctx.seen(attention_name, attention(x, ctx));
-    return ctx.seen(mlp_name, mlp(z, ctx));
+    const Stream z = ctx.show(attention_name, attention(x, ctx));
+    return ctx.show(mlp_name, mlp(z, ctx));
   }
   void prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const {
     attention.prepare(backend, images, tokens, dtype);

@@ -43,11 +43,11 @@ struct Context {
     return stacked(numbers, parameters.stacked_read(numbers));
   }
   /// Shows `x` to the observer, and gives it back.
-  Var seen(const std::string& name, const Var& x) const {
+  Var show(const std::string& name, const Var& x) const {
     if (observe) observe(name, x);
     return x;
   }
-  Stream seen(const std::string& name, Stream x) const {
+  Stream show(const std::string& name, Stream x) const {
     if (observe) observe(name, x.value());
     return x;
   }

@@ -42,8 +42,8 @@ class Linear {
   int weight_ = -1, bias_ = -1;
 };
 
-/// Queries, keys and values of one input: three linear layers whose weights lie behind each other, so that one product
-/// can make all three.
+/// Queries, keys and values of one input: three linear layers whose weights are stacked, so that one product can make all
+/// three.
 class QkvLinear {
  public:
   QkvLinear() = default;

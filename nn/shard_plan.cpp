@@ -37,4 +37,30 @@ ShardPlan plan_shards(const ModelConfig& c, std::int64_t batch, std::int64_t par
   return plan;
 }
 
+std::int64_t BatchCut::part_images(std::int64_t step_images) const {
+  if (accumulate <= 1) return step_images;
+  return std::min(step_images, std::max<std::int64_t>(1, max_batch / accumulate));
+}
+
+ShardPlan BatchCut::training(std::int64_t images) const {
+  if (whole_batch) return {.images = images};
+  ShardPlan plan = plan_shards(config, images, parameters, bytes_per_value);
+  if (images_per_shard > 0) {
+    plan.images = std::min(images, images_per_shard);
+    plan.shards = (images + plan.images - 1) / plan.images;
+    plan.lanes = std::min(plan.lanes, plan.shards);
+    plan.lockstep = uses_batch_norm(config) && plan.shards > 1;
+  }
+  const std::int64_t largest = part_images(max_batch);
+  if (images != largest) plan.lanes = std::min(plan.lanes, training(largest).lanes);
+  return plan;
+}
+
+ShardPlan BatchCut::evaluation(std::int64_t images) const {
+  ShardPlan plan = training(images);
+  plan.lanes = std::min<std::int64_t>(plan.shards, 8);
+  plan.lockstep = false;
+  return plan;
+}
+
 }  // namespace normlab

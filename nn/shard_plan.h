@@ -1,4 +1,4 @@
-// How a batch is cut into shards.
+// How a batch is cut into parts and shards.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 
 namespace normlab {
 
-/// How a batch is cut. A pure function of model and batch: the same on every machine, for any number of threads.
+/// The shards of a part. A pure function of model and number of images: the same on every machine, for any number of
+/// threads.
 struct ShardPlan {
   std::int64_t images = 1;  // a shard, the last one may have fewer
   std::int64_t shards = 1;
@@ -22,5 +23,23 @@ inline constexpr int kArithmetic = 3;
 /// beyond it in bf16; `bytes_per_value` of an activation.
 ShardPlan plan_shards(const ModelConfig& config, std::int64_t batch, std::int64_t parameters,
                       std::int64_t bytes_per_value);
+
+/// How one network's batches are cut: a step's batch into parts, which go through the network one after the other, and
+/// each part, or a batch for evaluation, into shards.
+struct BatchCut {
+  const ModelConfig& config;
+  std::int64_t parameters, bytes_per_value;
+  std::int64_t max_batch;         // images of a step
+  std::int64_t accumulate;        // parts of such a step
+  std::int64_t images_per_shard;  // 0: by plan_shards
+  bool whole_batch;               // Backend::whole_batch(): a part is one shard
+
+  /// Images of a part of a step; the last part may have fewer.
+  std::int64_t part_images(std::int64_t step_images) const;
+  /// Has at most the lanes of a step of max_batch images.
+  ShardPlan training(std::int64_t images) const;
+  /// The same cut. Nothing meets, and lanes bound how many shards run at a time.
+  ShardPlan evaluation(std::int64_t images) const;
+};
 
 }  // namespace normlab

@@ -51,7 +51,7 @@ Var Swin::operator()(const Var& images, const Context& ctx) const {
   require_shape("swin", "images", images.shape(), {images.shape()[0], c.image_size[0], c.image_size[1], c.channels});
   ctx.tape.at("patch_embed");
   const Var patches = patch_in_(patchify(images, c.patch_size, c.patch_size), ctx);
-  const Var embedded = ctx.seen("stem", patch_out_(patch_embed_(patches, ctx), ctx));
+  const Var embedded = ctx.show("stem", patch_out_(patch_embed_(patches, ctx), ctx));
   Stream z = ctx.dropout(embedded, c.dropout, "stem");  // [B, N, D]
   const SwinStage* before = nullptr;
   for (const Stage& stage : stages_) {
@@ -65,7 +65,7 @@ Var Swin::operator()(const Var& images, const Context& ctx) const {
   }
   const Var tokens = final_(z, ctx);
   ctx.tape.at("pool");
-  return head_(ctx.seen("pre_logits", pooled_(mean_tokens(tokens), ctx)), ctx);
+  return head_(ctx.show("pre_logits", pooled_(mean_tokens(tokens), ctx)), ctx);
 }
 
 }  // namespace normlab

@@ -76,7 +76,7 @@ Var ViT::stem(const Var& images, const Context& ctx) const {
 Var ViT::operator()(const Var& images, const Context& ctx) const {
   const ViTConfig& c = config_;
   require_shape("vit", "images", images.shape(), {images.shape()[0], c.image_size[0], c.image_size[1], c.channels});
-  Stream z = ctx.dropout(ctx.seen("stem", stem(images, ctx)), c.dropout, "stem");  // [B, N, D]        (1)
+  Stream z = ctx.dropout(ctx.show("stem", stem(images, ctx)), c.dropout, "stem");  // [B, N, D]        (1)
   for (const Block& block : blocks_) z = block(z, ctx);                            // (2), (3)
   return logits(final_(z, ctx), ctx);
 }
@@ -86,7 +86,7 @@ Var ViT::logits(const Var& tokens, const Context& ctx) const {
   ctx.tape.at("pool");
   Var z = pooled_(c.pool == Pool::token ? select_tokens(tokens, 0, 1) : mean_tokens(tokens), ctx);  // [B, D]  (4)
   if (c.rep_size > 0) z = tanh(rep_(z, ctx));
-  const Var out = head_(ctx.seen("pre_logits", z), ctx);
+  const Var out = head_(ctx.show("pre_logits", z), ctx);
   if (!c.distill_token) return out;
   // The mean of both heads, in training as well where there is no teacher.
   const Var second = head_dist_(select_tokens(tokens, 1, 1), ctx);

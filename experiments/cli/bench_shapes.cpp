@@ -73,9 +73,9 @@ BenchEngine::BenchEngine(Backend& backend, const ModelConfig& config, const Engi
 }
 
 void BenchEngine::step() {
-  if (!next_.images) next_ = engine->bring(images, labels);
+  if (!next_.images) next_ = engine->upload(images, labels);
   engine->start_step(next_);
-  next_ = engine->bring(images, labels);
+  next_ = engine->upload(images, labels);
   engine->finish_step();
 }
 

@@ -28,7 +28,7 @@ ModelConfig bench_model(const BenchShape& shape, const std::string& placement);
 class BenchEngine {
  public:
   BenchEngine(Backend& backend, const ModelConfig& config, const EngineSettings& settings, int threads);
-  /// As a trial takes them: where the device works on its own, the next batch is brought meanwhile.
+  /// As a trial takes them: where the device works on its own, the next batch is uploaded meanwhile.
   void step();
 
   ShardPool pool;
@@ -36,7 +36,7 @@ class BenchEngine {
 
  private:
   Arena memory_;
-  Engine::Brought next_;
+  Engine::DeviceBatch next_;
 
  public:
   Tensor images, labels;

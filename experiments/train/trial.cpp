@@ -166,24 +166,24 @@ class TrialRun {
   /// To its last step, or to where the rule for an early stop struck.
   bool finished() { return engine_.state().step >= batches_.steps().total || early_stop_.struck(); }
 
-  void bring(std::int64_t step) {
+  void upload(std::int64_t step) {
     const BatchSource::Batch batch = pipeline_.training(step, pool_);
-    brought_ = engine_.bring(batch.images, batch.wanted());
-    brought_step_ = step;
+    uploaded_ = engine_.upload(batch.images, batch.wanted());
+    uploaded_step_ = step;
   }
 
-  /// While the device works. An image that cannot be read is told of when its step comes.
-  void bring_ahead(std::int64_t step) {
+  /// While the device works. An image that cannot be read is reported when its step comes.
+  void upload_ahead(std::int64_t step) {
     try {
-      bring(step);
+      upload(step);
     } catch (const InputError&) {
-      brought_step_ = -1;
+      uploaded_step_ = -1;
     }
   }
 
   /// False where the loss or its gradient was not finite; `found_` then says where that began.
   bool train_one(std::int64_t step) {
-    if (brought_step_ != step) bring(step);
+    if (uploaded_step_ != step) upload(step);
     const StepCount& steps = batches_.steps();
     StepState& state = engine_.state();
     state.epoch = step / steps.per_epoch;
@@ -191,13 +191,13 @@ class TrialRun {
     state.schedule = schedule_.value(step);
     state.clip_norm = config_.train.clip_norm;
     probes_.begin(engine_, step);
-    engine_.start_step(brought_);
-    brought_step_ = -1;
-    if (options_.backend->whole_batch() && step + 1 < steps.total) bring_ahead(step + 1);
+    engine_.start_step(uploaded_);
+    uploaded_step_ = -1;
+    if (options_.backend->whole_batch() && step + 1 < steps.total) upload_ahead(step + 1);
     loss_ = engine_.finish_step();
     probed_ = probes_.end(engine_, pool_, step, steps.total);
     if (!std::isfinite(loss_)) {
-      brought_step_ = -1;
+      uploaded_step_ = -1;
       const BatchSource::Batch batch = pipeline_.training(step, pool_);
       found_ = engine_.find_nonfinite(batch.images, batch.wanted());
       return false;
@@ -353,8 +353,8 @@ class TrialRun {
   Engine engine_;
   BatchSource batches_;
   BatchPipeline pipeline_;
-  Engine::Brought brought_;  // the batch of brought_step_
-  std::int64_t brought_step_ = -1;
+  Engine::DeviceBatch uploaded_;  // the batch of uploaded_step_
+  std::int64_t uploaded_step_ = -1;
   TrialEvaluation evaluation_;
   const Schedule schedule_;
   CollapseWatch collapse_;

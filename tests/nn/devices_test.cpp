@@ -165,8 +165,7 @@ TEST_CASE("devices: steps that were recorded are the steps, before and after an 
       }
       const Batch data(c, kBatch, DType::f64, 5 + static_cast<std::uint64_t>(step));
       engine.state().lr = 1e-4 * (step + 1);
-      const Engine::Brought brought = engine.bring(data.images, data.labels);
-      engine.start_step(brought);
+      engine.start_step(engine.upload(data.images, data.labels));
       numbers.push_back(engine.finish_step());
       numbers.push_back(engine.state().grad_norm);
     }

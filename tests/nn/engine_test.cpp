@@ -282,7 +282,7 @@ TEST_CASE("engine: a label that is no class of the network is refused before a s
         std::vector<double> losses(5);
         std::vector<std::int32_t> predicted(5);
         CHECK_THROWS_WITH_AS(engine.train_step(batch.images, batch.labels), what.c_str(), InputError);
-        CHECK_THROWS_WITH_AS(engine.bring(batch.images, batch.labels), what.c_str(), InputError);
+        CHECK_THROWS_WITH_AS(engine.upload(batch.images, batch.labels), what.c_str(), InputError);
         CHECK_THROWS_WITH_AS(engine.forward_backward(batch.images, batch.labels), what.c_str(), InputError);
         CHECK_THROWS_WITH_AS(static_cast<void>(engine.evaluate(batch.images, batch.labels, losses, predicted)),
                              what.c_str(), InputError);

@@ -1,0 +1,67 @@
+// Runs the shards of a batch on the threads of a pool.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "autograd/ops.h"
+#include "core/shards.h"
+#include "nn/shard_plan.h"
+
+namespace normlab {
+
+class ShardRunner {
+ public:
+  /// Both must outlive it.
+  ShardRunner(Backend& backend, ShardPool& pool) : backend_(backend), pool_(pool) {}
+
+  /// The tape and arena of one shard while it runs. There are as many as shards run at a time, not one a lane: memory
+  /// that was just used is in a cache. Shards in lockstep are all alive, and each has its own.
+  struct Workspace {
+    Arena arena;
+    Tape tape;
+    Profile profile;
+    std::array<const void*, 4> addresses{};  // of tensors of the last shard, for last_addresses()
+    explicit Workspace(Backend& backend) : arena(backend.memory()), tape(backend, arena) {}
+  };
+  /// Calls `body` for each shard of `images` images, with an empty tape. Afterwards the memory of every workspace and
+  /// thread is as large as the largest, since which of them meets which shard next time is chance.
+  void run(const ShardPlan& plan, std::int64_t images, FunctionRef<void(Workspace&, const BatchSlice&)> body);
+
+  /// Measures where the time goes by operation, added up over all workspaces, until it is turned off.
+  void set_profiling(bool on);
+  bool profiling() const { return profiling_; }
+  Profile profile() const;
+  /// Bytes of all arenas.
+  std::size_t arena_bytes() const;
+  std::vector<const void*> last_addresses() const;
+
+ private:
+  /// A free workspace, given back at the end.
+  struct Lease {
+    ShardRunner& runner;
+    Workspace* workspace;
+    explicit Lease(ShardRunner& of) : runner(of) {
+      const std::lock_guard lock(runner.free_mutex_);
+      workspace = runner.free_.back();
+      runner.free_.pop_back();
+    }
+    ~Lease() {
+      const std::lock_guard lock(runner.free_mutex_);
+      runner.free_.push_back(workspace);
+    }
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+  };
+  Backend& backend_;
+  ShardPool& pool_;
+  std::vector<std::unique_ptr<Workspace>> workspaces_;
+  std::mutex free_mutex_;
+  std::vector<Workspace*> free_;     // used last at the end: its memory is still in a cache
+  std::uint64_t thread_memory_ = 0;  // the backend's number when the threads' memory was last made equal
+  bool profiling_ = false;
+};
+
+}  // namespace normlab
