@@ -12,6 +12,10 @@ namespace normlab {
 
 enum class DType : std::uint8_t { f32, f64, bf16, i32, u8 };
 
+/// How products of bf16 values are computed: by instructions for them, or in float on the widened values, which rounds
+/// at the same places, runs on every CPU and is slow.
+enum class Bf16Products : std::uint8_t { native, emulated };
+
 constexpr std::size_t size_of(DType dtype) {
   constexpr std::size_t kSizes[] = {4, 8, 2, 4, 1};
   return kSizes[static_cast<int>(dtype)];

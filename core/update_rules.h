@@ -6,10 +6,10 @@
 #include <cmath>
 #include <type_traits>
 
-#include "core/backend.h"
 #include "core/dtype.h"
 #include "core/for_type.h"
 #include "core/host_device.h"
+#include "core/update_settings.h"
 
 namespace normlab {
 
@@ -29,6 +29,11 @@ UpdateBuffers<P, M> buffers_of(const ParameterUpdate& u) {
   return {u.gradient.data<P>(), u.p.data<P>(), u.m.data<M>(), u.v ? u.v.data<P>() : nullptr,
           u.decay ? u.decay.data<std::uint8_t>() : nullptr};
 }
+
+/// The rule that has these settings, for parameters of type P and a first moment of type M. kRounded:
+/// MomentProduct::rounded.
+template <class Settings, class P, class M = P, bool kRounded = false>
+class Rule;
 
 /// Both moments of Adam and what a step divides by, of AdamW and LAMB.
 template <class P>
@@ -58,10 +63,10 @@ class AdamMoments {
 };
 
 template <class P>
-class AdamWRule {
+class Rule<AdamWSettings, P> {
  public:
-  NORMLAB_HOST_DEVICE AdamWRule(const AdamWSettings& s, const UpdateFactors& factors, const StepState& state,
-                                const UpdateBuffers<P>& of)
+  NORMLAB_HOST_DEVICE Rule(const AdamWSettings& s, const UpdateFactors& factors, const StepState& state,
+                           const UpdateBuffers<P>& of)
       : of_(of),
         moments_(s, state),
         shrink_(P(1 - state.lr * factors.lr * (s.weight_decay * factors.weight_decay))),
@@ -79,10 +84,10 @@ class AdamWRule {
 };
 
 template <class P>
-class SgdRule {
+class Rule<SgdSettings, P> {
  public:
-  NORMLAB_HOST_DEVICE SgdRule(const SgdSettings& s, const UpdateFactors& factors, const StepState& state,
-                              const UpdateBuffers<P>& of)
+  NORMLAB_HOST_DEVICE Rule(const SgdSettings& s, const UpdateFactors& factors, const StepState& state,
+                           const UpdateBuffers<P>& of)
       : of_(of),
         clip_(P(state.clip_factor)),
         momentum_(P(s.momentum)),
@@ -103,10 +108,10 @@ class SgdRule {
 
 /// Lion (Chen et al. 2023, algorithm 2): steps by a sign.
 template <class P>
-class LionRule {
+class Rule<LionSettings, P> {
  public:
-  NORMLAB_HOST_DEVICE LionRule(const LionSettings& s, const UpdateFactors& factors, const StepState& state,
-                               const UpdateBuffers<P>& of)
+  NORMLAB_HOST_DEVICE Rule(const LionSettings& s, const UpdateFactors& factors, const StepState& state,
+                           const UpdateBuffers<P>& of)
       : of_(of),
         clip_(P(state.clip_factor)),
         b1_(P(s.beta1)),
@@ -129,34 +134,43 @@ class LionRule {
   P clip_, b1_, b2_, new1_, new2_, shrink_, lr_;
 };
 
-/// LAMB (You et al. 2020, algorithm 2): steps by a share of each tensor's norm. The moments first, from which
-/// direction() follows; then the step with the ratio that its norm gives. `decays` is the whole tensor's.
+/// What lamb_moments does (LAMB, You et al. 2020, algorithm 2): it updates the moments, from which direction() follows.
 template <class P>
-class LambRule {
+class LambMoments {
  public:
-  NORMLAB_HOST_DEVICE LambRule(const AdamWSettings& s, const UpdateFactors& factors, const StepState& state,
-                               const UpdateBuffers<P>& of, bool decays)
+  NORMLAB_HOST_DEVICE LambMoments(const LambSettings& s, const UpdateFactors& factors, const StepState& state,
+                                  const UpdateBuffers<P>& of)
       : of_(of),
-        moments_(s, state),
+        moments_(s.adamw, state),
         scale_(P(1 / state.bias_correction1)),
-        wd_(decays ? P(s.weight_decay * factors.weight_decay) : P(0)),
-        lr_(state.lr * factors.lr) {}
-  NORMLAB_HOST_DEVICE void update_moments(std::int64_t i) const { moments_.update(of_, i); }
+        wd_(s.decays ? P(s.adamw.weight_decay * factors.weight_decay) : P(0)) {}
+  NORMLAB_HOST_DEVICE void operator()(std::int64_t i) const { moments_.update(of_, i); }
   NORMLAB_HOST_DEVICE P direction(std::int64_t i) const {
     return scale_ * of_.m[i] / moments_.divisor(of_, i) + wd_ * of_.p[i];
   }
-  NORMLAB_HOST_DEVICE P parameter(std::int64_t i) const { return of_.p[i]; }
-  NORMLAB_HOST_DEVICE P rate(double trust_ratio) const { return P(lr_ * trust_ratio); }
-  NORMLAB_HOST_DEVICE void step(std::int64_t i, P rate) const { of_.p[i] -= rate * direction(i); }
+  NORMLAB_HOST_DEVICE P& parameter(std::int64_t i) const { return of_.p[i]; }
 
  private:
   UpdateBuffers<P> of_;
   AdamMoments<P> moments_;
   P scale_, wd_;
-  double lr_;
 };
 
-/// A moment of Big Vision's optimisers (its optax.py), which may be stored in bf16. kRounded: MomentProduct::rounded.
+/// LAMB steps by a share of each tensor's norm.
+template <class P>
+class Rule<LambSettings, P> {
+ public:
+  NORMLAB_HOST_DEVICE Rule(const LambSettings& s, const UpdateFactors& factors, const StepState& state,
+                           const UpdateBuffers<P>& of)
+      : moments_(s, factors, state, of), rate_(P(state.lr * factors.lr * *s.trust_ratio)) {}
+  NORMLAB_HOST_DEVICE void operator()(std::int64_t i) const { moments_.parameter(i) -= rate_ * moments_.direction(i); }
+
+ private:
+  LambMoments<P> moments_;
+  P rate_;
+};
+
+/// A moment of Big Vision's optimisers (its optax.py), which may be stored in bf16.
 template <class P, class M, bool kRounded>
 class StoredMoment {
  public:
@@ -176,10 +190,10 @@ class StoredMoment {
 
 /// Adam as Big Vision has it: the decay is multiplied by the schedule and not by the peak rate.
 template <class P, class M, bool kRounded>
-class BigVisionAdamRule {
+class Rule<BigVisionAdamSettings, P, M, kRounded> {
  public:
-  NORMLAB_HOST_DEVICE BigVisionAdamRule(const BigVisionAdamSettings& s, const UpdateFactors& factors,
-                                        const StepState& state, const UpdateBuffers<P, M>& of)
+  NORMLAB_HOST_DEVICE Rule(const BigVisionAdamSettings& s, const UpdateFactors& factors, const StepState& state,
+                           const UpdateBuffers<P, M>& of)
       : of_(of),
         stored_(s.beta1, s.product),
         clip_(P(state.clip_factor)),
@@ -207,10 +221,10 @@ class BigVisionAdamRule {
 
 /// Momentum, likewise.
 template <class P, class M, bool kRounded>
-class MomentumHpRule {
+class Rule<MomentumSettings, P, M, kRounded> {
  public:
-  NORMLAB_HOST_DEVICE MomentumHpRule(const MomentumSettings& s, const UpdateFactors& factors, const StepState& state,
-                                     const UpdateBuffers<P, M>& of)
+  NORMLAB_HOST_DEVICE Rule(const MomentumSettings& s, const UpdateFactors& factors, const StepState& state,
+                           const UpdateBuffers<P, M>& of)
       : of_(of),
         stored_(s.momentum, s.product),
         clip_(P(state.clip_factor)),
@@ -231,15 +245,26 @@ class MomentumHpRule {
   P clip_, lr_, ahead_, now_, shrink_;
 };
 
-/// Calls f(Type<M>{}, std::bool_constant<kRounded>{}) for a moment of that type beside parameters of type P.
-template <class P, class F>
-void for_moment(DType dtype, MomentProduct product, F&& f) {
-  if (dtype != DType::bf16)
-    f(Type<P>{}, std::false_type{});
-  else if (product == MomentProduct::rounded)
-    f(Type<bf16>{}, std::true_type{});
-  else
-    f(Type<bf16>{}, std::false_type{});
+/// Calls f(Type<R>{}, settings, buffers), R the Rule for these settings and types.
+template <class F>
+void for_rule(const UpdateRule& rule, const ParameterUpdate& u, F&& f) {
+  const auto with = [&](const auto& settings, auto parameter, auto moment, auto rounded) {
+    using P = typename decltype(parameter)::type;
+    using M = typename decltype(moment)::type;
+    f(Type<Rule<std::decay_t<decltype(settings)>, P, M, rounded.value>>{}, settings, buffers_of<P, M>(u));
+  };
+  for_param_type("update", u.p.dtype(), [&](auto type) {
+    const auto of_type = [&](const auto& settings) {
+      if constexpr (requires { settings.product; }) {
+        if (u.m.dtype() != DType::bf16) return with(settings, type, type, std::false_type{});
+        if (settings.product == MomentProduct::rounded) return with(settings, type, Type<bf16>{}, std::true_type{});
+        return with(settings, type, Type<bf16>{}, std::false_type{});
+      } else {
+        with(settings, type, type, std::false_type{});
+      }
+    };
+    std::visit(of_type, rule.settings);
+  });
 }
 
 /// What gradients are multiplied by, by the form and state->clip_norm; and whether the update is skipped.

@@ -1,13 +1,23 @@
-// What the rules of optimisers and of clipping are told, the same for all devices.
+// The settings of optimisers and of clipping, the same for all devices. Each optimiser's rule for one value stands in
+// core/update_rules.h.
+//
+// Gradients g are multiplied by state->clip_factor. lr is state->lr times the factor of the parameter, wd the decay
+// times its own, where the parameter decays; m' and v' are moments over their bias correction.
 #pragma once
 
 #include <cstdint>
+#include <variant>
+
+#include "core/step_state.h"
+#include "core/tensor.h"
 
 namespace normlab {
 
+/// m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g g; p -= lr wd p, p -= lr m' / (sqrt(v') + eps).
 struct AdamWSettings {
   double beta1, beta2, eps, weight_decay;
 };
+/// m = momentum m + (g + wd p); p -= lr m, or lr (g + wd p + momentum m) for nesterov.
 struct SgdSettings {
   double momentum, weight_decay;
   bool nesterov;
@@ -15,22 +25,49 @@ struct SgdSettings {
 /// How beta times a moment stored in bf16 is computed. wide: in float. constant: beta itself is rounded to bf16, 0.9 to
 /// 0.8984375, the product is float (what jitted optax does). rounded: the product is rounded as well (optax unjitted).
 enum class MomentProduct : std::uint8_t { wide, constant, rounded };
+/// AdamW whose decay has state->schedule in place of lr: p -= lr m' / (sqrt(v') + eps) + schedule wd p. m is bf16, or
+/// as p: the step is from the value before it is rounded.
 struct BigVisionAdamSettings {
   double beta1, beta2, eps, weight_decay;
   MomentProduct product;
 };
+/// m = g + momentum m; p -= lr (m, or g + momentum m for nesterov) + schedule wd p. m as above.
 struct MomentumSettings {
   double momentum, weight_decay;
   bool nesterov;
   MomentProduct product;
 };
+/// p -= lr wd p, p -= lr sign(b1 m + (1 - b1) g); m = b2 m + (1 - b2) g.
 struct LionSettings {
   double beta1, beta2, weight_decay;
 };
+/// r = m' / (sqrt(v') + eps) + wd p, with the moments of AdamW; p -= lr *trust_ratio r. The moments are those that
+/// lamb_moments has updated. `decays`: of the whole tensor.
+struct LambSettings {
+  AdamWSettings adamw;
+  bool decays;
+  const double* trust_ratio;  // of the tensor, in the backend's memory
+};
+/// Sums of squares of parameters and of r.
+struct LambSquares {
+  double parameters = 0.0, direction = 0.0;
+};
+struct UpdateRule {
+  std::variant<AdamWSettings, SgdSettings, BigVisionAdamSettings, MomentumSettings, LionSettings, LambSettings>
+      settings;
+};
+
 /// What some parameters have on top of an optimiser's settings.
 struct UpdateFactors {
   double lr = 1.0, weight_decay = 1.0;
   bool operator==(const UpdateFactors&) const = default;
+};
+/// Some values with what belongs to them; decay u8 [n]: 1 where weight decay applies. v is empty where an optimiser has
+/// no second moment.
+struct ParameterUpdate {
+  UpdateFactors factors;
+  const StepState* state;
+  Tensor gradient, decay, p, m, v;
 };
 /// torch: gradients times min(1, limit / (norm + 1e-6)). optax: times limit / norm where norm >= limit.
 enum class ClipForm : std::uint8_t { torch, optax };

@@ -6,24 +6,25 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-void CudaBackend::attention(AttentionDims d, Tensor q, Tensor k, Tensor v, Tensor keep, double rate, Tensor y,
-                            Tensor lse) {
-  for_type("attention", q.dtype(), [&](auto type) {
+void CudaBackend::attention(AttentionDims d, const AttentionInput& input, const AttentionOutput& output) {
+  if (input.windows) return window_attention(d, input, output);
+  for_type("attention", input.q.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const auto work = work_of<T>(d, q, k, v, keep, rate, NoBias<Acc<T>>{}, {y.raw()});
-    run_attention("attention", work, y, lse, stream_);
+    run_attention("attention", work_of<T>(d, input, NoBias<Acc<T>>{}, {output.y.raw()}), output.y, output.lse, stream_);
   });
 }
 
-void CudaBackend::attention_backward(AttentionDims d, Tensor dy, Tensor q, Tensor k, Tensor v, Tensor keep, double rate,
-                                     Tensor y, Tensor lse, Gradient dq, Gradient dk, Gradient dv) {
-  for_type("attention_backward", q.dtype(), [&](auto type) {
+void CudaBackend::attention_backward(AttentionDims d, const AttentionInput& input, const AttentionOutput& output,
+                                     Tensor dy, const AttentionGradients& to) {
+  if (input.windows) return window_attention_backward(d, input, output, dy, to);
+  for_type("attention_backward", input.q.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const auto work = work_of<T>(d, q, k, v, keep, rate, NoBias<Acc<T>>{},
-                                 {dy.raw(), y.raw(), dq.to.raw(), dk.to.raw(), dv.to.raw()});
+    const auto work = work_of<T>(d, input, NoBias<Acc<T>>{},
+                                 {dy.raw(), output.y.raw(), to.dq.to.raw(), to.dk.to.raw(), to.dv.to.raw()});
     Acc<T>* delta = wide_.get<Acc<T>>(d.batch * d.heads * d.tokens);
-    run_attention_backward<T, NoBias<Acc<T>>>("attention_backward", {work, dy.data<T>(), lse.data<Acc<T>>(), delta},
-                                              y.data<T>(), delta, dq, dk, dv, stream_);
+    run_attention_backward<T, NoBias<Acc<T>>>("attention_backward",
+                                              {work, dy.data<T>(), output.lse.data<Acc<T>>(), delta},
+                                              output.y.data<T>(), delta, to.dq, to.dk, to.dv, stream_);
   });
 }
 

@@ -86,21 +86,21 @@ inline bool aligned_to(std::size_t size, std::initializer_list<const void*> poin
 
 /// `pointers`: whatever is read or written by values besides q, k and v; null ones do not count.
 template <class T, class Bias>
-AttentionWork<T, Bias> work_of(const AttentionDims& d, Tensor q, Tensor k, Tensor v, Tensor keep, double rate,
-                               Bias bias, std::initializer_list<const void*> pointers) {
+AttentionWork<T, Bias> work_of(const AttentionDims& d, const AttentionInput& input, Bias bias,
+                               std::initializer_list<const void*> pointers) {
   using A = Acc<T>;
-  const T *queries = q.data<T>(), *keys = k.data<T>(), *values = v.data<T>();
+  const T *queries = input.q.data<T>(), *keys = input.k.data<T>(), *values = input.v.data<T>();
   const auto at_once = [&](std::int64_t count, std::size_t bytes) {
     return d.head_dim % count == 0 && d.stride % count == 0 && aligned_to(bytes, pointers) &&
            aligned_to(bytes, {queries, keys, values});
   };
   return {d,
           A(1 / std::sqrt(double(d.head_dim))),
-          A(1 / (1 - rate)),
+          A(1 / (1 - input.rate)),
           queries,
           keys,
           values,
-          keep.data<std::uint8_t>(),
+          input.keep.data<std::uint8_t>(),
           bias,
           at_once(4, kFourBytes<T>),
           at_once(8, 8 * sizeof(T))};

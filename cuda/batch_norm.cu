@@ -253,18 +253,18 @@ void require_whole_batch(const BatchNormDims& d, const Collective& shards) {
 
 }  // namespace
 
-void CudaBackend::batch_norm(BatchNormDims d, Collective& shards, Tensor x, Tensor gamma, Tensor beta,
-                             Tensor running_mean, Tensor running_var, Tensor y, Tensor mean, Tensor rstd) {
+void CudaBackend::batch_norm(BatchNormDims d, Collective& shards, const NormForward& n, Tensor running_mean,
+                             Tensor running_var) {
   require_whole_batch(d, shards);
-  for_type("batch_norm", x.dtype(), [&](auto type) {
+  for_type("batch_norm", n.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     using A = Acc<T>;
     using P = Param<T>;
     constexpr const char* op = "batch_norm";
     const Groups groups(d);
-    const T* in = x.data<T>();
-    A *m = mean.data<A>(), *s = rstd.data<A>();
-    const bool whole = aligned({in, gamma.raw(), beta.raw(), m, s, y.raw()});
+    const T* in = n.x.data<T>();
+    A *m = n.mean.data<A>(), *s = n.rstd.data<A>();
+    const bool whole = aligned({in, n.gamma.raw(), n.beta.raw(), m, s, n.y.raw()});
     double* partial = partial_.get<double>(2 * groups.all_chunks() * d.cols);
     sum_chunks<1, T>(op, groups, groups.chunk_rows, whole, Values<T>{in}, partial, stream_);
     launch(op, centre<A>, a_group_a_row(groups), stream_, groups, partial, m);
@@ -272,31 +272,31 @@ void CudaBackend::batch_norm(BatchNormDims d, Collective& shards, Tensor x, Tens
     launch(op, statistics<A, P>, a_group_a_row(groups), stream_, groups, d.eps, d.momentum, partial, m, s,
            running_mean.data<P>(), running_var.data<P>());
     each_vector<T>(op, groups, whole, stream_,
-                   Normalise<T>{d.cols, in, gamma.data<P>(), beta.data<P>(), m, s, y.data<T>()});
+                   Normalise<T>{d.cols, in, n.gamma.data<P>(), n.beta.data<P>(), m, s, n.y.data<T>()});
   });
 }
 
-void CudaBackend::batch_norm_backward(BatchNormDims d, Collective& shards, Tensor dy, Tensor x, Tensor gamma,
-                                      Tensor mean, Tensor rstd, Gradient dx, Gradient dgamma, Gradient dbeta) {
+void CudaBackend::batch_norm_backward(BatchNormDims d, Collective& shards, const NormBackward& n) {
   require_whole_batch(d, shards);
-  for_type("batch_norm", x.dtype(), [&](auto type) {
+  for_type("batch_norm", n.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     using A = Acc<T>;
     using P = Param<T>;
     constexpr const char* op = "batch_norm_backward";
     const Groups groups(d);
-    const T *up = dy.data<T>(), *in = x.data<T>();
-    const A *m = mean.data<A>(), *s = rstd.data<A>();
-    const bool whole = aligned({up, in, gamma.raw(), m, s, dx.to.raw()});
+    const T *up = n.dy.data<T>(), *in = n.x.data<T>();
+    const A *m = n.mean.data<A>(), *s = n.rstd.data<A>();
+    const bool whole = aligned({up, in, n.gamma.raw(), m, s, n.dx.to.raw()});
     // The means first: they begin at 16 bytes as the buffer does, where that is a whole number of vectors.
     auto* means = reinterpret_cast<A*>(partial_.get<double>(2 * (groups.all_chunks() + groups.count) * d.cols));
     double* partial = reinterpret_cast<double*>(means) + 2 * groups.count * d.cols;
     sum_chunks<2, T>(op, groups, groups.chunk_rows, whole, BatchNormTerms<T>{d.cols, up, in, m, s}, partial, stream_);
     launch(op, means_of_terms<P>, {2 * ceil_div(d.cols, kWarp), kColumnThreads}, stream_, groups, partial, means,
-           sums_to<P>({dgamma, dbeta}));
-    if (dx)
-      each_vector<T>(op, groups, whole, stream_,
-                     BatchNormGradient<T>{groups, up, in, gamma.data<P>(), m, s, means, dx.to.data<T>(), adds(dx)});
+           sums_to<P>({n.dgamma, n.dbeta}));
+    if (n.dx)
+      each_vector<T>(
+          op, groups, whole, stream_,
+          BatchNormGradient<T>{groups, up, in, n.gamma.data<P>(), m, s, means, n.dx.to.data<T>(), adds(n.dx)});
   });
 }
 
@@ -312,16 +312,17 @@ void CudaBackend::batch_norm_frozen(NormDims d, Tensor x, Tensor gamma, Tensor b
   });
 }
 
-void CudaBackend::batch_norm_frozen_backward(NormDims d, Tensor dy, Tensor x, Tensor gamma, Tensor running_mean,
-                                             Tensor running_var, Gradient dx, Gradient dgamma, Gradient dbeta) {
-  for_type("batch_norm_frozen", x.dtype(), [&](auto type) {
+void CudaBackend::batch_norm_frozen_backward(NormDims d, const NormBackward& n, Tensor running_mean,
+                                             Tensor running_var) {
+  for_type("batch_norm_frozen", n.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     using P = Param<T>;
-    vector_sums<2, T>("batch_norm_frozen_backward", d.rows, d.cols,
-                      aligned({dy.raw(), x.raw(), gamma.raw(), running_mean.raw(), running_var.raw(), dx.to.raw()}),
-                      FrozenGradient<T>{d.eps, dy.data<T>(), x.data<T>(), gamma.data<P>(), running_mean.data<P>(),
-                                        running_var.data<P>(), dx.to.data<T>(), adds(dx)},
-                      {dgamma, dbeta}, partial_, stream_);
+    vector_sums<2, T>(
+        "batch_norm_frozen_backward", d.rows, d.cols,
+        aligned({n.dy.raw(), n.x.raw(), n.gamma.raw(), running_mean.raw(), running_var.raw(), n.dx.to.raw()}),
+        FrozenGradient<T>{d.eps, n.dy.data<T>(), n.x.data<T>(), n.gamma.data<P>(), running_mean.data<P>(),
+                          running_var.data<P>(), n.dx.to.data<T>(), adds(n.dx)},
+        {n.dgamma, n.dbeta}, partial_, stream_);
   });
 }
 

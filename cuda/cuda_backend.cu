@@ -1,12 +1,12 @@
 #include "cuda/cuda_backend.h"
 
-#include "cuda/recording.h"
-
 #include "core/error.h"
+#include "cuda/recording.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-CudaBackend::CudaBackend() = default;
+CudaBackend::CudaBackend() : CudaBackend(std::make_shared<CudaDevice>(), false) {}
+CudaBackend::CudaBackend(std::shared_ptr<CudaDevice> device, bool tf32) : device_(std::move(device)), tf32_(tf32) {}
 
 std::string CudaBackend::name() const { return "cuda"; }
 
@@ -28,15 +28,19 @@ Backend& CudaBackend::with_bf16(Bf16Products products) {
   return *this;
 }
 
-Tensor CudaBackend::upload(Upload kind, Tensor host) { return uploads_[static_cast<std::size_t>(kind)].bring(host); }
+Backend& CudaBackend::with_tf32() {
+  if (tf32_) return *this;
+  if (!with_tf32_) with_tf32_.reset(new CudaBackend(device_, true));
+  return *with_tf32_;
+}
+
+Tensor CudaBackend::upload(Upload kind, Tensor host) {
+  return device_->uploads[static_cast<std::size_t>(kind)].bring(host);
+}
 
 std::unique_ptr<Recording> CudaBackend::record(FunctionRef<void()> work) {
   if (stream_.waits_for_each()) return nullptr;
   return record_graph(stream_, work);
-}
-void CudaBackend::set_tf32(bool on) {
-  lt_products_.set_tf32(on);
-  products_.set_tf32(on);
 }
 
 std::unique_ptr<Backend> make_backend() {

@@ -67,16 +67,16 @@ void CudaBackend::dyt(Tensor x, Tensor alpha, Tensor gamma, Tensor beta, Tensor 
   });
 }
 
-void CudaBackend::dyt_backward(Tensor dy, Tensor x, Tensor alpha, Tensor gamma, Gradient dx, Gradient dalpha,
-                               Gradient dgamma, Gradient dbeta) {
-  for_type("dyt", x.dtype(), [&](auto type) {
+void CudaBackend::dyt_backward(const NormBackward& n, Tensor alpha, Gradient dalpha) {
+  for_type("dyt", n.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     using P = Param<T>;
-    const std::int64_t cols = x.shape().back();
-    vector_sums<3, T>(
-        "dyt_backward", x.shape().rows(), cols, aligned({dy.raw(), x.raw(), gamma.raw(), dx.to.raw()}),
-        DytGradient<T>{dy.data<T>(), x.data<T>(), alpha.data<P>(), gamma.data<P>(), dx.to.data<T>(), adds(dx)},
-        {dalpha, dgamma, dbeta}, partial_, stream_, {cols, 1, 1});
+    const std::int64_t cols = n.x.shape().back();
+    vector_sums<3, T>("dyt_backward", n.x.shape().rows(), cols,
+                      aligned({n.dy.raw(), n.x.raw(), n.gamma.raw(), n.dx.to.raw()}),
+                      DytGradient<T>{n.dy.data<T>(), n.x.data<T>(), alpha.data<P>(), n.gamma.data<P>(),
+                                     n.dx.to.data<T>(), adds(n.dx)},
+                      {dalpha, n.dgamma, n.dbeta}, partial_, stream_, {cols, 1, 1});
   });
 }
 

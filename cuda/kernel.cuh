@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/backend.h"
 #include "core/for_type.h"
+#include "core/kernels.h"
 #include "cuda/launch.h"
 
 /// Before a loop over an array that must stay in registers, and before one whose body is enough work by itself:

@@ -81,13 +81,13 @@ struct NormTerms {
   }
 };
 
+/// `in`: n.x, or what it is the sum of with onto.residual.
 template <class T>
-void forward(const char* op, NormDims d, Tensor x, OntoResidual<T> onto, Tensor gamma, Tensor beta, Tensor y,
-             Tensor mean, Tensor rstd, const Stream& stream) {
-  const T* in = x.data<T>();
-  T* out = y.data<T>();
-  const Param<T>*g = gamma.data<Param<T>>(), *b = beta.data<Param<T>>();
-  Acc<T>*m = mean.data<Acc<T>>(), *s = rstd.data<Acc<T>>();
+void forward(const char* op, NormDims d, const T* in, OntoResidual<T> onto, const NormForward& n,
+             const Stream& stream) {
+  T* out = n.y.data<T>();
+  const Param<T>*g = n.gamma.data<Param<T>>(), *b = n.beta.data<Param<T>>();
+  Acc<T>*m = n.mean.data<Acc<T>>(), *s = n.rstd.data<Acc<T>>();
   if (!hold_rows<T>(d.cols, {in, out, onto.residual, onto.sum}, {g, b}, [&](auto held, int warps) {
         constexpr int kHeld = decltype(held)::value;
         launch(op, onto.residual ? norm_held<T, kHeld, true> : norm_held<T, kHeld, false>,
@@ -99,14 +99,14 @@ void forward(const char* op, NormDims d, Tensor x, OntoResidual<T> onto, Tensor 
 
 /// K parameters' gradients are wanted: of gain and bias, of a gain, or none.
 template <class T, int K>
-void backward(const char* op, NormDims d, Tensor dy, Tensor x, Tensor gamma, Tensor mean, Tensor rstd, Gradient dx,
-              IntoBranch<T> into, const Gradient (&dparameters)[K > 0 ? K : 1], Buffer& buffer, const Stream& stream) {
-  if (K == 0 && !dx) return;
-  const T *up = dy.data<T>(), *in = x.data<T>();
-  T* out = dx.to.data<T>();
-  const bool add = dx && adds(dx);
-  const Param<T>* g = gamma.data<Param<T>>();
-  const Acc<T>*m = mean.data<Acc<T>>(), *s = rstd.data<Acc<T>>();
+void backward(const char* op, NormDims d, const NormBackward& n, IntoBranch<T> into,
+              const Gradient (&dparameters)[K > 0 ? K : 1], Buffer& buffer, const Stream& stream) {
+  if (K == 0 && !n.dx) return;
+  const T *up = n.dy.data<T>(), *in = n.x.data<T>();
+  T* out = n.dx.to.data<T>();
+  const bool add = n.dx && adds(n.dx);
+  const Param<T>* g = n.gamma.data<Param<T>>();
+  const Acc<T>*m = n.mean.data<Acc<T>>(), *s = n.rstd.data<Acc<T>>();
   const bool held = hold_rows<T>(d.cols, {up, in, out, into.dx}, {g}, [&](auto values, int warps) {
     constexpr int kHeld = decltype(values)::value;
     const std::int64_t chunk_rows = rows_of_norm_chunk<T>(d.rows, kHeld), chunks = ceil_div(d.rows, chunk_rows);
@@ -116,7 +116,7 @@ void backward(const char* op, NormDims d, Tensor dy, Tensor x, Tensor gamma, Ten
     if constexpr (K > 0) finish_sums<K, Param<T>>(op, chunks, d.cols, partial, dparameters, stream);
   });
   if (held) return;
-  if (dx) launch(op, norm_gradient<T>, warp_a_row(d.rows), stream, d, up, in, g, m, s, out, add, into);
+  if (out) launch(op, norm_gradient<T>, warp_a_row(d.rows), stream, d, up, in, g, m, s, out, add, into);
   if constexpr (K > 0)
     column_sums<K, Acc<T>, Param<T>>(op, d.rows, d.cols, NormTerms<T, K>{d.cols, up, in, m, s}, dparameters, buffer,
                                      stream);
@@ -124,64 +124,50 @@ void backward(const char* op, NormDims d, Tensor dy, Tensor x, Tensor gamma, Ten
 
 /// The kernels for those of dgamma and dbeta that are wanted.
 template <class T>
-void backward(const char* op, NormDims d, Tensor dy, Tensor x, Tensor gamma, Tensor mean, Tensor rstd, Gradient dx,
-              IntoBranch<T> into, Gradient dgamma, Gradient dbeta, Buffer& buffer, const Stream& stream) {
-  if (dbeta)
-    backward<T, 2>(op, d, dy, x, gamma, mean, rstd, dx, into, {dgamma, dbeta}, buffer, stream);
-  else if (dgamma)
-    backward<T, 1>(op, d, dy, x, gamma, mean, rstd, dx, into, {dgamma}, buffer, stream);
+void backward(const char* op, NormDims d, const NormBackward& n, IntoBranch<T> into, Buffer& buffer,
+              const Stream& stream) {
+  if (n.dbeta)
+    backward<T, 2>(op, d, n, into, {n.dgamma, n.dbeta}, buffer, stream);
+  else if (n.dgamma)
+    backward<T, 1>(op, d, n, into, {n.dgamma}, buffer, stream);
   else
-    backward<T, 0>(op, d, dy, x, gamma, mean, rstd, dx, into, {}, buffer, stream);
+    backward<T, 0>(op, d, n, into, {}, buffer, stream);
+}
+
+void forward(const char* op, NormDims d, const NormForward& n, const Stream& stream) {
+  for_type(op, n.x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    forward<T>(op, d, n.x.data<T>(), {}, n, stream);
+  });
+}
+void backward(const char* op, NormDims d, const NormBackward& n, Buffer& buffer, const Stream& stream) {
+  for_type(op, n.x.dtype(), [&](auto type) { backward<typename decltype(type)::type>(op, d, n, {}, buffer, stream); });
 }
 
 }  // namespace
 
-void CudaBackend::layer_norm(NormDims d, Tensor x, Tensor gamma, Tensor beta, Tensor y, Tensor mean, Tensor rstd) {
-  for_type("layer_norm", x.dtype(), [&](auto type) {
+void CudaBackend::layer_norm(NormDims d, const NormForward& n) { forward("layer_norm", d, n, stream_); }
+void CudaBackend::layer_norm_backward(NormDims d, const NormBackward& n) {
+  backward("layer_norm_backward", d, n, partial_, stream_);
+}
+void CudaBackend::rms_norm(NormDims d, const NormForward& n) { forward("rms_norm", d, n, stream_); }
+void CudaBackend::rms_norm_backward(NormDims d, const NormBackward& n) {
+  backward("rms_norm_backward", d, n, partial_, stream_);
+}
+
+void CudaBackend::norm_of_sum(NormDims d, const RowMask& mask, Tensor branch, Tensor residual, const NormForward& n) {
+  for_type("norm_of_sum", branch.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    forward<T>("layer_norm", d, x, {}, gamma, beta, y, mean, rstd, stream_);
+    const OntoResidual<T> onto{RowFactor<T>(mask), residual.data<T>(), n.x.data<T>()};
+    forward<T>("norm_of_sum", d, branch.data<T>(), onto, n, stream_);
   });
 }
 
-void CudaBackend::layer_norm_backward(NormDims d, Tensor dy, Tensor x, Tensor gamma, Tensor mean, Tensor rstd,
-                                      Gradient dx, Gradient dgamma, Gradient dbeta) {
-  for_type("layer_norm", x.dtype(), [&](auto type) {
+void CudaBackend::norm_of_sum_backward(NormDims d, const RowMask& mask, const NormBackward& n, Gradient dbranch) {
+  for_type("norm_of_sum", n.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    backward<T>("layer_norm_backward", d, dy, x, gamma, mean, rstd, dx, {}, dgamma, dbeta, partial_, stream_);
-  });
-}
-
-void CudaBackend::rms_norm(NormDims d, Tensor x, Tensor gamma, Tensor y, Tensor rstd) {
-  for_type("rms_norm", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    forward<T>("rms_norm", d, x, {}, gamma, {}, y, {}, rstd, stream_);
-  });
-}
-
-void CudaBackend::rms_norm_backward(NormDims d, Tensor dy, Tensor x, Tensor gamma, Tensor rstd, Gradient dx,
-                                    Gradient dgamma) {
-  for_type("rms_norm", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    backward<T>("rms_norm_backward", d, dy, x, gamma, {}, rstd, dx, {}, dgamma, {}, partial_, stream_);
-  });
-}
-
-void CudaBackend::norm_of_sum(NormDims d, const RowMask& mask, Tensor x, Tensor residual, Tensor gamma, Tensor beta,
-                              Tensor sum, Tensor y, Tensor mean, Tensor rstd) {
-  for_type("norm_of_sum", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    const OntoResidual<T> onto{RowFactor<T>(mask), residual.data<T>(), sum.data<T>()};
-    forward<T>("norm_of_sum", d, x, onto, gamma, beta, y, mean, rstd, stream_);
-  });
-}
-
-void CudaBackend::norm_of_sum_backward(NormDims d, const RowMask& mask, Tensor dy, Tensor sum, Tensor gamma,
-                                       Tensor mean, Tensor rstd, Gradient dsum, Gradient dx, Gradient dgamma,
-                                       Gradient dbeta) {
-  for_type("norm_of_sum", sum.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    const IntoBranch<T> into{RowFactor<T>(mask), dx.to.data<T>(), adds(dx)};
-    backward<T>("norm_of_sum_backward", d, dy, sum, gamma, mean, rstd, dsum, into, dgamma, dbeta, partial_, stream_);
+    const IntoBranch<T> into{RowFactor<T>(mask), dbranch.to.data<T>(), adds(dbranch)};
+    backward<T>("norm_of_sum_backward", d, n, into, partial_, stream_);
   });
 }
 

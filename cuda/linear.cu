@@ -183,18 +183,30 @@ T* CudaBackend::as_read(Tensor parameter, Buffer& to) {
   return rounded;
 }
 
+bool CudaBackend::multiply_lt(const char* op, LtProduct p, const LtOperands& with) {
+  p.tf32 = tf32_;
+  return lt_products_(op, p, with);
+}
+
 void CudaBackend::multiply(const char* op, const LtProduct& p, const void* a, const void* b, void* c) {
-  if (lt_products_(op, p, {a, b, c, c})) return;
-  products_(op,
-            {.m = p.m, .n = p.n, .k = p.k, .transpose_a = p.transpose_a, .transpose_b = p.transpose_b, .add = p.add},
-            p.in, a, b, p.out, c);
+  if (multiply_lt(op, p, {a, b, c, c})) return;
+  const Product plain{.m = p.m,
+                      .n = p.n,
+                      .k = p.k,
+                      .transpose_a = p.transpose_a,
+                      .transpose_b = p.transpose_b,
+                      .add = p.add,
+                      .tf32 = tf32_};
+  device_->products(op, plain, p.in, a, b, p.out, c);
 }
 
 template <class T>
-void CudaBackend::input_and_weight_gradients(LinearDims d, const T* dy, Tensor x, Tensor w, Gradient dx, Gradient dw,
+void CudaBackend::input_and_weight_gradients(LinearDims d, const LinearBackward& of, const T* dy, const Gradient& dx,
                                              Gradient& db) {
   constexpr const char* kOp = "linear_backward";
-  if (dx) multiply(kOp, input_product<T>(d, adds(dx)), dy, as_read<T>(w, rounded_weight_), dx.to.raw());
+  const Gradient& dw = of.dw;
+  const void* x = of.x.raw();
+  if (dx) multiply(kOp, input_product<T>(d, adds(dx)), dy, as_read<T>(of.w, rounded_weight_), dx.to.raw());
   if (!dw) return;
   const LtProduct plain = weight_product<T>(d, adds(dw)), sums = weight_product<T>(d, adds(dw), Epilogue::bgrad);
   // In bf16 alone: elsewhere the sums are in double. And only where the product then fills as much of the GPU: one with
@@ -202,17 +214,17 @@ void CudaBackend::input_and_weight_gradients(LinearDims d, const T* dy, Tensor x
   const bool beside = Storage<T>::dtype == DType::bf16 && db && !adds(db);
   if (beside && lt_products_.waves(sums) > 0 &&
       lt_products_.waves(sums) >= (lt_products_.waves(plain) < 1 ? lt_products_.waves(plain) : 1) &&
-      lt_products_(kOp, sums, {dy, x.raw(), dw.to.raw(), dw.to.raw(), db.to.raw()}))
+      multiply_lt(kOp, sums, {dy, x, dw.to.raw(), dw.to.raw(), db.to.raw()}))
     db = {};
   else
-    multiply(kOp, plain, dy, x.raw(), dw.to.raw());
+    multiply(kOp, plain, dy, x, dw.to.raw());
 }
 
 void CudaBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor y) {
   for_type("linear", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     T *weights = as_read<T>(w, rounded_weight_), *bias = as_read<T>(b, rounded_bias_), *out = y.data<T>();
-    if (b && lt_products_("linear", forward_product<T>(d, false, Epilogue::bias), {x.raw(), weights, out, out, bias}))
+    if (b && multiply_lt("linear", forward_product<T>(d, false, Epilogue::bias), {x.raw(), weights, out, out, bias}))
       return;
     if (b) each_vector<T>("linear", Parts(d.rows, d.out), aligned({bias, out}), stream_, Begin<T>{bias, out});
     multiply("linear", forward_product<T>(d, bool(b)), x.raw(), weights, out);
@@ -224,8 +236,8 @@ void CudaBackend::linear_add(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor 
     using T = typename decltype(type)::type;
     T *weights = as_read<T>(w, rounded_weight_), *bias = as_read<T>(b, rounded_bias_), *out = y.data<T>();
     const T* under = residual.data<T>();
-    if (lt_products_("linear_add", forward_product<T>(d, true, b ? Epilogue::bias : Epilogue::none),
-                     {x.raw(), weights, under, out, bias}))
+    if (multiply_lt("linear_add", forward_product<T>(d, true, b ? Epilogue::bias : Epilogue::none),
+                    {x.raw(), weights, under, out, bias}))
       return;
     each_vector<T>("linear_add", Parts(d.rows, d.out), aligned({bias, under, out}), stream_,
                    BeginOnResidual<T>{bias, under, out});
@@ -233,13 +245,15 @@ void CudaBackend::linear_add(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor 
   });
 }
 
-void CudaBackend::linear_backward(LinearDims d, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) {
-  for_type("linear", x.dtype(), [&](auto type) {
+void CudaBackend::linear_backward(LinearDims d, const LinearBackward& of) {
+  for_type("linear", of.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    input_and_weight_gradients<T>(d, dy.data<T>(), x, w, dx, dw, db);
-    if (db)
-      vector_sums<1, T>("linear_backward", d.rows, d.out, aligned({dy.raw()}), BiasGradient<T>{dy.data<T>()}, {db},
-                        partial_, stream_);
+    const T* dy = of.dy.data<T>();
+    Gradient left = of.db;
+    input_and_weight_gradients<T>(d, of, dy, of.dx, left);
+    if (left)
+      vector_sums<1, T>("linear_backward", d.rows, d.out, aligned({dy}), BiasGradient<T>{dy}, {left}, partial_,
+                        stream_);
   });
 }
 
@@ -250,23 +264,22 @@ void CudaBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, T
     T *weights = as_read<T>(w, rounded_weight_), *bias = as_read<T>(b, rounded_bias_);
     T *out = y.data<T>(), *keep = kept.data<T>();
     if (by_tanh_of_library(form, Storage<T>::dtype) && b && kept &&
-        lt_products_(kOp, forward_product<T>(d, false, Epilogue::bias_gelu_tanh_aux),
-                     {x.raw(), weights, out, out, bias, keep}))
+        multiply_lt(kOp, forward_product<T>(d, false, Epilogue::bias_gelu_tanh_aux),
+                    {x.raw(), weights, out, out, bias, keep}))
       return;
     multiply(kOp, forward_product<T>(d), x.raw(), weights, out);
     each_vector<T>(kOp, Parts(d.rows, d.out), aligned({bias, keep, out}), stream_, BiasGelu<T>{form, bias, keep, out});
   });
 }
 
-void CudaBackend::linear_gelu_backward(LinearDims d, GeluForm form, Tensor dy, Tensor x, Tensor w, Tensor kept,
-                                       Gradient dx, Gradient dw, Gradient db) {
-  for_type("linear_gelu", x.dtype(), [&](auto type) {
+void CudaBackend::linear_gelu_backward(LinearDims d, GeluForm form, const LinearBackward& of) {
+  for_type("linear_gelu", of.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     T* dh = wide_.get<T>(d.rows * d.out);
-    vector_sums<1, T>("linear_gelu_backward", d.rows, d.out, aligned({dy.raw(), kept.raw(), dh}),
-                      GeluGradient<T>{form, dy.data<T>(), kept.data<T>(), dh}, {db}, partial_, stream_);
+    vector_sums<1, T>("linear_gelu_backward", d.rows, d.out, aligned({of.dy.raw(), of.kept.raw(), dh}),
+                      GeluGradient<T>{form, of.dy.data<T>(), of.kept.data<T>(), dh}, {of.db}, partial_, stream_);
     Gradient summed;
-    input_and_weight_gradients<T>(d, dh, x, w, dx, dw, summed);
+    input_and_weight_gradients<T>(d, of, dh, of.dx, summed);
   });
 }
 
@@ -274,28 +287,26 @@ bool CudaBackend::has_products_through_gelu(GeluForm form, DType dtype) const {
   return by_tanh_of_library(form, dtype);
 }
 
-void CudaBackend::linear_backward_through_gelu(LinearDims d, GeluForm form, Tensor dy, Tensor x, Tensor w, Tensor kept,
-                                               Gradient dh, Gradient dw, Gradient db) {
+void CudaBackend::linear_backward_through_gelu(LinearDims d, GeluForm form, const LinearBackward& of) {
   constexpr const char* kOp = "linear_backward_through_gelu";
-  for_type(kOp, x.dtype(), [&](auto type) {
+  for_type(kOp, of.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    if (dh) {
-      T *to = dh.to.data<T>(), *weights = as_read<T>(w, rounded_weight_);
+    const T *dy = of.dy.data<T>(), *kept = of.kept.data<T>();
+    if (const Gradient& dh = of.dx) {
+      T *to = dh.to.data<T>(), *weights = as_read<T>(of.w, rounded_weight_);
       LtProduct through = input_product<T>(d, false);
       through.epilogue = Epilogue::dgelu_tanh;
       if (adds(dh) || !by_tanh_of_library(form, Storage<T>::dtype) ||
-          !lt_products_(kOp, through, {dy.raw(), weights, to, to, nullptr, kept.raw()})) {
-        T* da = wide_.get<T>(kept.size());
-        multiply(kOp, input_product<T>(d, false), dy.raw(), weights, da);
-        each_vector<T>(kOp, kept.size(), aligned({da, kept.raw(), to}), stream_,
-                       ThroughGelu<T>{form, da, kept.data<T>(), to, adds(dh)});
+          !multiply_lt(kOp, through, {dy, weights, to, to, nullptr, of.kept.raw()})) {
+        T* da = wide_.get<T>(of.kept.size());
+        multiply(kOp, input_product<T>(d, false), dy, weights, da);
+        each_vector<T>(kOp, of.kept.size(), aligned({da, kept, to}), stream_,
+                       ThroughGelu<T>{form, da, kept, to, adds(dh)});
       }
     }
-    Gradient left = db;
-    input_and_weight_gradients<T>(d, dy.data<T>(), x, w, {}, dw, left);
-    if (left)
-      vector_sums<1, T>(kOp, d.rows, d.out, aligned({dy.raw()}), BiasGradient<T>{dy.data<T>()}, {left}, partial_,
-                        stream_);
+    Gradient left = of.db;
+    input_and_weight_gradients<T>(d, of, dy, {}, left);
+    if (left) vector_sums<1, T>(kOp, d.rows, d.out, aligned({dy}), BiasGradient<T>{dy}, {left}, partial_, stream_);
   });
 }
 

@@ -255,7 +255,7 @@ void LtProducts::take(const LtProduct& p, Plan& plan, const cublasLtMatmulAlgo_t
 }
 
 LtProducts::Plan& LtProducts::plan(LtProduct p) {
-  p.tf32 = tf32_ && p.in == DType::f32;
+  p.tf32 = p.tf32 && p.in == DType::f32;
   const auto known = plans_.find(p);
   if (known != plans_.end()) return known->second;
   Plan& made = plans_[p];

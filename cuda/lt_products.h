@@ -29,7 +29,7 @@ struct LtProduct {
   DType in, out, vector;
   bool transpose_a = false, transpose_b = false, add = false;
   Epilogue epilogue = Epilogue::none;
-  bool tf32 = false;  // set by LtProducts
+  bool tf32 = false;  // of floats: by tensor cores, which round their inputs to 10 bits after the first
   auto operator<=>(const LtProduct&) const = default;
 };
 /// c may be d, and is not looked at but for `add`.
@@ -54,10 +54,6 @@ class LtProducts {
   bool operator()(const char* op, LtProduct p, const LtOperands& with);
   /// How much of the GPU this product fills at once, 1 all of it; 0: it cannot be had.
   float waves(LtProduct p) { return plan(p).waves; }
-
-  /// Products of floats by tensor cores, which round their inputs to 10 bits behind the first.
-  void set_tf32(bool on) { tf32_ = on; }
-  bool tf32() const { return tf32_; }
 
   /// The algorithms chosen so far, for people: "8320x192x768 nt bf16 bias: algo 66 tile 24 stages 35 split-k 1; ..".
   std::string description() const;
@@ -88,7 +84,6 @@ class LtProducts {
   const Stream& stream_;
   cublasLtHandle_t handle_ = nullptr;
   Buffer workspace_;
-  bool tf32_ = false;
   std::map<LtProduct, Plan> plans_;
   std::map<std::string, cublasLtMatmulAlgo_t> chosen_;  // by words_of() a product
 };

@@ -24,33 +24,11 @@ __device__ void each_of_thread(std::int64_t n, F&& f) {
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += step) f(i);
 }
 
-template <class Rule, class Settings, class Buffers>
+template <class Each, class Settings, class Buffers>
 __global__ void follow(std::int64_t n, Settings settings, UpdateFactors factors, const StepState* state, Buffers of) {
   if (state->nonfinite) return;
-  const Rule rule(settings, factors, *state, of);
-  each_of_thread(n, [&](std::int64_t i) { rule(i); });
-}
-
-template <template <class> class Rule, class Settings>
-void update(const char* op, const Settings& settings, const ParameterUpdate& u, const Stream& stream) {
-  for_param_type(op, u.p.dtype(), [&](auto type) {
-    using P = typename decltype(type)::type;
-    launch(op, follow<Rule<P>, Settings, UpdateBuffers<P>>, {blocks_for(u.p.size()), kThreads}, stream, u.p.size(),
-           settings, u.factors, u.state, buffers_of<P, P>(u));
-  });
-}
-
-template <template <class, class, bool> class Rule, class Settings>
-void update_with_moment(const char* op, const Settings& settings, const ParameterUpdate& u, const Stream& stream) {
-  for_param_type(op, u.p.dtype(), [&](auto type) {
-    using P = typename decltype(type)::type;
-    for_moment<P>(u.m.dtype(), settings.product, [&](auto moment, auto rounded) {
-      using M = typename decltype(moment)::type;
-      constexpr bool kRounded = decltype(rounded)::value;
-      launch(op, follow<Rule<P, M, kRounded>, Settings, UpdateBuffers<P, M>>, {blocks_for(u.p.size()), kThreads},
-             stream, u.p.size(), settings, u.factors, u.state, buffers_of<P, M>(u));
-    });
-  });
+  const Each each(settings, factors, *state, of);
+  each_of_thread(n, [&](std::int64_t i) { each(i); });
 }
 
 /// squares [blocks]: of what each block adds up. A thread has its values kVector<P> at a time, whether they are read so
@@ -93,14 +71,14 @@ __global__ void clip_by_norm(ClipForm form, std::int64_t n, const double* square
 }
 
 template <class P>
-__global__ void lamb_first(std::int64_t n, AdamWSettings s, UpdateFactors factors, const StepState* state,
-                           UpdateBuffers<P> of, bool decays, LambSquares* partial) {
+__global__ void lamb_first(std::int64_t n, LambSettings s, UpdateFactors factors, const StepState* state,
+                           UpdateBuffers<P> of, LambSquares* partial) {
   LambSquares sum;
   if (!state->nonfinite) {
-    const LambRule<P> rule(s, factors, *state, of, decays);
+    const LambMoments<P> each(s, factors, *state, of);
     each_of_thread(n, [&](std::int64_t i) {
-      rule.update_moments(i);
-      const double p = double(rule.parameter(i)), r = double(rule.direction(i));
+      each(i);
+      const double p = double(each.parameter(i)), r = double(each.direction(i));
       sum.parameters += p * p;
       sum.direction += r * r;
     });
@@ -120,14 +98,6 @@ __global__ void add_lamb_squares(std::int64_t n, const LambSquares* partial, Lam
 __global__ void find_ratio(std::int64_t n, const LambSquares* squares, double* ratio) {
   const LambSquares total = sum_over_block(n, squares);
   if (threadIdx.x == 0) *ratio = trust_ratio(total);
-}
-template <class P>
-__global__ void lamb_second(std::int64_t n, AdamWSettings s, UpdateFactors factors, const StepState* state,
-                            UpdateBuffers<P> of, bool decays, const double* ratio) {
-  if (state->nonfinite) return;
-  const LambRule<P> rule(s, factors, *state, of, decays);
-  const P rate = rule.rate(*ratio);
-  each_of_thread(n, [&](std::int64_t i) { rule.step(i, rate); });
 }
 
 template <class P>
@@ -182,37 +152,27 @@ void CudaBackend::clip(ClipForm form, std::int64_t blocks, const double* squares
   launch("clip", clip_by_norm, {1, 1}, stream_, form, blocks, squares, state);
 }
 
-void CudaBackend::adamw(AdamWSettings s, const ParameterUpdate& u) { update<AdamWRule>("adamw", s, u, stream_); }
-void CudaBackend::sgd(SgdSettings s, const ParameterUpdate& u) { update<SgdRule>("sgd", s, u, stream_); }
-void CudaBackend::lion(LionSettings s, const ParameterUpdate& u) { update<LionRule>("lion", s, u, stream_); }
-void CudaBackend::big_vision_adam(BigVisionAdamSettings s, const ParameterUpdate& u) {
-  update_with_moment<BigVisionAdamRule>("big_vision_adam", s, u, stream_);
-}
-void CudaBackend::momentum_hp(MomentumSettings s, const ParameterUpdate& u) {
-  update_with_moment<MomentumHpRule>("momentum_hp", s, u, stream_);
+void CudaBackend::update(const UpdateRule& rule, const ParameterUpdate& u) {
+  for_rule(rule, u, [&](auto type, const auto& settings, const auto& buffers) {
+    launch("update",
+           follow<typename decltype(type)::type, std::decay_t<decltype(settings)>, std::decay_t<decltype(buffers)>>,
+           {blocks_for(u.p.size()), kThreads}, stream_, u.p.size(), settings, u.factors, u.state, buffers);
+  });
 }
 
-void CudaBackend::lamb_moments(AdamWSettings s, const ParameterUpdate& u, bool decays, LambSquares* squares) {
+void CudaBackend::lamb_moments(const LambSettings& s, const ParameterUpdate& u, LambSquares* squares) {
   for_param_type("lamb_moments", u.p.dtype(), [&](auto type) {
     using P = typename decltype(type)::type;
     const std::int64_t blocks = blocks_for(u.p.size());
     auto* partial = partial_.get<LambSquares>(blocks + 1);
     launch("lamb_moments", lamb_first<P>, {blocks, kThreads}, stream_, u.p.size(), s, u.factors, u.state,
-           buffers_of<P, P>(u), decays, partial);
+           buffers_of<P, P>(u), partial);
     launch("lamb_moments", add_lamb_squares, {1, kThreads}, stream_, blocks, partial, squares);
   });
 }
 
 void CudaBackend::lamb_ratio(std::int64_t pieces, const LambSquares* squares, double* ratio) {
   launch("lamb_ratio", find_ratio, {1, kWarp}, stream_, pieces, squares, ratio);
-}
-
-void CudaBackend::lamb(AdamWSettings s, const ParameterUpdate& u, bool decays, const double* ratio) {
-  for_param_type("lamb", u.p.dtype(), [&](auto type) {
-    using P = typename decltype(type)::type;
-    launch("lamb", lamb_second<P>, {blocks_for(u.p.size()), kThreads}, stream_, u.p.size(), s, u.factors, u.state,
-           buffers_of<P, P>(u), decays, ratio);
-  });
 }
 
 void CudaBackend::average(double decay, const StepState* state, Tensor x, Tensor to) {

@@ -88,9 +88,9 @@ void Products::operator()(const char* op, const Product& p, DType in, const void
   const float alpha32 = static_cast<float>(p.alpha), beta32 = p.add ? 1.0f : 0.0f;
   const void* alpha = wide ? static_cast<const void*>(&alpha64) : &alpha32;
   const void* beta = wide ? static_cast<const void*>(&beta64) : &beta32;
-  const cublasComputeType_t compute = wide                        ? CUBLAS_COMPUTE_64F
-                                      : tf32_ && in == DType::f32 ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                                                  : CUBLAS_COMPUTE_32F;
+  const cublasComputeType_t compute = wide                         ? CUBLAS_COMPUTE_64F
+                                      : p.tf32 && in == DType::f32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                   : CUBLAS_COMPUTE_32F;
   const cudaDataType_t from = data_type(in), to = data_type(out);
   if (p.batch == 1)
     check(op, cublas().gemm(handle_, of_b, of_a, p.n, p.m, p.k, alpha, b, from, ldb, a, from, lda, beta, c, to, ldc,

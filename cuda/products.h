@@ -16,6 +16,7 @@ struct Product {
   std::int64_t m, n, k;
   bool transpose_a = false, transpose_b = false;
   bool add = false;
+  bool tf32 = false;  // as in LtProduct
   double alpha = 1.0;
   std::int64_t lda = 0, ldb = 0, ldc = 0;
   std::int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
@@ -35,13 +36,10 @@ class Products {
   /// `in` for A and B, `out` for C: float, double, or bf16 into bf16 or float. Sums are in float, or double for double,
   /// and each value is rounded once.
   void operator()(const char* op, const Product& p, DType in, const void* a, const void* b, DType out, void* c);
-  /// Products of floats by tensor cores, which round their inputs to 10 bits behind the first.
-  void set_tf32(bool on) { tf32_ = on; }
 
  private:
   cublasHandle_t handle_ = nullptr;
   Buffer workspace_;
-  bool tf32_ = false;
 };
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

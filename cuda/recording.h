@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "core/backend.h"
+#include "core/device.h"
 #include "cuda/device.h"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {

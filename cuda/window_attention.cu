@@ -22,33 +22,32 @@ struct BiasTerms {
 
 }  // namespace
 
-void CudaBackend::window_attention(AttentionDims d, WindowDims windows, Tensor q, Tensor k, Tensor v, Tensor table,
-                                   Tensor keep, double rate, Tensor y, Tensor lse) {
-  for_type("window_attention", q.dtype(), [&](auto type) {
+void CudaBackend::window_attention(AttentionDims d, const AttentionInput& input, const AttentionOutput& output) {
+  for_type("window_attention", input.q.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const auto work = work_of<T>(d, q, k, v, keep, rate, bias_of<Acc<T>>(windows, d.heads, table), {y.raw()});
-    run_attention("window_attention", work, y, lse, stream_);
+    const auto bias = bias_of<Acc<T>>(*input.windows, d.heads, input.table);
+    run_attention("window_attention", work_of<T>(d, input, bias, {output.y.raw()}), output.y, output.lse, stream_);
   });
 }
 
-void CudaBackend::window_attention_backward(AttentionDims d, WindowDims windows, Tensor dy, Tensor q, Tensor k,
-                                            Tensor v, Tensor table, Tensor keep, double rate, Tensor y, Tensor lse,
-                                            Gradient dq, Gradient dk, Gradient dv, Gradient dtable) {
+void CudaBackend::window_attention_backward(AttentionDims d, const AttentionInput& input, const AttentionOutput& output,
+                                            Tensor dy, const AttentionGradients& to) {
   constexpr const char* kOp = "window_attention_backward";
-  for_type(kOp, q.dtype(), [&](auto type) {
+  for_type(kOp, input.q.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     using A = Acc<T>;
+    const WindowDims& windows = *input.windows;
     const BiasPlan plan = plan_bias_terms<T>(d, windows.offsets());
     const std::int64_t cols = windows.offsets() * d.heads, deltas = d.batch * d.heads * d.tokens;
-    A *delta = wide_.get<A>(deltas + (dtable ? plan.rows * cols : 0)), *terms = delta + deltas;
+    A *delta = wide_.get<A>(deltas + (to.dtable ? plan.rows * cols : 0)), *terms = delta + deltas;
     const AttentionBackwardWork<T, WindowBias<A>> work{
-        work_of<T>(d, q, k, v, keep, rate, bias_of<A>(windows, d.heads, table),
-                   {dy.raw(), y.raw(), dq.to.raw(), dk.to.raw(), dv.to.raw()}),
-        dy.data<T>(), lse.data<A>(), delta};
-    run_attention_backward(kOp, work, y.data<T>(), delta, dq, dk, dv, stream_);
-    if (!dtable) return;
+        work_of<T>(d, input, bias_of<A>(windows, d.heads, input.table),
+                   {dy.raw(), output.y.raw(), to.dq.to.raw(), to.dk.to.raw(), to.dv.to.raw()}),
+        dy.data<T>(), output.lse.data<A>(), delta};
+    run_attention_backward(kOp, work, output.y.data<T>(), delta, to.dq, to.dk, to.dv, stream_);
+    if (!to.dtable) return;
     run_bias_terms(kOp, plan, work, terms, stream_);
-    column_sums<1, A, Param<T>>(kOp, plan.rows, cols, BiasTerms<A>{cols, terms}, {dtable}, partial_, stream_);
+    column_sums<1, A, Param<T>>(kOp, plan.rows, cols, BiasTerms<A>{cols, terms}, {to.dtable}, partial_, stream_);
   });
 }
 

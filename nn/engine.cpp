@@ -28,8 +28,13 @@ void require_targets(const Tensor& images, const Tensor& targets, std::int64_t c
 
 }  // namespace
 
+Backend& with_products(Backend& backend, const EngineSettings& settings) {
+  if (settings.dtype == DType::bf16) return backend.with_bf16(settings.bf16_products);
+  return settings.tf32 ? backend.with_tf32() : backend;
+}
+
 Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings)
-    : backend_(settings.dtype == DType::bf16 ? backend.with_bf16(settings.bf16_products) : backend),
+    : backend_(with_products(backend, settings)),
       pool_(pool),
       settings_(settings),
       config_(config),
@@ -44,7 +49,6 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
            backend_.whole_batch()},
       runner_(backend_, pool),
       recordings_(backend_) {
-  backend_.set_tf32(settings.tf32);
   parameters_.allocate(acc_of(settings.dtype), cut_.training(cut_.part_images(settings.max_batch)).lanes,
                        settings.dtype == DType::bf16);
   optimizer_ = std::make_unique<Optimizer>(

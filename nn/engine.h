@@ -24,7 +24,7 @@ enum class LossKind : std::uint8_t { softmax, sigmoid };
 struct EngineSettings {
   DType dtype = DType::f32;  // of activations: f32, f64, bf16
   Bf16Products bf16_products = Bf16Products::native;
-  bool tf32 = false;  // f32: see Backend::set_tf32
+  bool tf32 = false;  // f32: see Backend::with_tf32
   OptimizerSettings optimizer{};
   double layer_decay = 1.0;  // and multipliers: factors of single parameters, as update_factors() has them
   std::vector<Multiplier> multipliers{};
@@ -37,6 +37,9 @@ struct EngineSettings {
   std::int64_t images_per_shard = 0;  // 0: by plan_shards
   std::uint64_t drop_seed = 0;
 };
+
+/// The backend with the products that these settings ask for.
+Backend& with_products(Backend& backend, const EngineSettings& settings);
 
 class Engine {
  public:

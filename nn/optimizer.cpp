@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/backend.h"
+
 namespace normlab {
 namespace {
 
@@ -98,7 +100,7 @@ void Optimizer::step(ShardPool& pool, StepState* state) {
   backend_.clip(settings_.clip_form, squares_.size(), squares_.data<double>(), state);
   if (per_parameter()) update_lamb(pool, state);
   pool.for_blocks(squares_.size(), [&](std::int64_t b) {
-    for (const Piece& piece : pieces_of(b)) update(piece, state);
+    for (const Piece& piece : pieces_of(b)) backend_.update(rule(piece), update_of(piece, state));
     if (to.copy) backend_.round_to_bf16(block_of(to.values, b), block_of(to.copy, b));  // still in a cache
   });
 }
@@ -114,24 +116,30 @@ ParameterUpdate Optimizer::update_of(const Piece& piece, const StepState* state)
           moments_.size() > 1 ? part(moments_[1].flat) : Tensor()};
 }
 
-void Optimizer::update(const Piece& piece, const StepState* state) {
+LambSettings Optimizer::lamb(const Piece& piece) const {
   const OptimizerSettings& s = settings_;
-  const ParameterUpdate u = update_of(piece, state);
+  return {{s.beta1, s.beta2, s.eps, s.weight_decay},
+          decaying_[piece.parameter] != 0,
+          ratios_.data<double>() + piece.parameter};
+}
+
+UpdateRule Optimizer::rule(const Piece& piece) const {
+  const OptimizerSettings& s = settings_;
   switch (s.name) {
     case OptimizerName::adamw:
-      return backend_.adamw({s.beta1, s.beta2, s.eps, s.weight_decay}, u);
+      break;
     case OptimizerName::sgd:
-      return backend_.sgd({s.momentum, s.weight_decay, s.nesterov}, u);
+      return {SgdSettings{s.momentum, s.weight_decay, s.nesterov}};
     case OptimizerName::big_vision_adam:
-      return backend_.big_vision_adam({s.beta1, s.beta2, s.eps, s.weight_decay, s.moment_product}, u);
+      return {BigVisionAdamSettings{s.beta1, s.beta2, s.eps, s.weight_decay, s.moment_product}};
     case OptimizerName::momentum_hp:
-      return backend_.momentum_hp({s.momentum, s.weight_decay, s.nesterov, s.moment_product}, u);
+      return {MomentumSettings{s.momentum, s.weight_decay, s.nesterov, s.moment_product}};
     case OptimizerName::lion:
-      return backend_.lion({s.beta1, s.beta2, s.weight_decay}, u);
+      return {LionSettings{s.beta1, s.beta2, s.weight_decay}};
     case OptimizerName::lamb:
-      return backend_.lamb({s.beta1, s.beta2, s.eps, s.weight_decay}, u, decaying_[piece.parameter],
-                           ratios_.data<double>() + piece.parameter);
+      return {lamb(piece)};
   }
+  return {AdamWSettings{s.beta1, s.beta2, s.eps, s.weight_decay}};
 }
 
 LambSquares* Optimizer::squares_of(std::size_t first) const {
@@ -142,18 +150,17 @@ LambSquares* Optimizer::squares_of(std::size_t first) const {
 /// The first passes of LAMB: moments, and from the norms of each tensor its ratio. Pieces end where a block or a
 /// parameter ends, and their sums are added in their order.
 void Optimizer::update_lamb(ShardPool& pool, const StepState* state) {
-  const OptimizerSettings& s = settings_;
   pool.for_blocks(squares_.size(), [&](std::int64_t b) {
     for (const Piece& piece : pieces_of(b))
-      backend_.lamb_moments({s.beta1, s.beta2, s.eps, s.weight_decay}, update_of(piece, state),
-                            decaying_[piece.parameter], squares_of(static_cast<std::size_t>(&piece - pieces_.data())));
+      backend_.lamb_moments(lamb(piece), update_of(piece, state),
+                            squares_of(static_cast<std::size_t>(&piece - pieces_.data())));
   });
   for (std::size_t i = 0; i < pieces_.size();) {
     const Piece& first = pieces_[i];
     const std::size_t begin = i;
     while (i < pieces_.size() && pieces_[i].parameter == first.parameter) ++i;
     // Without decay the ratio stays 1.
-    if (decaying_[first.parameter] && s.weight_decay * first.factors.weight_decay > 0)
+    if (decaying_[first.parameter] && settings_.weight_decay * first.factors.weight_decay > 0)
       backend_.lamb_ratio(static_cast<std::int64_t>(i - begin), squares_of(begin),
                           ratios_.data<double>() + first.parameter);
   }

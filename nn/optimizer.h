@@ -4,8 +4,8 @@
 
 #include <span>
 
-#include "core/backend.h"
 #include "core/shards.h"
+#include "core/update_settings.h"
 #include "nn/parameters.h"
 
 namespace normlab {
@@ -69,7 +69,8 @@ class Optimizer {
   std::span<const Piece> pieces_of(std::int64_t block) const;
   Tensor block_of(const Tensor& flat, std::int64_t block) const;
   ParameterUpdate update_of(const Piece& piece, const StepState* state) const;
-  void update(const Piece& piece, const StepState* state);
+  LambSettings lamb(const Piece& piece) const;
+  UpdateRule rule(const Piece& piece) const;
   void update_lamb(ShardPool& pool, const StepState* state);
   /// Sums over the pieces from `first` on.
   LambSquares* squares_of(std::size_t first) const;

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "core/arena.h"
-#include "core/backend.h"
 #include "nn/roles.h"
 
 namespace normlab {
 
+class Backend;
 struct SiteRow;  // nn/sites.h
 
 /// What a parameter is to the network.

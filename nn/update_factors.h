@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/update_settings.h"
 #include "nn/model_config.h"
 #include "nn/parameters.h"
 

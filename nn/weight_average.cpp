@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/backend.h"
+
 namespace normlab {
 
 WeightAverage::WeightAverage(Backend& backend, ParameterSet& parameters, const AverageSettings& settings)

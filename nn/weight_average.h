@@ -1,8 +1,8 @@
 // An exponential moving average of the weights, evaluated beside them (timm's ModelEmaV2, as DeiT trains with it).
 #pragma once
 
-#include "core/backend.h"
 #include "core/shards.h"
+#include "core/step_state.h"
 #include "nn/parameters.h"
 
 namespace normlab {

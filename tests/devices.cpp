@@ -20,7 +20,7 @@ namespace {
 
 struct Devices {
   std::vector<std::unique_ptr<Backend>> made;
-  std::vector<Device> all;
+  std::vector<TestDevice> all;
   std::string report = "devices:", without;
 
   Devices() {
@@ -61,10 +61,10 @@ const Devices& devices() {
   return instance;
 }
 
-const Device* current = nullptr;
+const TestDevice* current = nullptr;
 
 /// In which orders the emulation runs: a missing barrier shows under some alone.
-std::vector<std::uint64_t> schedules_of(const Device& device) {
+std::vector<std::uint64_t> schedules_of(const TestDevice& device) {
   if (device.name != "cuda (emulated)" || std::getenv("NORMLAB_CUDA_SCHEDULE")) return {emulation::current_schedule()};
   if (!std::getenv("NORMLAB_LONG")) return {1};
   return {0, 1, 2, 3, 4, 5, 6, 7, 8};
@@ -72,7 +72,7 @@ std::vector<std::uint64_t> schedules_of(const Device& device) {
 
 }  // namespace
 
-const Device& current_device() { return current ? *current : devices_under_test().front(); }
+const TestDevice& current_device() { return current ? *current : devices_under_test().front(); }
 
 void on_each_device(const std::function<void()>& body) {
   struct Restore {
@@ -82,7 +82,7 @@ void on_each_device(const std::function<void()>& body) {
       emulation::set_schedule(schedule);
     }
   };
-  for (const Device& device : devices_under_test())
+  for (const TestDevice& device : devices_under_test())
     for (const std::uint64_t schedule : schedules_of(device)) {
       const Restore restore;
       current = &device;
@@ -93,7 +93,7 @@ void on_each_device(const std::function<void()>& body) {
     }
 }
 
-std::span<const Device> devices_under_test() { return devices().all; }
+std::span<const TestDevice> devices_under_test() { return devices().all; }
 std::string devices_report() { return devices().report; }
 
 }  // namespace normlab

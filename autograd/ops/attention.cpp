@@ -1,40 +1,103 @@
-// Multi-head attention on projected queries, keys and values ("Attention Is All You Need", section 3.2.2).
-// Kept by both: the log-sum-exp of each row of scores; the weights are made again from it.
-#include "autograd/ops/qkv.h"
+// Multi-head attention on projected queries, keys and values ("Attention Is All You Need", section 3.2.2), over whole
+// images or inside (shifted) windows with a learned bias by relative position ("Swin Transformer", section 3.2). Kept:
+// the log-sum-exp of each row of scores; the weights are made again from it.
+#include "autograd/ops.h"
 
 namespace normlab {
+namespace {
 
-Var attention(const Var& q, const Var& k, const Var& v, std::int64_t num_heads, Tensor keep, double rate) {
-  if (q.shape().rank() != 3)
-    throw InputError(concat("attention: q is ", q.shape().str(), ", expected [batch, tokens, width]"));
-  require_shape("attention", "k", k.shape(), q.shape());
-  require_shape("attention", "v", v.shape(), q.shape());
-  const AttentionDims dims = attention_dims("attention", q.shape(), num_heads, q.shape()[2], keep);
-  Tape& tape = q.tape();
-  Tensor y = tape.empty_like(q.value()), lse = tape.empty_acc(q.value(), {dims.batch, num_heads, dims.tokens});
-  tape.backend().attention(dims, q.value(), k.value(), v.value(), keep, rate, y, lse);
-  return tape.record("attention", {q, k, v}, y,
-                     [=, q = q.value(), k = k.value(), v = v.value()](Backend& backend, const Tensor& dy, Grads& d) {
-                       backend.attention_backward(dims, dy, q, k, v, keep, rate, y, lse, d[0], d[1], d[2]);
-                     });
+/// What an operation has beside q, k and v. `windows` and `table`: of window_attention.
+struct Options {
+  const char* op;
+  std::int64_t num_heads;
+  Tensor keep;
+  double rate;
+  const Windows* windows = nullptr;
+  Var table{};
+};
+
+/// q is the shape of each of q, k and v, `stride` as in AttentionDims. Checks what `input` is to hold beside them.
+AttentionDims dims_of(const Options& of, const Shape& q, std::int64_t stride, AttentionInput& input) {
+  const std::int64_t batch = q[0], tokens = q[1], width = q[2];
+  if (of.windows) {
+    const WindowDims grid = of.windows->dims(1, width);
+    if (tokens != grid.tokens() || batch % grid.windows() != 0)
+      throw InputError(
+          concat(of.op, ": q is ", q.str(), ", expected [images * ", grid.windows(), ", ", grid.tokens(), ", width]"));
+    input.windows = of.windows->dims(batch / grid.windows(), width);
+  }
+  if (of.num_heads < 1 || width % of.num_heads != 0)
+    throw InputError(concat(of.op, ": ", of.num_heads, " heads do not divide a width of ", width));
+  if (of.keep) require_shape(of.op, "keep", of.keep.shape(), {batch, of.num_heads, tokens, tokens});
+  if (of.windows) {
+    require_shape(of.op, "table", of.table.shape(), {input.windows->offsets(), of.num_heads});
+    input.table = of.table.value();
+  }
+  input.keep = of.keep;
+  input.rate = of.rate;
+  return {batch, tokens, of.num_heads, width / of.num_heads, stride};
 }
 
-Var attention(const Var& qkv, std::int64_t num_heads, Tensor keep, double rate) {
+AttentionOutput attend(Tape& tape, const AttentionDims& dims, const AttentionInput& input) {
+  const AttentionOutput output{tape.empty({dims.batch, dims.tokens, dims.width()}, input.q.dtype()),
+                               tape.empty_acc(input.q, {dims.batch, dims.heads, dims.tokens})};
+  tape.backend().attention(dims, input, output);
+  return output;
+}
+
+Var attention(const Options& of, const Var& q, const Var& k, const Var& v) {
+  if (q.shape().rank() != 3)
+    throw InputError(concat(of.op, ": q is ", q.shape().str(), ", expected [", of.windows ? "windows" : "batch",
+                            ", tokens, width]"));
+  require_shape(of.op, "k", k.shape(), q.shape());
+  require_shape(of.op, "v", v.shape(), q.shape());
+  AttentionInput input{q.value(), k.value(), v.value()};
+  const AttentionDims dims = dims_of(of, q.shape(), q.shape()[2], input);
+  const AttentionOutput output = attend(q.tape(), dims, input);
+  return q.tape().record(of.op, {q, k, v, of.table}, output.y, [=](Backend& backend, const Tensor& dy, Grads& d) {
+    backend.attention_backward(dims, input, output, dy, {d[0], d[1], d[2], d[3]});
+  });
+}
+
+/// q, k or v, or the gradient of one, where they lie side by side in [B, N, 3 D]: the tensor from its first value on.
+Tensor third(const Tensor& t, int which) {
+  if (!t) return t;
+  const std::int64_t width = t.shape().back() / 3;
+  return Tensor(static_cast<char*>(t.raw()) + static_cast<std::size_t>(which * width) * size_of(t.dtype()),
+                {t.shape()[0], t.shape()[1], width}, t.dtype());
+}
+
+Var attention(const Options& of, const Var& qkv) {
   const Shape& s = qkv.shape();
   if (s.rank() != 3 || s[2] % 3 != 0)
-    throw InputError(concat("attention: qkv is ", s.str(), ", expected [batch, tokens, 3 width]"));
-  const Shape shape{s[0], s[1], s[2] / 3};
-  const AttentionDims dims = attention_dims("attention", shape, num_heads, s[2], keep);
-  Tape& tape = qkv.tape();
-  Tensor y = tape.empty(shape, qkv.value().dtype());
-  Tensor lse = tape.empty_acc(qkv.value(), {dims.batch, num_heads, dims.tokens});
-  const Tensor q = qkv_third(qkv.value(), 0), k = qkv_third(qkv.value(), 1), v = qkv_third(qkv.value(), 2);
-  tape.backend().attention(dims, q, k, v, keep, rate, y, lse);
-  return tape.record("attention", {qkv}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
+    throw InputError(
+        concat(of.op, ": qkv is ", s.str(), ", expected [", of.windows ? "windows" : "batch", ", tokens, 3 width]"));
+  const Tensor all = qkv.value();
+  AttentionInput input{third(all, 0), third(all, 1), third(all, 2)};
+  const AttentionDims dims = dims_of(of, {s[0], s[1], s[2] / 3}, s[2], input);
+  const AttentionOutput output = attend(qkv.tape(), dims, input);
+  return qkv.tape().record(of.op, {qkv, of.table}, output.y, [=](Backend& backend, const Tensor& dy, Grads& d) {
     const Gradient g = d[0];
-    backend.attention_backward(dims, dy, q, k, v, keep, rate, y, lse, {qkv_third(g.to, 0), g.write},
-                               {qkv_third(g.to, 1), g.write}, {qkv_third(g.to, 2), g.write});
+    const auto part = [&](int which) { return Gradient{third(g.to, which), g.write}; };
+    backend.attention_backward(dims, input, output, dy, {part(0), part(1), part(2), d[1]});
   });
+}
+
+}  // namespace
+
+Var attention(const Var& q, const Var& k, const Var& v, std::int64_t num_heads, Tensor keep, double rate) {
+  return attention({"attention", num_heads, keep, rate}, q, k, v);
+}
+Var attention(const Var& qkv, std::int64_t num_heads, Tensor keep, double rate) {
+  return attention({"attention", num_heads, keep, rate}, qkv);
+}
+Var window_attention(const Var& q, const Var& k, const Var& v, const Var& table, std::int64_t num_heads,
+                     const Windows& windows, Tensor keep, double rate) {
+  return attention({"window_attention", num_heads, keep, rate, &windows, table}, q, k, v);
+}
+Var window_attention(const Var& qkv, const Var& table, std::int64_t num_heads, const Windows& windows, Tensor keep,
+                     double rate) {
+  return attention({"window_attention", num_heads, keep, rate, &windows, table}, qkv);
 }
 
 }  // namespace normlab

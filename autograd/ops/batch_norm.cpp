@@ -29,11 +29,11 @@ Var batch_norm(const Var& x, const Var& gamma, const Var& beta, Tensor running_m
   const Shape statistics{dims.groups(), cols};
   Tensor mean = tape.empty_acc(x.value(), statistics), rstd = tape.empty_acc(x.value(), statistics);
   Collective* shards = slice.shards;
-  tape.backend().batch_norm(dims, *shards, x.value(), gamma.value(), beta.value(), running_mean, running_var, y, mean,
-                            rstd);
+  tape.backend().batch_norm(dims, *shards, {x.value(), gamma.value(), beta.value(), y, mean, rstd}, running_mean,
+                            running_var);
   return tape.record("batch_norm", {x, gamma, beta}, y,
                      [=, x = x.value(), g = gamma.value()](Backend& backend, const Tensor& dy, Grads& d) {
-                       backend.batch_norm_backward(dims, *shards, dy, x, g, mean, rstd, d[0], d[1], d[2]);
+                       backend.batch_norm_backward(dims, *shards, {dy, x, g, mean, rstd, d[0], d[1], d[2]});
                      });
 }
 
@@ -46,7 +46,8 @@ Var batch_norm_frozen(const Var& x, const Var& gamma, const Var& beta, Tensor ru
   tape.backend().batch_norm_frozen(dims, x.value(), gamma.value(), beta.value(), running_mean, running_var, y);
   return tape.record("batch_norm_frozen", {x, gamma, beta}, y,
                      [=, x = x.value(), g = gamma.value()](Backend& backend, const Tensor& dy, Grads& d) {
-                       backend.batch_norm_frozen_backward(dims, dy, x, g, running_mean, running_var, d[0], d[1], d[2]);
+                       const NormBackward n{.dy = dy, .x = x, .gamma = g, .dx = d[0], .dgamma = d[1], .dbeta = d[2]};
+                       backend.batch_norm_frozen_backward(dims, n, running_mean, running_var);
                      });
 }
 

@@ -15,7 +15,7 @@ Var dyt(const Var& x, const Var& alpha, const Var& gamma, const Var& beta) {
   return tape.record(
       "dyt", {x, alpha, gamma, beta}, y,
       [=, x = x.value(), a = alpha.value(), g = gamma.value()](Backend& backend, const Tensor& dy, Grads& d) {
-        backend.dyt_backward(dy, x, a, g, d[0], d[1], d[2], d[3]);
+        backend.dyt_backward({.dy = dy, .x = x, .gamma = g, .dx = d[0], .dgamma = d[2], .dbeta = d[3]}, a, d[1]);
       });
 }
 

@@ -1,4 +1,4 @@
-// Dense layers, alone and with GELU behind them.
+// Dense layers, alone and followed by GELU.
 #include "autograd/ops.h"
 
 namespace normlab {
@@ -20,10 +20,11 @@ struct Source {
 
 void gradients(Backend& backend, LinearDims dims, const Source& source, const Tensor& dy, const Tensor& x,
                const Tensor& w, Grads& d) {
+  const LinearBackward of{.dy = dy, .x = x, .w = w, .dx = d[0], .dw = d[1], .db = d[2], .kept = source.kept};
   if (source.kept)
-    backend.linear_backward_through_gelu(dims, source.form, dy, x, w, source.kept, d[0], d[1], d[2]);
+    backend.linear_backward_through_gelu(dims, source.form, of);
   else
-    backend.linear_backward(dims, dy, x, w, d[0], d[1], d[2]);
+    backend.linear_backward(dims, of);
 }
 
 Var product(const Source& source, const Var& x, const Var& weight, const Var& bias) {
@@ -56,15 +57,17 @@ Var product_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form
   Tape& tape = x.tape();
   const Shape shape = with_back(x.shape(), dims.out);
   Tensor y = tape.empty(shape, x.value().dtype());
-  // What makes the way back short; the activation is kept as the next layer's input.
+  // What makes the backward pass short; the activation is kept as the next layer's input.
   if (tape.recording()) kept = tape.empty(shape, x.value().dtype());
   tape.backend().linear_gelu(dims, form, x.value(), weight.value(), value_of(bias), kept, y);
   return tape.record("linear_gelu", {x, weight, bias}, y,
                      [=, x = x.value(), w = weight.value(), kept = kept](Backend& backend, const Tensor& dy, Grads& d) {
+                       const LinearBackward of{
+                           .dy = dy, .x = x, .w = w, .dx = d[0], .dw = d[1], .db = d[2], .kept = kept};
                        if (open)
-                         backend.linear_backward(dims, dy, x, w, d[0], d[1], d[2]);
+                         backend.linear_backward(dims, of);
                        else
-                         backend.linear_gelu_backward(dims, form, dy, x, w, kept, d[0], d[1], d[2]);
+                         backend.linear_gelu_backward(dims, form, of);
                      });
 }
 

@@ -1,6 +1,6 @@
-// A residual sum and the norm behind it. They are two nodes of the tape, as the sum goes on to the next residual: the
-// norm's comes first on the way back and then has what all others give to the sum, which makes the sum's gradient
-// final.
+// A residual sum and the norm after it. They are two nodes of the tape, since the sum goes on to the next residual. In
+// the backward pass the norm's node comes first. All other uses of the sum have given their gradients by then, so the
+// norm's makes the gradient of the sum final.
 #include "autograd/ops.h"
 
 namespace normlab {
@@ -21,7 +21,7 @@ NormOfSum norm_of_sum(const char* op, const ResidualSum& s, const Var& gamma, co
   const Tensor g = gamma ? gamma.value() : Tensor(), b = beta ? beta.value() : Tensor();
   const Tensor sum = tape.empty_like(x), y = tape.empty_like(x);
   const Tensor mean = has_mean ? tape.empty_acc(x, {dims.rows}) : Tensor(), rstd = tape.empty_acc(x, {dims.rows});
-  tape.backend().norm_of_sum(dims, mask, x, residual, g, b, sum, y, mean, rstd);
+  tape.backend().norm_of_sum(dims, mask, x, residual, {sum, g, b, y, mean, rstd});
 
   bool* branch_done = tape.share(false);  // by the norm, unless nothing has used what it gave
   const char* site = tape.site();
@@ -39,8 +39,8 @@ NormOfSum norm_of_sum(const char* op, const ResidualSum& s, const Var& gamma, co
   tape.at(site);
   const Var of_norm =
       tape.record(op, {of_sum, gamma, beta, s.branch}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
-        const Gradient dsum = d[0], dgamma = d[1], dbeta = d[2], dbranch = d[3];
-        backend.norm_of_sum_backward(dims, mask, dy, sum, g, mean, rstd, dsum, dbranch, dgamma, dbeta);
+        const NormBackward n{dy, sum, g, mean, rstd, d[0], d[1], d[2]};
+        backend.norm_of_sum_backward(dims, mask, n, d[3]);
         *branch_done = true;
       });
   return {of_sum, of_norm};

@@ -9,11 +9,11 @@ Var rms_norm(const Var& x, const Var& gamma, double eps) {
   Tape& tape = x.tape();
   Tensor y = tape.empty_like(x.value());
   Tensor rstd = tape.empty_acc(x.value(), {dims.rows});
-  tape.backend().rms_norm(dims, x.value(), gamma.value(), y, rstd);
-  return tape.record("rms_norm", {x, gamma}, y,
-                     [=, x = x.value(), g = gamma.value()](Backend& backend, const Tensor& dy, Grads& d) {
-                       backend.rms_norm_backward(dims, dy, x, g, rstd, d[0], d[1]);
-                     });
+  tape.backend().rms_norm(dims, {.x = x.value(), .gamma = gamma.value(), .y = y, .rstd = rstd});
+  return tape.record(
+      "rms_norm", {x, gamma}, y, [=, x = x.value(), g = gamma.value()](Backend& backend, const Tensor& dy, Grads& d) {
+        backend.rms_norm_backward(dims, {.dy = dy, .x = x, .gamma = g, .rstd = rstd, .dx = d[0], .dgamma = d[1]});
+      });
 }
 
 }  // namespace normlab

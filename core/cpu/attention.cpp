@@ -1,61 +1,123 @@
-// Multi-head attention in float and double, a head at a time. For bf16 see attention_bf16.cpp.
+// Multi-head attention in float and double, a head at a time. Inside windows (Liu et al. 2021, section 3.2) it goes
+// over all windows of a head: their scores share one bias, whose gradient is added up in the order of the windows. For
+// bf16 see attention_bf16.cpp.
 #include "core/cpu/attention_head.h"
+#include "core/cpu/window_bias.h"
 
 namespace normlab {
 using namespace cpu;
 namespace {
 
+/// bias [N, N] of a head with each mask that a window may have; null where attention is not inside windows.
 template <class T>
-void attention_forward(AttentionDims d, const T* q, const T* k, const T* v, const std::uint8_t* keep, double rate, T* y,
-                       T* lse) {
-  const std::int64_t N = d.tokens;
-  const HeadWork<T> work{d, rate};
-  T* p = scratch<T>(Slot::a, N * N + N);
-  for (std::int64_t b = 0; b < d.batch; ++b)
-    for (std::int64_t h = 0; h < d.heads; ++h) {
-      const std::int64_t in = b * N * d.stride + h * d.head_dim, out = b * N * d.width() + h * d.head_dim;
-      const std::int64_t row = (b * d.heads + h) * N;
-      forward_head<T>(work, {q + in, d.stride}, {k + in, d.stride}, {v + in, d.stride}, nullptr,
-                      keep ? keep + row * N : nullptr, p, y + out, lse + row);
+class HeadBias {
+ public:
+  HeadBias(const AttentionInput& in, std::int64_t heads) : in_(in), heads_(heads) {
+    if (!in.windows) return;
+    patterns_ = in.windows->shift == 0 ? 1 : kMaskPatterns;
+    values_ = scratch<T>(Slot::b, patterns_ * size());
+  }
+  void take(std::int64_t h) {
+    expand_bias(*in_.windows, heads_, h, in_.table.data<T>(), values_);
+    for (int p = 1; p < patterns_; ++p) {
+      std::copy_n(values_, size(), values_ + p * size());
+      add_mask(*in_.windows, p, values_ + p * size());
     }
+  }
+  const T* of(std::int64_t window) const {
+    return values_ ? values_ + mask_pattern(*in_.windows, window) * size() : nullptr;
+  }
+
+ private:
+  std::int64_t size() const { return in_.windows->tokens() * in_.windows->tokens(); }
+  const AttentionInput& in_;
+  const std::int64_t heads_;
+  int patterns_ = 0;
+  T* values_ = nullptr;
+};
+
+/// Head i of all: its image or window, and where it begins in q, k, v and their gradients, in y and dy, and in lse and
+/// keep. Inside windows all windows of a head follow each other. Elsewhere the heads of an image do, whose tokens are
+/// then still in the cache.
+struct HeadPlace {
+  std::int64_t image, head, in, out, row;
+  HeadPlace(const AttentionDims& d, bool windows, std::int64_t i)
+      : image(windows ? i % d.batch : i / d.heads),
+        head(windows ? i / d.batch : i % d.heads),
+        in(image * d.tokens * d.stride + head * d.head_dim),
+        out(image * d.tokens * d.width() + head * d.head_dim),
+        row((image * d.heads + head) * d.tokens) {}
+};
+
+/// The tensors of a call as heads.
+template <class T>
+struct Heads {
+  const AttentionDims& d;
+  const AttentionInput& input;
+  Head<T> q(const HeadPlace& at) const { return {input.q.data<T>() + at.in, d.stride}; }
+  Head<T> k(const HeadPlace& at) const { return {input.k.data<T>() + at.in, d.stride}; }
+  Head<T> v(const HeadPlace& at) const { return {input.v.data<T>() + at.in, d.stride}; }
+  const std::uint8_t* keep(const HeadPlace& at) const {
+    return input.keep ? input.keep.data<std::uint8_t>() + at.row * d.tokens : nullptr;
+  }
+};
+
+template <class T>
+void attention_forward(AttentionDims d, const AttentionInput& input, const AttentionOutput& output) {
+  const std::int64_t N = d.tokens;
+  const HeadWork<T> work{d, input.rate};
+  const Heads<T> heads{d, input};
+  HeadBias<T> bias(input, d.heads);
+  T* p = scratch<T>(Slot::a, N * N + N);
+  T *y = output.y.data<T>(), *lse = output.lse.data<T>();
+  for (std::int64_t i = 0; i < d.batch * d.heads; ++i) {
+    const HeadPlace at(d, bool(input.windows), i);
+    if (input.windows && at.image == 0) bias.take(at.head);
+    forward_head<T>(work, heads.q(at), heads.k(at), heads.v(at), bias.of(at.image), heads.keep(at), p, y + at.out,
+                    lse + at.row);
+  }
 }
 
 template <class T>
-void attention_gradients(AttentionDims d, const T* dy, const T* q, const T* k, const T* v, const std::uint8_t* keep,
-                         double rate, const T* y, const T* lse, Gradient dq, Gradient dk, Gradient dv) {
+void attention_gradients(AttentionDims d, const AttentionInput& input, const AttentionOutput& output, const T* dy,
+                         const AttentionGradients& to) {
   const std::int64_t N = d.tokens;
-  const HeadWork<T> work{d, rate};
+  const HeadWork<T> work{d, input.rate};
+  const Heads<T> heads{d, input};
+  HeadBias<T> bias(input, d.heads);
   T* p = scratch<T>(Slot::a, 2 * N * N);
-  for (std::int64_t b = 0; b < d.batch; ++b)
-    for (std::int64_t h = 0; h < d.heads; ++h) {
-      const std::int64_t in = b * N * d.stride + h * d.head_dim, out = b * N * d.width() + h * d.head_dim;
-      const std::int64_t row = (b * d.heads + h) * N;
-      head_gradients<T>(work, {dy + out, d.width()}, {q + in, d.stride}, {k + in, d.stride}, {v + in, d.stride},
-                        nullptr, keep ? keep + row * N : nullptr, y + out, lse + row, p, false,
-                        {into<T>(dq, in), into<T>(dk, in), into<T>(dv, in), adds(dq), adds(dk), adds(dv)});
+  T* dbias = to.dtable ? scratch<T>(Slot::c, N * N) : nullptr;
+  const T *y = output.y.data<T>(), *lse = output.lse.data<T>();
+  for (std::int64_t i = 0; i < d.batch * d.heads; ++i) {
+    const HeadPlace at(d, bool(input.windows), i);
+    if (input.windows && at.image == 0) {
+      bias.take(at.head);
+      if (dbias) std::fill_n(dbias, N * N, T(0));
     }
+    head_gradients<T>(
+        work, {dy + at.out, d.width()}, heads.q(at), heads.k(at), heads.v(at), bias.of(at.image), heads.keep(at),
+        y + at.out, lse + at.row, p, bool(dbias),
+        {into<T>(to.dq, at.in), into<T>(to.dk, at.in), into<T>(to.dv, at.in), adds(to.dq), adds(to.dk), adds(to.dv)});
+    if (!dbias) continue;
+    for (std::int64_t j = 0; j < N * N; ++j) dbias[j] += p[N * N + j];
+    if (at.image == d.batch - 1) reduce_bias<T>(*input.windows, d.heads, at.head, dbias, to.dtable);
+  }
 }
 
 }  // namespace
 
-void CpuBackend::attention(AttentionDims d, Tensor q, Tensor k, Tensor v, Tensor keep, double rate, Tensor y,
-                           Tensor lse) {
-  if (q.dtype() == DType::bf16) return attention_bf16(d, nullptr, q, k, v, {}, keep, rate, y, lse);
-  for_param_type("attention", q.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    attention_forward<T>(d, q.data<T>(), k.data<T>(), v.data<T>(), keep.data<std::uint8_t>(), rate, y.data<T>(),
-                         lse.data<T>());
-  });
+void CpuBackend::attention(AttentionDims d, const AttentionInput& input, const AttentionOutput& output) {
+  if (input.q.dtype() == DType::bf16) return attention_bf16(d, input, output);
+  for_param_type("attention", input.q.dtype(),
+                 [&](auto type) { attention_forward<typename decltype(type)::type>(d, input, output); });
 }
 
-void CpuBackend::attention_backward(AttentionDims d, Tensor dy, Tensor q, Tensor k, Tensor v, Tensor keep, double rate,
-                                    Tensor y, Tensor lse, Gradient dq, Gradient dk, Gradient dv) {
-  if (q.dtype() == DType::bf16)
-    return attention_bf16_backward(d, nullptr, dy, q, k, v, {}, keep, rate, y, lse, dq, dk, dv, {});
-  for_param_type("attention", q.dtype(), [&](auto type) {
+void CpuBackend::attention_backward(AttentionDims d, const AttentionInput& input, const AttentionOutput& output,
+                                    Tensor dy, const AttentionGradients& to) {
+  if (input.q.dtype() == DType::bf16) return attention_bf16_backward(d, input, output, dy, to);
+  for_param_type("attention", input.q.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    attention_gradients<T>(d, dy.data<T>(), q.data<T>(), k.data<T>(), v.data<T>(), keep.data<std::uint8_t>(), rate,
-                           y.data<T>(), lse.data<T>(), dq, dk, dv);
+    attention_gradients<T>(d, input, output, dy.data<T>(), to);
   });
 }
 

@@ -67,7 +67,7 @@ float softmax_row(std::int64_t n, float scale, float* s, const std::uint8_t* kee
 /// What a window adds to its scores, in float: the bias of every head, each mask.
 class WindowScores {
  public:
-  WindowScores(const WindowDims* d, std::int64_t heads, const Tensor& table) : d_(d) {
+  WindowScores(const std::optional<WindowDims>& d, std::int64_t heads, const Tensor& table) : d_(d) {
     if (!d) return;
     const std::int64_t square = d->tokens() * d->tokens();
     bias_ = scratch<float>(Slot::c, (heads + kMaskPatterns) * square);
@@ -76,7 +76,7 @@ class WindowScores {
     std::fill_n(masks_, kMaskPatterns * square, 0.0f);
     for (int p = 1; p < kMaskPatterns; ++p) add_mask(*d, p, masks_ + p * square);
   }
-  explicit operator bool() const { return d_ != nullptr; }
+  explicit operator bool() const { return d_.has_value(); }
   /// s [n] = scale s + bias + mask, row `i` of head h in window w.
   void apply(std::int64_t w, std::int64_t h, std::int64_t i, float scale, float* s) const {
     const std::int64_t n = d_->tokens();
@@ -85,7 +85,7 @@ class WindowScores {
   }
 
  private:
-  const WindowDims* d_;
+  const std::optional<WindowDims>& d_;
   float *bias_ = nullptr, *masks_ = nullptr;
 };
 
@@ -99,8 +99,8 @@ void CpuBackend::prepare_attention(AttentionDims d, DType dtype) {
   for (const bool transpose : {false, true}) bf16_prepare(values_product(d, transpose));
 }
 
-void CpuBackend::attention_bf16(AttentionDims d, const WindowDims* windows, Tensor q, Tensor k, Tensor v, Tensor table,
-                                Tensor keep, double rate, Tensor y, Tensor lse) {
+void CpuBackend::attention_bf16(AttentionDims d, const AttentionInput& input, const AttentionOutput& output) {
+  const auto& [q, k, v, keep, rate, windows, table] = input;
   const std::int64_t N = d.tokens, g = heads_at_once(d), side = g * N * d.head_dim, square = g * N * N;
   const Heads heads{d, g};
   const float scale = scale_of(d), inverse_keep = float(1 / (1 - rate));
@@ -116,7 +116,7 @@ void CpuBackend::attention_bf16(AttentionDims d, const WindowDims* windows, Tens
                          row = (image * d.heads + h) * N;
       bf16_product(bf16_products_, scores_product(d), heads.gather(q.data<bf16>() + in, d.stride, a),
                    heads.gather(k.data<bf16>() + in, d.stride, b), nullptr, s);
-      float* head_lse = lse.data<float>() + row;
+      float* head_lse = output.lse.data<float>() + row;
       for (std::int64_t i = 0; i < g * N; ++i) {
         if (added) added.apply(image, h + i / N, i % N, scale, s + i * N);
         head_lse[i] = softmax_row(N, added ? 1.0f : scale, s + i * N, mask ? mask + (row + i) * N : nullptr,
@@ -124,16 +124,17 @@ void CpuBackend::attention_bf16(AttentionDims d, const WindowDims* windows, Tens
       }
       bf16_product(bf16_products_, values_product(d, false), p, heads.gather(v.data<bf16>() + in, d.stride, a), nullptr,
                    sums);
-      heads.spread(sums, d.width(), y.data<bf16>() + at, false);
+      heads.spread(sums, d.width(), output.y.data<bf16>() + at, false);
     }
 }
 
 /// With P the weights, M = keep / (1 - rate) and dP = (dy v^T) M:  dv = (P M)^T dy,  dS = P (dP - rowsum(dP P)),
 /// dq = dS k / sqrt(d),  dk = dS^T q / sqrt(d). The row sums equal dy . y. P M and dS / sqrt(d) are rounded; the bias's
 /// gradient is dS summed over windows as it is.
-void CpuBackend::attention_bf16_backward(AttentionDims d, const WindowDims* windows, Tensor dy, Tensor q, Tensor k,
-                                         Tensor v, Tensor table, Tensor keep, double rate, Tensor y, Tensor lse,
-                                         Gradient dq, Gradient dk, Gradient dv, Gradient dtable) {
+void CpuBackend::attention_bf16_backward(AttentionDims d, const AttentionInput& input, const AttentionOutput& output,
+                                         Tensor dy, const AttentionGradients& to) {
+  const auto& [q, k, v, keep, rate, windows, table] = input;
+  const auto& [dq, dk, dv, dtable] = to;
   const std::int64_t N = d.tokens, g = heads_at_once(d), side = g * N * d.head_dim, square = g * N * N;
   const Heads heads{d, g};
   const float scale = scale_of(d), inverse_keep = float(1 / (1 - rate));
@@ -154,7 +155,7 @@ void CpuBackend::attention_bf16_backward(AttentionDims d, const WindowDims* wind
       heads.gather(v.data<bf16>() + in, d.stride, vs);
       heads.gather(dy.data<bf16>() + at, d.width(), gs);
       bf16_product(bf16_products_, scores_product(d), qs, ks, nullptr, p);
-      const float* head_lse = lse.data<float>() + row;
+      const float* head_lse = output.lse.data<float>() + row;
       for (std::int64_t i = 0; i < g * N; ++i) {
         float* pr = p + i * N;
         bf16* out = narrow + i * N;
@@ -173,7 +174,7 @@ void CpuBackend::attention_bf16_backward(AttentionDims d, const WindowDims* wind
       }
       if (!dq && !dk && !dtable) continue;
       bf16_product(bf16_products_, scores_product(d), gs, vs, nullptr, dp);
-      const bf16 *up = dy.data<bf16>() + at, *result = y.data<bf16>() + at;
+      const bf16 *up = dy.data<bf16>() + at, *result = output.y.data<bf16>() + at;
       for (std::int64_t i = 0; i < g * N; ++i) {
         const std::int64_t from = i % N * d.width() + i / N * d.head_dim;
         const float inner =

@@ -1,5 +1,5 @@
 // Attention of one head in float and double. Its [N, N] weights live in scratch that stays in the cache, and are made
-// again on the way back from the kept log-sum-exp of each row.
+// again in the backward pass from the kept log-sum-exp of each row.
 #pragma once
 
 #include "core/cpu/kernel.h"

@@ -147,10 +147,11 @@ void batch_norm_forward(BatchNormDims d, Collective& shards, const T* x, const P
 
 /// dx = gamma rstd (dy - mean(dy) - x_hat mean(dy x_hat)), means over all values of the channel in the group.
 template <class T, bool kAdd>
-void batch_norm_gradients(BatchNormDims d, Collective& shards, const T* dy, const T* x, const Param<T>* gamma,
-                          const Acc<T>* mean, const Acc<T>* rstd, const Gradient& dx, const Gradient& dgamma,
-                          const Gradient& dbeta) {
+void batch_norm_gradients(BatchNormDims d, Collective& shards, const NormBackward& of) {
   using A = Acc<T>;
+  const T *dy = of.dy.data<T>(), *x = of.x.data<T>();
+  const Param<T>* gamma = of.gamma.data<Param<T>>();
+  const A *mean = of.mean.data<A>(), *rstd = of.rstd.data<A>();
   const std::int64_t image_size = d.rows_per_image * d.cols, m = d.groups() * d.cols;
   double* numbers = scratch<double>(Slot::a, d.images * 2 * d.cols);  // of each image: sums of dy x_hat and of dy
   A *mean_uph = scratch<A>(Slot::b, 2 * m), *mean_up = mean_uph + m;
@@ -180,8 +181,7 @@ void batch_norm_gradients(BatchNormDims d, Collective& shards, const T* dy, cons
       }
     });
   });
-  if (dx) {
-    T* out = dx.to.data<T>();
+  if (T* out = of.dx.to.data<T>()) {
     A *factor = scratch<A>(Slot::c, 2 * d.cols), *slope = factor + d.cols;
     std::int64_t of_group = -1;
     for (std::int64_t i = 0; i < d.images; ++i) {
@@ -210,22 +210,22 @@ void batch_norm_gradients(BatchNormDims d, Collective& shards, const T* dy, cons
     Param<T>* sum = to.to.data<Param<T>>();
     for (std::int64_t c = 0; c < d.cols; ++c) put(sum[c], Param<T>(total[c]), adds(to));
   };
-  share(dgamma, 0);
-  share(dbeta, d.cols);
+  share(of.dgamma, 0);
+  share(of.dbeta, d.cols);
 }
 
 template <class T, bool kAdd>
-void batch_norm_frozen_gradients(NormDims d, const T* dy, const T* x, const Param<T>* gamma, const Param<T>* mean,
-                                 const Param<T>* var, const Gradient& dx, const Gradient& dgamma,
-                                 const Gradient& dbeta) {
+void batch_norm_frozen_gradients(NormDims d, const NormBackward& of, const Param<T>* mean, const Param<T>* var) {
   using A = Acc<T>;
+  const T *dy = of.dy.data<T>(), *x = of.x.data<T>();
+  const Param<T>* gamma = of.gamma.data<Param<T>>();
   A *rstd = scratch<A>(Slot::a, 2 * d.cols), *factor = rstd + d.cols;
   for (std::int64_t c = 0; c < d.cols; ++c) {
     rstd[c] = 1 / std::sqrt(A(var[c]) + A(d.eps));
     factor[c] = gamma[c] * rstd[c];
   }
   RowAdder<A, 2> sums(Slot::c, d.cols);
-  T* out = dx.to.data<T>();
+  T* out = of.dx.to.data<T>();
   for (std::int64_t e = 0; e < d.rows * d.cols; e += d.cols) {
     each_vector<A>(d.cols, [&](auto c, auto n) {
       const Vec<A> up = load(dy + e + c, n);
@@ -235,30 +235,26 @@ void batch_norm_frozen_gradients(NormDims d, const T* dy, const T* x, const Para
     });
     sums.end_rows(1);
   }
-  sums.template finish<Param<T>>(0, dgamma);
-  sums.template finish<Param<T>>(1, dbeta);
+  sums.template finish<Param<T>>(0, of.dgamma);
+  sums.template finish<Param<T>>(1, of.dbeta);
 }
 
 }  // namespace
 
-void CpuBackend::batch_norm(BatchNormDims d, Collective& shards, Tensor x, Tensor gamma, Tensor beta,
-                            Tensor running_mean, Tensor running_var, Tensor y, Tensor mean, Tensor rstd) {
-  for_type("batch_norm", x.dtype(), [&](auto type) {
+void CpuBackend::batch_norm(BatchNormDims d, Collective& shards, const NormForward& n, Tensor running_mean,
+                            Tensor running_var) {
+  for_type("batch_norm", n.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    batch_norm_forward<T>(d, shards, x.data<T>(), gamma.data<Param<T>>(), beta.data<Param<T>>(),
-                          running_mean.data<Param<T>>(), running_var.data<Param<T>>(), y.data<T>(), mean.data<Acc<T>>(),
-                          rstd.data<Acc<T>>());
+    using P = Param<T>;
+    batch_norm_forward<T>(d, shards, n.x.data<T>(), n.gamma.data<P>(), n.beta.data<P>(), running_mean.data<P>(),
+                          running_var.data<P>(), n.y.data<T>(), n.mean.data<Acc<T>>(), n.rstd.data<Acc<T>>());
   });
 }
 
-void CpuBackend::batch_norm_backward(BatchNormDims d, Collective& shards, Tensor dy, Tensor x, Tensor gamma,
-                                     Tensor mean, Tensor rstd, Gradient dx, Gradient dgamma, Gradient dbeta) {
-  for_type("batch_norm", x.dtype(), [&](auto type) {
+void CpuBackend::batch_norm_backward(BatchNormDims d, Collective& shards, const NormBackward& n) {
+  for_type("batch_norm", n.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    choose(adds(dx), [&](auto add) {
-      batch_norm_gradients<T, decltype(add)::value>(d, shards, dy.data<T>(), x.data<T>(), gamma.data<Param<T>>(),
-                                                    mean.data<Acc<T>>(), rstd.data<Acc<T>>(), dx, dgamma, dbeta);
-    });
+    choose(adds(n.dx), [&](auto add) { batch_norm_gradients<T, decltype(add)::value>(d, shards, n); });
   });
 }
 
@@ -280,14 +276,13 @@ void CpuBackend::batch_norm_frozen(NormDims d, Tensor x, Tensor gamma, Tensor be
   });
 }
 
-void CpuBackend::batch_norm_frozen_backward(NormDims d, Tensor dy, Tensor x, Tensor gamma, Tensor running_mean,
-                                            Tensor running_var, Gradient dx, Gradient dgamma, Gradient dbeta) {
-  for_type("batch_norm_frozen", x.dtype(), [&](auto type) {
+void CpuBackend::batch_norm_frozen_backward(NormDims d, const NormBackward& n, Tensor running_mean,
+                                            Tensor running_var) {
+  for_type("batch_norm_frozen", n.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    choose(adds(dx), [&](auto add) {
-      batch_norm_frozen_gradients<T, decltype(add)::value>(d, dy.data<T>(), x.data<T>(), gamma.data<Param<T>>(),
-                                                           running_mean.data<Param<T>>(), running_var.data<Param<T>>(),
-                                                           dx, dgamma, dbeta);
+    choose(adds(n.dx), [&](auto add) {
+      batch_norm_frozen_gradients<T, decltype(add)::value>(d, n, running_mean.data<Param<T>>(),
+                                                           running_var.data<Param<T>>());
     });
   });
 }

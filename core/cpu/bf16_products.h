@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "core/backend.h"
 #include "core/cpu/instruction_set.h"
+#include "core/dtype.h"
 
 namespace normlab {
 

@@ -17,10 +17,9 @@ Backend& CpuBackend::with_bf16(Bf16Products products) {
   return cpu_backend();
 }
 
-void CpuBackend::set_tf32(bool on) {
-  if (on)
-    throw EnvironmentError(
-        "--device cpu: precision \"tf32\" is how a GPU multiplies floats; take \"fp32\", or --device cuda");
+Backend& CpuBackend::with_tf32() {
+  throw EnvironmentError(
+      "--device cpu: precision \"tf32\" is how a GPU multiplies floats; take \"fp32\", or --device cuda");
 }
 
 std::uint64_t CpuBackend::thread_memory() const {

@@ -34,28 +34,30 @@ template <class T, class F>
 /// du = dy gamma (1 - t^2) is the gradient of u = alpha x; dx = alpha du, dalpha = sum of du x, dgamma of dy t, dbeta
 /// of dy.
 template <class T, bool kAdd>
-void dyt_gradients(std::int64_t rows, std::int64_t cols, const T* dy, const T* x, Acc<T> alpha, const Param<T>* gamma,
-                   const Gradient& dx, const Gradient& dalpha, const Gradient& dgamma, const Gradient& dbeta) {
+void dyt_gradients(const NormBackward& n, Acc<T> alpha, const Gradient& dalpha) {
   using A = Acc<T>;
+  const std::int64_t rows = n.x.shape().rows(), cols = n.x.shape().back();
+  const T *dy = n.dy.data<T>(), *x = n.x.data<T>();
+  const Param<T>* gamma = n.gamma.data<Param<T>>();
   RowAdder<A, 2> sums(Slot::c, cols);
-  T* out = dx.to.data<T>();
+  T* out = n.dx.to.data<T>();
   double of_alpha = 0.0;
   each_piece<T>(rows, cols, alpha, x, [&](std::int64_t r, std::int64_t begin, std::int64_t columns, const A* t) {
     const std::int64_t e = r * cols + begin;
     Vec<A> of_piece{};
-    each_vector<A>(columns, [&](auto c, auto n) {
-      const Vec<A> up = load(dy + e + c, n), th = load(t + c, n), du = up * load(gamma + begin + c, n) * (1 - th * th);
-      of_piece += du * load(x + e + c, n);
-      sums.add(0, begin + c, up * th, n);
-      sums.add(1, begin + c, up, n);
-      if (out) put<kAdd>(out + e + c, alpha * du, n);
+    each_vector<A>(columns, [&](auto c, auto k) {
+      const Vec<A> up = load(dy + e + c, k), th = load(t + c, k), du = up * load(gamma + begin + c, k) * (1 - th * th);
+      of_piece += du * load(x + e + c, k);
+      sums.add(0, begin + c, up * th, k);
+      sums.add(1, begin + c, up, k);
+      if (out) put<kAdd>(out + e + c, alpha * du, k);
     });
     of_alpha += double(lane_sum(of_piece));
     if (begin + columns == cols) sums.end_rows(1);
   });
   if (dalpha) put(dalpha.to.data<Param<T>>()[0], A(of_alpha), adds(dalpha));
-  sums.template finish<Param<T>>(0, dgamma);
-  sums.template finish<Param<T>>(1, dbeta);
+  sums.template finish<Param<T>>(0, n.dgamma);
+  sums.template finish<Param<T>>(1, n.dbeta);
 }
 
 }  // namespace
@@ -76,15 +78,10 @@ void CpuBackend::dyt(Tensor x, Tensor alpha, Tensor gamma, Tensor beta, Tensor y
   });
 }
 
-void CpuBackend::dyt_backward(Tensor dy, Tensor x, Tensor alpha, Tensor gamma, Gradient dx, Gradient dalpha,
-                              Gradient dgamma, Gradient dbeta) {
-  for_type("dyt", x.dtype(), [&](auto type) {
+void CpuBackend::dyt_backward(const NormBackward& n, Tensor alpha, Gradient dalpha) {
+  for_type("dyt", n.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    choose(adds(dx), [&](auto add) {
-      dyt_gradients<T, decltype(add)::value>(x.shape().rows(), x.shape().back(), dy.data<T>(), x.data<T>(),
-                                             alpha.data<Param<T>>()[0], gamma.data<Param<T>>(), dx, dalpha, dgamma,
-                                             dbeta);
-    });
+    choose(adds(n.dx), [&](auto add) { dyt_gradients<T, decltype(add)::value>(n, alpha.data<Param<T>>()[0], dalpha); });
   });
 }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/backend.h"
+#include "core/kernels.h"
 
 namespace normlab::cpu {
 

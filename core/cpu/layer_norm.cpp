@@ -195,72 +195,55 @@ void affine_gradients(std::int64_t rows, std::int64_t cols, const T* dy, const T
 
 /// Without a mean: RMSNorm.
 template <class T, class Source>
-void forward(NormDims d, const Source& rows, Tensor gamma, Tensor beta, Tensor y, Tensor mean, Tensor rstd) {
-  const Param<T>*g = gamma.data<Param<T>>(), *b = beta.data<Param<T>>();
-  if (!mean) return rms_norm_forward<T>(d, rows, g, y.data<T>(), rstd.data<Acc<T>>());
-  choose(bool(gamma), [&](auto gain) {
-    layer_norm_forward<T, decltype(gain)::value>(d, rows, g, b, y.data<T>(), mean.data<Acc<T>>(), rstd.data<Acc<T>>());
-  });
+void forward(NormDims d, const Source& rows, const NormForward& n) {
+  const Param<T>*g = n.gamma.data<Param<T>>(), *b = n.beta.data<Param<T>>();
+  T* y = n.y.data<T>();
+  Acc<T>*m = n.mean.data<Acc<T>>(), *s = n.rstd.data<Acc<T>>();
+  if (!m) return rms_norm_forward<T>(d, rows, g, y, s);
+  choose(bool(g), [&](auto gain) { layer_norm_forward<T, decltype(gain)::value>(d, rows, g, b, y, m, s); });
 }
 template <class T, class Then>
-void backward(NormDims d, Tensor dy, Tensor x, Tensor gamma, Tensor mean, Tensor rstd, const Gradient& dx,
-              const Gradient& dgamma, const Gradient& dbeta, const Then& then) {
-  const T *up = dy.data<T>(), *in = x.data<T>();
-  const Param<T>* g = gamma.data<Param<T>>();
-  const Acc<T>*m = mean.data<Acc<T>>(), *s = rstd.data<Acc<T>>();
-  choose(adds(dx), [&](auto add) {
+void backward(NormDims d, const NormBackward& n, const Then& then) {
+  const T *up = n.dy.data<T>(), *in = n.x.data<T>();
+  const Param<T>* g = n.gamma.data<Param<T>>();
+  const Acc<T>*m = n.mean.data<Acc<T>>(), *s = n.rstd.data<Acc<T>>();
+  choose(adds(n.dx), [&](auto add) {
     constexpr bool kAdd = decltype(add)::value;
-    if (!mean) return rms_norm_gradients<T, kAdd>(d, up, in, g, s, dx, dgamma, then);
-    choose(bool(gamma), [&](auto gain) {
-      layer_norm_gradients<T, decltype(gain)::value, kAdd>(d, up, in, g, m, s, dx, dgamma, dbeta, then);
+    if (!m) return rms_norm_gradients<T, kAdd>(d, up, in, g, s, n.dx, n.dgamma, then);
+    choose(bool(g), [&](auto gain) {
+      layer_norm_gradients<T, decltype(gain)::value, kAdd>(d, up, in, g, m, s, n.dx, n.dgamma, n.dbeta, then);
     });
   });
 }
 
+void forward(const char* op, NormDims d, const NormForward& n) {
+  for_type(op, n.x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    forward<T>(d, Rows<T>{d.cols, n.x.data<T>()}, n);
+  });
+}
+void backward(const char* op, NormDims d, const NormBackward& n) {
+  for_type(op, n.x.dtype(), [&](auto type) { backward<typename decltype(type)::type>(d, n, Nothing()); });
+}
+
 }  // namespace
 
-void CpuBackend::layer_norm(NormDims d, Tensor x, Tensor gamma, Tensor beta, Tensor y, Tensor mean, Tensor rstd) {
-  for_type("layer_norm", x.dtype(), [&](auto type) {
+void CpuBackend::layer_norm(NormDims d, const NormForward& n) { forward("layer_norm", d, n); }
+void CpuBackend::layer_norm_backward(NormDims d, const NormBackward& n) { backward("layer_norm", d, n); }
+void CpuBackend::rms_norm(NormDims d, const NormForward& n) { forward("rms_norm", d, n); }
+void CpuBackend::rms_norm_backward(NormDims d, const NormBackward& n) { backward("rms_norm", d, n); }
+
+void CpuBackend::norm_of_sum(NormDims d, const RowMask& mask, Tensor branch, Tensor residual, const NormForward& n) {
+  for_type("norm_of_sum", branch.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    forward<T>(d, Rows<T>{d.cols, x.data<T>()}, gamma, beta, y, mean, rstd);
+    forward<T>(d, SumRows<T>{d.cols, RowFactor<T>(mask), branch.data<T>(), residual.data<T>(), n.x.data<T>()}, n);
   });
 }
 
-void CpuBackend::layer_norm_backward(NormDims d, Tensor dy, Tensor x, Tensor gamma, Tensor mean, Tensor rstd,
-                                     Gradient dx, Gradient dgamma, Gradient dbeta) {
-  for_type("layer_norm", x.dtype(), [&](auto type) {
-    backward<typename decltype(type)::type>(d, dy, x, gamma, mean, rstd, dx, dgamma, dbeta, Nothing());
-  });
-}
-
-void CpuBackend::rms_norm(NormDims d, Tensor x, Tensor gamma, Tensor y, Tensor rstd) {
-  for_type("rms_norm", x.dtype(), [&](auto type) {
+void CpuBackend::norm_of_sum_backward(NormDims d, const RowMask& mask, const NormBackward& n, Gradient dbranch) {
+  for_type("norm_of_sum", n.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    forward<T>(d, Rows<T>{d.cols, x.data<T>()}, gamma, {}, y, {}, rstd);
-  });
-}
-
-void CpuBackend::rms_norm_backward(NormDims d, Tensor dy, Tensor x, Tensor gamma, Tensor rstd, Gradient dx,
-                                   Gradient dgamma) {
-  for_type("rms_norm", x.dtype(), [&](auto type) {
-    backward<typename decltype(type)::type>(d, dy, x, gamma, {}, rstd, dx, dgamma, {}, Nothing());
-  });
-}
-
-void CpuBackend::norm_of_sum(NormDims d, const RowMask& mask, Tensor x, Tensor residual, Tensor gamma, Tensor beta,
-                             Tensor sum, Tensor y, Tensor mean, Tensor rstd) {
-  for_type("norm_of_sum", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    const SumRows<T> rows{d.cols, RowFactor<T>(mask), x.data<T>(), residual.data<T>(), sum.data<T>()};
-    forward<T>(d, rows, gamma, beta, y, mean, rstd);
-  });
-}
-
-void CpuBackend::norm_of_sum_backward(NormDims d, const RowMask& mask, Tensor dy, Tensor sum, Tensor gamma, Tensor mean,
-                                      Tensor rstd, Gradient dsum, Gradient dx, Gradient dgamma, Gradient dbeta) {
-  for_type("norm_of_sum", sum.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    backward<T>(d, dy, sum, gamma, mean, rstd, dsum, dgamma, dbeta, BranchRows<T>{d.cols, RowFactor<T>(mask), dx});
+    backward<T>(d, n, BranchRows<T>{d.cols, RowFactor<T>(mask), dbranch});
   });
 }
 

@@ -22,11 +22,16 @@ void prefetch_tile(const T* tile, std::int64_t rows, std::int64_t columns, std::
     for (std::int64_t i = 0; i < columns; i += kLanes<T>) __builtin_prefetch(tile + r * stride + i, kWrite);
 }
 
+/// `dy`: the gradient of the product, whatever of.dy is; `dx`: of.dx where that is wanted from here.
 template <class T>
-void linear_gradients(LinearDims d, const T* dy, const T* x, const T* w, Gradient dx, Gradient dw, Gradient db) {
-  if (dx) product<T>({d.rows, d.in, d.out, plain(dy, d.out), plain(w, d.in), dx.to.data<T>(), d.in, adds(dx)});
-  if (dw) product<T>({d.out, d.in, d.rows, transposed(dy, d.out), plain(x, d.in), dw.to.data<T>(), d.in, adds(dw)});
-  sum_columns<T>(d.rows, d.out, Slot::c, db, [&](auto r, auto c) { return dy[r * d.out + c]; });
+void linear_gradients(LinearDims d, const LinearBackward& of, const T* dy, const Gradient& dx) {
+  const Gradient& dw = of.dw;
+  if (dx)
+    product<T>({d.rows, d.in, d.out, plain(dy, d.out), plain(of.w.data<T>(), d.in), dx.to.data<T>(), d.in, adds(dx)});
+  if (dw)
+    product<T>(
+        {d.out, d.in, d.rows, transposed(dy, d.out), plain(of.x.data<T>(), d.in), dw.to.data<T>(), d.in, adds(dw)});
+  sum_columns<T>(d.rows, d.out, Slot::c, of.db, [&](auto r, auto c) { return dy[r * d.out + c]; });
 }
 
 }  // namespace
@@ -49,11 +54,11 @@ void CpuBackend::linear_add(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor r
   });
 }
 
-void CpuBackend::linear_backward(LinearDims d, Tensor dy, Tensor x, Tensor w, Gradient dx, Gradient dw, Gradient db) {
-  if (x.dtype() == DType::bf16) return linear_bf16_backward(d, dy.data<bf16>(), x, w, dx, dw, db);
-  for_param_type("linear", x.dtype(), [&](auto type) {
+void CpuBackend::linear_backward(LinearDims d, const LinearBackward& of) {
+  if (of.x.dtype() == DType::bf16) return linear_bf16_backward(d, of);
+  for_param_type("linear", of.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    linear_gradients<T>(d, dy.data<T>(), x.data<T>(), w.data<T>(), dx, dw, db);
+    linear_gradients<T>(d, of, of.dy.data<T>(), of.dx);
   });
 }
 
@@ -71,31 +76,29 @@ void CpuBackend::linear_gelu(LinearDims d, GeluForm form, Tensor x, Tensor w, Te
   });
 }
 
-void CpuBackend::linear_gelu_backward(LinearDims d, GeluForm, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dx,
-                                      Gradient dw, Gradient db) {
-  if (x.dtype() == DType::bf16) return linear_gelu_bf16_backward(d, dy, x, w, slope, dx, dw, db);
-  for_param_type("linear_gelu", x.dtype(), [&](auto type) {
+void CpuBackend::linear_gelu_backward(LinearDims d, GeluForm, const LinearBackward& of) {
+  if (of.x.dtype() == DType::bf16) return linear_gelu_bf16_backward(d, of);
+  for_param_type("linear_gelu", of.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const std::int64_t n = d.rows * d.out;
-    const T *up = dy.data<T>(), *rise = slope.data<T>();
+    const T *up = of.dy.data<T>(), *rise = of.kept.data<T>();
     T* dh = scratch<T>(Slot::d, n);
     for (std::int64_t i = 0; i < n; ++i) dh[i] = up[i] * rise[i];
-    linear_gradients<T>(d, dh, x.data<T>(), w.data<T>(), dx, dw, db);
+    linear_gradients<T>(d, of, dh, of.dx);
   });
 }
 
 bool CpuBackend::has_products_through_gelu(GeluForm, DType dtype) const { return dtype != DType::bf16; }
 
-void CpuBackend::linear_backward_through_gelu(LinearDims d, GeluForm, Tensor dy, Tensor x, Tensor w, Tensor slope,
-                                              Gradient dh, Gradient dw, Gradient db) {
-  if (x.dtype() == DType::bf16) return linear_bf16_backward_through_gelu(d, dy.data<bf16>(), x, w, slope, dh, dw, db);
-  for_param_type("linear_gelu", x.dtype(), [&](auto type) {
+void CpuBackend::linear_backward_through_gelu(LinearDims d, GeluForm, const LinearBackward& of) {
+  if (of.x.dtype() == DType::bf16) return linear_bf16_backward_through_gelu(d, of);
+  for_param_type("linear_gelu", of.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const T *up = dy.data<T>(), *rise = slope.data<T>();
-    if (dh) {
+    const T *up = of.dy.data<T>(), *rise = of.kept.data<T>();
+    if (const Gradient& dh = of.dx) {
       T* const out = dh.to.data<T>();
       T* const to = adds(dh) ? scratch<T>(Slot::d, d.rows * d.in) : out;
-      product<T>({d.rows, d.in, d.out, plain(up, d.out), plain(w.data<T>(), d.in), to, d.in},
+      product<T>({d.rows, d.in, d.out, plain(up, d.out), plain(of.w.data<T>(), d.in), to, d.in},
                  [&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
                    const T* const tile = rise + row * d.in + column;
                    prefetch_tile<false>(tile + rows * d.in, rows, columns, d.in);
@@ -106,7 +109,7 @@ void CpuBackend::linear_backward_through_gelu(LinearDims d, GeluForm, Tensor dy,
                  });
       for (std::int64_t i = 0; adds(dh) && i < d.rows * d.in; ++i) out[i] += to[i];
     }
-    linear_gradients<T>(d, up, x.data<T>(), w.data<T>(), {}, dw, db);
+    linear_gradients<T>(d, of, up, {});
   });
 }
 

@@ -62,11 +62,13 @@ void CpuBackend::linear_bf16(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor 
                y.data<bf16>());
 }
 
-void CpuBackend::linear_bf16_backward(LinearDims d, const bf16* dy, Tensor x, Tensor w, Gradient dx, Gradient dw,
-                                      Gradient db) {
-  if (dx) bf16_product(bf16_products_, input_product(d, adds(dx)), dy, rounded(w), nullptr, dx.to.data<bf16>());
-  if (dw) bf16_product(bf16_products_, weight_product(d, adds(dw)), dy, x.data<bf16>(), nullptr, dw.to.data<float>());
-  if (db) add_column_sums(d.rows, d.out, dy, db);
+void CpuBackend::linear_bf16_backward(LinearDims d, const LinearBackward& of) {
+  const bf16* dy = of.dy.data<bf16>();
+  const Gradient &dx = of.dx, &dw = of.dw;
+  if (dx) bf16_product(bf16_products_, input_product(d, adds(dx)), dy, rounded(of.w), nullptr, dx.to.data<bf16>());
+  if (dw)
+    bf16_product(bf16_products_, weight_product(d, adds(dw)), dy, of.x.data<bf16>(), nullptr, dw.to.data<float>());
+  if (of.db) add_column_sums(d.rows, d.out, dy, of.db);
 }
 
 void CpuBackend::linear_add_bf16(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) {
@@ -80,25 +82,25 @@ void CpuBackend::linear_gelu_bf16(LinearDims d, GeluForm form, Tensor x, Tensor 
   gelu_forward(form, d.rows * d.out, y.data<bf16>(), y.data<bf16>(), slope.data<bf16>());
 }
 
-void CpuBackend::linear_gelu_bf16_backward(LinearDims d, Tensor dy, Tensor x, Tensor w, Tensor slope, Gradient dx,
-                                           Gradient dw, Gradient db) {
+void CpuBackend::linear_gelu_bf16_backward(LinearDims d, LinearBackward of) {
   const std::int64_t n = d.rows * d.out;
-  const bf16 *up = dy.data<bf16>(), *rise = slope.data<bf16>();
+  const bf16 *up = of.dy.data<bf16>(), *rise = of.kept.data<bf16>();
   bf16* dh = scratch<bf16>(Slot::d, n);
   for (std::int64_t i = 0; i < n; ++i) dh[i] = bf16(float(up[i]) * float(rise[i]));
-  linear_bf16_backward(d, dh, x, w, dx, dw, db);
+  of.dy = Tensor(dh, of.dy.shape(), DType::bf16);
+  linear_bf16_backward(d, of);
 }
 
-void CpuBackend::linear_bf16_backward_through_gelu(LinearDims d, const bf16* dy, Tensor x, Tensor w, Tensor slope,
-                                                   Gradient dh, Gradient dw, Gradient db) {
-  if (dh) {
+void CpuBackend::linear_bf16_backward_through_gelu(LinearDims d, LinearBackward of) {
+  if (of.dx) {
     const std::int64_t n = d.rows * d.in;
-    const bf16* rise = slope.data<bf16>();
-    bf16 *out = dh.to.data<bf16>(), *da = scratch<bf16>(Slot::d, n);
-    bf16_product(bf16_products_, input_product(d, false), dy, rounded(w), nullptr, da);
-    for (std::int64_t i = 0; i < n; ++i) put(out[i], float(da[i]) * float(rise[i]), adds(dh));
+    const bf16* rise = of.kept.data<bf16>();
+    bf16 *out = of.dx.to.data<bf16>(), *da = scratch<bf16>(Slot::d, n);
+    bf16_product(bf16_products_, input_product(d, false), of.dy.data<bf16>(), rounded(of.w), nullptr, da);
+    for (std::int64_t i = 0; i < n; ++i) put(out[i], float(da[i]) * float(rise[i]), adds(of.dx));
   }
-  linear_bf16_backward(d, dy, x, w, {}, dw, db);
+  of.dx = {};
+  linear_bf16_backward(d, of);
 }
 
 }  // namespace normlab

@@ -5,34 +5,6 @@
 namespace normlab {
 using namespace cpu;
 
-namespace {
-
-template <template <class> class Rule, class Settings>
-void update(const char* op, const Settings& settings, const ParameterUpdate& u) {
-  if (u.state->nonfinite) return;
-  for_param_type(op, u.p.dtype(), [&](auto type) {
-    using P = typename decltype(type)::type;
-    const Rule<P> rule(settings, u.factors, *u.state, buffers_of<P, P>(u));
-    for (std::int64_t i = 0, n = u.p.size(); i < n; ++i) rule(i);
-  });
-}
-
-/// The same for optimisers whose moment has a type of its own.
-template <template <class, class, bool> class Rule, class Settings>
-void update_with_moment(const char* op, const Settings& settings, const ParameterUpdate& u) {
-  if (u.state->nonfinite) return;
-  for_param_type(op, u.p.dtype(), [&](auto type) {
-    using P = typename decltype(type)::type;
-    for_moment<P>(u.m.dtype(), settings.product, [&](auto moment, auto rounded) {
-      using M = typename decltype(moment)::type;
-      const Rule<P, M, rounded.value> rule(settings, u.factors, *u.state, buffers_of<P, M>(u));
-      for (std::int64_t i = 0, n = u.p.size(); i < n; ++i) rule(i);
-    });
-  });
-}
-
-}  // namespace
-
 void CpuBackend::sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0, double* square) {
   for_param_type("sum_lanes", lane0.dtype(), [&](auto type) {
     using P = typename decltype(type)::type;
@@ -50,27 +22,25 @@ void CpuBackend::clip(ClipForm form, std::int64_t blocks, const double* squares,
   set_clipping(form, total, state);
 }
 
-void CpuBackend::adamw(AdamWSettings s, const ParameterUpdate& u) { update<AdamWRule>("adamw", s, u); }
-void CpuBackend::sgd(SgdSettings s, const ParameterUpdate& u) { update<SgdRule>("sgd", s, u); }
-void CpuBackend::lion(LionSettings s, const ParameterUpdate& u) { update<LionRule>("lion", s, u); }
-void CpuBackend::big_vision_adam(BigVisionAdamSettings s, const ParameterUpdate& u) {
-  update_with_moment<BigVisionAdamRule>("big_vision_adam", s, u);
-}
-void CpuBackend::momentum_hp(MomentumSettings s, const ParameterUpdate& u) {
-  update_with_moment<MomentumHpRule>("momentum_hp", s, u);
+void CpuBackend::update(const UpdateRule& rule, const ParameterUpdate& u) {
+  if (u.state->nonfinite) return;
+  for_rule(rule, u, [&](auto type, const auto& settings, const auto& buffers) {
+    const typename decltype(type)::type each(settings, u.factors, *u.state, buffers);
+    for (std::int64_t i = 0, n = u.p.size(); i < n; ++i) each(i);
+  });
 }
 
-void CpuBackend::lamb_moments(AdamWSettings s, const ParameterUpdate& u, bool decays, LambSquares* squares) {
+void CpuBackend::lamb_moments(const LambSettings& s, const ParameterUpdate& u, LambSquares* squares) {
   *squares = {};
   if (u.state->nonfinite) return;
   for_param_type("lamb_moments", u.p.dtype(), [&](auto type) {
     using P = typename decltype(type)::type;
-    const LambRule<P> rule(s, u.factors, *u.state, buffers_of<P, P>(u), decays);
+    const LambMoments<P> of(s, u.factors, *u.state, buffers_of<P, P>(u));
     const std::int64_t n = u.p.size();
-    for (std::int64_t i = 0; i < n; ++i) rule.update_moments(i);
-    squares->parameters = sum<double>(n, [&](auto i) { return double(rule.parameter(i)) * double(rule.parameter(i)); });
+    for (std::int64_t i = 0; i < n; ++i) of(i);
+    squares->parameters = sum<double>(n, [&](auto i) { return double(of.parameter(i)) * double(of.parameter(i)); });
     squares->direction = sum<double>(n, [&](auto i) {
-      const double r = double(rule.direction(i));
+      const double r = double(of.direction(i));
       return r * r;
     });
   });
@@ -83,16 +53,6 @@ void CpuBackend::lamb_ratio(std::int64_t pieces, const LambSquares* squares, dou
     sum.direction += squares[i].direction;
   }
   *ratio = trust_ratio(sum);
-}
-
-void CpuBackend::lamb(AdamWSettings s, const ParameterUpdate& u, bool decays, const double* ratio) {
-  if (u.state->nonfinite) return;
-  for_param_type("lamb", u.p.dtype(), [&](auto type) {
-    using P = typename decltype(type)::type;
-    const LambRule<P> rule(s, u.factors, *u.state, buffers_of<P, P>(u), decays);
-    const P rate = rule.rate(*ratio);
-    for (std::int64_t i = 0, n = u.p.size(); i < n; ++i) rule.step(i, rate);
-  });
 }
 
 void CpuBackend::average(double decay, const StepState* state, Tensor x, Tensor to) {

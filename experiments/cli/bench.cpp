@@ -62,10 +62,7 @@ void BenchOptions::add_roofline(CLI::App& command) {
   command.add_flag("--roofline", with_roofline, "measure on the CPU too what bounds it; on a GPU that is always done");
 }
 
-Backend& BenchOptions::with_products(Backend& backend) const {
-  const EngineSettings s = settings(1);
-  return s.dtype == DType::bf16 ? backend.with_bf16(s.bf16_products) : backend;
-}
+Backend& BenchOptions::with_products(Backend& backend) const { return normlab::with_products(backend, settings(1)); }
 
 Roofline BenchOptions::measured_roofline(Backend& backend, ShardPool& pool) const {
   return measure_roofline(with_products(backend), pool, settings(1).dtype, roofline_sizes(on_gpu()));

@@ -16,20 +16,23 @@ namespace normlab {
 namespace {
 
 struct Case {
-  OptimizerName name;
-  bool bf16_moment;
-  double layer_decay;
+  OptimizerSettings settings;
+  double layer_decay = 1.0;
 };
-constexpr Case kCases[] = {
-    {OptimizerName::adamw, false, 1.0},
-    {OptimizerName::adamw, false, 0.75},
-    {OptimizerName::sgd, false, 1.0},
-    {OptimizerName::big_vision_adam, false, 1.0},
-    {OptimizerName::big_vision_adam, true, 1.0},
-    {OptimizerName::momentum_hp, true, 1.0},
-    {OptimizerName::lamb, false, 1.0},
-    {OptimizerName::lion, false, 1.0},
-};
+
+/// Each optimiser, with a moment in bf16 too where it can have one; and one with rates by layer.
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (std::size_t name = 0; name < words_of<OptimizerName>().size(); ++name) {
+    OptimizerSettings plain, narrow;
+    plain.name = narrow.name = static_cast<OptimizerName>(name);
+    narrow.bf16_moment = true;
+    all.push_back({plain});
+    if (moment_bytes(narrow) != moment_bytes(plain)) all.push_back({narrow});
+  }
+  all.push_back({OptimizerSettings{}, 0.75});
+  return all;
+}
 
 struct BenchUpdate : BenchOptions {
   std::int64_t lanes = 1;
@@ -44,10 +47,8 @@ struct BenchUpdate : BenchOptions {
     parameters.allocate(DType::f32, lanes, precision != "fp32");
     backend.synchronize();
     initialise(parameters, config, 0);
-    OptimizerSettings s;
-    s.name = c.name;
-    s.bf16_moment = c.bf16_moment;
-    Optimizer optimizer(backend, parameters, s, update_factors(config, parameters.parameters(), c.layer_decay, {}));
+    Optimizer optimizer(backend, parameters, c.settings,
+                        update_factors(config, parameters.parameters(), c.layer_decay, {}));
     backend.synchronize();
     const StreamKey key = stream_key(1, "bench", "gradients");
     for (std::int64_t lane = 0; lane < lanes; ++lane) {
@@ -81,11 +82,9 @@ struct BenchUpdate : BenchOptions {
                  model_cost(config).parameters, lanes, threads, "optimiser", "ms", "state bytes");
     const LoadMeter meter;
     Json rows = Json::array();
-    for (const Case& c : kCases) {
-      OptimizerSettings s;
-      s.name = c.name;
-      s.bf16_moment = c.bf16_moment;
-      const std::string words = fmt::format("{}{}{}", word_of(c.name), c.bf16_moment ? ", bf16 moment" : "",
+    for (const Case& c : cases()) {
+      const OptimizerSettings& s = c.settings;
+      const std::string words = fmt::format("{}{}{}", word_of(s.name), s.bf16_moment ? ", bf16 moment" : "",
                                             c.layer_decay < 1 ? ", layer_decay" : "");
       const double ms = milliseconds(computer.backend(), config, c);
       if (json())

@@ -40,13 +40,8 @@ std::vector<OpTiming> time_linear(Backend& backend, ShardPool& pool, const Linea
     result.push_back({fmt::format("{} {}", layer.name, part), {flops, moved}, timed.seconds(seconds)});
   };
   add("forward", bytes({x, w, b, y}), [&](Collective&) { backend.linear(d, x, w, b, y); });
-  if (layer.has_dx)
-    add("dx", bytes({dy, w, dx}), [&](Collective&) {
-      backend.linear_backward(d, dy, x, w, {dx, Write::assign}, {}, {});
-    });
-  add("dw", bytes({dy, x, dw, db}), [&](Collective&) {
-    backend.linear_backward(d, dy, x, w, {}, {dw, Write::assign}, {db, Write::assign});
-  });
+  if (layer.has_dx) add("dx", bytes({dy, w, dx}), [&](Collective&) { backend.linear_backward(d, {dy, x, w, {dx}}); });
+  add("dw", bytes({dy, x, dw, db}), [&](Collective&) { backend.linear_backward(d, {dy, x, w, {}, {dw}, {db}}); });
   return result;
 }
 
@@ -76,16 +71,16 @@ std::vector<OpTiming> time_attention(Backend& backend, ShardPool& pool, Attentio
     parts.push_back({dims, cut(qkv), cut(dy), cut(y), cut(dqkv), cut(lse)});
   }
   const auto part = [&](Collective& c) -> const Part& { return parts[static_cast<std::size_t>(c.rank())]; };
+  const auto input = [&](const Part& p) { return AttentionInput{third(p.qkv, 0), third(p.qkv, 1), third(p.qkv, 2)}; };
   const Timed forward(backend, pool, shards, false, [&](Collective& c) {
     const Part& p = part(c);
-    backend.attention(p.dims, third(p.qkv, 0), third(p.qkv, 1), third(p.qkv, 2), {}, 0.0, p.y, p.lse);
+    backend.attention(p.dims, input(p), {p.y, p.lse});
   });
   const double forward_seconds = forward.seconds(seconds);
   const Timed backward(backend, pool, shards, false, [&](Collective& c) {
     const Part& p = part(c);
     const auto to = [&](std::int64_t i) { return Gradient{third(p.dqkv, i), Write::assign}; };
-    backend.attention_backward(p.dims, p.dy, third(p.qkv, 0), third(p.qkv, 1), third(p.qkv, 2), {}, 0.0, p.y, p.lse,
-                               to(0), to(1), to(2));
+    backend.attention_backward(p.dims, input(p), {p.y, p.lse}, p.dy, {to(0), to(1), to(2)});
   });
   const double flops = 4 * double(d.batch) * double(d.heads) * double(d.tokens) * double(d.tokens) * double(d.head_dim);
   const auto bytes = [](const Tensor& t) { return double(t.bytes()); };

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "core/backend.h"
 #include "nn/model_config.h"
 #include "nn/optimizer.h"
 #include "nn/schedule.h"

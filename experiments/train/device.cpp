@@ -30,7 +30,7 @@ void require_here(DeviceKind kind, const std::set<Precision>& precisions) {
   const ComputeDevice device(kind);
   for (const Precision p : precisions)
     if (p == Precision::tf32)
-      device.backend().set_tf32(true);
+      device.backend().with_tf32();
     else if (p != Precision::fp32)
       device.backend().with_bf16(bf16_products_of(p));
 }

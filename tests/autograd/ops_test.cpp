@@ -231,7 +231,7 @@ std::vector<OpCase> op_cases(Arena& arena) {
 
 TEST_CASE("ops: every gradient agrees with finite differences") {
   on_each_device([] {
-    const Device& device = current_device();
+    const TestDevice& device = current_device();
     Arena arena(device.memory());
     for (const OpCase& c : op_cases(arena)) {
       CAPTURE(c.name);
@@ -296,7 +296,7 @@ TEST_CASE("ops: wrong shapes are refused with op, argument and both shapes") {
 
 namespace {
 
-void step_in_bf16(const Device& device) {
+void step_in_bf16(const TestDevice& device) {
   Arena arena(device.memory()), memory(device.memory());
   Tape tape(device.backend.with_bf16(device.bf16), arena);
   const auto run = [&](DType dtype) {
@@ -326,7 +326,7 @@ void step_in_bf16(const Device& device) {
   CHECK(error > 0);  // it did round
 }
 
-void hostile_rows(const Device& device) {
+void hostile_rows(const TestDevice& device) {
   Arena arena(device.memory()), memory(device.memory());
   Tape tape(device.backend, arena);
   Tensor x = randn(memory, {3, 64}, DType::f32, 1);

@@ -52,7 +52,7 @@ struct Results {
 /// q, k, v, what comes back and what the gradients held before, in T.
 class Problem {
  public:
-  Problem(const Case& c, const Device& device, DType type) : case_(c), device_(device), type_(type) {
+  Problem(const Case& c, const TestDevice& device, DType type) : case_(c), device_(device), type_(type) {
     const Shape shape{c.batch, c.tokens, c.width()}, packed{c.batch, c.tokens, c.stride()};
     if (c.side_by_side) {
       qkv_ = thirds(randn(memory_, packed, type, 1));
@@ -103,7 +103,7 @@ class Problem {
   }
 
   const Case case_;
-  const Device& device_;
+  const TestDevice& device_;
   const DType type_;
   mutable Arena memory_{device_.memory()};
   std::vector<Tensor> qkv_, before_;
@@ -199,15 +199,10 @@ Results Problem::computed(const bool (&wanted)[4]) const {
     return wanted[which] ? Gradient{to, case_.write} : Gradient();
   };
   const Gradient dq = gradient(0, before_[0]), dk = gradient(1, before_[1]), dv = gradient(2, before_[2]);
-  const double rate = case_.drops ? kRate : 0;
-  if (case_.window) {
-    backend.window_attention(d, case_.windows(), qkv_[0], qkv_[1], qkv_[2], table_, keep_, rate, y, lse);
-    backend.window_attention_backward(d, case_.windows(), dy_, qkv_[0], qkv_[1], qkv_[2], table_, keep_, rate, y, lse,
-                                      dq, dk, dv, gradient(3, dtable_));
-  } else {
-    backend.attention(d, qkv_[0], qkv_[1], qkv_[2], keep_, rate, y, lse);
-    backend.attention_backward(d, dy_, qkv_[0], qkv_[1], qkv_[2], keep_, rate, y, lse, dq, dk, dv);
-  }
+  AttentionInput input{qkv_[0], qkv_[1], qkv_[2], keep_, case_.drops ? kRate : 0};
+  if (case_.window) input.windows = case_.windows(), input.table = table_;
+  backend.attention(d, input, {y, lse});
+  backend.attention_backward(d, input, {y, lse}, dy_, {dq, dk, dv, case_.window ? gradient(3, dtable_) : Gradient()});
   backend.synchronize();
   return {doubles(y),           doubles(lse),         unpacked(before_[0]),
           unpacked(before_[1]), unpacked(before_[2]), dtable_ ? doubles(dtable_) : Doubles()};
@@ -352,7 +347,7 @@ TEST_CASE("attention: scores far from zero and weights that vanish") {
       k.data<float>()[i] = i / 2 == 37 ? 100.0f : -100.0f;  // one key, late, has all the weight
       v.data<float>()[i] = float(i);
     }
-    current_device().backend.attention(d, q, k, v, {}, 0, y, lse);
+    current_device().backend.attention(d, {q, k, v}, {y, lse});
     current_device().backend.synchronize();
     for (std::int64_t i = 0; i < 40; ++i) {
       CHECK(y.data<float>()[2 * i] == 74.0f);

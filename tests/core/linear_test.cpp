@@ -84,13 +84,13 @@ struct Layer {
     const GeluForm form = c.form == Form::gelu_erf ? GeluForm::erf : GeluForm::tanh;
     if (c.form == Form::linear) {
       backend.linear(d, x, w, b, y);
-      backend.linear_backward(d, dy, x, w, to_x, to_w, to_b);
+      backend.linear_backward(d, {dy, x, w, to_x, to_w, to_b});
     } else if (c.form == Form::linear_add) {
       backend.linear_add(d, x, w, b, residual, y);
-      backend.linear_backward(d, dy, x, w, to_x, to_w, to_b);
+      backend.linear_backward(d, {dy, x, w, to_x, to_w, to_b});
     } else {
       backend.linear_gelu(d, form, x, w, b, kept, y);
-      backend.linear_gelu_backward(d, form, dy, x, w, kept, to_x, to_w, to_b);
+      backend.linear_gelu_backward(d, form, {dy, x, w, to_x, to_w, to_b, kept});
     }
     backend.synchronize();
   }
@@ -187,8 +187,8 @@ TEST_CASE("linear: the way back through the GELU before a layer equals sums in d
             const Layer one(arena, {37, 16, width}, type, before), two(arena, {37, width, 24}, type, after);
             const GeluForm gelu = form == Form::gelu_erf ? GeluForm::erf : GeluForm::tanh;
             one.run(backend, before);
-            backend.linear_backward_through_gelu(two.d, gelu, two.dy, one.y, two.w, one.kept, {two.dx, write},
-                                                 {two.dw, write}, {two.db, write});
+            backend.linear_backward_through_gelu(
+                two.d, gelu, {two.dy, one.y, two.w, {two.dx, write}, {two.dw, write}, {two.db, write}, one.kept});
             backend.synchronize();
             Layer same = two;
             same.x = one.y;  // for dw

@@ -30,7 +30,7 @@ constexpr Case kCases[] = {
     {"sigmoid, soft", Kind::sigmoid, true, 0.0, false}, {"pixels", Kind::pixels, false, 0.0, false}};
 
 /// Losses and gradients of the logits, these added to ones.
-std::vector<double> run(const Device& device, const Case& c, DType dtype) {
+std::vector<double> run(const TestDevice& device, const Case& c, DType dtype) {
   Arena arena(device.memory());
   const Tensor wide_logits = randn(arena, {kBatch, kClasses}, DType::f64, 1, 3.0, 1.0);
   const Tensor wide_dlosses = randn(arena, {kBatch}, DType::f64, 2),
@@ -98,7 +98,7 @@ TEST_CASE("losses: every type on every device is the CPU's double to its precisi
 
 TEST_CASE("losses: a label that is no class is an error, and NaN where a kernel cannot throw") {
   on_each_device([] {
-    const Device& device = current_device();
+    const TestDevice& device = current_device();
     Backend& b = device.backend;
     Arena arena(device.memory());
     const LossDims d{2, 6, 0.0, false};

@@ -43,19 +43,19 @@ Results run(const Case& c, DType dtype, bool fused) {
   const Gradient to_sum{dsum, c.write}, to_x{dx, c.write}, to_gamma{dgamma, Write::add}, to_beta{dbeta, Write::assign};
   if (fused) {
     const RowMask mask{keep, c.rows_per_image, kRate};
-    b.norm_of_sum(d, mask, x, residual, gamma, beta, sum, y, mean, rstd);
-    b.norm_of_sum_backward(d, mask, dy, sum, gamma, mean, rstd, to_sum, to_x, to_gamma, c.rms ? Gradient() : to_beta);
+    b.norm_of_sum(d, mask, x, residual, {sum, gamma, beta, y, mean, rstd});
+    b.norm_of_sum_backward(d, mask, {dy, sum, gamma, mean, rstd, to_sum, to_gamma, c.rms ? Gradient() : to_beta}, to_x);
   } else {
     if (c.drops)
       b.dropout_add(group, kRate, x, keep, residual, sum);
     else
       b.add(residual, x, sum);
     if (c.rms) {
-      b.rms_norm(d, sum, gamma, y, rstd);
-      b.rms_norm_backward(d, dy, sum, gamma, rstd, to_sum, to_gamma);
+      b.rms_norm(d, {sum, gamma, {}, y, {}, rstd});
+      b.rms_norm_backward(d, {dy, sum, gamma, {}, rstd, to_sum, to_gamma});
     } else {
-      b.layer_norm(d, sum, gamma, beta, y, mean, rstd);
-      b.layer_norm_backward(d, dy, sum, gamma, mean, rstd, to_sum, to_gamma, to_beta);
+      b.layer_norm(d, {sum, gamma, beta, y, mean, rstd});
+      b.layer_norm_backward(d, {dy, sum, gamma, mean, rstd, to_sum, to_gamma, to_beta});
     }
     if (c.drops)
       b.dropout_backward(group, kRate, dsum, keep, to_x);

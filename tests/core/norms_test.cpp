@@ -42,7 +42,7 @@ struct Result {
 };
 
 Result run(const char* kind, DType dtype, Write write) {
-  const Device& device = current_device();  // made before the arenas, which are given back first
+  const TestDevice& device = current_device();  // made before the arenas, which are given back first
   static std::map<std::string, Arena> arenas;
   Arena& arena = arenas.try_emplace(device.name, device.memory()).first->second;
   Backend& b = device.backend;
@@ -72,26 +72,26 @@ Result run(const char* kind, DType dtype, Write write) {
   const NormDims d{kRows, kCols, 1e-6};
   const BatchNormDims bd{kImages, kRowsPerImage, kCols, 0, kImages, 0, 1e-5, 0.1};
   if (name == "layer_norm") {
-    b.layer_norm(d, x, gamma, beta, r.y, r.mean, r.rstd);
-    b.layer_norm_backward(d, dy, x, gamma, r.mean, r.rstd, dx, dgamma, dbeta);
+    b.layer_norm(d, {x, gamma, beta, r.y, r.mean, r.rstd});
+    b.layer_norm_backward(d, {dy, x, gamma, r.mean, r.rstd, dx, dgamma, dbeta});
   } else if (name == "layer_norm_fixed") {
-    b.layer_norm(d, x, {}, {}, r.y, r.mean, r.rstd);
-    b.layer_norm_backward(d, dy, x, {}, r.mean, r.rstd, dx, {}, {});
+    b.layer_norm(d, {x, {}, {}, r.y, r.mean, r.rstd});
+    b.layer_norm_backward(d, {dy, x, {}, r.mean, r.rstd, dx});
   } else if (name == "rms_norm") {
-    b.rms_norm(d, x, gamma, r.y, r.rstd);
-    b.rms_norm_backward(d, dy, x, gamma, r.rstd, dx, dgamma);
+    b.rms_norm(d, {x, gamma, {}, r.y, {}, r.rstd});
+    b.rms_norm_backward(d, {dy, x, gamma, {}, r.rstd, dx, dgamma});
   } else if (name == "affine") {
     b.affine(x, gamma, beta, r.y);
     b.affine_backward(dy, x, gamma, dx, dgamma, dbeta);
   } else if (name == "dyt") {
     b.dyt(x, alpha, gamma, beta, r.y);
-    b.dyt_backward(dy, x, alpha, gamma, dx, dalpha, dgamma, dbeta);
+    b.dyt_backward({dy, x, gamma, {}, {}, dx, dgamma, dbeta}, alpha, dalpha);
   } else if (name == "batch_norm") {
-    b.batch_norm(bd, alone, x, gamma, beta, running_mean, running_var, r.y, r.mean, r.rstd);
-    b.batch_norm_backward(bd, alone, dy, x, gamma, r.mean, r.rstd, dx, dgamma, dbeta);
+    b.batch_norm(bd, alone, {x, gamma, beta, r.y, r.mean, r.rstd}, running_mean, running_var);
+    b.batch_norm_backward(bd, alone, {dy, x, gamma, r.mean, r.rstd, dx, dgamma, dbeta});
   } else {
     b.batch_norm_frozen(d, x, gamma, beta, running_mean, running_var, r.y);
-    b.batch_norm_frozen_backward(d, dy, x, gamma, running_mean, running_var, dx, dgamma, dbeta);
+    b.batch_norm_frozen_backward(d, {dy, x, gamma, {}, {}, dx, dgamma, dbeta}, running_mean, running_var);
   }
   b.synchronize();
   return r;
@@ -160,7 +160,7 @@ TEST_CASE("norms: batch norm's statistics of images that are several blocks, far
     const auto vector = [&] { return arena.empty({cols}, DType::f32); };
     const Tensor gamma = vector(), beta = vector(), mean = vector(), rstd = vector(), rm = vector(), rv = vector();
     for (const Tensor& t : {gamma, beta, rm, rv}) std::fill_n(t.data<float>(), cols, 1.0f);
-    current_device().backend.batch_norm(d, alone, x, gamma, beta, rm, rv, y, mean, rstd);
+    current_device().backend.batch_norm(d, alone, {x, gamma, beta, y, mean, rstd}, rm, rv);
     current_device().backend.synchronize();
     for (std::int64_t c = 0; c < cols; ++c) {
       double m = 0.0, v = 0.0;
@@ -176,7 +176,7 @@ TEST_CASE("norms: batch norm's statistics of images that are several blocks, far
 TEST_CASE("norms: batch norm in groups of several blocks, of which the last is smaller, is the CPU's to rounding") {
   constexpr std::int64_t images = 5, rows_per_image = 150, rows = images * rows_per_image, cols = 37, groups = 3;
   constexpr BatchNormDims d{images, rows_per_image, cols, 0, images, 2, 1e-5, 0.1};
-  const auto all = [&](const Device& device) {
+  const auto all = [&](const TestDevice& device) {
     Arena arena(device.memory());
     SingleShard alone;
     const auto filled = [&](const Shape& shape, double fill) {
@@ -191,9 +191,9 @@ TEST_CASE("norms: batch norm in groups of several blocks, of which the last is s
                               filled({groups, cols}, 0), filled({groups, cols}, 0), filled({rows, cols}, 1),
                               filled({cols}, 1),         filled({cols}, 1)};
     const auto& [rm, rv, y, mean, rstd, dx, dgamma, dbeta] = results;
-    device.backend.batch_norm(d, alone, x, gamma, beta, rm, rv, y, mean, rstd);
-    device.backend.batch_norm_backward(d, alone, dy, x, gamma, mean, rstd, {dx, Write::add}, {dgamma, Write::add},
-                                       {dbeta, Write::assign});
+    device.backend.batch_norm(d, alone, {x, gamma, beta, y, mean, rstd}, rm, rv);
+    device.backend.batch_norm_backward(
+        d, alone, {dy, x, gamma, mean, rstd, {dx, Write::add}, {dgamma, Write::add}, {dbeta, Write::assign}});
     device.backend.synchronize();
     std::vector<double> values;
     for (const Tensor& t : results) values.insert(values.end(), t.data<double>(), t.data<double>() + t.size());
@@ -218,7 +218,7 @@ TEST_CASE("norms: a device that takes the whole batch refuses batch norm of a pa
     const Tensor x = arena.empty({6, 4}, DType::f32), v = arena.empty({4}, DType::f32);
     bool refused = false;
     try {
-      current_device().backend.batch_norm({2, 3, 4, 0, 4, 0, 1e-5, 0.1}, alone, x, v, v, v, v, x, v, v);
+      current_device().backend.batch_norm({2, 3, 4, 0, 4, 0, 1e-5, 0.1}, alone, {x, v, v, x, v, v}, v, v);
     } catch (const InputError&) {
       refused = true;
     }

@@ -49,7 +49,7 @@ float value(const unsigned* registers, int i) {
 TEST_CASE("tensor_core: fragments and products by the tables of the ISA") {
   std::set<std::string> probed;
   on_each_device([&] {
-    const Device& device = current_device();
+    const TestDevice& device = current_device();
     ProbeTensorCore* probe = device.name == "cuda (emulated)" ? cuda_emulated::probe_tensor_core
                              : device.name == "cuda"          ? cuda::probe_tensor_core
                                                               : nullptr;

@@ -32,13 +32,15 @@ TEST_CASE("vector widths: gains, biases and DyT are the CPU's") {
     run.backend.affine_backward(run.in(x), run.in(x), run.parameter(channels), run.gradient(x),
                                 run.parameter_gradient(channels), run.parameter_gradient(channels));
     run.backend.dyt(run.in(x), run.parameter({1}), run.parameter(channels), run.parameter(channels), run.out(x));
-    run.backend.dyt_backward(run.in(x), run.in(x), run.parameter({1}), run.parameter(channels), run.gradient(x),
-                             run.parameter_gradient({1}), run.parameter_gradient(channels),
-                             run.parameter_gradient(channels));
-    run.backend.dyt_backward(run.in(x), run.in(x), run.parameter({1}), run.parameter(channels), {},
-                             run.parameter_gradient({1}), {}, run.parameter_gradient(channels));
-    run.backend.dyt_backward(run.in(x), run.in(x), run.parameter({1}), run.parameter(channels), run.gradient(x), {}, {},
-                             {});
+    const auto backward = [&](const Gradient& dx, const Gradient& dgamma, const Gradient& dbeta,
+                              const Gradient& dalpha) {
+      run.backend.dyt_backward({run.in(x), run.in(x), run.parameter(channels), {}, {}, dx, dgamma, dbeta},
+                               run.parameter({1}), dalpha);
+    };
+    backward(run.gradient(x), run.parameter_gradient(channels), run.parameter_gradient(channels),
+             run.parameter_gradient({1}));
+    backward({}, {}, run.parameter_gradient(channels), run.parameter_gradient({1}));
+    backward(run.gradient(x), {}, {}, {});
   });
 }
 
@@ -69,19 +71,28 @@ TEST_CASE("vector widths: batch norm, by running statistics too, is the CPU's") 
       SingleShard alone;
       const Tensor in = run.in(x), gamma = run.parameter(channels), beta = run.parameter(channels);
       const Tensor mean = run.parameter_out({d.groups(), s.cols}), rstd = run.parameter_out({d.groups(), s.cols});
-      run.backend.batch_norm(d, alone, in, gamma, beta, run.kept(run.parameter(channels)), variances(), run.out(x),
-                             mean, rstd);
-      run.backend.batch_norm_backward(d, alone, run.in(x), in, gamma, mean, rstd, run.gradient(x),
-                                      run.parameter_gradient(channels), run.parameter_gradient(channels));
-      run.backend.batch_norm_backward(d, alone, run.in(x), in, gamma, mean, rstd, {}, {},
-                                      run.parameter_gradient(channels));
+      run.backend.batch_norm(d, alone, {in, gamma, beta, run.out(x), mean, rstd}, run.kept(run.parameter(channels)),
+                             variances());
+      run.backend.batch_norm_backward(d, alone,
+                                      {run.in(x), in, gamma, mean, rstd, run.gradient(x),
+                                       run.parameter_gradient(channels), run.parameter_gradient(channels)});
+      run.backend.batch_norm_backward(d, alone,
+                                      {run.in(x), in, gamma, mean, rstd, {}, {}, run.parameter_gradient(channels)});
     }
     const NormDims d{s.rows * rows_per_image, s.cols, 1e-5};
     const Tensor mean = run.parameter(channels), var = variances();
     run.backend.batch_norm_frozen(d, run.in(x), run.parameter(channels), run.parameter(channels), mean, var,
                                   run.out(x));
-    run.backend.batch_norm_frozen_backward(d, run.in(x), run.in(x), run.parameter(channels), mean, var, run.gradient(x),
-                                           run.parameter_gradient(channels), run.parameter_gradient(channels));
+    run.backend.batch_norm_frozen_backward(d,
+                                           {run.in(x),
+                                            run.in(x),
+                                            run.parameter(channels),
+                                            {},
+                                            {},
+                                            run.gradient(x),
+                                            run.parameter_gradient(channels),
+                                            run.parameter_gradient(channels)},
+                                           mean, var);
   });
 }
 

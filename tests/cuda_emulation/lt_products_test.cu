@@ -205,19 +205,19 @@ TEST_CASE("lt_products: TF32 is off until it is asked for, and is for floats alo
   const Tensor a = f.arena.empty({4}, DType::f32), d = f.arena.empty({1}, DType::f32);
   const Tensor wide = f.arena.empty({4}, DType::f64), wide_d = f.arena.empty({1}, DType::f64);
   for (int i = 0; i < 4; ++i) a.data<float>()[i] = 1 + 0x1p-12f, wide.data<double>()[i] = 1 + 0x1p-12;
-  const LtProduct p{.m = 1, .n = 1, .k = 4, .in = DType::f32, .out = DType::f32, .vector = DType::f32};
+  LtProduct p{.m = 1, .n = 1, .k = 4, .in = DType::f32, .out = DType::f32, .vector = DType::f32};
   const auto square = [&] {
     REQUIRE(lt("test", p, {a.raw(), a.raw(), d.raw(), d.raw()}));
     return d.data<float>()[0];
   };
   CHECK(square() == 4 * (1 + 0x1p-12f) * (1 + 0x1p-12f));
-  lt.set_tf32(true);
+  p.tf32 = true;
   CHECK(square() == 4.0f);
   LtProduct in_double = p;
   in_double.in = in_double.out = in_double.vector = DType::f64;
   REQUIRE(lt("test", in_double, {wide.raw(), wide.raw(), wide_d.raw(), wide_d.raw()}));
   CHECK(wide_d.data<double>()[0] == 4 * (1 + 0x1p-12) * (1 + 0x1p-12));
-  lt.set_tf32(false);
+  p.tf32 = false;
   CHECK(square() != 4.0f);
 }
 
@@ -240,12 +240,13 @@ std::vector<double> layer(CudaBackend& backend, DType type, std::vector<int>* ep
   };
   backend.linear_gelu(d, GeluForm::tanh, x, w, b, kept, y);
   note();
-  backend.linear_gelu_backward(d, GeluForm::tanh, dy, x, w, kept, {dx}, {dw}, {db});
+  backend.linear_gelu_backward(d, GeluForm::tanh, {dy, x, w, {dx}, {dw}, {db}, kept});
   backend.linear_add(d, x, w, b, y, z);
   note();
-  backend.linear_backward(d, z, x, w, {}, {dw, Write::add}, {db2});
+  backend.linear_backward(d, {z, x, w, {}, {dw, Write::add}, {db2}});
   note();
-  backend.linear_backward_through_gelu({kM, kN, kK}, GeluForm::tanh, x, y, v, kept, {dh}, {}, {});
+  backend.linear_backward_through_gelu({kM, kN, kK}, GeluForm::tanh,
+                                       {.dy = x, .x = y, .w = v, .dx = {dh}, .kept = kept});
   note();
   backend.synchronize();
   std::vector<double> all;
@@ -296,6 +297,26 @@ TEST_CASE("lt_products: a bias gradient does not come beside a product that then
   std::vector<int> used;
   layer(backend, DType::bf16, &used);
   CHECK(used[2] == kNone);
+}
+
+TEST_CASE("lt_products: a backend with TF32 leaves the products of its device's others as they are") {
+  for (const bool by_library : {true, false}) {
+    const ControlOfTest control;
+    if (!by_library) lt_control().refused = {kNone};
+    CudaBackend backend;
+    Arena arena(backend.memory());
+    const Tensor x = arena.empty({1, 4}, DType::f32), y = arena.empty({1, 1}, DType::f32);
+    std::fill_n(x.data<float>(), 4, 1 + 0x1p-12f);
+    const auto square = [&](Backend& b) {
+      b.linear({1, 4, 1}, x, x, {}, y);
+      b.synchronize();
+      return y.data<float>()[0];
+    };
+    const float exact = square(backend);
+    CHECK(exact == 4 * (1 + 0x1p-12f) * (1 + 0x1p-12f));
+    CHECK((square(backend.with_tf32()) == 4.0f) == by_library);  // the emulated cuBLAS has no TF32
+    CHECK(square(backend) == exact);
+  }
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -65,7 +65,7 @@ TEST_CASE("fitting batch: on a GPU with little memory a smaller one is found") {
   config.mlp_dim = 32;
   EngineSettings settings;
   settings.max_batch = 1024;  // 12 MB of patches
-  for (const Device& device : devices_under_test()) {
+  for (const TestDevice& device : devices_under_test()) {
     if (device.name != "cuda (emulated)") continue;
     ShardPool pool(1);
     const MemoryLimit limit(std::size_t{40} << 20);

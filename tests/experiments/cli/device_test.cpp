@@ -11,7 +11,7 @@ namespace {
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 bool gpu_is_there() {
-  for (const Device& device : devices_under_test())
+  for (const TestDevice& device : devices_under_test())
     if (device.name == "cuda") return true;
   return false;
 }
@@ -49,7 +49,7 @@ TEST_CASE("device: a GPU says what it is in a result and in what equal bits are 
   const std::string here = bits_identity(cpu_backend(), Precision::fp32);
   CHECK(cpu_backend().provenance().empty());
   CHECK(!has(here, "gpu"));
-  for (const Device& device : devices_under_test()) {
+  for (const TestDevice& device : devices_under_test()) {
     if (!device.name.starts_with("cuda")) continue;
     const auto said = device.backend.provenance();
     for (const char* key : {"gpu", "compute_capability", "gpu_driver", "cuda_runtime", "cublas"})

@@ -176,7 +176,7 @@ TEST_CASE("trial: a resumed training multiplies by the algorithms of its checkpo
   struct Restore {
     ~Restore() { emulation::lt_control() = {}; }
   } restore;
-  for (const Device& device : devices_under_test()) {
+  for (const TestDevice& device : devices_under_test()) {
     if (device.name != "cuda (emulated)") continue;
     const TemporaryFolder out;
     const SmallTrial trial(SmallTrial::settings());

@@ -1,0 +1,277 @@
+// The kernels that a device must have: one call an operation, each forward beside its backward.
+//
+// Conventions: tensors are contiguous and row-major. "rows" are all axes but the last. Activations have the storage
+// type T of the network (f32, f64, bf16), parameters and their gradients Param<T>, kept statistics Acc<T>. A `Gradient`
+// says where a gradient goes and whether it is written or added; an empty one is not wanted and is skipped.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "core/collective.h"
+#include "core/random.h"
+#include "core/resample.h"
+#include "core/step_state.h"
+#include "core/tensor.h"
+
+namespace normlab {
+
+enum class Write : std::uint8_t { assign, add };
+
+struct Gradient {
+  Tensor to;
+  Write write = Write::assign;
+  explicit operator bool() const { return bool(to); }
+};
+
+enum class GeluForm : std::uint8_t { erf, tanh };
+
+struct LinearDims {
+  std::int64_t rows, in, out;
+};
+/// The backward pass of a dense layer. `kept`: what linear_gelu kept.
+struct LinearBackward {
+  Tensor dy{}, x{}, w{};
+  Gradient dx{}, dw{}, db{};
+  Tensor kept{};
+};
+struct NormDims {
+  std::int64_t rows, cols;
+  double eps;
+};
+/// y = norm(x) with gain gamma and bias beta [cols]. mean and rstd are written and kept for the backward pass.
+struct NormForward {
+  Tensor x{}, gamma{}, beta{}, y{}, mean{}, rstd{};
+};
+struct NormBackward {
+  Tensor dy{}, x{}, gamma{}, mean{}, rstd{};
+  Gradient dx{}, dgamma{}, dbeta{};
+};
+/// What a residual branch is multiplied by, row by row: keep / (1 - rate), keep u8 with one value for every `rows`
+/// rows, an image's for drop-path; 1 where keep is empty.
+struct RowMask {
+  Tensor keep;
+  std::int64_t rows = 1;
+  double rate = 0.0;
+};
+/// Batch norm sees [images, rows_per_image, cols]; statistics are over all images of a group of `statistics_batch`
+/// images of the whole batch (0: all of it), of which this shard has `images` from `first_image` on.
+struct BatchNormDims {
+  std::int64_t images, rows_per_image, cols, first_image, batch, statistics_batch;
+  double eps, momentum;
+  constexpr std::int64_t group_size() const {
+    return statistics_batch > 0 && statistics_batch < batch ? statistics_batch : batch;
+  }
+  constexpr std::int64_t groups() const { return (batch + group_size() - 1) / group_size(); }
+};
+/// A grid of tokens [batch, height, width, cols] cut into square windows after a cyclic shift of `shift` tokens up and
+/// left. A side that the window does not divide gets tokens of zeros below and to the right.
+struct WindowDims {
+  std::int64_t batch, height, width, cols, window, shift;
+  constexpr std::int64_t down() const { return (height + window - 1) / window; }
+  constexpr std::int64_t across() const { return (width + window - 1) / window; }
+  constexpr std::int64_t windows() const { return down() * across(); }  // an image
+  constexpr std::int64_t tokens() const { return window * window; }     // a window
+  constexpr std::int64_t offsets() const { return (2 * window - 1) * (2 * window - 1); }
+};
+/// q, k and v, and their gradients, have `stride` values from a token to the next: the width heads * head_dim, or three
+/// times that where they lie side by side in one tensor [B, N, 3 H d] (each tensor then begins at its own third).
+struct AttentionDims {
+  std::int64_t batch, tokens, heads, head_dim, stride;
+  constexpr std::int64_t width() const { return heads * head_dim; }
+};
+/// keep [B, H, N, N] u8 or empty: the weights are multiplied by keep / (1 - rate). `windows`: attention is inside
+/// windows (Liu et al. 2021), which stand in place of images in the order of cut_windows; only then is there a `table`
+/// [offsets, H]. The scores are then q k^T / sqrt(d) + bias + mask. For the tokens i and j of a window, bias = table at
+/// (yi - yj + w - 1)(2 w - 1) + xi - xj + w - 1; mask = -100 where only the cyclic shift made them neighbours, else 0.
+struct AttentionInput {
+  Tensor q{}, k{}, v{}, keep{};
+  double rate = 0.0;
+  std::optional<WindowDims> windows{};
+  Tensor table{};
+};
+/// y [B, N, H d], and the log-sum-exp of each row of scores, lse [B, H, N].
+struct AttentionOutput {
+  Tensor y{}, lse{};
+};
+struct AttentionGradients {
+  Gradient dq{}, dk{}, dv{}, dtable{};
+};
+/// A grid of tokens [batch, height, width, cols].
+struct GridDims {
+  std::int64_t batch, height, width, cols;
+};
+struct PatchDims {
+  std::int64_t batch, height, width, channels, patch_height, patch_width;
+};
+struct ResampleDims {
+  std::int64_t batch, height, width, channels, out_height, out_width;
+  Resampling how;
+};
+struct TokenDims {
+  std::int64_t batch, tokens, cols;
+};
+struct LossDims {
+  std::int64_t batch, classes;
+  double label_smoothing;
+  bool smooth_others;  // false: e/C for every class (PyTorch); true: e/(C-1) for each other class (Big Vision)
+};
+/// Rows of a drawn mask: element i of this shard is element first + i of the whole batch.
+struct MaskDraw {
+  StreamKey key;
+  double rate;
+  std::int64_t first;
+};
+
+/// All kernels, as declarations: `Kernels` makes pure virtual functions of them, each device overrides. A device that
+/// lacks one does not link.
+#define NORMLAB_KERNELS(KERNEL)                                                                                       \
+  /* y [rows, out] = x [rows, in] w^T + b, w [out, in], b [out] or empty. Beside bf16 activations w may be bf16 */    \
+  /* too, the rounded copy of the parameter; a float w is rounded here. dw is float either way. b may be bf16 */      \
+  /* where rounds_bias(). */                                                                                          \
+  KERNEL(linear(LinearDims, Tensor x, Tensor w, Tensor b, Tensor y))                                                  \
+  KERNEL(linear_backward(LinearDims, const LinearBackward&))                                                          \
+  /* y = residual + x w^T + b, residual [rows, out]. Its backward is that of linear; the residual's gradient is */    \
+  /* dy. */                                                                                                           \
+  KERNEL(linear_add(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y))                             \
+  /* y = gelu(h), h = x w^T + b. `kept`, of y's shape, is what the same device reads in the backward pass: */         \
+  /* gelu'(h) or h. Empty where there is no backward pass. */                                                         \
+  KERNEL(linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor kept, Tensor y))                      \
+  KERNEL(linear_gelu_backward(LinearDims, GeluForm, const LinearBackward&))                                           \
+  /* The backward pass of linear or linear_add whose x is the y of linear_gelu, and on through that GELU: dx is */    \
+  /* then the gradient of its h. */                                                                                   \
+  KERNEL(linear_backward_through_gelu(LinearDims, GeluForm, const LinearBackward&))                                   \
+                                                                                                                      \
+  /* Element by element, any shape. copy_gradient is the backward pass of add for each side. */                       \
+  KERNEL(gelu(GeluForm, Tensor x, Tensor y))                                                                          \
+  KERNEL(gelu_backward(GeluForm, Tensor dy, Tensor x, Gradient dx))                                                   \
+  KERNEL(tanh(Tensor x, Tensor y))                                                                                    \
+  KERNEL(tanh_backward(Tensor dy, Tensor y, Gradient dx))                                                             \
+  KERNEL(add(Tensor a, Tensor b, Tensor y))                                                                           \
+  KERNEL(copy_gradient(Tensor dy, Gradient dx))                                                                       \
+  /* f32, f64 or i32. */                                                                                              \
+  KERNEL(fill(Tensor x, double value))                                                                                \
+  /* y [rows, cols] = x * gain[c / group], gain [cols / group]: group 1 for a gain a channel, cols for a scalar, */   \
+  /* a head's width for a gain a head. */                                                                             \
+  KERNEL(scale(std::int64_t group, Tensor x, Tensor gain, Tensor y))                                                  \
+  KERNEL(scale_backward(std::int64_t group, Tensor dy, Tensor x, Tensor gain, Gradient dx, Gradient dgain))           \
+  /* Over the last axis. */                                                                                           \
+  KERNEL(softmax(Tensor x, Tensor y))                                                                                 \
+  KERNEL(softmax_backward(Tensor dy, Tensor y, Gradient dx))                                                          \
+                                                                                                                      \
+  /* LayerNorm (Ba et al. 2016): y = gamma (x - mean) rstd + beta. gamma and beta may both be empty. mean, rstd */    \
+  /* [rows]. */                                                                                                       \
+  KERNEL(layer_norm(NormDims, const NormForward&))                                                                    \
+  KERNEL(layer_norm_backward(NormDims, const NormBackward&))                                                          \
+  /* RMSNorm (Zhang and Sennrich 2019): y = gamma x / sqrt(mean(x^2) + eps). rstd [rows]; no beta, no mean. */        \
+  KERNEL(rms_norm(NormDims, const NormForward&))                                                                      \
+  KERNEL(rms_norm_backward(NormDims, const NormBackward&))                                                            \
+  /* The residual sum n.x = residual + branch mask is written, rounded to T; then n.y = its LayerNorm or, where */    \
+  /* n.mean is empty, its RMSNorm. */                                                                                 \
+  KERNEL(norm_of_sum(NormDims, const RowMask&, Tensor branch, Tensor residual, const NormForward& n))                 \
+  /* n.dx receives the norm's gradient. Where n.dx is added to, its final value is the whole gradient of the sum. */  \
+  /* dbranch receives that value times the mask; it may be wanted only where n.dx is. */                              \
+  KERNEL(norm_of_sum_backward(NormDims, const RowMask&, const NormBackward& n, Gradient dbranch))                     \
+  /* y = gamma x + beta. */                                                                                           \
+  KERNEL(affine(Tensor x, Tensor gamma, Tensor beta, Tensor y))                                                       \
+  KERNEL(affine_backward(Tensor dy, Tensor x, Tensor gamma, Gradient dx, Gradient dgamma, Gradient dbeta))            \
+  /* Dynamic Tanh (Zhu et al. 2025): y = gamma tanh(alpha x) + beta; alpha [1]. No mean, no rstd. */                  \
+  KERNEL(dyt(Tensor x, Tensor alpha, Tensor gamma, Tensor beta, Tensor y))                                            \
+  KERNEL(dyt_backward(const NormBackward&, Tensor alpha, Gradient dalpha))                                            \
+  /* Batch norm over shards (Ioffe and Szegedy 2015), which meet once forward and once backward. mean, rstd */        \
+  /* [groups, cols] of the whole batch come back in every shard. Statistics are taken an image at a time and put */   \
+  /* together in image order, so that the cut into shards changes no bit. running_mean and running_var [cols] */      \
+  /* take the first group's, the variance unbiased (PyTorch). */                                                      \
+  KERNEL(batch_norm(BatchNormDims, Collective&, const NormForward&, Tensor running_mean, Tensor running_var))         \
+  KERNEL(batch_norm_backward(BatchNormDims, Collective&, const NormBackward&))                                        \
+  /* With running statistics: y = gamma (x - running_mean) / sqrt(running_var + eps) + beta. Its NormBackward has */  \
+  /* no mean and no rstd. */                                                                                          \
+  KERNEL(batch_norm_frozen(NormDims, Tensor x, Tensor gamma, Tensor beta, Tensor running_mean, Tensor running_var,    \
+                           Tensor y))                                                                                 \
+  KERNEL(batch_norm_frozen_backward(NormDims, const NormBackward&, Tensor running_mean, Tensor running_var))          \
+                                                                                                                      \
+  /* y = softmax(q k^T / sqrt(d)) v for each image and head; lse is kept, the weights are not. */                     \
+  KERNEL(attention(AttentionDims, const AttentionInput&, const AttentionOutput&))                                     \
+  KERNEL(attention_backward(AttentionDims, const AttentionInput&, const AttentionOutput&, Tensor dy,                  \
+                            const AttentionGradients&))                                                               \
+                                                                                                                      \
+  /* losses [batch] of each image. labels i32 [batch], or targets [batch, classes] in Acc<T>; the other one is */     \
+  /* empty. softmax: -sum_c t_c log p_c. sigmoid: summed over classes (Big Vision). */                                \
+  KERNEL(softmax_cross_entropy(LossDims, Tensor logits, Tensor labels, Tensor targets, Tensor losses))                \
+  KERNEL(softmax_cross_entropy_backward(LossDims, Tensor dlosses, Tensor logits, Tensor labels, Tensor targets,       \
+                                        Gradient dlogits))                                                            \
+  KERNEL(sigmoid_cross_entropy(LossDims, Tensor logits, Tensor labels, Tensor targets, Tensor losses))                \
+  KERNEL(sigmoid_cross_entropy_backward(LossDims, Tensor dlosses, Tensor logits, Tensor labels, Tensor targets,       \
+                                        Gradient dlogits))                                                            \
+  /* The same for segmentation: batch counts pixels, labels i32 [batch]. A pixel labelled `ignore` has loss 0 and */  \
+  /* no gradient. */                                                                                                  \
+  KERNEL(pixel_softmax_cross_entropy(LossDims, std::int32_t ignore, Tensor logits, Tensor labels, Tensor losses))     \
+  KERNEL(pixel_softmax_cross_entropy_backward(LossDims, std::int32_t ignore, Tensor dlosses, Tensor logits,           \
+                                              Tensor labels, Gradient dlogits))                                       \
+                                                                                                                      \
+  /* images [B, H, W, C] -> [B, (H/p)(W/p), p p C], a patch flattened row, column, channel. */                        \
+  KERNEL(patchify(PatchDims, Tensor images, Tensor y))                                                                \
+  KERNEL(patchify_backward(PatchDims, Tensor dy, Gradient dimages))                                                   \
+  /* x [B, H, W, C] to y [B, out_height, out_width, C], each axis by the weights of core/resample.h. */               \
+  KERNEL(resample(ResampleDims, Tensor x, Tensor y))                                                                  \
+  KERNEL(resample_backward(ResampleDims, Tensor dy, Gradient dx))                                                     \
+  /* y [B, N, C] = x + position [N, C]. */                                                                            \
+  KERNEL(add_positions(TokenDims, Tensor x, Tensor position, Tensor y))                                               \
+  KERNEL(add_positions_backward(TokenDims, Tensor dy, Gradient dx, Gradient dposition))                               \
+  /* [B, C] = mean over N of [B, N, C]. */                                                                            \
+  KERNEL(mean_tokens(TokenDims, Tensor x, Tensor y))                                                                  \
+  KERNEL(mean_tokens_backward(TokenDims, Tensor dy, Gradient dx))                                                     \
+  /* [B, 1 + N, C]: the token [C] before the tokens of each image. dims.tokens is N. */                               \
+  KERNEL(concat_token(TokenDims, Tensor token, Tensor x, Tensor y))                                                   \
+  KERNEL(concat_token_backward(TokenDims, Tensor dy, Gradient dtoken, Gradient dx))                                   \
+  /* Tokens first .. first + count of each image; count 1 gives [B, C]. */                                            \
+  KERNEL(select_tokens(TokenDims, std::int64_t first, std::int64_t count, Tensor x, Tensor y))                        \
+  KERNEL(select_tokens_backward(TokenDims, std::int64_t first, std::int64_t count, Tensor dy, Gradient dx))           \
+  /* [B, N, C]: `first` [B, n, C] before `rest` [B, N - n, C], image by image. dims.tokens is N. */                   \
+  KERNEL(concat_tokens(TokenDims, std::int64_t n, Tensor first, Tensor rest, Tensor y))                               \
+  KERNEL(concat_tokens_backward(TokenDims, std::int64_t n, Tensor dy, Gradient dfirst, Gradient drest))               \
+                                                                                                                      \
+  /* y [B windows, w w, C]: the windows of x [B, H, W, C], row by row, the tokens of a window row by row. */          \
+  KERNEL(cut_windows(WindowDims, Tensor x, Tensor y))                                                                 \
+  KERNEL(cut_windows_backward(WindowDims, Tensor dy, Gradient dx))                                                    \
+  /* The inverse: y [B, H, W, C] from x [B windows, w w, C]; what stands for padding is left out. */                  \
+  KERNEL(join_windows(WindowDims, Tensor x, Tensor y))                                                                \
+  KERNEL(join_windows_backward(WindowDims, Tensor dy, Gradient dx))                                                   \
+  /* y [B, ceil(H/2) ceil(W/2), 4 C]: four neighbours side by side, (row, column) = (0,0), (1,0), (0,1), (1,1), */    \
+  /* zeros beyond an odd side. */                                                                                     \
+  KERNEL(merge_patches(GridDims, Tensor x, Tensor y))                                                                 \
+  KERNEL(merge_patches_backward(GridDims, Tensor dy, Gradient dx))                                                    \
+                                                                                                                      \
+  /* y = x keep / (1 - rate); keep u8, one for every `group` elements: 1 for dropout, an image's for drop-path. */    \
+  KERNEL(dropout(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor y))                                   \
+  KERNEL(dropout_backward(std::int64_t group, double rate, Tensor dy, Tensor keep, Gradient dx))                      \
+  /* y = residual + x keep / (1 - rate). Backward: dropout's for x, dy for the residual. */                           \
+  KERNEL(dropout_add(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor residual, Tensor y))              \
+  /* 0/1 by integer comparison of a draw keyed by (site, step, element). */                                           \
+  KERNEL(draw_mask(MaskDraw, const StepState* state, Tensor keep))                                                    \
+                                                                                                                      \
+  /* Of features x [B, N, C], for probes, in double. of_images [B, 2]: the sums over positions of the squared mean */ \
+  /* and of the biased variance over channels. of_channels [B, 2, C]: the mean over positions and the sum of */       \
+  /* squared deviations. */                                                                                           \
+  KERNEL(feature_statistics(TokenDims, Tensor x, Tensor of_images, Tensor of_channels))                               \
+  /* Writes `code` to *flag (i32 [1]) if x holds NaN or infinity and *flag is still 0. */                             \
+  KERNEL(check_finite(Tensor x, std::int32_t code, Tensor flag))
+
+class Kernels {
+ public:
+  virtual ~Kernels() = default;
+  /// Gets ready for products of these sizes, so that no step has to; a device that needs nothing ignores it. `b`: with
+  /// a bias.
+  virtual void prepare_linear(LinearDims, DType, [[maybe_unused]] bool b) {}
+  virtual void prepare_attention(AttentionDims, DType) {}
+  /// Beside bf16 activations this device adds a dense layer's bias rounded to bf16, and is best given the copy.
+  virtual bool rounds_bias() const { return false; }
+  /// Whether linear_backward_through_gelu() saves a pass over memory here.
+  virtual bool has_products_through_gelu(GeluForm, DType) const { return false; }
+
+#define NORMLAB_PURE(...) virtual void __VA_ARGS__ = 0;
+  NORMLAB_KERNELS(NORMLAB_PURE)
+#undef NORMLAB_PURE
+};
+
+}  // namespace normlab

@@ -1,0 +1,45 @@
+// What a device does to the flat parameter buffer after the backward pass: it sums the gradients of the lanes, clips
+// and updates. The types stand in core/update_settings.h, so that a new optimiser recompiles no other kernel.
+#pragma once
+
+#include <cstdint>
+
+#include "core/step_state.h"
+#include "core/tensor.h"
+
+namespace normlab {
+
+enum class ClipForm : std::uint8_t;
+struct LambSettings;
+struct LambSquares;
+struct ParameterUpdate;
+struct UpdateRule;
+
+/// The updates that each device has, as declarations. All work on a block of the flat buffer, whose tensors are slices
+/// in Param<T>. Where state->nonfinite is set, parameters, moments and averages stay as they are.
+#define NORMLAB_UPDATES(UPDATE)                                                                                      \
+  /* Sums lanes [L, n] in order into lane 0; *square receives the sum of squares of the total. */                    \
+  UPDATE(sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0, double* square))                      \
+  /* From the sum over blocks, in their order: grad_norm, nonfinite and, by clip_norm, clip_factor of *state. */     \
+  UPDATE(clip(ClipForm, std::int64_t blocks, const double* squares, StepState* state))                               \
+  /* One step of the optimiser that `rule` describes (core/update_rules.h). */                                       \
+  UPDATE(update(const UpdateRule& rule, const ParameterUpdate&))                                                     \
+  /* The passes of LAMB before its update, for parameters that all decay or all do not. The first updates m and v */ \
+  /* and gives the sums of squares of a piece; the second gives |p| / |r| of a tensor from those of its pieces, */   \
+  /* or 1 where either is zero. */                                                                                   \
+  UPDATE(lamb_moments(const LambSettings&, const ParameterUpdate&, LambSquares* squares))                            \
+  UPDATE(lamb_ratio(std::int64_t pieces, const LambSquares* squares, double* trust_ratio))                           \
+  /* to = decay to + (1 - decay) x. */                                                                               \
+  UPDATE(average(double decay, const StepState* state, Tensor x, Tensor to))                                         \
+  /* to bf16 [n] = p rounded: the copy of a block that the next step's products read. */                             \
+  UPDATE(round_to_bf16(Tensor p, Tensor to))
+
+class Updates {
+ public:
+  virtual ~Updates() = default;
+#define NORMLAB_PURE(...) virtual void __VA_ARGS__ = 0;
+  NORMLAB_UPDATES(NORMLAB_PURE)
+#undef NORMLAB_PURE
+};
+
+}  // namespace normlab
