@@ -45,6 +45,9 @@ Var reshape(const Var& x, const Shape& shape);
 Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double eps);
 /// gamma x / sqrt(mean(x^2) + eps).
 Var rms_norm(const Var& x, const Var& gamma, double eps);
+/// GroupNorm (Wu and He 2018): x [images, ..., C] as layer_norm, over all of an image and C / groups channels.
+/// InputError where `groups` do not divide C.
+Var group_norm(const Var& x, const Var& gamma, const Var& beta, std::int64_t groups, double eps);
 /// gamma x + beta.
 Var affine(const Var& x, const Var& gamma, const Var& beta);
 /// gamma tanh(alpha x) + beta, alpha [1].

@@ -47,6 +47,11 @@ struct NormBackward {
   Tensor dy{}, x{}, gamma{}, mean{}, rstd{};
   Gradient dx{}, dgamma{}, dbeta{};
 };
+/// Each image is [rows, cols]; its statistics are over all rows and cols / groups channels.
+struct GroupNormDims {
+  std::int64_t images, rows, cols, groups;
+  double eps;
+};
 /// What a residual branch is multiplied by, row by row: keep / (1 - rate), keep u8 with one value for every `rows`
 /// rows, an image's for drop-path; 1 where keep is empty.
 struct RowMask {
@@ -166,6 +171,9 @@ struct MaskDraw {
   /* RMSNorm (Zhang and Sennrich 2019): y = gamma x / sqrt(mean(x^2) + eps). rstd [rows]; no beta, no mean. */        \
   KERNEL(rms_norm(NormDims, const NormForward&))                                                                      \
   KERNEL(rms_norm_backward(NormDims, const NormBackward&))                                                            \
+  /* GroupNorm (Wu and He 2018): y = gamma (x - mean) rstd + beta. mean, rstd [images, groups]. */                    \
+  KERNEL(group_norm(GroupNormDims, const NormForward&))                                                               \
+  KERNEL(group_norm_backward(GroupNormDims, const NormBackward&))                                                     \
   /* The residual sum n.x = residual + branch mask is written, rounded to T; then n.y = its LayerNorm or, where */    \
   /* n.mean is empty, its RMSNorm. */                                                                                 \
   KERNEL(norm_of_sum(NormDims, const RowMask&, Tensor branch, Tensor residual, const NormForward& n))                 \

@@ -100,6 +100,12 @@ Var Norm::operator()(Stream& x, const Context& ctx) const {
       return affine(value(), p(gamma_), p(beta_));
     case NormKind::dyt:
       return dyt(value(), p(alpha_), p(gamma_), p(beta_));
+    case NormKind::group_norm: {  // windows are parts of an image
+      const Shape shape = x.value().shape();
+      const std::int64_t images = ctx.slice.images;
+      const Var of_images = reshape(value(), {images, shape.rows() / images, shape.back()});
+      return reshape(group_norm(of_images, p(gamma_), p(beta_), spec_.groups, spec_.eps), shape);
+    }
     case NormKind::batch_norm: {
       const Tensor mean = ctx.parameters.buffer(running_mean_), var = ctx.parameters.buffer(running_var_);
       if (!ctx.training) return batch_norm_frozen(value(), p(gamma_), p(beta_), mean, var, spec_.eps);

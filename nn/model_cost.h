@@ -55,11 +55,21 @@ class ConfigChecks {
     rate("attention_dropout", c.attention_dropout);
     rate("drop_path", c.drop_path);
   }
-  /// That no norm stands where the model has no site.
-  void sites(const Placement& placement, std::string_view SiteRow::*lacks) {
+  /// That no norm stands where the model has no site, and that groups divide the channels of theirs.
+  void sites(const Placement& placement, std::string_view SiteRow::*lacks, const std::vector<BlockSizes>& blocks) {
     visit_sites(placement, [&](const SiteRow& row, const NormSpec& spec) {
       if (spec.kind != NormKind::none && !(row.*lacks).empty()) report("placement", std::string(row.*lacks));
     });
+    for (const SiteRow& row : kSites) {
+      const bool ends = std::holds_alternative<NormSpec Placement::*>(row.member) && row.width == SiteWidth::model;
+      for (std::size_t block = ends ? blocks.size() - 1 : 0; block < blocks.size(); ++block) {
+        const NormSpec& spec = norm_at(placement, row, std::int64_t(block));
+        const std::int64_t width = width_of(row, blocks[block]);
+        if (spec.kind != NormKind::group_norm || width % spec.groups == 0) continue;
+        report("placement", concat(row.path, ": ", spec.groups, " groups do not divide ", width, " channels"));
+        break;
+      }
+    }
   }
   /// That every range of blocks lies in a network of `depth` blocks.
   void blocks(const Placement& placement, std::int64_t depth) {

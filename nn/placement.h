@@ -15,8 +15,18 @@
 namespace normlab {
 
 /// none: identity. layer_norm_fixed: LayerNorm without learnable parameters. affine: only the learnable gain and bias.
-/// dyt: gamma * tanh(alpha * x) + beta ("Transformers without Normalization", section 4).
-enum class NormKind : std::uint8_t { none, layer_norm, layer_norm_fixed, affine, rms_norm, batch_norm, dyt };
+/// dyt: gamma * tanh(alpha * x) + beta ("Transformers without Normalization", section 4). group_norm: over all tokens
+/// of an image and neighbouring channels ("Group Normalization", section 3).
+enum class NormKind : std::uint8_t {
+  none,
+  layer_norm,
+  layer_norm_fixed,
+  affine,
+  rms_norm,
+  batch_norm,
+  dyt,
+  group_norm
+};
 
 /// What sits at one site.
 struct NormSpec {
@@ -26,14 +36,15 @@ struct NormSpec {
   std::int64_t statistics_batch = 0;  // batch_norm: images a statistic is taken over; 0 is the whole batch
   double alpha_init = 0.5;            // dyt
   double beta_init = 0.0;             // dyt
+  std::int64_t groups = 1;            // group_norm: of neighbouring channels; they divide the width
   bool operator==(const NormSpec&) const = default;
 };
 /// A member of NormSpec that means something for some kinds alone.
 using NormSetting = std::variant<double NormSpec::*, std::int64_t NormSpec::*>;
 
-/// What has a mean and variance of its own: nothing, each row, or each channel of the batch, which shards then meet
-/// for and which evaluation has running statistics in place of.
-enum class Statistics : std::uint8_t { none, row, batch };
+/// What has a mean and variance of its own: nothing, each row, each group of channels of an image, or each channel of
+/// the batch, which shards then meet for and which evaluation has running statistics in place of.
+enum class Statistics : std::uint8_t { none, row, image, batch };
 
 /// What a kind of norm is made of.
 struct NormParts {
@@ -72,8 +83,15 @@ inline constexpr NormParts kNormKinds[] = {
      .beta = true,
      .alpha = true,
      .settings = {&NormSpec::alpha_init, &NormSpec::beta_init}},
+    {.word = "group_norm",
+     .sign = "GN",
+     .gamma = true,
+     .beta = true,
+     .statistics = Statistics::image,
+     .settings = {&NormSpec::eps, &NormSpec::groups},
+     .eps = 1e-5},
 };
-static_assert(std::size(kNormKinds) == std::size_t(NormKind::dyt) + 1);
+static_assert(std::size(kNormKinds) == std::size_t(NormKind::group_norm) + 1);
 constexpr const NormParts& parts_of(NormKind kind) { return kNormKinds[std::size_t(kind)]; }
 
 /// Whether it divides by a deviation, to which an epsilon is added.

@@ -95,7 +95,7 @@ std::vector<ConfigProblem> validate(const SwinConfig& c) {
   for (const SwinStage& s : stages)
     if (s.embed_dim % s.num_heads != 0)
       checks.report("num_heads", concat(s.num_heads, " heads do not divide a stage's width of ", s.embed_dim));
-  checks.sites(c.placement, &SiteRow::swin_lacks);
+  checks.sites(c.placement, &SiteRow::swin_lacks, block_sizes(c));
   return checks.take();
 }
 

@@ -33,7 +33,7 @@ std::vector<ConfigProblem> validate(const ViTConfig& c) {
   if (c.pos_embed == PosEmbed::sincos2d && !fits_sincos2d(c.embed_dim))
     checks.report("pos_embed",
                   concat("sincos2d needs an embed_dim that is a multiple of 4, and at least 8, got ", c.embed_dim));
-  checks.sites(c.placement, &SiteRow::vit_lacks);
+  checks.sites(c.placement, &SiteRow::vit_lacks, block_sizes(c));
   if (c.distill_token && c.pool != Pool::token)
     checks.report("distill_token", "a distillation token stands beside a class token; set pool token");
   if (c.distill_token && c.rep_size > 0)

@@ -71,12 +71,14 @@ constexpr auto fields() {
   if constexpr (std::is_same_v<T, NormSpec>)
     return std::tuple{
         field("kind", &T::kind, "which norm"),
-        field("eps", &T::eps, "added under the root; 1e-6, for batch_norm 1e-5", kPositive),
+        field("eps", &T::eps, "added under the root; 1e-6, for batch_norm and group_norm 1e-5", kPositive),
         field("momentum", &T::momentum, "batch_norm: weight of the new value in the running statistics", kShare),
         field("statistics_batch", &T::statistics_batch,
               "batch_norm: images a statistic is taken over; 0 is the whole batch", kFromZero),
         field("alpha_init", &T::alpha_init, "dyt: start value of alpha"),
-        field("beta_init", &T::beta_init, "dyt: start value of beta")};
+        field("beta_init", &T::beta_init, "dyt: start value of beta"),
+        field("groups", &T::groups, "group_norm: groups of neighbouring channels; they divide the site's width",
+              kAtLeastOne)};
   else if constexpr (std::is_same_v<T, StemSites>)
     return std::tuple_cat(site_fields<T>(),
                           std::tuple{field("posembed_out_includes_class", &T::posembed_out_includes_class,

@@ -106,6 +106,7 @@ std::vector<OpCase> op_cases(Arena& arena) {
        {{4, 8}},
        [](Tape&, const Vars& v) { return layer_norm(v[0], Var(), Var(), 1e-6); }},
       {"rms_norm", {{5, 9}, {9}}, [](Tape&, const Vars& v) { return rms_norm(v[0], v[1], 1e-6); }},
+      {"group_norm", {{2, 3, 6}, {6}, {6}}, [](Tape&, const Vars& v) { return group_norm(v[0], v[1], v[2], 2, 1e-6); }},
       {"affine", {{5, 9}, {9}, {9}}, [](Tape&, const Vars& v) { return affine(v[0], v[1], v[2]); }},
       {"dyt", {{5, 9}, {1}, {9}, {9}}, [](Tape&, const Vars& v) { return dyt(v[0], v[1], v[2], v[3]); }},
       {"batch_norm", {{6, 3, 4}, {4}, {4}}, [](Tape& t, const Vars& v) { return batch_norm_of(t, v, 0); }},

@@ -46,7 +46,7 @@ T meaning(ObjectReader& reader, const std::string& key, const Words<T>& words) {
 NormKind norm_kind(const std::string& site, const nlohmann::json& value) {
   constexpr NormKind kKinds[] = {NormKind::none,   NormKind::layer_norm, NormKind::layer_norm_fixed,
                                  NormKind::affine, NormKind::rms_norm,   NormKind::batch_norm,
-                                 NormKind::dyt};
+                                 NormKind::dyt,    NormKind::group_norm};
   for (const NormKind kind : kKinds)
     if (value == std::string(to_string(kind))) return kind;
   throw InputError(concat("config: ", site, ": no rule for the norm ", value.dump()));

@@ -31,6 +31,8 @@ std::vector<Results> run_norm(const Fixture& f) {
   if (op == "rms_norm") return {g.finish(rms_norm(g["x"], g["gamma"], eps))};
   if (op == "affine") return {g.finish(affine(g["x"], g["gamma"], g["beta"]))};
   if (op == "dyt") return {g.finish(dyt(g["x"], g["alpha"], g["gamma"], g["beta"]))};
+  if (op == "group_norm")
+    return {g.finish(group_norm(g["x"], g["gamma"], g["beta"], f.config().at("groups").get<std::int64_t>(), eps))};
   if (op == "layer_scale") return {g.finish(scale(g["x"], g["gamma"]))};
   throw InputError(concat(f.name(), ": there is no rule for the norm ", op));
 }

@@ -1,5 +1,6 @@
 // Every file of a fixture directory: compared, or named as skipped together with the reason. The directory is
-// REFERENCE_DIR, by default the part of the fixtures that is kept here.
+// REFERENCE_DIR, by default the part of the fixtures that is kept here; fixtures/ has what the first networks need,
+// newer/ what came later.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -144,15 +145,20 @@ class Tally {
   std::string tightest_ = "none";
 };
 
-}  // namespace
-
-TEST_CASE("reference: every file of the directory is within its tolerances") {
-  const fs::path root = directory();
+void compare_all(const fs::path& root) {
   REQUIRE_MESSAGE(fs::is_directory(root), "there is no directory ", root.string());
   Tally tally;
   for (const std::string& file : case_files(root)) tally.run(root, file);
   tally.report();
   CHECK_MESSAGE(tally.compared() > 0, "nothing in ", root.string(), " was compared");
+}
+
+}  // namespace
+
+TEST_CASE("reference: every file of the directory is within its tolerances") { compare_all(directory()); }
+
+TEST_CASE("reference: every newer file that is kept here is within its tolerances") {
+  compare_all("tests/reference/newer");
 }
 
 }  // namespace normlab::reference
