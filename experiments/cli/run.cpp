@@ -27,7 +27,6 @@ struct RunCommand {
   DescriptorOptions descriptor;
   RunOptions options;
   std::vector<std::string> retry;
-  bool keep_going = false;  // the default, for scripts that want to say so
 
   int operator()() {
     const Experiment experiment = descriptor.load();
@@ -111,12 +110,8 @@ void add_run(CLI::App& app, Action& action) {
                   "may be given twice")
       ->check(CLI::IsMember({"failed", "diverged"}))
       ->allow_extra_args(false);
-  auto* const keep_going =
-      command.add_flag("--keep-going", run->keep_going, "a failed trial does not stop the others (the default)");
-  command
-      .add_flag("--stop-on-failure", run->options.stop_on_failure,
-                "the first failed trial stops the others, with checkpoints")
-      ->excludes(keep_going);
+  command.add_flag("--stop-on-failure", run->options.stop_on_failure,
+                   "the first failed trial stops the others, with checkpoints");
   command.add_flag("--no-wait", run->options.no_wait, "end where only trials of other processes are left");
   command.add_option("--max-trials", run->options.max_trials, "end after so many trials of this process; 0: no limit")
       ->capture_default_str();
