@@ -1,4 +1,4 @@
-// Runs the shards of a step on a few threads, in an order that fixes every sum (DESIGN 3).
+// Runs the shards of a step on a few threads, in an order that fixes every sum.
 //
 // Shard i adds its gradients into lane i mod L, after shard i - L has. Threads take the next shard of any lane that is
 // free. Where shards meet in a Collective, a waiting shard gives its run slot and its lane away; between two meetings

@@ -65,7 +65,7 @@ class ConfigChecks {
       for (std::size_t block = ends ? blocks.size() - 1 : 0; block < blocks.size(); ++block) {
         const NormSpec& spec = norm_at(placement, row, std::int64_t(block));
         const std::int64_t width = width_of(row, blocks[block]);
-        if (spec.kind != NormKind::group_norm || width % spec.groups == 0) continue;
+        if (spec.kind != NormKind::group_norm || (spec.groups > 0 && width % spec.groups == 0)) continue;
         report("placement", concat(row.path, ": ", spec.groups, " groups do not divide ", width, " channels"));
         break;
       }

@@ -78,7 +78,7 @@ constexpr auto fields() {
         field("alpha_init", &T::alpha_init, "dyt: start value of alpha"),
         field("beta_init", &T::beta_init, "dyt: start value of beta"),
         field("groups", &T::groups, "group_norm: groups of neighbouring channels; they divide the site's width",
-              kAtLeastOne)};
+              kFromOne)};
   else if constexpr (std::is_same_v<T, StemSites>)
     return std::tuple_cat(site_fields<T>(),
                           std::tuple{field("posembed_out_includes_class", &T::posembed_out_includes_class,

@@ -119,6 +119,16 @@ TEST_CASE("engine: the cut into shards changes nothing but rounding, and batch s
   for (const SwinConfig& c : {swin, small_swin("pre_pre")}) {
     check_close(train(c, 1, 3, 13, DType::f64), train(c, 2, 3, 2, DType::f64));
   }
+  NormSpec groups = norm_of(NormKind::group_norm);
+  groups.groups = 2;
+  const auto grouped = [&](auto config) {
+    config.placement.attn.pre = config.placement.attn.query = config.placement.attn.inner = groups;
+    config.placement.mlp.hidden = config.placement.final = groups;
+    check_close(train(config, 1, 3, 13, DType::f64), train(config, 2, 3, 2, DType::f64));
+    CHECK(train(config, 1, 3, 2) == train(config, 3, 3, 2));
+  };
+  grouped(small_vit("pre_pre"));
+  grouped(small_swin("pre_pre"));
   // The statistics of the first step, before any rounded update: to the bit. bn normalises patches first, whatever the
   // shard.
   ViTConfig c = small_vit("bn");

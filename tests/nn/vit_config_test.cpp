@@ -94,6 +94,10 @@ TEST_CASE("vit_config: sizes that do not fit are told with their key") {
   c.num_heads = 3;
   CHECK(problems(c) == "num_heads: 3 heads do not divide embed_dim 64\n");
   c = sandbox();
+  c.placement.attn.query = norm_of(NormKind::group_norm);
+  c.placement.attn.query.groups = 3;
+  CHECK(problems(c) == concat("placement: attn.query: 3 groups do not divide ", 64 / c.num_heads, " channels\n"));
+  c = sandbox();
   c.image_size = {32, 30};
   CHECK(problems(c) == "patch_size: patches of 4 do not divide an image of 32 x 30\n");
   c = sandbox();
