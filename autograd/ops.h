@@ -104,8 +104,7 @@ Var merge_patches(const Var& x, std::int64_t height, std::int64_t width);
 struct Targets {
   Tensor labels, soft;
   double label_smoothing = 0.0;
-  bool smooth_others =
-      false;  // false: e / C for every class (PyTorch); true: e / (C - 1) for each other class (Big Vision)
+  Smoothing smoothing = Smoothing::all;
 };
 /// logits [B, classes] to a loss an image, [B]: -sum_c t_c log p_c.
 Var softmax_cross_entropy(const Var& logits, const Targets& targets);

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/collective.h"
+#include "core/kernel_settings.h"
 #include "core/random.h"
 #include "core/resample.h"
 #include "core/step_state.h"
@@ -23,8 +24,6 @@ struct Gradient {
   Write write = Write::assign;
   explicit operator bool() const { return bool(to); }
 };
-
-enum class GeluForm : std::uint8_t { erf, tanh };
 
 struct LinearDims {
   std::int64_t rows, in, out;
@@ -119,7 +118,7 @@ struct TokenDims {
 struct LossDims {
   std::int64_t batch, classes;
   double label_smoothing;
-  bool smooth_others;  // false: e/C for every class (PyTorch); true: e/(C-1) for each other class (Big Vision)
+  Smoothing smoothing;
 };
 /// Rows of a drawn mask: element i of this shard is element first + i of the whole batch.
 struct MaskDraw {

@@ -40,8 +40,9 @@ struct TargetsOf {
 template <class A>
 TargetsOf<A> targets_of(const LossDims& d, const Tensor& labels, const Tensor& soft) {
   const A e = A(d.label_smoothing);
-  const A off = d.smooth_others ? e / A(d.classes - 1) : e / A(d.classes);
-  const A on = d.smooth_others ? 1 - e : 1 - e + off;
+  const bool others = d.smoothing == Smoothing::others;
+  const A off = others ? e / A(d.classes - 1) : e / A(d.classes);
+  const A on = others ? 1 - e : 1 - e + off;
   return {d.classes, on, off, labels.data<std::int32_t>(), soft.data<A>(), false, 0};
 }
 template <class A>

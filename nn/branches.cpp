@@ -3,8 +3,6 @@
 namespace normlab {
 namespace {
 
-GeluForm form_of(Gelu gelu) { return gelu == Gelu::erf ? GeluForm::erf : GeluForm::tanh; }
-
 Gain layer_scale_of(ParameterSet& parameters, const Place& place, const char* path, const BranchConfig& c) {
   const LayerScaleKind kind = c.placement.layer_scale.kind;
   if (kind == LayerScaleKind::none) return {};
@@ -21,7 +19,7 @@ Place branch_of(const BranchConfig& c, std::string_view branch) {
 }  // namespace
 
 Branch::Branch(const std::string& name, const BranchConfig& c)
-    : gelu_(form_of(c.gelu)), dropout_(c.dropout), drop_path_(c.drop_path), name_(name), path_name_(name + "_path") {}
+    : gelu_(c.gelu), dropout_(c.dropout), drop_path_(c.drop_path), name_(name), path_name_(name + "_path") {}
 
 Branch::Fused Branch::fused(DType dtype, const Context& ctx) const {
   const bool gelu = hidden_.is_identity(), drops = ctx.drops(dropout_);

@@ -15,7 +15,7 @@ struct BranchConfig {
   Place place;
   BlockSizes sizes;
   bool qkv_bias;
-  Gelu gelu;
+  GeluForm gelu;
   double dropout, attention_dropout, drop_path;
   const Placement& placement;
 };

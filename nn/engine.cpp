@@ -28,13 +28,8 @@ void require_targets(const Tensor& images, const Tensor& targets, std::int64_t c
 
 }  // namespace
 
-Backend& with_products(Backend& backend, const EngineSettings& settings) {
-  if (settings.dtype == DType::bf16) return backend.with_bf16(settings.bf16_products);
-  return settings.tf32 ? backend.with_tf32() : backend;
-}
-
 Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings)
-    : backend_(with_products(backend, settings)),
+    : backend_(in_precision(backend, settings.precision)),
       pool_(pool),
       settings_(settings),
       config_(config),
@@ -42,19 +37,21 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
       model_(make_model(parameters_, config)),
       cut_{config_,
            parameters_.flat_size(),
-           std::int64_t(size_of(settings.dtype)),
+           std::int64_t(size_of(dtype())),
            settings.max_batch,
            settings.accumulate,
            settings.images_per_shard,
            backend_.whole_batch()},
       runner_(backend_, pool),
       recordings_(backend_) {
-  parameters_.allocate(acc_of(settings.dtype), cut_.training(cut_.part_images(settings.max_batch)).lanes,
-                       settings.dtype == DType::bf16);
+  parameters_.allocate(acc_of(dtype()), cut_.training(cut_.part_images(settings.max_batch)).lanes,
+                       dtype() == DType::bf16);
   optimizer_ = std::make_unique<Optimizer>(
       backend_, parameters_, settings.optimizer,
-      update_factors(config, parameters_.parameters(), settings.layer_decay, settings.multipliers));
-  if (settings.average.decay > 0) average_ = std::make_unique<WeightAverage>(backend_, parameters_, settings.average);
+      update_factors(config, parameters_.parameters(), settings.optimizer.layer_decay, settings.optimizer.multipliers),
+      settings.clip_form);
+  if (settings.ema.decay > 0) average_ = std::make_unique<WeightAverage>(backend_, parameters_, settings.ema);
+  state_.host.clip_norm = settings.clip_norm;
   backend_.synchronize();  // what was cleared may be written
 }
 
@@ -69,7 +66,7 @@ void Engine::prepare(std::int64_t batch) {
 Var Engine::loss(const Var& logits, Tensor labels) const {
   const bool soft = labels.shape().rank() == 2;
   const Targets targets{soft ? Tensor() : labels, soft ? labels : Tensor(), settings_.label_smoothing,
-                        settings_.smooth_others};
+                        settings_.smoothing};
   return settings_.loss == LossKind::softmax ? softmax_cross_entropy(logits, targets)
                                              : sigmoid_cross_entropy(logits, targets);
 }

@@ -19,28 +19,6 @@
 
 namespace normlab {
 
-enum class LossKind : std::uint8_t { softmax, sigmoid };
-
-struct EngineSettings {
-  DType dtype = DType::f32;  // of activations: f32, f64, bf16
-  Bf16Products bf16_products = Bf16Products::native;
-  bool tf32 = false;  // f32: see Backend::with_tf32
-  OptimizerSettings optimizer{};
-  double layer_decay = 1.0;  // and multipliers: factors of single parameters, as update_factors() has them
-  std::vector<Multiplier> multipliers{};
-  AverageSettings average{};
-  LossKind loss = LossKind::softmax;
-  double label_smoothing = 0.0;  // of labels; soft targets have it in them
-  bool smooth_others = false;    // e / (C - 1) for each other class (Big Vision), not e / C for every one (PyTorch)
-  std::int64_t max_batch = 1;    // the batch size of training, for which lanes are made
-  std::int64_t accumulate = 1;   // parts of max_batch / accumulate images in which it goes through the network
-  std::int64_t images_per_shard = 0;  // 0: by plan_shards
-  std::uint64_t drop_seed = 0;
-};
-
-/// The backend with the products that these settings ask for.
-Backend& with_products(Backend& backend, const EngineSettings& settings);
-
 class Engine {
  public:
   /// Parameters are zero until initialise() or a checkpoint fills them. `pool` and `backend` must outlive the engine.
@@ -49,11 +27,12 @@ class Engine {
 
   /// Forward, backward, clip and update on one batch: images [B, H, W, C] in dtype(), labels i32 [B] or, here and
   /// below, soft targets [B, classes] in the type of statistics (acc_of(dtype())), all in memory of the host whatever
-  /// the device. The caller sets state().lr and clip_norm, for Big Vision's optimisers state().schedule too;
-  /// state().step counts up. Returns the mean loss, or NaN where the gradient was not finite; parameters are then as
-  /// before. InputError for a label that is no class. Accumulation: the parts of the batch go through one after the
-  /// other and their gradients are added up; loss and update are those of the whole batch, but batch norms see a part
-  /// at a time and take its statistics into the running ones each time.
+  /// the device. state().lr is set by the caller, for Big Vision's optimisers state().schedule too; state().clip_norm
+  /// begins as the settings say; state().step counts up. Returns the mean loss, or NaN where the gradient was not
+  /// finite; parameters are then as before. InputError for a label that is no class.
+  /// Accumulation: the parts of the batch go through one after the other and their gradients are added up; loss and
+  /// update are those of the whole batch, but batch norms see a part at a time and take its statistics into the running
+  /// ones each time.
   double train_step(Tensor images, Tensor labels) {
     start_step(upload(images, labels));
     return finish_step();
@@ -91,7 +70,7 @@ class Engine {
   WeightAverage* average() { return average_.get(); }
   StepState& state() { return state_.host; }
   const ModelConfig& config() const { return config_; }
-  DType dtype() const { return settings_.dtype; }
+  DType dtype() const { return dtype_of(settings_.precision); }
   /// Measures where the time goes by operation, added up over all threads, until it is turned off.
   void set_profiling(bool on) { runner_.set_profiling(on); }
   Profile profile() const { return runner_.profile(); }

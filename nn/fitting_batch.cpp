@@ -43,17 +43,17 @@ std::int64_t fitting_part(Backend& backend, ShardPool& pool, const ModelConfig& 
     };
     const auto [height, width] = image_size(config);
     const Tensor labels = zeros({images}, DType::i32);
-    engine.forward_backward(zeros({images, height, width, channels(config)}, settings.dtype), labels);
+    engine.forward_backward(zeros({images, height, width, channels(config)}, dtype_of(settings.precision)), labels);
     backend.synchronize();
   };
   return fits(part, step) ? part : most_that_fit(part, step);
 }
 
 std::size_t standing_bytes(const ModelConfig& config, const EngineSettings& settings) {
-  const std::size_t value = size_of(acc_of(settings.dtype));
+  const std::size_t value = size_of(acc_of(dtype_of(settings.precision)));
   const std::size_t each = 2 * value + static_cast<std::size_t>(moment_bytes(settings.optimizer)) +
-                           (settings.average.decay > 0 ? value : 0) +
-                           (settings.dtype == DType::bf16 ? size_of(DType::bf16) : 0);
+                           (settings.ema.decay > 0 ? value : 0) +
+                           (dtype_of(settings.precision) == DType::bf16 ? size_of(DType::bf16) : 0);
   return each * static_cast<std::size_t>(model_cost(config).parameters);
 }
 

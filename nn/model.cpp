@@ -34,6 +34,8 @@ std::vector<BlockSizes> block_sizes(const ModelConfig& config) {
 }
 
 std::int64_t widest_layer(const ModelConfig& config) {
+  // Asked for in every step, which must not allocate.
+  if (const auto* vit = std::get_if<ViTConfig>(&config)) return vit->tokens() * (2 * vit->mlp_dim + vit->embed_dim);
   std::int64_t widest = 0;
   for (const BlockSizes& s : block_sizes(config)) widest = std::max(widest, s.attended * (2 * s.mlp_dim + s.embed_dim));
   return widest;

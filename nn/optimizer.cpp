@@ -14,8 +14,7 @@ bool has_second_moment(OptimizerName name) {
   return name == OptimizerName::adamw || name == OptimizerName::big_vision_adam || name == OptimizerName::lamb;
 }
 DType moment_dtype(const OptimizerSettings& s, DType parameters) {
-  const bool big_vision = s.name == OptimizerName::big_vision_adam || s.name == OptimizerName::momentum_hp;
-  return big_vision && s.bf16_moment ? DType::bf16 : parameters;
+  return s.is_big_vision() && s.bf16_moment ? DType::bf16 : parameters;
 }
 
 }  // namespace
@@ -26,8 +25,8 @@ std::int64_t moment_bytes(const OptimizerSettings& settings, DType parameters) {
 }
 
 Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const OptimizerSettings& settings,
-                     std::span<const UpdateFactors> factors)
-    : backend_(backend), parameters_(parameters), settings_(settings) {
+                     std::span<const UpdateFactors> factors, ClipForm clip_form)
+    : backend_(backend), parameters_(parameters), settings_(settings), clip_form_(clip_form) {
   const std::int64_t n = parameters.flat_size();
   block_ = backend.whole_batch() ? std::max<std::int64_t>(1, n) : kBlock;
   moments_.push_back({"m", parameters.make_flat(moment_dtype(settings, parameters.dtype()))});
@@ -97,7 +96,7 @@ void Optimizer::sum_gradients(ShardPool& pool) {
 void Optimizer::step(ShardPool& pool, StepState* state) {
   const ParameterSet::Update to = parameters_.update();
   sum_gradients(pool);
-  backend_.clip(settings_.clip_form, squares_.size(), squares_.data<double>(), state);
+  backend_.clip(clip_form_, squares_.size(), squares_.data<double>(), state);
   if (per_parameter()) update_lamb(pool, state);
   pool.for_blocks(squares_.size(), [&](std::int64_t b) {
     for (const Piece& piece : pieces_of(b)) backend_.update(rule(piece), update_of(piece, state));

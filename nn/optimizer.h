@@ -7,22 +7,9 @@
 #include "core/shards.h"
 #include "core/update_settings.h"
 #include "nn/parameters.h"
+#include "nn/train_settings.h"
 
 namespace normlab {
-
-enum class OptimizerName : std::uint8_t { adamw, sgd, big_vision_adam, momentum_hp, lamb, lion };
-
-struct OptimizerSettings {
-  OptimizerName name = OptimizerName::adamw;
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  double momentum = 0.9;
-  bool nesterov = false;
-  double weight_decay = 0.05;
-  bool decay_matrices_only = true;
-  bool bf16_moment = false;  // big_vision_adam and momentum_hp: their first moment
-  MomentProduct moment_product = MomentProduct::wide;
-  ClipForm clip_form = ClipForm::torch;
-};
 
 /// What an optimiser keeps for each parameter value, in bytes, beside values of type `parameters`.
 std::int64_t moment_bytes(const OptimizerSettings& settings, DType parameters = DType::f32);
@@ -31,14 +18,14 @@ class Optimizer {
  public:
   /// Takes moment buffers beside `parameters`, all zero. `factors`: one a parameter, or none where all are 1.
   Optimizer(Backend& backend, ParameterSet& parameters, const OptimizerSettings& settings,
-            std::span<const UpdateFactors> factors = {});
+            std::span<const UpdateFactors> factors = {}, ClipForm clip_form = ClipForm::torch);
 
   /// Writes what follows from state.step alone: the bias corrections. Before the state goes to the device.
   void begin_step(StepState& state) const;
   /// `state` is in the backend's memory. Sums the lanes, writes grad_norm, clip_factor and nonfinite into it, and
-  /// updates the parameters with its lr, for Big Vision's optimisers also its schedule; clips to its clip_norm by the
-  /// settings' form. A norm that is not finite leaves the parameters and moments as they were. Lane 0 then holds the
-  /// gradient, not clipped. Does not wait for the device.
+  /// updates the parameters with its lr, for Big Vision's optimisers also its schedule; clips to its clip_norm. A norm
+  /// that is not finite leaves the parameters and moments as they were. Lane 0 then holds the gradient, not clipped.
+  /// Does not wait for the device.
   void step(ShardPool& pool, StepState* state);
 
   /// The sum alone: lane 0 then holds the gradient.
@@ -77,7 +64,8 @@ class Optimizer {
 
   Backend& backend_;
   ParameterSet& parameters_;
-  OptimizerSettings settings_;
+  const OptimizerSettings settings_;
+  const ClipForm clip_form_;
   std::vector<Moment> moments_;
   std::int64_t block_ = 0;              // values
   std::vector<Piece> pieces_;           // block by block

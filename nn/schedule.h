@@ -7,39 +7,24 @@
 #include <string_view>
 #include <vector>
 
+#include "core/field.h"
+
 namespace normlab {
 
 enum class ScheduleName : std::uint8_t { constant, linear, cosine, rsqrt, polynomial, compound };
 
-/// lifted: lr (step + 1) / (warmup + 1), so that no step is lost at rate zero. line: from warmup_from at step 0 to lr
-/// at step `warmup`.
+/// With a warm-up of `warmup` steps. lifted: lr (step + 1) / (warmup + 1), so that no step is lost at rate zero. line:
+/// from warmup_from at step 0 to lr at step `warmup`.
 enum class Warmup : std::uint8_t { lifted, line };
 
 /// Where the way down begins: at the end of the warm-up, or at step 0, of which the warm-up then hides a part (timm's
 /// schedulers without warmup_prefix, and so DeiT's).
 enum class DecayFrom : std::uint8_t { warmup, start };
 
-/// All rates as they are used (scaled by batch already), all lengths in steps.
-struct ScheduleSettings {
-  ScheduleName name = ScheduleName::cosine;
-  double lr = 1e-3;       // the peak
-  double final_lr = 0.0;  // linear, cosine, polynomial: rate at step `total`; rsqrt: the least rate
-  std::int64_t total = 1, warmup = 0;
-  Warmup warmup_form = Warmup::lifted;
-  double warmup_from = 0.0;
-  DecayFrom decay_from = DecayFrom::warmup;  // linear, cosine, polynomial
-  double power = 1.0;
-  double timescale = 10000;
-  std::int64_t shift = 0, cooldown = 0;
-  std::int64_t decay_every = 1;  // compound
-  double decay_factor = 1.0;
-  std::string factors{};  // compound
-};
-
 /// The words of a compound schedule, as in Scenic's lr_schedules.py.
 enum class ScheduleFactor : std::uint8_t {
   constant,         // lr
-  linear_warmup,    // by warmup_form, up to 1
+  linear_warmup,    // by its form, up to 1
   polynomial,       // (1 - end) (1 - step / total)^power + end for end = final_lr / lr; the warm-up is part of it
   rsqrt_decay,      // sqrt(timescale) / sqrt(step - warmup + timescale), 1 up to the end of the warm-up
   decay_every,      // decay_factor^floor(step / decay_every)
@@ -54,21 +39,92 @@ std::vector<std::string_view> split_factors(std::string_view factors);
 bool has_factor(std::string_view factors, std::string_view word);
 /// What is wrong with them: an unknown word, one that comes up twice, no `constant`.
 std::optional<std::string> problem_of_factors(std::string_view factors);
-/// All words, for suggestions.
-const std::vector<std::string_view>& schedule_factor_words();
+
+/// All lengths but warmup_epochs are in steps. warmup_epochs and warmup_steps: at most one is not 0.
+struct ScheduleSettings {
+  ScheduleName name = ScheduleName::cosine;
+  double warmup_epochs = 0.0;
+  std::int64_t warmup_steps = 0;
+  Warmup warmup = Warmup::lifted;
+  double warmup_from = 0.0;
+  DecayFrom decay_from = DecayFrom::warmup;
+  double final_lr = 0.0;
+  double power = 1.0;
+  double timescale = 10000;
+  std::int64_t shift = 0;
+  std::int64_t cooldown_steps = 0;
+  std::string factors{};
+  std::int64_t decay_every = 1;
+  double decay_factor = 1.0;
+
+  /// Whether a compound schedule has this factor; others have none that is left out.
+  bool may_have(std::string_view factor) const { return name != ScheduleName::compound || has_factor(factors, factor); }
+  bool warms_up() const { return may_have("linear_warmup") && (warmup_steps > 0 || warmup_epochs > 0); }
+  bool operator==(const ScheduleSettings&) const = default;
+};
+template <>
+constexpr auto fields<ScheduleSettings>() {
+  using T = ScheduleSettings;
+  using N = ScheduleName;
+  constexpr std::string_view kHasNone = "a {name} schedule has no {}";
+  constexpr When<T> kMayWarmUp{[](const T& c) { return c.may_have("linear_warmup"); },
+                               "there is no linear_warmup among the factors"};
+  constexpr When<T> kDecayFactor{[](const T& c) { return c.may_have("decay_every"); },
+                                 "there is no decay_every among the factors"};
+  constexpr When<T> kCompound{[](const T& c) { return c.name == N::compound; }, kHasNone};
+  return std::tuple{
+      field<&T::name>("shape after the warm-up"),
+      field<&T::warmup_epochs>("linear warm-up; this or warmup_steps", kEpochs)
+          .when(kMayWarmUp)
+          .when({[](const T& c) { return c.warmup_steps == 0; }, kHasNone}),
+      field<&T::warmup_steps>("linear warm-up; this or warmup_epochs", kFromZero).when(kMayWarmUp),
+      field<&T::warmup>("lifted: lr (step + 1) / (warmup + 1); line: from warmup_from at step 0 to lr")
+          .when({[](const T& c) { return c.warms_up(); }, "there is no warm-up"}),
+      field<&T::warmup_from>("warmup line: rate of the first step", kNotNegative)
+          .when({[](const T& c) { return c.warmup == Warmup::line && c.warms_up(); },
+                 "only a warm-up along a line has it"}),
+      field<&T::decay_from>("linear, cosine, polynomial: begin at the warm-up's end, or at step 0 beside it (timm)")
+          .when({[](const T& c) { return c.warms_up(); }, "there is no warm-up"})
+          .when({[](const T& c) { return c.name == N::linear || c.name == N::cosine || c.name == N::polynomial; },
+                 kHasNone}),
+      field<&T::final_lr>("linear, cosine, polynomial: rate at the end; rsqrt: the least rate", kNotNegative)
+          .when({[](const T& c) { return c.name != N::constant; }, kHasNone})
+          .when({[](const T& c) {
+                   return c.may_have("polynomial") || c.may_have("cosine_decay") || c.may_have("linear_decay");
+                 },
+                 "there is no polynomial, cosine_decay or linear_decay among the factors"}),
+      field<&T::power>("polynomial", kPositive)
+          .when({[](const T& c) { return c.may_have("polynomial"); }, "there is no polynomial among the factors"})
+          .when({[](const T& c) { return c.name == N::compound || c.name == N::polynomial; }, kHasNone}),
+      field<&T::timescale>("rsqrt, rsqrt_decay: steps", kPositive)
+          .when({[](const T& c) { return c.may_have("rsqrt_decay"); }, "there is no rsqrt_decay among the factors"})
+          .when({[](const T& c) { return c.name == N::compound || c.name == N::rsqrt; }, kHasNone}),
+      field<&T::shift>("rsqrt: steps", kFromZero).when({[](const T& c) { return c.name == N::rsqrt; }, kHasNone}),
+      field<&T::cooldown_steps>("at the end, a line down to 0", kFromZero)
+          .when({[](const T& c) { return c.may_have("linear_cooldown"); },
+                 "there is no linear_cooldown among the factors"}),
+      field<&T::factors>("compound: as \"constant * polynomial * linear_warmup\"").when(kCompound),
+      field<&T::decay_every>("compound, decay_every: steps between two multiplications", kFromOne)
+          .when(kCompound)
+          .when(kDecayFactor),
+      field<&T::decay_factor>("compound, decay_every: by what the rate is multiplied", kNotNegative)
+          .when(kCompound)
+          .when(kDecayFactor)};
+}
 
 class Schedule {
  public:
-  /// Throws InputError for factors with a problem, and for linear_cooldown without a cooldown.
-  explicit Schedule(const ScheduleSettings& settings);
+  /// A training of `total` steps with the peak rate `lr`, the first `warmup` of them warm-up. Throws InputError for
+  /// factors with a problem, and for linear_cooldown without a cooldown.
+  Schedule(const ScheduleSettings& settings, double lr, std::int64_t total, std::int64_t warmup);
 
   /// The rate of 0-based `step`. With progress = (step - warmup) / (total - warmup) in [0, 1], or step / total for
   /// decay_from start, after the warm-up:
   ///   constant lr; linear lr + (final_lr - lr) progress; cosine final_lr + (lr - final_lr) (1 + cos(pi progress)) / 2;
   ///   polynomial final_lr + (lr - final_lr) (1 - progress)^power; rsqrt lr / sqrt(1 + (step - warmup + shift) /
   ///   timescale), at least final_lr (Big Vision's schedules, utils.py).
-  /// The warm-up leads to lr, of rsqrt to what it has at its end. Over the last `cooldown` steps all is multiplied by
-  /// (total - step) / cooldown.
+  /// The warm-up leads to lr, of rsqrt to what it has at its end. Over the last `cooldown_steps` all is
+  /// multiplied by (total - step) / cooldown_steps.
   double rate(std::int64_t step) const;
   /// rate over lr: Big Vision's schedule value.
   double value(std::int64_t step) const;
@@ -77,6 +133,8 @@ class Schedule {
   double after_warmup(std::int64_t step) const;
   double compound(std::int64_t step) const;
   ScheduleSettings s_;
+  double lr_;
+  std::int64_t total_, warmup_;
   std::vector<ScheduleFactor> factors_;
 };
 

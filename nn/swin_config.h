@@ -14,17 +14,17 @@ struct SwinConfig {
   std::int64_t channels = 3;
   std::int64_t patch_size = 4;
   std::int64_t window = 7;
-  std::int64_t embed_dim = 96;                        // of the first stage; doubles with each
-  std::vector<std::int64_t> depths{2, 2, 6, 2};       // blocks a stage
-  std::vector<std::int64_t> num_heads{3, 6, 12, 24};  // a stage
+  std::int64_t embed_dim = 96;
+  std::vector<std::int64_t> depths{2, 2, 6, 2};
+  std::vector<std::int64_t> num_heads{3, 6, 12, 24};
   std::int64_t mlp_ratio = 4;
   std::int64_t num_classes = 10;
   bool qkv_bias = true;
   bool reduction_bias = false;  // of patch merging; a batch norm merged into the reduction needs one
-  Gelu gelu = Gelu::erf;
-  double dropout = 0.0;            // after the stem, both branches and the hidden layer
-  double attention_dropout = 0.0;  // on the attention weights
-  double drop_path = 0.0;          // rate of the last block; grows linearly from 0 at the first, over all stages
+  GeluForm gelu = GeluForm::erf;
+  double dropout = 0.0;
+  double attention_dropout = 0.0;
+  double drop_path = 0.0;  // rate of the last block; grows linearly from 0 at the first, over all stages
   double head_bias_init = 0.0;
   Placement placement{};
 
@@ -38,6 +38,27 @@ struct SwinConfig {
   }
   bool operator==(const SwinConfig&) const = default;
 };
+template <>
+constexpr auto fields<SwinConfig>() {
+  using T = SwinConfig;
+  return std::tuple{field<&T::image_size>("pixels, or [height, width]; the dataset's when left out"),
+                    field<&T::channels>("the dataset's when left out"),
+                    field<&T::patch_size>("pixels a side"),
+                    field<&T::window>("tokens a side; at most the shorter side of a stage"),
+                    field<&T::embed_dim>("width of the first stage, doubling with each"),
+                    field<&T::depths>("blocks of each stage"),
+                    field<&T::num_heads>("attention heads of each stage"),
+                    field<&T::mlp_ratio>("width of the hidden layer over that of the stage"),
+                    field<&T::num_classes>("the dataset's when left out"),
+                    field<&T::qkv_bias>("query, key and value have biases"),
+                    field<&T::reduction_bias>("the linear of patch merging has a bias"),
+                    field<&T::gelu>("form of the GELU"),
+                    field<&T::dropout>("after the stem, both branches and the hidden layer", kRate),
+                    field<&T::attention_dropout>("on the attention weights", kRate),
+                    field<&T::drop_path>("rate of the last block, growing linearly from 0 at the first", kRate),
+                    field<&T::head_bias_init>("start value of the head's bias"),
+                    field<&T::placement>("a row's name, or sites")};
+}
 
 /// A stage with its sizes worked out. `height` and `width` are its grid of tokens, half of the former stage's, rounded
 /// up. A window is at most as large as the shorter side; where it is that side, no block shifts (the official code;

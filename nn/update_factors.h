@@ -10,15 +10,9 @@
 #include "core/update_settings.h"
 #include "nn/model_config.h"
 #include "nn/parameters.h"
+#include "nn/train_settings.h"
 
 namespace normlab {
-
-/// A factor for the parameters whose name fits a pattern of words and `*`.
-struct Multiplier {
-  std::string name;
-  double lr = 1.0, weight_decay = 1.0;
-  bool operator==(const Multiplier&) const = default;
-};
 
 /// Whether `name` is `pattern` with some text, or none, in place of each `*`.
 bool fits(std::string_view pattern, std::string_view name);

@@ -6,13 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "core/field.h"
+#include "core/kernel_settings.h"
 #include "nn/model_cost.h"
 
 namespace normlab {
 
 enum class Pool : std::uint8_t { token, gap };
+
 enum class PosEmbed : std::uint8_t { learned, sincos2d };
-enum class Gelu : std::uint8_t { erf, tanh };
+
 enum class Init : std::uint8_t { big_vision, timm, torch, timm_jax, deit };  // nn/init.h says what each is
 
 struct ViTConfig {
@@ -27,13 +30,13 @@ struct ViTConfig {
   Pool pool = Pool::gap;
   PosEmbed pos_embed = PosEmbed::learned;
   bool pos_embed_class = false;  // the class token has a learned position (original ViT, DeiT, timm)
-  bool distill_token = false;    // DeiT's second token with a head of its own; logits are the mean of both heads
+  bool distill_token = false;
   bool qkv_bias = true;
-  std::int64_t rep_size = 0;  // width of the dense + tanh layer before the head; 0 leaves it out
-  Gelu gelu = Gelu::erf;
-  double dropout = 0.0;            // after the stem, both branches and the hidden layer
-  double attention_dropout = 0.0;  // on the attention weights
-  double drop_path = 0.0;          // rate of the last block; grows linearly from 0 at the first
+  std::int64_t rep_size = 0;
+  GeluForm gelu = GeluForm::erf;
+  double dropout = 0.0;
+  double attention_dropout = 0.0;
+  double drop_path = 0.0;
   Init init = Init::big_vision;
   double head_bias_init = 0.0;  // Big Vision sets -6.9 for the sigmoid loss
   Placement placement{};
@@ -51,6 +54,41 @@ struct ViTConfig {
   }
   bool operator==(const ViTConfig&) const = default;
 };
+template <>
+constexpr auto fields<ViTConfig>() {
+  using T = ViTConfig;
+  return std::tuple{field<&T::image_size>("pixels, or [height, width]; the dataset's when left out"),
+                    field<&T::channels>("the dataset's when left out"),
+                    field<&T::patch_size>("pixels a side"),
+                    field<&T::embed_dim>("width"),
+                    field<&T::depth>("blocks"),
+                    field<&T::num_heads>("attention heads"),
+                    field<&T::mlp_dim>("width of the hidden layer; 4 embed_dim when left out"),
+                    field<&T::num_classes>("the dataset's when left out"),
+                    field<&T::pool>("class token, or mean over tokens"),
+                    field<&T::pos_embed>("positions"),
+                    field<&T::pos_embed_class>("pool token, learned: the class token has a position")
+                        .when({[](const T& c) { return c.pool == Pool::token && c.pos_embed == PosEmbed::learned; },
+                               "only a class token (pool token) among learned positions can have one"}),
+                    field<&T::distill_token>(
+                        "pool token: DeiT's second token, with a head of its own; logits are the mean of both heads")
+                        .when({[](const T& c) { return c.pool == Pool::token; },
+                               "a distillation token stands beside a class token; set pool token"}),
+                    field<&T::qkv_bias>("query, key and value have biases"),
+                    field<&T::rep_size>("width of a dense + tanh layer before the head; 0 leaves it out"),
+                    field<&T::gelu>("form of the GELU"),
+                    field<&T::dropout>("after the stem, both branches and the hidden layer", kRate),
+                    field<&T::attention_dropout>("on the attention weights", kRate),
+                    field<&T::drop_path>("rate of the last block, growing linearly from 0 at the first", kRate),
+                    field<&T::init>("initial values as in this code base; timm_jax: timm's weight_init \"jax\""),
+                    field<&T::head_bias_init>("start value of the head's bias"),
+                    field<&T::placement>("a row's name, or sites")};
+}
+inline ViTConfig defaults_beside(const ViTConfig& model) {
+  ViTConfig out;
+  out.mlp_dim = std::int64_t(4 * std::uint64_t(model.embed_dim));  // a hostile width wraps and is refused later
+  return out;
+}
 
 /// Of every block; those of the first hold before the blocks too, those of the last after them.
 std::vector<BlockSizes> block_sizes(const ViTConfig& config);

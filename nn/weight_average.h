@@ -4,13 +4,9 @@
 #include "core/shards.h"
 #include "core/step_state.h"
 #include "nn/parameters.h"
+#include "nn/train_settings.h"
 
 namespace normlab {
-
-struct AverageSettings {
-  double decay = 0.0;  // 0: none is kept
-  std::int64_t every_steps = 1;
-};
 
 class WeightAverage {
  public:

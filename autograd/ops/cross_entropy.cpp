@@ -8,14 +8,15 @@ void check_targets(const char* op, LossDims dims, const Targets& targets) {
   if (bool(targets.labels) == bool(targets.soft)) throw InputError(concat(op, ": either labels or soft targets"));
   if (targets.labels) require_shape(op, "labels", targets.labels.shape(), {dims.batch});
   if (targets.soft) require_shape(op, "targets", targets.soft.shape(), {dims.batch, dims.classes});
-  if (dims.smooth_others && dims.classes < 2) throw InputError(concat(op, ": smoothing needs two classes"));
+  if (dims.smoothing == Smoothing::others && dims.classes < 2)
+    throw InputError(concat(op, ": smoothing needs two classes"));
 }
 
 using Forward = void (Backend::*)(LossDims, Tensor, Tensor, Tensor, Tensor);
 using Backward = void (Backend::*)(LossDims, Tensor, Tensor, Tensor, Tensor, Gradient);
 
 Var cross_entropy(const char* op, Forward forward, Backward backward, const Var& logits, const Targets& t) {
-  const LossDims dims{logits.shape().rows(), logits.shape().back(), t.label_smoothing, t.smooth_others};
+  const LossDims dims{logits.shape().rows(), logits.shape().back(), t.label_smoothing, t.smoothing};
   check_targets(op, dims, t);
   Tape& tape = logits.tape();
   Tensor losses = tape.empty_acc(logits.value(), {dims.batch});
@@ -40,7 +41,7 @@ Var sigmoid_cross_entropy(const Var& logits, const Targets& targets) {
 }
 
 Var pixel_softmax_cross_entropy(const Var& logits, Tensor labels, std::int32_t ignore) {
-  const LossDims dims{logits.shape().rows(), logits.shape().back(), 0.0, false};
+  const LossDims dims{logits.shape().rows(), logits.shape().back(), 0.0, Smoothing::all};
   const Shape& s = logits.shape();
   if (s.rank() < 2)
     throw InputError(concat("pixel_softmax_cross_entropy: logits are ", s.str(), ", expected pixels of classes"));

@@ -20,8 +20,9 @@ struct Target {
 template <class A>
 Target<A> target_of(const LossDims& d, const Tensor& labels, const Tensor& targets, std::int64_t image) {
   const A e = A(d.label_smoothing);
-  const A off = d.smooth_others ? e / A(d.classes - 1) : e / A(d.classes);
-  const A on = d.smooth_others ? 1 - e : 1 - e + off;
+  const bool others = d.smoothing == Smoothing::others;
+  const A off = others ? e / A(d.classes - 1) : e / A(d.classes);
+  const A on = others ? 1 - e : 1 - e + off;
   if (targets) return {targets.data<A>() + image * d.classes, -1, on, off};
   return {nullptr, labels.data<std::int32_t>()[image], on, off};
 }

@@ -31,7 +31,7 @@ void BenchOptions::add_network(CLI::App& command) {
 
 void BenchOptions::add_precision(CLI::App& command) {
   command.add_option("--precision", precision, "of activations")
-      ->check(CLI::IsMember({"fp32", "bf16", "bf16_emulated", "tf32"}))
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kWords<Precision>), std::end(kWords<Precision>))))
       ->capture_default_str();
 }
 
@@ -51,9 +51,7 @@ void BenchOptions::add_format(CLI::App& command) {
 
 EngineSettings BenchOptions::settings(std::int64_t batch) const {
   EngineSettings result;
-  result.dtype = precision == "fp32" || precision == "tf32" ? DType::f32 : DType::bf16;
-  result.bf16_products = precision == "bf16_emulated" ? Bf16Products::emulated : Bf16Products::native;
-  result.tf32 = precision == "tf32";
+  find_word(precision, result.precision);
   result.max_batch = batch;
   return result;
 }
@@ -62,10 +60,10 @@ void BenchOptions::add_roofline(CLI::App& command) {
   command.add_flag("--roofline", with_roofline, "measure on the CPU too what bounds it; on a GPU that is always done");
 }
 
-Backend& BenchOptions::with_products(Backend& backend) const { return normlab::with_products(backend, settings(1)); }
+Backend& BenchOptions::with_products(Backend& backend) const { return in_precision(backend, settings(1).precision); }
 
 Roofline BenchOptions::measured_roofline(Backend& backend, ShardPool& pool) const {
-  return measure_roofline(with_products(backend), pool, settings(1).dtype, roofline_sizes(on_gpu()));
+  return measure_roofline(with_products(backend), pool, dtype(), roofline_sizes(on_gpu()));
 }
 
 double rounded(double value, int digits) {

@@ -40,6 +40,7 @@ struct BenchOptions {
   bool on_gpu() const { return device != DeviceKind::cpu; }
   bool json() const { return format == "json"; }
   EngineSettings settings(std::int64_t batch) const;  // for steps of `batch` images in that precision
+  DType dtype() const { return dtype_of(settings(1).precision); }
   /// The device with the products of that precision. EnvironmentError where it lacks the instructions.
   Backend& with_products(Backend& backend) const;
   bool wants_roofline() const { return with_roofline || on_gpu(); }

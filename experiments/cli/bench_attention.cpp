@@ -32,7 +32,7 @@ struct BenchAttention : BenchOptions {
     ShardPool pool(on_gpu() ? 1 : threads);
     const LoadMeter meter;
     const Roofline roofline = measured_roofline(computer.backend(), pool);
-    const std::vector<OpTiming> timings = time_attention(backend, pool, d, settings(1).dtype, seconds);
+    const std::vector<OpTiming> timings = time_attention(backend, pool, d, dtype(), seconds);
     if (json()) {
       Json document{{"shape", shape},
                     {"device", device_words(backend)},

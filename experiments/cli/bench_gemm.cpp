@@ -101,7 +101,7 @@ struct BenchGemm : BenchOptions {
     double flops = 0, time = 0, bound = 0;
     Json rows = Json::array();
     for (const LinearLayer& layer : linear_layers(config, images)) {
-      for (const OpTiming& t : time_linear(backend, pool, layer, settings(1).dtype, seconds)) {
+      for (const OpTiming& t : time_linear(backend, pool, layer, dtype(), seconds)) {
         const double count = double(layer.count), ms = 1e3 * count * t.seconds,
                      least = 1e3 * count * roofline.bound(t.cost.flops, t.cost.bytes);
         flops += count * t.cost.flops, time += ms, bound += least;

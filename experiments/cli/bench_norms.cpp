@@ -73,7 +73,7 @@ struct BenchNorms : BenchOptions {
     Json rows = Json::array();
     std::map<std::pair<std::string, NormKind>, NormTime> times;
     for (const NormShape& s : parsed) {
-      const NormTimer timer(backend, pool, streams, s, settings(1).dtype);
+      const NormTimer timer(backend, pool, streams, s, dtype());
       for (std::size_t k = 1; k < std::size(kNormKinds); ++k) {  // all but none
         const auto kind = NormKind(k);
         if (published && !has(*published, kind)) continue;

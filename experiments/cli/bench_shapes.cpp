@@ -56,12 +56,12 @@ BenchEngine::BenchEngine(Backend& backend, const ModelConfig& config, const Engi
   engine = std::make_unique<Engine>(backend, pool, config, settings);
   initialise(engine->parameters(), config, 0);
   images = memory_.empty({settings.max_batch, image_size(config)[0], image_size(config)[1], channels(config)},
-                         settings.dtype);
+                         engine->dtype());
   labels = memory_.empty({settings.max_batch}, DType::i32);
   const StreamKey key = stream_key(0, "bench", "images");
   for (std::int64_t i = 0; i < images.size(); ++i) {
     const auto value = static_cast<float>(normal(key, static_cast<std::uint64_t>(i)));
-    if (settings.dtype == DType::bf16)
+    if (engine->dtype() == DType::bf16)
       images.data<bf16>()[i] = bf16(value);
     else
       images.data<float>()[i] = value;

@@ -8,7 +8,6 @@
 #include "experiments/base/terminal.h"
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
-#include "experiments/descriptor/words.h"
 #include "nn/init.h"
 #include "nn/model.h"
 
@@ -23,7 +22,7 @@ struct Case {
 /// Each optimiser, with a moment in bf16 too where it can have one; and one with rates by layer.
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (std::size_t name = 0; name < words_of<OptimizerName>().size(); ++name) {
+  for (std::size_t name = 0; name < kWordCount<OptimizerName>; ++name) {
     OptimizerSettings plain, narrow;
     plain.name = narrow.name = static_cast<OptimizerName>(name);
     narrow.bf16_moment = true;

@@ -8,7 +8,6 @@
 #include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
-#include "experiments/descriptor/words.h"
 #include "experiments/train/keep.h"
 
 namespace normlab {
@@ -41,8 +40,8 @@ struct Clean {
   int operator()() const {
     if (descriptor.file.empty() && !out_given)
       throw InputError("clean: name a descriptor, or with --out a folder whose trials are all meant");
-    constexpr auto kWords = words_of<KeepCheckpoint>();
-    const auto rule = KeepCheckpoint(std::find(kWords.begin(), kWords.end(), keep) - kWords.begin());
+    KeepCheckpoint rule{};
+    find_word(keep, rule);
     const ResultStore store(descriptor.out);
     std::uint64_t bytes = 0;
     std::size_t files = 0, trials = 0;

@@ -13,7 +13,6 @@
 #include "experiments/cli/data_source.h"
 #include "experiments/data/image_index.h"
 #include "experiments/data/measure.h"
-#include "experiments/descriptor/words.h"
 
 namespace normlab {
 namespace {

@@ -3,16 +3,13 @@
 #include "core/error.h"
 #include "experiments/base/suggest.h"
 #include "experiments/data/dataset.h"
-#include "experiments/descriptor/conditions.h"
-#include "experiments/descriptor/words.h"
 
 namespace normlab {
 
 namespace fs = std::filesystem;
 
 void DataSource::add_to(CLI::App& command) {
-  std::vector<std::string> layouts;
-  for (const std::string_view word : words_of<DatasetLayout>()) layouts.emplace_back(word);
+  const std::vector<std::string> layouts(std::begin(kWords<DatasetLayout>), std::end(kWords<DatasetLayout>));
   command.add_option("dataset", dataset, "a known name, or a folder: below the data root, or any path")->required();
   command.add_option("--layout", layout, "how the files of a folder lie")
       ->check(CLI::IsMember(layouts))
@@ -31,9 +28,7 @@ DataSource::Opened DataSource::open() const {
   config.name = dataset;
   config.train_shards = shards;
   config.labels = labels;
-  for (std::size_t i = 0; i < words_of<DatasetLayout>().size(); ++i) {
-    if (words_of<DatasetLayout>()[i] == layout) config.layout = static_cast<DatasetLayout>(i);
-  }
+  find_word(layout, config.layout);
   const bool known = find_dataset(dataset) != nullptr && config.layout == DatasetLayout::known;
   if (!known && config.layout == DatasetLayout::known) {
     std::vector<std::string_view> names;

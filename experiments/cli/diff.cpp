@@ -151,8 +151,7 @@ struct Diff {
     print_section("formula", formula_differences(configs[0].model, configs[1].model));
     print_section("cost", parameter_differences(configs[0].model, configs[1].model));
     if (status[0].state != status[1].state)
-      print_section("state",
-                    {{"state", std::string(to_string(status[0].state)), std::string(to_string(status[1].state))}});
+      print_section("state", {{"state", std::string(word_of(status[0].state)), std::string(word_of(status[1].state))}});
     print_section("metrics", compare(metrics_of(status[0].result), metrics_of(status[1].result)));
     print_section("environment", compare(environment_of(status[0].result), environment_of(status[1].result)));
     return 0;

@@ -9,7 +9,6 @@
 #include "experiments/cli/commands.h"
 #include "experiments/cli/device_option.h"
 #include "experiments/cli/eval_images.h"
-#include "experiments/descriptor/words.h"
 #include "experiments/sweep/runner.h"
 #include "experiments/weights/convert.h"
 #include "experiments/weights/convert_files.h"
@@ -33,13 +32,13 @@ struct EvalCommand {
 /// The value of an enum that has this word; CLI11 has seen to it that there is one.
 template <class E>
 E value_of(const std::string& word) {
-  constexpr auto kWords = words_of<E>();
-  return E(std::find(kWords.begin(), kWords.end(), word) - kWords.begin());
+  E value{};
+  find_word(word, value);
+  return value;
 }
 template <class E>
 std::vector<std::string> all_words() {
-  constexpr auto kWords = words_of<E>();
-  return {kWords.begin(), kWords.end()};
+  return {std::begin(kWords<E>), std::end(kWords<E>)};
 }
 
 int evaluate(const EvalCommand& command) {

@@ -38,7 +38,7 @@ struct Find {
       if (started || status.result) config = read_trial_config(folder);  // what is damaged is not shown
       if (status.state == TrialState::done || status.state == TrialState::diverged)
         require_agreement(folder, *status.result);
-      print_text("{}\n  state   {}{}{}\n", id, to_string(status.state),
+      print_text("{}\n  state   {}{}{}\n", id, word_of(status.state),
                  status.progress > 0 && status.progress < 1 ? fmt::format(" {:.0f}%", 100 * status.progress) : "",
                  status.message.empty() ? "" : ": " + visible_line(status.message));
       if (status.result && !status.result->sealed) print_text("  seal    none: {}\n", kUnsealedWords);

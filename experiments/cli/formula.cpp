@@ -15,7 +15,7 @@ std::string settings_text(const NormSpec& spec, ModelKind model) {
   std::string out;
   for_each_field<NormSpec>([&](const auto& field) {
     if constexpr (!std::is_enum_v<typename std::remove_cvref_t<decltype(field)>::Member>)
-      if (applies(spec, field.key) && spec.*field.member != defaults.*field.member)
+      if (field.unmet(spec) == nullptr && spec.*field.member != defaults.*field.member)
         out += fmt::format("{}{}={}", out.empty() ? "" : " ", field.key, spec.*field.member);
   });
   return out;

@@ -25,12 +25,12 @@ struct Missing {
       const TrialStatus status = store.trial(trial.id).status();
       if (status.state == TrialState::done || status.state == TrialState::diverged) continue;
       ++missing;
-      ++counts[to_string(status.state)];
+      ++counts[word_of(status.state)];
       if (ids) {
         print_text("{}\n", trial.id);
         continue;
       }
-      std::string state(to_string(status.state));
+      std::string state(word_of(status.state));
       if (status.progress > 0) state += fmt::format(" {:.0f}%", 100 * status.progress);
       print_text("{:<12} {}  {}{}\n", state, trial.id.substr(0, 12), trial.label,
                  status.message.empty() ? "" : ": " + visible_line(status.message));

@@ -12,7 +12,6 @@
 #include "experiments/cli/paper_text.h"
 #include "experiments/cli/plan_slurm.h"
 #include "experiments/descriptor/tune.h"
-#include "experiments/descriptor/words.h"
 #include "experiments/results/store.h"
 #include "experiments/sweep/plan_file.h"
 #include "experiments/train/cost.h"
@@ -138,7 +137,7 @@ struct Plan {
       if (!over) left += seconds(cost, trial.config);
       const std::string name = trial.tuning ? trial.label.substr(experiment.rows[row].label.size() + 2)
                                             : fmt::format("seed {:<3}", trial.config.seed);
-      print_text("    {}  {} {}{}\n", trial.id.substr(0, 12), name, to_string(status[t].state),
+      print_text("    {}  {} {}{}\n", trial.id.substr(0, 12), name, word_of(status[t].state),
                  added.contains(t) ? ", new" : "");
     }
     if (known) {

@@ -100,7 +100,7 @@ struct ProbeCommand {
     const ProbeAxis shown = axis_of(p);
     const auto at = static_cast<std::size_t>(shown);
     print_text("{}: {} training images in training mode, {}; axis {}\n\n", p.trial->label, p.images, weights_text(),
-               to_string(shown));
+               word_of(shown));
     std::size_t width = 5;
     for (const SignalProbe::Layer& layer : p.reading.signal) width = std::max(width, layer.name.size());
     print_text("{:<{}}  {:>11}  {:>11}  {:>11}  {:>11}\n", "layer", width, "AFSM", "AFV", "AFVR", "grad norm");
@@ -140,7 +140,7 @@ struct ProbeCommand {
       for (const SignalProbe::Layer& layer : p.reading.signal) layers.push_back(layer.name);
       Json row{{"row", p.trial->label}, {"trial", p.trial->id}, {"images", p.images}, {"mode", "training"}};
       row["weights"] = weights_text();
-      row["axis"] = to_string(axis_of(p));
+      row["axis"] = word_of(axis_of(p));
       row["layers"] = std::move(layers);
       row["values"] = p.reading.values();
       rows.push_back(std::move(row));

@@ -31,7 +31,7 @@ Line line_of(const Trial& trial, const ResultStore& store) {
   Line line{&trial, {}, {}, {}, {}, {}, {}};
   const TrialFolder folder = store.trial(trial.id);
   line.status = folder.status();
-  line.state = to_string(line.status.state);
+  line.state = word_of(line.status.state);
   if (line.status.state == TrialState::missing && line.status.progress > 0) line.state = "stopped";
   if (const auto& result = line.status.result) {
     if (result->images_per_second > 0) line.images_per_second = result->images_per_second;

@@ -8,7 +8,6 @@
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/data/dataset_place.h"
-#include "experiments/descriptor/words.h"
 
 namespace normlab {
 namespace {

@@ -7,7 +7,6 @@
 #include "core/visible_text.h"
 #include "experiments/data/image_files.h"
 #include "experiments/data/shapes.h"
-#include "experiments/descriptor/words.h"
 
 namespace normlab {
 namespace {

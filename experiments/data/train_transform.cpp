@@ -6,7 +6,6 @@
 #include "experiments/data/crop.h"
 #include "experiments/data/erasing.h"
 #include "experiments/data/ops/color_jitter.h"
-#include "experiments/descriptor/words.h"
 
 namespace normlab {
 namespace {

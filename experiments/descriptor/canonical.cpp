@@ -2,6 +2,7 @@
 
 #include "experiments/base/sha256.h"
 #include "experiments/descriptor/fields.h"
+#include "experiments/descriptor/keys.h"
 #include "experiments/descriptor/problems.h"
 #include "experiments/descriptor/reader.h"
 
@@ -43,7 +44,7 @@ template <class T>
 void add_fields(JsonNode& object, const T& value, const T& defaults, Form form) {
   for_each_field<T>([&](const auto& field) {
     const auto& member = value.*field.member;
-    if (!applies(value, field.key)) return;
+    if (field.unmet(value) != nullptr) return;
     if (form.everything || !(member == defaults.*field.member)) object.add(std::string(field.key), tree(member, form));
   });
 }

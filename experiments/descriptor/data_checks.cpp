@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/visible_text.h"
-#include "experiments/descriptor/conditions.h"
 #include "experiments/descriptor/known_images.h"
 #include "experiments/descriptor/slice.h"
 #include "experiments/descriptor/step_count.h"

@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "experiments/base/suggest.h"
 #include "experiments/descriptor/canonical.h"
-#include "experiments/descriptor/fields.h"
+#include "experiments/descriptor/keys.h"
 #include "experiments/descriptor/merge.h"
 #include "experiments/descriptor/reader.h"
 #include "experiments/descriptor/sweep.h"

@@ -291,7 +291,6 @@ void FieldReader::value(const JsonNode& node, const JsonPath& path, DatasetConfi
     if (directory != nullptr && node.find("name") == nullptr && directory->value.is_string())
       out.name = directory->value.text;
     object(node, path, out);
-    refuse_exclusive(node, path, "dataset");
   }
   if (out.path == out.name) out.path.clear();
   if (out.name.empty()) report(node.at, path, "a dataset needs a name or a path");
@@ -307,10 +306,11 @@ void FieldReader::value(const JsonNode& node, const JsonPath& path, DatasetConfi
              "; for one of your own give \"path\" and \"layout\" (image_folder, webdataset, ...)");
 }
 
-void FieldReader::refuse_exclusive(const JsonNode& node, const JsonPath& path, std::string_view object) {
+void FieldReader::refuse_exclusive(const JsonNode& node, const JsonPath& path) {
   if (mode_ == ReadMode::canonical) return;  // states everything, one of a pair as 0
   for (const Exclusive& pair : kExclusive) {
-    if (pair.object != object || node.find(pair.a) == nullptr || node.find(pair.b) == nullptr) continue;
+    const std::string_view object = pair.object.substr(pair.object.rfind('.') + 1);
+    if (path.key != object || node.find(pair.a) == nullptr || node.find(pair.b) == nullptr) continue;
     refuse_both(node, path, pair.a, pair.b);
     for (const std::string_view key : {pair.a, pair.b})
       problems_.used(node.find(key)->key_at);  // said already, not to be called unused as well

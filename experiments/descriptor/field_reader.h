@@ -5,8 +5,10 @@
 #include <initializer_list>
 
 #include "core/error.h"
+#include "core/visible_text.h"
 #include "experiments/base/suggest.h"
 #include "experiments/descriptor/fields.h"
+#include "experiments/descriptor/keys.h"
 #include "experiments/descriptor/reader.h"
 
 namespace normlab {
@@ -40,7 +42,8 @@ class FieldReader {
       });
       if (!known) report_unknown_key<T>(member, path, others);
     }
-    if constexpr (kHasConditions<T>) drop_meaningless(node, path, out);
+    if constexpr (kMayBeUnused<T>) drop_meaningless(node, path, out);
+    refuse_exclusive(node, path);
   }
 
   void value(const JsonNode& node, const JsonPath& path, bool& out, Range);
@@ -56,8 +59,6 @@ class FieldReader {
   void value(const JsonNode& node, const JsonPath& path, std::array<double, 2>& out, Range range);
   void value(const JsonNode& node, const JsonPath& path, ModelConfig& out, Range);
   void value(const JsonNode& node, const JsonPath& path, DatasetConfig& out, Range);
-  void value(const JsonNode& node, const JsonPath& path, TrainConfig& out, Range);
-  void value(const JsonNode& node, const JsonPath& path, ScheduleConfig& out, Range);
 
   template <class T>
   void value(const JsonNode& node, const JsonPath& path, std::vector<T>& out, Range range) {
@@ -74,12 +75,9 @@ class FieldReader {
   template <class T>
   requires std::is_enum_v<T>
   void value(const JsonNode& node, const JsonPath& path, T& out, Range) {
-    constexpr auto kWords = words_of<T>();
     if (!node.is_string()) return report(node.at, path, "expected a word, got " + describe(node));
-    const auto found = std::find(kWords.begin(), kWords.end(), node.text);
-    if (found == kWords.end())
-      return report(node.at, path, unknown_word("word", node.text, {kWords.begin(), kWords.end()}));
-    out = T(found - kWords.begin());
+    if (!find_word(node.text, out))
+      report(node.at, path, unknown_word("word", node.text, {std::begin(kWords<T>), std::end(kWords<T>)}));
   }
 
   template <class T>
@@ -87,26 +85,29 @@ class FieldReader {
   void value(const JsonNode& node, const JsonPath& path, T& out, Range) { object(node, path, out); }
 
  private:
-  static std::string why_meaningless(const NormSpec& spec, std::string_view key);
-  static std::string why_meaningless(const StemSites&, std::string_view key);
-  static std::string why_meaningless(const ViTConfig&, std::string_view key);
-  static std::string why_meaningless(const SwinConfig&, std::string_view key);
-  static std::string why_meaningless(const DatasetConfig& dataset, std::string_view key);
-  static std::string why_meaningless(const RandAugmentConfig& randaugment, std::string_view key);
-  static std::string why_meaningless(const ErasingConfig& erasing, std::string_view key);
-  static std::string why_meaningless(const MixConfig&, std::string_view key);
-  static std::string why_meaningless(const AugmentConfig& augment, std::string_view key);
-  static std::string why_meaningless(const EvalTransformConfig& transform, std::string_view key);
-  static std::string why_meaningless(const OptimizerConfig& optimizer, std::string_view key);
-  static std::string why_meaningless(const ScheduleConfig& schedule, std::string_view key);
-  static std::string why_meaningless(const EarlyStopConfig&, std::string_view key);
-  static std::string why_meaningless(const EmaConfig&, std::string_view key);
-  static std::string why_meaningless(const TrainConfig& train, std::string_view key);
-
+  /// Whether a key of T may be one that some trials of a descriptor use and others do not.
   template <class T>
-  static constexpr bool kHasConditions = requires(const T& value) {
-    why_meaningless(value, std::string_view());
-  };
+  static constexpr bool kMayBeUnused = std::is_same_v<T, SwinConfig> ||
+                                       std::apply([](const auto&... row) { return (row.has_conditions() || ...); },
+                                                  fields<T>());
+
+  /// The reason of a condition with what stands for its braces.
+  template <class T>
+  static std::string reason(std::string_view text, std::string_view key, const T& value) {
+    std::string out;
+    for (std::size_t open; (open = text.find('{')) != text.npos; text.remove_prefix(text.find('}') + 1)) {
+      out += text.substr(0, open);
+      const std::string_view name = text.substr(open + 1, text.find('}') - open - 1);
+      if (name.empty()) out += key;
+      for_each_field<T>([&](const auto& row) {
+        using Member = typename std::remove_cvref_t<decltype(row)>::Member;
+        if (row.key != name) return;
+        if constexpr (std::is_enum_v<Member>) out += word_of(value.*row.member);
+        if constexpr (std::is_same_v<Member, std::string>) out += shown(value.*row.member);
+      });
+    }
+    return out += text;
+  }
 
   template <class T>
   static bool has_field(std::string_view key) {
@@ -134,20 +135,20 @@ class FieldReader {
   template <class T>
   void drop_meaningless(const JsonNode& node, const JsonPath& path, T& out) {
     const T defaults = defaults_beside(out);
-    for_each_field<T>([&](const auto& field) {
-      const bool meant = applies(out, field.key);
-      if (!meant) out.*field.member = defaults.*field.member;
-      const JsonMember* given = node.find(field.key);
+    for_each_field<T>([&](const auto& row) {
+      const auto* const unmet = row.unmet(out);
+      if (unmet != nullptr) out.*row.member = defaults.*row.member;
+      const JsonMember* given = node.find(row.key);
       if (given == nullptr) return;
-      if (meant) return problems_.used(given->key_at);
+      if (unmet == nullptr) return problems_.used(given->key_at);
       const JsonPath here{&path, given->key, &given->key_at};
-      problems_.unused(given->key_at, here.pointer(), why_meaningless(out, field.key));
+      problems_.unused(given->key_at, here.pointer(), reason(unmet->otherwise, row.key, out));
     });
   }
 
   template <class Number>
   void check_range(const JsonNode& node, const JsonPath& path, Number read, Range range, Number& out);
-  void refuse_exclusive(const JsonNode& node, const JsonPath& path, std::string_view object);
+  void refuse_exclusive(const JsonNode& node, const JsonPath& path);
   void refuse_both(const JsonNode& node, const JsonPath& path, std::string_view a, std::string_view b);
   void blocks(const JsonNode& node, const JsonPath& path, Placement& out);
   void variant(const JsonNode& node, const JsonPath& path, ViTConfig& out);

@@ -6,7 +6,6 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/descriptor/conditions.h"
 #include "experiments/descriptor/slice.h"
 
 namespace normlab {

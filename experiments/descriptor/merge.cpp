@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/base/regular_file.h"
-#include "experiments/descriptor/fields.h"
+#include "experiments/descriptor/keys.h"
 
 namespace normlab {
 namespace {

@@ -11,9 +11,6 @@ namespace normlab {
 namespace {
 
 template <class T>
-constexpr bool kHasFields = std::is_class_v<T> && !std::is_void_v<decltype(fields<T>())>;
-
-template <class T>
 bool has_setting(std::string_view path) {
   if constexpr (std::is_same_v<T, ModelConfig>) {
     return path == "kind" || path == "variant" || path == "layer_scale" || has_setting<ViTConfig>(path) ||

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "experiments/descriptor/words.h"
 
 namespace normlab {
 

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "experiments/descriptor/fields.h"
 #include "experiments/descriptor/json_tree.h"
+#include "experiments/descriptor/keys.h"
 
 namespace normlab {
 namespace {
@@ -38,115 +39,112 @@ JsonNode reference(std::string_view name) { return object({{"$ref", text(concat(
 
 JsonNode list_of(JsonNode items) { return object({{"type", text("array")}, {"items", std::move(items)}}); }
 
-void add_range(JsonNode& node, Range range) {
-  if (std::isfinite(range.low)) node.add(range.low_open ? "exclusiveMinimum" : "minimum", json_real(range.low));
-  if (std::isfinite(range.high)) node.add(range.high_open ? "exclusiveMaximum" : "maximum", json_real(range.high));
-}
-
-// What a C++ type looks like in JSON.
-template <class T>
+/// What a type looks like in JSON: its schema, and in words for people.
 struct Shape {
-  static JsonNode schema(Range);
+  JsonNode schema;
+  std::string words;
 };
-
 template <class T>
-JsonNode properties() {
-  JsonNode out = json_object();
-  for_each_field<T>([&](const auto& field) {
-    using M = typename std::remove_cvref_t<decltype(field)>::Member;
-    JsonNode node = Shape<M>::schema(field.range);
-    node.add("description", text(field.doc));
-    out.add(std::string(field.key), std::move(node));
-  });
-  return out;
-}
+struct Type {};
 
 JsonNode closed_object(JsonNode members) {
   return object(
       {{"type", text("object")}, {"properties", std::move(members)}, {"additionalProperties", json_bool(false)}});
 }
 
-template <class T>
-JsonNode Shape<T>::schema(Range) {
-  if constexpr (std::is_enum_v<T>)
-    return one_of_words(words_of<T>());
-  else
-    return closed_object(properties<T>());
+JsonNode number(const char* name, Range range) {
+  JsonNode node = type(name);
+  if (std::isfinite(range.low)) node.add(range.low_open ? "exclusiveMinimum" : "minimum", json_real(range.low));
+  if (std::isfinite(range.high)) node.add(range.high_open ? "exclusiveMaximum" : "maximum", json_real(range.high));
+  return node;
+}
+std::string number_words(const char* name, Range range) {
+  std::string bounds;
+  const auto bound = [&](const char* sign, double limit) {
+    if (std::isfinite(limit)) bounds += concat(bounds.empty() ? " " : ", ", sign, " ", value_text(json_real(limit)));
+  };
+  bound(range.low_open ? ">" : ">=", range.low);
+  bound(range.high_open ? "<" : "<=", range.high);
+  return name + bounds;
+}
+JsonNode pair_of(JsonNode items) {
+  JsonNode pair = list_of(std::move(items));
+  pair.add("minItems", json_integer(2));
+  pair.add("maxItems", json_integer(2));
+  return pair;
 }
 
-template <>
-struct Shape<bool> {
-  static JsonNode schema(Range) { return type("boolean"); }
-};
-template <>
-struct Shape<double> {
-  static JsonNode schema(Range range) {
-    JsonNode node = type("number");
-    add_range(node, range);
-    return node;
-  }
-};
-template <>
-struct Shape<std::int64_t> {
-  static JsonNode schema(Range range) {
-    JsonNode node = type("integer");
-    add_range(node, range);
-    return node;
-  }
-};
-template <>
-struct Shape<std::uint64_t> {
-  static JsonNode schema(Range) { return object({{"type", text("integer")}, {"minimum", json_integer(0)}}); }
-};
-template <>
-struct Shape<std::string> {
-  static JsonNode schema(Range) { return type("string"); }
-};
-template <>
-struct Shape<std::array<std::int64_t, 2>> {
-  static JsonNode schema(Range) {
-    JsonNode pair = list_of(type("integer"));
-    pair.add("minItems", json_integer(2));
-    pair.add("maxItems", json_integer(2));
-    return any_of({type("integer"), pair});
-  }
-};
-template <>
-struct Shape<NormSpec> {
-  static JsonNode schema(Range) { return reference("norm"); }
-};
-template <>
-struct Shape<LayerScale> {
-  static JsonNode schema(Range) {
-    JsonNode members = properties<LayerScale>();
-    members.add("init", any_of({type("number"), one_of_words(std::vector<std::string_view>{"auto"})}));
-    return any_of({one_of_words(words_of<LayerScaleKind>()), closed_object(std::move(members))});
-  }
-};
-template <>
-struct Shape<InitGain> {
-  static JsonNode schema(Range) {
-    return any_of({object({{"type", text("number")}, {"exclusiveMinimum", json_integer(0)}}),
-                   one_of_words(std::vector<std::string_view>{"sub_ln"})});
-  }
-};
-template <>
-struct Shape<Placement> {
-  static JsonNode schema(Range) { return reference("placement"); }
-};
-template <>
-struct Shape<std::array<double, 2>> {
-  static JsonNode schema(Range range) {
-    JsonNode pair = list_of(Shape<double>::schema(range));
-    pair.add("minItems", json_integer(2));
-    pair.add("maxItems", json_integer(2));
-    return pair;
-  }
-};
 template <class T>
-struct Shape<std::vector<T>> {
-  static JsonNode schema(Range range) { return list_of(Shape<T>::schema(range)); }
-};
+JsonNode properties();
+
+Shape shape(Type<bool>, Range) { return {type("boolean"), "true \\| false"}; }
+Shape shape(Type<double>, Range range) { return {number("number", range), number_words("number", range)}; }
+Shape shape(Type<std::int64_t>, Range range) { return {number("integer", range), number_words("integer", range)}; }
+Shape shape(Type<std::uint64_t>, Range) {
+  return {object({{"type", text("integer")}, {"minimum", json_integer(0)}}), "integer >= 0"};
+}
+Shape shape(Type<std::string>, Range) { return {type("string"), "string"}; }
+Shape shape(Type<std::array<std::int64_t, 2>>, Range) {
+  return {any_of({type("integer"), pair_of(type("integer"))}), "integer or [integer, integer]"};
+}
+Shape shape(Type<std::array<double, 2>>, Range range) { return {pair_of(number("number", range)), "[number, number]"}; }
+Shape shape(Type<std::vector<double>>, Range range) { return {list_of(number("number", range)), "list of numbers"}; }
+Shape shape(Type<std::vector<std::int64_t>>, Range range) {
+  return {list_of(number("integer", range)), "list of integers"};
+}
+Shape shape(Type<std::vector<Multiplier>>, Range) {
+  return {list_of(closed_object(properties<Multiplier>())), "list of {\"name\", \"lr\", \"weight_decay\"}"};
+}
+Shape shape(Type<NormSpec>, Range) { return {reference("norm"), "norm"}; }
+Shape shape(Type<Placement>, Range) { return {reference("placement"), "placement"}; }
+Shape shape(Type<LayerScale>, Range) {
+  JsonNode members = properties<LayerScale>();
+  members.add("init", any_of({type("number"), one_of_words(std::vector<std::string_view>{"auto"})}));
+  return {any_of({one_of_words(kWords<LayerScaleKind>), closed_object(std::move(members))}),
+          "none \\| channel \\| scalar, or {\"kind\", \"init\"}"};
+}
+Shape shape(Type<InitGain>, Range) {
+  return {any_of({object({{"type", text("number")}, {"exclusiveMinimum", json_integer(0)}}),
+                  one_of_words(std::vector<std::string_view>{"sub_ln"})}),
+          "number > 0 \\| sub_ln"};
+}
+Shape shape(Type<DatasetConfig>, Range) {
+  return {any_of({type("string"), closed_object(properties<DatasetConfig>())}), "object"};
+}
+template <class Config>
+JsonNode model_schema(std::string_view kind, JsonNode variant);
+Shape shape(Type<ModelConfig>, Range) {
+  std::vector<std::string_view> swins;
+  for (const SwinVariant& variant : kSwinVariants) swins.push_back(variant.name);
+  const JsonNode vit = model_schema<ViTConfig>(
+      "vit", object({{"type", text("string")}, {"pattern", text("^((DeiT-)?(Ti|S|B)|L)/[1-9][0-9]*$")}}));
+  const JsonNode is_swin = object({{"properties", object({{"kind", object({{"const", text("swin")}})}})},
+                                   {"required", json_array({text("kind")})}});
+  return {object({{"if", is_swin}, {"then", model_schema<SwinConfig>("swin", one_of_words(swins))}, {"else", vit}}),
+          "object"};
+}
+template <class T>
+Shape shape(Type<T>, Range) {
+  if constexpr (!std::is_enum_v<T>) {
+    return {closed_object(properties<T>()), "object"};
+  } else {
+    std::string words;
+    for (const std::string_view word : kWords<T>) words += concat(words.empty() ? "" : " \\| ", word);
+    return {one_of_words(kWords<T>), words};
+  }
+}
+
+template <class T>
+JsonNode properties() {
+  JsonNode out = json_object();
+  for_each_field<T>([&](const auto& row) {
+    using M = typename std::remove_cvref_t<decltype(row)>::Member;
+    JsonNode node = shape(Type<M>(), row.range).schema;
+    node.add("description", text(row.doc));
+    out.add(std::string(row.key), std::move(node));
+  });
+  return out;
+}
 
 template <class Config>
 JsonNode model_schema(std::string_view kind, JsonNode variant) {
@@ -154,26 +152,9 @@ JsonNode model_schema(std::string_view kind, JsonNode variant) {
       object({{"kind", one_of_words(std::vector<std::string_view>{kind})}, {"variant", std::move(variant)}});
   const JsonNode table = properties<Config>();
   members.members.insert(members.members.end(), table.members.begin(), table.members.end());
-  members.add("layer_scale", Shape<LayerScale>::schema({}));
+  members.add("layer_scale", shape(Type<LayerScale>(), {}).schema);
   return closed_object(std::move(members));
 }
-
-template <>
-struct Shape<ModelConfig> {
-  static JsonNode schema(Range) {
-    std::vector<std::string_view> swins;
-    for (const SwinVariant& variant : kSwinVariants) swins.push_back(variant.name);
-    const JsonNode vit = model_schema<ViTConfig>(
-        "vit", object({{"type", text("string")}, {"pattern", text("^((DeiT-)?(Ti|S|B)|L)/[1-9][0-9]*$")}}));
-    const JsonNode is_swin = object({{"properties", object({{"kind", object({{"const", text("swin")}})}})},
-                                     {"required", json_array({text("kind")})}});
-    return object({{"if", is_swin}, {"then", model_schema<SwinConfig>("swin", one_of_words(swins))}, {"else", vit}});
-  }
-};
-template <>
-struct Shape<DatasetConfig> {
-  static JsonNode schema(Range) { return any_of({type("string"), closed_object(properties<DatasetConfig>())}); }
-};
 
 JsonNode placement_schema() {
   // Other names are those of the file's own "placements", which a schema cannot know.
@@ -184,7 +165,7 @@ JsonNode placement_schema() {
   JsonNode members = object({{"base", name}});
   const JsonNode table = properties<Placement>();
   members.members.insert(members.members.end(), table.members.begin(), table.members.end());
-  const JsonNode ranges = object({{"^((0|[1-9][0-9]*)(-[1-9][0-9]*)?|rest)$", Shape<BlockRange>::schema({})}});
+  const JsonNode ranges = object({{"^((0|[1-9][0-9]*)(-[1-9][0-9]*)?|rest)$", shape(Type<BlockRange>(), {}).schema}});
   members.add(std::string(kBlocksKey), object({{"type", text("object")},
                                                {"description", text(kBlocksDoc)},
                                                {"patternProperties", ranges},
@@ -218,7 +199,7 @@ JsonNode tune_schema() {
   JsonNode stage =
       closed_object(object({{"axes", grid_schema(false)},
                             {"dataset", dataset},
-                            {"train", Shape<TrainConfig>::schema({})},
+                            {"train", shape(Type<TrainConfig>(), {}).schema},
                             {"seeds", reference("seeds")},
                             {"metric", one_of_words(std::vector<std::string_view>{
                                            "eval/accuracy", "eval/loss", "eval/ema_accuracy", "eval/ema_loss"})}}));
@@ -229,7 +210,7 @@ JsonNode tune_schema() {
 }
 
 JsonNode top_level_schema(std::string_view key) {
-  if (key == "checkpoint") return Shape<CheckpointConfig>::schema({});
+  if (key == "checkpoint") return shape(Type<CheckpointConfig>(), {}).schema;
   if (key == "probes") {
     JsonNode steps = list_of(object({{"type", text("integer")}, {"minimum", json_integer(0)}}));
     steps.add("uniqueItems", json_bool(true));
@@ -255,73 +236,29 @@ JsonNode top_level_schema(std::string_view key) {
 
 // --- the tables for people
 
-template <class M>
-std::string type_name(Range range) {
-  std::string bounds;
-  const auto bound = [&](const char* sign, double limit) {
-    if (std::isfinite(limit)) bounds += concat(bounds.empty() ? " " : ", ", sign, " ", value_text(json_real(limit)));
-  };
-  bound(range.low_open ? ">" : ">=", range.low);
-  bound(range.high_open ? "<" : "<=", range.high);
-  if constexpr (std::is_enum_v<M>) {
-    std::string words;
-    for (const std::string_view word : words_of<M>()) words += concat(words.empty() ? "" : " \\| ", word);
-    return words;
-  }
-  if (std::is_same_v<M, bool>) return "true \\| false";
-  if (std::is_same_v<M, double>) return "number" + bounds;
-  if (std::is_same_v<M, std::int64_t>) return "integer" + bounds;
-  if (std::is_same_v<M, std::uint64_t>) return "integer >= 0";
-  if (std::is_same_v<M, std::string>) return "string";
-  if (std::is_same_v<M, NormSpec>) return "norm";
-  if (std::is_same_v<M, Placement>) return "placement";
-  if (std::is_same_v<M, LayerScale>) return "none \\| channel \\| scalar, or {\"kind\", \"init\"}";
-  if (std::is_same_v<M, InitGain>) return "number > 0 \\| sub_ln";
-  if (std::is_same_v<M, std::array<std::int64_t, 2>>) return "integer or [integer, integer]";
-  if (std::is_same_v<M, std::array<double, 2>>) return "[number, number]";
-  if (std::is_same_v<M, std::vector<std::int64_t>>) return "list of integers";
-  if (std::is_same_v<M, std::vector<double>>) return "list of numbers";
-  if (std::is_same_v<M, std::vector<Multiplier>>) return "list of {\"name\", \"lr\", \"weight_decay\"}";
-  return "object";
-}
-
-template <class M>
-constexpr bool kIsList = false;
-template <class T>
-constexpr bool kIsList<std::vector<T>> = true;
-
-template <class M>
-std::string default_text(const M& value) {
-  if constexpr (std::is_enum_v<M>)
-    return std::string(word_of(value));
-  else if constexpr (std::is_same_v<M, bool>)
-    return value ? "true" : "false";
-  else if constexpr (std::is_arithmetic_v<M>)
-    return value_text(json_real(double(value)));
-  else if constexpr (std::is_same_v<M, std::string>)
-    return value;
-  else if constexpr (std::is_same_v<M, std::array<std::int64_t, 2>>)
-    return concat("[", value[0], ", ", value[1], "]");
-  else if constexpr (std::is_same_v<M, std::array<double, 2>>)
-    return concat("[", value_text(json_real(value[0])), ", ", value_text(json_real(value[1])), "]");
-  else if constexpr (kIsList<M>) {
-    std::string items;
-    if constexpr (std::is_same_v<M, std::vector<std::int64_t>>)
-      for (const std::int64_t v : value) items += concat(items.empty() ? "" : ", ", v);
-    return concat("[", items, "]");
-  } else if constexpr (std::is_same_v<M, InitGain>)
-    return "1";
-  else if constexpr (std::is_same_v<M, Placement>)
-    return "pre_pre";
-  else  // NormSpec, LayerScale
-    return "none";
+std::string default_text(bool value) { return value ? "true" : "false"; }
+std::string default_text(double value) { return value_text(json_real(value)); }
+std::string default_text(std::int64_t value) { return default_text(double(value)); }
+std::string default_text(std::uint64_t value) { return default_text(double(value)); }
+std::string default_text(const std::string& value) { return value; }
+std::string default_text(const NormSpec&) { return "none"; }
+std::string default_text(const LayerScale&) { return "none"; }
+std::string default_text(const InitGain&) { return "1"; }
+std::string default_text(const Placement&) { return "pre_pre"; }
+template <class E>
+requires std::is_enum_v<E> std::string default_text(E value) { return std::string(word_of(value)); }
+template <class List>
+requires requires(const List& list) { list.begin(); }
+std::string default_text(const List& list) {
+  std::string items;
+  if constexpr (!std::is_class_v<typename List::value_type>)
+    for (const auto value : list) items += concat(items.empty() ? "" : ", ", default_text(value));
+  return concat("[", items, "]");
 }
 
 template <class T>
 constexpr bool kOwnRows =
-    std::is_class_v<T> && !std::is_same_v<T, NormSpec> && !std::is_same_v<T, LayerScale> &&
-    !std::is_same_v<T, InitGain> && !std::is_same_v<T, Placement> && !std::is_same_v<T, std::string> &&
-    !std::is_same_v<T, std::array<std::int64_t, 2>> && !std::is_same_v<T, std::array<double, 2>> && !kIsList<T>;
+    kHasFields<T> && !std::is_same_v<T, NormSpec> && !std::is_same_v<T, LayerScale> && !std::is_same_v<T, Placement>;
 
 template <class T>
 void add_rows(std::string& out, const std::string& prefix, const T& defaults) {
@@ -334,8 +271,8 @@ void add_rows(std::string& out, const std::string& prefix, const T& defaults) {
       add_rows(out, path + ".", defaults.*field.member);
     } else {
       const std::string standard = path == "model.mlp_dim" ? "4 embed_dim" : default_text(defaults.*field.member);
-      out += concat("| `", path, "` | ", type_name<M>(field.range), " | ", standard.empty() ? "" : "`" + standard + "`",
-                    " | ", field.doc, " |\n");
+      out += concat("| `", path, "` | ", shape(Type<M>(), field.range).words, " | ",
+                    standard.empty() ? "" : "`" + standard + "`", " | ", field.doc, " |\n");
     }
   });
 }
@@ -358,7 +295,7 @@ std::string json_schema() {
   const JsonNode body = closed_object(std::move(members));
   root.members.insert(root.members.end(), body.members.begin(), body.members.end());
   root.add("$defs",
-           object({{"norm", any_of({one_of_words(words_of<NormKind>()), closed_object(properties<NormSpec>())})},
+           object({{"norm", any_of({one_of_words(kWords<NormKind>), closed_object(properties<NormSpec>())})},
                    {"placement", placement_schema()},
                    {"seeds", any_of({object({{"type", text("integer")}, {"minimum", json_integer(1)}}),
                                      list_of(object({{"type", text("integer")}, {"minimum", json_integer(0)}}))})}}));

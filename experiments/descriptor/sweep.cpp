@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/base/suggest.h"
-#include "experiments/descriptor/fields.h"
+#include "experiments/descriptor/keys.h"
 #include "experiments/descriptor/merge.h"
 
 namespace normlab {

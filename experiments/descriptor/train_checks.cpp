@@ -91,13 +91,13 @@ void check_training(FieldReader& reader, const JsonNode& root, const JsonPath& t
       !problem.empty())
     report("early_stop.metric", problem);
 
-  const ScheduleConfig& schedule = train.schedule;
+  const ScheduleSettings& schedule = train.schedule;
   if (schedule.name == ScheduleName::compound) {
-    const std::vector<std::string_view>& words = schedule_factor_words();
+    const auto& words = kWords<ScheduleFactor>;
     bool known = true;
     for (const std::string_view word : split_factors(schedule.factors))
       if (std::find(words.begin(), words.end(), word) == words.end()) {
-        report("schedule.factors", unknown_word("factor", word, words));
+        report("schedule.factors", unknown_word("factor", word, {words.begin(), words.end()}));
         known = false;
       }
     if (const auto problem = problem_of_factors(schedule.factors); known && problem)

@@ -51,7 +51,7 @@ std::string trial_counts(const TableModel& table) {
     for (const TableLine& line : table.lines)
       for (const TableSeed& seed : line.seeds) count += seed.state == state;
     all += count;
-    if (count > 0) parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", count, to_string(state));
+    if (count > 0) parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", count, word_of(state));
   }
   const std::size_t rows = table.lines.size();
   return fmt::format("{} row{}, {} trial{}{}{}.", rows, rows == 1 ? "" : "s", all, all == 1 ? "" : "s",

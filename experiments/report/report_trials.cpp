@@ -48,7 +48,7 @@ std::string term(const std::string& name, const std::string& text) {
 }
 
 std::string state_words(const TableSeed& seed) {
-  std::string words(to_string(seed.state));
+  std::string words(word_of(seed.state));
   if (seed.state == SeedState::diverged) {
     words += fmt::format(" after step {}", seed.diverged_step);
     if (!seed.diverged_site.empty()) words += " at " + seed.diverged_site;

@@ -35,22 +35,6 @@ void remove_all_temporaries(const std::filesystem::path& trial) {
 
 }  // namespace
 
-std::string_view to_string(TrialState state) {
-  switch (state) {
-    case TrialState::missing:
-      return "missing";
-    case TrialState::running:
-      return "running";
-    case TrialState::failed:
-      return "failed";
-    case TrialState::diverged:
-      return "diverged";
-    case TrialState::done:
-      return "done";
-  }
-  return "?";
-}
-
 void TrialFolder::write_config(std::string_view json) const {
   make_folders(path_);
   publish(path_ / "config.json", json);

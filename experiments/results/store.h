@@ -26,7 +26,6 @@ inline constexpr const char* kMetricsBytesKey = "normlab.metrics_bytes";
 inline constexpr const char* kMetricsHashKey = "normlab.metrics_sha256";
 
 enum class TrialState : std::uint8_t { missing, running, failed, diverged, done };
-std::string_view to_string(TrialState state);
 
 struct TrialStatus {
   TrialState state = TrialState::missing;

@@ -112,7 +112,7 @@ Json shown(const Figure& figure) {
 Json in_full(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(); }
 
 Json seed_json(const TableSeed& seed) {
-  Json entry{{"seed", seed.seed}, {"state", to_string(seed.state)}, {"trial", seed.trial}};
+  Json entry{{"seed", seed.seed}, {"state", word_of(seed.state)}, {"trial", seed.trial}};
   if (seed.value) entry["value"] = in_full(seed.value);
   if (seed.gain) entry["gain"] = in_full(seed.gain);
   if (seed.state == SeedState::diverged) entry["diverged_step"] = seed.diverged_step;

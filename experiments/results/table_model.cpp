@@ -306,26 +306,6 @@ class ModelBuilder {
 
 }  // namespace
 
-std::string_view to_string(SeedState state) {
-  switch (state) {
-    case SeedState::missing:
-      return "missing";
-    case SeedState::stopped:
-      return "stopped";
-    case SeedState::running:
-      return "running";
-    case SeedState::failed:
-      return "failed";
-    case SeedState::unreadable:
-      return "unreadable";
-    case SeedState::diverged:
-      return "diverged";
-    case SeedState::done:
-      return "done";
-  }
-  return "?";
-}
-
 std::string_view to_string(GainProcedure procedure) {
   switch (procedure) {
     case GainProcedure::none:

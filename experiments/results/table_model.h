@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/words.h"
 #include "experiments/statistics/correctness.h"
 
 namespace normlab {
@@ -38,7 +39,6 @@ struct TableOptions {
 };
 
 enum class SeedState : std::uint8_t { missing, stopped, running, failed, unreadable, diverged, done };
-std::string_view to_string(SeedState state);
 
 /// One trial of a row.
 struct TableSeed {

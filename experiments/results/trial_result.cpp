@@ -16,7 +16,6 @@ namespace {
 constexpr std::uint64_t kSchema = 2, kUnsealedSchema = 1;
 constexpr double kMostSeconds = 1e10, kMostSpeed = 1e12;  // three centuries; images a second: more is no measurement
 constexpr const char* kDivergedValue = "diverged_value";  // no metric has this name: theirs have a slash
-constexpr std::array kEnds{TrialEnd::done, TrialEnd::diverged, TrialEnd::failed};
 
 std::vector<std::string> take_bad_images(const nlohmann::json& json, const std::string& file) {
   ObjectReader object(json, file + ": \"bad_images\"");
@@ -84,10 +83,7 @@ TrialResult read_fields(ObjectReader& object, const nlohmann::json& json, const 
   result.sealed = schema == kSchema;
   result.id = object.string("id");
   const std::string status = object.string("status");
-  bool known = false;
-  for (const TrialEnd end : kEnds)
-    if (to_string(end) == status) result.status = end, known = true;
-  if (!known) object.fail("status", concat("unknown status ", in_quotes(status)));
+  if (!find_word(status, result.status)) object.fail("status", concat("unknown status ", in_quotes(status)));
   result.seed = object.unsigned_integer("seed");
   const nlohmann::json* metrics = object.optional("metrics");
   if (metrics == nullptr) object.fail("metrics", "this key is missing");
@@ -137,18 +133,6 @@ void drop_nonfinite_metrics(TrialResult& result) {
 
 }  // namespace
 
-std::string_view to_string(TrialEnd end) {
-  switch (end) {
-    case TrialEnd::done:
-      return "done";
-    case TrialEnd::diverged:
-      return "diverged";
-    case TrialEnd::failed:
-      return "failed";
-  }
-  return "?";
-}
-
 std::string write_trial_result(const TrialResult& result) {
   if (!result.sealed) throw InputError(concat("the result of trial ", result.id, " was not sealed when it was made"));
   using Json = nlohmann::ordered_json;
@@ -157,7 +141,7 @@ std::string write_trial_result(const TrialResult& result) {
   Json diverged = Json::object();
   if (result.diverged_value) put_numbers(diverged, {{kDivergedValue, *result.diverged_value}}, nonfinite);
   for (const auto& [key, value] : result.provenance) provenance[key] = value;
-  Json object{{"schema", kSchema}, {"id", result.id}, {"status", to_string(result.status)}, {"seed", result.seed}};
+  Json object{{"schema", kSchema}, {"id", result.id}, {"status", word_of(result.status)}, {"seed", result.seed}};
   object["metrics"] = std::move(metrics);
   if (!nonfinite.empty()) object["nonfinite"] = std::move(nonfinite);
   if (result.message) object["message"] = *result.message;

@@ -10,13 +10,13 @@
 #include <string_view>
 #include <vector>
 
+#include "core/words.h"
 #include "experiments/results/seal.h"
 
 namespace normlab {
 
 /// A diverged trial is a finished one: it says something about its placement. A failed one is run again.
 enum class TrialEnd : std::uint8_t { done, diverged, failed };
-std::string_view to_string(TrialEnd end);
 
 /// Where a trial diverged that no step has shown.
 inline constexpr const char* kEvaluationSite = "evaluation";

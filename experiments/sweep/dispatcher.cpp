@@ -272,7 +272,7 @@ void Dispatcher::end_trial(std::size_t t, pid_t worker, WorkerEvent event, const
   }
   const bool over = event != WorkerEvent::stopped && event != WorkerEvent::busy;
   if (over) work_.erase(t);
-  if (log_ && event != WorkerEvent::busy) log_->trial_end(trial(t), worker, to_string(event), text);
+  if (log_ && event != WorkerEvent::busy) log_->trial_end(trial(t), worker, word_of(event), text);
 }
 
 /// A worker that ended without a word: its trial is marked as failed, and another worker takes its place.

@@ -6,7 +6,6 @@
 #include "core/error.h"
 #include "experiments/descriptor/json_tree.h"
 #include "experiments/descriptor/tune.h"
-#include "experiments/descriptor/words.h"
 #include "experiments/sweep/stages.h"
 
 namespace normlab {
@@ -43,7 +42,7 @@ const std::vector<Hyperparameter>& hyperparameters() {
        }},
       {"train.schedule",
        [](const TrialConfig& c) {
-         const ScheduleConfig& s = c.train.schedule;
+         const ScheduleSettings& s = c.train.schedule;
          if (s.warmup_steps > 0) return concat("warm-up of ", s.warmup_steps, " steps");
          return s.warmup_epochs > 0 ? concat("warm-up of ", text_of(s.warmup_epochs), " epochs") : "no warm-up";
        }},

@@ -133,7 +133,7 @@ class TrialWork {
     // Whoever took the trial over may have cleared this attempt's files away: that is no fault of the disk.
     if (trouble && claim.lost()) report = answer(WorkerEvent::busy);
     if (report.event == WorkerEvent::failed) publish_failure(folder_, trial_, report.text);
-    log(fmt::format("ends: {}{}{}", to_string(report.event), report.text[0] != 0 ? ": " : "", report.text));
+    log(fmt::format("ends: {}{}{}", word_of(report.event), report.text[0] != 0 ? ": " : "", report.text));
     return report;
   }
 
@@ -261,12 +261,6 @@ WorkerProcess start_worker(const WorkerSettings& settings) {
   }
   close(sockets[1]);
   return {pid, sockets[0]};
-}
-
-std::string_view to_string(WorkerEvent event) {
-  constexpr std::string_view kWords[] = {"progress", "done",         "diverged", "stopped", "busy",
-                                         "finished", "failed_there", "refused",  "failed",  "broken"};
-  return kWords[static_cast<std::size_t>(event)];
 }
 
 std::filesystem::path worker_log(const ResultStore& store, pid_t pid) {

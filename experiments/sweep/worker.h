@@ -33,8 +33,6 @@ enum class WorkerEvent : std::int32_t {
   broken,        // the machine is at fault (disk full, no permission): nothing else would work either
 };
 
-std::string_view to_string(WorkerEvent event);
-
 /// From a worker.
 struct Report {
   WorkerEvent event = WorkerEvent::progress;

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "experiments/data/sample_order.h"
-#include "experiments/descriptor/conditions.h"
 
 namespace normlab {
 

@@ -44,13 +44,12 @@ TrialCost trial_cost(const TrialConfig& config) {
     if (eval && minival) out.evaluation_flops = 2 * double(out.model.macs) * double(*eval + *minival) * rounds;
   }
   // Weights and gradients in float, as many gradients as lanes; in bf16 a copy of the weights.
-  const std::int64_t each = 4 * (1 + out.shards.lanes) + moment_bytes(engine_settings(config).optimizer) +
-                            (bytes == 2 ? 2 : 0) + (train.ema.decay > 0 ? 4 : 0);
+  const std::int64_t each =
+      4 * (1 + out.shards.lanes) + moment_bytes(train.optimizer) + (bytes == 2 ? 2 : 0) + (train.ema.decay > 0 ? 4 : 0);
   out.state_bytes = double(out.model.parameters) * double(each);
   const double values = double(out.model.parameters) * (train.ema.decay > 0 ? 2 : 1);
   out.weights_bytes = 4 * values;
-  out.checkpoint_bytes =
-      out.weights_bytes + double(out.model.parameters) * double(moment_bytes(engine_settings(config).optimizer));
+  out.checkpoint_bytes = out.weights_bytes + double(out.model.parameters) * double(moment_bytes(train.optimizer));
   out.shard_bytes = double(bytes) * double(out.shards.images) * kept_values(config.model);
   const std::array<std::int64_t, 2>& size = image_size(config.model);
   out.batch_bytes = double(bytes) * double(train.batch_size * size[0] * size[1] * channels(config.model));

@@ -28,11 +28,7 @@ void require_stack() {
 
 void require_here(DeviceKind kind, const std::set<Precision>& precisions) {
   const ComputeDevice device(kind);
-  for (const Precision p : precisions)
-    if (p == Precision::tf32)
-      device.backend().with_tf32();
-    else if (p != Precision::fp32)
-      device.backend().with_bf16(bf16_products_of(p));
+  for (const Precision p : precisions) in_precision(device.backend(), p);
 }
 
 /// In the process that looks: what is wrong, as an exit code and words into the pipe.

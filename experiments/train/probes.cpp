@@ -30,16 +30,14 @@ std::string steps_text(const char* what, const std::vector<std::int64_t>& steps)
 
 }  // namespace
 
-std::string_view to_string(ProbeAxis axis) { return axis == ProbeAxis::channel ? "channel" : "position"; }
-
 std::map<std::string, double> ProbeReading::values() const {
   std::map<std::string, double> out;
   for (const SignalProbe::Layer& layer : signal)
     for (const ProbeAxis axis : kProbeAxes) {
       const auto at = static_cast<std::size_t>(axis);
-      out[fmt::format("afsm.{}/{}", to_string(axis), layer.name)] = layer.stream[at].afsm;
-      out[fmt::format("afv.{}/{}", to_string(axis), layer.name)] = layer.stream[at].afv;
-      out[fmt::format("afvr.{}/{}", to_string(axis), layer.name)] = layer.branch[at].afv;
+      out[fmt::format("afsm.{}/{}", word_of(axis), layer.name)] = layer.stream[at].afsm;
+      out[fmt::format("afv.{}/{}", word_of(axis), layer.name)] = layer.stream[at].afv;
+      out[fmt::format("afvr.{}/{}", word_of(axis), layer.name)] = layer.branch[at].afv;
     }
   for (const GradientNorm& gradient : gradients) out[std::string(kGradientsBegin) + gradient.layer] = gradient.norm;
   return out;

@@ -12,9 +12,6 @@
 
 namespace normlab {
 
-/// "channel", "position".
-std::string_view to_string(ProbeAxis axis);
-
 /// The signal and the gradients of one batch.
 struct ProbeReading {
   std::vector<SignalProbe::Layer> signal;  // in the order of the network

@@ -49,7 +49,8 @@ class TrialRun {
         batches_(config, data.train, data.eval, engine_.dtype()),
         pipeline_(batches_, options.data_threads),
         evaluation_(config, data, engine_, batches_, pool_),
-        schedule_(schedule_settings(config.train, batches_.steps())),
+        schedule_(config.train.schedule, config.train.optimizer.peak_lr(config.train.batch_size),
+                  batches_.steps().total, batches_.steps().warmup),
         collapse_(config.train.collapse_steps, batches_.steps().warmup),
         early_stop_(config.train.early_stop),
         probes_(options.probes),
@@ -189,7 +190,6 @@ class TrialRun {
     state.epoch = step / steps.per_epoch;
     state.lr = schedule_.rate(step);
     state.schedule = schedule_.value(step);
-    state.clip_norm = config_.train.clip_norm;
     probes_.begin(engine_, step);
     engine_.start_step(uploaded_);
     uploaded_step_ = -1;

@@ -40,11 +40,9 @@ struct TrialOptions {
 enum class TrialOutcome { done, diverged, stopped, lost };
 
 /// How a trial's network is computed and trained.
-EngineSettings engine_settings(const TrialConfig& config);
-
-/// A trial's learning rate over its `steps`. Where lr_batch is given lr is multiplied by batch_size / lr_batch, of the
-/// whole batch however it is accumulated; warmup_from and final_lr are taken as they are.
-ScheduleSettings schedule_settings(const TrainConfig& train, const StepCount& steps);
+inline EngineSettings engine_settings(const TrialConfig& config) {
+  return {config.train, config.train.batch_size, config.seed};
+}
 
 /// Trains and publishes the result, or leaves a checkpoint when it was stopped. `claim` is this process's right to the
 /// trial. InputError and EnvironmentError leave everything that was there.

@@ -261,8 +261,7 @@ class Verification {
   void compare_results(const std::optional<TrialResult>& now) {
     if (!now || !result_ || result_->status == TrialEnd::failed) return;
     if (now->status != result_->status || now->diverged_step != result_->diverged_step) {
-      differs(now->steps,
-              fmt::format("it is {} now and {} on record", to_string(now->status), to_string(result_->status)));
+      differs(now->steps, fmt::format("it is {} now and {} on record", word_of(now->status), word_of(result_->status)));
       return;
     }
     const std::string difference = first_difference(result_->metrics, now->metrics);

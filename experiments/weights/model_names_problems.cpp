@@ -64,7 +64,7 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
     report(Kind::maths, "stem.posembed_out: the class token passes it by, in ", table.program, " it does not");
   if (!is_flax(scheme)) return problems;
   if (!vit->qkv_bias) report(Kind::maths, "qkv_bias: is false, in ", table.program, " there is always one");
-  if (vit->gelu != Gelu::tanh)
+  if (vit->gelu != GeluForm::tanh)
     report(Kind::setting, "gelu: is erf, ", table.program, "'s is tanh; say \"gelu\": \"tanh\" where it was meant");
   if (scheme == NameScheme::augreg && vit->pos_embed != PosEmbed::learned)
     report(Kind::maths, "pos_embed: is sincos2d, AugReg's is learned");
@@ -85,7 +85,7 @@ std::vector<std::string> scheme_advice(NameScheme scheme, const ModelConfig& con
       if (spec.kind != NormKind::none && spec.kind != NormKind::layer_norm)
         say(site, " is ", to_string(spec.kind), ": timm's network needs such a module there");
     });
-    if (std::visit([](const auto& c) { return c.gelu; }, config) == Gelu::tanh)
+    if (std::visit([](const auto& c) { return c.gelu; }, config) == GeluForm::tanh)
       say("gelu is tanh: timm needs act_layer=\"gelu_tanh\"");
     if (vit != nullptr && vit->pool == Pool::token && !vit->class_position())
       say("the class token has no position: timm needs no_embed_class=True");

@@ -176,7 +176,7 @@ std::vector<OpCase> op_cases(Arena& arena) {
       {"softmax_cross_entropy, smoothed over others",
        {{3, 5}},
        [=](Tape&, const Vars& v) {
-         return softmax_cross_entropy(v[0], {labels, {}, 0.1, true});
+         return softmax_cross_entropy(v[0], {labels, {}, 0.1, Smoothing::others});
        }},
       {"softmax_cross_entropy, soft",
        {{3, 5}},

@@ -22,12 +22,12 @@ struct Case {
   Kind kind;
   bool soft;
   double smoothing;
-  bool smooth_others;
+  Smoothing over = Smoothing::all;
 };
 constexpr Case kCases[] = {
-    {"softmax", Kind::softmax, false, 0.0, false},      {"softmax, smoothed", Kind::softmax, false, 0.1, false},
-    {"softmax, soft", Kind::softmax, true, 0.0, false}, {"sigmoid, smoothed", Kind::sigmoid, false, 0.1, true},
-    {"sigmoid, soft", Kind::sigmoid, true, 0.0, false}, {"pixels", Kind::pixels, false, 0.0, false}};
+    {"softmax", Kind::softmax, false, 0.0},      {"softmax, smoothed", Kind::softmax, false, 0.1},
+    {"softmax, soft", Kind::softmax, true, 0.0}, {"sigmoid, smoothed", Kind::sigmoid, false, 0.1, Smoothing::others},
+    {"sigmoid, soft", Kind::sigmoid, true, 0.0}, {"pixels", Kind::pixels, false, 0.0}};
 
 /// Losses and gradients of the logits, these added to ones.
 std::vector<double> run(const TestDevice& device, const Case& c, DType dtype) {
@@ -54,7 +54,7 @@ std::vector<double> run(const TestDevice& device, const Case& c, DType dtype) {
             c.kind == Kind::pixels && b % 3 == 1 ? kIgnored : static_cast<std::int32_t>(b * 11 % kClasses);
     const Tensor losses = arena.empty({kBatch}, Storage<A>::dtype), dlogits = arena.empty({kBatch, kClasses}, dtype);
     std::fill_n(dlogits.data<T>(), dlogits.size(), T(1.0f));
-    const LossDims d{kBatch, kClasses, c.smoothing, c.smooth_others};
+    const LossDims d{kBatch, kClasses, c.smoothing, c.over};
     Backend& b = device.backend;
     if (c.kind == Kind::softmax) {
       b.softmax_cross_entropy(d, logits, labels, soft, losses);
@@ -101,7 +101,7 @@ TEST_CASE("losses: a label that is no class is an error, and NaN where a kernel 
     const TestDevice& device = current_device();
     Backend& b = device.backend;
     Arena arena(device.memory());
-    const LossDims d{2, 6, 0.0, false};
+    const LossDims d{2, 6, 0.0, Smoothing::all};
     const Tensor logits = randn(arena, {2, 6}, DType::f32, 1), dlosses = randn(arena, {2}, DType::f32, 2);
     const Tensor labels = arena.empty({2}, DType::i32);
     for (const std::int32_t bad : {6, -1, 1 << 20, kIgnored}) {

@@ -19,7 +19,7 @@ struct Trained {
 
 EngineSettings settings_for(std::int64_t batch, std::int64_t parts) {
   EngineSettings settings;
-  settings.dtype = DType::f64;
+  settings.precision = Precision::fp64;
   settings.max_batch = batch;
   settings.accumulate = parts;
   settings.drop_seed = 3;

@@ -92,9 +92,9 @@ TEST_CASE("engine: nor do they with other optimisers, an average of the weights 
     EngineSettings settings;
     settings.optimizer.name = name;
     settings.optimizer.bf16_moment = true;
-    settings.layer_decay = 0.8;
-    settings.multipliers = {{"head.*", 2.0, 0.0}};
-    settings.average = {0.9, 2};
+    settings.optimizer.layer_decay = 0.8;
+    settings.optimizer.multipliers = {{"head.*", 2.0, 0.0}};
+    settings.ema = {0.9, 2};
     settings.accumulate = 3;
     WarmNetwork network("bn_ffnbn", settings);
     const long allocated = allocations, faulted = page_faults();

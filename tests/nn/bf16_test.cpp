@@ -27,8 +27,7 @@ struct Run {
   const Batch data;
   static EngineSettings settings(Bf16Products how, OptimizerName name) {
     EngineSettings s;
-    s.dtype = DType::bf16;
-    s.bf16_products = how;
+    s.precision = precision_of(DType::bf16, how);
     s.max_batch = kBatch;
     s.images_per_shard = 4;  // and a last shard of one
     s.optimizer.name = name;

@@ -5,6 +5,7 @@
 
 #include "nn/engine.h"
 #include "nn/init.h"
+#include "tests/core/cpu/bf16_choice.h"
 #include "tests/cuda_emulation/runtime.h"
 #include "tests/nn/random_head.h"
 #include "tests/nn/small_network.h"
@@ -30,8 +31,7 @@ void append(std::vector<double>& to, const Tensor& t) {
 
 EngineSettings settings_of(DType dtype) {
   EngineSettings settings;
-  settings.dtype = dtype;
-  if (dtype == DType::bf16) settings.bf16_products = current_device().bf16;
+  settings.precision = precision_of(dtype, current_device().bf16);
   settings.max_batch = kBatch;
   return settings;
 }
@@ -43,7 +43,7 @@ Outcome train(const ModelConfig& c, EngineSettings settings, bool soft = false) 
   initialise(engine.parameters(), c, 3);
   random_head(engine);
   Arena memory;
-  const Tensor targets = memory.empty({kBatch, num_classes(c)}, acc_of(settings.dtype));
+  const Tensor targets = memory.empty({kBatch, num_classes(c)}, acc_of(dtype_of(settings.precision)));
   for (std::int64_t i = 0; i < targets.size(); ++i) {
     const double v = 1 / double(num_classes(c));
     if (targets.dtype() == DType::f64)
@@ -54,7 +54,7 @@ Outcome train(const ModelConfig& c, EngineSettings settings, bool soft = false) 
   Outcome out;
   engine.state().clip_norm = 1.0;
   for (int step = 0; step < 3; ++step) {
-    const Batch data(c, kBatch, settings.dtype, 5 + static_cast<std::uint64_t>(step));
+    const Batch data(c, kBatch, dtype_of(settings.precision), 5 + static_cast<std::uint64_t>(step));
     engine.state().lr = 1e-3 * (step + 1);
     out.losses.push_back(engine.train_step(data.images, soft ? targets : data.labels));
     out.norms.push_back(engine.state().grad_norm);
@@ -62,7 +62,7 @@ Outcome train(const ModelConfig& c, EngineSettings settings, bool soft = false) 
   append(out.values, engine.parameters().flat_values());
   append(out.values, engine.parameters().flat_buffers());
   if (engine.average()) append(out.values, engine.average()->values());
-  const Batch data(c, 5, settings.dtype);
+  const Batch data(c, 5, dtype_of(settings.precision));
   out.evaluated.resize(5 + static_cast<std::size_t>(5 * num_classes(c)));
   out.predicted.resize(5);
   REQUIRE(!engine.evaluate(data.images, data.labels, std::span(out.evaluated).first(5), out.predicted,
@@ -126,8 +126,8 @@ TEST_CASE("devices: soft targets, sigmoid loss, parts, an average and layer deca
   check_devices(c, DType::f64, 1e-10, 1e-9, [](EngineSettings& s) {
     s.loss = LossKind::sigmoid;
     s.accumulate = 2;
-    s.average.decay = 0.9;
-    s.layer_decay = 0.8;
+    s.ema.decay = 0.9;
+    s.optimizer.layer_decay = 0.8;
     s.label_smoothing = 0.1;
   });
 }

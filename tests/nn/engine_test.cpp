@@ -33,8 +33,7 @@ Outcome train(const ModelConfig& c, int threads, int steps, std::int64_t images_
               std::int64_t batch = 13, Bf16Products bf16_products = best_bf16()) {
   ShardPool pool(threads);
   EngineSettings settings;
-  settings.dtype = dtype;
-  settings.bf16_products = bf16_products;
+  settings.precision = precision_of(dtype, bf16_products);
   settings.max_batch = batch;
   settings.images_per_shard = images_per_shard;
   Engine engine(current_device().backend, pool, c, settings);
@@ -239,10 +238,10 @@ TEST_CASE("engine: soft targets of one class are labels to the bit, smoothed one
   const auto losses_of = [&](LossKind kind, double smoothing, bool others, int form, int threads) {
     ShardPool pool(threads);
     EngineSettings settings;
-    settings.dtype = DType::f64;
+    settings.precision = Precision::fp64;
     settings.loss = kind;
     settings.label_smoothing = form == 2 ? 0.5 : smoothing;  // soft targets have it in them already
-    settings.smooth_others = others;
+    settings.smoothing = others ? Smoothing::others : Smoothing::all;
     settings.max_batch = 13;
     settings.images_per_shard = 3;
     Engine engine(current_device().backend, pool, c, settings);

@@ -51,8 +51,8 @@ TEST_CASE("fitting batch: a part that fits now is all of it, and what stands doe
   CHECK(fitting_part(cpu_backend(), pool, config, settings) == 4);
   const auto parameters = static_cast<std::size_t>(model_cost(ModelConfig(config)).parameters);
   CHECK(standing_bytes(config, settings) == 16 * parameters);  // value, gradient, two moments
-  settings.average.decay = 0.5;
-  settings.dtype = DType::bf16;
+  settings.ema.decay = 0.5;
+  settings.precision = Precision::bf16;
   CHECK(standing_bytes(config, settings) == 22 * parameters);
 }
 

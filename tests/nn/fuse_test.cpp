@@ -12,6 +12,7 @@
 #include "nn/engine.h"
 #include "nn/init.h"
 #include "nn/model.h"
+#include "tests/core/cpu/bf16_choice.h"
 
 using namespace normlab;
 
@@ -74,7 +75,7 @@ struct Network {
   Network(const ModelConfig& c, DType dtype) : engine(cpu_backend(), pool, c, settings(dtype)) {}
   static EngineSettings settings(DType dtype) {
     EngineSettings s;
-    s.dtype = dtype;
+    s.precision = precision_of(dtype);
     s.max_batch = kBatch;
     return s;
   }

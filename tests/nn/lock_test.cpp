@@ -61,7 +61,7 @@ ViTConfig config(const Placement& placement, bool token) {
   c.rep_size = 16;
   c.dropout = c.attention_dropout = c.drop_path = 0.1;
   c.pool = token ? Pool::token : Pool::gap;
-  c.gelu = token ? Gelu::tanh : Gelu::erf;
+  c.gelu = token ? GeluForm::tanh : GeluForm::erf;
   c.pos_embed_class = token;
   c.placement = placement;
   return c;
@@ -87,7 +87,7 @@ class Network {
     tape_.reset();
     const Context ctx{tape_, parameters_, training ? 0 : -1, training, {kBatch, 0, kBatch, &alone_}, &state_, 1};
     const Var logits = model_(tape_.input(images_), ctx);
-    const Targets targets{labels_, Tensor(), 0.1, false};
+    const Targets targets{labels_, Tensor(), 0.1, Smoothing::all};
     const Var losses = sigmoid ? sigmoid_cross_entropy(logits, targets) : softmax_cross_entropy(logits, targets);
     if (!training) return;
     Tensor seed = tape_.empty_like(losses.value());

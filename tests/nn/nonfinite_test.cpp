@@ -36,11 +36,10 @@ struct Network {
   }
   static EngineSettings settings(DType dtype, double average) {
     EngineSettings s;
-    s.dtype = dtype;
-    s.bf16_products = current_device().bf16;
+    s.precision = precision_of(dtype, current_device().bf16);
     s.max_batch = kBatch;
     s.images_per_shard = 2;
-    s.average.decay = average;
+    s.ema.decay = average;
     return s;
   }
   std::optional<NonFiniteAnswer> evaluate(bool labelled = true) {

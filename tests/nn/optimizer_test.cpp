@@ -80,12 +80,12 @@ struct Reference {
 
 /// A network of three parameters, the first of more than one block, and what it should become.
 struct Twin {
-  Twin(const OptimizerSettings& settings, std::span<const UpdateFactors> factors) {
+  Twin(const OptimizerSettings& settings, std::span<const UpdateFactors> factors, ClipForm form = ClipForm::torch) {
     set.add("a.weight", {150, 130}, {.decays = true});
     set.add("a.bias", {37});
     set.add("b.weight", {9, 50}, {.decays = true});
     set.allocate(DType::f64, 3);
-    optimizer = std::make_unique<Optimizer>(current_device().backend, set, settings, factors);
+    optimizer = std::make_unique<Optimizer>(current_device().backend, set, settings, factors, form);
     for (int i = 0; i < 3; ++i) {
       fill_normal(set.value(i), 1 + static_cast<std::uint64_t>(i), 0.1);
       const auto n = static_cast<std::size_t>(set.value(i).size());
@@ -136,8 +136,7 @@ TEST_CASE("optimizer: each follows its formula over lanes, blocks and factors, d
           CAPTURE(static_cast<int>(name));
           CAPTURE(with_factors);
           OptimizerSettings settings = settings_of(name);
-          settings.clip_form = form;
-          Twin twin(settings, with_factors ? factors : std::vector<UpdateFactors>{});
+          Twin twin(settings, with_factors ? factors : std::vector<UpdateFactors>{}, form);
           ShardPool pool(2);
           StepState state;
           for (int step = 0; step < 4; ++step) {

@@ -99,7 +99,7 @@ void check_gradients(const Config& c) {
   const std::int64_t batch = std::is_same_v<Config, SwinConfig> ? 4 : 6;
   ShardPool pool(1);
   EngineSettings settings;
-  settings.dtype = DType::f64;
+  settings.precision = Precision::fp64;
   settings.max_batch = batch;
   settings.images_per_shard = 2;
   Engine engine(current_device().backend, pool, c, settings);

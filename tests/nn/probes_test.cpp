@@ -34,8 +34,7 @@ Trained train(const ViTConfig& c, bool probed, int threads, std::int64_t images_
   constexpr std::int64_t kBatch = 13;
   ShardPool pool(threads);
   EngineSettings settings;
-  settings.dtype = dtype;
-  settings.bf16_products = best_bf16();
+  settings.precision = precision_of(dtype);
   settings.max_batch = kBatch;
   settings.images_per_shard = images_per_shard;
   Engine engine(cpu_backend(), pool, c, settings);

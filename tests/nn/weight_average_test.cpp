@@ -19,10 +19,9 @@ std::vector<double> numbers(const Tensor& t) { return {t.data<double>(), t.data<
 
 EngineSettings settings_for(DType dtype, double decay, std::int64_t every) {
   EngineSettings settings;
-  settings.dtype = dtype;
-  settings.bf16_products = best_bf16();
+  settings.precision = precision_of(dtype);
   settings.max_batch = 6;
-  settings.average = {decay, every};
+  settings.ema = {decay, every};
   return settings;
 }
 

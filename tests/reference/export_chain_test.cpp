@@ -9,7 +9,6 @@
 #include "experiments/base/safetensors.h"
 #include "experiments/data/crop.h"
 #include "experiments/data/erasing.h"
-#include "experiments/descriptor/words.h"
 #include "experiments/train/batches.h"
 
 using namespace normlab;

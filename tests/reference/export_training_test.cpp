@@ -103,7 +103,7 @@ void export_run(const std::filesystem::path& folder, std::string_view placement,
   const Tensor all_images(images.data(), {kSteps, kBatch, 32, 32, 3}, DType::f32);
   const Tensor all_labels(labels.data(), {kSteps, kBatch}, DType::i32);
   std::vector<double> rates, losses, grad_norms;
-  const Schedule schedule({.lr = kPeakRate, .total = kSteps, .warmup = kWarmup});
+  const Schedule schedule({}, kPeakRate, kSteps, kWarmup);
   for (std::int64_t step = 0; step < kSteps; ++step) {
     engine.state().lr = schedule.rate(step);
     engine.state().clip_norm = kClipNorm;

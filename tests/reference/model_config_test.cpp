@@ -25,7 +25,7 @@ struct Loss {
 // Where the fixtures' words differ in kind from ours. Sites, sizes and flags have the same names on both sides.
 const Words<Pool> kPools{{"token", Pool::token}, {"gap", Pool::gap}};
 const Words<PosEmbed> kPositions{{"learned", PosEmbed::learned}, {"sincos2d", PosEmbed::sincos2d}};
-const Words<Gelu> kGelus{{"erf", Gelu::erf}, {"tanh", Gelu::tanh}};
+const Words<GeluForm> kGelus{{"erf", GeluForm::erf}, {"tanh", GeluForm::tanh}};
 const Words<bool> kModes{{"train", true}, {"eval", false}};
 const Words<HeadScale> kHeadScales{
     {"none", HeadScale::none}, {"before_proj", HeadScale::before_proj}, {"after_proj", HeadScale::after_proj}};
@@ -232,7 +232,7 @@ TEST_CASE("reference: a model's config reaches the sites, and what it does not k
   changed["attn"].erase("out");
   CHECK_THROWS_AS(read(changed), InputError);
   changed = small_config();
-  changed["final"] = "group_norm";
+  changed["final"] = "instance_norm";
   CHECK_THROWS_AS(read(changed), InputError);
   changed = small_config();
   changed["drop"]["drop_path"] = {0.1, 0.1, 0.2};

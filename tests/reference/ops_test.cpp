@@ -12,8 +12,7 @@ Var cross_entropy(const Fixture& f, Graph& g) {
   if (f.has("const/targets")) targets.soft = g.constant("targets");
   targets.label_smoothing = c.value("label_smoothing", 0.0);
   const std::string over = c.value("over", "all");
-  if (over != "all" && over != "others") throw InputError(concat(f.name(), ": there is no rule for over: ", over));
-  targets.smooth_others = over == "others";
+  if (!find_word(over, targets.smoothing)) throw InputError(concat(f.name(), ": there is no rule for over: ", over));
   return f.op() == "softmax_xent" ? softmax_cross_entropy(g["logits"], targets)
                                   : sigmoid_cross_entropy(g["logits"], targets);
 }

@@ -30,8 +30,8 @@ struct Setup {
 };
 
 ClipForm clip_form(const Fixture& f, const nlohmann::json& word) {
-  if (word == "torch") return ClipForm::torch;
-  if (word == "optax") return ClipForm::optax;
+  ClipForm form{};
+  if (find_word(word.get<std::string>(), form)) return form;
   throw InputError(concat(f.name(), ": no rule for this form of clipping"));
 }
 
@@ -40,10 +40,8 @@ Results clipped(const Fixture& f) {
   Setup s(f);
   s.fill(f, "in/", true);
   Optimizer optimizer(current_device().backend, s.parameters,
-                      {.name = OptimizerName::sgd,
-                       .momentum = 0.0,
-                       .weight_decay = 0.0,
-                       .clip_form = clip_form(f, f.config().at("form"))});
+                      {.name = OptimizerName::sgd, .weight_decay = 0.0, .momentum = 0.0}, {},
+                      clip_form(f, f.config().at("form")));
   s.state.lr = -1.0;
   s.state.clip_norm = f.config().at("limit").get<double>();
   step_on_device(optimizer, s.pool, s.state);
@@ -66,11 +64,12 @@ Results steps(const Fixture& f, const std::string& how, OptimizerSettings settin
   const nlohmann::json& c = f.config();
   Setup s(f);
   s.fill(f, "in/", false);
+  ClipForm form{};
   if (!c.at("clip").is_null()) {
-    settings.clip_form = clip_form(f, c.at("clip").at(1));
+    form = clip_form(f, c.at("clip").at(1));
     s.state.clip_norm = c.at("clip").at(0).get<double>();
   }
-  Optimizer optimizer(current_device().backend, s.parameters, settings);
+  Optimizer optimizer(current_device().backend, s.parameters, settings, {}, form);
   std::vector<std::string> decayed;
   for (const ParameterInfo& p : s.parameters.parameters())
     if (p.decays) decayed.push_back(p.name);
@@ -163,15 +162,13 @@ std::vector<std::string> check_schedules(const std::filesystem::path& path) {
   const double peak = 0.003;
   for (const auto& row : file.at("schedules")) {
     const Schedule schedule({.name = kinds.at(row.at("kind").get<std::string>()),
-                             .lr = peak,
+                             .warmup = Warmup::line,
                              .final_lr = peak * row.value("end", 0.0),
-                             .total = row.at("total").get<std::int64_t>(),
-                             .warmup = row.value("warmup", std::int64_t{0}),
-                             .warmup_form = Warmup::line,
                              .power = row.value("power", 1.0),
                              .timescale = row.value("timescale", 10000.0),
                              .shift = row.value("shift", std::int64_t{0}),
-                             .cooldown = row.value("cooldown", std::int64_t{0})});
+                             .cooldown_steps = row.value("cooldown", std::int64_t{0})},
+                            peak, row.at("total").get<std::int64_t>(), row.value("warmup", std::int64_t{0}));
     for (std::size_t i = 0; i < row.at("steps").size(); ++i) {
       const auto step = row.at("steps").at(i).get<std::int64_t>();
       const double expected = row.at("values").at(i).get<double>(), value = schedule.value(step);

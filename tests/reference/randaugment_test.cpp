@@ -36,7 +36,7 @@ Named named(std::string name) {
     }
   }
   for (int i = 0; i <= static_cast<int>(AugmentOp::cutout); ++i) {
-    if (name_of(static_cast<AugmentOp>(i)) == snake) return {static_cast<AugmentOp>(i), increasing, repaired};
+    if (word_of(static_cast<AugmentOp>(i)) == snake) return {static_cast<AugmentOp>(i), increasing, repaired};
   }
   throw InputError(concat("there is no rule for the operation ", name));
 }

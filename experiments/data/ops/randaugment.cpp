@@ -148,14 +148,6 @@ double timm_argument(AugmentOp op, double level, bool increasing, bool negative)
 
 }  // namespace
 
-std::string_view name_of(AugmentOp op) {
-  constexpr std::string_view kNames[] = {"identity",    "auto_contrast", "equalize",     "invert",  "rotate",
-                                         "posterize",   "solarize",      "solarize_add", "color",   "contrast",
-                                         "brightness",  "sharpness",     "shear_x",      "shear_y", "translate_x",
-                                         "translate_y", "cutout"};
-  return kNames[static_cast<std::size_t>(op)];
-}
-
 RandAugment::RandAugment(const RandAugmentConfig& config) : config_(config), fill_(fill_of(config)) {
   if (const auto problem = problem_of(config))
     throw InputError(concat("train.augment.randaugment.", problem->key, ": ", problem->what));

@@ -30,7 +30,6 @@ enum class AugmentOp : std::uint8_t {
   translate_y,
   cutout,
 };
-std::string_view name_of(AugmentOp op);  // "auto_contrast"
 
 /// An operation with all that was drawn for it.
 struct DrawnOp {

@@ -43,8 +43,9 @@ struct Trained : Exported {
 
 std::string page_of(const fs::path& path) {
   std::string text = text_of(path);
-  const auto at = text.find(" UTC by normlab ");  // the time of writing
-  return at == text.npos ? text : text.erase(at - 16, 16);
+  const auto at = text.find("Written 2");  // the second it was written
+  REQUIRE(at != text.npos);
+  return text.erase(at, std::string_view("Written 2026-11-22T17:43:56Z").size());
 }
 
 }  // namespace

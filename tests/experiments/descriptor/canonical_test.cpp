@@ -91,7 +91,7 @@ TEST_CASE("canonical: both forms read back with every setting away from its defa
   vit_of(c).pos_embed_class = true;
   vit_of(c).qkv_bias = false;
   vit_of(c).rep_size = 5;
-  vit_of(c).gelu = Gelu::tanh;
+  vit_of(c).gelu = GeluForm::tanh;
   vit_of(c).dropout = 0.1;
   vit_of(c).attention_dropout = 0.2;
   vit_of(c).drop_path = 0.3;
@@ -103,7 +103,9 @@ TEST_CASE("canonical: both forms read back with every setting away from its defa
   vit_of(c).placement.mlp.hidden = {.kind = NormKind::batch_norm, .eps = 1e-4, .momentum = 0.3, .statistics_batch = 16};
   vit_of(c).placement.layer_scale = {.kind = LayerScaleKind::scalar, .auto_init = false, .init = 0};
   vit_of(c).placement.init_gain = {.value = 0.1 + 0.2};
-  c.train = {.steps = 77, .batch_size = 32, .drop_last = false};
+  c.train.steps = 77;
+  c.train.batch_size = 32;
+  c.train.drop_last = false;
   c.train.optimizer = {.name = OptimizerName::sgd,
                        .lr = 0.5,
                        .weight_decay = 0,
@@ -112,7 +114,7 @@ TEST_CASE("canonical: both forms read back with every setting away from its defa
                        .nesterov = true};
   c.train.schedule = {.name = ScheduleName::linear, .warmup_steps = 4, .final_lr = 1e-7};
   c.train.clip_norm = 1;
-  c.train.loss = LossName::sigmoid;
+  c.train.loss = LossKind::sigmoid;
   c.train.label_smoothing = 0.1;
   c.train.augment = {.crop_padding = 4, .flip = true};
   c.train.precision = Precision::bf16;

@@ -6,6 +6,7 @@
 
 #include "experiments/base/files.h"
 #include "experiments/descriptor/fields.h"
+#include "experiments/descriptor/keys.h"
 
 using namespace normlab;
 
@@ -27,7 +28,7 @@ TEST_CASE("schema: a closed object with every key of the field tables") {
   has_all(top["model"]["then"], SwinConfig{});
   CHECK(top["model"]["if"]["properties"]["kind"]["const"] == "swin");
   has_all(top["train"], TrainConfig{});
-  has_all(top["train"]["properties"]["optimizer"], OptimizerConfig{});
+  has_all(top["train"]["properties"]["optimizer"], OptimizerSettings{});
   has_all(top["dataset"]["anyOf"][1], DatasetConfig{});
   has_all(schema["$defs"]["placement"]["anyOf"][1], Placement{});
   has_all(schema["$defs"]["norm"]["anyOf"][1], NormSpec{});

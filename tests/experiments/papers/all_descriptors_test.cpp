@@ -8,10 +8,8 @@
 
 #include "experiments/data/dataset.h"
 #include "experiments/descriptor/canonical.h"
-#include "experiments/descriptor/conditions.h"
 #include "experiments/descriptor/experiment.h"
 #include "experiments/descriptor/tune.h"
-#include "experiments/descriptor/words.h"
 #include "experiments/train/cost.h"
 #include "experiments/train/trial.h"
 #include "nn/init.h"
@@ -62,7 +60,7 @@ void shrink(SwinConfig& c) {
 
 void take_step(const TrialConfig& config) {
   EngineSettings settings = engine_settings(config);
-  settings.dtype = DType::f32;  // the test must run on a CPU without bf16 products
+  settings.precision = Precision::fp32;  // the test must run on a CPU without bf16 products
   ShardPool pool(1);
   Engine engine(cpu_backend(), pool, config.model, settings);
   std::visit([&](const auto& c) { initialise(engine.parameters(), c, 3); }, config.model);

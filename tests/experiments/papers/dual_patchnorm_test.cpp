@@ -251,7 +251,7 @@ TEST_CASE("papers: Dual PatchNorm, appendix F: the grids of SUN397") {
   // Decays of 0.03 and 0.1 times the rate, each with each.
   std::set<std::pair<double, double>> decays;
   for (const Trial& trial : load_experiment(file_of("papers/dual_patchnorm/sun397_1")).trials) {
-    const OptimizerConfig& o = trial.config.train.optimizer;
+    const OptimizerSettings& o = trial.config.train.optimizer;
     decays.insert({o.lr, rounded_as(o.weight_decay / o.lr, "0.00")});
   }
   CHECK(decays == std::set<std::pair<double, double>>{

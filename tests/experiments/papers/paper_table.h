@@ -49,7 +49,7 @@ inline nlohmann::json value_of(const TrialConfig& config, const nlohmann::json& 
   if (key == "G macs") return rounded_as(double(cost.macs_with_norms()) * 1e-9, line.value);
   if (key == "G products") return rounded_as(double(cost.macs) * 1e-9, line.value);
   if (key == "peak_lr") {
-    const OptimizerConfig& o = config.train.optimizer;
+    const OptimizerSettings& o = config.train.optimizer;
     return o.lr_batch > 0 ? o.lr * double(config.train.batch_size) / double(o.lr_batch) : o.lr;
   }
   if (key == "layer_scale_init")

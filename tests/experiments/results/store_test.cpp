@@ -192,7 +192,7 @@ TEST_CASE("store: each state of a trial has a word of its own") {
   std::set<std::string_view> words;
   for (const TrialState state :
        {TrialState::missing, TrialState::running, TrialState::failed, TrialState::diverged, TrialState::done})
-    words.insert(to_string(state));
+    words.insert(word_of(state));
   CHECK(words.size() == 5);
   CHECK(words.contains("diverged"));
 }

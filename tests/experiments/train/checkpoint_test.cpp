@@ -15,21 +15,21 @@ namespace {
 
 EngineSettings settings_of(OptimizerName name, MomentProduct product, DType dtype) {
   EngineSettings settings;
-  settings.dtype = dtype;
-  settings.bf16_products = best_bf16();
+  settings.precision = precision_of(dtype);
   settings.max_batch = 6;
   settings.accumulate = 2;
   settings.optimizer.name = name;
   settings.optimizer.bf16_moment = product != MomentProduct::wide;
   settings.optimizer.moment_product = product;
-  settings.layer_decay = 0.9;
-  settings.average = {0.9, 2};
+  settings.optimizer.layer_decay = 0.9;
+  settings.ema = {0.9, 2};
   return settings;
 }
 
 struct Run {
   explicit Run(const EngineSettings& settings)
-      : engine(cpu_backend(), pool, small_vit("bn_ffnbn"), settings), data(engine.config(), 6, settings.dtype) {
+      : engine(cpu_backend(), pool, small_vit("bn_ffnbn"), settings),
+        data(engine.config(), 6, dtype_of(settings.precision)) {
     initialise(engine.parameters(), engine.config(), 1);
     engine.state().lr = engine.state().schedule = 1e-2;
   }
@@ -97,7 +97,7 @@ TEST_CASE("checkpoint: that of another optimiser is refused, as is one without t
   Run rounded(narrow);
   CHECK_THROWS_AS(load_checkpoint(path, rounded.engine, info_at(0)), InputError);  // another type
   EngineSettings plain = settings(OptimizerName::adamw);
-  plain.average.decay = 0.0;
+  plain.ema.decay = 0.0;
   Run alone(plain);
   CHECK_THROWS_AS(load_checkpoint(path, alone.engine, info_at(0)), InputError);
   save_checkpoint(path, alone.engine, info_at(0));

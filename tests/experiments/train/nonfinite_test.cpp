@@ -120,7 +120,7 @@ TEST_CASE("nonfinite: an evaluation says of which slice and average it is") {
   const SmallTrial trial(short_settings());
   ShardPool pool(1);
   EngineSettings settings = engine_settings(trial.config);
-  settings.average.decay = 0.9;
+  settings.ema.decay = 0.9;
   Engine engine(cpu_backend(), pool, trial.config.model, settings);
   initialise(engine.parameters(), trial.config.model, 0);
   engine.average()->start();

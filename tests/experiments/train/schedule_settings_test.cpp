@@ -1,4 +1,4 @@
-// From a descriptor's words to steps and rates.
+// From a descriptor's words to steps and the peak rate.
 #include <doctest/doctest.h>
 
 #include "core/error.h"
@@ -52,21 +52,10 @@ TEST_CASE("count_steps: no step at all, and a cooldown longer than the training,
   CHECK(count_steps(train, 1000).total == 10);
 }
 
-TEST_CASE("schedule_settings: lr_batch scales the peak alone, by the whole batch") {
-  TrainConfig train;
-  train.batch_size = 1024;
-  train.accumulate = 4;  // the whole batch counts
-  train.optimizer.lr = 5e-4;
-  train.optimizer.lr_batch = 512;
-  train.schedule.warmup = Warmup::line;
-  train.schedule.warmup_from = 5e-7;
-  train.schedule.final_lr = 5e-6;
-  const ScheduleSettings s = schedule_settings(train, {10, 300, 20, 10});
-  CHECK(s.lr == 1e-3);
-  CHECK(s.warmup_from == 5e-7);
-  CHECK(s.final_lr == 5e-6);
-  CHECK(s.total == 300);
-  CHECK(s.warmup == 20);
-  train.optimizer.lr_batch = 0;
-  CHECK(schedule_settings(train, {10, 300, 20, 10}).lr == 5e-4);
+TEST_CASE("optimizer: lr_batch scales the peak by the whole batch") {
+  OptimizerSettings settings;
+  settings.lr = 5e-4;
+  CHECK(settings.peak_lr(1024) == 5e-4);
+  settings.lr_batch = 512;
+  CHECK(settings.peak_lr(1024) == 1e-3);
 }

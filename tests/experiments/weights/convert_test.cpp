@@ -120,7 +120,7 @@ TEST_CASE("convert: every placement goes out and comes back, or is refused by it
     vit.depth = 2;
     vit.num_heads = 2;
     vit.mlp_dim = 12;
-    vit.gelu = Gelu::tanh;
+    vit.gelu = GeluForm::tanh;
     vit.placement = row.placement;
     check(vit);
     vit.pool = Pool::token;

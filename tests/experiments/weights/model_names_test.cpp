@@ -16,7 +16,7 @@ std::string said(NameScheme scheme, const ModelConfig& config) {
 
 ViTConfig flax_like() {
   ViTConfig config;
-  config.gelu = Gelu::tanh;
+  config.gelu = GeluForm::tanh;
   config.placement = find_placement("pre_pre")->placement;
   return config;
 }
@@ -66,7 +66,7 @@ TEST_CASE("model_names: a Swin has names in timm alone, and no layer scale there
 
 TEST_CASE("model_names: Flax's fixed choices") {
   ViTConfig config = flax_like();
-  config.gelu = Gelu::erf;
+  config.gelu = GeluForm::erf;
   CHECK(said(NameScheme::big_vision, config).find("gelu: is erf, Big Vision's is tanh") == 0);
   config = flax_like();
   config.placement.attn.pre.eps = 1e-5;

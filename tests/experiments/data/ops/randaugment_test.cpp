@@ -99,10 +99,10 @@ TEST_CASE("randaugment: half of the arguments are negative, of the operations th
       ++arguments[drawn->op][drawn->argument];
     }
     for (const AugmentOp op : augment.operations()) {
-      CAPTURE(name_of(op));
-      CHECK(augment.is_signed(op) == names.contains(name_of(op)));
+      CAPTURE(word_of(op));
+      CHECK(augment.is_signed(op) == names.contains(word_of(op)));
       const auto& seen = arguments[op];
-      REQUIRE(seen.size() == (names.contains(name_of(op)) ? 2 : 1));
+      REQUIRE(seen.size() == (names.contains(word_of(op)) ? 2 : 1));
       if (seen.size() == 1) continue;
       const double n = seen.begin()->second + seen.rbegin()->second;
       CHECK(std::abs(seen.begin()->second - n / 2) < 3.3 * std::sqrt(n) / 2);

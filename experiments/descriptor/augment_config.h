@@ -1,0 +1,201 @@
+// What is done to images between their files and the network.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "core/field.h"
+
+namespace normlab {
+
+/// How pixels between pixels come about. Bilinear and bicubic are Pillow's, which widen when an image shrinks;
+/// bilinear_plain (no antialiasing) and area are TensorFlow's; random draws bilinear or bicubic for each image (timm).
+enum class ResizeMethod : std::uint8_t { nearest, bilinear, bicubic, lanczos, bilinear_plain, area, random };
+
+/// How a training image gets the model's size. pad: zeros around it, a crop of its own size. inception_*: a box of
+/// drawn area and aspect, resized. stretch: resized, whatever its aspect. center: as in evaluation.
+enum class CropName : std::uint8_t { none, inception_tensorflow, inception_torchvision, stretch, center };
+
+enum class RandAugmentDialect : std::uint8_t { none, big_vision, torchvision, timm };
+
+struct RandAugmentConfig {
+  RandAugmentDialect dialect = RandAugmentDialect::none;
+  std::int64_t layers = 2;                             // operations an image
+  double magnitude = 10;                               // big_vision, timm: out of 10; torchvision: index of 31 bins
+  double magnitude_std = 0.0;                          // timm: deviation of the normal that the magnitude is drawn from
+  double probability = 0.5;                            // timm: that a drawn operation is applied
+  bool increasing = false;                             // timm: "inc1"
+  bool repaired = false;                               // big_vision: Contrast and Solarize as meant, not as released
+  ResizeMethod interpolation = ResizeMethod::nearest;  // torchvision, timm: of geometric operations
+  std::vector<std::int64_t> fill{};                    // a value a channel; empty: the dialect's own
+  bool operator==(const RandAugmentConfig&) const = default;
+};
+template <>
+constexpr auto fields<RandAugmentConfig>() {
+  using T = RandAugmentConfig;
+  constexpr std::string_view kHasNone = "the dialect {dialect} has no {}";
+  constexpr When<T> kDialect{[](const T& c) { return c.dialect != RandAugmentDialect::none; },
+                             "without a dialect there is no RandAugment"};
+  constexpr When<T> kTimm{[](const T& c) { return c.dialect == RandAugmentDialect::timm; }, kHasNone};
+  return std::tuple{
+      field<&T::dialect>("whose operations and levels"),
+      field<&T::layers>("operations an image", {.low = 0, .high = 100}).when(kDialect),
+      field<&T::magnitude>("big_vision, timm: out of 10; torchvision: index of 31", kNotNegative).when(kDialect),
+      field<&T::magnitude_std>("timm: deviation of the drawn magnitude", kNotNegative).when(kDialect).when(kTimm),
+      field<&T::probability>("timm: that a drawn operation is applied", kShare).when(kDialect).when(kTimm),
+      field<&T::increasing>("timm: inc1, a higher level always does more").when(kDialect).when(kTimm),
+      field<&T::repaired>("big_vision: Contrast and Solarize as meant, not as released")
+          .when(kDialect)
+          .when({[](const T& c) { return c.dialect == RandAugmentDialect::big_vision; }, kHasNone}),
+      field<&T::interpolation>("torchvision, timm: of geometric operations")
+          .when(kDialect)
+          .when({[](const T& c) {
+                   return c.dialect == RandAugmentDialect::torchvision || c.dialect == RandAugmentDialect::timm;
+                 },
+                 kHasNone}),
+      field<&T::fill>("beyond the image, a value a channel; the dialect's own when left out", {.low = 0, .high = 255})
+          .when(kDialect)};
+}
+
+struct ColorJitterConfig {  // torchvision's: factors from [max(0, 1 - x), 1 + x], hue a share of the circle
+  double brightness = 0.0, contrast = 0.0, saturation = 0.0, hue = 0.0;
+  bool operator==(const ColorJitterConfig&) const = default;
+};
+template <>
+constexpr auto fields<ColorJitterConfig>() {
+  using T = ColorJitterConfig;
+  return std::tuple{field<&T::brightness>("factor from 1 - x to 1 + x", kNotNegative),
+                    field<&T::contrast>("factor from 1 - x to 1 + x", kNotNegative),
+                    field<&T::saturation>("factor from 1 - x to 1 + x", kNotNegative),
+                    field<&T::hue>("shift from -x to x of the circle", {.low = 0, .high = 0.5})};
+}
+
+enum class ErasingDialect : std::uint8_t { none, timm, torchvision };
+
+enum class ErasingFill : std::uint8_t { constant, color, pixel };  // timm's const, rand and pixel
+
+struct ErasingConfig {
+  ErasingDialect dialect = ErasingDialect::none;
+  double probability = 0.25;
+  ErasingFill fill = ErasingFill::constant;
+  double value = 0.0;  // constant: after normalisation
+  std::array<double, 2> area{0.02, 1.0 / 3};
+  std::array<double, 2> aspect{0.3, 10.0 / 3};
+  bool operator==(const ErasingConfig&) const = default;
+};
+template <>
+constexpr auto fields<ErasingConfig>() {
+  using T = ErasingConfig;
+  constexpr When<T> kDialect{[](const T& c) { return c.dialect != ErasingDialect::none; },
+                             "without a dialect nothing is erased"};
+  return std::tuple{field<&T::dialect>("whose way to draw the box"),
+                    field<&T::probability>("that an image has a box", kShare).when(kDialect),
+                    field<&T::fill>("one value, a normal draw a channel, or one a pixel").when(kDialect),
+                    field<&T::value>("fill constant: after normalisation")
+                        .when(kDialect)
+                        .when({[](const T& c) { return c.fill == ErasingFill::constant; }, "fill {fill} has no {}"}),
+                    field<&T::area>("least and largest share of the image", kOpenShare).when(kDialect),
+                    field<&T::aspect>("least and largest height over width", kPositive).when(kDialect)};
+}
+
+/// Two images made one, after all else. The partner is the predecessor in the batch (big_vision, torchvision) or the
+/// image that stands where this one does from the end (timm); big_vision takes the larger of lambda and 1 - lambda.
+enum class MixDialect : std::uint8_t { big_vision, torchvision, timm };
+
+enum class MixScope : std::uint8_t { batch, image };
+
+struct MixConfig {
+  double mixup = 0.0;   // parameter of Beta; 0 is off
+  double cutmix = 0.0;  // the same
+  MixDialect dialect = MixDialect::big_vision;
+  MixScope scope = MixScope::batch;  // one lambda a batch, or one an image
+  double probability = 1.0;          // that anything is mixed
+  double switch_probability = 0.5;   // both on: that it is cutmix
+  bool operator==(const MixConfig&) const = default;
+};
+template <>
+constexpr auto fields<MixConfig>() {
+  using T = MixConfig;
+  constexpr Range kBeta{
+      .low = 0, .high = 1e6, .of_descriptors = true, .why_high = "with so large a parameter every lambda is one half"};
+  constexpr When<T> kOn{[](const T& c) { return c.mixup > 0 || c.cutmix > 0; }, "neither mixup nor cutmix is on"};
+  return std::tuple{
+      field<&T::mixup>("parameter of the Beta distribution; 0: off", kBeta),
+      field<&T::cutmix>("parameter of the Beta distribution; 0: off", kBeta),
+      field<&T::dialect>("whose partner and lambda").when(kOn),
+      field<&T::scope>("one lambda a batch, or one an image").when(kOn),
+      field<&T::probability>("that a batch (or image) is mixed", kShare).when(kOn),
+      field<&T::switch_probability>("both on: that it is cutmix", kShare)
+          .when({[](const T& c) { return c.mixup > 0 && c.cutmix > 0; }, "mixup and cutmix are not both on"})};
+}
+
+/// Done to every training image, each draw keyed by (seed, epoch, image key).
+struct AugmentConfig {
+  std::int64_t crop_padding = 0;  // pixels of zeros around the image, then a random crop of the original size
+  CropName crop = CropName::none;
+  std::array<double, 2> crop_area{0.08, 1.0};           // inception: share of the image
+  std::array<double, 2> crop_aspect{3.0 / 4, 4.0 / 3};  // inception: width over height
+  ResizeMethod resize = ResizeMethod::bilinear;
+  bool flip = false;  // left-right, probability one half
+  RandAugmentConfig randaugment{};
+  ColorJitterConfig color_jitter{};
+  ErasingConfig erasing{};
+  MixConfig mix{};
+  std::int64_t repeats = 1;  // repeated augmentation: times an image stands in an epoch's order, whose length stays
+  bool operator==(const AugmentConfig&) const = default;
+};
+template <>
+constexpr auto fields<AugmentConfig>() {
+  using T = AugmentConfig;
+  constexpr Range kSide{.low = 0, .high = 1 << 16};  // pixels
+  constexpr std::string_view kHasNone = "crop {crop} has no {}";
+  constexpr When<T> kInception{
+      [](const T& c) { return c.crop == CropName::inception_tensorflow || c.crop == CropName::inception_torchvision; },
+      kHasNone};
+  return std::tuple{
+      field<&T::crop_padding>("zeros around the image before a random crop", kSide),
+      field<&T::crop>("how an image gets the model's size; none: it has it"),
+      field<&T::crop_area>("inception: least and largest share of the image", kOpenShare).when(kInception),
+      field<&T::crop_aspect>("inception: least and largest width over height", kPositive).when(kInception),
+      field<&T::resize>("how pixels between pixels come about")
+          .when({[](const T& c) { return c.crop != CropName::none; }, kHasNone}),
+      field<&T::flip>("left-right, probability one half"),
+      field<&T::randaugment>("drawn operations"),
+      field<&T::color_jitter>("torchvision's, in drawn order"),
+      field<&T::erasing>("a box is blanked, after normalisation"),
+      field<&T::mix>("two images of a batch made one"),
+      field<&T::repeats>("times an image stands in an epoch's order (repeated augmentation)", kAtOnce)};
+}
+
+/// How an evaluation image gets the model's size. center: the shorter side to resize_to, or to size / crop_pct, then
+/// the middle. stretch: resized, whatever its aspect.
+enum class EvalCrop : std::uint8_t { none, center, stretch };
+
+enum class ResizeRounding : std::uint8_t { torchvision, big_vision };  // longer side and odd margins
+
+struct EvalTransformConfig {
+  EvalCrop crop = EvalCrop::none;
+  double crop_pct = 0.875;
+  std::int64_t resize_to = 0;  // pixels of the shorter side; 0: by crop_pct
+  ResizeMethod resize = ResizeMethod::bilinear;
+  ResizeRounding rounding = ResizeRounding::torchvision;
+  bool operator==(const EvalTransformConfig&) const = default;
+};
+template <>
+constexpr auto fields<EvalTransformConfig>() {
+  using T = EvalTransformConfig;
+  constexpr Range kSide{.low = 0, .high = 1 << 16};  // pixels
+  constexpr std::string_view kHasNone = "crop {crop} has no {}";
+  constexpr When<T> kCenter{[](const T& c) { return c.crop == EvalCrop::center; }, kHasNone};
+  return std::tuple{field<&T::crop>("how an evaluation image gets the model's size; none: it has it"),
+                    field<&T::crop_pct>("center: the model's size over the resized shorter side", kOpenShare)
+                        .when(kCenter)
+                        .when({[](const T& c) { return c.resize_to == 0; }, "resize_to says it already"}),
+                    field<&T::resize_to>("center: pixels of the shorter side; 0: by crop_pct", kSide).when(kCenter),
+                    field<&T::resize>("how pixels between pixels come about")
+                        .when({[](const T& c) { return c.crop != EvalCrop::none; }, kHasNone}),
+                    field<&T::rounding>("of the longer side and of odd margins").when(kCenter)};
+}
+
+}  // namespace normlab

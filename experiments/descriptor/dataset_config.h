@@ -1,0 +1,115 @@
+// Which images a trial sees.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/field.h"
+
+namespace normlab {
+
+/// known: found by name. image_list: a flat folder and a file of labels.
+enum class DatasetLayout : std::uint8_t { known, webdataset, cifar, image_folder, idx, tiny_imagenet, image_list };
+
+enum class SampleOrder : std::uint8_t { shuffled, shards };
+
+enum class OnBadImage : std::uint8_t { fail, skip };
+
+struct DatasetConfig {
+  std::string name = "shapes";  // "shapes", "cifar10", ..., or a label for `path`
+  std::string path;             // below the data root; empty: the dataset's name
+  DatasetLayout layout = DatasetLayout::known;
+  std::string train = "train";  // a slice: "train", "train[:99%]", "train[:800]", "train[800:1000]"
+  std::string eval = "test";
+  std::string minival{};  // a slice that shares no image with the two, evaluated beside eval; empty: none
+  // webdataset: file names with a brace range, "pets-train-{0000..0146}.tar"
+  std::string train_shards{}, eval_shards{};
+  std::string labels{};               // image_list: the file of labels, below `path`
+  std::int64_t per_class = 0;         // so many training images of each class; 0: all of the slice
+  double fraction = 1.0;              // of the training slice
+  std::uint64_t subset_seed = 0;      // which images per_class and fraction take
+  bool allow_absent_classes = false;  // a training slice without one of the classes is an error otherwise
+  SampleOrder order = SampleOrder::shuffled;
+  std::int64_t shuffle_buffer = 10000;  // order shards: samples from which the next one is drawn
+  OnBadImage on_bad_image = OnBadImage::fail;
+  std::vector<double> mean{}, std{};  // of each channel, where a pixel of 255 is 1; empty: the training slice's
+  std::int64_t train_images = 2000;   // shapes only: how many images are generated
+  std::int64_t eval_images = 1000;    // shapes only
+  std::uint64_t shapes_seed = 1;      // shapes only: seed of the generated images, not of the trial
+
+  bool generated() const { return name == "shapes"; }
+  bool operator==(const DatasetConfig&) const = default;
+};
+template <>
+constexpr auto fields<DatasetConfig>() {
+  using T = DatasetConfig;
+  using L = DatasetLayout;
+  constexpr Range kGenerated{.low = 1, .high = 1e6};
+  constexpr std::string_view kUnit = "a pixel of 255 is 1 here: divide by 255";
+  constexpr Range kMean{.low = 0, .high = 1, .of_descriptors = true, .why_high = kUnit},
+      kDeviation{.low = 0, .high = 1, .low_open = true, .of_descriptors = true, .why_high = kUnit};
+  constexpr When<T> kFiles{[](const T& c) { return !c.generated(); }, "shapes is generated and has no {}"};
+  constexpr std::string_view kOnlyShapes = "only shapes is generated; {name} has no {}";
+  constexpr When<T> kGeneratedOnly{[](const T& c) { return c.generated(); }, kOnlyShapes};
+  constexpr When<T> kShards{[](const T& c) { return c.layout == L::webdataset; }, "only layout webdataset has shards"};
+  return std::tuple{
+      field<&T::name>("shapes, cifar10, or another known set; or a label for `path`"),
+      field<&T::path>("folder below the data root; the name when left out").when(kFiles),
+      field<&T::layout>("how the files lie; known: by the name").when(kFiles),
+      field<&T::train>("slice to train on, as \"train[:99%]\""),
+      field<&T::eval>("slice to evaluate on"),
+      field<&T::minival>(
+          "a third slice, evaluated beside eval, to choose by; shares no image with the two; none when left out"),
+      field<&T::train_shards>("webdataset: file names, as \"pets-train-{0000..0146}.tar\"; by the split when left out")
+          .when(kShards),
+      field<&T::eval_shards>("webdataset: the same for evaluation").when(kShards),
+      field<&T::labels>("image_list: the file of labels, below `path`")
+          .when({[](const T& c) { return c.layout == L::image_list || c.layout == L::image_folder; },
+                 "only layout image_list has a file of labels"}),
+      field<&T::per_class>("training images of each class; 0: all", kFromZero),
+      field<&T::fraction>("share of the training slice", kOpenShare),
+      field<&T::subset_seed>("which images per_class and fraction take")
+          .when({[](const T& c) { return c.per_class > 0 || c.fraction < 1; },
+                 "neither per_class nor fraction takes a part of the slice"}),
+      field<&T::allow_absent_classes>("a training slice may lack a class"),
+      field<&T::order>("over the whole slice, or shard by shard through a buffer")
+          .when(kFiles)
+          .when({[](const T& c) { return c.layout == L::webdataset || c.layout == L::known; }, kOnlyShapes}),
+      field<&T::shuffle_buffer>("order shards: samples the next one is drawn from", kFromOne)
+          .when({[](const T& c) { return c.order == SampleOrder::shards; }, "only order shards has a buffer"}),
+      field<&T::on_bad_image>("an image that cannot be decoded ends the trial, or is "
+                              "left out, named and counted")
+          .when(kFiles)
+          .when({[](const T& c) { return c.layout != L::cifar && c.layout != L::idx; }, kOnlyShapes}),
+      field<&T::mean>("of each channel, 255 being 1; the training slice's when left out", kMean),
+      field<&T::std>("of each channel, 255 being 1; the training slice's when left out", kDeviation),
+      field<&T::train_images>("shapes: training images to generate", kGenerated).when(kGeneratedOnly),
+      field<&T::eval_images>("shapes: test images to generate", kGenerated).when(kGeneratedOnly),
+      field<&T::shapes_seed>("shapes: seed of the images, not of the trial").when(kGeneratedOnly)};
+}
+
+/// What is known of a dataset by its name.
+struct KnownDataset {
+  std::string_view name;
+  std::array<std::int64_t, 2> image_size;  // 0: images of many sizes
+  std::int64_t channels, num_classes;
+  std::int64_t train_images = 0, eval_images = 0;  // 0: the descriptor says how many
+};
+inline constexpr KnownDataset kKnownDatasets[] = {{"shapes", {32, 32}, 3, 10},
+                                                  {"cifar10", {32, 32}, 3, 10, 50'000, 10'000},
+                                                  {"cifar100", {32, 32}, 3, 100, 50'000, 10'000},
+                                                  {"mnist", {28, 28}, 1, 10, 60'000, 10'000},
+                                                  {"fashion_mnist", {28, 28}, 1, 10, 60'000, 10'000},
+                                                  {"kmnist", {28, 28}, 1, 10, 60'000, 10'000},
+                                                  {"tiny-imagenet-200", {64, 64}, 3, 200, 100'000, 10'000},
+                                                  {"imagenet", {0, 0}, 3, 1000, 1'281'167, 50'000},
+                                                  {"sun397", {0, 0}, 3, 397, 76'128, 21'750}};
+inline const KnownDataset* find_dataset(std::string_view name) {
+  for (const KnownDataset& dataset : kKnownDatasets)
+    if (dataset.name == name) return &dataset;
+  return nullptr;
+}
+
+}  // namespace normlab

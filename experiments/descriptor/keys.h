@@ -1,0 +1,69 @@
+// Keys of a descriptor beside those of the settings.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace normlab {
+
+/// Sizes that a ViT's `variant` stands for; the patch size follows a slash, as in "S/16". "DeiT-S/16" is the same with
+/// a class token that has a position. Those of Swin are in nn/swin_config.h.
+struct Variant {
+  std::string_view name;
+  std::int64_t embed_dim, depth, num_heads;
+};
+inline constexpr Variant kVariants[] = {{"Ti", 192, 12, 3}, {"S", 384, 12, 6}, {"B", 768, 12, 12}, {"L", 1024, 24, 16}};
+
+/// The key of a placement that gives blocks sites of their own.
+inline constexpr std::string_view
+    kBlocksKey = "blocks",
+    kOtherBlocks = "rest",
+    kBlocksDoc = "sites of some blocks: {\"0-3\": {\"attn\": {...}, \"mlp\": {...}}, \"rest\": {...}}";
+
+/// Pairs of settings that say the same thing twice: the one given later (a child descriptor, `--set`, an axis) replaces
+/// the other; both in one object are an error.
+struct Exclusive {
+  std::string_view object, a, b;
+};
+inline constexpr Exclusive kExclusive[] = {{"train", "epochs", "steps"},
+                                           {"train", "epochs", "images"},
+                                           {"train", "steps", "images"},
+                                           {"train.schedule", "warmup_epochs", "warmup_steps"},
+                                           {"dataset", "per_class", "fraction"}};
+
+/// Other keys at a descriptor's top level than those of TrialConfig.
+struct TopLevelKey {
+  std::string_view key, type, doc;
+};
+inline constexpr TopLevelKey kTopLevelKeys[] = {
+    {"$schema", "string", "for editors; the file `normlab schema` wrote"},
+    {"about", "string", "question, cost and, once measured, the outcome"},
+    {"paper", "object",
+     "\"source\", and \"deviations\": what is knowingly not as published, as {\"key\", \"paper\", \"here\", \"why\"}; "
+     "a list "
+     "replaces that of the base; changes no result"},
+    {"extends", "string", "another descriptor, relative to this file; keys given here win"},
+    {"checkpoint", "object", "how often a running trial is saved; changes no result"},
+    {"probes", "object",
+     "steps before whose update something is measured, 0 the first: \"signal\", a list; \"gradients\", a list or a "
+     "number n for every n-th; changes no result"},
+    {"placements", "object", "rows of one's own, by name"},
+    {"sweep", "object or list",
+     "axes of a grid (\"path\": [values]; \"a,b\": [[1, 2], [3, 4]] moves two together), or a "
+     "list of grids, each of which may have its own \"seeds\""},
+    {"exclude", "list", "combinations to leave out, as {\"axis\": value}"},
+    {"tune", "list",
+     "stages that choose values for each row before it is trained and shown: {\"axes\": as in \"sweep\", \"dataset\" "
+     "with "
+     "an \"eval\" slice of training images, \"train\": settings of these trials alone, \"seeds\": 1, \"metric\": "
+     "\"eval/accuracy\"}"},
+    {"tuned_for", "object", "the axis values of the row for which the settings that all rows share were chosen"},
+    {"seeds", "number, list or object",
+     "n for 0 to n - 1, or the seeds themselves; 1 when left out; {\"first\", \"max\", \"gain_halfwidth\"}: as many "
+     "as gains need"},
+    {"baseline", "object", "the axis values that gains are measured against"},
+};
+
+inline constexpr std::int64_t kConfigSchema = 1;  // raised whenever a default or a meaning changes
+
+}  // namespace normlab

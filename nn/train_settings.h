@@ -1,0 +1,137 @@
+// How a network is trained. The field names are the JSON keys of a descriptor's "train".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/backend.h"
+#include "core/field.h"
+#include "core/update_settings.h"
+
+namespace normlab {
+
+/// Of activations and of the inputs of products; weights are kept in float. bf16_emulated computes in float what bf16
+/// computes by instructions of the CPU, with the same rounding. tf32: see Backend::with_tf32. fp64, double throughout,
+/// has no word: it is for tests.
+enum class Precision : std::uint8_t { fp32, bf16, bf16_emulated, tf32, fp64 };
+template <>
+inline constexpr std::size_t kWordCount<Precision> = 4;
+constexpr bool is_bf16(Precision p) { return p == Precision::bf16 || p == Precision::bf16_emulated; }
+/// The type of activations.
+constexpr DType dtype_of(Precision p) {
+  return is_bf16(p) ? DType::bf16 : p == Precision::fp64 ? DType::f64 : DType::f32;
+}
+/// The backend as it multiplies in this precision. EnvironmentError where it has no instructions for that.
+inline Backend& in_precision(Backend& backend, Precision p) {
+  if (p == Precision::tf32) return backend.with_tf32();
+  if (!is_bf16(p)) return backend;
+  return backend.with_bf16(p == Precision::bf16 ? Bf16Products::native : Bf16Products::emulated);
+}
+
+enum class LossKind : std::uint8_t { softmax, sigmoid };
+
+/// A factor for the parameters whose name fits a pattern of words and `*`.
+struct Multiplier {
+  std::string name;
+  double lr = 1.0, weight_decay = 1.0;
+  bool operator==(const Multiplier&) const = default;
+};
+template <>
+constexpr auto fields<Multiplier>() {
+  using T = Multiplier;
+  return std::tuple{field<&T::name>("parameters; `*` stands for any text"),
+                    field<&T::lr>("their rate is multiplied by it", kNotNegative),
+                    field<&T::weight_decay>("their decay is multiplied by it", kNotNegative)};
+}
+
+enum class OptimizerName : std::uint8_t { adamw, sgd, big_vision_adam, momentum_hp, lamb, lion };
+
+struct OptimizerSettings {
+  OptimizerName name = OptimizerName::adamw;
+  double lr = 1e-3;
+  std::int64_t lr_batch = 0;
+  double weight_decay = 0.05;
+  bool decay_matrices_only = true;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double momentum = 0.9;
+  bool nesterov = false;
+  bool bf16_moment = false;
+  MomentProduct moment_product = MomentProduct::wide;
+  double layer_decay = 1.0;
+  std::vector<Multiplier> multipliers{};
+
+  bool is_big_vision() const { return name == OptimizerName::big_vision_adam || name == OptimizerName::momentum_hp; }
+  bool has_momentum() const { return name == OptimizerName::sgd || name == OptimizerName::momentum_hp; }
+  /// The peak learning rate of steps of so many images, however they are accumulated.
+  double peak_lr(std::int64_t batch_size) const {
+    return lr_batch > 0 ? double(batch_size) / double(lr_batch) * lr : lr;
+  }
+  bool operator==(const OptimizerSettings&) const = default;
+};
+template <>
+constexpr auto fields<OptimizerSettings>() {
+  using T = OptimizerSettings;
+  constexpr std::string_view kHasNone = "{name} has no {}";
+  constexpr When<T> kBetas{[](const T& c) { return !c.has_momentum(); }, kHasNone};
+  constexpr When<T> kMomentum{[](const T& c) { return c.has_momentum(); }, kHasNone};
+  constexpr When<T> kBigVision{[](const T& c) { return c.is_big_vision(); }, kHasNone};
+  return std::tuple{
+      field<&T::name>("which optimiser"),
+      field<&T::lr>("peak learning rate", kNotNegative),
+      field<&T::lr_batch>("lr (alone) is for so many images a step and scaled to batch_size; 0: lr as it is",
+                          kFromZero),
+      field<&T::weight_decay>(
+          "times the rate for adamw, lamb and lion; added to the gradient for sgd; times the schedule alone for "
+          "big_vision_adam and momentum_hp",
+          kNotNegative),
+      field<&T::decay_matrices_only>("no decay on biases, gains, tokens, positions"),
+      field<&T::beta1>("adamw, big_vision_adam, lamb, lion", kRate).when(kBetas),
+      field<&T::beta2>("adamw, big_vision_adam, lamb, lion", kRate).when(kBetas),
+      field<&T::eps>("adamw, big_vision_adam, lamb", kPositive)
+          .when(kBetas)
+          .when({[](const T& c) { return c.name != OptimizerName::lion; }, kHasNone}),
+      field<&T::momentum>("sgd, momentum_hp", kRate).when(kMomentum),
+      field<&T::nesterov>("sgd, momentum_hp").when(kMomentum),
+      field<&T::bf16_moment>("big_vision_adam, momentum_hp: the first moment is stored in bf16").when(kBigVision),
+      field<&T::moment_product>("bf16_moment: how the decay times the moment is computed")
+          .when(kBigVision)
+          .when({[](const T& c) { return c.bf16_moment; }, "bf16_moment is off"}),
+      field<&T::layer_decay>("a block's rate is multiplied by it once for each block above it", kOpenShare),
+      field<&T::multipliers>("factors for the parameters whose names fit; the last that fits counts")};
+}
+
+struct AverageSettings {
+  double decay = 0.0;
+  std::int64_t every_steps = 1;
+  bool operator==(const AverageSettings&) const = default;
+};
+template <>
+constexpr auto fields<AverageSettings>() {
+  using T = AverageSettings;
+  return std::tuple{field<&T::decay>("of the averaged weights; 0: none are kept", kRate),
+                    field<&T::every_steps>("steps between two averagings", kFromOne)
+                        .when({[](const T& c) { return c.decay > 0; }, "without a decay nothing is averaged"})};
+}
+
+/// Those settings of a training that the engine uses itself; their rows are those of TrainConfig.
+struct StepSettings {
+  Precision precision = Precision::fp32;
+  std::int64_t accumulate = 1;  // parts in which a batch goes through the network
+  OptimizerSettings optimizer{};
+  double clip_norm = 0.0;
+  ClipForm clip_form = ClipForm::torch;
+  LossKind loss = LossKind::softmax;
+  double label_smoothing = 0.0;  // of labels; soft targets have it in them
+  Smoothing smoothing = Smoothing::all;
+  AverageSettings ema{};
+  bool operator==(const StepSettings&) const = default;
+};
+
+struct EngineSettings : StepSettings {
+  std::int64_t max_batch = 1;  // the batch size of training, for which lanes are made
+  std::uint64_t drop_seed = 0;
+  std::int64_t images_per_shard = 0;  // 0: by plan_shards
+};
+
+}  // namespace normlab
