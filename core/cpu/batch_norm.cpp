@@ -1,7 +1,7 @@
 // Batch norm over a batch that is cut into shards. Each shard takes the statistics of its own images one at a time; the
 // last to arrive puts the images of all shards together in order, in double, so that neither the cut nor the number of
 // threads changes a bit.
-#include "core/cpu/simd.h"
+#include "core/cpu/kernel.h"
 
 namespace normlab {
 using namespace cpu;
@@ -49,6 +49,16 @@ void add_rows(std::span<const double* const> rows, std::int64_t offset, std::int
     for (std::int64_t c = 0; c < cols; ++c) total[c] += row[offset + c];
 }
 
+/// Calls f(r, k) for rows r .. r + k: by fours, so that what all rows share is read and written once for four, and the
+/// last ones one by one. k is an integral constant. For rows that the cache has: from memory, one row after the other
+/// streams faster.
+template <class F>
+[[gnu::always_inline]] inline void each_rows(std::int64_t rows, F&& f) {
+  std::int64_t r = 0;
+  for (; r + 4 <= rows; r += 4) f(r, std::integral_constant<int, 4>{});
+  for (; r < rows; ++r) f(r, std::integral_constant<int, 1>{});
+}
+
 /// mean [cols] and m2 [cols], the sum of squares about it, of `rows` rows. Never E[x^2] - E[x]^2: blocks of rows that
 /// stay in the cache are summed, then centred, and put together as in Chan, Golub and LeVeque 1979, section 2. The sum
 /// of the centred values says how far the centre is off, since the first sum rounds where the mean is large.
@@ -74,11 +84,11 @@ void image_statistics(std::int64_t rows, std::int64_t cols, const T* x, double* 
       each_vector<A>(cols, [&](auto c, auto lanes) {
         const Vec<A> m = load(centre + c, lanes);
         Vec<A> sum{}, square_sum{};
-        unrolled<decltype(k)::value>([&](auto j) {
+        for (int j = 0; j < k; ++j) {
           const Vec<A> v = load(first + (r + j) * cols + c, lanes) - m;
           sum += v;
           square_sum += v * v;
-        });
+        }
         centred.add(0, c, sum, lanes);
         centred.add(1, c, square_sum, lanes);
       });
@@ -207,8 +217,7 @@ void batch_norm_gradients(BatchNormDims d, Collective& shards, const NormBackwar
     std::fill_n(total, d.cols, 0.0);
     for (std::int64_t i = 0; i < d.images; ++i)
       for (std::int64_t c = 0; c < d.cols; ++c) total[c] += numbers[i * 2 * d.cols + offset + c];
-    Param<T>* sum = to.to.data<Param<T>>();
-    for (std::int64_t c = 0; c < d.cols; ++c) put(sum[c], Param<T>(total[c]), adds(to));
+    put_sums<Param<T>>(d.cols, total, to);
   };
   share(of.dgamma, 0);
   share(of.dbeta, d.cols);

@@ -1,5 +1,5 @@
 // Dynamic Tanh, "Transformers without Normalization" section 4: y = gamma tanh(alpha x) + beta.
-#include "core/cpu/simd.h"
+#include "core/cpu/kernel.h"
 #include "core/cpu/vector_exp.h"
 
 namespace normlab {

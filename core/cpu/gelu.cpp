@@ -69,21 +69,14 @@ struct ValueAndSlope {
 void gelu_block(GeluForm form, std::int64_t rows, std::int64_t columns, std::int64_t stride, const float* x, float* y,
                 float* slope) {
   if (form == GeluForm::tanh) return block_by_library(form, rows, columns, stride, x, y, slope);
-  constexpr std::int64_t kWide = kLanes<float>;
   // One loop over all vectors of the block, so that the constants stay in registers.
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const std::int64_t end = r * stride + columns;
-    std::int64_t at = r * stride;
-    for (; at + kWide <= end; at += kWide) {
-      const ValueAndSlope g = normal_gelu(load(x + at));
-      if (y) store(y + at, g.value);
-      if (slope) store(slope + at, g.slope);
-    }
-    if (at == end) continue;
-    const ValueAndSlope g = normal_gelu(load_first(x + at, end - at));
-    if (y) store_first(y + at, g.value, end - at);
-    if (slope) store_first(slope + at, g.slope, end - at);
-  }
+  for (std::int64_t r = 0; r < rows; ++r)
+    each_vector<float, kVectorBytes>(columns, [&](std::int64_t c, auto lanes) {
+      const std::int64_t at = r * stride + c;
+      const ValueAndSlope g = normal_gelu(load(x + at, lanes));
+      if (y) store(y + at, g.value, lanes);
+      if (slope) store(slope + at, g.slope, lanes);
+    });
 }
 
 void gelu_block(GeluForm form, std::int64_t rows, std::int64_t columns, std::int64_t stride, const double* x, double* y,

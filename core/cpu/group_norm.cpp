@@ -1,7 +1,7 @@
 // GroupNorm (Wu and He 2018, section 3): an image's channels in groups of neighbours, each normalised over its channels
 // and all rows. Loops run along channels, however narrow a group is: sums over rows are kept by channel and joined
 // last.
-#include "core/cpu/simd.h"
+#include "core/cpu/kernel.h"
 
 namespace normlab {
 using namespace cpu;
@@ -82,7 +82,7 @@ void gradients(GroupNormDims d, const NormBackward& n) {
       add(1, g * h);
       sums.add(0, c, up * h, k);
       sums.add(1, c, up, k);
-      if (c + kRowLanes<A> >= d.cols) sums.end_rows(1);
+      if (c + k.count() == d.cols) sums.end_rows(1);  // the last vector of a row
     });
     if (!out) continue;
     choose(adds(n.dx), [&](auto add) {

@@ -1,4 +1,4 @@
-// What the CPU kernels share: writing or adding, scratch memory, sums over rows and columns.
+// What the CPU kernels share: scratch memory, sums over rows and columns, choices made outside of loops.
 #pragma once
 
 #include <algorithm>
@@ -8,14 +8,11 @@
 #include "core/cpu/blas.h"
 #include "core/cpu/cpu_backend.h"
 #include "core/cpu/scratch.h"
+#include "core/cpu/vector.h"
 #include "core/for_type.h"
 
 namespace normlab::cpu {
 
-template <class T, class A>
-void put(T& to, A value, bool add) {
-  to = add ? T(Acc<T>(to) + Acc<T>(value)) : T(Acc<T>(value));
-}
 inline bool adds(const Gradient& g) { return g.write == Write::add; }
 
 /// n values as Acc<T>: the values themselves, or a widened copy in `slot`.
@@ -56,13 +53,74 @@ const double* column_sums(std::int64_t rows, std::int64_t cols, Slot slot, F&& t
   return total;
 }
 
-/// to[c] (+)= those sums.
-template <class P, class F>
-void sum_columns(std::int64_t rows, std::int64_t cols, Slot slot, const Gradient& to, F&& term) {
-  if (!to) return;
-  const double* total = column_sums<P>(rows, cols, slot, term);
+/// to[c] (+)= total[c].
+template <class P>
+[[gnu::always_inline]] inline void put_sums(std::int64_t cols, const double* total, const Gradient& to) {
   P* out = to.to.data<P>();
   for (std::int64_t c = 0; c < cols; ++c) put(out[c], P(total[c]), adds(to));
+}
+
+/// to[c] (+)= column_sums(), where a gradient is wanted.
+template <class P, class F>
+void sum_columns(std::int64_t rows, std::int64_t cols, Slot slot, const Gradient& to, F&& term) {
+  if (to) put_sums<P>(cols, column_sums<P>(rows, cols, slot, term), to);
+}
+
+/// Sums over rows, kColumns of them side by side, with the rule of column_sums(): a few rows are added in A and those
+/// sums in double. Takes a slot of scratch memory.
+template <class A, int kColumns>
+class RowAdder {
+ public:
+  RowAdder(Slot slot, std::int64_t cols)
+      : cols_(cols),
+        total_(scratch<double>(slot, 2 * kColumns * cols)),
+        few_(reinterpret_cast<A*>(total_ + kColumns * cols)) {
+    std::fill_n(total_, kColumns * cols, 0.0);
+    std::fill_n(few_, kColumns * cols, A(0));
+  }
+  /// Adds v to the columns from c on of sum k.
+  template <bool kAll>
+  void add(int k, std::int64_t c, const Vec<A>& v, Lanes<A, kRowBytes, kAll> lanes) {
+    put<true>(few_ + k * cols_ + c, v, lanes);
+  }
+  /// To be called after each group of rows.
+  void end_rows(int count) {
+    if ((rows_ += count) >= kRows) flush();
+  }
+  /// [cols] of sum k over all rows so far.
+  [[gnu::always_inline]] const double* total(int k) {
+    if (rows_ > 0) flush();
+    return total_ + k * cols_;
+  }
+  /// to[c] (+)= sum k, where a gradient is wanted.
+  template <class P>
+  [[gnu::always_inline]] void finish(int k, const Gradient& to) {
+    if (to) put_sums<P>(cols_, total(k), to);
+  }
+
+ private:
+  static constexpr int kRows = 8;
+  // Inlined, so that the addresses stay in registers.
+  [[gnu::always_inline]] void flush() {
+    for (std::int64_t c = 0; c < kColumns * cols_; ++c) {
+      total_[c] += double(few_[c]);
+      few_[c] = 0;
+    }
+    rows_ = 0;
+  }
+  const std::int64_t cols_;
+  double* const total_;
+  A* const few_;
+  int rows_ = 0;
+};
+
+/// f(std::true_type) or f(std::false_type): a choice made once instead of in the inner loop.
+template <class F>
+void choose(bool value, F&& f) {
+  if (value)
+    f(std::true_type{});
+  else
+    f(std::false_type{});
 }
 
 }  // namespace normlab::cpu

@@ -1,6 +1,6 @@
 // LayerNorm, RMSNorm and the bare gain and bias. Rows are normalised over the last axis. Each kernel passes over memory
 // once: what it reads again of a row is still in the first-level cache.
-#include "core/cpu/simd.h"
+#include "core/cpu/kernel.h"
 
 namespace normlab {
 using namespace cpu;
@@ -70,7 +70,7 @@ void layer_norm_forward(NormDims d, const Source& rows, const Param<T>* gamma, c
     const A m = row_sum<A>(d.cols, [&](auto c, auto n) { return load(x + c, n); }) / A(d.cols);
     const A v = row_sum<A>(d.cols,
                            [&](auto c, auto n) {
-                             const Vec<A> centred = first<A>(load(x + c, n) - m, n);
+                             const Vec<A> centred = first(load(x + c, n) - m, n);
                              return centred * centred;
                            }) /
                 A(d.cols);

@@ -42,8 +42,7 @@ void add_column_sums(std::int64_t rows, std::int64_t cols, const bf16* dy, const
   }
   for (; r < rows; ++r)
     for (std::int64_t c = 0; c < cols; ++c) total[c] += double(float(dy[r * cols + c]));
-  float* out = db.to.data<float>();
-  for (std::int64_t c = 0; c < cols; ++c) put(out[c], float(total[c]), adds(db));
+  put_sums<float>(cols, total, db);
 }
 
 }  // namespace

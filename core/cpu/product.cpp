@@ -77,10 +77,11 @@ void edge_tile(std::int64_t rows, std::int64_t depth, Factor<T> a, const T* b, s
     }
     alignas(64) T beside[kTileRows * kWide];
     kernel(depth, a, b + j, b_row, alpha, nullptr, nullptr, beside, kWide);
-    const Vector<T> start = bias ? load_first(bias_j, n) : Vector<T>{};
+    const Tail<T> lanes{n};
+    const Vector<T> start = bias ? load(bias_j, lanes) : Vector<T>{};
     for (std::int64_t r = 0; r < rows; ++r) {
       const Vector<T> value = load(beside + r * kWide) + start;
-      store_first(c + r * c_row + j, plus ? load_first(plus_j + r * c_row, n) + value : value, n);
+      store(c + r * c_row + j, plus ? load(plus_j + r * c_row, lanes) + value : value, lanes);
     }
   }
 }

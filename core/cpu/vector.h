@@ -1,10 +1,17 @@
-// Vectors as wide as the machine's registers, by the compilers' vector extension: one source for SSE, AVX2 and AVX-512.
+// Explicit vectors by the compilers' vector extension: one source for SSE, AVX2 and AVX-512. There are two widths:
+//   kVectorBytes  as wide as the machine's registers;
+//   kRowBytes     the same on every CPU, so that a sum over a row is added in the same order on every machine, and the
+//                 compiler's own choice of vector width does not matter.
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
+
+#include "core/dtype.h"
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
@@ -19,6 +26,7 @@ inline constexpr int kVectorBytes = 32, kVectorRegisters = 16;
 #else
 inline constexpr int kVectorBytes = 16, kVectorRegisters = 16;
 #endif
+inline constexpr int kRowBytes = 64;
 
 template <class T, int kBytes = kVectorBytes>
 struct VectorOf {
@@ -27,50 +35,152 @@ struct VectorOf {
 };
 template <class T, int kBytes = kVectorBytes>
 using Vector = typename VectorOf<T, kBytes>::type;
-template <class T>
-inline constexpr std::int64_t kLanes = kVectorBytes / static_cast<int>(sizeof(T));
+template <class T, int kBytes = kVectorBytes>
+inline constexpr std::int64_t kLanes = kBytes / static_cast<int>(sizeof(T));
 
-template <class T>
-Vector<T> load(const T* p) {
-  return *reinterpret_cast<const typename VectorOf<T>::unaligned*>(p);
-}
-template <class T>
-void store(T* p, Vector<T> v) {
-  *reinterpret_cast<typename VectorOf<T>::unaligned*>(p) = v;
-}
+/// A vector of a row of Acc<T>.
+template <class A>
+using Vec = Vector<A, kRowBytes>;
 
-/// The n <= kLanes values at p with zeros behind them, and the first n lanes to p; nothing beyond is touched.
-template <class T>
-Vector<T> load_first(const T* p, std::int64_t n) {
+/// The lanes of a vector that hold values: all of them, or the first `tail`. What reads a vector gives zeros in the
+/// others, and what writes one touches nothing there.
+template <class A, int kBytes, bool kAll>
+struct Lanes {
+  std::int64_t tail = 0;
+  constexpr std::int64_t count() const { return kAll ? kLanes<A, kBytes> : tail; }
 #if defined(__AVX512F__)
-  if constexpr (sizeof(T) == 4)
-    return (Vector<T>)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p);
-  else
-    return (Vector<T>)_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << n) - 1), p);
-#else
-  Vector<T> v = {};
-  std::memcpy(&v, p, static_cast<std::size_t>(n) * sizeof(T));
-  return v;
+  auto mask() const { return static_cast<std::conditional_t<sizeof(A) == 4, __mmask16, __mmask8>>((1u << tail) - 1); }
 #endif
-}
-template <class T>
-void store_first(T* p, Vector<T> v, std::int64_t n) {
-#if defined(__AVX512F__)
-  if constexpr (sizeof(T) == 4)
-    _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), (__m512)v);
-  else
-    _mm512_mask_storeu_pd(p, static_cast<__mmask8>((1u << n) - 1), (__m512d)v);
-#else
-  std::memcpy(p, &v, static_cast<std::size_t>(n) * sizeof(T));
-#endif
+};
+template <class A, int kBytes = kVectorBytes>
+using AllLanes = Lanes<A, kBytes, true>;
+template <class A, int kBytes = kVectorBytes>
+using Tail = Lanes<A, kBytes, false>;
+
+/// Calls f(i, lanes) for each vector of n values, i its first value.
+template <class A, int kBytes = kRowBytes, class F>
+[[gnu::always_inline]] inline void each_vector(std::int64_t n, F&& f) {
+  constexpr std::int64_t k = kLanes<A, kBytes>;
+  std::int64_t i = 0;
+  for (; i + k <= n; i += k) f(i, AllLanes<A, kBytes>{});
+  if (i < n) f(i, Tail<A, kBytes>{n - i});
 }
 
-/// v with zeros behind its first n lanes.
+namespace detail {
+/// bf16(float) lane by lane.
+template <int kBytes>
+Vector<std::uint16_t, kBytes / 2> narrow(const Vector<float, kBytes>& v) {
+  using Words = Vector<std::uint32_t, kBytes>;
+  const Words u = std::bit_cast<Words>(v);
+  const Words rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  const Words quiet = (u >> 16) | 0x40u;
+  const Words is_nan = std::bit_cast<Words>((u & 0x7fffffffu) > 0x7f800000u);
+  return __builtin_convertvector((rounded & ~is_nan) | (quiet & is_nan), Vector<std::uint16_t, kBytes / 2>);
+}
+template <class T, class L>
+std::size_t bytes_of(L lanes) {
+  return static_cast<std::size_t>(lanes.count()) * sizeof(T);
+}
+}  // namespace detail
+
+/// The values at p; bf16 is widened.
+template <class T, int kBytes, bool kAll>
+Vector<Acc<T>, kBytes> load(const T* p, Lanes<Acc<T>, kBytes, kAll> lanes) {
+  using A = Acc<T>;
+  if constexpr (!std::is_same_v<T, A>) {
+    Vector<std::uint16_t, kBytes / 2> half{};
+    std::memcpy(&half, p, detail::bytes_of<T>(lanes));
+    return std::bit_cast<Vector<A, kBytes>>(__builtin_convertvector(half, Vector<std::uint32_t, kBytes>) << 16);
+  } else if constexpr (kAll) {
+    return *reinterpret_cast<const typename VectorOf<T, kBytes>::unaligned*>(p);
+  } else {
+#if defined(__AVX512F__)
+    if constexpr (kBytes == 64 && sizeof(T) == 4) return (Vector<T, kBytes>)_mm512_maskz_loadu_ps(lanes.mask(), p);
+    if constexpr (kBytes == 64 && sizeof(T) == 8) return (Vector<T, kBytes>)_mm512_maskz_loadu_pd(lanes.mask(), p);
+#endif
+    Vector<T, kBytes> v{};
+    std::memcpy(&v, p, detail::bytes_of<T>(lanes));
+    return v;
+  }
+}
 template <class T>
-Vector<T> keep_first(Vector<T> v, std::int64_t n) {
-  Vector<T> number;
-  for (int i = 0; i < int(kLanes<T>); ++i) number[i] = T(i);
-  return number < T(n) ? v : Vector<T>{};
+Vector<Acc<T>> load(const T* p) {
+  return load(p, AllLanes<Acc<T>>{});
+}
+
+/// v to p, rounded where p is bf16.
+template <class T, int kBytes, bool kAll>
+void store(T* p, const Vector<Acc<T>, kBytes>& v, Lanes<Acc<T>, kBytes, kAll> lanes) {
+  if constexpr (!std::is_same_v<T, Acc<T>>) {
+    const auto half = detail::narrow<kBytes>(v);
+    std::memcpy(static_cast<void*>(p), &half, detail::bytes_of<T>(lanes));
+  } else if constexpr (kAll) {
+    *reinterpret_cast<typename VectorOf<T, kBytes>::unaligned*>(p) = v;
+  } else {
+#if defined(__AVX512F__)
+    if constexpr (kBytes == 64 && sizeof(T) == 4) return _mm512_mask_storeu_ps(p, lanes.mask(), (__m512)v);
+    if constexpr (kBytes == 64 && sizeof(T) == 8) return _mm512_mask_storeu_pd(p, lanes.mask(), (__m512d)v);
+#endif
+    std::memcpy(p, &v, detail::bytes_of<T>(lanes));
+  }
+}
+template <class T>
+void store(T* p, const Vector<Acc<T>>& v) {
+  store(p, v, AllLanes<Acc<T>>{});
+}
+
+/// Writes v, or adds it to what is there: lanes of a vector, and a single value.
+template <bool kAdd, class T, int kBytes, bool kAll>
+void put(T* p, const Vector<Acc<T>, kBytes>& v, Lanes<Acc<T>, kBytes, kAll> lanes) {
+  if constexpr (kAdd)
+    store(p, load(p, lanes) + v, lanes);
+  else
+    store(p, v, lanes);
+}
+template <class T, class A>
+void put(T& to, A value, bool add) {
+  to = add ? T(Acc<T>(to) + Acc<T>(value)) : T(Acc<T>(value));
+}
+
+/// v with zeros in the lanes that hold no values.
+template <class A, int kBytes, bool kAll>
+Vector<A, kBytes> first(const Vector<A, kBytes>& v, Lanes<A, kBytes, kAll> lanes) {
+  if constexpr (kAll) return v;
+  Vector<A, kBytes> number;
+  for (int i = 0; i < int(kLanes<A, kBytes>); ++i) number[i] = A(i);
+  return number < A(lanes.tail) ? v : Vector<A, kBytes>{};
+}
+
+/// The sum of all lanes, halves added to halves.
+inline float lane_sum(Vec<float> v) {
+  v += __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+  v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+  v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+  return v[0] + v[1];
+}
+inline double lane_sum(Vec<double> v) {
+  v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
+  v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
+  return v[0] + v[1];
+}
+
+/// The sum over a row of term(c, lanes), a vector with zeros in the lanes that hold no values; four partial sums hide
+/// the latency of an addition.
+template <class A, class F>
+A row_sum(std::int64_t cols, F&& term) {
+  Vec<A> s0{}, s1{}, s2{}, s3{};
+  std::int64_t c = 0;
+  constexpr std::int64_t k = kLanes<A, kRowBytes>;
+  constexpr AllLanes<A, kRowBytes> all;
+  for (; c + 4 * k <= cols; c += 4 * k) {
+    s0 += term(c, all);
+    s1 += term(c + k, all);
+    s2 += term(c + 2 * k, all);
+    s3 += term(c + 3 * k, all);
+  }
+  for (; c + k <= cols; c += k) s0 += term(c, all);
+  if (c < cols) s1 += term(c, Tail<A, kRowBytes>{cols - c});
+  return lane_sum((s0 + s1) + (s2 + s3));
 }
 
 namespace detail {

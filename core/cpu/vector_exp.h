@@ -12,7 +12,7 @@
 namespace normlab::cpu {
 
 using Floats = Vector<float>;
-typedef std::int32_t Ints __attribute__((vector_size(kVectorBytes)));
+using Ints = Vector<std::int32_t>;
 
 /// The polynomial with these coefficients, that of the lowest power first.
 template <std::size_t kTerms, class V>
@@ -77,22 +77,15 @@ inline double row_max(std::int64_t n, const double* row) { return *std::max_elem
 
 /// row [n] = exp(scale row - shift), where shift is at least the largest scaled value; returns the sum.
 inline float exp_row(std::int64_t n, float* row, float scale, float shift) {
-  constexpr std::int64_t kWide = kLanes<float>;
   Floats sums = {};
-  std::int64_t j = 0;
-  for (; j + kWide <= n; j += kWide) {
-    const Floats e = exp_nonpositive(load(row + j) * scale - shift);
-    store(row + j, e);
-    sums += e;
-  }
-  if (j < n) {
-    const Floats e = exp_nonpositive(load_first(row + j, n - j) * scale - shift);
-    store_first(row + j, e, n - j);
-    sums += keep_first<float>(e, n - j);
-  }
-  alignas(64) float partial[kWide];
+  each_vector<float, kVectorBytes>(n, [&](std::int64_t j, auto lanes) {
+    const Floats e = exp_nonpositive(load(row + j, lanes) * scale - shift);
+    store(row + j, e, lanes);
+    sums += first(e, lanes);
+  });
+  alignas(64) float partial[kLanes<float>];
   store(partial, sums);
-  return sum<float>(kWide, [&](auto i) { return partial[i]; });
+  return sum<float>(kLanes<float>, [&](auto i) { return partial[i]; });
 }
 inline double exp_row(std::int64_t n, double* row, double scale, double shift) {
   for (std::int64_t j = 0; j < n; ++j) row[j] = scale * row[j] - shift;

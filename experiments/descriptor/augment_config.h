@@ -21,14 +21,14 @@ enum class RandAugmentDialect : std::uint8_t { none, big_vision, torchvision, ti
 
 struct RandAugmentConfig {
   RandAugmentDialect dialect = RandAugmentDialect::none;
-  std::int64_t layers = 2;                             // operations an image
-  double magnitude = 10;                               // big_vision, timm: out of 10; torchvision: index of 31 bins
-  double magnitude_std = 0.0;                          // timm: deviation of the normal that the magnitude is drawn from
-  double probability = 0.5;                            // timm: that a drawn operation is applied
-  bool increasing = false;                             // timm: "inc1"
-  bool repaired = false;                               // big_vision: Contrast and Solarize as meant, not as released
-  ResizeMethod interpolation = ResizeMethod::nearest;  // torchvision, timm: of geometric operations
-  std::vector<std::int64_t> fill{};                    // a value a channel; empty: the dialect's own
+  std::int64_t layers = 2;
+  double magnitude = 10;
+  double magnitude_std = 0.0;
+  double probability = 0.5;
+  bool increasing = false;
+  bool repaired = false;
+  ResizeMethod interpolation = ResizeMethod::nearest;
+  std::vector<std::int64_t> fill{};
   bool operator==(const RandAugmentConfig&) const = default;
 };
 template <>
@@ -79,7 +79,7 @@ struct ErasingConfig {
   ErasingDialect dialect = ErasingDialect::none;
   double probability = 0.25;
   ErasingFill fill = ErasingFill::constant;
-  double value = 0.0;  // constant: after normalisation
+  double value = 0.0;
   std::array<double, 2> area{0.02, 1.0 / 3};
   std::array<double, 2> aspect{0.3, 10.0 / 3};
   bool operator==(const ErasingConfig&) const = default;
@@ -109,9 +109,9 @@ struct MixConfig {
   double mixup = 0.0;   // parameter of Beta; 0 is off
   double cutmix = 0.0;  // the same
   MixDialect dialect = MixDialect::big_vision;
-  MixScope scope = MixScope::batch;  // one lambda a batch, or one an image
-  double probability = 1.0;          // that anything is mixed
-  double switch_probability = 0.5;   // both on: that it is cutmix
+  MixScope scope = MixScope::batch;
+  double probability = 1.0;
+  double switch_probability = 0.5;
   bool operator==(const MixConfig&) const = default;
 };
 template <>
@@ -134,10 +134,10 @@ constexpr auto fields<MixConfig>() {
 struct AugmentConfig {
   std::int64_t crop_padding = 0;  // pixels of zeros around the image, then a random crop of the original size
   CropName crop = CropName::none;
-  std::array<double, 2> crop_area{0.08, 1.0};           // inception: share of the image
-  std::array<double, 2> crop_aspect{3.0 / 4, 4.0 / 3};  // inception: width over height
+  std::array<double, 2> crop_area{0.08, 1.0};
+  std::array<double, 2> crop_aspect{3.0 / 4, 4.0 / 3};
   ResizeMethod resize = ResizeMethod::bilinear;
-  bool flip = false;  // left-right, probability one half
+  bool flip = false;
   RandAugmentConfig randaugment{};
   ColorJitterConfig color_jitter{};
   ErasingConfig erasing{};

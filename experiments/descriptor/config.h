@@ -18,8 +18,8 @@ namespace normlab {
 enum class KeepCheckpoint : std::uint8_t { last, weights, none };
 
 struct CheckpointConfig {
-  double seconds = 30;     // of training between two checkpoints
-  std::int64_t steps = 0;  // and after so many steps; 0: by time alone
+  double seconds = 30;
+  std::int64_t steps = 0;
   KeepCheckpoint keep = KeepCheckpoint::last;
   bool operator==(const CheckpointConfig&) const = default;
 };
@@ -36,9 +36,9 @@ constexpr auto fields<CheckpointConfig>() {
 enum class Better : std::uint8_t { inferred, max, min };  // inferred: the higher accuracy, the lower loss
 
 struct EarlyStopConfig {
-  std::string metric{};       // "minival/accuracy", "minival/loss", or with ema_ after the slash; empty: no such rule
-  std::int64_t patience = 3;  // evaluations
-  double min_delta = 0.0;     // in the metric's unit, a share for accuracies
+  std::string metric{};
+  std::int64_t patience = 3;
+  double min_delta = 0.0;
   Better mode = Better::inferred;
   bool operator==(const EarlyStopConfig&) const = default;
 };
@@ -58,11 +58,11 @@ struct TrainConfig : StepSettings {
   std::int64_t steps = 0;   // instead of epochs, where it is not 0
   std::int64_t images = 0;  // instead of both: round(images / batch_size) steps
   std::int64_t batch_size = 128;
-  bool drop_last = true;  // an epoch's last, smaller batch is left out
+  bool drop_last = true;
   ScheduleSettings schedule{};
   AugmentConfig augment{};
   EvalTransformConfig eval_transform{};
-  double eval_every_epochs = 1;  // 0: only at the end
+  double eval_every_epochs = 1;
   EarlyStopConfig early_stop{};
   /// A collapse, which ends a training as diverged: after the warm-up the losses of the steps are averaged over windows
   /// of w = min(50, collapse_steps) steps, one after the other. The level is the mean over the w steps that end with
@@ -98,12 +98,9 @@ constexpr auto fields<TrainConfig>() {
       field<&T::ema>("an average of the weights, evaluated beside them"),
       field<&T::augment>("done to every training image"),
       field<&T::eval_transform>("done to every evaluation image"),
-      field<&T::precision>(
-          "of activations and products; weights are kept in float. bf16 needs a CPU (or GPU) with instructions for "
-          "it; "
-          "bf16_emulated rounds at the same places on every CPU, slowly; tf32: fp32 whose products a GPU makes of "
-          "inputs "
-          "rounded to 10 bits behind the first"),
+      field<&T::precision>("of activations and products; weights are kept in float. bf16 needs a CPU (or GPU) with "
+                           "instructions for it; bf16_emulated rounds at the same places on every CPU, slowly; tf32: "
+                           "fp32 whose products a GPU makes of inputs rounded to 10 bits behind the first"),
       field<&T::eval_every_epochs>("0: only at the end", kEpochs),
       field<&T::early_stop>("ends a training that no longer becomes better on the minival"),
       field<&T::collapse_steps>(

@@ -18,26 +18,25 @@ enum class SampleOrder : std::uint8_t { shuffled, shards };
 enum class OnBadImage : std::uint8_t { fail, skip };
 
 struct DatasetConfig {
-  std::string name = "shapes";  // "shapes", "cifar10", ..., or a label for `path`
-  std::string path;             // below the data root; empty: the dataset's name
+  std::string name = "shapes";
+  std::string path{};
   DatasetLayout layout = DatasetLayout::known;
-  std::string train = "train";  // a slice: "train", "train[:99%]", "train[:800]", "train[800:1000]"
+  std::string train = "train";  // or "train[:99%]", "train[:800]", "train[800:1000]"
   std::string eval = "test";
-  std::string minival{};  // a slice that shares no image with the two, evaluated beside eval; empty: none
-  // webdataset: file names with a brace range, "pets-train-{0000..0146}.tar"
+  std::string minival{};
   std::string train_shards{}, eval_shards{};
-  std::string labels{};               // image_list: the file of labels, below `path`
-  std::int64_t per_class = 0;         // so many training images of each class; 0: all of the slice
-  double fraction = 1.0;              // of the training slice
-  std::uint64_t subset_seed = 0;      // which images per_class and fraction take
-  bool allow_absent_classes = false;  // a training slice without one of the classes is an error otherwise
+  std::string labels{};
+  std::int64_t per_class = 0;
+  double fraction = 1.0;
+  std::uint64_t subset_seed = 0;
+  bool allow_absent_classes = false;
   SampleOrder order = SampleOrder::shuffled;
-  std::int64_t shuffle_buffer = 10000;  // order shards: samples from which the next one is drawn
+  std::int64_t shuffle_buffer = 10000;
   OnBadImage on_bad_image = OnBadImage::fail;
-  std::vector<double> mean{}, std{};  // of each channel, where a pixel of 255 is 1; empty: the training slice's
-  std::int64_t train_images = 2000;   // shapes only: how many images are generated
-  std::int64_t eval_images = 1000;    // shapes only
-  std::uint64_t shapes_seed = 1;      // shapes only: seed of the generated images, not of the trial
+  std::vector<double> mean{}, std{};
+  std::int64_t train_images = 2000;
+  std::int64_t eval_images = 1000;
+  std::uint64_t shapes_seed = 1;
 
   bool generated() const { return name == "shapes"; }
   bool operator==(const DatasetConfig&) const = default;
