@@ -139,22 +139,6 @@ Var drop_path(const Var& x, Tensor keep, double rate);
 /// residual + dropout(x) or residual + drop_path(x) in one pass; keep of x's shape or [B].
 Var dropout_add(const Var& x, Tensor keep, double rate, const Var& residual);
 
-/// residual + branch, or residual + drop_path(branch) where there is a `keep`, u8 [B], that is still to be made at the
-/// tape's place `site`.
-struct ResidualSum {
-  Var residual, branch;
-  Tensor keep{};
-  double rate = 0.0;
-  const char* site = "";
-};
-Var add(const ResidualSum& s);
-/// The sum, rounded to its type, and the norm of that in one pass, on the way back as well.
-struct NormOfSum {
-  Var sum, y;
-};
-NormOfSum layer_norm(const ResidualSum& s, const Var& gamma, const Var& beta, double eps);
-NormOfSum rms_norm(const ResidualSum& s, const Var& gamma, double eps);
-
 /// What a mask is drawn from: element e of image i is draw first_image * (elements an image) + e of `stream` at the
 /// step in `state`.
 struct DrawKey {

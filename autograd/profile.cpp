@@ -27,13 +27,6 @@ void Profile::done(const char* op, bool backward, const Tensor* inputs, int coun
   OpTime& t = entry(op, backward);
   t.seconds += std::chrono::duration<double>(Clock::now() - mark_).count();
   mark_ = Clock::now();
-  // A residual sum and its norm are two nodes with one kernel each way, which the first has there and the second on the
-  // way back.
-  const bool of_pair = std::string_view(op).starts_with("add_") && std::string_view(op).ends_with("_norm");
-  if (of_pair && backward == (count == 2)) {
-    if (!backward) t.bytes += double(output.bytes());
-    return;
-  }
   ++t.calls;
   const double products = std::string_view(op).ends_with("attention") ? 2.5 : 2.0;
   t.flops += forward_flops(op, inputs, output) * (backward ? products : 1.0);

@@ -99,13 +99,6 @@ class Tape {
   /// In the type of statistics beside activations like `t`.
   Tensor empty_acc(const Tensor& t, const Shape& shape) { return empty(shape, acc_of(t.dtype())); }
 
-  /// A value that closures share, which lives until reset().
-  template <class T>
-  T* share(T value) {
-    static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
-    return new (arena_.allocate_host(sizeof(T))) T(value);
-  }
-
   /// Says that `op` has made `value` from `inputs`, and how its gradient goes back: backward(backend, dy, grads).
   /// Inputs that are not there may be passed as Var(). Without an input that needs a gradient nothing is kept.
   template <class Backward>

@@ -31,7 +31,7 @@ Branch::Fused Branch::fused(DType dtype, const Context& ctx) const {
 }
 
 template <class Inner>
-Stream Branch::end(const Var& x, const Inner& inner, const Context& ctx) const {
+Var Branch::end(const Var& x, const Inner& inner, const Context& ctx) const {
   const Var shortcut = residual_scale_(x, ctx);
   if (fused(x.value().dtype(), ctx).sum) {
     ctx.show_branch(name_, [&] { return last_(inner, ctx); });
@@ -42,8 +42,7 @@ Stream Branch::end(const Var& x, const Inner& inner, const Context& ctx) const {
   branch = layer_scale_(ctx.dropout(out_(branch, ctx), dropout_, name_), ctx);
   ctx.show_branch(name_, [&] { return branch; });
   ctx.tape.at(name_.c_str());
-  Stream sum = ctx.add_drop_path(shortcut, branch, drop_path_, path_name_);
-  return post_.is_identity() ? sum : post_(sum, ctx);
+  return post_(ctx.add_drop_path(shortcut, branch, drop_path_, path_name_), ctx);
 }
 
 AttentionBranch::AttentionBranch(ParameterSet& p, const BranchConfig& c, const std::optional<Windows>& windows)
@@ -93,9 +92,8 @@ Var AttentionBranch::heads(const Var& h, std::int64_t images, const Context& ctx
   return attention(q, k, v, heads_, keep, attention_dropout_);
 }
 
-Stream AttentionBranch::operator()(Stream stream, const Context& ctx) const {
-  Var h = pre_(stream, ctx);
-  const Var x = stream.value();
+Var AttentionBranch::operator()(const Var& x, const Context& ctx) const {
+  Var h = pre_(x, ctx);
   if (cuts()) {
     ctx.tape.at(name_.c_str());
     h = cut_windows(h, *windows_);
@@ -130,9 +128,8 @@ MlpBranch::MlpBranch(ParameterSet& p, const BranchConfig& c)
   post_ = norm(&MlpSites::post);
 }
 
-Stream MlpBranch::operator()(Stream stream, const Context& ctx) const {
-  const Var h = pre_(stream, ctx);
-  const Var x = stream.value();
+Var MlpBranch::operator()(const Var& x, const Context& ctx) const {
+  const Var h = pre_(x, ctx);
   const Fused as_one = fused(h.value().dtype(), ctx);
   if (as_one.through_gelu) return end(x, fc1_.activation(h, gelu_, ctx), ctx);
   const Var activated = as_one.gelu ? fc1_.with_gelu(h, gelu_, ctx) : gelu(hidden_(fc1_(h, ctx), ctx), gelu_);

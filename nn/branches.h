@@ -28,7 +28,7 @@ class Branch {
   Branch(const std::string& name, const BranchConfig& config);
   /// From what the last product is applied to, a Var or Activation, to y.
   template <class Inner>
-  Stream end(const Var& x, const Inner& inner, const Context& ctx) const;
+  Var end(const Var& x, const Inner& inner, const Context& ctx) const;
 
   /// Operations that run as one because nothing lies between them. Values are those of the single operations.
   ///
@@ -37,7 +37,6 @@ class Branch {
   ///   fc1, GELU, fc2          Activation     norm `hidden`, norm `inner`, dropout; or the device has no such products
   ///   last product, sum       linear_add     head scale, windows, norm `out`, dropout, LayerScale, drop-path
   ///   drop-path, sum          dropout_add
-  ///   sum, next norm          Stream         the next is neither LayerNorm nor RMSNorm; or linear_add made the sum
   struct Fused {
     bool gelu, through_gelu, sum;
   };
@@ -60,7 +59,7 @@ class AttentionBranch : Branch {
   /// With `windows`: attention inside them, with the parameter `BLOCK.attn.bias_table` [(2 window - 1)^2, heads]; the
   /// sites from query to inner then see windows, padding included.
   AttentionBranch(ParameterSet& parameters, const BranchConfig& config, const std::optional<Windows>& windows = {});
-  Stream operator()(Stream x, const Context& ctx) const;  // [B, N, D] to the same
+  Var operator()(const Var& x, const Context& ctx) const;  // [B, N, D] to the same
   void prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const;
 
  private:
@@ -78,7 +77,7 @@ class AttentionBranch : Branch {
 class MlpBranch : Branch {
  public:
   MlpBranch(ParameterSet& parameters, const BranchConfig& config);
-  Stream operator()(Stream x, const Context& ctx) const;
+  Var operator()(const Var& x, const Context& ctx) const;
   void prepare(Backend& backend, std::int64_t rows, DType dtype) const;
 
  private:
@@ -96,8 +95,8 @@ struct Block {
         mlp(parameters, config),
         attention_name(config.place.prefix() + "attn"),
         mlp_name(config.place.prefix() + "mlp") {}
-  Stream operator()(const Stream& x, const Context& ctx) const {
-    const Stream z = ctx.show(attention_name, attention(x, ctx));
+  Var operator()(const Var& x, const Context& ctx) const {
+    const Var z = ctx.show(attention_name, attention(x, ctx));
     return ctx.show(mlp_name, mlp(z, ctx));
   }
   void prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const {

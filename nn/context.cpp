@@ -17,8 +17,9 @@ Var Context::dropout(const Var& x, double rate, const std::string& site) const {
   return keep ? normlab::dropout(x, keep, rate) : x;
 }
 
-Stream Context::add_drop_path(const Var& x, const Var& branch, double rate, const std::string& site) const {
-  return Stream(ResidualSum{x, branch, mask({x.shape()[0]}, rate, site), rate, tape.site()});
+Var Context::add_drop_path(const Var& x, const Var& branch, double rate, const std::string& site) const {
+  const Tensor keep = mask({x.shape()[0]}, rate, site);
+  return keep ? dropout_add(branch, keep, rate, x) : add(x, branch);
 }
 
 }  // namespace normlab

@@ -7,7 +7,6 @@
 
 #include "autograd/ops.h"
 #include "nn/parameters.h"
-#include "nn/stream.h"
 
 namespace normlab {
 
@@ -47,14 +46,10 @@ struct Context {
     if (observe) observe(name, x);
     return x;
   }
-  Stream show(const std::string& name, Stream x) const {
-    if (observe) observe(name, x.value());
-    return x;
-  }
   /// Dropout named `site`; the identity in evaluation and at rate 0.
   Var dropout(const Var& x, double rate, const std::string& site) const;
-  /// x + drop_path(branch), to be made in one pass at the tape's present place.
-  Stream add_drop_path(const Var& x, const Var& branch, double rate, const std::string& site) const;
+  /// x + drop_path(branch).
+  Var add_drop_path(const Var& x, const Var& branch, double rate, const std::string& site) const;
   /// Shows what `branch()` gives to observe_branch, where there is one. What it computes leaves no gradient.
   template <class Branch>
   void show_branch(const std::string& name, Branch&& branch) const {

@@ -77,43 +77,36 @@ Norm::Norm(ParameterSet& parameters, const Place& place, SiteMember site, const 
   }
 }
 
-Var Norm::operator()(Stream& x, const Context& ctx) const {
-  if (is_identity()) return x.value();  // what comes next is still at the place before
+Var Norm::operator()(const Var& x, const Context& ctx) const {
+  if (is_identity()) return x;  // what comes next is still at the place before
   const auto p = [&](int id) { return id < 0 ? Var() : ctx.parameter(id); };
-  const char* const before = ctx.tape.site();
-  const auto value = [&]() -> const Var& {  // a sum that is not made yet belongs to the place before
-    ctx.tape.at(before);
-    const Var& made = x.value();
-    ctx.tape.at(name_.c_str());
-    return made;
-  };
   ctx.tape.at(name_.c_str());
   switch (spec_.kind) {
     case NormKind::none:
       break;
     case NormKind::layer_norm:
     case NormKind::layer_norm_fixed:
-      return x.normed([&](const auto& s) { return layer_norm(s, p(gamma_), p(beta_), spec_.eps); });
+      return layer_norm(x, p(gamma_), p(beta_), spec_.eps);
     case NormKind::rms_norm:
-      return x.normed([&](const auto& s) { return rms_norm(s, p(gamma_), spec_.eps); });
+      return rms_norm(x, p(gamma_), spec_.eps);
     case NormKind::affine:
-      return affine(value(), p(gamma_), p(beta_));
+      return affine(x, p(gamma_), p(beta_));
     case NormKind::dyt:
-      return dyt(value(), p(alpha_), p(gamma_), p(beta_));
+      return dyt(x, p(alpha_), p(gamma_), p(beta_));
     case NormKind::group_norm: {  // windows are parts of an image
-      const Shape shape = x.value().shape();
+      const Shape shape = x.shape();
       const std::int64_t images = ctx.slice.images;
-      const Var of_images = reshape(value(), {images, shape.rows() / images, shape.back()});
+      const Var of_images = reshape(x, {images, shape.rows() / images, shape.back()});
       return reshape(group_norm(of_images, p(gamma_), p(beta_), spec_.groups, spec_.eps), shape);
     }
     case NormKind::batch_norm: {
       const Tensor mean = ctx.parameters.buffer(running_mean_), var = ctx.parameters.buffer(running_var_);
-      if (!ctx.training) return batch_norm_frozen(value(), p(gamma_), p(beta_), mean, var, spec_.eps);
-      return batch_norm(value(), p(gamma_), p(beta_), mean, var, ctx.slice,
+      if (!ctx.training) return batch_norm_frozen(x, p(gamma_), p(beta_), mean, var, spec_.eps);
+      return batch_norm(x, p(gamma_), p(beta_), mean, var, ctx.slice,
                         {spec_.eps, spec_.momentum, spec_.statistics_batch});
     }
   }
-  return x.value();
+  return x;
 }
 
 Var Norm::per_head(const Var& x, std::int64_t heads, const Context& ctx) const {

@@ -69,11 +69,7 @@ class Norm {
   Norm(ParameterSet& parameters, const Place& place, SiteMember site, const Placement& placement,
        const BlockSizes& sizes);
   /// x [images, ..., width].
-  Var operator()(Stream& x, const Context& ctx) const;
-  Var operator()(const Var& x, const Context& ctx) const {
-    Stream made(x);
-    return (*this)(made, ctx);
-  }
+  Var operator()(const Var& x, const Context& ctx) const;
   /// x [images, N, heads * width]: every head on its own, all with the same parameters.
   Var per_head(const Var& x, std::int64_t heads, const Context& ctx) const;
   bool is_identity() const { return spec_.kind == NormKind::none; }

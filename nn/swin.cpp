@@ -52,13 +52,13 @@ Var Swin::operator()(const Var& images, const Context& ctx) const {
   ctx.tape.at("patch_embed");
   const Var patches = patch_in_(patchify(images, c.patch_size, c.patch_size), ctx);
   const Var embedded = ctx.show("stem", patch_out_(patch_embed_(patches, ctx), ctx));
-  Stream z = ctx.dropout(embedded, c.dropout, "stem");  // [B, N, D]
+  Var z = ctx.dropout(embedded, c.dropout, "stem");  // [B, N, D]
   const SwinStage* before = nullptr;
   for (const Stage& stage : stages_) {
     if (before) {
       ctx.tape.at(stage.name.c_str());
-      const Var merged = merge_patches(z.value(), before->height, before->width);  // [B, N/4, 4 C]
-      z = stage.reduction(stage.merge(merged, ctx), ctx);                          // [B, N/4, 2 C]
+      const Var merged = merge_patches(z, before->height, before->width);  // [B, N/4, 4 C]
+      z = stage.reduction(stage.merge(merged, ctx), ctx);                  // [B, N/4, 2 C]
     }
     for (const Block& block : stage.blocks) z = block(z, ctx);
     before = &stage.sizes;

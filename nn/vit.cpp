@@ -76,8 +76,8 @@ Var ViT::stem(const Var& images, const Context& ctx) const {
 Var ViT::operator()(const Var& images, const Context& ctx) const {
   const ViTConfig& c = config_;
   require_shape("vit", "images", images.shape(), {images.shape()[0], c.image_size[0], c.image_size[1], c.channels});
-  Stream z = ctx.dropout(ctx.show("stem", stem(images, ctx)), c.dropout, "stem");  // [B, N, D]        (1)
-  for (const Block& block : blocks_) z = block(z, ctx);                            // (2), (3)
+  Var z = ctx.dropout(ctx.show("stem", stem(images, ctx)), c.dropout, "stem");  // [B, N, D]        (1)
+  for (const Block& block : blocks_) z = block(z, ctx);                         // (2), (3)
   return logits(final_(z, ctx), ctx);
 }
 

@@ -213,18 +213,6 @@ std::vector<OpCase> op_cases(Arena& arena) {
        [](Tape&, const Vars& v) { return concat_tokens(select_tokens(v[0], 1, 2), v[0]); }},
       {"dropout", {{2, 5, 3}}, [=](Tape&, const Vars& v) { return dropout(v[0], keep_values, 0.4); }},
       {"drop_path", {{4, 5}}, [=](Tape&, const Vars& v) { return drop_path(v[0], keep_images, 0.5); }},
-      {"layer_norm of a residual sum",
-       {{4, 2, 9}, {4, 2, 9}, {9}, {9}},
-       [=](Tape&, const Vars& v) {
-         const NormOfSum n = layer_norm(ResidualSum{v[0], v[1], keep_images, 0.5}, v[2], v[3], 1e-3);
-         return add(tanh(n.sum), n.y);
-       }},
-      {"rms_norm of a residual sum",
-       {{4, 2, 9}, {4, 2, 9}, {9}},
-       [](Tape&, const Vars& v) {
-         const NormOfSum n = rms_norm(ResidualSum{v[0], v[1]}, v[2], 1e-3);
-         return add(n.y, n.sum);
-       }},
   };
 }
 
@@ -261,8 +249,6 @@ TEST_CASE("ops: wrong shapes are refused with op, argument and both shapes") {
   const auto var = [&](const Shape& s) { return tape.input(randn(memory, s, DType::f32, 1)); };
   CHECK_THROWS_WITH_AS(layer_norm(var({3, 192}), var({64}), var({192}), 1e-6),
                        "layer_norm: gamma is [64], expected [192]", InputError);
-  CHECK_THROWS_WITH_AS(rms_norm(ResidualSum{var({3, 4, 5}), var({3, 4, 6})}, var({6}), 1e-6),
-                       "add_rms_norm: residual is [3, 4, 5], expected [3, 4, 6]", InputError);
   CHECK_THROWS_WITH_AS(linear(var({3, 5}), var({4, 6}), Var()), "linear: weight is [4, 6], expected [4, 5]",
                        InputError);
   CHECK_THROWS_WITH_AS(add(var({3, 5}), var({3, 6})), "add: b is [3, 6], expected [3, 5]", InputError);

@@ -41,24 +41,6 @@ TEST_CASE("tape: the guard names op and site of the first value that is not fini
   CHECK(std::string(found.site) == "gelu here");
 }
 
-TEST_CASE("tape: a residual sum that its norm makes has its own site") {
-  Arena arena, memory;
-  Tape tape(cpu_backend(), arena);
-  for (const bool in_sum : {true, false}) {
-    tape.reset();
-    tape.guard();
-    const Tensor x = randn(memory, {2, 4}, DType::f32, 1), gamma = randn(memory, {4}, DType::f32, 2);
-    (in_sum ? x : gamma).data<float>()[1] = INFINITY;
-    tape.at("norm");
-    const Var branch = tape.input(x, true);
-    rms_norm(ResidualSum{branch, branch, {}, 0.0, "branch"}, tape.input(gamma), 1e-6);
-    const NonFinite found = tape.nonfinite();
-    REQUIRE(bool(found));
-    CHECK(std::string(found.site) == (in_sum ? "branch" : "norm"));
-    CHECK(std::string(tape.site()) == "norm");
-  }
-}
-
 TEST_CASE("tape: nothing is recorded where no gradient is wanted") {
   Arena arena, memory;
   Tape tape(cpu_backend(), arena);
