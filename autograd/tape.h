@@ -137,7 +137,6 @@ class Tape {
   bool recording() const { return recording_; }
   /// Name of the place in the model that the next operations belong to; the text must outlive the step.
   void at(const char* site) { site_ = site; }
-  const char* site() const { return site_; }
   /// Until reset() every output and every gradient, those of parameters too, is searched for NaN and infinity. Slow:
   /// meant for running a step again.
   void guard();

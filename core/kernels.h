@@ -51,13 +51,6 @@ struct GroupNormDims {
   std::int64_t images, rows, cols, groups;
   double eps;
 };
-/// What a residual branch is multiplied by, row by row: keep / (1 - rate), keep u8 with one value for every `rows`
-/// rows, an image's for drop-path; 1 where keep is empty.
-struct RowMask {
-  Tensor keep;
-  std::int64_t rows = 1;
-  double rate = 0.0;
-};
 /// Batch norm sees [images, rows_per_image, cols]; statistics are over all images of a group of `statistics_batch`
 /// images of the whole batch (0: all of it), of which this shard has `images` from `first_image` on.
 struct BatchNormDims {
@@ -130,19 +123,16 @@ struct MaskDraw {
 /// All kernels, as declarations: `Kernels` makes pure virtual functions of them, each device overrides. A device that
 /// lacks one does not link.
 #define NORMLAB_KERNELS(KERNEL)                                                                                       \
-  /* y [rows, out] = x [rows, in] w^T + b, w [out, in], b [out] or empty. Beside bf16 activations w may be bf16 */    \
-  /* too, the rounded copy of the parameter; a float w is rounded here. dw is float either way. b may be bf16 */      \
-  /* where rounds_bias(). */                                                                                          \
-  KERNEL(linear(LinearDims, Tensor x, Tensor w, Tensor b, Tensor y))                                                  \
+  /* y [rows, out] = x [rows, in] w^T + b, or + b + residual; w [out, in], b [out] or empty, residual [rows, out] */  \
+  /* or empty, whose gradient is dy. Beside bf16 activations w may be bf16 too, the rounded copy of the parameter; */ \
+  /* a float w is rounded here. dw is float either way. b may be bf16 where rounds_bias(). */                         \
+  KERNEL(linear(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y))                                 \
   KERNEL(linear_backward(LinearDims, const LinearBackward&))                                                          \
-  /* y = residual + x w^T + b, residual [rows, out]. Its backward is that of linear; the residual's gradient is */    \
-  /* dy. */                                                                                                           \
-  KERNEL(linear_add(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y))                             \
   /* y = gelu(h), h = x w^T + b. `kept`, of y's shape, is what the same device reads in the backward pass: */         \
   /* gelu'(h) or h. Empty where there is no backward pass. */                                                         \
   KERNEL(linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor kept, Tensor y))                      \
   KERNEL(linear_gelu_backward(LinearDims, GeluForm, const LinearBackward&))                                           \
-  /* The backward pass of linear or linear_add whose x is the y of linear_gelu, and on through that GELU: dx is */    \
+  /* The backward pass of linear whose x is the y of linear_gelu, and on through that GELU: dx is */                  \
   /* then the gradient of its h. */                                                                                   \
   KERNEL(linear_backward_through_gelu(LinearDims, GeluForm, const LinearBackward&))                                   \
                                                                                                                       \
@@ -173,12 +163,6 @@ struct MaskDraw {
   /* GroupNorm (Wu and He 2018): y = gamma (x - mean) rstd + beta. mean, rstd [images, groups]. */                    \
   KERNEL(group_norm(GroupNormDims, const NormForward&))                                                               \
   KERNEL(group_norm_backward(GroupNormDims, const NormBackward&))                                                     \
-  /* The residual sum n.x = residual + branch mask is written, rounded to T; then n.y = its LayerNorm or, where */    \
-  /* n.mean is empty, its RMSNorm. */                                                                                 \
-  KERNEL(norm_of_sum(NormDims, const RowMask&, Tensor branch, Tensor residual, const NormForward& n))                 \
-  /* n.dx receives the norm's gradient. Where n.dx is added to, its final value is the whole gradient of the sum. */  \
-  /* dbranch receives that value times the mask; it may be wanted only where n.dx is. */                              \
-  KERNEL(norm_of_sum_backward(NormDims, const RowMask&, const NormBackward& n, Gradient dbranch))                     \
   /* y = gamma x + beta. */                                                                                           \
   KERNEL(affine(Tensor x, Tensor gamma, Tensor beta, Tensor y))                                                       \
   KERNEL(affine_backward(Tensor dy, Tensor x, Tensor gamma, Gradient dx, Gradient dgamma, Gradient dbeta))            \
@@ -249,11 +233,10 @@ struct MaskDraw {
   KERNEL(merge_patches(GridDims, Tensor x, Tensor y))                                                                 \
   KERNEL(merge_patches_backward(GridDims, Tensor dy, Gradient dx))                                                    \
                                                                                                                       \
-  /* y = x keep / (1 - rate); keep u8, one for every `group` elements: 1 for dropout, an image's for drop-path. */    \
-  KERNEL(dropout(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor y))                                   \
+  /* y = x keep / (1 - rate), or residual + that; residual of the shape of x or empty, its gradient dy. keep u8, */   \
+  /* one for every `group` elements: 1 for dropout, an image's for drop-path. */                                      \
+  KERNEL(dropout(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor residual, Tensor y))                  \
   KERNEL(dropout_backward(std::int64_t group, double rate, Tensor dy, Tensor keep, Gradient dx))                      \
-  /* y = residual + x keep / (1 - rate). Backward: dropout's for x, dy for the residual. */                           \
-  KERNEL(dropout_add(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor residual, Tensor y))              \
   /* 0/1 by integer comparison of a draw keyed by (site, step, element). */                                           \
   KERNEL(draw_mask(MaskDraw, const StepState* state, Tensor keep))                                                    \
                                                                                                                       \

@@ -109,21 +109,16 @@ __global__ void raise(std::int64_t blocks, const std::int32_t* bad, std::int32_t
 
 }  // namespace
 
-void CudaBackend::dropout(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor y) {
+void CudaBackend::dropout(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor residual, Tensor y) {
   for_type("dropout", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const Mask<T> mask(group, rate, keep);
-    each_vector<T>("dropout", x.size(), mask.in_vectors({x.raw(), y.raw()}), stream_,
-                   Dropout<T>{mask, x.data<T>(), y.data<T>(), true, false});
-  });
-}
-
-void CudaBackend::dropout_add(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor residual, Tensor y) {
-  for_type("dropout_add", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    const Mask<T> mask(group, rate, keep);
-    each_vector<T>("dropout_add", x.size(), mask.in_vectors({x.raw(), residual.raw(), y.raw()}), stream_,
-                   DropoutAdd<T>{mask, x.data<T>(), residual.data<T>(), y.data<T>()});
+    const bool in_vectors = mask.in_vectors({x.raw(), residual.raw(), y.raw()});
+    if (residual)
+      each_vector<T>("dropout_add", x.size(), in_vectors, stream_,
+                     DropoutAdd<T>{mask, x.data<T>(), residual.data<T>(), y.data<T>()});
+    else
+      each_vector<T>("dropout", x.size(), in_vectors, stream_, Dropout<T>{mask, x.data<T>(), y.data<T>(), true, false});
   });
 }
 

@@ -8,21 +8,14 @@ namespace {
 
 /// mean: null for RMSNorm, the same with a mean of zero; gamma, beta: null where the norm has none.
 template <class T>
-__global__ void norm_forward(NormDims d, const T* x, OntoResidual<T> onto, const Param<T>* gamma, const Param<T>* beta,
-                             T* y, Acc<T>* mean, Acc<T>* rstd) {
+__global__ void norm_forward(NormDims d, const T* x, const Param<T>* gamma, const Param<T>* beta, T* y, Acc<T>* mean,
+                             Acc<T>* rstd) {
   using A = Acc<T>;
   const std::int64_t r = row_of_warp();
   if (r >= d.rows) return;  // a whole warp
   x += r * d.cols;
   y += r * d.cols;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  if (onto.residual) {  // each lane then reads what it has written itself
-    const A factor = onto.factor(r);
-    const T* under = onto.residual + r * d.cols;
-    T* sum = onto.sum + r * d.cols;
-    for (std::int64_t c = lane; c < d.cols; c += kWarp) sum[c] = T(A(under[c]) + A(x[c]) * factor);
-    x = sum;
-  }
   // Two passes: E[x^2] - E[x]^2 loses every digit once the mean dwarfs the spread.
   const A m = mean ? warp_sum_of<A>(d.cols, [&](std::int64_t c) { return A(x[c]); }) / A(d.cols) : 0;
   const A v = warp_sum_of<A>(d.cols,
@@ -44,7 +37,7 @@ __global__ void norm_forward(NormDims d, const T* x, OntoResidual<T> onto, const
 /// dx = rstd (g - mean(g) - x_hat mean(g x_hat)), g = dy gamma; without a mean, mean(g) falls away.
 template <class T>
 __global__ void norm_gradient(NormDims d, const T* dy, const T* x, const Param<T>* gamma, const Acc<T>* mean,
-                              const Acc<T>* rstd, T* dx, bool add, IntoBranch<T> into) {
+                              const Acc<T>* rstd, T* dx, bool add) {
   using A = Acc<T>;
   const std::int64_t r = row_of_warp();
   if (r >= d.rows) return;
@@ -60,11 +53,9 @@ __global__ void norm_gradient(NormDims d, const T* dy, const T* x, const Param<T
     of_gh += g * ((A(x[c]) - m) * s);
   }
   const A mean_g = mean ? warp_sum(of_g) / A(d.cols) : 0, mean_gh = warp_sum(of_gh) / A(d.cols);
-  const A factor = into.dx ? into.factor(r) : 0;
   for (std::int64_t c = lane; c < d.cols; c += kWarp) {
     const A g = gamma ? A(dy[c]) * gamma[c] : A(dy[c]);
     put(dx[c], s * (g - mean_g - (A(x[c]) - m) * s * mean_gh), add);
-    if (into.dx) put(into.dx[r * d.cols + c], A(dx[c]) * factor, into.add);
   }
 }
 
@@ -81,94 +72,70 @@ struct NormTerms {
   }
 };
 
-/// `in`: n.x, or what it is the sum of with onto.residual.
 template <class T>
-void forward(const char* op, NormDims d, const T* in, OntoResidual<T> onto, const NormForward& n,
-             const Stream& stream) {
+void forward(const char* op, NormDims d, const NormForward& n, const Stream& stream) {
+  const T* in = n.x.data<T>();
   T* out = n.y.data<T>();
   const Param<T>*g = n.gamma.data<Param<T>>(), *b = n.beta.data<Param<T>>();
   Acc<T>*m = n.mean.data<Acc<T>>(), *s = n.rstd.data<Acc<T>>();
-  if (!hold_rows<T>(d.cols, {in, out, onto.residual, onto.sum}, {g, b}, [&](auto held, int warps) {
+  if (!hold_rows<T>(d.cols, {in, out}, {g, b}, [&](auto held, int warps) {
         constexpr int kHeld = decltype(held)::value;
-        launch(op, onto.residual ? norm_held<T, kHeld, true> : norm_held<T, kHeld, false>,
-               {ceil_div(d.rows, kNormWarps / warps * kRowsAtOnce<kHeld>), kNormThreads}, stream, d, warps, in, onto, g,
-               b, out, m, s);
+        launch(op, norm_held<T, kHeld>, {ceil_div(d.rows, kNormWarps / warps * kRowsAtOnce<kHeld>), kNormThreads},
+               stream, d, warps, in, g, b, out, m, s);
       }))
-    launch(op, norm_forward<T>, warp_a_row(d.rows), stream, d, in, onto, g, b, out, m, s);
+    launch(op, norm_forward<T>, warp_a_row(d.rows), stream, d, in, g, b, out, m, s);
 }
 
 /// K parameters' gradients are wanted: of gain and bias, of a gain, or none.
 template <class T, int K>
-void backward(const char* op, NormDims d, const NormBackward& n, IntoBranch<T> into,
-              const Gradient (&dparameters)[K > 0 ? K : 1], Buffer& buffer, const Stream& stream) {
+void backward(const char* op, NormDims d, const NormBackward& n, const Gradient (&dparameters)[K > 0 ? K : 1],
+              Buffer& buffer, const Stream& stream) {
   if (K == 0 && !n.dx) return;
   const T *up = n.dy.data<T>(), *in = n.x.data<T>();
   T* out = n.dx.to.data<T>();
   const bool add = n.dx && adds(n.dx);
   const Param<T>* g = n.gamma.data<Param<T>>();
   const Acc<T>*m = n.mean.data<Acc<T>>(), *s = n.rstd.data<Acc<T>>();
-  const bool held = hold_rows<T>(d.cols, {up, in, out, into.dx}, {g}, [&](auto values, int warps) {
+  const bool held = hold_rows<T>(d.cols, {up, in, out}, {g}, [&](auto values, int warps) {
     constexpr int kHeld = decltype(values)::value;
     const std::int64_t chunk_rows = rows_of_norm_chunk<T>(d.rows, kHeld), chunks = ceil_div(d.rows, chunk_rows);
     double* partial = buffer.get<double>(K * chunks * d.cols + 1);
     launch(op, norm_held_gradient<T, kHeld, K>, {chunks, kNormThreads, norm_gradient_shared<Acc<T>, kHeld, K>(warps)},
-           stream, d, chunk_rows, warps, up, in, g, m, s, out, add, into, partial);
+           stream, d, chunk_rows, warps, up, in, g, m, s, out, add, partial);
     if constexpr (K > 0) finish_sums<K, Param<T>>(op, chunks, d.cols, partial, dparameters, stream);
   });
   if (held) return;
-  if (out) launch(op, norm_gradient<T>, warp_a_row(d.rows), stream, d, up, in, g, m, s, out, add, into);
+  if (out) launch(op, norm_gradient<T>, warp_a_row(d.rows), stream, d, up, in, g, m, s, out, add);
   if constexpr (K > 0)
     column_sums<K, Acc<T>, Param<T>>(op, d.rows, d.cols, NormTerms<T, K>{d.cols, up, in, m, s}, dparameters, buffer,
                                      stream);
 }
 
-/// The kernels for those of dgamma and dbeta that are wanted.
-template <class T>
-void backward(const char* op, NormDims d, const NormBackward& n, IntoBranch<T> into, Buffer& buffer,
-              const Stream& stream) {
-  if (n.dbeta)
-    backward<T, 2>(op, d, n, into, {n.dgamma, n.dbeta}, buffer, stream);
-  else if (n.dgamma)
-    backward<T, 1>(op, d, n, into, {n.dgamma}, buffer, stream);
-  else
-    backward<T, 0>(op, d, n, into, {}, buffer, stream);
+void forward_of_type(const char* op, NormDims d, const NormForward& n, const Stream& stream) {
+  for_type(op, n.x.dtype(), [&](auto type) { forward<typename decltype(type)::type>(op, d, n, stream); });
 }
-
-void forward(const char* op, NormDims d, const NormForward& n, const Stream& stream) {
+/// The kernels for those of dgamma and dbeta that are wanted.
+void backward_of_type(const char* op, NormDims d, const NormBackward& n, Buffer& buffer, const Stream& stream) {
   for_type(op, n.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    forward<T>(op, d, n.x.data<T>(), {}, n, stream);
+    if (n.dbeta)
+      backward<T, 2>(op, d, n, {n.dgamma, n.dbeta}, buffer, stream);
+    else if (n.dgamma)
+      backward<T, 1>(op, d, n, {n.dgamma}, buffer, stream);
+    else
+      backward<T, 0>(op, d, n, {}, buffer, stream);
   });
-}
-void backward(const char* op, NormDims d, const NormBackward& n, Buffer& buffer, const Stream& stream) {
-  for_type(op, n.x.dtype(), [&](auto type) { backward<typename decltype(type)::type>(op, d, n, {}, buffer, stream); });
 }
 
 }  // namespace
 
-void CudaBackend::layer_norm(NormDims d, const NormForward& n) { forward("layer_norm", d, n, stream_); }
+void CudaBackend::layer_norm(NormDims d, const NormForward& n) { forward_of_type("layer_norm", d, n, stream_); }
 void CudaBackend::layer_norm_backward(NormDims d, const NormBackward& n) {
-  backward("layer_norm_backward", d, n, partial_, stream_);
+  backward_of_type("layer_norm_backward", d, n, partial_, stream_);
 }
-void CudaBackend::rms_norm(NormDims d, const NormForward& n) { forward("rms_norm", d, n, stream_); }
+void CudaBackend::rms_norm(NormDims d, const NormForward& n) { forward_of_type("rms_norm", d, n, stream_); }
 void CudaBackend::rms_norm_backward(NormDims d, const NormBackward& n) {
-  backward("rms_norm_backward", d, n, partial_, stream_);
-}
-
-void CudaBackend::norm_of_sum(NormDims d, const RowMask& mask, Tensor branch, Tensor residual, const NormForward& n) {
-  for_type("norm_of_sum", branch.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    const OntoResidual<T> onto{RowFactor<T>(mask), residual.data<T>(), n.x.data<T>()};
-    forward<T>("norm_of_sum", d, branch.data<T>(), onto, n, stream_);
-  });
-}
-
-void CudaBackend::norm_of_sum_backward(NormDims d, const RowMask& mask, const NormBackward& n, Gradient dbranch) {
-  for_type("norm_of_sum", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    const IntoBranch<T> into{RowFactor<T>(mask), dbranch.to.data<T>(), adds(dbranch)};
-    backward<T>("norm_of_sum_backward", d, n, into, partial_, stream_);
-  });
+  backward_of_type("rms_norm_backward", d, n, partial_, stream_);
 }
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

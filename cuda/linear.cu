@@ -220,28 +220,22 @@ void CudaBackend::input_and_weight_gradients(LinearDims d, const LinearBackward&
     multiply(kOp, plain, dy, x, dw.to.raw());
 }
 
-void CudaBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor y) {
-  for_type("linear", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    T *weights = as_read<T>(w, rounded_weight_), *bias = as_read<T>(b, rounded_bias_), *out = y.data<T>();
-    if (b && multiply_lt("linear", forward_product<T>(d, false, Epilogue::bias), {x.raw(), weights, out, out, bias}))
-      return;
-    if (b) each_vector<T>("linear", Parts(d.rows, d.out), aligned({bias, out}), stream_, Begin<T>{bias, out});
-    multiply("linear", forward_product<T>(d, bool(b)), x.raw(), weights, out);
-  });
-}
-
-void CudaBackend::linear_add(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) {
-  for_type("linear_add", x.dtype(), [&](auto type) {
+void CudaBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) {
+  const char* op = residual ? "linear_add" : "linear";
+  for_type(op, x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     T *weights = as_read<T>(w, rounded_weight_), *bias = as_read<T>(b, rounded_bias_), *out = y.data<T>();
     const T* under = residual.data<T>();
-    if (multiply_lt("linear_add", forward_product<T>(d, true, b ? Epilogue::bias : Epilogue::none),
-                    {x.raw(), weights, under, out, bias}))
+    const bool adds_to = b || residual;
+    if (adds_to && multiply_lt(op, forward_product<T>(d, bool(residual), b ? Epilogue::bias : Epilogue::none),
+                               {x.raw(), weights, residual ? under : out, out, bias}))
       return;
-    each_vector<T>("linear_add", Parts(d.rows, d.out), aligned({bias, under, out}), stream_,
-                   BeginOnResidual<T>{bias, under, out});
-    multiply("linear_add", forward_product<T>(d, true), x.raw(), weights, out);
+    if (residual)
+      each_vector<T>(op, Parts(d.rows, d.out), aligned({bias, under, out}), stream_,
+                     BeginOnResidual<T>{bias, under, out});
+    else if (b)
+      each_vector<T>(op, Parts(d.rows, d.out), aligned({bias, out}), stream_, Begin<T>{bias, out});
+    multiply(op, forward_product<T>(d, adds_to), x.raw(), weights, out);
   });
 }
 

@@ -1,5 +1,5 @@
 // LayerNorm and RMSNorm where a few warps hold a row in registers: memory is passed over once each way, 16 bytes at a
-// time. RMSNorm is the same with a mean of zero. A residual sum is made on the way, and its branch's gradient.
+// time. RMSNorm is the same with a mean of zero.
 #pragma once
 
 #include "cuda/column_sums.cuh"
@@ -54,42 +54,14 @@ __device__ void load_parameters(const P* from, P (&to)[V]) {
   }
 }
 
-/// RowMask for a kernel.
-template <class T>
-struct RowFactor {
-  const std::uint8_t* keep = nullptr;
-  std::int64_t rows = 1;
-  Acc<T> kept = 1;
-  RowFactor() = default;
-  explicit RowFactor(const RowMask& mask)
-      : keep(mask.keep.data<std::uint8_t>()), rows(mask.rows), kept(Acc<T>(1 / (1 - mask.rate))) {}
-  __device__ Acc<T> operator()(std::int64_t r) const { return !keep ? 1 : keep[r / rows] ? kept : 0; }
-};
-/// What x is added to before it is normalised, and where the sum goes; null where it is not.
-template <class T>
-struct OntoResidual {
-  RowFactor<T> factor{};
-  const T* residual = nullptr;
-  T* sum = nullptr;
-};
-/// Where the gradient of that x goes, behind that of the sum; null where nowhere.
-template <class T>
-struct IntoBranch {
-  RowFactor<T> factor{};
-  T* dx = nullptr;
-  bool add = false;
-};
-
 /// How many rows a team takes at once on the way there, so that gains and biases are read once for them.
 template <int kHeld>
 inline constexpr int kRowsAtOnce = kHeld <= 8 ? 4 : 2;
 
-/// A lane holds kHeld values of a row. kOnto: of the sum that `onto` says. mean: null for RMSNorm; gamma, beta: null
-/// where the norm has none.
-template <class T, int kHeld, bool kOnto>
-__global__ void __launch_bounds__(kNormThreads)
-    norm_held(NormDims d, int warps, const T* x, OntoResidual<T> onto, const Param<T>* gamma, const Param<T>* beta,
-              T* y, Acc<T>* mean, Acc<T>* rstd) {
+/// A lane holds kHeld values of a row. mean: null for RMSNorm; gamma, beta: null where the norm has none.
+template <class T, int kHeld>
+__global__ void __launch_bounds__(kNormThreads) norm_held(NormDims d, int warps, const T* x, const Param<T>* gamma,
+                                                          const Param<T>* beta, T* y, Acc<T>* mean, Acc<T>* rstd) {
   using A = Acc<T>;
   constexpr int V = kVector<T>, kVectors = kHeld / V, kRows = kRowsAtOnce<kHeld>;
   NORMLAB_SHARED(A, of_warp, 2 * kRows * kNormWarps);
@@ -97,20 +69,15 @@ __global__ void __launch_bounds__(kNormThreads)
   const int cols = static_cast<int>(d.cols);
   const std::int64_t first = (std::int64_t{blockIdx.x} * (kNormWarps / warps) + team.index) * kRows;
   // All are asked for before the first is looked at: what looks at one waits for it.
-  constexpr int kUnderRows = kOnto ? kRows : 1, kUnderVectors = kOnto ? kVectors : 1;
-  Packed<T> in[kRows][kVectors] = {}, under[kUnderRows][kUnderVectors] = {};
-  A factor[kUnderRows] = {};
+  Packed<T> in[kRows][kVectors] = {};
   NORMLAB_UNROLL
   for (int r = 0; r < kRows; ++r) {
     const bool there = first + r < d.rows;
     const std::int64_t at = (first + r) * d.cols;
-    if constexpr (kOnto) factor[r] = there ? onto.factor(first + r) : 0;
     NORMLAB_UNROLL
     for (int i = 0; i < kVectors; ++i) {
       const int c = team.column<V>(i);
-      if (!there || c >= cols) continue;
-      in[r][i] = load_packed(x + at + c);
-      if constexpr (kOnto) under[r][i] = load_packed(onto.residual + at + c);
+      if (there && c < cols) in[r][i] = load_packed(x + at + c);
     }
   }
   A row[kRows][kHeld], m[kRows] = {}, s[kRows] = {};
@@ -118,27 +85,9 @@ __global__ void __launch_bounds__(kNormThreads)
   for (int r = 0; r < kRows; ++r) {
     NORMLAB_UNROLL
     for (int i = 0; i < kVectors; ++i) {
-      T values[V], below[V];
+      T values[V];
       unpack(in[r][i], values);
-      if constexpr (kOnto) unpack(under[r][i], below);
-      for (int k = 0; k < V; ++k) {
-        A& value = row[r][i * V + k];
-        value = A(values[k]);
-        if constexpr (kOnto) value = A(T(A(below[k]) + value * factor[r]));
-      }
-    }
-  }
-  if constexpr (kOnto) {
-    NORMLAB_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      NORMLAB_UNROLL
-      for (int i = 0; i < kVectors; ++i) {
-        const int c = team.column<V>(i);
-        if (first + r >= d.rows || c >= cols) break;
-        T out[V];
-        for (int k = 0; k < V; ++k) out[k] = T(row[r][i * V + k]);
-        store(onto.sum + (first + r) * d.cols + c, out);
-      }
+      for (int k = 0; k < V; ++k) row[r][i * V + k] = A(values[k]);
     }
   }
   // Two passes: E[x^2] - E[x]^2 loses every digit once the mean dwarfs the spread.
@@ -231,7 +180,7 @@ __device__ void add_few(const Team& team, A (&few)[K][kHeld], double* total, A* 
 template <class T, int kHeld, int K>
 __global__ void __launch_bounds__(kNormThreads, norm_blocks<T>(kHeld))
     norm_held_gradient(NormDims d, std::int64_t chunk_rows, int warps, const T* dy, const T* x, const Param<T>* gamma,
-                       const Acc<T>* mean, const Acc<T>* rstd, T* dx, bool add, IntoBranch<T> into, double* partial) {
+                       const Acc<T>* mean, const Acc<T>* rstd, T* dx, bool add, double* partial) {
   using A = Acc<T>;
   constexpr int V = kVector<T>, kVectors = kHeld / V, kSums = K > 0 ? K : 1;
   constexpr int kFewRows = 8;  // that a thread adds up in A
@@ -283,7 +232,6 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks<T>(kHeld))
     if (dx) {
       team_sums(team, sums, of_warp + rows % 2 * 2 * kNormWarps);
       const A mean_g = mean ? sums[0] / A(cols) : 0, mean_gh = sums[1] / A(cols);
-      const A factor = into.dx && there ? into.factor(r) : 0;
       NORMLAB_UNROLL
       for (int i = 0; i < kVectors; ++i) {
         const int c = team.column<V>(i);
@@ -292,11 +240,6 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks<T>(kHeld))
         unpack(before[i], out);
         for (int k = 0; k < V; ++k) put(out[k], s * (g[i * V + k] - mean_g - h[i * V + k] * mean_gh), add);
         store(dx + row + c, out);
-        if (!into.dx) continue;
-        T branch[V] = {};
-        if (into.add) load(into.dx + row + c, branch);
-        for (int k = 0; k < V; ++k) put(branch[k], A(out[k]) * factor, into.add);
-        store(into.dx + row + c, branch);
       }
     }
     if (++rows % kFewRows == 0 && K > 0) add_few(team, few, total, each);

@@ -10,12 +10,14 @@ void check_rate(const char* op, double rate) {
     throw InputError(concat(op, ": rate is ", rate, ", expected at least 0 and below 1"));
 }
 
-Var masked(const char* op, const Var& x, Tensor keep, double rate, std::int64_t group) {
+/// residual + x keep / (1 - rate), or without a residual; one decision for `group` elements.
+Var masked(const char* op, const Var& x, Tensor keep, double rate, std::int64_t group, const Var& residual = {}) {
   Tape& tape = x.tape();
   Tensor y = tape.empty_like(x.value());
-  tape.backend().dropout(group, rate, x.value(), keep, y);
-  return tape.record(op, {x}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
+  tape.backend().dropout(group, rate, x.value(), keep, residual ? residual.value() : Tensor(), y);
+  return tape.record(op, {x, residual}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
     backend.dropout_backward(group, rate, dy, keep, d[0]);
+    if (!d.take(1)) backend.copy_gradient(dy, d[1]);
   });
 }
 
@@ -38,14 +40,7 @@ Var dropout_add(const Var& x, Tensor keep, double rate, const Var& residual) {
   require_shape("dropout_add", "residual", residual.shape(), x.shape());
   const bool by_image = keep.shape().rank() == 1 && x.shape().rank() != 1;
   require_shape("dropout_add", "keep", keep.shape(), by_image ? Shape{x.shape()[0]} : x.shape());
-  const std::int64_t group = by_image ? x.shape().size() / x.shape()[0] : 1;
-  Tape& tape = x.tape();
-  Tensor y = tape.empty_like(x.value());
-  tape.backend().dropout_add(group, rate, x.value(), keep, residual.value(), y);
-  return tape.record("dropout_add", {x, residual}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
-    backend.dropout_backward(group, rate, dy, keep, d[0]);
-    if (!d.take(1)) backend.copy_gradient(dy, d[1]);
-  });
+  return masked("dropout_add", x, keep, rate, by_image ? x.shape().size() / x.shape()[0] : 1, residual);
 }
 
 Tensor draw_mask(Tape& tape, const Shape& shape, double rate, const DrawKey& key) {

@@ -18,35 +18,23 @@ struct Source {
   Tensor kept{};
 };
 
-void gradients(Backend& backend, LinearDims dims, const Source& source, const Tensor& dy, const Tensor& x,
-               const Tensor& w, Grads& d) {
-  const LinearBackward of{.dy = dy, .x = x, .w = w, .dx = d[0], .dw = d[1], .db = d[2], .kept = source.kept};
-  if (source.kept)
-    backend.linear_backward_through_gelu(dims, source.form, of);
-  else
-    backend.linear_backward(dims, of);
-}
-
-Var product(const Source& source, const Var& x, const Var& weight, const Var& bias) {
-  const LinearDims dims = linear_dims("linear", x, weight, bias);
+/// residual + x weight^T + bias; without a residual, the product and its bias.
+Var product(const Source& source, const Var& x, const Var& weight, const Var& bias, const Var& residual) {
+  const char* op = residual ? "linear_add" : "linear";
+  const LinearDims dims = linear_dims(op, x, weight, bias);
+  const Shape shape = with_back(x.shape(), dims.out);
+  if (residual) require_shape(op, "residual", residual.shape(), shape);
   Tape& tape = x.tape();
-  Tensor y = tape.empty(with_back(x.shape(), dims.out), x.value().dtype());
-  tape.backend().linear(dims, x.value(), weight.value(), value_of(bias), y);
-  return tape.record("linear", {x, weight, bias}, y,
+  Tensor y = tape.empty(shape, x.value().dtype());
+  tape.backend().linear(dims, x.value(), weight.value(), value_of(bias), value_of(residual), y);
+  return tape.record(op, {x, weight, bias, residual}, y,
                      [=, x = x.value(), w = weight.value()](Backend& backend, const Tensor& dy, Grads& d) {
-                       gradients(backend, dims, source, dy, x, w, d);
-                     });
-}
-
-Var product_onto(const Var& residual, const Source& source, const Var& x, const Var& weight, const Var& bias) {
-  const LinearDims dims = linear_dims("linear_add", x, weight, bias);
-  require_shape("linear_add", "residual", residual.shape(), with_back(x.shape(), dims.out));
-  Tape& tape = x.tape();
-  Tensor y = tape.empty_like(residual.value());
-  tape.backend().linear_add(dims, x.value(), weight.value(), value_of(bias), residual.value(), y);
-  return tape.record("linear_add", {x, weight, bias, residual}, y,
-                     [=, x = x.value(), w = weight.value()](Backend& backend, const Tensor& dy, Grads& d) {
-                       gradients(backend, dims, source, dy, x, w, d);
+                       const LinearBackward of{
+                           .dy = dy, .x = x, .w = w, .dx = d[0], .dw = d[1], .db = d[2], .kept = source.kept};
+                       if (source.kept)
+                         backend.linear_backward_through_gelu(dims, source.form, of);
+                       else
+                         backend.linear_backward(dims, of);
                        if (!d.take(3)) backend.copy_gradient(dy, d[3]);
                      });
 }
@@ -73,9 +61,9 @@ Var product_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form
 
 }  // namespace
 
-Var linear(const Var& x, const Var& weight, const Var& bias) { return product({}, x, weight, bias); }
+Var linear(const Var& x, const Var& weight, const Var& bias) { return product({}, x, weight, bias, Var()); }
 Var linear_add(const Var& x, const Var& weight, const Var& bias, const Var& residual) {
-  return product_onto(residual, {}, x, weight, bias);
+  return product({}, x, weight, bias, residual);
 }
 
 Var linear_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form) {
@@ -86,10 +74,10 @@ Var linear_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form)
 Activation::Activation(const Var& x, const Var& weight, const Var& bias, GeluForm form)
     : form_(form), value_(product_gelu(x, weight, bias, form, true, kept_)) {}
 Var linear(const Activation& x, const Var& weight, const Var& bias) {
-  return product({x.form_, x.kept_}, x.value_, weight, bias);
+  return product({x.form_, x.kept_}, x.value_, weight, bias, Var());
 }
 Var linear_add(const Activation& x, const Var& weight, const Var& bias, const Var& residual) {
-  return product_onto(residual, {x.form_, x.kept_}, x.value_, weight, bias);
+  return product({x.form_, x.kept_}, x.value_, weight, bias, residual);
 }
 
 }  // namespace normlab

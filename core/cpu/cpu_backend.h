@@ -23,9 +23,8 @@ class CpuBackend final : public Backend {
 
  private:
   // linear_bf16.cpp and attention_bf16.cpp: the same for bf16 activations.
-  void linear_bf16(LinearDims, Tensor x, Tensor w, Tensor b, Tensor y);
+  void linear_bf16(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y);
   void linear_bf16_backward(LinearDims, const LinearBackward&);
-  void linear_add_bf16(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y);
   void linear_gelu_bf16(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y);
   void linear_bf16_backward_through_gelu(LinearDims, LinearBackward);
   void linear_gelu_bf16_backward(LinearDims, LinearBackward);

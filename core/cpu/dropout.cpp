@@ -4,40 +4,27 @@
 namespace normlab {
 using namespace cpu;
 
-void CpuBackend::dropout(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor y) {
+void CpuBackend::dropout(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor residual, Tensor y) {
   for_type("dropout", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    const Acc<T> factor = Acc<T>(1 / (1 - rate));
-    const std::uint8_t* mask = keep.data<std::uint8_t>();
-    const T* in = x.data<T>();
-    T* out = y.data<T>();
-    if (group == 1) {
-      for (std::int64_t i = 0, n = x.size(); i < n; ++i) out[i] = T(mask[i] ? Acc<T>(in[i]) * factor : 0);
-      return;
-    }
-    for (std::int64_t g = 0; g < x.size() / group; ++g) {
-      const Acc<T> f = mask[g] ? factor : 0;
-      for (std::int64_t i = g * group; i < (g + 1) * group; ++i) out[i] = T(Acc<T>(in[i]) * f);
-    }
-  });
-}
-
-void CpuBackend::dropout_add(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor residual, Tensor y) {
-  for_type("dropout_add", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     using A = Acc<T>;
     const A factor = A(1 / (1 - rate));
     const std::uint8_t* mask = keep.data<std::uint8_t>();
-    const T *in = x.data<T>(), *r = residual.data<T>();
+    const T *in = x.data<T>(), *under = residual.data<T>();
     T* out = y.data<T>();
-    if (group == 1) {
-      for (std::int64_t i = 0, n = x.size(); i < n; ++i) out[i] = T(A(r[i]) + (mask[i] ? A(in[i]) * factor : 0));
-      return;
-    }
-    for (std::int64_t g = 0; g < x.size() / group; ++g) {
-      const A f = mask[g] ? factor : 0;
-      for (std::int64_t i = g * group; i < (g + 1) * group; ++i) out[i] = T(A(r[i]) + A(in[i]) * f);
-    }
+    choose(bool(residual), [&](auto sums) {
+      const auto put_masked = [&](std::int64_t i, A value) {
+        out[i] = T(decltype(sums)::value ? A(under[i]) + value : value);
+      };
+      if (group == 1) {
+        for (std::int64_t i = 0, n = x.size(); i < n; ++i) put_masked(i, mask[i] ? A(in[i]) * factor : 0);
+        return;
+      }
+      for (std::int64_t g = 0; g < x.size() / group; ++g) {
+        const A f = mask[g] ? factor : 0;
+        for (std::int64_t i = g * group; i < (g + 1) * group; ++i) put_masked(i, A(in[i]) * f);
+      }
+    });
   });
 }
 

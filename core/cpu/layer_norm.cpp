@@ -6,66 +6,11 @@ namespace normlab {
 using namespace cpu;
 namespace {
 
-/// Rows that are there.
-template <class T>
-struct Rows {
-  std::int64_t cols;
-  const T* x;
-  const T* operator()(std::int64_t r) const { return x + r * cols; }
-};
-
-template <class T>
-struct RowFactor {
-  const std::uint8_t* keep;
-  std::int64_t rows;
-  Acc<T> kept;
-  explicit RowFactor(const RowMask& mask)
-      : keep(mask.keep.data<std::uint8_t>()), rows(mask.rows), kept(Acc<T>(1 / (1 - mask.rate))) {}
-  Acc<T> operator()(std::int64_t r) const { return !keep ? 1 : keep[r / rows] ? kept : 0; }
-};
-
-/// Rows of a residual sum, made when they are asked for.
-template <class T>
-struct SumRows {
-  std::int64_t cols;
-  RowFactor<T> factor;
-  const T *x, *residual;
-  T* sum;
-  const T* operator()(std::int64_t r) const {
-    const Acc<T> f = factor(r);
-    const std::int64_t at = r * cols;
-    each_vector<Acc<T>>(
-        cols, [&](auto c, auto n) { store(sum + at + c, load(residual + at + c, n) + load(x + at + c, n) * f, n); });
-    return sum + at;
-  }
-};
-
-/// What follows on a row of a norm's gradient: nothing, or the gradient of the branch that its input is a sum with.
-struct Nothing {
-  template <class T>
-  void operator()(std::int64_t, const T*) const {}
-};
-template <class T>
-struct BranchRows {
-  std::int64_t cols;
-  RowFactor<T> factor;
-  Gradient dx;
-  void operator()(std::int64_t r, const T* dsum) const {
-    if (!dx) return;
-    const Acc<T> f = factor(r);
-    T* out = dx.to.data<T>() + r * cols;
-    choose(adds(dx), [&](auto add) {
-      each_vector<Acc<T>>(cols, [&](auto c, auto n) { put<decltype(add)::value>(out + c, load(dsum + c, n) * f, n); });
-    });
-  }
-};
-
-template <class T, bool kGain, class Source>
-void layer_norm_forward(NormDims d, const Source& rows, const Param<T>* gamma, const Param<T>* beta, T* y, Acc<T>* mean,
+template <class T, bool kGain>
+void layer_norm_forward(NormDims d, const T* x, const Param<T>* gamma, const Param<T>* beta, T* y, Acc<T>* mean,
                         Acc<T>* rstd) {
   using A = Acc<T>;
-  for (std::int64_t r = 0; r < d.rows; ++r, y += d.cols) {
-    const T* x = rows(r);
+  for (std::int64_t r = 0; r < d.rows; ++r, x += d.cols, y += d.cols) {
     // Two passes: E[x^2] - E[x]^2 loses every digit once the mean dwarfs the spread.
     const A m = row_sum<A>(d.cols, [&](auto c, auto n) { return load(x + c, n); }) / A(d.cols);
     const A v = row_sum<A>(d.cols,
@@ -88,10 +33,9 @@ void layer_norm_forward(NormDims d, const Source& rows, const Param<T>* gamma, c
 }
 
 /// dx = rstd (g - mean(g) - x_hat mean(g x_hat)), g = dy gamma; dgamma = sum of dy x_hat, dbeta = sum of dy over rows.
-template <class T, bool kGain, bool kAdd, class Then>
+template <class T, bool kGain, bool kAdd>
 void layer_norm_gradients(NormDims d, const T* dy, const T* x, const Param<T>* gamma, const Acc<T>* mean,
-                          const Acc<T>* rstd, const Gradient& dx, const Gradient& dgamma, const Gradient& dbeta,
-                          const Then& then) {
+                          const Acc<T>* rstd, const Gradient& dx, const Gradient& dgamma, const Gradient& dbeta) {
   using A = Acc<T>;
   RowAdder<A, 2> sums(Slot::c, d.cols);
   T* out = dx.to.data<T>();
@@ -120,7 +64,6 @@ void layer_norm_gradients(NormDims d, const T* dy, const T* x, const Param<T>* g
       const Vec<A> h = (load(x + c, n) - m) * s;
       put<kAdd>(out + c, s * (g - mean_g - h * mean_gh), n);
     });
-    then(r, out);
     out += d.cols;
   }
   if constexpr (kGain) {
@@ -129,11 +72,10 @@ void layer_norm_gradients(NormDims d, const T* dy, const T* x, const Param<T>* g
   }
 }
 
-template <class T, class Source>
-void rms_norm_forward(NormDims d, const Source& rows, const Param<T>* gamma, T* y, Acc<T>* rstd) {
+template <class T>
+void rms_norm_forward(NormDims d, const T* x, const Param<T>* gamma, T* y, Acc<T>* rstd) {
   using A = Acc<T>;
-  for (std::int64_t r = 0; r < d.rows; ++r, y += d.cols) {
-    const T* x = rows(r);
+  for (std::int64_t r = 0; r < d.rows; ++r, x += d.cols, y += d.cols) {
     const A square = row_sum<A>(d.cols,
                                 [&](auto c, auto n) {
                                   const Vec<A> v = load(x + c, n);
@@ -147,9 +89,9 @@ void rms_norm_forward(NormDims d, const Source& rows, const Param<T>* gamma, T* 
 }
 
 /// dx = rstd (g - x_hat mean(g x_hat)), g = dy gamma, x_hat = x rstd.
-template <class T, bool kAdd, class Then>
+template <class T, bool kAdd>
 void rms_norm_gradients(NormDims d, const T* dy, const T* x, const Param<T>* gamma, const Acc<T>* rstd,
-                        const Gradient& dx, const Gradient& dgamma, const Then& then) {
+                        const Gradient& dx, const Gradient& dgamma) {
   using A = Acc<T>;
   RowAdder<A, 1> sums(Slot::c, d.cols);
   T* out = dx.to.data<T>();
@@ -167,7 +109,6 @@ void rms_norm_gradients(NormDims d, const T* dy, const T* x, const Param<T>* gam
     each_vector<A>(d.cols, [&](auto c, auto n) {
       put<kAdd>(out + c, s * (load(dy + c, n) * load(gamma + c, n) - load(x + c, n) * s * mean_gh), n);
     });
-    then(r, out);
     out += d.cols;
   }
   sums.template finish<Param<T>>(0, dgamma);
@@ -194,36 +135,31 @@ void affine_gradients(std::int64_t rows, std::int64_t cols, const T* dy, const T
 }
 
 /// Without a mean: RMSNorm.
-template <class T, class Source>
-void forward(NormDims d, const Source& rows, const NormForward& n) {
-  const Param<T>*g = n.gamma.data<Param<T>>(), *b = n.beta.data<Param<T>>();
-  T* y = n.y.data<T>();
-  Acc<T>*m = n.mean.data<Acc<T>>(), *s = n.rstd.data<Acc<T>>();
-  if (!m) return rms_norm_forward<T>(d, rows, g, y, s);
-  choose(bool(g), [&](auto gain) { layer_norm_forward<T, decltype(gain)::value>(d, rows, g, b, y, m, s); });
-}
-template <class T, class Then>
-void backward(NormDims d, const NormBackward& n, const Then& then) {
-  const T *up = n.dy.data<T>(), *in = n.x.data<T>();
-  const Param<T>* g = n.gamma.data<Param<T>>();
-  const Acc<T>*m = n.mean.data<Acc<T>>(), *s = n.rstd.data<Acc<T>>();
-  choose(adds(n.dx), [&](auto add) {
-    constexpr bool kAdd = decltype(add)::value;
-    if (!m) return rms_norm_gradients<T, kAdd>(d, up, in, g, s, n.dx, n.dgamma, then);
-    choose(bool(g), [&](auto gain) {
-      layer_norm_gradients<T, decltype(gain)::value, kAdd>(d, up, in, g, m, s, n.dx, n.dgamma, n.dbeta, then);
-    });
-  });
-}
-
 void forward(const char* op, NormDims d, const NormForward& n) {
   for_type(op, n.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    forward<T>(d, Rows<T>{d.cols, n.x.data<T>()}, n);
+    const T* x = n.x.data<T>();
+    const Param<T>*g = n.gamma.data<Param<T>>(), *b = n.beta.data<Param<T>>();
+    T* y = n.y.data<T>();
+    Acc<T>*m = n.mean.data<Acc<T>>(), *s = n.rstd.data<Acc<T>>();
+    if (!m) return rms_norm_forward<T>(d, x, g, y, s);
+    choose(bool(g), [&](auto gain) { layer_norm_forward<T, decltype(gain)::value>(d, x, g, b, y, m, s); });
   });
 }
 void backward(const char* op, NormDims d, const NormBackward& n) {
-  for_type(op, n.x.dtype(), [&](auto type) { backward<typename decltype(type)::type>(d, n, Nothing()); });
+  for_type(op, n.x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const T *up = n.dy.data<T>(), *in = n.x.data<T>();
+    const Param<T>* g = n.gamma.data<Param<T>>();
+    const Acc<T>*m = n.mean.data<Acc<T>>(), *s = n.rstd.data<Acc<T>>();
+    choose(adds(n.dx), [&](auto add) {
+      constexpr bool kAdd = decltype(add)::value;
+      if (!m) return rms_norm_gradients<T, kAdd>(d, up, in, g, s, n.dx, n.dgamma);
+      choose(bool(g), [&](auto gain) {
+        layer_norm_gradients<T, decltype(gain)::value, kAdd>(d, up, in, g, m, s, n.dx, n.dgamma, n.dbeta);
+      });
+    });
+  });
 }
 
 }  // namespace
@@ -232,20 +168,6 @@ void CpuBackend::layer_norm(NormDims d, const NormForward& n) { forward("layer_n
 void CpuBackend::layer_norm_backward(NormDims d, const NormBackward& n) { backward("layer_norm", d, n); }
 void CpuBackend::rms_norm(NormDims d, const NormForward& n) { forward("rms_norm", d, n); }
 void CpuBackend::rms_norm_backward(NormDims d, const NormBackward& n) { backward("rms_norm", d, n); }
-
-void CpuBackend::norm_of_sum(NormDims d, const RowMask& mask, Tensor branch, Tensor residual, const NormForward& n) {
-  for_type("norm_of_sum", branch.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    forward<T>(d, SumRows<T>{d.cols, RowFactor<T>(mask), branch.data<T>(), residual.data<T>(), n.x.data<T>()}, n);
-  });
-}
-
-void CpuBackend::norm_of_sum_backward(NormDims d, const RowMask& mask, const NormBackward& n, Gradient dbranch) {
-  for_type("norm_of_sum", n.x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    backward<T>(d, n, BranchRows<T>{d.cols, RowFactor<T>(mask), dbranch});
-  });
-}
 
 void CpuBackend::affine(Tensor x, Tensor gamma, Tensor beta, Tensor y) {
   for_type("affine", x.dtype(), [&](auto type) {

@@ -36,17 +36,9 @@ void linear_gradients(LinearDims d, const LinearBackward& of, const T* dy, const
 
 }  // namespace
 
-void CpuBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor y) {
-  if (x.dtype() == DType::bf16) return linear_bf16(d, x, w, b, y);
+void CpuBackend::linear(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) {
+  if (x.dtype() == DType::bf16) return linear_bf16(d, x, w, b, residual, y);
   for_param_type("linear", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    product(forward_product<T>(d, x, w, b, y));
-  });
-}
-
-void CpuBackend::linear_add(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) {
-  if (x.dtype() == DType::bf16) return linear_add_bf16(d, x, w, b, residual, y);
-  for_param_type("linear_add", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     Product<T> p = forward_product<T>(d, x, w, b, y);
     p.plus = residual.data<T>();

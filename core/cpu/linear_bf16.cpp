@@ -56,8 +56,9 @@ void CpuBackend::prepare_linear(LinearDims d, DType dtype, bool b) {
   }
 }
 
-void CpuBackend::linear_bf16(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor y) {
-  bf16_product(bf16_products_, forward_product(d, false, bool(b)), x.data<bf16>(), rounded(w), b.data<float>(),
+void CpuBackend::linear_bf16(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) {
+  if (residual) std::memcpy(y.raw(), residual.raw(), residual.bytes());
+  bf16_product(bf16_products_, forward_product(d, bool(residual), bool(b)), x.data<bf16>(), rounded(w), b.data<float>(),
                y.data<bf16>());
 }
 
@@ -70,14 +71,8 @@ void CpuBackend::linear_bf16_backward(LinearDims d, const LinearBackward& of) {
   if (of.db) add_column_sums(d.rows, d.out, dy, of.db);
 }
 
-void CpuBackend::linear_add_bf16(LinearDims d, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y) {
-  std::memcpy(y.raw(), residual.raw(), residual.bytes());
-  bf16_product(bf16_products_, forward_product(d, true, bool(b)), x.data<bf16>(), rounded(w), b.data<float>(),
-               y.data<bf16>());
-}
-
 void CpuBackend::linear_gelu_bf16(LinearDims d, GeluForm form, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y) {
-  linear_bf16(d, x, w, b, y);
+  linear_bf16(d, x, w, b, {}, y);
   gelu_forward(form, d.rows * d.out, y.data<bf16>(), y.data<bf16>(), slope.data<bf16>());
 }
 

@@ -112,7 +112,7 @@ Roofline measure_roofline(Backend& backend, ShardPool& pool, DType dtype, const 
   backend.prepare_linear(dims, dtype, false);
   const Timed products(backend, pool, threads, false, [&](Collective& c) {
     const Factors& f = factors[static_cast<std::size_t>(c.rank())];
-    backend.linear(dims, f.x, f.w, {}, f.y);
+    backend.linear(dims, f.x, f.w, {}, {}, f.y);
   });
   result.flops_per_second = 2 * double(n) * double(n) * double(n) * double(threads) / products.seconds(sizes.seconds);
   return result;

@@ -39,7 +39,7 @@ std::vector<OpTiming> time_linear(Backend& backend, ShardPool& pool, const Linea
     const Timed timed(backend, pool, 1, false, body);
     result.push_back({fmt::format("{} {}", layer.name, part), {flops, moved}, timed.seconds(seconds)});
   };
-  add("forward", bytes({x, w, b, y}), [&](Collective&) { backend.linear(d, x, w, b, y); });
+  add("forward", bytes({x, w, b, y}), [&](Collective&) { backend.linear(d, x, w, b, {}, y); });
   if (layer.has_dx) add("dx", bytes({dy, w, dx}), [&](Collective&) { backend.linear_backward(d, {dy, x, w, {dx}}); });
   add("dw", bytes({dy, x, dw, db}), [&](Collective&) { backend.linear_backward(d, {dy, x, w, {}, {dw}, {db}}); });
   return result;

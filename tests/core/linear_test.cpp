@@ -82,11 +82,8 @@ struct Layer {
     if (c.dw) to_x = {dx, c.write}, to_w = {dw, c.write};
     const Gradient to_b{db, c.write};
     const GeluForm form = c.form == Form::gelu_erf ? GeluForm::erf : GeluForm::tanh;
-    if (c.form == Form::linear) {
-      backend.linear(d, x, w, b, y);
-      backend.linear_backward(d, {dy, x, w, to_x, to_w, to_b});
-    } else if (c.form == Form::linear_add) {
-      backend.linear_add(d, x, w, b, residual, y);
+    if (c.form == Form::linear || c.form == Form::linear_add) {
+      backend.linear(d, x, w, b, c.form == Form::linear ? Tensor() : residual, y);
       backend.linear_backward(d, {dy, x, w, to_x, to_w, to_b});
     } else {
       backend.linear_gelu(d, form, x, w, b, kept, y);

@@ -63,8 +63,8 @@ TEST_CASE("moved tokens: dropout of elements and of images is the CPU's") {
     const Shape shape{4, 5, 7};
     for (const std::int64_t group : {1, 7, 35}) {
       const Shape groups{4 * 35 / group};
-      run.backend.dropout(group, 0.3, run.in(shape), run.mask(groups), run.out(shape));
-      run.backend.dropout_add(group, 0.3, run.in(shape), run.mask(groups), run.in(shape), run.out(shape));
+      run.backend.dropout(group, 0.3, run.in(shape), run.mask(groups), {}, run.out(shape));
+      run.backend.dropout(group, 0.3, run.in(shape), run.mask(groups), run.in(shape), run.out(shape));
       run.backend.dropout_backward(group, 0.3, run.in(shape), run.mask(groups), run.gradient(shape));
     }
   });

@@ -129,8 +129,8 @@ TEST_CASE("vector widths: masks of elements and of rows are the CPU's") {
     const Shape x{s.rows, s.cols};
     for (const std::int64_t group : {std::int64_t{1}, s.cols}) {
       const Shape groups{s.rows * s.cols / group};
-      run.backend.dropout(group, 0.3, run.in(x), run.mask(groups), run.out(x));
-      run.backend.dropout_add(group, 0.3, run.in(x), run.mask(groups), run.in(x), run.out(x));
+      run.backend.dropout(group, 0.3, run.in(x), run.mask(groups), {}, run.out(x));
+      run.backend.dropout(group, 0.3, run.in(x), run.mask(groups), run.in(x), run.out(x));
       run.backend.dropout_backward(group, 0.3, run.in(x), run.mask(groups), run.gradient(x));
     }
   });

@@ -241,7 +241,7 @@ std::vector<double> layer(CudaBackend& backend, DType type, std::vector<int>* ep
   backend.linear_gelu(d, GeluForm::tanh, x, w, b, kept, y);
   note();
   backend.linear_gelu_backward(d, GeluForm::tanh, {dy, x, w, {dx}, {dw}, {db}, kept});
-  backend.linear_add(d, x, w, b, y, z);
+  backend.linear(d, x, w, b, y, z);
   note();
   backend.linear_backward(d, {z, x, w, {}, {dw, Write::add}, {db2}});
   note();
@@ -308,7 +308,7 @@ TEST_CASE("lt_products: a backend with TF32 leaves the products of its device's 
     const Tensor x = arena.empty({1, 4}, DType::f32), y = arena.empty({1, 1}, DType::f32);
     std::fill_n(x.data<float>(), 4, 1 + 0x1p-12f);
     const auto square = [&](Backend& b) {
-      b.linear({1, 4, 1}, x, x, {}, y);
+      b.linear({1, 4, 1}, x, x, {}, {}, y);
       b.synchronize();
       return y.data<float>()[0];
     };
