@@ -50,7 +50,7 @@ class Device {
   /// take more.
   virtual std::uint64_t thread_memory() const { return 0; }
   /// Gives the calling thread as much of that memory as any other thread has.
-  virtual void even_out_thread_memory() {}
+  virtual void match_thread_memory() {}
 };
 
 }  // namespace normlab

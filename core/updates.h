@@ -15,13 +15,13 @@ struct LambSquares;
 struct ParameterUpdate;
 struct UpdateRule;
 
-/// The updates that each device has, as declarations. All work on a block of the flat buffer, whose tensors are slices
+/// The updates that each device has, as declarations. All work on a chunk of the flat buffer, whose tensors are slices
 /// in Param<T>. Where state->nonfinite is set, parameters, moments and averages stay as they are.
 #define NORMLAB_UPDATES(UPDATE)                                                                                      \
   /* Sums lanes [L, n] in order into lane 0; *square receives the sum of squares of the total. */                    \
   UPDATE(sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0, double* square))                      \
-  /* From the sum over blocks, in their order: grad_norm, nonfinite and, by clip_norm, clip_factor of *state. */     \
-  UPDATE(clip(ClipForm, std::int64_t blocks, const double* squares, StepState* state))                               \
+  /* From the sum over chunks, in their order: grad_norm, nonfinite and, by clip_norm, clip_factor of *state. */     \
+  UPDATE(clip(ClipForm, std::int64_t chunks, const double* squares, StepState* state))                               \
   /* One step of the optimiser that `rule` describes (core/update_rules.h). */                                       \
   UPDATE(update(const UpdateRule& rule, const ParameterUpdate&))                                                     \
   /* The passes of LAMB before its update, for parameters that all decay or all do not. The first updates m and v */ \
@@ -31,7 +31,7 @@ struct UpdateRule;
   UPDATE(lamb_ratio(std::int64_t pieces, const LambSquares* squares, double* trust_ratio))                           \
   /* to = decay to + (1 - decay) x. */                                                                               \
   UPDATE(average(double decay, const StepState* state, Tensor x, Tensor to))                                         \
-  /* to bf16 [n] = p rounded: the copy of a block that the next step's products read. */                             \
+  /* to bf16 [n] = p rounded: the copy of a chunk that the next step's products read. */                             \
   UPDATE(round_to_bf16(Tensor p, Tensor to))
 
 class Updates {

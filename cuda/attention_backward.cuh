@@ -1,7 +1,7 @@
-// The way back of attention and of attention inside windows. With P the weights, made again from lse, M = keep / (1 -
-// rate) and dP = (dy v^T) M:  dv = (P M)^T dy,  dS = P (dP - delta),  delta = dy . y, the row sums of dP P,  dq = dS k
-// / sqrt(d),  dk = dS^T q / sqrt(d). Blocks that own queries make dq, blocks that own keys dk and dv, so that nobody
-// adds to what another writes.
+// The backward pass of attention and of attention inside windows. With P the weights, made again from lse, M = keep /
+// (1 - rate) and dP = (dy v^T) M:  dv = (P M)^T dy,  dS = P (dP - delta),  delta = dy . y, the row sums of dP P,  dq =
+// dS k / sqrt(d),  dk = dS^T q / sqrt(d). Blocks that own queries make dq, blocks that own keys dk and dv, so that
+// nobody adds to what another writes.
 #pragma once
 
 #include "cuda/attention.cuh"

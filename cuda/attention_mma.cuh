@@ -18,7 +18,7 @@ struct MmaTiling {
   static constexpr int kWidth = kWidthOfTile, kPitch = kWidth + 8;
   static constexpr int kWarpRows = 16, kTileCols = kWidth <= 64 ? 64 : 32;
   static constexpr int kSteps = kWidth / 16;                  // of a product over a head's values
-  static constexpr bool kKeepsOwn = kWidth <= 64;             // of the way back a warp's own rows stay in registers,
+  static constexpr bool kKeepsOwn = kWidth <= 64;             // of the backward pass a warp's own rows stay in registers,
   static constexpr bool kKeepsUp = kWidth <= 32;              // also those of what comes with them
   static constexpr int kForwardWarps = kWidth <= 96 ? 8 : 6;  // most of a block
   static constexpr int kBackwardWarps = 7;                    // 197 tokens are two blocks of 7

@@ -1,6 +1,6 @@
-// The way back of attention on bf16 by tensor cores, by the formulas of attention_backward.cuh. P M and dS are rounded
-// to bf16 for their products, as on the CPU; everything else is float. Blocks that own queries also make delta, since
-// they read dy anyway, and so come first.
+// The backward pass of attention on bf16 by tensor cores, by the formulas of attention_backward.cuh. P M and dS are
+// rounded to bf16 for their products, as on the CPU; everything else is float. Blocks that own queries also make delta,
+// since they read dy anyway, and so come first.
 #pragma once
 
 #include "cuda/attention_mma.cuh"

@@ -6,7 +6,7 @@ namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
 /// What a mask makes of values next to each other, all of one group where a group is more than one. A dropped element
-/// is zero whatever it was; in a dropped group, as on the way back, what is not finite stays so and is found.
+/// is zero whatever it was; in a dropped group, as in the backward pass, what is not finite stays so and is found.
 template <class T>
 struct Mask {
   std::int64_t group;

@@ -54,7 +54,7 @@ __device__ void load_parameters(const P* from, P (&to)[V]) {
   }
 }
 
-/// How many rows a team takes at once on the way there, so that gains and biases are read once for them.
+/// How many rows a team takes at once in the forward pass, so that gains and biases are read once for them.
 template <int kHeld>
 inline constexpr int kRowsAtOnce = kHeld <= 8 ? 4 : 2;
 
@@ -137,8 +137,8 @@ constexpr int norm_blocks(int held) {
   return kBlocks[4 * held / kMostHeld<T> - 1];
 }
 
-/// Rows that one block goes over on the way back. At most as many blocks as an H200's 132 multiprocessors hold, so that
-/// all are done together; a function of the shape alone, so that the order of a sum is.
+/// Rows that one block goes over in the backward pass. At most as many blocks as an H200's 132 multiprocessors hold, so
+/// that all are done together; a function of the shape alone, so that the order of a sum is.
 template <class T>
 constexpr std::int64_t rows_of_norm_chunk(std::int64_t rows, int held) {
   constexpr std::int64_t kFewest = 16;

@@ -148,8 +148,8 @@ void CudaBackend::sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor
   });
 }
 
-void CudaBackend::clip(ClipForm form, std::int64_t blocks, const double* squares, StepState* state) {
-  launch("clip", clip_by_norm, {1, 1}, stream_, form, blocks, squares, state);
+void CudaBackend::clip(ClipForm form, std::int64_t chunks, const double* squares, StepState* state) {
+  launch("clip", clip_by_norm, {1, 1}, stream_, form, chunks, squares, state);
 }
 
 void CudaBackend::update(const UpdateRule& rule, const ParameterUpdate& u) {

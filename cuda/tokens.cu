@@ -31,7 +31,7 @@ struct PartPlace {
   }
 };
 
-/// The way back: where the value of the part that is value i of all of them lies.
+/// The backward pass: where the value of the part that is value i of all of them lies.
 struct WholePlace {
   PartPlace part;
   std::int64_t together() const { return part.together(); }

@@ -1,6 +1,6 @@
 // column_sums() in vectors: K sums over rows at once, in the same order and to the same bits, with something written
-// for each element on the way. A way back then reads its inputs once for the gradient of x and those of what belongs
-// to the columns.
+// for each element on the way. A backward pass then reads its inputs once for the gradient of x and those of what
+// belongs to the columns.
 #pragma once
 
 #include "cuda/column_sums.cuh"

@@ -23,12 +23,12 @@ class Fuser {
         ends_.push_back(row_of(linear->role).path);
   }
 
-  std::vector<SiteFate> run() {
+  std::vector<FusedSite> run() {
     const auto depth = static_cast<std::int64_t>(places_of(Role::q).size());
     std::vector<BlockRange> blocks;
     for (std::int64_t i = 0; i < depth; ++i)
       blocks.push_back({i, i, placement_.attention_sites(i), placement_.mlp_sites(i)});
-    std::vector<SiteFate> fates;
+    std::vector<FusedSite> results;
     // Backwards, since `final` goes through `pooled`. Norms on the two sides of one linear do not mind the order.
     for (auto site = kSites.rbegin(); site != kSites.rend(); ++site) {
       std::vector<SiteNorm> norms;
@@ -36,14 +36,14 @@ class Fuser {
         norms.push_back({place.prefix(), site->in_block()
                                              ? norm_in(blocks[static_cast<std::size_t>(place.layer - 1)], *site)
                                              : norm_in(placement_, *site)});
-      fuse_alike(*site, norms, fates);
+      fuse_alike(*site, norms, results);
     }
-    std::reverse(fates.begin(), fates.end());
+    std::reverse(results.begin(), results.end());
     placement_.blocks = std::move(blocks);
     simplify_blocks(placement_, depth);
     complete_qkv_biases();
     require_finite();
-    return fates;
+    return results;
   }
 
  private:
@@ -62,7 +62,7 @@ class Fuser {
   }
 
   /// Takes the places of a site together that have the same norm.
-  void fuse_alike(const SiteRow& site, const std::vector<SiteNorm>& places, std::vector<SiteFate>& fates) {
+  void fuse_alike(const SiteRow& site, const std::vector<SiteNorm>& places, std::vector<FusedSite>& results) {
     std::vector<NormSpec> seen;
     for (const SiteNorm& place : places)
       if (place.spec->kind != NormKind::none && std::find(seen.begin(), seen.end(), *place.spec) == seen.end())
@@ -75,8 +75,8 @@ class Fuser {
           alike.push_back(places[i]);
           numbers.push_back(static_cast<std::int64_t>(i));
         }
-      fates.push_back(fuse(site, spec, alike));
-      if (alike.size() < places.size()) fates.back().site += concat(" (blocks ", runs_name(numbers), ")");
+      results.push_back(fuse(site, spec, alike));
+      if (alike.size() < places.size()) results.back().site += concat(" (blocks ", runs_name(numbers), ")");
     }
   }
 
@@ -88,9 +88,9 @@ class Fuser {
     return std::string(site.why_not);
   }
 
-  SiteFate fuse(const SiteRow& site, const NormSpec& spec, const std::vector<SiteNorm>& places) {
-    SiteFate fate{std::string(site.path), spec.kind, false, obstacle(site, spec)};
-    if (!fate.what.empty()) return fate;
+  FusedSite fuse(const SiteRow& site, const NormSpec& spec, const std::vector<SiteNorm>& places) {
+    FusedSite result{std::string(site.path), spec.kind, false, obstacle(site, spec)};
+    if (!result.what.empty()) return result;
     std::vector<std::string_view> linears;
     for (Role role = site.linears.first; role <= site.linears.last; role = Role(int(role) + 1))
       linears.push_back(row_of(role).path);
@@ -108,11 +108,11 @@ class Fuser {
         gains_bias = merge(site.fusion, norm, concat(place.prefix, linear), name) || gains_bias;
     }
     for (const SiteNorm& place : places) *place.spec = NormSpec{};
-    fate.merged = true;
-    for (const std::string_view linear : linears) fate.what += concat(fate.what.empty() ? "" : ", ", linear);
-    if (takes_head_scale) fate.what += " together with attn.head_scale";
-    if (gains_bias) fate.what += ", which had no bias and has one now";
-    return fate;
+    result.merged = true;
+    for (const std::string_view linear : linears) result.what += concat(result.what.empty() ? "" : ", ", linear);
+    if (takes_head_scale) result.what += " together with attn.head_scale";
+    if (gains_bias) result.what += ", which had no bias and has one now";
+    return result;
   }
 
   HostValues& tensor(const std::string& name, const std::string& needed_by) {
@@ -274,14 +274,14 @@ FusedModel fuse_batch_norms(const ModelConfig& config, HostTensors tensors) {
   return fused;
 }
 
-std::string fusion_report(std::span<const SiteFate> sites, std::int64_t values_before, std::int64_t values_after) {
+std::string fusion_report(std::span<const FusedSite> sites, std::int64_t values_before, std::int64_t values_after) {
   const auto padded = [](std::string_view text, std::size_t width) {
     return std::string(text) + std::string(width > text.size() ? width - text.size() : 0, ' ');
   };
   std::string report;
-  for (const SiteFate& fate : sites)
-    report += concat(padded(fate.site, 19), padded(to_string(fate.kind), 18),
-                     fate.merged ? "merged into " : "left: ", fate.what, "\n");
+  for (const FusedSite& result : sites)
+    report += concat(padded(result.site, 19), padded(to_string(result.kind), 18),
+                     result.merged ? "merged into " : "left: ", result.what, "\n");
   if (sites.empty()) report += "no site has a norm\n";
   return report + concat("parameters and running statistics: ", values_before, " before, ", values_after, " after\n");
 }

@@ -28,7 +28,7 @@ void merge_into_next(const FrozenNorm& norm, std::span<double> weight, std::span
 void merge_into_previous(const FrozenNorm& norm, std::span<double> weight, std::span<double> bias);
 
 /// What became of the norm at one site, in all blocks that have the same one there.
-struct SiteFate {
+struct FusedSite {
   std::string site;  // path in the placement: "attn.pre", "attn.pre (blocks 0-3)" where blocks differ
   NormKind kind;
   bool merged;
@@ -38,7 +38,7 @@ struct SiteFate {
 struct FusedModel {
   ModelConfig config;
   HostTensors tensors;
-  std::vector<SiteFate> sites;
+  std::vector<FusedSite> sites;
 };
 /// Merges what can be merged, as the rows of kSites say: the norms' values go, and their sites become `none`. One entry
 /// of `sites` for each that has a norm, in the order data meets them. In evaluation the network that is returned gives
@@ -53,6 +53,6 @@ struct FusedModel {
 FusedModel fuse_batch_norms(const ModelConfig& config, HostTensors tensors);
 
 /// The sites as lines of text for people, and the number of values before and after.
-std::string fusion_report(std::span<const SiteFate> sites, std::int64_t values_before, std::int64_t values_after);
+std::string fusion_report(std::span<const FusedSite> sites, std::int64_t values_before, std::int64_t values_after);
 
 }  // namespace normlab

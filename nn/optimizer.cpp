@@ -8,7 +8,7 @@
 namespace normlab {
 namespace {
 
-constexpr std::int64_t kBlock = 16384;  // elements; five float arrays of it fit the second-level cache
+constexpr std::int64_t kChunk = 16384;  // elements; five float arrays of it fit the second-level cache
 
 bool has_second_moment(OptimizerName name) {
   return name == OptimizerName::adamw || name == OptimizerName::big_vision_adam || name == OptimizerName::lamb;
@@ -28,7 +28,7 @@ Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const Optimizer
                      std::span<const UpdateFactors> factors, ClipForm clip_form)
     : backend_(backend), parameters_(parameters), settings_(settings), clip_form_(clip_form) {
   const std::int64_t n = parameters.flat_size();
-  block_ = backend.whole_batch() ? std::max<std::int64_t>(1, n) : kBlock;
+  chunk_ = backend.whole_batch() ? std::max<std::int64_t>(1, n) : kChunk;
   moments_.push_back({"m", parameters.make_flat(moment_dtype(settings, parameters.dtype()))});
   if (has_second_moment(settings.name)) moments_.push_back({"v", parameters.make_flat()});
   for (const ParameterInfo& p : parameters.parameters()) decaying_.push_back(p.decays || !settings.decay_matrices_only);
@@ -53,9 +53,9 @@ void Optimizer::cut_into_pieces(std::span<const UpdateFactors> factors) {
     throw InputError(concat("optimizer: ", factors.size(), " factors for ", all.size(), " parameters"));
   const std::int64_t n = parameters_.flat_size();
   std::size_t p = 0;  // parameters lie in their order
-  for (std::int64_t block = 0; block < n; block += block_) {
+  for (std::int64_t chunk = 0; chunk < n; chunk += chunk_) {
     begins_.push_back(pieces_.size());
-    for (std::int64_t first = block, end = std::min(n, block + block_); first < end;) {
+    for (std::int64_t first = chunk, end = std::min(n, chunk + chunk_); first < end;) {
       while (p + 1 < all.size() && all[p + 1].offset <= first) ++p;
       const std::int64_t last = p + 1 < all.size() ? std::min(end, all[p + 1].offset) : end;
       const UpdateFactors own = factors.empty() ? UpdateFactors{} : factors[p];
@@ -70,9 +70,9 @@ void Optimizer::cut_into_pieces(std::span<const UpdateFactors> factors) {
   begins_.push_back(pieces_.size());
 }
 
-std::span<const Optimizer::Piece> Optimizer::pieces_of(std::int64_t block) const {
-  const std::size_t begin = begins_[static_cast<std::size_t>(block)],
-                    end = begins_[static_cast<std::size_t>(block) + 1];
+std::span<const Optimizer::Piece> Optimizer::pieces_of(std::int64_t chunk) const {
+  const std::size_t begin = begins_[static_cast<std::size_t>(chunk)],
+                    end = begins_[static_cast<std::size_t>(chunk) + 1];
   return {pieces_.data() + begin, end - begin};
 }
 
@@ -82,14 +82,14 @@ void Optimizer::begin_step(StepState& state) const {
   state.bias_correction2 = 1 - std::pow(settings_.beta2, t);
 }
 
-Tensor Optimizer::block_of(const Tensor& flat, std::int64_t b) const {
-  return flat.slice(b * block_, std::min(block_, flat.size() - b * block_));
+Tensor Optimizer::chunk_of(const Tensor& flat, std::int64_t b) const {
+  return flat.slice(b * chunk_, std::min(chunk_, flat.size() - b * chunk_));
 }
 
 void Optimizer::sum_gradients(ShardPool& pool) {
   const Tensor lane0 = parameters_.flat_lane(0);
   pool.for_blocks(squares_.size(), [&](std::int64_t b) {
-    backend_.sum_lanes(parameters_.lanes(), lane0.size(), block_of(lane0, b), squares_.data<double>() + b);
+    backend_.sum_lanes(parameters_.lanes(), lane0.size(), chunk_of(lane0, b), squares_.data<double>() + b);
   });
 }
 
@@ -100,7 +100,7 @@ void Optimizer::step(ShardPool& pool, StepState* state) {
   if (per_parameter()) update_lamb(pool, state);
   pool.for_blocks(squares_.size(), [&](std::int64_t b) {
     for (const Piece& piece : pieces_of(b)) backend_.update(rule(piece), update_of(piece, state));
-    if (to.copy) backend_.round_to_bf16(block_of(to.values, b), block_of(to.copy, b));  // still in a cache
+    if (to.copy) backend_.round_to_bf16(chunk_of(to.values, b), chunk_of(to.copy, b));  // still in a cache
   });
 }
 
@@ -146,7 +146,7 @@ LambSquares* Optimizer::squares_of(std::size_t first) const {
   return reinterpret_cast<LambSquares*>(lamb_squares_.data<double>()) + first;
 }
 
-/// The first passes of LAMB: moments, and from the norms of each tensor its ratio. Pieces end where a block or a
+/// The first passes of LAMB: moments, and from the norms of each tensor its ratio. Pieces end where a chunk or a
 /// parameter ends, and their sums are added in their order.
 void Optimizer::update_lamb(ShardPool& pool, const StepState* state) {
   pool.for_blocks(squares_.size(), [&](std::int64_t b) {

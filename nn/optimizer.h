@@ -1,4 +1,4 @@
-// The update over the flat parameter buffer: lanes summed, norm taken, clipped and applied block by block, in an order
+// The update over the flat parameter buffer: lanes summed, norm taken, clipped and applied chunk by chunk, in an order
 // that does not depend on the number of threads.
 #pragma once
 
@@ -45,7 +45,7 @@ class Optimizer {
   }
 
  private:
-  /// Some elements of one block that have everything in common: their factors, for LAMB also their parameter.
+  /// Some elements of one chunk that have everything in common: their factors, for LAMB also their parameter.
   struct Piece {
     std::int64_t first, count;
     UpdateFactors factors;
@@ -53,8 +53,8 @@ class Optimizer {
   };
   bool per_parameter() const { return settings_.name == OptimizerName::lamb; }
   void cut_into_pieces(std::span<const UpdateFactors> factors);
-  std::span<const Piece> pieces_of(std::int64_t block) const;
-  Tensor block_of(const Tensor& flat, std::int64_t block) const;
+  std::span<const Piece> pieces_of(std::int64_t chunk) const;
+  Tensor chunk_of(const Tensor& flat, std::int64_t chunk) const;
   ParameterUpdate update_of(const Piece& piece, const StepState* state) const;
   LambSettings lamb(const Piece& piece) const;
   UpdateRule rule(const Piece& piece) const;
@@ -67,13 +67,13 @@ class Optimizer {
   const OptimizerSettings settings_;
   const ClipForm clip_form_;
   std::vector<Moment> moments_;
-  std::int64_t block_ = 0;              // values
-  std::vector<Piece> pieces_;           // block by block
-  std::vector<std::size_t> begins_;     // of each block's pieces, and the end
+  std::int64_t chunk_ = 0;              // values
+  std::vector<Piece> pieces_;           // chunk by chunk
+  std::vector<std::size_t> begins_;     // of each chunk's pieces, and the end
   std::vector<std::uint8_t> decaying_;  // 1 a parameter that decays
   // In the backend's memory:
   Tensor decay_;         // u8, 1 a value that decays
-  Tensor squares_;       // f64 [blocks], of the gradient
+  Tensor squares_;       // f64 [chunks], of the gradient
   Tensor lamb_squares_;  // f64 [pieces, 2]
   Tensor ratios_;        // f64 [parameters]
 };

@@ -11,8 +11,8 @@ namespace {
 // sums. Twice the second-level cache of most: what a weight costs to fetch is shared by more images. In bf16 more
 // still: its products take half the time, adding their weight gradients to a lane in float does not.
 constexpr std::int64_t kCacheBytes = std::int64_t{2} << 20, kCacheBytesBf16 = std::int64_t{3} << 20;
-// Shards are few: a multiple of this, so that threads end together.
-constexpr std::int64_t kTogether = 16, kTogetherBf16 = 4;
+// Shards are few: a multiple of this, so that threads end multiple.
+constexpr std::int64_t kShardMultiple = 16, kShardMultipleBf16 = 4;
 // Shards in lockstep are all alive, so no cut keeps them in a cache, and each meeting costs a change of threads: a few,
 // and more than two only where one layer of each has this many bytes.
 constexpr std::int64_t kLockstepBytes = std::int64_t{12} << 20, kFewestLockstep = 2, kMostLockstep = 4;
@@ -25,8 +25,8 @@ ShardPlan plan_shards(const ModelConfig& c, std::int64_t batch, std::int64_t par
   const std::int64_t fitting = std::max<std::int64_t>(1, (narrow ? kCacheBytesBf16 : kCacheBytes) / widest);
   ShardPlan plan;
   plan.shards = std::max<std::int64_t>(1, (batch + fitting - 1) / fitting);
-  const std::int64_t together = narrow ? kTogetherBf16 : kTogether;
-  plan.shards = (plan.shards + together - 1) / together * together;
+  const std::int64_t multiple = narrow ? kShardMultipleBf16 : kShardMultiple;
+  plan.shards = (plan.shards + multiple - 1) / multiple * multiple;
   if (uses_batch_norm(c)) plan.shards = std::clamp(batch * widest / kLockstepBytes, kFewestLockstep, kMostLockstep);
   plan.shards = std::min(batch, plan.shards);
   plan.images = (batch + plan.shards - 1) / plan.shards;

@@ -31,7 +31,7 @@ void ShardRunner::run(const ShardPlan& plan, std::int64_t images,
     for (const auto& w : workspaces_) w->arena.grow_like((*largest)->arena);
   }
   if (backend_.thread_memory() != thread_memory_) {
-    pool_.on_each_thread([this] { backend_.even_out_thread_memory(); });
+    pool_.on_each_thread([this] { backend_.match_thread_memory(); });
     thread_memory_ = backend_.thread_memory();
   }
 }

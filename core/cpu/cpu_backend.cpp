@@ -26,8 +26,8 @@ std::uint64_t CpuBackend::thread_memory() const {
   return cpu::scratch_growths() + static_cast<std::uint64_t>(bf16_primitives_made());
 }
 
-void CpuBackend::even_out_thread_memory() {
-  cpu::even_out_scratch();
+void CpuBackend::match_thread_memory() {
+  cpu::match_scratch();
   bf16_prepare_thread();
 }
 

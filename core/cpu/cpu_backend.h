@@ -14,7 +14,7 @@ class CpuBackend final : public Backend {
   Backend& with_tf32() override;
   void read(Tensor from, void* to) override;
   std::uint64_t thread_memory() const override;
-  void even_out_thread_memory() override;
+  void match_thread_memory() override;
   void prepare_linear(LinearDims, DType, bool b) override;
   void prepare_attention(AttentionDims, DType) override;
   bool has_products_through_gelu(GeluForm, DType) const override;

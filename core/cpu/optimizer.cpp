@@ -1,4 +1,4 @@
-// One block of the flat parameter buffer: sum of the lanes, clipping, each optimiser's rule, an average of weights.
+// One chunk of the flat parameter buffer: sum of the lanes, clipping, each optimiser's rule, an average of weights.
 #include "core/cpu/kernel.h"
 #include "core/update_rules.h"
 
@@ -16,9 +16,9 @@ void CpuBackend::sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor 
   });
 }
 
-void CpuBackend::clip(ClipForm form, std::int64_t blocks, const double* squares, StepState* state) {
+void CpuBackend::clip(ClipForm form, std::int64_t chunks, const double* squares, StepState* state) {
   double total = 0.0;
-  for (std::int64_t b = 0; b < blocks; ++b) total += squares[b];
+  for (std::int64_t b = 0; b < chunks; ++b) total += squares[b];
   set_clipping(form, total, state);
 }
 

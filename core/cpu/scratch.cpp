@@ -35,7 +35,7 @@ void* scratch_bytes(Slot slot, std::size_t bytes) {
 
 std::uint64_t scratch_growths() { return growths; }
 
-void even_out_scratch() {
+void match_scratch() {
   for (std::size_t slot = 0; slot < kSlots; ++slot)
     if (buffer(slot).size() < largest[slot]) buffer(slot).resize(largest[slot]);
 }

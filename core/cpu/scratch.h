@@ -22,6 +22,6 @@ T* scratch(Slot slot, std::int64_t count) {
 std::uint64_t scratch_growths();
 /// Grows every slot of this thread to its largest in any other: which thread meets which work is chance, and the one
 /// that did not may meet it in the next step.
-void even_out_scratch();
+void match_scratch();
 
 }  // namespace normlab::cpu

@@ -34,8 +34,8 @@ std::vector<OpTiming> time_linear(Backend& backend, ShardPool& pool, const Linea
                                   double seconds);
 
 /// Attention forward and backward, cut over the threads of `pool` by images where the device does not take a batch
-/// whole. q, k and v lie side by side, as a network has them. The way back counts two and a half times the forward's
-/// products: it makes the weights again. Only batch, tokens, heads and head_dim of `dims` are read.
+/// whole. q, k and v lie side by side, as a network has them. The backward pass counts two and a half times the
+/// forward's products: it makes the weights again. Only batch, tokens, heads and head_dim of `dims` are read.
 std::vector<OpTiming> time_attention(Backend& backend, ShardPool& pool, AttentionDims dims, DType dtype,
                                      double seconds);
 

@@ -167,7 +167,7 @@ TEST_CASE("linear: every form, type and way to write equals sums in double") {
   });
 }
 
-TEST_CASE("linear: the way back through the GELU before a layer equals sums in double") {
+TEST_CASE("linear: the backward pass through the GELU before a layer equals sums in double") {
   on_each_device([&] {
     for (const DType type : {DType::f32, DType::f64, DType::bf16})
       for (const Form form : {Form::gelu_erf, Form::gelu_tanh})
@@ -209,7 +209,7 @@ TEST_CASE("linear: the way back through the GELU before a layer equals sums in d
   });
 }
 
-TEST_CASE("linear: GELU without a tensor to keep for the way back") {
+TEST_CASE("linear: GELU without a tensor to keep for the backward pass") {
   on_each_device([] {
     Arena arena(current_device().memory());
     const Case c{Form::gelu_tanh, true, Write::assign};

@@ -141,13 +141,13 @@ const ViTConfig& vit_in(const FusedModel& fused) { return std::get<ViTConfig>(fu
 
 std::vector<std::string> merged(const FusedModel& fused) {
   std::vector<std::string> lines;
-  for (const SiteFate& fate : fused.sites)
-    if (fate.merged) lines.push_back(fate.site + ": " + fate.what);
+  for (const FusedSite& result : fused.sites)
+    if (result.merged) lines.push_back(result.site + ": " + result.what);
   return lines;
 }
-const SiteFate& fate_of(const FusedModel& fused, std::string_view site) {
-  const auto found =
-      std::find_if(fused.sites.begin(), fused.sites.end(), [&](const SiteFate& fate) { return fate.site == site; });
+const FusedSite& result_of(const FusedModel& fused, std::string_view site) {
+  const auto found = std::find_if(fused.sites.begin(), fused.sites.end(),
+                                  [&](const FusedSite& result) { return result.site == site; });
   REQUIRE(found != fused.sites.end());
   return *found;
 }
@@ -224,12 +224,12 @@ TEST_CASE("fuse: batch norm at every site that a linear is next to, in double") 
         CHECK(vit_in(fused).qkv_bias);
         CHECK(vit_in(fused).placement.head_scale ==
               (head_scale == HeadScale::after_proj ? HeadScale::none : head_scale));
-        CHECK(fate_of(fused, "final").what == (token ? "rep" : "head"));
+        CHECK(result_of(fused, "final").what == (token ? "rep" : "head"));
         const std::string gains = qkv_bias ? "" : ", which had no bias and has one now";
         // Merged from the end of the network on: the norms on q, k and v come before the one in front of them.
-        CHECK(fate_of(fused, "attn.query").what == "attn.q" + gains);
-        CHECK(fate_of(fused, "attn.pre").what == "attn.q, attn.k, attn.v");
-        CHECK(fate_of(fused, "attn.out").what ==
+        CHECK(result_of(fused, "attn.query").what == "attn.q" + gains);
+        CHECK(result_of(fused, "attn.pre").what == "attn.q, attn.k, attn.v");
+        CHECK(result_of(fused, "attn.out").what ==
               (head_scale == HeadScale::after_proj ? "attn.proj together with attn.head_scale" : "attn.proj"));
       }
 }
@@ -260,9 +260,9 @@ TEST_CASE("fuse: a Swin, its reductions too; what is padded in between stays") {
     check_fused(c, DType::f32, 3e-5);
     const FusedModel fused = check_fused(c, DType::f64, 1e-11);
     CHECK(std::get<SwinConfig>(fused.config).reduction_bias);
-    CHECK(fate_of(fused, "merge").what == "reduction, which had no bias and has one now");
+    CHECK(result_of(fused, "merge").what == "reduction, which had no bias and has one now");
     CHECK(uses_batch_norm(fused.config) == (window == 3));
-    if (window == 3) CHECK(fate_of(fused, "attn.pre").what == "windows are padded with zeros between it and q, k, v");
+    if (window == 3) CHECK(result_of(fused, "attn.pre").what == "windows are padded with zeros between it and q, k, v");
   }
 }
 
@@ -276,10 +276,10 @@ TEST_CASE("fuse: blocks whose norms differ, one by one") {
   range.attn.out = kBN;
   range.mlp.hidden = NormSpec{};
   const FusedModel fused = check_fused(c, DType::f64, 1e-11);
-  CHECK(fate_of(fused, "attn.pre (blocks 0,3)").merged);
-  CHECK_FALSE(fate_of(fused, "attn.pre (blocks 1-2)").merged);
-  CHECK(fate_of(fused, "attn.out (blocks 1-2)").what == "attn.proj together with attn.head_scale");
-  CHECK(fate_of(fused, "mlp.hidden (blocks 0,3)").merged);
+  CHECK(result_of(fused, "attn.pre (blocks 0,3)").merged);
+  CHECK_FALSE(result_of(fused, "attn.pre (blocks 1-2)").merged);
+  CHECK(result_of(fused, "attn.out (blocks 1-2)").what == "attn.proj together with attn.head_scale");
+  CHECK(result_of(fused, "mlp.hidden (blocks 0,3)").merged);
   CHECK(vit_in(fused).placement.head_scale == HeadScale::none);
   CHECK_FALSE(uses_batch_norm(fused.config));
   CHECK(vit_in(fused).placement.attention_sites(1).pre == norm_of(NormKind::layer_norm));
@@ -290,7 +290,7 @@ TEST_CASE("fuse: both heads of a distilled network take the last norm") {
   c.pool = Pool::token;
   c.pos_embed_class = c.distill_token = true;
   const FusedModel fused = check_fused(c, DType::f64, 1e-11);
-  CHECK(fate_of(fused, "final").what == "head, head_dist");
+  CHECK(result_of(fused, "final").what == "head, head_dist");
 }
 
 TEST_CASE("fuse: norms that no linear is next to are left, with the reason") {
@@ -307,8 +307,8 @@ TEST_CASE("fuse: norms that no linear is next to are left, with the reason") {
   expected.residual_scale = true;
   expected.layer_scale.kind = LayerScaleKind::channel;
   CHECK(vit_in(fused).placement == expected);
-  CHECK(fate_of(fused, "mlp.inner").what == "it is no batch norm");
-  CHECK(fate_of(fused, "final").what == "the rms_norm at pooled lies between it and head");
+  CHECK(result_of(fused, "mlp.inner").what == "it is no batch norm");
+  CHECK(result_of(fused, "final").what == "the rms_norm at pooled lies between it and head");
   CHECK(fusion_report(fused.sites, 100, 90) ==
         "stem.patch_in      batch_norm        merged into patch_embed\n"
         "stem.patch_out     batch_norm        merged into patch_embed\n"

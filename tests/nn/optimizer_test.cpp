@@ -78,7 +78,7 @@ struct Reference {
   }
 };
 
-/// A network of three parameters, the first of more than one block, and what it should become.
+/// A network of three parameters, the first of more than one chunk, and what it should become.
 struct Twin {
   Twin(const OptimizerSettings& settings, std::span<const UpdateFactors> factors, ClipForm form = ClipForm::torch) {
     set.add("a.weight", {150, 130}, {.decays = true});
@@ -127,7 +127,7 @@ OptimizerSettings settings_of(OptimizerName name) {
 
 }  // namespace
 
-TEST_CASE("optimizer: each follows its formula over lanes, blocks and factors, decay on matrices only") {
+TEST_CASE("optimizer: each follows its formula over lanes, chunks and factors, decay on matrices only") {
   on_each_device([] {
     const std::vector<UpdateFactors> factors{{0.5, 1.0}, {2.0, 1.0}, {1.0, 0.0}};
     for (const OptimizerName name : kAll)
@@ -250,7 +250,7 @@ TEST_CASE("optimizer: none of its tensors needs to hold anything") {
 TEST_CASE("optimizer: LAMB's ratio is |p| / |r|, and 1 without decay or where a norm is zero") {
   on_each_device([] {
     ParameterSet set(current_device().memory());
-    set.add("a.weight", {40, 500}, {.decays = true});  // two blocks
+    set.add("a.weight", {40, 500}, {.decays = true});  // two chunks
     set.add("a.bias", {5});
     set.add("zero.weight", {5}, {.decays = true});
     set.allocate(DType::f64, 1);
