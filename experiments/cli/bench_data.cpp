@@ -13,6 +13,8 @@
 #include "experiments/base/terminal.h"
 #include "experiments/cli/bench.h"
 #include "experiments/data/crop.h"
+#include "experiments/data/decode.h"
+#include "experiments/data/jpeg.h"
 #include "experiments/data/train_transform.h"
 
 namespace normlab {
@@ -151,16 +153,16 @@ struct BenchData : BenchOptions {
       return crop_box_torchvision(whole.height, whole.width, a.crop_area, a.crop_aspect, draws(i));
     };
     const auto boxed = [&](std::int64_t i, ScaledBox& from) {
-      s.decoder.decode_box(files->file(i), files->where(i), box(s.decoder.size(files->file(i), files->where(i)), i),
-                           2 * size, 2 * size, s.decoded, from);
+      decode_image_box(files->file(i), files->where(i), box(image_file_size(files->file(i), files->where(i)), i),
+                       2 * size, 2 * size, s.decoded, from);
     };
     std::vector<Stage> stages;
     stages.push_back(
-        measure("decode", n, [&](std::int64_t i) { s.decoder.decode(files->file(i), files->where(i), s.decoded); }));
+        measure("decode", n, [&](std::int64_t i) { decode_image(files->file(i), files->where(i), s.decoded); }));
     ScaledBox from;
     stages.push_back(measure("decode the crop's box", n, [&](std::int64_t i) { boxed(i, from); }));
     const auto resized = [&](const char* name, ResizeMethod method) {
-      s.decoder.decode(files->file(0), files->where(0), s.decoded);
+      decode_image(files->file(0), files->where(0), s.decoded);
       stages.push_back(measure(name, n, [&](std::int64_t i) {
         resize(s.decoded, box({s.decoded.height, s.decoded.width}, i), method, size, size, scratch.sized, s.resize);
       }));
@@ -227,15 +229,15 @@ struct BenchData : BenchOptions {
       Json document{{"files", files->size()},
                     {"mean_bytes", bytes / files->size()},
                     {"size", size},
-                    {"decoder", ImageDecoder::version()},
+                    {"decoder", decoder_versions()},
                     {"stages", std::move(rows)}};
       add_load(document, meter, 1);
       print_json(document);
       return 0;
     }
     print_text("{} {}, {} bytes each, to {}x{}; {}; one core, by its own time\n{:<34}{:>10}{:>12}\n", files->size(),
-               folder.empty() ? "made-up photographs" : "files", bytes / files->size(), size, size,
-               ImageDecoder::version(), "stage", "images/s", "us");
+               folder.empty() ? "made-up photographs" : "files", bytes / files->size(), size, size, decoder_versions(),
+               "stage", "images/s", "us");
     for (const Stage& stage : stages)
       print_text("{:<34}{:>10.0f}{:>12.1f}\n", stage.name, stage.images_per_second, 1e6 / stage.images_per_second);
     warn_of_load(meter, 1);

@@ -3,13 +3,15 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "experiments/data/jpeg.h"
+#include "experiments/data/png.h"
 
 namespace normlab {
 namespace {
 
-bool is_png(ImageDecoder::Bytes bytes, const std::string& where) {
-  if (JpegDecoder::begins(bytes.data(), bytes.size())) return false;
-  if (PngDecoder::begins(bytes.data(), bytes.size())) return true;
+bool holds_png(FileBytes bytes, const std::string& where) {
+  if (is_jpeg(bytes)) return false;
+  if (is_png(bytes)) return true;
   if (bytes.empty()) throw InputError(concat(where, ": is empty, not an image"));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const char* other = text.starts_with("GIF8")                                               ? " (it is a GIF)"
@@ -22,30 +24,23 @@ bool is_png(ImageDecoder::Bytes bytes, const std::string& where) {
 
 }  // namespace
 
-ImageSize ImageDecoder::size(Bytes bytes, const std::string& where) {
-  return is_png(bytes, where) ? png_.size(bytes.data(), bytes.size(), where)
-                              : jpeg_.size(bytes.data(), bytes.size(), where);
+ImageSize image_file_size(FileBytes bytes, const std::string& where) {
+  return holds_png(bytes, where) ? png_size(bytes, where) : jpeg_size(bytes, where);
 }
 
-void ImageDecoder::decode(Bytes bytes, const std::string& where, Image& out) {
-  if (is_png(bytes, where))
-    png_.decode(bytes.data(), bytes.size(), where, out);
-  else
-    jpeg_.decode(bytes.data(), bytes.size(), where, out);
+void decode_image(FileBytes bytes, const std::string& where, Image& out) {
+  return holds_png(bytes, where) ? decode_png(bytes, where, out) : decode_jpeg(bytes, where, out);
 }
 
-void ImageDecoder::decode_box(Bytes bytes, const std::string& where, Box box, std::int64_t min_height,
-                              std::int64_t min_width, Image& out, ScaledBox& box_in_out) {
-  if (!is_png(bytes, where)) {
-    jpeg_.decode_box(bytes.data(), bytes.size(), where, box, min_height, min_width, out, box_in_out);
-    return;
-  }
-  png_.decode(bytes.data(), bytes.size(), where, out);
+void decode_image_box(FileBytes bytes, const std::string& where, Box box, std::int64_t min_height,
+                      std::int64_t min_width, Image& out, ScaledBox& box_in_out) {
+  if (!holds_png(bytes, where)) return decode_jpeg_box(bytes, where, box, min_height, min_width, out, box_in_out);
+  decode_png(bytes, where, out);
   const ImageSize size{out.height, out.width};
   if (!is_inside(box, size)) throw InputError(concat(where, ": ", box_outside(box, size)));
   box_in_out = box;
 }
 
-std::string ImageDecoder::version() { return concat(JpegDecoder::version(), ", ", PngDecoder::version()); }
+std::string decoder_versions() { return concat(jpeg_version(), ", ", png_version()); }
 
 }  // namespace normlab

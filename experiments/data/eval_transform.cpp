@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/data/decode.h"
 
 namespace normlab {
 
@@ -36,7 +37,7 @@ const Image& whole_image(const ImageSet& images, std::int64_t index, ImageScratc
   Image& image = scratch.decoded;
   if (images.encoded) {
     images.encoded->read(index, scratch.bytes);
-    scratch.decoder.decode(scratch.bytes, images.encoded->where(index), image);
+    decode_image(scratch.bytes, images.encoded->where(index), image);
     return image;
   }
   image.resize(images.height, images.width);

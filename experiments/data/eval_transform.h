@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "experiments/data/decode.h"
 #include "experiments/data/image_set.h"
 #include "experiments/data/resize.h"
 
@@ -20,7 +19,6 @@ std::int64_t middle(std::int64_t in, std::int64_t out, ResizeRounding rounding);
 
 /// Memory for reading and changing images, kept from image to image; one a thread.
 struct ImageScratch {
-  ImageDecoder decoder;
   ResizeScratch resize;
   std::vector<std::uint8_t> bytes;  // of the file
   Image decoded, resized;

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace normlab {
+
+/// An image as its file holds it.
+using FileBytes = std::span<const std::uint8_t>;
 
 struct ImageSize {
   std::int64_t height = 0, width = 0;

@@ -15,9 +15,8 @@ namespace {
 
 constexpr std::int64_t kBlock = 64;  // images that a thread takes at a time
 
-/// A decoder and what it works in, one a thread.
+/// What decoding works in, one a thread.
 struct Worker {
-  ImageDecoder decoder;
   std::vector<std::uint8_t> bytes;
   Image image;
 };
@@ -51,7 +50,7 @@ class Loader {
  private:
   ImageSize header(Worker& worker, std::int64_t i) {
     files_->read(i, worker.bytes);
-    return worker.decoder.size(worker.bytes, files_->where(i));
+    return image_file_size(worker.bytes, files_->where(i));
   }
 
   /// The size that all images have, where they fit into memory. Stops at the first that differs, soon for photographs.
@@ -100,7 +99,7 @@ class Loader {
       Worker& worker = workers_[w];
       try {
         files_->read(i, worker.bytes);
-        worker.decoder.decode(worker.bytes, files_->where(i), worker.image);
+        decode_image(worker.bytes, files_->where(i), worker.image);
       } catch (const InputError& error) {
         if (!request_.skip_bad) throw;
         reasons_[static_cast<std::size_t>(i)] = error.what();
@@ -221,7 +220,7 @@ ImageSet load_images(ImageIndex index, const SliceRequest& request) {
       concat(found.kind, ", ", found.folder.string(), ", ", request.slice.text, ": ", images.size(), " of ", all,
              " images", found.archives.empty() ? "" : concat(" from ", found.archives.size(), " shards"),
              images.bad_images.empty() ? "" : concat(", ", images.bad_images.size(), " bad ones left out"),
-             loader.sizes().empty() ? "" : concat(", ", loader.sizes()), ", ", ImageDecoder::version());
+             loader.sizes().empty() ? "" : concat(", ", loader.sizes()), ", ", decoder_versions());
   return images;
 }
 

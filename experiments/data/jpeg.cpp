@@ -12,31 +12,24 @@
 #include "core/error.h"
 
 namespace normlab {
-
-// libjpeg reports an error by a call that must not return, and an exception must not pass its C frames: so it jumps.
-// Whatever lies between a setjmp and the calls below it has trivial destructors.
-struct JpegDecoder::State {
-  jpeg_error_mgr errors{};  // libjpeg hands back a pointer to this, its address is State's
-  jpeg_decompress_struct jpeg{};
-  std::jmp_buf jump{};
-  char message[JMSG_LENGTH_MAX] = "";
-  std::vector<std::uint8_t> cmyk;  // one row
-
-  ImageSize size() const { return {jpeg.image_height, jpeg.image_width}; }
-};
-
 namespace {
 
-template <class State>
+/// libjpeg reports an error by a call that must not return, and an exception must not pass its C frames: so it jumps.
+/// Whatever lies between a setjmp and the calls below it has trivial destructors.
+struct Session {
+  jpeg_error_mgr errors{};
+  std::jmp_buf jump{};
+  char message[JMSG_LENGTH_MAX] = "";
+};
+
 [[noreturn]] void stop(j_common_ptr jpeg) {
-  auto* state = static_cast<State*>(jpeg->client_data);
-  jpeg->err->format_message(jpeg, state->message);
-  std::longjmp(state->jump, 1);
+  auto* session = static_cast<Session*>(jpeg->client_data);
+  jpeg->err->format_message(jpeg, session->message);
+  std::longjmp(session->jump, 1);
 }
 
 /// Level -1 is a warning, higher ones are traces. These warnings leave every pixel as it was stored; with all others
 /// libjpeg makes pixels up.
-template <class State>
 void heed_warning(j_common_ptr jpeg, int level) {
   if (level >= 0) return;
   switch (jpeg->err->msg_code) {
@@ -46,19 +39,35 @@ void heed_warning(j_common_ptr jpeg, int level) {
     case JWRN_BOGUS_ICC:
       return;
     default:
-      stop<State>(jpeg);
+      stop(jpeg);
   }
 }
 
-/// False with state.message set.
-template <class State>
-bool read_header(State& state, const std::uint8_t* data, std::size_t bytes) {
-  if (setjmp(state.jump) != 0) return false;
-  // Anew for each file: tables stay from file to file otherwise, and one that lacks its own would take another's.
-  jpeg_destroy_decompress(&state.jpeg);
-  jpeg_create_decompress(&state.jpeg);
-  jpeg_mem_src(&state.jpeg, data, static_cast<unsigned long>(bytes));
-  jpeg_read_header(&state.jpeg, TRUE);
+/// One file's: tables would stay from file to file, and one that lacks its own would take another's.
+struct Decoder : Session {
+  jpeg_decompress_struct jpeg{};
+  std::vector<std::uint8_t> cmyk;  // one row
+
+  Decoder() {
+    jpeg.err = jpeg_std_error(&errors);
+    errors.error_exit = stop;
+    errors.emit_message = heed_warning;
+    if (setjmp(jump) != 0) throw EnvironmentError(std::string("libjpeg cannot be set up: ") + message);
+    jpeg.client_data = static_cast<Session*>(this);
+    jpeg_create_decompress(&jpeg);
+  }
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+  ~Decoder() { jpeg_destroy_decompress(&jpeg); }
+
+  ImageSize size() const { return {jpeg.image_height, jpeg.image_width}; }
+};
+
+/// False with decoder.message set, as all below.
+bool read_header(Decoder& decoder, FileBytes bytes) {
+  if (setjmp(decoder.jump) != 0) return false;
+  jpeg_mem_src(&decoder.jpeg, bytes.data(), static_cast<unsigned long>(bytes.size()));
+  jpeg_read_header(&decoder.jpeg, TRUE);
   return true;
 }
 
@@ -80,29 +89,27 @@ void cmyk_to_rgb(const std::uint8_t* cmyk, std::size_t pixels, std::uint8_t* rgb
 }
 
 /// `rows` rows of the output's width from where the decoder stands. Returns by a jump where it fails.
-template <class State>
-void read_rows(State& state, std::size_t rows, std::uint8_t* rgb) {
+void read_rows(Decoder& decoder, std::size_t rows, std::uint8_t* rgb) {
   constexpr std::size_t kRows = 8;
-  const std::size_t stride = std::size_t{state.jpeg.output_width} * 3;
-  const bool black = has_black(state.jpeg);
+  const std::size_t stride = std::size_t{decoder.jpeg.output_width} * 3;
+  const bool black = has_black(decoder.jpeg);
   for (std::size_t done = 0; done < rows;) {
     JSAMPROW pointers[kRows];
     const std::size_t asked = black ? 1 : std::min(rows - done, kRows);
-    for (std::size_t i = 0; i < asked; ++i) pointers[i] = black ? state.cmyk.data() : rgb + (done + i) * stride;
-    const std::size_t got = jpeg_read_scanlines(&state.jpeg, pointers, static_cast<JDIMENSION>(asked));
-    if (black) cmyk_to_rgb(state.cmyk.data(), state.jpeg.output_width, rgb + done * stride);
+    for (std::size_t i = 0; i < asked; ++i) pointers[i] = black ? decoder.cmyk.data() : rgb + (done + i) * stride;
+    const std::size_t got = jpeg_read_scanlines(&decoder.jpeg, pointers, static_cast<JDIMENSION>(asked));
+    if (black) cmyk_to_rgb(decoder.cmyk.data(), decoder.jpeg.output_width, rgb + done * stride);
     done += got;
   }
 }
 
-/// Sets up the decoding, at 1 / shrink of the size. False with state.message set, as all below.
-template <class State>
-bool start(State& state, unsigned shrink = 1) {
-  if (setjmp(state.jump) != 0) return false;
-  state.jpeg.out_color_space = has_black(state.jpeg) ? JCS_CMYK : JCS_RGB;
-  state.jpeg.scale_num = 1;
-  state.jpeg.scale_denom = shrink;
-  jpeg_start_decompress(&state.jpeg);
+/// Sets up the decoding, at 1 / shrink of the size.
+bool start(Decoder& decoder, unsigned shrink = 1) {
+  if (setjmp(decoder.jump) != 0) return false;
+  decoder.jpeg.out_color_space = has_black(decoder.jpeg) ? JCS_CMYK : JCS_RGB;
+  decoder.jpeg.scale_num = 1;
+  decoder.jpeg.scale_denom = shrink;
+  jpeg_start_decompress(&decoder.jpeg);
   return true;
 }
 
@@ -114,106 +121,77 @@ unsigned largest_shrink(Box box, std::int64_t min_height, std::int64_t min_width
   return 1;
 }
 
-template <class State>
-bool read_whole(State& state, std::uint8_t* rgb) {
-  if (setjmp(state.jump) != 0) return false;
-  read_rows(state, state.jpeg.output_height, rgb);
-  jpeg_finish_decompress(&state.jpeg);
+bool read_whole(Decoder& decoder, std::uint8_t* rgb) {
+  if (setjmp(decoder.jump) != 0) return false;
+  read_rows(decoder, decoder.jpeg.output_height, rgb);
+  jpeg_finish_decompress(&decoder.jpeg);
   return true;
 }
 
 /// Narrows the output to columns left .. left + width and maybe some more on the left, where blocks begin.
-template <class State>
-bool crop_columns(State& state, JDIMENSION& left, JDIMENSION& width) {
-  if (setjmp(state.jump) != 0) return false;
-  jpeg_crop_scanline(&state.jpeg, &left, &width);
+bool crop_columns(Decoder& decoder, JDIMENSION& left, JDIMENSION& width) {
+  if (setjmp(decoder.jump) != 0) return false;
+  jpeg_crop_scanline(&decoder.jpeg, &left, &width);
   return true;
 }
 
-template <class State>
-bool read_part(State& state, JDIMENSION top, std::size_t rows, std::uint8_t* rgb) {
-  if (setjmp(state.jump) != 0) return false;
-  if (top > 0) jpeg_skip_scanlines(&state.jpeg, top);
-  read_rows(state, rows, rgb);
-  jpeg_abort_decompress(&state.jpeg);
+bool read_part(Decoder& decoder, JDIMENSION top, std::size_t rows, std::uint8_t* rgb) {
+  if (setjmp(decoder.jump) != 0) return false;
+  if (top > 0) jpeg_skip_scanlines(&decoder.jpeg, top);
+  read_rows(decoder, rows, rgb);
+  jpeg_abort_decompress(&decoder.jpeg);
   return true;
+}
+
+[[noreturn]] void refuse(const std::string& where, const std::string& what) {
+  throw InputError(concat(where, ": ", what));
+}
+[[noreturn]] void refuse_damaged(const Decoder& decoder, const std::string& where) {
+  refuse(where, concat("the JPEG is damaged: ", decoder.message));
+}
+
+/// Reads the header; what passes has a size and colours that can be decoded.
+void open(Decoder& decoder, FileBytes bytes, const std::string& where) {
+  if (!read_header(decoder, bytes)) refuse(where, concat("is not a JPEG that can be decoded: ", decoder.message));
+  const ImageSize size = decoder.size();
+  if (size.height * size.width > kMaxImagePixels) refuse(where, too_many_pixels(size));
+  if (decoder.jpeg.jpeg_color_space == JCS_UNKNOWN)
+    refuse(where, concat("has ", decoder.jpeg.num_components, " colour components; 1, 3 or 4 can be decoded"));
+  decoder.cmyk.resize(has_black(decoder.jpeg) ? static_cast<std::size_t>(size.width) * 4 : 0);
 }
 
 }  // namespace
 
-JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) {
-  state_->jpeg.err = jpeg_std_error(&state_->errors);
-  state_->errors.error_exit = stop<State>;
-  state_->errors.emit_message = heed_warning<State>;
-  if (setjmp(state_->jump) != 0) throw EnvironmentError(std::string("libjpeg cannot be set up: ") + state_->message);
-  state_->jpeg.client_data = state_.get();
-  jpeg_create_decompress(&state_->jpeg);
+bool is_jpeg(FileBytes bytes) { return bytes.size() >= 3 && bytes[0] == 0xff && bytes[1] == 0xd8 && bytes[2] == 0xff; }
+
+ImageSize jpeg_size(FileBytes bytes, const std::string& where) {
+  Decoder decoder;
+  open(decoder, bytes, where);
+  return decoder.size();
 }
 
-JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&state_->jpeg); }
-
-bool JpegDecoder::begins(const std::uint8_t* data, std::size_t bytes) {
-  return bytes >= 3 && data[0] == 0xff && data[1] == 0xd8 && data[2] == 0xff;
+void decode_jpeg(FileBytes bytes, const std::string& where, Image& out) {
+  Decoder decoder;
+  open(decoder, bytes, where);
+  out.resize(decoder.size().height, decoder.size().width);
+  if (!start(decoder) || !read_whole(decoder, out.pixels.data())) refuse_damaged(decoder, where);
 }
 
-void JpegDecoder::refuse(const std::string& where, const std::string& what) {
-  jpeg_abort_decompress(&state_->jpeg);
-  throw InputError(concat(where, ": ", what));
-}
-
-/// Reads the header; what passes has a size and colours that can be decoded.
-void JpegDecoder::open(const std::uint8_t* data, std::size_t bytes, const std::string& where) {
-  State& state = *state_;
-  if (!read_header(state, data, bytes)) refuse(where, concat("is not a JPEG that can be decoded: ", state.message));
-  const ImageSize size = state.size();
-  if (size.height * size.width > kMaxImagePixels) refuse(where, too_many_pixels(size));
-  if (state.jpeg.jpeg_color_space == JCS_UNKNOWN)
-    refuse(where, concat("has ", state.jpeg.num_components, " colour components; 1, 3 or 4 can be decoded"));
-  state.cmyk.resize(has_black(state.jpeg) ? static_cast<std::size_t>(size.width) * 4 : 0);
-}
-
-ImageSize JpegDecoder::size(const std::uint8_t* data, std::size_t bytes, const std::string& where) {
-  open(data, bytes, where);
-  const ImageSize size = state_->size();
-  jpeg_abort_decompress(&state_->jpeg);
-  return size;
-}
-
-void JpegDecoder::decode(const std::uint8_t* data, std::size_t bytes, const std::string& where, Image& out) {
-  State& state = *state_;
-  open(data, bytes, where);
-  out.resize(state.size().height, state.size().width);
-  if (!start(state) || !read_whole(state, out.pixels.data()))
-    refuse(where, concat("the JPEG is damaged: ", state.message));
-}
-
-void JpegDecoder::decode(const std::uint8_t* data, std::size_t bytes, ImageSize expected, const std::string& where,
-                         std::uint8_t* rgb) {
-  State& state = *state_;
-  open(data, bytes, where);
-  const ImageSize size = state.size();
-  if (size != expected) {
-    refuse(where, concat("is ", size.width, "x", size.height, " pixels, the first image ", expected.width, "x",
-                         expected.height, "; bring all images to one size first"));
-  }
-  if (!start(state) || !read_whole(state, rgb)) refuse(where, concat("the JPEG is damaged: ", state.message));
-}
-
-void JpegDecoder::decode_box(const std::uint8_t* data, std::size_t bytes, const std::string& where, Box box,
-                             std::int64_t min_height, std::int64_t min_width, Image& out, ScaledBox& box_in_out) {
-  State& state = *state_;
-  open(data, bytes, where);
-  if (!is_inside(box, state.size())) refuse(where, box_outside(box, state.size()));
-  const auto damaged = [&] { refuse(where, concat("the JPEG is damaged: ", state.message)); };
+void decode_jpeg_box(FileBytes bytes, const std::string& where, Box box, std::int64_t min_height,
+                     std::int64_t min_width, Image& out, ScaledBox& box_in_out) {
+  Decoder decoder;
+  open(decoder, bytes, where);
+  if (!is_inside(box, decoder.size())) refuse(where, box_outside(box, decoder.size()));
   const unsigned shrink = largest_shrink(box, min_height, min_width);
-  if (!start(state, shrink)) damaged();
-  const ImageSize size{state.jpeg.output_height, state.jpeg.output_width};
+  if (!start(decoder, shrink)) refuse_damaged(decoder, where);
+  const ImageSize size{decoder.jpeg.output_height, decoder.jpeg.output_width};
   // Only the rows down to the box are read. A file that does not end as it should is read to its end, so that what is
   // cut short is refused whatever the box; a progressive one all the more, as libjpeg smooths blocks whose later scans
   // are missing by their neighbours, which may lie outside the box.
-  if (state.jpeg.progressive_mode || bytes < 2 || data[bytes - 2] != 0xff || data[bytes - 1] != JPEG_EOI) {
+  if (decoder.jpeg.progressive_mode || bytes.size() < 2 || bytes[bytes.size() - 2] != 0xff ||
+      bytes.back() != JPEG_EOI) {
     out.resize(size.height, size.width);
-    if (!read_whole(state, out.pixels.data())) damaged();
+    if (!read_whole(decoder, out.pixels.data())) refuse_damaged(decoder, where);
     box_in_out = {box, shrink};
     return;
   }
@@ -223,16 +201,17 @@ void JpegDecoder::decode_box(const std::uint8_t* data, std::size_t bytes, const 
   const std::int64_t begin = std::max<std::int64_t>(0, cover.left - kMargin);
   const std::int64_t end = std::min(size.width, cover.left + cover.width + kMargin);
   auto left = static_cast<JDIMENSION>(begin), width = static_cast<JDIMENSION>(end - begin);
-  if (!crop_columns(state, left, width)) damaged();
+  if (!crop_columns(decoder, left, width)) refuse_damaged(decoder, where);
   out.resize(cover.height, width);
-  if (!read_part(state, static_cast<JDIMENSION>(cover.top), static_cast<std::size_t>(cover.height), out.pixels.data()))
-    damaged();
+  if (!read_part(decoder, static_cast<JDIMENSION>(cover.top), static_cast<std::size_t>(cover.height),
+                 out.pixels.data()))
+    refuse_damaged(decoder, where);
   box_in_out = {{box.top - cover.top * shrink, box.left - left * std::int64_t{shrink}, box.height, box.width}, shrink};
 }
 
 #define NORMLAB_TEXT_OF(x) #x
 #define NORMLAB_TEXT(x) NORMLAB_TEXT_OF(x)
-std::string JpegDecoder::version() {
+std::string jpeg_version() {
 #ifdef LIBJPEG_TURBO_VERSION
   return "libjpeg-turbo " NORMLAB_TEXT(LIBJPEG_TURBO_VERSION);
 #else
@@ -242,11 +221,8 @@ std::string JpegDecoder::version() {
 
 namespace {
 
-struct Encoder {
-  jpeg_error_mgr errors{};
+struct Encoder : Session {
   jpeg_compress_struct jpeg{};
-  std::jmp_buf jump{};
-  char message[JMSG_LENGTH_MAX] = "";
   unsigned char* bytes = nullptr;
   unsigned long size = 0;
 };
@@ -254,9 +230,9 @@ struct Encoder {
 /// False with encoder.message set.
 bool encode(Encoder& encoder, const Image& image, int quality) {
   encoder.jpeg.err = jpeg_std_error(&encoder.errors);
-  encoder.errors.error_exit = stop<Encoder>;
+  encoder.errors.error_exit = stop;
   if (setjmp(encoder.jump) != 0) return false;
-  encoder.jpeg.client_data = &encoder;
+  encoder.jpeg.client_data = static_cast<Session*>(&encoder);
   jpeg_create_compress(&encoder.jpeg);
   jpeg_mem_dest(&encoder.jpeg, &encoder.bytes, &encoder.size);
   encoder.jpeg.image_height = static_cast<JDIMENSION>(image.height);

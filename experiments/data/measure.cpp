@@ -11,7 +11,6 @@ namespace normlab {
 namespace {
 
 struct Worker {
-  ImageDecoder decoder;
   std::vector<std::uint8_t> bytes;
   Image image;
   std::int64_t file_bytes = 0;
@@ -33,7 +32,7 @@ void decode_images(const ImageSet& images, int threads, std::vector<ImageSize>& 
     const auto at = static_cast<std::size_t>(i);
     try {
       images.encoded->read(i, worker.bytes);
-      worker.decoder.decode(worker.bytes, images.encoded->where(i), worker.image);
+      decode_image(worker.bytes, images.encoded->where(i), worker.image);
       sizes[at] = {worker.image.height, worker.image.width};
       worker.sums.add(worker.image.pixels.data(), worker.image.height, worker.image.width);
       worker.file_bytes += static_cast<std::int64_t>(worker.bytes.size());

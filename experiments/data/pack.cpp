@@ -9,6 +9,7 @@
 #include "experiments/base/regular_file.h"
 #include "experiments/data/archive.h"
 #include "experiments/data/decode.h"
+#include "experiments/data/jpeg.h"
 #include "experiments/data/resize.h"
 
 namespace normlab {
@@ -19,7 +20,6 @@ namespace fs = std::filesystem;
 constexpr const char* kUnfinished = ".unfinished";
 
 struct Worker {
-  ImageDecoder decoder;
   Image image, resized;
   ResizeScratch scratch;
 };
@@ -28,10 +28,6 @@ struct Packed {
   std::vector<std::uint8_t> jpeg;
   bool copied = false;
 };
-
-bool is_jpeg(const std::vector<std::uint8_t>& bytes) {
-  return bytes.size() > 2 && bytes[0] == 0xff && bytes[1] == 0xd8;
-}
 
 /// The shorter side at `size`, the longer one in proportion, rounded.
 ImageSize shrunk(ImageSize from, std::int64_t size) {
@@ -45,7 +41,7 @@ Packed pack_image(const ImageSet& images, std::int64_t i, const PackSettings& se
   Packed packed;
   if (images.encoded) {
     images.encoded->read(i, packed.jpeg);
-    worker.decoder.decode(packed.jpeg, images.encoded->where(i), worker.image);
+    decode_image(packed.jpeg, images.encoded->where(i), worker.image);
   } else {
     worker.image.resize(images.height, images.width);
     std::copy_n(images.image(i), images.image_bytes(), worker.image.pixels.begin());

@@ -1,10 +1,7 @@
 // PNG images: the one file that knows libpng.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,30 +9,17 @@
 
 namespace normlab {
 
+/// Whether the bytes begin as a PNG does.
+bool is_png(FileBytes bytes);
+
+/// Size from the header.
+ImageSize png_size(FileBytes bytes, const std::string& where);
 /// Decodes to what Pillow's convert("RGB") gives: a palette's colours (black beyond its end), grayscale in all three
 /// channels, the upper byte of 16 bits (grayscale without alpha: levels above 255 are 255); transparency and gamma are
-/// not looked at. Not safe for two threads at once. InputError begins with `where`: damage, a file cut short, more than
-/// kMaxImagePixels.
-class PngDecoder {
- public:
-  PngDecoder();
-  ~PngDecoder();
-  PngDecoder(const PngDecoder&) = delete;
-  PngDecoder& operator=(const PngDecoder&) = delete;
+/// not looked at. InputError begins with `where`: damage, a file cut short, more than kMaxImagePixels.
+void decode_png(FileBytes bytes, const std::string& where, Image& out);
 
-  /// Whether the bytes begin as a PNG does.
-  static bool begins(const std::uint8_t* data, std::size_t bytes);
-
-  /// Size from the header.
-  ImageSize size(const std::uint8_t* data, std::size_t bytes, const std::string& where);
-  void decode(const std::uint8_t* data, std::size_t bytes, const std::string& where, Image& out);
-
-  static std::string version();  // "libpng 1.6.39"
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
+std::string png_version();  // "libpng 1.6.39"
 
 /// The image as a PNG file's bytes, 8 bits RGB.
 std::vector<std::uint8_t> png_bytes(const Image& image);

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "experiments/data/crop.h"
+#include "experiments/data/decode.h"
 #include "experiments/data/erasing.h"
 #include "experiments/data/ops/color_jitter.h"
 
@@ -101,8 +102,8 @@ Image& TrainTransform::sized(std::int64_t index, const AugmentDraws& draws, Tran
     const std::string where = images_.encoded->where(index);
     images_.encoded->read(index, s.bytes);
     const std::int64_t margin = widens(method) ? kDecodeMargin : 0;
-    s.decoder.decode_box(s.bytes, where, box(s.decoder.size(s.bytes, where), draws), margin * size_.height,
-                         margin * size_.width, s.decoded, from);
+    decode_image_box(s.bytes, where, box(image_file_size(s.bytes, where), draws), margin * size_.height,
+                     margin * size_.width, s.decoded, from);
   } else {
     whole_image(images_, index, s);
     from = box({images_.height, images_.width}, draws);

@@ -10,20 +10,20 @@ using namespace normlab;
 using namespace normlab::fuzz;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static PngDecoder decoder;
+  const FileBytes bytes(data, size);
   static Image image, again;
-  if (!PngDecoder::begins(data, size)) return -1;
+  if (!is_png(bytes)) return -1;
   try {
-    const ImageSize header = decoder.size(data, size, "fuzz");
+    const ImageSize header = png_size(bytes, "fuzz");
     if (header.height * header.width > (1 << 18)) return 0;  // large ones are slow, not different
-    decoder.decode(data, size, "fuzz", image);
+    decode_png(bytes, "fuzz", image);
     require((ImageSize{image.height, image.width}) == header, "another size than the header's");
   } catch (const InputError& error) {
     require(error.what()[0] != '\0', "an error without words");
     return 0;
   }
   const std::vector<std::uint8_t> written = png_bytes(image);
-  decoder.decode(written.data(), written.size(), "again", again);
+  decode_png(written, "again", again);
   require(again.pixels == image.pixels, "other pixels after the writer");
   return 0;
 }

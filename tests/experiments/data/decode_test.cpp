@@ -68,37 +68,35 @@ void set_png_checksum(std::vector<std::uint8_t>& png, std::size_t at) {
 }  // namespace
 
 TEST_CASE("decode: every kind of JPEG and PNG has the pixels that Pillow gives it") {
-  ImageDecoder decoder;  // one for all: what a file leaves behind must not change the next
   Image image;
   for (int round = 0; round < 2; ++round)
     for (const GoldenFile& file : golden_files()) {
       CAPTURE(file.name);
-      CHECK(decoder.size(file.bytes, file.name) == ImageSize{file.height, file.width});
-      decoder.decode(file.bytes, file.name, image);
+      CHECK(image_file_size(file.bytes, file.name) == ImageSize{file.height, file.width});
+      decode_image(file.bytes, file.name, image);
       CHECK(ImageSize{image.height, image.width} == ImageSize{file.height, file.width});
       CHECK(golden_hash(image) == file.hash);
     }
 }
 
 TEST_CASE("decode: a box has the pixels of the whole image there") {
-  ImageDecoder decoder;
   Image whole, part;
   ScaledBox at;
   for (const GoldenFile& file : golden_files()) {
     if (file.height < 45) continue;
     CAPTURE(file.name);
-    decoder.decode(file.bytes, file.name, whole);
+    decode_image(file.bytes, file.name, whole);
     for (std::int64_t top = 0; top < 45; top += 4)
       for (std::int64_t left = 0; left < 61; left += 3)
         for (const auto& [height, width] : {std::pair(1, 1), std::pair(9, 20), std::pair(45, 61)}) {
           const Box box{top, left, std::min<std::int64_t>(height, 45 - top), std::min<std::int64_t>(width, 61 - left)};
-          decoder.decode_box(file.bytes, file.name, box, 0, 0, part, at);
+          decode_image_box(file.bytes, file.name, box, 0, 0, part, at);
           REQUIRE(at.shrink == 1);
           REQUIRE(cut(part, at.box).pixels == cut(whole, box).pixels);
         }
     for (const Box& outside : {Box{0, 0, 46, 61}, Box{-1, 0, 5, 5}, Box{0, 61, 1, 1}, Box{3, 3, 0, 4},
                                Box{1, 1, std::numeric_limits<std::int64_t>::max(), 1}})
-      CHECK_SAYS(input_error([&] { decoder.decode_box(file.bytes, file.name, outside, 0, 0, part, at); }),
+      CHECK_SAYS(input_error([&] { decode_image_box(file.bytes, file.name, outside, 0, 0, part, at); }),
                  "are not a box inside 61x45 pixels");
   }
 }
@@ -106,35 +104,31 @@ TEST_CASE("decode: a box has the pixels of the whole image there") {
 TEST_CASE("decode: a JPEG without its tables does not take those of the file before") {
   std::vector<std::uint8_t> file = golden_file("jpeg_444").bytes;
   const std::array<std::uint8_t, 2> tables{0xff, 0xdb};
-  ImageDecoder decoder;
   Image image;
-  decoder.decode(file, "x", image);
+  decode_image(file, "x", image);
   for (int table = 0; table < 2; ++table) {
     const auto at = std::search(file.begin(), file.end(), tables.begin(), tables.end());
     file.erase(at, at + 2 + at[2] * 256 + at[3]);
   }
-  CHECK_SAYS(input_error([&] { decoder.decode(file, "cat.jpg", image); }),
-             "cat.jpg: the JPEG is damaged: Quantization");
+  CHECK_SAYS(input_error([&] { decode_image(file, "cat.jpg", image); }), "cat.jpg: the JPEG is damaged: Quantization");
 }
 
 TEST_CASE("decode: a progressive JPEG without its last scans has the same pixels in a box") {
   const std::string file = read_file("tests/fuzz/corpus/images/jpeg_420_progressive_incomplete");
-  ImageDecoder decoder;
   Image whole, part;
   ScaledBox at;
-  decoder.decode(bytes_of(file), "x", whole);
-  decoder.decode_box(bytes_of(file), "x", {15, 20, 15, 31}, 0, 0, part, at);
+  decode_image(bytes_of(file), "x", whole);
+  decode_image_box(bytes_of(file), "x", {15, 20, 15, 31}, 0, 0, part, at);
   CHECK(cut(part, at.box).pixels == cut(whole, {15, 20, 15, 31}).pixels);
 }
 
 TEST_CASE("decode: a JPEG is decoded smaller only where the box stays as large as asked for") {
-  ImageDecoder decoder;
   const std::string jpeg = make_jpeg(200, 300, 1, JpegKind::gray);
   Image whole, part;
   ScaledBox at;
-  decoder.decode(bytes_of(jpeg), "x", whole);
+  decode_image(bytes_of(jpeg), "x", whole);
   const auto shrink = [&](Box box, std::int64_t height, std::int64_t width) {
-    decoder.decode_box(bytes_of(jpeg), "x", box, height, width, part, at);
+    decode_image_box(bytes_of(jpeg), "x", box, height, width, part, at);
     const Box cover = at.cover();
     CHECK(is_inside(cover, {part.height, part.width}));
     CHECK(at.box.height == box.height);
@@ -155,20 +149,18 @@ TEST_CASE("decode: a JPEG is decoded smaller only where the box stays as large a
 }
 
 TEST_CASE("decode: what is no image is refused with its name and what it seems to be") {
-  ImageDecoder decoder;
   Image image;
   const auto error = [&](const std::string& text) {
-    return input_error([&] { decoder.decode(bytes_of(text), "pets/cat.jpg", image); });
+    return input_error([&] { decode_image(bytes_of(text), "pets/cat.jpg", image); });
   };
   CHECK_SAYS(error(""), "pets/cat.jpg: is empty");
   CHECK_SAYS(error("GIF89a"), "pets/cat.jpg: is neither a JPEG nor a PNG (it is a GIF)");
   CHECK_SAYS(error(std::string("RIFF\x10\0\0\0WEBPVP8 ", 16)), "WebP");
   CHECK_SAYS(error("<html>"), "is neither a JPEG nor a PNG; convert it");
-  CHECK_SAYS(input_error([&] { decoder.size(bytes_of("\xff\xd8"), "pets/cat.jpg"); }), "neither");
+  CHECK_SAYS(input_error([&] { image_file_size(bytes_of("\xff\xd8"), "pets/cat.jpg"); }), "neither");
 }
 
 TEST_CASE("decode: files that are cut short or changed are refused or decoded, and the decoder goes on after them") {
-  ImageDecoder decoder;
   Image image;
   ScaledBox at;
   for (const GoldenFile& file : golden_files()) {
@@ -176,33 +168,32 @@ TEST_CASE("decode: files that are cut short or changed are refused or decoded, a
     const std::size_t step = std::max<std::size_t>(1, file.bytes.size() / 60);
     for (std::size_t bytes = 0; bytes < file.bytes.size(); bytes += step) {
       const std::span<const std::uint8_t> part(file.bytes.data(), bytes);
-      CHECK_SAYS(input_error([&] { decoder.decode(part, "cut.jpg", image); }), "cut.jpg: ");
-      CHECK_SAYS(input_error([&] { decoder.decode_box(part, "cut.jpg", {0, 0, 1, 1}, 0, 0, image, at); }), "cut.jpg: ");
+      CHECK_SAYS(input_error([&] { decode_image(part, "cut.jpg", image); }), "cut.jpg: ");
+      CHECK_SAYS(input_error([&] { decode_image_box(part, "cut.jpg", {0, 0, 1, 1}, 0, 0, image, at); }), "cut.jpg: ");
     }
     for (std::size_t i = 0; i < file.bytes.size(); i += step) {
       std::vector<std::uint8_t> changed = file.bytes;
       changed[i] ^= 0x55;
-      input_error([&] { decoder.decode(changed, "changed.jpg", image); });
+      input_error([&] { decode_image(changed, "changed.jpg", image); });
     }
-    decoder.decode(file.bytes, file.name, image);
+    decode_image(file.bytes, file.name, image);
     CHECK(golden_hash(image) == file.hash);
   }
 }
 
 TEST_CASE("decode: a size that no memory would hold is refused before any is taken") {
-  ImageDecoder decoder;
   Image image;
   std::vector<std::uint8_t> jpeg = golden_file("jpeg_444").bytes, png = golden_file("png_gray1").bytes;
   const std::array<std::uint8_t, 2> frame{0xff, 0xc0};
   auto at = std::search(jpeg.begin(), jpeg.end(), frame.begin(), frame.end()) + 5;
   std::fill_n(at, 4, std::uint8_t{0xf0});  // height and width
-  CHECK_SAYS(input_error([&] { decoder.decode(jpeg, "a.jpg", image); }), "a.jpg: says it has 61680x61680 pixels");
-  CHECK_SAYS(input_error([&] { decoder.size(jpeg, "a.jpg"); }), "says it has 61680x61680 pixels");
+  CHECK_SAYS(input_error([&] { decode_image(jpeg, "a.jpg", image); }), "a.jpg: says it has 61680x61680 pixels");
+  CHECK_SAYS(input_error([&] { image_file_size(jpeg, "a.jpg"); }), "says it has 61680x61680 pixels");
   std::fill_n(png.begin() + 16, 8, std::uint8_t{0});
   for (const std::size_t i : {18u, 22u}) png[i] = 0x75;  // 29952 columns and rows
   set_png_checksum(png, 12);
-  CHECK_SAYS(input_error([&] { decoder.decode(png, "a.png", image); }), "a.png: says it has 29952x29952 pixels");
-  CHECK_SAYS(input_error([&] { decoder.size(png, "a.png"); }), "a.png: says it has 29952x29952 pixels");
+  CHECK_SAYS(input_error([&] { decode_image(png, "a.png", image); }), "a.png: says it has 29952x29952 pixels");
+  CHECK_SAYS(input_error([&] { image_file_size(png, "a.png"); }), "a.png: says it has 29952x29952 pixels");
   CHECK(image.pixels.empty());
 }
 
@@ -213,7 +204,7 @@ TEST_CASE("png: what is written is read again, and a path that cannot be written
   const TempFolder folder;
   write_png(folder / "x.png", image);
   const std::string bytes = read_file(folder / "x.png");
-  ImageDecoder().decode(bytes_of(bytes), "x.png", again);
+  decode_image(bytes_of(bytes), "x.png", again);
   CHECK(again.pixels == image.pixels);
   CHECK(again.width == 7);
   CHECK_THROWS_AS(write_png(folder / "none" / "x.png", image), EnvironmentError);

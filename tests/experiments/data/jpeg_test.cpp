@@ -7,21 +7,20 @@ using namespace normlab::test;
 
 namespace {
 
-const std::uint8_t* bytes(const std::string& text) { return reinterpret_cast<const std::uint8_t*>(text.data()); }
+FileBytes bytes(const std::string& text) { return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}; }
 
-std::vector<std::uint8_t> decode(JpegDecoder& decoder, const std::string& jpeg, JpegSize size) {
-  std::vector<std::uint8_t> rgb(static_cast<std::size_t>(size.height * size.width * 3));
-  decoder.decode(bytes(jpeg), jpeg.size(), size, "shard.tar: member \"7.jpg\"", rgb.data());
-  return rgb;
+std::vector<std::uint8_t> decode(const std::string& jpeg) {
+  Image image;
+  decode_jpeg(bytes(jpeg), "shard.tar: member \"7.jpg\"", image);
+  return image.pixels;
 }
 
 }  // namespace
 
 TEST_CASE("jpeg: pixels come back near what was stored, row by row") {
-  JpegDecoder decoder;
   const std::string jpeg = make_jpeg(16, 24, 1, JpegKind::gray);
-  CHECK(decoder.size(bytes(jpeg), jpeg.size(), "x") == JpegSize{16, 24});
-  const auto rgb = decode(decoder, jpeg, {16, 24});
+  CHECK(jpeg_size(bytes(jpeg), "x") == ImageSize{16, 24});
+  const auto rgb = decode(jpeg);
   for (std::size_t y = 0; y < 16; ++y) {
     for (std::size_t x = 0; x < 24; ++x) {
       const int stored = static_cast<int>(37 + y * 4 + x * 3);
@@ -32,38 +31,25 @@ TEST_CASE("jpeg: pixels come back near what was stored, row by row") {
 }
 
 TEST_CASE("jpeg: colour channels are in order red, green, blue") {
-  JpegDecoder decoder;
-  const auto rgb = decode(decoder, make_jpeg(16, 16, 1), {16, 16});
+  const auto rgb = decode(make_jpeg(16, 16, 1));
   CHECK(std::abs(rgb[1] - rgb[0] - 20) <= 6);
   CHECK(std::abs(rgb[2] - rgb[1] - 20) <= 6);
 }
 
-TEST_CASE("jpeg: every broken file is refused, and the decoder goes on after it") {
-  JpegDecoder decoder;
+TEST_CASE("jpeg: every broken file is refused, and the next one decodes") {
   const std::string good = make_jpeg(32, 32, 3);
-  const auto expected = decode(decoder, good, {32, 32});
+  const auto expected = decode(good);
   for (std::size_t cut = 0; cut + 2 < good.size(); cut += 13) {
     CAPTURE(cut);
-    CHECK_SAYS(input_error([&] { decode(decoder, good.substr(0, cut), {32, 32}); }), "shard.tar: member \"7.jpg\": ");
+    CHECK_SAYS(input_error([&] { decode(good.substr(0, cut)); }), "shard.tar: member \"7.jpg\": ");
   }
-  CHECK_SAYS(input_error([&] {
-               decode(decoder, good.substr(0, good.size() - 40), {32, 32});
-             }),
-             "the JPEG is damaged: Premature end");
+  CHECK_SAYS(input_error([&] { decode(good.substr(0, good.size() - 40)); }), "the JPEG is damaged: Premature end");
   for (std::size_t at = 0; at < good.size(); at += 5) {  // whatever it says, it neither crashes nor hangs
     std::string flipped = good;
     flipped[at] = static_cast<char>(flipped[at] ^ 0x55);
-    input_error([&] { decode(decoder, flipped, {32, 32}); });
+    input_error([&] { decode(flipped); });
   }
-  CHECK_SAYS(input_error([&] { decode(decoder, "not a jpeg", {32, 32}); }), "is not a JPEG that can be decoded");
-  CHECK_SAYS(input_error([&] { decoder.size(bytes(good), 10, "here"); }), "here: is not a JPEG");
-  CHECK(decode(decoder, good, {32, 32}) == expected);
-}
-
-TEST_CASE("jpeg: another size is refused with words") {
-  JpegDecoder decoder;
-  CHECK_SAYS(input_error([&] {
-               decode(decoder, make_jpeg(16, 24, 1), {32, 32});
-             }),
-             "is 24x16 pixels, the first image 32x32");
+  CHECK_SAYS(input_error([&] { decode("not a jpeg"); }), "is not a JPEG that can be decoded");
+  CHECK_SAYS(input_error([&] { jpeg_size(bytes(good).first(10), "here"); }), "here: is not a JPEG");
+  CHECK(decode(good) == expected);
 }

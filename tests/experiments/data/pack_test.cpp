@@ -5,6 +5,7 @@
 
 #include "experiments/data/archive.h"
 #include "experiments/data/decode.h"
+#include "experiments/data/jpeg.h"
 #include "experiments/data/measure.h"
 #include "experiments/data/readers.h"
 #include "tests/experiments/data/fixtures.h"
@@ -38,7 +39,7 @@ TEST_CASE("jpeg: what is encoded comes back nearly the same") {
   CHECK(low.size() < high.size());
   CHECK(encode_jpeg(image, 100) == high);
   Image back;
-  ImageDecoder().decode(high, "x", back);
+  decode_image(high, "x", back);
   REQUIRE(back.height == 16);
   REQUIRE(back.width == 24);
   for (std::size_t i = 1; i < image.pixels.size(); i += 3) CHECK(std::abs(back.pixels[i] - image.pixels[i]) < 8);
@@ -60,7 +61,7 @@ TEST_CASE("pack: JPEGs that keep their size are copied, others shrunk or encoded
   std::vector<std::uint8_t> bytes;
   for (std::int64_t i = 0; i < 3; ++i) {
     packed.encoded->read(i, bytes);
-    const ImageSize size = ImageDecoder().size(bytes, "x");
+    const ImageSize size = image_file_size(bytes, "x");
     seen.push_back(concat(packed.labels[static_cast<std::size_t>(i)], " ", size.width, "x", size.height));
   }
   std::sort(seen.begin(), seen.end());

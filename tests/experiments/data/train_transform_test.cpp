@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "experiments/data/crop.h"
+#include "experiments/data/decode.h"
 #include "experiments/data/erasing.h"
 #include "experiments/data/ops/color_jitter.h"
 #include "tests/experiments/data/fixtures.h"
@@ -41,10 +42,9 @@ ImageSet encoded(const std::vector<std::string>& files) {
 ImageSet decoded(const std::vector<std::string>& files) {
   ImageSet images = encoded(files);
   images.encoded = nullptr;
-  ImageDecoder decoder;
   for (const std::string& file : files) {
     Image image;
-    decoder.decode({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}, "test", image);
+    decode_image({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}, "test", image);
     images.height = image.height;
     images.width = image.width;
     images.pixels.insert(images.pixels.end(), image.pixels.begin(), image.pixels.end());
