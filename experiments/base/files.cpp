@@ -63,15 +63,14 @@ class Descriptor {
   explicit Descriptor(int value) : value_(value) {}
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { close_quietly(); }
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
   int get() const { return value_; }
   /// Network file systems report a failed write only here.
   int close_checked() { return close_once(std::exchange(value_, -1)); }
 
  private:
-  void close_quietly() {
-    if (value_ >= 0) ::close(value_);
-  }
   int value_;
 };
 
@@ -166,18 +165,7 @@ std::optional<std::string> read_file_if_there(const std::filesystem::path& path)
   if (S_ISDIR(status.st_mode)) throw_system_error("read", path, EISDIR);
   if (const std::string_view other = what_else(status); !other.empty())
     throw InputError(concat(path.string(), ": is ", other, ", not a regular file"));
-  // One byte more than the file has, so that the read that ends it needs no second buffer; files in /proc say 0.
-  std::string bytes(std::size_t(status.st_size) + 1, '\0');
-  std::size_t done = 0;
-  while (true) {
-    if (done == bytes.size()) bytes.resize(2 * bytes.size() + 4096);
-    const ssize_t n = uninterrupted([&] { return ::read(file.get(), bytes.data() + done, bytes.size() - done); });
-    if (n < 0) throw_system_error("read", path, errno);
-    if (n == 0) break;
-    done += std::size_t(n);
-  }
-  bytes.resize(done);
-  return bytes;
+  return read_open_file(file.get(), path, std::size_t(status.st_size), RegularFile::kAll);
 }
 
 void read_pieces(const std::filesystem::path& path, const std::function<void(std::string_view)>& take) {
@@ -200,15 +188,9 @@ std::optional<std::string> read_end_if_there(const std::filesystem::path& path, 
   if (::fstat(file.get(), &status) != 0) throw_system_error("read", path, errno);
   const std::uint64_t size = std::uint64_t(status.st_size), begin = size - std::min(size, bytes);
   std::string end(std::size_t(size - begin), '\0');
-  std::size_t done = 0;
-  while (done < end.size()) {
-    const ssize_t n =
-        uninterrupted([&] { return ::pread(file.get(), end.data() + done, end.size() - done, off_t(begin + done)); });
-    if (n < 0) throw_system_error("read", path, errno);
-    if (n == 0) break;  // it was cut meanwhile
-    done += std::size_t(n);
-  }
-  end.resize(done);
+  const ssize_t done = read_at(file.get(), end.data(), end.size(), off_t(begin));
+  if (done < 0) throw_system_error("read", path, errno);
+  end.resize(std::size_t(done));  // it may have been cut meanwhile
   return end;
 }
 

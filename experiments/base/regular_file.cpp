@@ -22,6 +22,21 @@ int open_at_once(const std::filesystem::path& file) {
   return uninterrupted([&] { return ::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
 }
 
+std::string read_open_file(int descriptor, const std::filesystem::path& file, std::size_t size, std::size_t most) {
+  // One byte more than the file has, so that the read that ends it needs no second buffer; files in /proc say 0.
+  std::string bytes(std::min(size, most) + 1, '\0');
+  std::size_t done = 0;
+  while (done <= most) {
+    if (done == bytes.size()) bytes.resize(std::min(2 * bytes.size() + 4096, most + 1));
+    const ssize_t n = uninterrupted([&] { return ::read(descriptor, bytes.data() + done, bytes.size() - done); });
+    if (n < 0) throw_system_error("read", file, errno);
+    if (n == 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
 RegularFile::RegularFile(const std::filesystem::path& file, std::string_view advice)
     : file_(file), advice_(advice), descriptor_(open_at_once(file)) {
   if (descriptor_ < 0) fail(errno);
@@ -36,18 +51,7 @@ RegularFile::RegularFile(const std::filesystem::path& file, std::string_view adv
 RegularFile::~RegularFile() { close_once(descriptor_); }
 
 std::string RegularFile::read(std::size_t most) const {
-  // One byte more than the file has, so that the read that ends it needs no second buffer; files in /proc say 0.
-  std::string bytes(std::min(static_cast<std::size_t>(status_.st_size), most) + 1, '\0');
-  std::size_t done = 0;
-  while (done <= most) {
-    if (done == bytes.size()) bytes.resize(std::min(2 * bytes.size() + 4096, most + 1));
-    const ssize_t n = uninterrupted([&] { return ::read(descriptor_, bytes.data() + done, bytes.size() - done); });
-    if (n < 0) throw_system_error("read", file_, errno);
-    if (n == 0) break;
-    done += static_cast<std::size_t>(n);
-  }
-  bytes.resize(done);
-  return bytes;
+  return read_open_file(descriptor_, file_, static_cast<std::size_t>(status_.st_size), most);
 }
 
 void RegularFile::fail(std::string_view why) const {

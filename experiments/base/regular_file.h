@@ -16,6 +16,10 @@ std::string_view what_else(const struct stat& status);
 /// Opens for reading without waiting for anybody at the other end; -1 and errno where that fails.
 int open_at_once(const std::filesystem::path& file);
 
+/// All that is left to read of an open file of `size` bytes, of a longer one its first `most` + 1. EnvironmentError,
+/// with the name `file`, where reading fails.
+std::string read_open_file(int descriptor, const std::filesystem::path& file, std::size_t size, std::size_t most);
+
 /// A regular file that is open for reading, or a link to one.
 class RegularFile {
  public:

@@ -73,11 +73,6 @@ const TensorView& SafetensorsFile::get(const std::string& name) const {
   return *tensor;
 }
 
-void SafetensorsFile::refuse_dtype(const TensorView& tensor) const {
-  throw InputError(
-      concat(file_, ": ", in_quotes(tensor.name), ": its dtype ", tensor.dtype, " is not the one expected here"));
-}
-
 std::string write_safetensors_bytes(std::map<std::string, std::string> metadata, std::vector<TensorView> tensors) {
   metadata.try_emplace(kFormatKey, "pt");
   std::sort(tensors.begin(), tensors.end(), [](const TensorView& a, const TensorView& b) {

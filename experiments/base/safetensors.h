@@ -11,7 +11,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 namespace normlab {
@@ -24,23 +23,6 @@ struct TensorView {
   std::vector<std::uint64_t> shape;  // outermost first; empty: a scalar
   std::span<const std::byte> data;
 };
-
-/// True where a tensor of this dtype may be read as T: uint8_t takes U8 and BOOL, uint16_t the three formats of two
-/// bytes that C++ has no type for.
-template <class T>
-bool stored_as(std::string_view dtype) {
-  if constexpr (std::is_same_v<T, float>) return dtype == "F32";
-  if constexpr (std::is_same_v<T, double>) return dtype == "F64";
-  if constexpr (std::is_same_v<T, std::int8_t>) return dtype == "I8";
-  if constexpr (std::is_same_v<T, std::int16_t>) return dtype == "I16";
-  if constexpr (std::is_same_v<T, std::int32_t>) return dtype == "I32";
-  if constexpr (std::is_same_v<T, std::int64_t>) return dtype == "I64";
-  if constexpr (std::is_same_v<T, std::uint8_t>) return dtype == "U8" || dtype == "BOOL";
-  if constexpr (std::is_same_v<T, std::uint16_t>) return dtype == "U16" || dtype == "BF16" || dtype == "F16";
-  if constexpr (std::is_same_v<T, std::uint32_t>) return dtype == "U32";
-  if constexpr (std::is_same_v<T, std::uint64_t>) return dtype == "U64";
-  return false;
-}
 
 /// Ending of the file that says in which of several files each tensor of one model lies.
 inline constexpr std::string_view kSafetensorsIndexEnding = ".safetensors.index.json";
@@ -64,19 +46,9 @@ class SafetensorsFile {
   const std::vector<TensorView>& tensors() const { return tensors_; }
   /// The tensor of that name. InputError where there is none.
   const TensorView& get(const std::string& name) const;
-  /// Its elements, row-major. InputError where there is none or its dtype is not T's.
-  template <class T>
-  std::vector<T> values(const std::string& name) const {
-    const TensorView& tensor = get(name);
-    if (!stored_as<T>(tensor.dtype)) refuse_dtype(tensor);
-    std::vector<T> result(tensor.data.size() / sizeof(T));
-    if (!result.empty()) std::memcpy(result.data(), tensor.data.data(), tensor.data.size());
-    return result;
-  }
 
  private:
   static SafetensorsFile read_index(const std::filesystem::path& path);
-  [[noreturn]] void refuse_dtype(const TensorView& tensor) const;
   std::string file_;
   std::vector<std::shared_ptr<const std::string>> bytes_;  // a file each
   std::map<std::string, std::string> metadata_;

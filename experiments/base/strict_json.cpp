@@ -45,6 +45,13 @@ class DuplicateCheck {
   std::vector<std::set<std::string>> open_;
 };
 
+/// "[json.exception.parse_error.101] what" without what stands in brackets.
+std::string detail(const nlohmann::json::exception& error) {
+  const std::string what = error.what();
+  const auto end = what.find("] ");
+  return shown(end == what.npos ? what : what.substr(end + 2));
+}
+
 }  // namespace
 
 nlohmann::json parse_strict_json(std::string_view text, const std::string& file) {
@@ -55,14 +62,9 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& file)
     DuplicateCheck check(file);
     return nlohmann::json::parse(text.begin(), text.end(), std::ref(check));
   } catch (const nlohmann::json::parse_error& error) {
-    const std::string what = error.what();
-    const auto detail = what.find("] ");
-    throw InputError(concat(file, ": byte ", error.byte > 0 ? error.byte - 1 : 0,
-                            ": not valid JSON: ", shown(detail == what.npos ? what : what.substr(detail + 2))));
+    throw InputError(concat(file, ": byte ", error.byte > 0 ? error.byte - 1 : 0, ": not valid JSON: ", detail(error)));
   } catch (const nlohmann::json::out_of_range& error) {
-    const std::string what = error.what();
-    const auto detail = what.find("] ");
-    throw InputError(concat(file, ": not valid JSON: ", shown(detail == what.npos ? what : what.substr(detail + 2))));
+    throw InputError(concat(file, ": not valid JSON: ", detail(error)));
   }
 }
 

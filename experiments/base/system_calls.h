@@ -38,4 +38,17 @@ std::size_t write_all(std::string_view bytes, Part&& part) {
   return done;
 }
 
+/// Fills `data` from `offset` of the file on: how many bytes there were, or -1 with errno.
+inline ssize_t read_at(int descriptor, void* data, std::size_t size, off_t offset) {
+  std::size_t done = 0;
+  while (done < size) {
+    const ssize_t n = uninterrupted(
+        [&] { return ::pread(descriptor, static_cast<char*>(data) + done, size - done, offset + off_t(done)); });
+    if (n < 0) return -1;
+    if (n == 0) break;
+    done += std::size_t(n);
+  }
+  return ssize_t(done);
+}
+
 }  // namespace normlab

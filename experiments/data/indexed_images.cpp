@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/base/parallel.h"
+#include "experiments/base/system_calls.h"
 
 namespace normlab {
 namespace {
@@ -21,21 +22,11 @@ void read_part(const std::filesystem::path& file, std::int64_t offset, std::vect
                const std::string& where) {
   const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) throw InputError(concat(where, ": cannot be opened: ", std::strerror(errno)));
-  std::size_t have = 0;
-  ssize_t got = 1;
-  int error = 0;
-  while (have < bytes.size() && got > 0) {
-    got = pread(fd, bytes.data() + have, bytes.size() - have, offset + static_cast<off_t>(have));
-    if (got < 0 && errno == EINTR)
-      got = 1;
-    else if (got < 0)
-      error = errno;
-    else
-      have += static_cast<std::size_t>(got);
-  }
+  const ssize_t have = read_at(fd, bytes.data(), bytes.size(), offset);
+  const int error = errno;
   close(fd);
-  if (error != 0) throw InputError(concat(where, ": cannot be read: ", std::strerror(error)));
-  if (have < bytes.size())
+  if (have < 0) throw InputError(concat(where, ": cannot be read: ", std::strerror(error)));
+  if (static_cast<std::size_t>(have) < bytes.size())
     throw InputError(concat(where, ": ends after ", have, " of ", bytes.size(),
                             " bytes; the file was cut short or changed since it was listed"));
 }

@@ -7,6 +7,7 @@
 
 #include "experiments/base/strict_json.h"
 #include "tests/devices.h"
+#include "tests/experiments/base/tensor_values.h"
 
 namespace normlab::reference {
 namespace {
@@ -49,10 +50,10 @@ std::vector<std::string> Fixture::names(const std::string& prefix) const {
 
 std::vector<double> Fixture::numbers(const std::string& tensor) const {
   const std::string& dtype = file_.get(tensor).dtype;
-  if (dtype == "I64") return widened(file_.values<std::int64_t>(tensor));
-  if (dtype == "I32") return widened(file_.values<std::int32_t>(tensor));
-  if (dtype == "U8") return widened(file_.values<std::uint8_t>(tensor));
-  return widened(file_.values<float>(tensor));
+  if (dtype == "I64") return widened(values_of<std::int64_t>(file_.get(tensor)));
+  if (dtype == "I32") return widened(values_of<std::int32_t>(file_.get(tensor)));
+  if (dtype == "U8") return widened(values_of<std::uint8_t>(file_.get(tensor)));
+  return widened(values_of<float>(file_.get(tensor)));
 }
 
 template <class T>

@@ -5,6 +5,7 @@
 #include "experiments/base/files.h"
 #include "experiments/base/safetensors.h"
 #include "tests/experiments/base/temporary_folder.h"
+#include "tests/experiments/base/tensor_values.h"
 
 using namespace normlab;
 
@@ -51,8 +52,8 @@ TEST_CASE("safetensors index: the tensors of all files, by one name each") {
   const Model model;
   const SafetensorsFile file = model.read(index_of(kFirst, kSecond));
   REQUIRE(file.tensors().size() == 2);
-  CHECK(file.values<float>("a") == std::vector<float>{1, 2});
-  CHECK(file.values<float>("b") == std::vector<float>{3});
+  CHECK(values_of<float>(file.get("a")) == std::vector<float>{1, 2});
+  CHECK(values_of<float>(file.get("b")) == std::vector<float>{3});
   CHECK(file.metadata() == std::map<std::string, std::string>{{"format", "pt"}, {"by", "b"}});
   CHECK(model.refusal(std::string(R"({"weight_map": {"a": ")") + kFirst + "\"}}") == "");
   CHECK(model.refusal(R"({"metadata": {"more": 1}, "weight_map": {"a": "m-00001-of-00002.safetensors"}})") == "");

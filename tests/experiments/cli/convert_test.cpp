@@ -49,7 +49,7 @@ TEST_CASE("convert: a file of timm becomes ours, is evaluated, and goes back") {
   const HostTensor logits = read_npy(folder / "logits.npy");
   CHECK(logits.dtype == "F32");
   CHECK(logits.shape == std::vector<std::uint64_t>{4, 5});
-  const std::vector<float> theirs = expected_file().values<float>("logits/timm_vit"), values = logits.floats();
+  const std::vector<float> theirs = values_of<float>(expected_file().get("logits/timm_vit")), values = logits.floats();
   double largest = 0.0, loss = 0.0;
   for (std::size_t i = 0; i < theirs.size(); ++i)
     largest = std::max(largest, std::abs(double(values[i]) - double(theirs[i])));
@@ -65,7 +65,7 @@ TEST_CASE("convert: a file of timm becomes ours, is evaluated, and goes back") {
   const SafetensorsFile first = SafetensorsFile::read(network_path(vit)), last = SafetensorsFile::read(back);
   CHECK(first.tensors().size() == last.tensors().size());
   for (const TensorView& tensor : first.tensors())
-    CHECK(last.values<float>(tensor.name) == first.values<float>(tensor.name));
+    CHECK(values_of<float>(last.get(tensor.name)) == values_of<float>(first.get(tensor.name)));
 }
 
 TEST_CASE("convert: what is refused says what to do") {

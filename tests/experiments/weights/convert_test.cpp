@@ -61,7 +61,7 @@ TEST_CASE("convert: networks of timm, Big Vision and AugReg give their logits") 
     CHECK(report.missing.empty());
     CHECK(report.left_over.empty());
     const std::vector<double> ours = logits_of(network.weights, config);
-    const std::vector<float> theirs = expected_file().values<float>(std::string("logits/") + file.name);
+    const std::vector<float> theirs = values_of<float>(expected_file().get(std::string("logits/") + file.name));
     REQUIRE(ours.size() == theirs.size());
     double largest = 0.0;
     for (std::size_t i = 0; i < ours.size(); ++i) largest = std::max(largest, std::abs(ours[i] - double(theirs[i])));

@@ -10,6 +10,7 @@
 #include "nn/engine.h"
 #include "nn/init.h"
 #include "nn/model.h"
+#include "tests/experiments/base/tensor_values.h"
 
 namespace normlab {
 
@@ -44,7 +45,7 @@ struct Weights {
 /// The logits of the fixtures' images, mean and deviation one half.
 inline std::vector<double> logits_of(const ParameterSet& weights, const ModelConfig& config) {
   const SafetensorsFile expected = expected_file();
-  const std::vector<std::uint8_t> bytes = expected.values<std::uint8_t>("images");
+  const std::vector<std::uint8_t> bytes = values_of<std::uint8_t>(expected.get("images"));
   const auto count = static_cast<std::int64_t>(expected.get("images").shape[0]);
   std::vector<float> pixels;
   for (const std::uint8_t byte : bytes) pixels.push_back((float(byte) / 255.0f - 0.5f) / 0.5f);
