@@ -18,7 +18,26 @@ constexpr std::int64_t kMaxUnpacked = 256ll << 20, kMaxRatio = 100;  // of a pac
 constexpr std::size_t kReadBytes = std::size_t{1} << 18;
 constexpr std::size_t kSkipBytes = std::size_t{1} << 14;  // where most of the file is passed over
 
-using Reader = std::unique_ptr<archive, int (*)(archive*)>;
+using Handle = std::unique_ptr<archive, int (*)(archive*)>;
+
+archive* require_memory(archive* made) {
+  if (made == nullptr) throw EnvironmentError("libarchive cannot be set up: no memory");
+  return made;
+}
+
+Handle new_reader() { return Handle(require_memory(la().archive_read_new()), la().archive_read_free); }
+
+/// The header of a file that was last changed in 1970.
+int write_header(archive* writer, const std::string& name, std::size_t bytes) {
+  const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(la().archive_entry_new(),
+                                                                       la().archive_entry_free);
+  la().archive_entry_set_pathname(entry.get(), name.c_str());
+  la().archive_entry_set_filetype(entry.get(), AE_IFREG);
+  la().archive_entry_set_perm(entry.get(), 0644);
+  la().archive_entry_set_mtime(entry.get(), 0, 0);
+  la().archive_entry_set_size(entry.get(), static_cast<la_int64_t>(bytes));
+  return la().archive_write_header(writer, entry.get());
+}
 
 std::string reason(archive* reader) {
   const char* text = la().archive_error_string(reader);
@@ -29,6 +48,12 @@ std::string reason(archive* reader) {
                        const std::string& what) {
   throw InputError(
       concat(file.string(), ": byte ", offset, member.empty() ? "" : ", member " + in_quotes(member), ": ", what));
+}
+
+std::string name_of(archive_entry* entry, const std::filesystem::path& file, std::int64_t offset) {
+  const char* name = la().archive_entry_pathname(entry);
+  if (name == nullptr) fail(file, offset, "", "a member's name cannot be read; use ASCII names");
+  return name;
 }
 
 void require_plain_file(const std::filesystem::path& file, archive_entry* entry, const ArchiveMember& member) {
@@ -87,9 +112,7 @@ void read_zip_members(archive* reader, const std::filesystem::path& file, std::i
            concat("this is no zip, a damaged one or one cut short: ", reason(reader),
                   last.empty() ? "" : " (after member " + in_quotes(last) + ")"));
     }
-    const char* name = la().archive_entry_pathname(entry);
-    if (name == nullptr) fail(file, member.offset, "", "a member's name cannot be read; use ASCII names");
-    member.name = last = name;
+    member.name = last = name_of(entry, file, member.offset);
     if (la().archive_entry_filetype(entry) != AE_IFREG) fail(file, member.offset, member.name, "is not a regular file");
     if (la().archive_entry_size_is_set(entry) == 0) fail(file, member.offset, member.name, "says no size");
     member.bytes = la().archive_entry_size(entry);
@@ -106,9 +129,8 @@ void read_zip_members(archive* reader, const std::filesystem::path& file, std::i
       concat(file.string(), ": byte ", bytes, ": no directory of a zip at the end; this is no zip or one cut short"));
 }
 
-Reader zip_reader() {
-  Reader reader(la().archive_read_new(), la().archive_read_free);
-  if (!reader) throw EnvironmentError("libarchive cannot be set up: no memory");
+Handle zip_reader() {
+  Handle reader = new_reader();
   la().archive_read_support_format_zip_seekable(reader.get());
   return reader;
 }
@@ -123,8 +145,7 @@ std::int64_t most_unpacked(const std::filesystem::path& file) {
 
 void read_tar(const std::filesystem::path& file, const std::function<void(ArchiveMember)>& visit,
               const std::function<bool(const std::string&)>& wants) {
-  const Reader reader(la().archive_read_new(), la().archive_read_free);
-  if (!reader) throw EnvironmentError("libarchive cannot be set up: no memory");
+  const Handle reader = new_reader();
   la().archive_read_support_format_tar(reader.get());
   const bool packed = file.extension() == ".gz";
   if (packed) la().archive_read_support_filter_gzip(reader.get());
@@ -145,9 +166,7 @@ void read_tar(const std::filesystem::path& file, const std::function<void(Archiv
     }
     ArchiveMember member;
     member.offset = la().archive_read_header_position(reader.get());
-    const char* name = la().archive_entry_pathname(entry);
-    if (name == nullptr) fail(file, member.offset, "", "a member's name cannot be read; use ASCII names");
-    member.name = last = name;
+    member.name = last = name_of(entry, file, member.offset);
     if (la().archive_entry_filetype(entry) == AE_IFDIR) {
       end = la().archive_filter_bytes(reader.get(), 0);
       continue;
@@ -179,7 +198,7 @@ void read_tar(const std::filesystem::path& file, const std::function<void(Archiv
 }
 
 void read_zip(const std::filesystem::path& file, const std::function<void(ArchiveMember)>& visit) {
-  const Reader reader = zip_reader();
+  const Handle reader = zip_reader();
   struct stat status {};
   if (::stat(file.c_str(), &status) != 0)
     throw EnvironmentError(concat(file.string(), ": cannot be opened: ", std::strerror(errno)));
@@ -196,7 +215,7 @@ void read_zip(const std::filesystem::path& file, const std::function<void(Archiv
 
 void read_zip(std::span<const std::byte> bytes, const std::string& file,
               const std::function<void(ArchiveMember)>& visit) {
-  const Reader reader = zip_reader();
+  const Handle reader = zip_reader();
   // libarchive takes no null, not even for nothing.
   const void* begin = bytes.empty() ? "" : static_cast<const void*>(bytes.data());
   if (la().archive_read_open_memory(reader.get(), begin, bytes.size()) != ARCHIVE_OK) refuse_zip(file, bytes.size());
@@ -204,8 +223,7 @@ void read_zip(std::span<const std::byte> bytes, const std::string& file,
 }
 
 std::vector<std::uint8_t> read_gzip(const std::filesystem::path& file, std::int64_t most) {
-  const Reader reader(la().archive_read_new(), la().archive_read_free);
-  if (!reader) throw EnvironmentError("libarchive cannot be set up: no memory");
+  const Handle reader = new_reader();
   la().archive_read_support_format_raw(reader.get());
   la().archive_read_support_filter_gzip(reader.get());
   archive_entry* entry = nullptr;
@@ -232,8 +250,8 @@ std::vector<std::uint8_t> read_gzip(const std::filesystem::path& file, std::int6
   return bytes;
 }
 
-TarWriter::TarWriter(const std::filesystem::path& file) : file_(file), writer_(la().archive_write_new()) {
-  if (writer_ == nullptr) throw EnvironmentError("libarchive cannot be set up: no memory");
+TarWriter::TarWriter(const std::filesystem::path& file)
+    : file_(file), writer_(require_memory(la().archive_write_new())) {
   if (la().archive_write_set_format_ustar(writer_) != ARCHIVE_OK ||
       la().archive_write_set_bytes_in_last_block(writer_, 1) != ARCHIVE_OK ||
       la().archive_write_open_filename(writer_, file_.c_str()) != ARCHIVE_OK) {
@@ -246,14 +264,7 @@ TarWriter::TarWriter(const std::filesystem::path& file) : file_(file), writer_(l
 TarWriter::~TarWriter() { la().archive_write_free(writer_); }
 
 void TarWriter::add(const std::string& name, std::span<const std::uint8_t> content) {
-  const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(la().archive_entry_new(),
-                                                                       la().archive_entry_free);
-  la().archive_entry_set_pathname(entry.get(), name.c_str());
-  la().archive_entry_set_filetype(entry.get(), AE_IFREG);
-  la().archive_entry_set_perm(entry.get(), 0644);
-  la().archive_entry_set_mtime(entry.get(), 0, 0);
-  la().archive_entry_set_size(entry.get(), static_cast<la_int64_t>(content.size()));
-  if (la().archive_write_header(writer_, entry.get()) != ARCHIVE_OK ||
+  if (write_header(writer_, name, content.size()) != ARCHIVE_OK ||
       la().archive_write_data(writer_, content.data(), content.size()) != static_cast<la_ssize_t>(content.size())) {
     throw EnvironmentError(
         concat(file_.string(), ": member ", in_quotes(name), " cannot be written: ", reason(writer_)));
@@ -267,7 +278,7 @@ void TarWriter::finish() {
 
 struct ZipWriter::State {
   std::string bytes;
-  std::unique_ptr<archive, int (*)(archive*)> writer{la().archive_write_new(), la().archive_write_free};
+  Handle writer{require_memory(la().archive_write_new()), la().archive_write_free};
 
   void check(int status) const {
     if (status != ARCHIVE_OK) throw EnvironmentError(concat("cannot make a zip: ", reason(writer.get())));
@@ -276,7 +287,6 @@ struct ZipWriter::State {
 
 ZipWriter::ZipWriter() : state_(std::make_unique<State>()) {
   archive* writer = state_->writer.get();
-  if (writer == nullptr) throw EnvironmentError("libarchive cannot be set up: no memory");
   state_->check(la().archive_write_set_format_zip(writer));
   state_->check(la().archive_write_set_format_option(writer, "zip", "compression", "store"));
   state_->check(la().archive_write_set_bytes_per_block(writer, 0));  // no padding behind the end
@@ -290,14 +300,8 @@ ZipWriter::ZipWriter() : state_(std::make_unique<State>()) {
 ZipWriter::~ZipWriter() = default;
 
 void ZipWriter::add(const std::string& name, std::string_view content) {
-  const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(la().archive_entry_new(),
-                                                                       la().archive_entry_free);
-  la().archive_entry_set_pathname(entry.get(), name.c_str());
-  la().archive_entry_set_filetype(entry.get(), AE_IFREG);
-  la().archive_entry_set_perm(entry.get(), 0644);
-  la().archive_entry_set_mtime(entry.get(), 0, 0);  // before 1980, where the zip's clock starts: no time zone gets in
-  la().archive_entry_set_size(entry.get(), static_cast<la_int64_t>(content.size()));
-  state_->check(la().archive_write_header(state_->writer.get(), entry.get()));
+  // From before 1980, where the zip's clock starts: no time zone gets in.
+  state_->check(write_header(state_->writer.get(), name, content.size()));
   while (!content.empty()) {  // it takes 2 GiB at a time
     const la_ssize_t written = la().archive_write_data(state_->writer.get(), content.data(), content.size());
     if (written <= 0) state_->check(ARCHIVE_FATAL);

@@ -127,10 +127,7 @@ void move_image(const Image& in, const AugmentConfig& augment, const AugmentDraw
 
 template <class T>
 void normalise_image(const Image& in, std::int64_t channels, const PixelTable<T>& table, T* out) {
-  const std::uint8_t* from = in.pixels.data();
-  if (channels == Image::kChannels) return copy_pixels(table, channels, from, channels, in.height * in.width, out);
-  for (std::int64_t i = 0; i < in.height * in.width; ++i, from += Image::kChannels)
-    for (std::int64_t c = 0; c < channels; ++c) *out++ = table.channel(c)[from[c]];
+  copy_pixels(table, channels, in.pixels.data(), Image::kChannels, in.height * in.width, out);
 }
 
 #define NORMLAB_FOR(T)                                                                                  \

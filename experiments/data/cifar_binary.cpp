@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/error.h"
@@ -48,11 +50,6 @@ std::vector<std::uint8_t> read_file(const std::filesystem::path& file, std::size
   return bytes;
 }
 
-std::string record_key(const std::string& batch, std::size_t record) {
-  const std::string number = std::to_string(record);
-  return batch + "/" + std::string(number.size() < 6 ? 6 - number.size() : 0, '0') + number;
-}
-
 bool has_file_of(const Form& form, const std::filesystem::path& folder) {
   std::error_code error;
   return std::filesystem::exists(folder / (form.train[0] + ".bin"), error) ||
@@ -96,7 +93,7 @@ ImageSet read_cifar_binary(const std::filesystem::path& folder, const SliceReque
                                 int{bytes[form.label]}, " is not below ", images.num_classes,
                                 ", the number of classes"));
       }
-      records.push_back({record_key(batch, r), bytes + form.label});
+      records.push_back({fmt::format("{}/{:06}", batch, r), bytes + form.label});
     }
   }
   std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) { return a.key < b.key; });

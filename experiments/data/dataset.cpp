@@ -8,16 +8,12 @@
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/data/dataset_place.h"
+#include "experiments/data/image_files.h"
 
 namespace normlab {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_folder(const fs::path& path) {
-  std::error_code error;
-  return fs::is_directory(path, error);
-}
 
 void require_all_classes(const DatasetConfig& config, const ImageSet& train) {
   std::vector<bool> seen(static_cast<std::size_t>(train.num_classes));

@@ -35,11 +35,6 @@ const std::vector<KnownPlaces>& known_places() {
   return kPlaces;
 }
 
-bool is_folder(const fs::path& path) {
-  std::error_code error;
-  return fs::is_directory(path, error);
-}
-
 const char* expected(const DatasetConfig& config, Layout layout) {
   switch (layout) {
     case Layout::webdataset:
@@ -65,16 +60,14 @@ const char* expected(const DatasetConfig& config, Layout layout) {
 
 /// The folder that holds the files, where they are there.
 std::optional<fs::path> look_in(const fs::path& folder, const DatasetConfig& config, Layout layout) {
-  const auto first = [](std::initializer_list<fs::path> places, auto&& there) -> std::optional<fs::path> {
-    for (const fs::path& place : places)
-      if (there(place)) return place;
-    return std::nullopt;
+  const auto first = [](std::initializer_list<fs::path> places, bool (*there)(const fs::path&)) {
+    const auto* found = std::find_if(places.begin(), places.end(), there);
+    return found == places.end() ? std::nullopt : std::optional(*found);
   };
   switch (layout) {
     case Layout::webdataset:
-      return first({folder}, [&](const fs::path& place) {
-        return config.train_shards.empty() ? !webdataset_splits(place).empty() : is_folder(place);
-      });
+      if (!config.train_shards.empty()) return first({folder}, is_folder);
+      return first({folder}, [](const fs::path& place) { return !webdataset_splits(place).empty(); });
     case Layout::cifar: {
       std::optional<fs::path> found;
       if (config.name != "cifar100") found = first({folder, folder / kCifar10Folder}, has_cifar10_binary);
@@ -164,11 +157,10 @@ std::vector<std::string> dataset_splits(const DatasetPlace& place) {
     case Layout::webdataset:
       return training_first(webdataset_splits(place.folder));
     case Layout::image_folder:
+    case Layout::image_list:
       return image_folder_splits(place.folder);
     case Layout::tiny_imagenet:
       return {"train", "val"};
-    case Layout::image_list:
-      return image_folder_splits(place.folder);
     default:
       return {"train", "test"};
   }

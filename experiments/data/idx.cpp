@@ -1,5 +1,7 @@
 #include "experiments/data/idx.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -164,8 +166,7 @@ ImageSet read_idx(const fs::path& folder, const SliceRequest& request) {
   const auto chosen = select_images(request.slice, request.subset, request.dataset, labels, images.class_names);
   const std::size_t digits = std::max<std::size_t>(6, std::to_string(count - 1).size());  // keys stay in order
   for (const std::int64_t i : chosen) {
-    const std::string number = std::to_string(i);
-    images.keys.push_back(concat(split, "/", std::string(digits - number.size(), '0'), number));
+    images.keys.push_back(fmt::format("{}/{:0{}}", split, i, digits));
     images.labels.push_back(labels[static_cast<std::size_t>(i)]);
     const auto from = pixels.begin() + header.data_offset + i * images.image_bytes();
     images.pixels.insert(images.pixels.end(), from, from + images.image_bytes());

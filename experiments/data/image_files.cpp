@@ -56,6 +56,11 @@ void find(const fs::path& folder, const std::string& below, std::vector<Identity
 
 }  // namespace
 
+bool is_folder(const fs::path& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
 bool has_image_extension(const fs::path& file) {
   const std::string extension = lower_extension(file);
   return std::find(std::begin(kImages), std::end(kImages), extension) != std::end(kImages);

@@ -7,6 +7,8 @@
 
 namespace normlab {
 
+bool is_folder(const std::filesystem::path& path);
+
 /// True for .jpg, .jpeg and .png in any case.
 bool has_image_extension(const std::filesystem::path& file);
 

@@ -12,11 +12,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kSplits[] = {"train", "val", "test"};
 
-bool is_folder(const fs::path& path) {
-  std::error_code error;
-  return fs::is_directory(path, error);
-}
-
 void refuse_tiny_imagenet(const fs::path& folder) {
   std::error_code error;
   if (fs::exists(folder / "val_annotations.txt", error))

@@ -23,8 +23,8 @@ std::array<std::int64_t, 3> spread(std::vector<std::int64_t> values) {
   return {values.front(), values[(values.size() - 1) / 2], values.back()};
 }
 
-/// Fills all but counts by class. Sizes of images that cannot be decoded stay 0.
-void decode_images(const ImageSet& images, int threads, std::vector<ImageSize>& sizes, ImageMeasures& measures) {
+/// Sizes of images that cannot be decoded stay 0.
+PixelSums decode_images(const ImageSet& images, int threads, std::vector<ImageSize>& sizes, ImageMeasures& measures) {
   std::vector<Worker> workers(static_cast<std::size_t>(std::max(threads, 1)));
   std::vector<std::optional<std::string>> reasons(sizes.size());
   parallel_items(images.size(), 64, threads, [&](std::size_t w, std::int64_t i) {
@@ -45,11 +45,10 @@ void decode_images(const ImageSet& images, int threads, std::vector<ImageSize>& 
     sums.add(worker.sums);
     measures.bytes += worker.file_bytes;
   }
-  measures.mean = sums.mean();
-  measures.deviation = sums.deviation();
   for (std::size_t i = 0; i < reasons.size(); ++i) {
     if (reasons[i]) measures.bad_images.push_back({images.key(static_cast<std::int64_t>(i)), *reasons[i]});
   }
+  return sums;
 }
 
 }  // namespace
@@ -59,15 +58,15 @@ ImageMeasures measure_images(const ImageSet& images, int threads) {
   measures.bad_images = images.bad_images;
   measures.class_counts.resize(static_cast<std::size_t>(images.num_classes));
   std::vector<ImageSize> sizes(static_cast<std::size_t>(images.size()), {images.height, images.width});
+  PixelSums sums(images.channels);
   if (images.encoded) {
-    decode_images(images, threads, sizes, measures);
+    sums = decode_images(images, threads, sizes, measures);
   } else {
-    PixelSums sums(images.channels);
     sums.add(images.pixels.data(), images.size() * images.height, images.width);
-    measures.mean = sums.mean();
-    measures.deviation = sums.deviation();
     measures.bytes = static_cast<std::int64_t>(images.pixels.size());
   }
+  measures.mean = sums.mean();
+  measures.deviation = sums.deviation();
   std::vector<std::int64_t> heights, widths;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i].height == 0) continue;

@@ -1,5 +1,7 @@
 #include "experiments/data/pack.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <fstream>
 
@@ -49,19 +51,11 @@ Packed pack_image(const ImageSet& images, std::int64_t i, const PackSettings& se
   const ImageSize from{worker.image.height, worker.image.width}, to = shrunk(from, settings.size);
   packed.copied = images.encoded && to == from && !settings.encode_all && is_jpeg(packed.jpeg);
   if (packed.copied) return packed;
-  if (to == from) {
-    packed.jpeg = encode_jpeg(worker.image, settings.quality);
-  } else {
+  if (to != from)
     resize(worker.image, {0, 0, from.height, from.width}, ResizeMethod::bicubic, to.height, to.width, worker.resized,
            worker.scratch);
-    packed.jpeg = encode_jpeg(worker.resized, settings.quality);
-  }
+  packed.jpeg = encode_jpeg(to == from ? worker.image : worker.resized, settings.quality);
   return packed;
-}
-
-std::string padded(std::int64_t number, std::size_t digits) {
-  const std::string text = std::to_string(number);
-  return std::string(text.size() < digits ? digits - text.size() : 0, '0') + text;
 }
 
 std::span<const std::uint8_t> bytes_of(const std::string& text) {
@@ -111,12 +105,12 @@ PackReport pack_images(const ImageSet& images, const std::string& split, const f
       packed[static_cast<std::size_t>(i)] =
           pack_image(images, order[static_cast<std::size_t>(first + i)], settings, workers[worker]);
     });
-    shards.push_back(folder / concat(split, "-", padded(report.shards, 6), ".tar"));
+    shards.push_back(folder / fmt::format("{}-{:06}.tar", split, report.shards));
     TarWriter tar(shards.back().string() + kUnfinished);
     for (std::int64_t i = 0; i < count; ++i) {
       const Packed& one = packed[static_cast<std::size_t>(i)];
       const std::int64_t index = order[static_cast<std::size_t>(first + i)];
-      const std::string name = padded(first + i, 9);
+      const std::string name = fmt::format("{:09}", first + i);
       const std::string label = std::to_string(images.labels[static_cast<std::size_t>(index)]), key = images.key(index);
       tar.add(name + ".jpg", one.jpeg);
       tar.add(name + ".cls", bytes_of(label));

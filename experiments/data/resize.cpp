@@ -1,7 +1,7 @@
 #include "experiments/data/resize.h"
 
 #include <algorithm>
-#include <type_traits>
+#include <utility>
 
 #include "core/error.h"
 
@@ -53,30 +53,14 @@ inline void mix_any(const std::int32_t* weight, std::int64_t taps, const std::ui
   }
 }
 
-/// Calls f(kernel, taps) with mix for the number of taps, so that what calls it in a loop is compiled for each.
+/// Calls f(kernel) with mix for the number of taps, so that what calls it in a loop is compiled for each.
 template <class F>
 void with_taps(std::int64_t taps, F&& f) {
-  const auto fixed = [&]<int kTaps>(std::integral_constant<int, kTaps>) {
-    f([](auto... arguments) { mix<kTaps>(arguments...); });
+  const auto fixed = [&]<int... kTaps>(std::integer_sequence<int, 0, 1, kTaps...>) {
+    return ((taps == kTaps && (f([](auto... arguments) { mix<kTaps>(arguments...); }), true)) || ...);
   };
-  switch (taps) {
-    case 2:
-      return fixed(std::integral_constant<int, 2>());
-    case 3:
-      return fixed(std::integral_constant<int, 3>());
-    case 4:
-      return fixed(std::integral_constant<int, 4>());
-    case 5:
-      return fixed(std::integral_constant<int, 5>());
-    case 6:
-      return fixed(std::integral_constant<int, 6>());
-    case 7:
-      return fixed(std::integral_constant<int, 7>());
-    case 8:
-      return fixed(std::integral_constant<int, 8>());
-    default:
-      f([taps](const std::int32_t* weight, auto... arguments) { mix_any(weight, taps, arguments...); });
-  }
+  if (!fixed(std::make_integer_sequence<int, 9>()))
+    f([taps](const std::int32_t* weight, auto... arguments) { mix_any(weight, taps, arguments...); });
 }
 
 /// rows[r][c] becomes rows[c][r]: interleaving the upper half with the lower half four times.

@@ -1,5 +1,7 @@
 #include "experiments/data/shapes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -178,8 +180,7 @@ ImageSet make_shapes(const DatasetConfig& config, const SliceRequest& request) {
     draw_shapes(config.shapes_seed, slice.split, chosen[i],
                 images.pixels.data() + i * static_cast<std::size_t>(images.image_bytes()));
     images.labels.push_back(labels[static_cast<std::size_t>(chosen[i])]);
-    const std::string number = std::to_string(chosen[i]);
-    images.keys.push_back(std::string(6 - std::min<std::size_t>(6, number.size()), '0') + number);
+    images.keys.push_back(fmt::format("{:06}", chosen[i]));
   }
   images.provenance = concat("shapes made from seed ", config.shapes_seed, ", ", slice.text, ": ", chosen.size(),
                              " of ", count, " images");

@@ -1,5 +1,7 @@
 #include "experiments/data/shard_names.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -70,11 +72,8 @@ std::vector<std::string> words_of_brace(std::string_view text, std::string_view 
     refuse(text, concat("{", inner, "}: with zeros in front both numbers have the same length"));
   if (high - low >= static_cast<std::int64_t>(kMostNames))
     refuse(text, concat("stands for more than ", kMostNames, " names"));
-  for (std::int64_t i = low; i <= high; ++i) {
-    const std::string digits = std::to_string(i);
-    const std::size_t width = padded(first) ? first.size() : 0;
-    words.push_back(std::string(digits.size() < width ? width - digits.size() : 0, '0') + digits);
-  }
+  for (std::int64_t i = low; i <= high; ++i)
+    words.push_back(fmt::format("{:0{}}", i, padded(first) ? first.size() : 0));
   return words;
 }
 

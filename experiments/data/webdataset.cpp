@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cctype>
@@ -29,16 +31,13 @@ bool packed(const std::string& file) { return fs::path(file).extension() == ".gz
 /// "train-000000" of "train-000000.tar" or ".tar.gz"; empty for any other name.
 std::string shard_stem(const std::string& name) {
   for (const std::string ending : {".tar.gz", ".tar"}) {
-    if (name.size() > ending.size() && name.compare(name.size() - ending.size(), ending.size(), ending) == 0) {
-      return name.substr(0, name.size() - ending.size());
-    }
+    if (name.size() > ending.size() && name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
   }
   return {};
 }
 
 std::string numbered(const std::string& split, std::size_t number) {
-  std::string digits = std::to_string(number);
-  return split + "-" + std::string(digits.size() < kShardDigits ? kShardDigits - digits.size() : 0, '0') + digits;
+  return fmt::format("{}-{:0{}}", split, number, kShardDigits);
 }
 
 std::vector<Shard> find_shards(const fs::path& folder, const std::string& split) {
@@ -155,7 +154,7 @@ class SampleBuilder {
  private:
   static bool is_metadata(const std::string& name) {  // "__name__" or what lies in such a folder
     const std::string first = name.substr(0, name.find('/'));
-    return first.size() > 4 && first.compare(0, 2, "__") == 0 && first.compare(first.size() - 2, 2, "__") == 0;
+    return first.size() > 4 && first.starts_with("__") && first.ends_with("__");
   }
 
   void begin(const std::string& key, const std::string& where) {
@@ -203,8 +202,7 @@ std::vector<std::string> webdataset_splits(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string stem = shard_stem(entry.path().filename().string());
     const std::size_t dash = stem.rfind('-');
-    if (dash != std::string::npos && stem.substr(dash + 1) == std::string(kShardDigits, '0'))
-      splits.insert(stem.substr(0, dash));
+    if (dash != std::string::npos && stem == numbered(stem.substr(0, dash), 0)) splits.insert(stem.substr(0, dash));
   }
   return {splits.begin(), splits.end()};
 }

@@ -24,7 +24,7 @@ constexpr AugmentOp kTimm[] = {Op::auto_contrast, Op::equalize,     Op::invert, 
                                Op::solarize,      Op::solarize_add, Op::color,   Op::contrast,    Op::brightness,
                                Op::sharpness,     Op::shear_x,      Op::shear_y, Op::translate_x, Op::translate_y};
 
-constexpr double kTimmTop = 10;  // levels are clipped to it
+constexpr double kTimmTop = 10;  // levels are out of it, and timm clips them to it
 constexpr std::int64_t kTorchvisionBins = 31;
 
 bool is_enhancement(AugmentOp op) {
@@ -83,8 +83,11 @@ double torchvision_argument(AugmentOp op, double level, std::int64_t height, std
   }
 }
 
-double big_vision_argument(AugmentOp op, double level, bool repaired) {
-  const double share = level / 10;
+/// Big Vision's and timm's, whose levels are out of ten. A shift of Big Vision's is in pixels, of timm's a share of the
+/// side.
+double argument_of_ten(const RandAugmentConfig& config, AugmentOp op, double level, bool negative) {
+  const bool timm = config.dialect == Dialect::timm, increasing = timm && config.increasing;
+  const double share = (timm ? std::clamp(level, 0.0, kTimmTop) : level) / kTimmTop;
   switch (op) {
     case Op::rotate:
       return share * 30;
@@ -93,49 +96,21 @@ double big_vision_argument(AugmentOp op, double level, bool repaired) {
       return share * 0.3;
     case Op::translate_x:
     case Op::translate_y:
-      return share * 100;
-    case Op::posterize:
-      return std::trunc(share * 4);
-    case Op::solarize: {
-      // Compared with 8-bit pixels, so that 256 counts as 0.
-      const double threshold = std::trunc(share * 256);
-      return repaired ? std::min(threshold, 256.0) : std::fmod(threshold, 256);
-    }
-    case Op::solarize_add:
-      return std::trunc(share * 110);
-    case Op::cutout:
-      return std::trunc(share * 40);
-    case Op::color:
-    case Op::contrast:
-    case Op::brightness:
-    case Op::sharpness:
-      return share * 1.8 + 0.1;
-    default:
-      return 0;
-  }
-}
-
-double timm_argument(AugmentOp op, double level, bool increasing, bool negative) {
-  const double share = std::clamp(level, 0.0, kTimmTop) / kTimmTop;
-  switch (op) {
-    case Op::rotate:
-      return share * 30;
-    case Op::shear_x:
-    case Op::shear_y:
-      return share * 0.3;
-    case Op::translate_x:
-    case Op::translate_y:
-      return share * 0.45;
+      return share * (timm ? 0.45 : 100);
     case Op::posterize: {
       const double bits = std::trunc(share * 4);
       return increasing ? 4 - bits : bits;
     }
     case Op::solarize: {
-      const double threshold = std::min(256.0, std::trunc(share * 256));
-      return increasing ? 256 - threshold : threshold;
+      const double threshold = std::trunc(share * 256);
+      // As released, Big Vision's is compared with 8-bit pixels, so that 256 counts as 0.
+      if (!timm && !config.repaired) return std::fmod(threshold, 256);
+      return increasing ? 256 - std::min(256.0, threshold) : std::min(256.0, threshold);
     }
     case Op::solarize_add:
-      return std::min(128.0, std::trunc(share * 110));
+      return timm ? std::min(128.0, std::trunc(share * 110)) : std::trunc(share * 110);
+    case Op::cutout:
+      return std::trunc(share * 40);
     case Op::color:
     case Op::contrast:
     case Op::brightness:
@@ -166,12 +141,11 @@ bool RandAugment::is_signed(AugmentOp op) const {
 }
 
 double RandAugment::argument(AugmentOp op, double level, bool negative, std::int64_t height, std::int64_t width) const {
-  if (config_.dialect == Dialect::timm && is_enhancement(op))
-    return timm_argument(op, level, config_.increasing, negative);
-  const double value = config_.dialect == Dialect::torchvision  ? torchvision_argument(op, level, height, width)
-                       : config_.dialect == Dialect::big_vision ? big_vision_argument(op, level, config_.repaired)
-                                                                : timm_argument(op, level, config_.increasing, false);
-  return negative ? -value : value;
+  const double value = config_.dialect == Dialect::torchvision ? torchvision_argument(op, level, height, width)
+                                                               : argument_of_ten(config_, op, level, negative);
+  // timm has turned an enhancement round already, if it does.
+  const bool turned = config_.dialect == Dialect::timm && is_enhancement(op);
+  return negative && !turned ? -value : value;
 }
 
 std::optional<DrawnOp> RandAugment::draw(std::uint32_t layer, std::int64_t height, std::int64_t width,
