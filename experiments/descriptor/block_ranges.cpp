@@ -25,10 +25,9 @@ std::optional<std::pair<std::int64_t, std::int64_t>> read_block_range(std::strin
 
 }  // namespace
 
-void FieldReader::blocks(const JsonNode& node, const JsonPath& path, Placement& out) {
+void FieldReader::blocks(const JsonNode& node, Placement& out) {
   if (!node.is_object())
-    return report(node.at, path,
-                  "expected an object of blocks, as {\"0-3\": {\"attn\": {...}}}, got " + describe(node));
+    return report(node.at, "expected an object of blocks, as {\"0-3\": {\"attn\": {...}}}, got " + describe(node));
   struct Given {
     std::int64_t first, last;
     const JsonMember* member;
@@ -36,33 +35,30 @@ void FieldReader::blocks(const JsonNode& node, const JsonPath& path, Placement& 
   std::vector<Given> ranges;
   const JsonMember* rest = nullptr;
   for (const JsonMember& member : node.members) {
-    const JsonPath here{&path, member.key, &member.key_at};
     if (member.key == kOtherBlocks) {
       rest = &member;
       continue;
     }
     const auto read = read_block_range(member.key);
     if (!read) {
-      report(member.key_at, here, "expected blocks as \"3\", \"0-3\" or \"rest\"");
+      report(member.key_at, "expected blocks as \"3\", \"0-3\" or \"rest\"");
       continue;
     }
     const std::int64_t first = read->first, last = read->second;
     if (last >= kMaxDepth) {
-      report(member.key_at, here, concat("no network has a block ", last, "; the deepest ends with ", kMaxDepth - 1));
+      report(member.key_at, concat("no network has a block ", last, "; the deepest ends with ", kMaxDepth - 1));
       continue;
     }
     const auto other = std::find_if(ranges.begin(), ranges.end(),
                                     [&](const Given& given) { return given.first <= last && first <= given.last; });
     if (other != ranges.end())
-      report(member.key_at, here,
+      report(member.key_at,
              concat("overlaps ", in_quotes(other->member->key), "; a block has its sites from one range"));
     else
       ranges.push_back({first, last, &member});
   }
   for (const Given& given : ranges) carve_blocks(out, given.first, given.last);
-  const auto read_range = [&](BlockRange& range, const JsonMember& member) {
-    object(member.value, JsonPath{&path, member.key, &member.value.at}, range);
-  };
+  const auto read_range = [&](BlockRange& range, const JsonMember& member) { object(member.value, range); };
   for (BlockRange& range : out.blocks) {
     const auto owner = std::find_if(ranges.begin(), ranges.end(), [&](const Given& given) {
       return given.first <= range.first && range.last <= given.last;

@@ -16,23 +16,19 @@ struct Form {
 };
 constexpr bool kChanges = false, kEverything = true;
 
-JsonNode tree(bool value, Form) { return json_bool(value); }
-JsonNode tree(std::int64_t value, Form) { return json_integer(value); }
-JsonNode tree(std::uint64_t value, Form) { return json_natural(value); }
-JsonNode tree(double value, Form) { return json_real(value); }
-JsonNode tree(const std::string& value, Form) { return json_string(value); }
-JsonNode tree(const std::array<double, 2>& value, Form) {
-  return json_array({json_real(value[0]), json_real(value[1])});
+template <class T>
+requires std::is_arithmetic_v<T> JsonNode tree(T value, Form) { return value; }
+JsonNode tree(const std::string& value, Form) { return value; }
+template <class T>
+JsonNode tree(const std::array<T, 2>& value, Form) {
+  return std::vector<JsonNode>{value[0], value[1]};
 }
 template <class T>
 JsonNode tree(const std::vector<T>& value, Form form);
-JsonNode tree(const std::array<std::int64_t, 2>& value, Form) {
-  return json_array({json_integer(value[0]), json_integer(value[1])});
-}
-JsonNode tree(const InitGain& gain, Form) { return gain.sub_ln ? json_string("sub_ln") : json_real(gain.value); }
+JsonNode tree(const InitGain& gain, Form) { return gain.sub_ln ? JsonNode("sub_ln") : gain.value; }
 
 template <class T>
-requires std::is_enum_v<T> JsonNode tree(T value, Form) { return json_string(std::string(word_of(value))); }
+requires std::is_enum_v<T> JsonNode tree(T value, Form) { return word_of(value); }
 
 JsonNode tree(const NormSpec& spec, Form form);
 JsonNode tree(const LayerScale& scale, Form form);
@@ -65,7 +61,7 @@ JsonNode tree(const LayerScale& scale, Form form) {
   if (word) return tree(scale.kind, form);
   JsonNode object = json_object();
   object.add("kind", tree(scale.kind, form));
-  object.add("init", scale.auto_init ? json_string("auto") : json_real(scale.init));
+  object.add("init", scale.auto_init ? JsonNode("auto") : scale.init);
   return object;
 }
 
@@ -106,7 +102,7 @@ template <class T>
 JsonNode tree(const std::vector<T>& value, Form form) {
   std::vector<JsonNode> items;
   for (const T& v : value) items.push_back(tree(v, form));
-  return json_array(std::move(items));
+  return items;
 }
 
 /// `implied`: the dataset's sizes, which need not be written.
@@ -137,7 +133,7 @@ JsonNode trial_tree(const TrialConfig& config, bool everything) {
   const Form form{everything, kind_of(config.model)};
   const TrialConfig defaults;
   JsonNode root = json_object();
-  root.add("schema", json_integer(kConfigSchema));
+  root.add("schema", kConfigSchema);
   const auto add = [&](const char* key, JsonNode node) {
     if (form.everything || !node.members.empty()) root.add(key, std::move(node));
   };
@@ -148,7 +144,7 @@ JsonNode trial_tree(const TrialConfig& config, bool everything) {
                     known->channels == channels(defaults.model) && known->num_classes == num_classes(defaults.model);
   add("model", model_tree(config.model, same ? known : nullptr, everything));
   add("train", tree(config.train, form));
-  if (form.everything || config.seed != defaults.seed) root.add("seed", json_natural(config.seed));
+  if (form.everything || config.seed != defaults.seed) root.add("seed", config.seed);
   return root;
 }
 

@@ -1,19 +1,18 @@
-#include "experiments/descriptor/data_checks.h"
-
 #include <algorithm>
 
+#include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/descriptor/known_images.h"
 #include "experiments/descriptor/slice.h"
 #include "experiments/descriptor/step_count.h"
+#include "experiments/descriptor/trial_checks.h"
 
 namespace normlab {
 namespace {
 
 class DataChecks {
  public:
-  DataChecks(FieldReader& reader, const JsonNode& root, const JsonPath& top, const TrialConfig& trial)
-      : reader_(reader), root_(root), top_(top), trial_(trial) {}
+  DataChecks(const TrialConfig& trial, const Report& report) : trial_(trial), report_(report) {}
 
   void run() const {
     statistics();
@@ -29,18 +28,17 @@ class DataChecks {
     }
     if (const std::optional<std::int64_t> images = known_training_images(data()))
       if (const auto problem = problem_of_steps(trial_.train, *images))
-        report("train." + problem->key, concat(problem->key, ": ", problem->what));
+        report_("train." + problem->key, concat(problem->key, ": ", problem->what));
   }
 
  private:
   const DatasetConfig& data() const { return trial_.dataset; }
-  void report(const std::string& key, const std::string& what) const { reader_.report_below(root_, top_, key, what); }
 
   void statistics() const {
     const auto size = static_cast<std::size_t>(channels(trial_.model));
     for (const auto& [key, values] : {std::pair("dataset.mean", &data().mean), {"dataset.std", &data().std}})
       if (!values->empty() && values->size() != size)
-        report(key, concat(values->size(), " values for ", size, " channels"));
+        report_(key, concat(values->size(), " values for ", size, " channels"));
   }
 
   bool slices() const {
@@ -55,7 +53,7 @@ class DataChecks {
           throw InputError(concat("slice ", in_quotes(text), ": is empty"));
         images(data());
       } catch (const InputError& error) {
-        report(key, error.what());
+        report_(key, error.what());
         right = false;
       }
     };
@@ -72,8 +70,9 @@ class DataChecks {
     const std::int64_t images = known_split_images(data(), parse_slice(slice).split).value_or(0);
     const std::string why = shared_images(slice, other, images);
     if (why.rfind("shares", 0) == 0)
-      report(concat("dataset.", other_key), concat(in_quotes(other), " ", why, " dataset.", key, ", ", in_quotes(slice),
-                                                   "; take parts as \"train[:90%]\" and \"train[90%:]\""));
+      report_(concat("dataset.", other_key),
+              concat(in_quotes(other), " ", why, " dataset.", key, ", ", in_quotes(slice),
+                     "; take parts as \"train[:90%]\" and \"train[90%:]\""));
   }
 
   void per_class() const {
@@ -83,8 +82,8 @@ class DataChecks {
     whole.fraction = 1;
     const std::optional<std::int64_t> images = known_training_images(whole);
     if (images && data().per_class * known->num_classes > *images)
-      report("dataset.per_class", concat(data().per_class, " images of each of ", known->num_classes,
-                                         " classes are more than the ", *images, " of the slice"));
+      report_("dataset.per_class", concat(data().per_class, " images of each of ", known->num_classes,
+                                          " classes are more than the ", *images, " of the slice"));
   }
 
   /// An image of shapes has class index mod 10; of others the files tell.
@@ -103,25 +102,21 @@ class DataChecks {
                          data().name, labels, names))
         seen[static_cast<std::size_t>(labels[static_cast<std::size_t>(i)])] = true;
     } catch (const InputError& error) {
-      return report("dataset.per_class", error.what());
+      return report_("dataset.per_class", error.what());
     }
     const Slice slice = parse_slice(data().train);
     if (const auto absent = std::count(seen.begin(), seen.end(), false); absent > 0)
-      report(slice.begin || slice.end ? "dataset.train" : "dataset.train_images",
-             concat("the training images lack ", absent, " of the ", kClasses,
-                    " classes; take more of them, or set allow_absent_classes"));
+      report_(slice.begin || slice.end ? "dataset.train" : "dataset.train_images",
+              concat("the training images lack ", absent, " of the ", kClasses,
+                     " classes; take more of them, or set allow_absent_classes"));
   }
 
-  FieldReader& reader_;
-  const JsonNode& root_;
-  const JsonPath& top_;
   const TrialConfig& trial_;
+  const Report& report_;
 };
 
 }  // namespace
 
-void check_data(FieldReader& reader, const JsonNode& root, const JsonPath& top, const TrialConfig& trial) {
-  DataChecks(reader, root, top, trial).run();
-}
+void check_data(const TrialConfig& trial, const Report& report) { DataChecks(trial, report).run(); }
 
 }  // namespace normlab

@@ -24,6 +24,12 @@ struct Row {
   JsonNode tree;                                            // where values are tuned: what they are laid over
 };
 
+/// Values of axes that pick rows, and whether there is such a row.
+struct Choice {
+  AxisChoice axes;
+  bool found = false;
+};
+
 /// A dotted path as a JSON pointer.
 std::string pointer_of(std::string path) {
   std::replace(path.begin(), path.end(), '.', '/');
@@ -59,7 +65,7 @@ class Expansion {
     if (const JsonMember* rows = root_.find("placements")) placements_ = PlacementRows(rows->value, problems_);
     read_strings(out);
     if (const JsonMember* member = root_.find("sweep"))
-      grids_ = read_sweep(member->value, placements_, *sources_, problems_);
+      grids_ = read_sweep(member->value, placements_, problems_);
     else
       grids_.resize(1);
     if (root_.find("seeds") != nullptr &&
@@ -67,8 +73,8 @@ class Expansion {
       problems_.add(position_of("seeds"), "/seeds", "every grid has seeds of its own; leave these out");
     paths_ = axis_paths(grids_);
     if (const JsonMember* member = root_.find("tune"))
-      tuned_ = std::make_shared<TunedRows>(read_tune(member->value, paths_, placements_, *sources_, problems_),
-                                           sources_, classes_);
+      tuned_ =
+          std::make_shared<TunedRows>(read_tune(member->value, paths_, placements_, problems_), sources_, classes_);
     refuse_swept(set_paths);
     read_choices();
     if (two_stage_) check_two_stage();
@@ -104,39 +110,32 @@ class Expansion {
       if (field.key != "seed") keys.push_back(field.key);
     });
     for (const TopLevelKey& known : kTopLevelKeys) keys.push_back(known.key);
-    const JsonPath top{};
     for (const JsonMember& member : root_.members) {
-      const JsonPath here{&top, member.key, &member.key_at};
       if (std::find(keys.begin(), keys.end(), member.key) == keys.end())
-        problems_.add(member.key_at, here.pointer(), unknown_key(member.key, keys));
-      if (member.key == "extends") problems_.add(member.key_at, here.pointer(), "can only be given in the file");
+        problems_.add(member.key_at, unknown_key(member.key, keys));
+      if (member.key == "extends") problems_.add(member.key_at, "can only be given in the file");
     }
   }
 
   void read_strings(Experiment& out) {
-    const JsonPath top{};
     for (const char* key : {"$schema", "about"}) {
       const JsonMember* member = root_.find(key);
       if (member == nullptr) continue;
       if (!member->value.is_string())
-        problems_.add(member->value.at, pointer_step(member->key), "expected a string, got " + describe(member->value));
+        problems_.add(member->value.at, "expected a string, got " + describe(member->value));
       else if (member->key == "about")
         out.about = member->value.text;
     }
-    if (const JsonMember* member = root_.find("checkpoint"))
-      out.checkpoint = read_checkpoint(member->value, JsonPath{&top, member->key, &member->value.at}, problems_);
-    if (const JsonMember* member = root_.find("probes"))
-      out.probes = read_probes(member->value, JsonPath{&top, member->key, &member->value.at}, problems_);
-    if (const JsonMember* member = root_.find("paper"))
-      out.paper = read_paper(member->value, JsonPath{&top, member->key, &member->value.at}, problems_);
+    if (const JsonMember* member = root_.find("checkpoint")) out.checkpoint = read_checkpoint(member->value, problems_);
+    if (const JsonMember* member = root_.find("probes")) out.probes = read_probes(member->value, problems_);
+    if (const JsonMember* member = root_.find("paper")) out.paper = read_paper(member->value, problems_);
     const JsonMember* member = root_.find("seeds");
     if (member == nullptr) return;
-    const JsonPath path{&top, member->key, &member->value.at};
     if (!member->value.is_object()) {
-      seeds_ = read_seeds(member->value, path, problems_);
+      seeds_ = read_seeds(member->value, problems_);
       return;
     }
-    two_stage_ = read_two_stage_seeds(member->value, path, problems_);
+    two_stage_ = read_two_stage_seeds(member->value, problems_);
     seeds_.clear();
     for (std::uint64_t seed = 0; seed < two_stage_->first; ++seed) seeds_.push_back(seed);
   }
@@ -145,29 +144,23 @@ class Expansion {
   void check_two_stage() {
     const Position at = root_.find("seeds")->value.at;
     if (root_.find("baseline") == nullptr)
-      problems_.add(at, "/seeds", "two stages fix the width of gains, which need a \"baseline\"");
+      problems_.add(at, "two stages fix the width of gains, which need a \"baseline\"");
     if (std::any_of(grids_.begin(), grids_.end(), [](const Grid& grid) { return grid.seeds.has_value(); }))
-      problems_.add(at, "/seeds", "with two stages every row runs the same seeds; leave out those of the grids");
+      problems_.add(at, "with two stages every row runs the same seeds; leave out those of the grids");
   }
 
   /// A setting of the command line that an axis would overwrite is not ignored but refused.
   void refuse_swept(const std::vector<std::string>& set_paths) {
-    for (const Source& source : sources_->all()) {
-      if (source.has_lines) continue;
-      for (const std::string& set : set_paths)
-        if (source.name.substr(0, set.size() + 7) == "--set " + set + "=") {
-          const Position at{&source, 1, 1, nullptr};
-          for (const std::string& axis : paths_)
-            if (is_within(set, axis))
-              problems_.add(
-                  at, pointer_of(set),
-                  concat(axis, " is an axis of the sweep, which would overwrite this; set \"sweep\" instead"));
-          for (const std::string& axis : tuned_ ? tuned_axes() : std::vector<std::string>{})
-            if (is_within(set, axis))
-              problems_.add(at, pointer_of(set),
-                            concat(axis, " is tuned, which would overwrite this; set \"tune\" instead"));
-        }
-    }
+    for (const Source& source : sources_->all())
+      for (const std::string& set : set_paths) {
+        if (source.has_lines || !source.name.starts_with("--set " + set + "=")) continue;
+        const auto refuse = [&](const std::vector<std::string>& axes, std::string_view what) {
+          for (const std::string& axis : axes)
+            if (is_within(set, axis)) problems_.add({&source}, pointer_of(set), concat(axis, what));
+        };
+        refuse(paths_, " is an axis of the sweep, which would overwrite this; set \"sweep\" instead");
+        if (tuned_) refuse(tuned_axes(), " is tuned, which would overwrite this; set \"tune\" instead");
+      }
   }
 
   std::vector<std::string> tuned_axes() const {
@@ -177,22 +170,15 @@ class Expansion {
   }
 
   void read_choices() {
-    const JsonPath top{};
     if (const JsonMember* member = root_.find("exclude")) {
-      const JsonPath path{&top, member->key, &member->value.at};
-      if (member->value.kind != JsonKind::array)
-        problems_.add(member->value.at, path.pointer(), "expected a list of objects, got " + describe(member->value));
-      for (std::size_t i = 0; i < member->value.items.size(); ++i) {
-        const std::string number = std::to_string(i);
-        const JsonNode& item = member->value.items[i];
-        exclude_.push_back(read_choice(item, JsonPath{&path, number, &item.at}, grids_, problems_));
-      }
-      excluded_.resize(exclude_.size());
+      if (!member->value.is_array())
+        problems_.add(member->value.at, "expected a list of objects, got " + describe(member->value));
+      for (const JsonNode& item : member->value.items) exclude_.push_back({read_choice(item, grids_, problems_)});
     }
     if (const JsonMember* member = root_.find("baseline"))
-      baseline_ = read_choice(member->value, JsonPath{&top, member->key, &member->value.at}, grids_, problems_);
+      baseline_ = Choice{read_choice(member->value, grids_, problems_)};
     if (const JsonMember* member = root_.find("tuned_for"))
-      tuned_for_ = read_choice(member->value, JsonPath{&top, member->key, &member->value.at}, grids_, problems_);
+      tuned_for_ = Choice{read_choice(member->value, grids_, problems_)};
   }
 
   const std::vector<std::uint64_t>& seeds_of(const Grid& grid) const { return grid.seeds ? *grid.seeds : seeds_; }
@@ -217,20 +203,22 @@ class Expansion {
     for (std::size_t g = 0; g < grid.groups.size(); ++g)
       for (const Axis& axis : grid.groups[g]) {
         const AxisValue& value = axis.values[index[g]];
-        complete = set_path(tree, axis.path, value.node, axis.key_at, problems_) && complete;
+        complete = lay(tree, axis, index[g], problems_) && complete;
         row.values.emplace_back(axis.path, value.text);
         row.cell.axes.emplace_back(axis.path, value.label);
       }
+    const auto picked = [&](Choice& choice) {
+      const bool fits = matches(row, choice.axes);
+      choice.found = choice.found || fits;
+      return fits;
+    };
     bool left_out = false;
-    for (std::size_t e = 0; e < exclude_.size(); ++e) {
-      if (!matches(row, exclude_[e])) continue;
-      left_out = excluded_[e] = true;
-    }
+    for (Choice& choice : exclude_) left_out = picked(choice) || left_out;
     if (left_out) return;
     // A baseline counts as found although the trials are wrong: one problem at a time.
-    baseline_found_ = baseline_found_ || (baseline_ && matches(row, *baseline_));
+    if (baseline_) picked(*baseline_);
     if (!complete) return;
-    tuned_for_found_ = tuned_for_found_ || (tuned_for_ && matches(row, *tuned_for_));
+    if (tuned_for_) picked(*tuned_for_);
     std::string identity;
     if (tuned_)
       std::tie(row.config, identity) = tuned_->check_row(tree, placements_, problems_);
@@ -275,13 +263,12 @@ class Expansion {
   }
 
   void check_choices() {
-    for (std::size_t e = 0; e < exclude_.size(); ++e)
-      if (problems_.empty() && !excluded_[e])
-        problems_.add(exclude_[e].at, exclude_[e].pointer, "matches no combination of the sweep");
-    if (problems_.empty() && baseline_ && !baseline_found_)
-      problems_.add(baseline_->at, baseline_->pointer, "matches no combination of the sweep");
-    if (problems_.empty() && tuned_for_ && !tuned_for_found_)
-      problems_.add(tuned_for_->at, tuned_for_->pointer, "matches no combination of the sweep");
+    const auto check = [&](const Choice& choice) {
+      if (problems_.empty() && !choice.found) problems_.add(choice.axes.at, "matches no combination of the sweep");
+    };
+    for (const Choice& choice : exclude_) check(choice);
+    if (baseline_) check(*baseline_);
+    if (tuned_for_) check(*tuned_for_);
   }
 
   /// What a row has at the axes that the baseline leaves open.
@@ -290,7 +277,7 @@ class Expansion {
     for (const std::string& path : paths_) {
       const auto fixed = [&](const auto& value) { return value.first == path; };
       const std::string* text = find_value(row, path);
-      if (text != nullptr && std::none_of(baseline_->values.begin(), baseline_->values.end(), fixed))
+      if (text != nullptr && std::none_of(baseline_->axes.values.begin(), baseline_->axes.values.end(), fixed))
         strip += concat(path, "=", *text, "\n");
     }
     return strip;
@@ -300,7 +287,7 @@ class Expansion {
     if (!baseline_) return;
     std::unordered_map<std::string, std::size_t> row_of_strip;
     for (std::size_t r = 0; r < rows_.size(); ++r)
-      if (matches(rows_[r], *baseline_)) row_of_strip.try_emplace(strip_of(rows_[r]), r);
+      if (matches(rows_[r], baseline_->axes)) row_of_strip.try_emplace(strip_of(rows_[r]), r);
     for (Row& row : rows_) {
       const auto found = row_of_strip.find(strip_of(row));
       if (found != row_of_strip.end()) row.cell.baseline = found->second;
@@ -312,7 +299,7 @@ class Expansion {
     out.duplicates = duplicates_;
     out.two_stage = two_stage_;
     out.more_to_come = two_stage_.has_value() || tuned_ != nullptr;
-    if (tuned_for_) out.tuned_for = label_of(*tuned_for_);
+    if (tuned_for_) out.tuned_for = label_of(tuned_for_->axes);
     for (std::size_t r = 0; r < rows_.size(); ++r) {
       Row& row = rows_[r];
       out.rows.push_back(std::move(row.cell));
@@ -353,10 +340,8 @@ class Expansion {
   std::vector<Grid> grids_;
   std::vector<std::string> paths_;
   std::vector<std::uint64_t> seeds_{0};
-  std::vector<AxisChoice> exclude_;
-  std::vector<bool> excluded_;
-  std::optional<AxisChoice> baseline_, tuned_for_;
-  bool baseline_found_ = false, tuned_for_found_ = false;
+  std::vector<Choice> exclude_;
+  std::optional<Choice> baseline_, tuned_for_;
   std::optional<TwoStageSeeds> two_stage_;
   std::shared_ptr<TunedRows> tuned_;
   std::vector<Row> rows_;

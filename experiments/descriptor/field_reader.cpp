@@ -7,7 +7,7 @@
 namespace normlab {
 namespace {
 
-std::string number_text(double value) { return value_text(json_real(value)); }
+std::string number_text(double value) { return value_text(value); }
 
 /// Why a number that is no integer was refused, with the integer it may have meant.
 std::string not_an_integer(const JsonNode& node) {
@@ -19,33 +19,31 @@ std::string not_an_integer(const JsonNode& node) {
 
 }  // namespace
 
-void FieldReader::report_below(const JsonNode& node, const JsonPath& path, std::string_view key,
-                               const std::string& what) {
+void FieldReader::report_below(const JsonNode& node, std::string_view key, const std::string& what) {
   const std::size_t dot = std::min(key.find('.'), key.size());
   const std::string_view first = key.substr(0, dot);
   const JsonNode* below = nullptr;
-  if (node.kind == JsonKind::array) {
+  if (node.is_array()) {
     const std::size_t index = static_cast<std::size_t>(std::stoul(std::string(first)));
     if (index < node.items.size()) below = &node.items[index];
   } else if (const JsonMember* member = node.find(first)) {
     below = &member->value;
   }
-  if (below == nullptr) return report(node.at, path, what);
-  const JsonPath here{&path, first, &below->at};
-  if (dot == key.size()) return report(below->at, here, what);
-  report_below(*below, here, key.substr(dot + 1), what);
+  if (below == nullptr) return report(node.at, what);
+  if (dot == key.size()) return report(below->at, what);
+  report_below(*below, key.substr(dot + 1), what);
 }
 
-void FieldReader::value(const JsonNode& node, const JsonPath& path, bool& out, Range) {
-  if (node.kind != JsonKind::boolean) return report(node.at, path, "expected true or false, got " + describe(node));
+void FieldReader::value(const JsonNode& node, bool& out, Range) {
+  if (node.kind != JsonKind::boolean) return report(node.at, "expected true or false, got " + describe(node));
   out = node.boolean;
 }
 
 template <class Number>
-void FieldReader::check_range(const JsonNode& node, const JsonPath& path, Number read, Range range, Number& out) {
+void FieldReader::check_range(const JsonNode& node, Number read, Range range, Number& out) {
   const double number = double(read);
   const auto refuse = [&](const char* bound, double limit, std::string_view why = {}) {
-    report(node.at, path,
+    report(node.at,
            concat("must be ", bound, " ", number_text(limit), ", got ", describe(node), why.empty() ? "" : "; ", why));
   };
   if (range.of_descriptors && mode_ == ReadMode::canonical)
@@ -58,146 +56,139 @@ void FieldReader::check_range(const JsonNode& node, const JsonPath& path, Number
     out = read;
 }
 
-void FieldReader::value(const JsonNode& node, const JsonPath& path, std::int64_t& out, Range range) {
+void FieldReader::value(const JsonNode& node, std::int64_t& out, Range range) {
   constexpr auto kMax = std::uint64_t(std::numeric_limits<std::int64_t>::max());
-  if (node.kind == JsonKind::integer) return check_range(node, path, node.integer, range, out);
-  if (node.kind != JsonKind::natural) return report(node.at, path, not_an_integer(node));
-  if (node.natural > kMax) return report(node.at, path, "the integer " + describe(node) + " is too large");
-  check_range(node, path, std::int64_t(node.natural), range, out);
+  if (node.kind == JsonKind::integer) return check_range(node, node.integer, range, out);
+  if (node.kind != JsonKind::natural) return report(node.at, not_an_integer(node));
+  if (node.natural > kMax) return report(node.at, "the integer " + describe(node) + " is too large");
+  check_range(node, std::int64_t(node.natural), range, out);
 }
 
-void FieldReader::value(const JsonNode& node, const JsonPath& path, std::uint64_t& out, Range range) {
-  if (node.kind == JsonKind::integer) return report(node.at, path, "must be at least 0, got " + describe(node));
-  if (node.kind != JsonKind::natural) return report(node.at, path, not_an_integer(node));
-  check_range(node, path, node.natural, range, out);
+void FieldReader::value(const JsonNode& node, std::uint64_t& out, Range range) {
+  if (node.kind == JsonKind::integer) return report(node.at, "must be at least 0, got " + describe(node));
+  if (node.kind != JsonKind::natural) return report(node.at, not_an_integer(node));
+  check_range(node, node.natural, range, out);
 }
 
-void FieldReader::value(const JsonNode& node, const JsonPath& path, double& out, Range range) {
-  if (!node.is_number()) return report(node.at, path, "expected a number, got " + describe(node));
-  const double read = node.kind == JsonKind::real      ? node.real
-                      : node.kind == JsonKind::integer ? double(node.integer)
-                                                       : double(node.natural);
-  if (!std::isfinite(read)) return report(node.at, path, "expected a finite number, got " + describe(node));
+void FieldReader::value(const JsonNode& node, double& out, Range range) {
+  if (!node.is_number()) return report(node.at, "expected a number, got " + describe(node));
+  const double read = node.number();
+  if (!std::isfinite(read)) return report(node.at, "expected a finite number, got " + describe(node));
   using Float = std::numeric_limits<float>;  // in which trainings compute
   const bool too_large = std::abs(read) > double(Float::max());
   const bool vanishes = read != 0 && std::abs(read) < double(Float::min());
   const bool becomes_bound = range.high_open && read < range.high && double(float(read)) >= range.high;
   if (mode_ == ReadMode::descriptor && (too_large || vanishes || becomes_bound))
-    return report(node.at, path,
-                  concat(too_large  ? "is more than a float holds (3.4e38)"
-                         : vanishes ? "is 0 as a float, which holds no less than 1.2e-38"
-                                    : concat("is ", number_text(range.high), " as a float"),
-                         "; got ", describe(node)));
-  check_range(node, path, read == 0 ? 0.0 : read, range, out);  // -0.0 would be another trial
+    return report(node.at, concat(too_large  ? "is more than a float holds (3.4e38)"
+                                  : vanishes ? "is 0 as a float, which holds no less than 1.2e-38"
+                                             : concat("is ", number_text(range.high), " as a float"),
+                                  "; got ", describe(node)));
+  check_range(node, read == 0 ? 0.0 : read, range, out);  // -0.0 would be another trial
 }
 
-void FieldReader::value(const JsonNode& node, const JsonPath& path, std::string& out, Range) {
-  if (!node.is_string()) return report(node.at, path, "expected a string, got " + describe(node));
+void FieldReader::value(const JsonNode& node, std::string& out, Range) {
+  if (!node.is_string()) return report(node.at, "expected a string, got " + describe(node));
   out = node.text;
 }
 
-void FieldReader::value(const JsonNode& node, const JsonPath& path, std::array<std::int64_t, 2>& out, Range range) {
-  if (node.kind != JsonKind::array) {
-    value(node, path, out[0], range);
+void FieldReader::value(const JsonNode& node, std::array<std::int64_t, 2>& out, Range range) {
+  if (!node.is_array()) {
+    value(node, out[0], range);
     out[1] = out[0];
     return;
   }
   if (node.items.size() != 2)
-    return report(node.at, path, concat("expected a number or [height, width], got ", node.items.size(), " numbers"));
-  value(node.items[0], JsonPath{&path, "0", &node.items[0].at}, out[0], range);
-  value(node.items[1], JsonPath{&path, "1", &node.items[1].at}, out[1], range);
+    return report(node.at, concat("expected a number or [height, width], got ", node.items.size(), " numbers"));
+  value(node.items[0], out[0], range);
+  value(node.items[1], out[1], range);
 }
 
-void FieldReader::value(const JsonNode& node, const JsonPath& path, std::array<double, 2>& out, Range range) {
-  if (node.kind != JsonKind::array || node.items.size() != 2)
-    return report(node.at, path, "expected [least, largest], got " + describe(node));
+void FieldReader::value(const JsonNode& node, std::array<double, 2>& out, Range range) {
+  if (!node.is_array() || node.items.size() != 2)
+    return report(node.at, "expected [least, largest], got " + describe(node));
   const std::size_t before = reported_;
-  value(node.items[0], JsonPath{&path, "0", &node.items[0].at}, out[0], range);
-  value(node.items[1], JsonPath{&path, "1", &node.items[1].at}, out[1], range);
-  if (reported_ == before && out[0] > out[1]) report(node.at, path, "the first number is above the second");
+  value(node.items[0], out[0], range);
+  value(node.items[1], out[1], range);
+  if (reported_ == before && out[0] > out[1]) report(node.at, "the first number is above the second");
 }
 
-void FieldReader::value(const JsonNode& node, const JsonPath& path, NormSpec& out, Range) {
+void FieldReader::value(const JsonNode& node, NormSpec& out, Range) {
   NormKind kind{};
-  const auto read_kind = [&](const JsonNode& word, const JsonPath& at) {
+  const auto read_kind = [&](const JsonNode& word) {
     const std::size_t before = reported_;
-    value(word, at, kind, {});
+    value(word, kind, {});
     if (reported_ == before) out = default_norm(kind);
   };
-  if (node.is_string()) return read_kind(node, path);
+  if (node.is_string()) return read_kind(node);
   if (!node.is_object())
-    return report(node.at, path, "expected a kind of norm or an object with \"kind\", got " + describe(node));
+    return report(node.at, "expected a kind of norm or an object with \"kind\", got " + describe(node));
   // Without a kind, the object changes settings of the norm that the base has here.
   if (const JsonMember* given = node.find("kind"))
-    read_kind(given->value, JsonPath{&path, "kind", &given->value.at});
+    read_kind(given->value);
   else if (out.kind == NormKind::none)
-    return report(node.at, path, "there is no norm here; give its \"kind\"");
-  object(node, path, out);
+    return report(node.at, "there is no norm here; give its \"kind\"");
+  object(node, out);
 }
 
-void FieldReader::value(const JsonNode& node, const JsonPath& path, LayerScale& out, Range) {
+void FieldReader::value(const JsonNode& node, LayerScale& out, Range) {
   if (node.is_string()) {
     out = {};
-    return value(node, path, out.kind, {});
+    return value(node, out.kind, {});
   }
   if (node.is_object() && node.find("kind") != nullptr) out = {};
-  object(node, path, out, {"init"});
+  object(node, out, {"init"});
   const JsonMember* init = node.find("init");
   if (init == nullptr) return;
-  const JsonPath here{&path, "init", &init->value.at};
-  if (out.kind == LayerScaleKind::none) return report(init->key_at, here, "there is no layer_scale; give its \"kind\"");
+  if (out.kind == LayerScaleKind::none) return report(init->key_at, "there is no layer_scale; give its \"kind\"");
   out.auto_init = init->value.is_string() && init->value.text == "auto";
   out.init = 0.0;
   if (out.auto_init) return;
   if (!init->value.is_number())
-    return report(init->value.at, here, "expected a number or \"auto\", got " + describe(init->value));
-  value(init->value, here, out.init, {});
+    return report(init->value.at, "expected a number or \"auto\", got " + describe(init->value));
+  value(init->value, out.init, {});
 }
 
-void FieldReader::value(const JsonNode& node, const JsonPath& path, InitGain& out, Range) {
+void FieldReader::value(const JsonNode& node, InitGain& out, Range) {
   if (!node.is_number() && !(node.is_string() && node.text == "sub_ln"))
-    return report(node.at, path, "expected a number or \"sub_ln\", got " + describe(node));
+    return report(node.at, "expected a number or \"sub_ln\", got " + describe(node));
   out = {};
   if (node.is_string())
     out.sub_ln = true;
   else
-    value(node, path, out.value, kPositive);
+    value(node, out.value, kPositive);
 }
 
-void FieldReader::value(const JsonNode& node, const JsonPath& path, Placement& out, Range) {
-  const auto row = [&](const JsonNode& name, const JsonPath& at) {
-    if (!name.is_string()) return report(name.at, at, "expected the name of a placement, got " + describe(name));
+void FieldReader::value(const JsonNode& node, Placement& out, Range) {
+  const auto row = [&](const JsonNode& name) {
+    if (!name.is_string()) return report(name.at, "expected the name of a placement, got " + describe(name));
     if (const auto user = rows_.rows_.find(name.text); user != rows_.rows_.end()) {
       const PlacementRows::Reading& reading = user->second.of(kind_);
       if (reading.state == PlacementRows::State::reading)
-        return report(name.at, at, "placement \"" + name.text + "\" is based on itself");
+        return report(name.at, "placement \"" + name.text + "\" is based on itself");
       rows_.read(user->second, kind_, problems_);
       out = reading.placement;
     } else if (const NamedPlacement* named = find_placement(name.text)) {
       out = kind_ == ModelKind::swin ? swin_placement(named->placement) : named->placement;
     } else {
-      report(name.at, at, unknown_word("placement", name.text, rows_.names()));
+      report(name.at, unknown_word("placement", name.text, rows_.names()));
     }
   };
-  if (node.is_string()) return row(node, path);
+  if (node.is_string()) return row(node);
   if (!node.is_object())
-    return report(node.at, path, "expected a placement's name or an object of sites, got " + describe(node));
+    return report(node.at, "expected a placement's name or an object of sites, got " + describe(node));
   out = {};
-  if (const JsonMember* base = node.find("base")) row(base->value, JsonPath{&path, "base", &base->value.at});
-  object(node, path, out, {"base", kBlocksKey});
+  if (const JsonMember* base = node.find("base")) row(base->value);
+  object(node, out, {"base", kBlocksKey});
   // A site of all blocks is one of those too that the base has given a range.
   for (BlockRange& range : out.blocks) {
-    if (const JsonMember* sites = node.find("attn"))
-      value(sites->value, JsonPath{&path, sites->key, &sites->value.at}, range.attn, {});
-    if (const JsonMember* sites = node.find("mlp"))
-      value(sites->value, JsonPath{&path, sites->key, &sites->value.at}, range.mlp, {});
+    if (const JsonMember* sites = node.find("attn")) value(sites->value, range.attn, {});
+    if (const JsonMember* sites = node.find("mlp")) value(sites->value, range.mlp, {});
   }
-  if (const JsonMember* given = node.find(kBlocksKey))
-    blocks(given->value, JsonPath{&path, given->key, &given->value.at}, out);
+  if (const JsonMember* given = node.find(kBlocksKey)) blocks(given->value, out);
 }
 
-void FieldReader::variant(const JsonNode& node, const JsonPath& path, ViTConfig& out) {
-  if (!node.is_string()) return report(node.at, path, "expected a word as \"S/16\", got " + describe(node));
+void FieldReader::variant(const JsonNode& node, ViTConfig& out) {
+  if (!node.is_string()) return report(node.at, "expected a word as \"S/16\", got " + describe(node));
   constexpr std::string_view kDeiT = "DeiT-";
   const std::size_t slash = node.text.find('/');
   std::string name = node.text.substr(0, slash);
@@ -207,15 +198,13 @@ void FieldReader::variant(const JsonNode& node, const JsonPath& path, ViTConfig&
     return v.name == name && (!deit || v.depth == 12);  // there is no DeiT-L
   });
   if (found == std::end(kVariants))
-    return report(
-        node.at, path,
-        unknown_word("variant", node.text.substr(0, slash), {"Ti", "S", "B", "L", "DeiT-Ti", "DeiT-S", "DeiT-B"}));
+    return report(node.at, unknown_word("variant", node.text.substr(0, slash),
+                                        {"Ti", "S", "B", "L", "DeiT-Ti", "DeiT-S", "DeiT-B"}));
   const std::string patch = slash == std::string::npos ? "" : node.text.substr(slash + 1);
   std::int64_t size = 0;
   const auto [end, error] = std::from_chars(patch.data(), patch.data() + patch.size(), size);
   if (error != std::errc() || end != patch.data() + patch.size() || size < 1)
-    return report(node.at, path,
-                  concat("expected a patch size after the slash, as in \"", deit ? kDeiT : "", name, "/16\""));
+    return report(node.at, concat("expected a patch size after the slash, as in \"", deit ? kDeiT : "", name, "/16\""));
   out.embed_dim = found->embed_dim;
   out.depth = found->depth;
   out.num_heads = found->num_heads;
@@ -225,63 +214,59 @@ void FieldReader::variant(const JsonNode& node, const JsonPath& path, ViTConfig&
   out.pos_embed_class = true;
 }
 
-void FieldReader::variant(const JsonNode& node, const JsonPath& path, SwinConfig& out) {
-  if (!node.is_string()) return report(node.at, path, "expected a word as \"Swin-T\", got " + describe(node));
+void FieldReader::variant(const JsonNode& node, SwinConfig& out) {
+  if (!node.is_string()) return report(node.at, "expected a word as \"Swin-T\", got " + describe(node));
   std::vector<std::string_view> names;
   for (const SwinVariant& variant : kSwinVariants) {
     names.push_back(variant.name);
     if (variant.name == node.text) return set_variant(out, variant);
   }
-  report(node.at, path, unknown_word("variant", node.text, names));
+  report(node.at, unknown_word("variant", node.text, names));
 }
 
-void FieldReader::value(const JsonNode& node, const JsonPath& path, ModelConfig& out, Range) {
+void FieldReader::value(const JsonNode& node, ModelConfig& out, Range) {
   kind_ = kind_of(out);
-  if (const JsonMember* kind = node.find("kind"))
-    value(kind->value, JsonPath{&path, kind->key, &kind->value.at}, kind_, {});
+  if (const JsonMember* kind = node.find("kind")) value(kind->value, kind_, {});
   if (kind_ == ModelKind::swin) {
     SwinConfig swin;
     swin.placement = swin_placement(placement_of(out));
-    model(node, path, swin);
+    model(node, swin);
     simplify_blocks(swin.placement, swin.depth());
     out = swin;
   } else {
     ViTConfig vit = std::get<ViTConfig>(out);
-    model(node, path, vit);
+    model(node, vit);
     if (node.find("mlp_dim") == nullptr) vit.mlp_dim = defaults_beside(vit).mlp_dim;
     // Has no meaning without a class token, and would tell equal trials apart.
     if (vit.pool != Pool::token) vit.placement.stem.posembed_out_includes_class = true;
-    if (vit.placement.merge.kind != NormKind::none) refuse_merge(node, path);
+    if (vit.placement.merge.kind != NormKind::none) refuse_merge(node);
     simplify_blocks(vit.placement, vit.depth);
     out = vit;
   }
 }
 
 template <class Config>
-void FieldReader::model(const JsonNode& node, const JsonPath& path, Config& out) {
-  const auto child = [&](const JsonMember& member) { return JsonPath{&path, member.key, &member.value.at}; };
-  if (const JsonMember* given = node.find("variant")) variant(given->value, child(*given), out);
-  object(node, path, out, {"kind", "variant", "layer_scale"});
+void FieldReader::model(const JsonNode& node, Config& out) {
+  if (const JsonMember* given = node.find("variant")) variant(given->value, out);
+  object(node, out, {"kind", "variant", "layer_scale"});
   if (const JsonMember* scale = node.find("layer_scale")) {
     if (out.placement.layer_scale.kind != LayerScaleKind::none)
-      return report(scale->key_at, JsonPath{&path, scale->key, &scale->key_at},
-                    "the placement has a layer_scale already; give it in one place");
-    value(scale->value, child(*scale), out.placement.layer_scale, {});
+      return report(scale->key_at, "the placement has a layer_scale already; give it in one place");
+    value(scale->value, out.placement.layer_scale, {});
   }
 }
 
 /// Where a placement is spelt out, at its own key.
-void FieldReader::refuse_merge(const JsonNode& node, const JsonPath& path) {
+void FieldReader::refuse_merge(const JsonNode& node) {
   const JsonMember* placement = node.find("placement");
   if (placement == nullptr) return;
-  const JsonPath there{&path, placement->key, &placement->value.at};
   const JsonMember* merge = placement->value.is_object() ? placement->value.find("merge") : nullptr;
   const char* what = "merge is a site of Swin; a ViT has none";
-  if (merge == nullptr) return report(placement->value.at, there, what);
-  report(merge->key_at, JsonPath{&there, merge->key, &merge->key_at}, what);
+  if (merge == nullptr) return report(placement->value.at, what);
+  report(merge->key_at, what);
 }
 
-void FieldReader::value(const JsonNode& node, const JsonPath& path, DatasetConfig& out, Range) {
+void FieldReader::value(const JsonNode& node, DatasetConfig& out, Range) {
   const JsonMember* directory = nullptr;
   if (node.is_string()) {
     out.name = node.text;
@@ -290,42 +275,28 @@ void FieldReader::value(const JsonNode& node, const JsonPath& path, DatasetConfi
     // A dataset given by its folder alone is labelled by it.
     if (directory != nullptr && node.find("name") == nullptr && directory->value.is_string())
       out.name = directory->value.text;
-    object(node, path, out);
+    object(node, out);
   }
   if (out.path == out.name) out.path.clear();
-  if (out.name.empty()) report(node.at, path, "a dataset needs a name or a path");
+  if (out.name.empty()) report(node.at, "a dataset needs a name or a path");
   if (out.layout != DatasetLayout::known || find_dataset(out.name) != nullptr) return;
   std::vector<std::string_view> names;
   for (const KnownDataset& dataset : kKnownDatasets) names.push_back(dataset.name);
   const JsonMember* name = node.find("name");
   const JsonMember* at = name != nullptr ? name : directory;
-  const JsonPath here{at != nullptr ? &path : path.parent, at != nullptr ? std::string_view(at->key) : path.key,
-                      at != nullptr ? &at->value.at : path.at};
-  report(at != nullptr ? at->value.at : node.at, here,
+  report(at != nullptr ? at->value.at : node.at,
          unknown_word("dataset", out.name, names) +
              "; for one of your own give \"path\" and \"layout\" (image_folder, webdataset, ...)");
 }
 
-void FieldReader::refuse_exclusive(const JsonNode& node, const JsonPath& path) {
-  if (mode_ == ReadMode::canonical) return;  // states everything, one of a pair as 0
-  for (const Exclusive& pair : kExclusive) {
-    const std::string_view object = pair.object.substr(pair.object.rfind('.') + 1);
-    if (path.key != object || node.find(pair.a) == nullptr || node.find(pair.b) == nullptr) continue;
-    refuse_both(node, path, pair.a, pair.b);
-    for (const std::string_view key : {pair.a, pair.b})
-      problems_.used(node.find(key)->key_at);  // said already, not to be called unused as well
-  }
-}
-
-void FieldReader::refuse_both(const JsonNode& node, const JsonPath& path, std::string_view a, std::string_view b) {
+void FieldReader::refuse_both(const JsonNode& node, std::string_view a, std::string_view b) {
   const JsonMember* first = node.find(a);
   const JsonMember* second = node.find(b);
   const JsonMember* later = second;
   if (first->key_at.source == second->key_at.source &&
       std::tie(first->key_at.line, first->key_at.column) > std::tie(second->key_at.line, second->key_at.column))
     later = first;
-  report(later->key_at, JsonPath{&path, later->key, &later->key_at},
-         concat(later == first ? b : a, " is given too; leave one of them out"));
+  report(later->key_at, concat(later == first ? b : a, " is given too; leave one of them out"));
 }
 
 }  // namespace normlab

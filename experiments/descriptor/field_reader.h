@@ -21,68 +21,70 @@ class FieldReader {
       : rows_(rows), problems_(problems), kind_(kind), mode_(mode) {}
 
   std::size_t reported() const { return reported_; }
-  void report(const Position& at, const JsonPath& path, const std::string& what) {
+  void report(const Position& at, const std::string& what) { report(at, at.pointer(), what); }
+  /// The same where what is wrong is not what stands there.
+  void report(const Position& at, const std::string& pointer, const std::string& what) {
     ++reported_;
-    problems_.add(at, path.pointer(), what);
+    problems_.add(at, pointer, what);
   }
 
   /// Points at the dotted `key` below `node`, as much of it as is written there; in a list it has indices.
-  void report_below(const JsonNode& node, const JsonPath& path, std::string_view key, const std::string& what);
+  void report_below(const JsonNode& node, std::string_view key, const std::string& what);
 
   /// Reads the members of `node` into `out`; keys in `others` are the caller's.
   template <class T>
-  void object(const JsonNode& node, const JsonPath& path, T& out, std::initializer_list<std::string_view> others = {}) {
-    if (!node.is_object()) return report(node.at, path, "expected an object, got " + describe(node));
+  void object(const JsonNode& node, T& out, std::initializer_list<std::string_view> others = {}) {
+    if (!node.is_object()) return report(node.at, "expected an object, got " + describe(node));
     for (const JsonMember& member : node.members) {
       bool known = std::find(others.begin(), others.end(), member.key) != others.end();
       for_each_field<T>([&](const auto& field) {
         if (field.key != member.key) return;
         known = true;
-        value(member.value, JsonPath{&path, member.key, &member.value.at}, out.*field.member, field.range);
+        value(member.value, out.*field.member, field.range);
       });
-      if (!known) report_unknown_key<T>(member, path, others);
+      if (!known) report_unknown_key<T>(member, others);
     }
-    if constexpr (kMayBeUnused<T>) drop_meaningless(node, path, out);
-    refuse_exclusive(node, path);
+    if constexpr (kMayBeUnused<T>) drop_meaningless(node, out);
+    refuse_exclusive<T>(node);
   }
 
-  void value(const JsonNode& node, const JsonPath& path, bool& out, Range);
-  void value(const JsonNode& node, const JsonPath& path, std::int64_t& out, Range range);
-  void value(const JsonNode& node, const JsonPath& path, std::uint64_t& out, Range range);
-  void value(const JsonNode& node, const JsonPath& path, double& out, Range range);
-  void value(const JsonNode& node, const JsonPath& path, std::string& out, Range);
-  void value(const JsonNode& node, const JsonPath& path, std::array<std::int64_t, 2>& out, Range range);
-  void value(const JsonNode& node, const JsonPath& path, NormSpec& out, Range);
-  void value(const JsonNode& node, const JsonPath& path, LayerScale& out, Range);
-  void value(const JsonNode& node, const JsonPath& path, InitGain& out, Range);
-  void value(const JsonNode& node, const JsonPath& path, Placement& out, Range);
-  void value(const JsonNode& node, const JsonPath& path, std::array<double, 2>& out, Range range);
-  void value(const JsonNode& node, const JsonPath& path, ModelConfig& out, Range);
-  void value(const JsonNode& node, const JsonPath& path, DatasetConfig& out, Range);
+  void value(const JsonNode& node, bool& out, Range);
+  void value(const JsonNode& node, std::int64_t& out, Range range);
+  void value(const JsonNode& node, std::uint64_t& out, Range range);
+  void value(const JsonNode& node, double& out, Range range);
+  void value(const JsonNode& node, std::string& out, Range);
+  void value(const JsonNode& node, std::array<std::int64_t, 2>& out, Range range);
+  void value(const JsonNode& node, NormSpec& out, Range);
+  void value(const JsonNode& node, LayerScale& out, Range);
+  void value(const JsonNode& node, InitGain& out, Range);
+  void value(const JsonNode& node, Placement& out, Range);
+  void value(const JsonNode& node, std::array<double, 2>& out, Range range);
+  void value(const JsonNode& node, ModelConfig& out, Range);
+  void value(const JsonNode& node, DatasetConfig& out, Range);
 
   template <class T>
-  void value(const JsonNode& node, const JsonPath& path, std::vector<T>& out, Range range) {
+  void value(const JsonNode& node, std::vector<T>& out, Range range) {
     const char* const items = std::is_integral_v<T> ? " of integers" : std::is_floating_point_v<T> ? " of numbers" : "";
     if (node.kind != JsonKind::array)
-      return report(node.at, path, concat("expected a list", items, ", got ", describe(node)));
+      return report(node.at, concat("expected a list", items, ", got ", describe(node)));
     out.assign(node.items.size(), {});
     for (std::size_t i = 0; i < node.items.size(); ++i) {
       const std::string number = std::to_string(i);
-      value(node.items[i], JsonPath{&path, number, &node.items[i].at}, out[i], range);
+      value(node.items[i], out[i], range);
     }
   }
 
   template <class T>
   requires std::is_enum_v<T>
-  void value(const JsonNode& node, const JsonPath& path, T& out, Range) {
-    if (!node.is_string()) return report(node.at, path, "expected a word, got " + describe(node));
+  void value(const JsonNode& node, T& out, Range) {
+    if (!node.is_string()) return report(node.at, "expected a word, got " + describe(node));
     if (!find_word(node.text, out))
-      report(node.at, path, unknown_word("word", node.text, {std::begin(kWords<T>), std::end(kWords<T>)}));
+      report(node.at, unknown_word("word", node.text, {std::begin(kWords<T>), std::end(kWords<T>)}));
   }
 
   template <class T>
   requires std::is_class_v<T>
-  void value(const JsonNode& node, const JsonPath& path, T& out, Range) { object(node, path, out); }
+  void value(const JsonNode& node, T& out, Range) { object(node, out); }
 
  private:
   /// Whether a key of T may be one that some trials of a descriptor use and others do not.
@@ -117,23 +119,21 @@ class FieldReader {
   }
 
   template <class T>
-  void report_unknown_key(const JsonMember& member, const JsonPath& path,
-                          std::initializer_list<std::string_view> others) {
-    const JsonPath here{&path, member.key, &member.key_at};
+  void report_unknown_key(const JsonMember& member, std::initializer_list<std::string_view> others) {
     if constexpr (std::is_same_v<T, ViTConfig>) {
       if (has_field<SwinConfig>(member.key))
-        return problems_.unused(member.key_at, here.pointer(), "only a model of kind swin has this key");
+        return problems_.unused(member.key_at, "only a model of kind swin has this key");
     } else if constexpr (std::is_same_v<T, SwinConfig>) {
       if (has_field<ViTConfig>(member.key))
-        return problems_.unused(member.key_at, here.pointer(), "only a model of kind vit has this key");
+        return problems_.unused(member.key_at, "only a model of kind vit has this key");
     }
     std::vector<std::string_view> keys(others);
     for_each_field<T>([&](const auto& field) { keys.push_back(field.key); });
-    report(member.key_at, here, unknown_key(member.key, keys));
+    report(member.key_at, unknown_key(member.key, keys));
   }
 
   template <class T>
-  void drop_meaningless(const JsonNode& node, const JsonPath& path, T& out) {
+  void drop_meaningless(const JsonNode& node, T& out) {
     const T defaults = defaults_beside(out);
     for_each_field<T>([&](const auto& row) {
       const auto* const unmet = row.unmet(out);
@@ -141,21 +141,31 @@ class FieldReader {
       const JsonMember* given = node.find(row.key);
       if (given == nullptr) return;
       if (unmet == nullptr) return problems_.used(given->key_at);
-      const JsonPath here{&path, given->key, &given->key_at};
-      problems_.unused(given->key_at, here.pointer(), reason(unmet->otherwise, row.key, out));
+      problems_.unused(given->key_at, reason(unmet->otherwise, row.key, out));
     });
   }
 
   template <class Number>
-  void check_range(const JsonNode& node, const JsonPath& path, Number read, Range range, Number& out);
-  void refuse_exclusive(const JsonNode& node, const JsonPath& path);
-  void refuse_both(const JsonNode& node, const JsonPath& path, std::string_view a, std::string_view b);
-  void blocks(const JsonNode& node, const JsonPath& path, Placement& out);
-  void variant(const JsonNode& node, const JsonPath& path, ViTConfig& out);
-  void variant(const JsonNode& node, const JsonPath& path, SwinConfig& out);
+  void check_range(const JsonNode& node, Number read, Range range, Number& out);
+  /// Two settings of T that say the same thing.
+  template <class T>
+  void refuse_exclusive(const JsonNode& node) {
+    if (mode_ == ReadMode::canonical) return;  // states everything, one of a pair as 0
+    for (const Exclusive& pair : kExclusive) {
+      if (!has_field<T>(pair.a) || !has_field<T>(pair.b)) continue;
+      if (node.find(pair.a) == nullptr || node.find(pair.b) == nullptr) continue;
+      refuse_both(node, pair.a, pair.b);
+      for (const std::string_view key : {pair.a, pair.b})
+        problems_.used(node.find(key)->key_at);  // said already, not to be called unused as well
+    }
+  }
+  void refuse_both(const JsonNode& node, std::string_view a, std::string_view b);
+  void blocks(const JsonNode& node, Placement& out);
+  void variant(const JsonNode& node, ViTConfig& out);
+  void variant(const JsonNode& node, SwinConfig& out);
   template <class Config>
-  void model(const JsonNode& node, const JsonPath& path, Config& out);
-  void refuse_merge(const JsonNode& node, const JsonPath& path);
+  void model(const JsonNode& node, Config& out);
+  void refuse_merge(const JsonNode& node);
   /// A norm of that kind with the defaults of the model.
   NormSpec default_norm(NormKind kind) const { return kind_ == ModelKind::swin ? swin_norm(kind) : norm_of(kind); }
 

@@ -16,7 +16,7 @@ class Cursor {
  public:
   Cursor(std::string_view text, const Source* source) : text_(text), source_(source) {}
 
-  Position position() const { return {source_, line_, column_, nullptr}; }
+  Position position(const JsonPlace* place = nullptr) const { return {source_, line_, column_, place}; }
 
   void advance_to(std::size_t end) {
     for (; offset_ < end && offset_ < text_.size(); ++offset_) {
@@ -68,32 +68,32 @@ class Cursor {
 /// Receives the parser's events.
 class TreeBuilder {
  public:
-  TreeBuilder(std::string_view text, const Source* source, Problems& problems)
-      : cursor_(text, source), problems_(problems) {}
+  TreeBuilder(std::string_view text, Source* source, Problems& problems, const JsonPlace* place)
+      : cursor_(text, source), source_(source), problems_(problems), place_(place) {}
 
   JsonNode take() { return std::move(root_); }
 
   bool null() { return value({}); }
-  bool boolean(bool v) { return value(json_bool(v)); }
-  bool number_integer(std::int64_t v) { return value(json_integer(v)); }
-  bool number_unsigned(std::uint64_t v) { return value(json_natural(v)); }
+  bool boolean(bool v) { return value(v); }
+  bool number_integer(std::int64_t v) { return value(v); }
+  bool number_unsigned(std::uint64_t v) { return value(v); }
   bool number_float(double v, const std::string& raw) {
-    JsonNode node = json_real(v);
+    JsonNode node = v;
     node.text = raw;
     return value(std::move(node));
   }
-  bool string(std::string& v) { return value(json_string(std::move(v))); }
+  bool string(std::string& v) { return value(std::move(v)); }
   bool binary(nlohmann::json::binary_t&) { return false; }
   bool start_object(std::size_t) { return open(json_object()); }
-  bool start_array(std::size_t) { return open(json_array()); }
+  bool start_array(std::size_t) { return open(JsonNode(JsonKind::array)); }
   bool end_object() { return close(); }
   bool end_array() { return close(); }
 
   bool key(std::string& name) {
-    key_at_ = next();
     Open& object = stack_.back();
+    key_at_ = next(source_->place(object.node->at.place, name));
     object.duplicate = !object.keys.insert(name).second;
-    if (object.duplicate) problems_.add(key_at_, pointer() + pointer_step(name), "this key was given before");
+    if (object.duplicate) problems_.add(key_at_, "this key was given before");
     key_ = std::move(name);
     return true;
   }
@@ -115,24 +115,26 @@ class TreeBuilder {
     std::unordered_set<std::string> keys{};
     bool duplicate = false;
     JsonNode ignored{};  // holds the value of a duplicate key
-    std::string name{};
   };
 
-  Position next() {
+  Position next(const JsonPlace* place) {
     cursor_.skip_to_token(std::string_view::npos);
-    const Position at = cursor_.position();
+    const Position at = cursor_.position(place);
     cursor_.pass_token();
     return at;
   }
 
   JsonNode* place(JsonNode node) {
-    node.at = next();
     if (stack_.empty()) {
       root_ = std::move(node);
+      root_.at = next(place_);
       return &root_;
     }
     Open& parent = stack_.back();
-    if (!parent.node->is_object()) return &parent.node->items.emplace_back(std::move(node));
+    const bool item = parent.node->is_array();
+    node.at =
+        next(item ? source_->place(parent.node->at.place, std::to_string(parent.node->items.size())) : key_at_.place);
+    if (item) return &parent.node->items.emplace_back(std::move(node));
     if (parent.duplicate) return &(parent.ignored = std::move(node));
     return &parent.node->members.emplace_back(JsonMember{key_, key_at_, std::move(node)}).value;
   }
@@ -143,30 +145,22 @@ class TreeBuilder {
   }
 
   bool open(JsonNode node) {
-    std::string name;
-    if (!stack_.empty())
-      name = stack_.back().node->is_object() ? key_ : std::to_string(stack_.back().node->items.size());
     JsonNode* placed = place(std::move(node));
     if (stack_.size() >= kMaxJsonDepth) fail(placed->at, concat("more than ", kMaxJsonDepth, " levels"));
     stack_.push_back({placed});
-    stack_.back().name = std::move(name);
     return true;
   }
 
   bool close() {
-    next();
+    next(nullptr);
     stack_.pop_back();
     return true;
   }
 
-  std::string pointer() const {
-    std::string out;
-    for (std::size_t i = 1; i < stack_.size(); ++i) out += pointer_step(stack_[i].name);
-    return out;
-  }
-
   Cursor cursor_;
+  Source* source_;
   Problems& problems_;
+  const JsonPlace* place_;  // of the root
   JsonNode root_;
   std::deque<Open> stack_;  // a deque: nodes of `ignored` values are pointed to
   std::string key_;
@@ -176,30 +170,16 @@ class TreeBuilder {
 /// Offset of the first byte that is not valid UTF-8, or npos.
 std::size_t find_invalid_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
-    const auto byte = [&](std::size_t k) {
-      return i + k < text.size() ? unsigned(static_cast<unsigned char>(text[i + k])) : 0u;
-    };
-    const auto tail = [&](std::size_t k) { return (byte(k) & 0xC0u) == 0x80u; };
-    const unsigned first = byte(0);
-    std::size_t length = 0;
-    if (first < 0x80) length = 1;
-    if (first >= 0xC2 && first <= 0xDF && tail(1)) length = 2;
-    // Not the long spellings of small numbers, not the halves of surrogate pairs, nothing beyond U+10FFFF.
-    if (first >= 0xE0 && first <= 0xEF && tail(1) && tail(2) && (first != 0xE0 || byte(1) >= 0xA0) &&
-        (first != 0xED || byte(1) < 0xA0))
-      length = 3;
-    if (first >= 0xF0 && first <= 0xF4 && tail(1) && tail(2) && tail(3) && (first != 0xF0 || byte(1) >= 0x90) &&
-        (first != 0xF4 || byte(1) < 0x90))
-      length = 4;
-    if (length == 0) return i;
-    i += length;
+    const std::size_t bytes = first_character(text.substr(i)).bytes;
+    if (bytes == 0) return i;
+    i += bytes;
   }
   return std::string_view::npos;
 }
 
 }  // namespace
 
-JsonNode parse_json(std::string_view text, const Source* source, Problems& problems) {
+JsonNode parse_json(std::string_view text, Source* source, Problems& problems, const JsonPlace* place) {
   const auto refuse = [&](std::size_t offset, const std::string& what) {
     if (offset == std::string_view::npos) return;
     Cursor cursor(text, source);
@@ -210,7 +190,7 @@ JsonNode parse_json(std::string_view text, const Source* source, Problems& probl
   if (text.substr(0, 3) == "\xEF\xBB\xBF") refuse(0, "begins with a byte order mark; save it as UTF-8 without one");
   refuse(text.find('\0'), "a NUL byte");
   refuse(find_invalid_utf8(text), "not valid UTF-8");
-  TreeBuilder builder(text, source, problems);
+  TreeBuilder builder(text, source, problems, place);
   nlohmann::json::sax_parse(text, &builder, nlohmann::json::input_format_t::json, /*strict=*/true,
                             /*ignore_comments=*/true);
   return builder.take();

@@ -2,11 +2,25 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/visible_text.h"
 
 namespace normlab {
+
+std::string Position::pointer() const {
+  std::string out;
+  for (const JsonPlace* step = place; step != nullptr; step = step->parent) out.insert(0, pointer_step(step->key));
+  return out;
+}
+
+JsonNode::JsonNode(JsonKind k) : kind(k) {}
+JsonNode::JsonNode(double value) : kind(JsonKind::real), real(value) {}
+JsonNode::JsonNode(std::string value) : kind(JsonKind::string), text(std::move(value)) {}
+JsonNode::JsonNode(std::string_view value) : JsonNode(std::string(value)) {}
+JsonNode::JsonNode(const char* value) : JsonNode(std::string(value)) {}
+JsonNode::JsonNode(std::vector<JsonNode> list) : kind(JsonKind::array), items(std::move(list)) {}
 
 const JsonMember* JsonNode::find(std::string_view key) const {
   for (const JsonMember& member : members)
@@ -14,11 +28,7 @@ const JsonMember* JsonNode::find(std::string_view key) const {
   return nullptr;
 }
 
-JsonMember* JsonNode::find(std::string_view key) {
-  for (JsonMember& member : members)
-    if (member.key == key) return &member;
-  return nullptr;
-}
+JsonMember* JsonNode::find(std::string_view key) { return const_cast<JsonMember*>(std::as_const(*this).find(key)); }
 
 JsonNode& JsonNode::add(std::string key, JsonNode value) {
   const Position at_value = value.at;
@@ -29,54 +39,11 @@ bool JsonNode::remove(std::string_view key) {
   return std::erase_if(members, [&](const JsonMember& member) { return member.key == key; }) > 0;
 }
 
-namespace {
-
-JsonNode node_of(JsonKind kind) {
-  JsonNode node;
-  node.kind = kind;
-  return node;
+double JsonNode::number() const {
+  if (kind == JsonKind::real) return real;
+  if (kind == JsonKind::integer) return double(integer);
+  return kind == JsonKind::natural ? double(natural) : std::numeric_limits<double>::quiet_NaN();
 }
-
-}  // namespace
-
-JsonNode json_bool(bool value) {
-  JsonNode node = node_of(JsonKind::boolean);
-  node.boolean = value;
-  return node;
-}
-
-JsonNode json_integer(std::int64_t value) {
-  if (value >= 0) return json_natural(std::uint64_t(value));
-  JsonNode node = node_of(JsonKind::integer);
-  node.integer = value;
-  return node;
-}
-
-JsonNode json_natural(std::uint64_t value) {
-  JsonNode node = node_of(JsonKind::natural);
-  node.natural = value;
-  return node;
-}
-
-JsonNode json_real(double value) {
-  JsonNode node = node_of(JsonKind::real);
-  node.real = value;
-  return node;
-}
-
-JsonNode json_string(std::string value) {
-  JsonNode node = node_of(JsonKind::string);
-  node.text = std::move(value);
-  return node;
-}
-
-JsonNode json_array(std::vector<JsonNode> items) {
-  JsonNode node = node_of(JsonKind::array);
-  node.items = std::move(items);
-  return node;
-}
-
-JsonNode json_object() { return node_of(JsonKind::object); }
 
 std::string shortest_real(double value) {
   char buffer[32];
@@ -121,7 +88,7 @@ void write_scalar(std::string& out, const JsonNode& node, Real&& real) {
 
 template <class Real>
 void write_compact(std::string& out, const JsonNode& node, Real&& real) {
-  if (node.kind == JsonKind::array) {
+  if (node.is_array()) {
     out += '[';
     for (std::size_t i = 0; i < node.items.size(); ++i) {
       if (i > 0) out += ',';
@@ -149,10 +116,9 @@ void write_compact(std::string& out, const JsonNode& node, Real&& real) {
 void write_indented(std::string& out, const JsonNode& node, std::size_t depth) {
   const bool object = node.is_object();
   const std::size_t count = object ? node.members.size() : node.items.size();
-  const bool leaves = std::none_of(node.items.begin(), node.items.end(), [](const JsonNode& item) {
-    return item.kind == JsonKind::array || item.is_object();
-  });
-  if (!object && node.kind != JsonKind::array) return write_scalar(out, node, shortest_real);
+  const bool leaves = std::none_of(node.items.begin(), node.items.end(),
+                                   [](const JsonNode& item) { return item.is_array() || item.is_object(); });
+  if (!object && !node.is_array()) return write_scalar(out, node, shortest_real);
   if (count == 0 || (!object && leaves)) return write_compact(out, node, shortest_real);
   out += object ? '{' : '[';
   for (std::size_t i = 0; i < count; ++i) {
@@ -195,7 +161,7 @@ std::string value_text(const JsonNode& node) {
 std::string describe(const JsonNode& node) {
   constexpr std::size_t kLongest = 40;
   if (node.is_object()) return "an object";
-  if (node.kind == JsonKind::array) return "a list";
+  if (node.is_array()) return "a list";
   const std::string text =
       visible_line(node.kind == JsonKind::real && !node.text.empty() ? node.text : value_text(node));
   if (text.size() <= kLongest) return text;

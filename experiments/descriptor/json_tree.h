@@ -2,6 +2,7 @@
 // that strict JSON forbids is an error.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -14,33 +15,43 @@ namespace normlab {
 
 class Problems;
 
+/// The place of a value in a document, as its JSON pointer tells it.
+struct JsonPlace {
+  const JsonPlace* parent = nullptr;  // null: the document itself
+  std::string key;                    // of an object, or the index in an array as text
+};
+
 /// Where text came from: a file, or `--set path=value`, which has no lines.
 struct Source {
   std::string name;
   std::size_t order = 0;  // problems are listed in this order
   bool has_lines = true;
+  std::deque<JsonPlace> places{};
+
+  const JsonPlace* place(const JsonPlace* parent, std::string key) {
+    return &places.emplace_back(JsonPlace{parent, std::move(key)});
+  }
 };
 
 /// Line and column are 1-based and count bytes; they point at the token's first byte.
 struct Position {
   const Source* source = nullptr;
   std::uint32_t line = 1, column = 1;
-  const std::string* pointer = nullptr;  // the JSON pointer there, where it is not the value's place in the tree
+  const JsonPlace* place = nullptr;
+
+  std::string pointer() const;
 };
 
 /// Owns what positions point to; outlives every tree made with it.
 class Sources {
  public:
-  const Source* add(std::string name, bool has_lines = true) {
-    sources_.push_back({std::move(name), sources_.size(), has_lines});
-    return &sources_.back();
+  Source* add(std::string name, bool has_lines = true) {
+    return &sources_.emplace_back(Source{std::move(name), sources_.size(), has_lines});
   }
-  const std::string* keep(std::string pointer) { return &pointers_.emplace_back(std::move(pointer)); }
   const std::deque<Source>& all() const { return sources_; }
 
  private:
   std::deque<Source> sources_;
-  std::deque<std::string> pointers_;
 };
 
 /// integer: negative; natural: zero and above, up to 2^64 - 1; real: anything with a point or an exponent, or beyond
@@ -60,9 +71,23 @@ struct JsonNode {
   std::vector<JsonMember> members;  // object, in file order
   Position at{};
 
+  JsonNode() = default;
+  explicit JsonNode(JsonKind k);
+  JsonNode(std::same_as<bool> auto value);
+  template <std::integral Integer>
+  requires(!std::same_as<Integer, bool>) JsonNode(Integer value);
+  JsonNode(double value);
+  JsonNode(std::string value);
+  JsonNode(std::string_view value);
+  JsonNode(const char* value);
+  JsonNode(std::vector<JsonNode> list);
+
   bool is_object() const { return kind == JsonKind::object; }
+  bool is_array() const { return kind == JsonKind::array; }
   bool is_string() const { return kind == JsonKind::string; }
   bool is_number() const { return kind == JsonKind::integer || kind == JsonKind::natural || kind == JsonKind::real; }
+  /// The number; not a number where it is something else.
+  double number() const;
   /// The member of that key, or nullptr.
   const JsonMember* find(std::string_view key) const;
   JsonMember* find(std::string_view key);
@@ -77,20 +102,25 @@ struct JsonMember {
   JsonNode value;
 };
 
-JsonNode json_bool(bool value);
-JsonNode json_integer(std::int64_t value);
-JsonNode json_natural(std::uint64_t value);
-JsonNode json_real(double value);
-JsonNode json_string(std::string value);
-JsonNode json_array(std::vector<JsonNode> items = {});
-JsonNode json_object();
+JsonNode::JsonNode(std::same_as<bool> auto value) : kind(JsonKind::boolean), boolean(value) {}
+template <std::integral Integer>
+requires(!std::same_as<Integer, bool>) JsonNode::JsonNode(Integer value)
+    : kind(value < 0 ? JsonKind::integer : JsonKind::natural) {
+  if (value < 0)
+    integer = static_cast<std::int64_t>(value);
+  else
+    natural = static_cast<std::uint64_t>(value);
+}
+
+inline JsonNode json_object() { return JsonNode(JsonKind::object); }
 
 inline constexpr std::size_t kMaxJsonBytes = std::size_t(1) << 20;
 inline constexpr std::size_t kMaxJsonDepth = 64;
 
 /// Reads one document. A syntax error, a byte order mark, invalid UTF-8, a NUL byte, more than kMaxJsonDepth levels or
 /// kMaxJsonBytes bytes: InputError "name:line:column: ...". Duplicate keys go to `problems`, and the first one stays.
-JsonNode parse_json(std::string_view text, const Source* source, Problems& problems);
+/// `place` is that of the document's root.
+JsonNode parse_json(std::string_view text, Source* source, Problems& problems, const JsonPlace* place = nullptr);
 
 /// `compact`: keys sorted by code point, no spaces; otherwise two spaces a level, keys in the tree's order.
 enum class JsonStyle : std::uint8_t { compact, indented };

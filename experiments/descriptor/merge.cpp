@@ -1,5 +1,6 @@
 #include "experiments/descriptor/merge.h"
 
+#include <algorithm>
 #include <set>
 
 #include "core/error.h"
@@ -63,6 +64,14 @@ void merge_over(JsonNode& base, const JsonNode& child, std::string_view path) {
   }
 }
 
+/// Where an object stands that is made on the way to what `--set` sets, with `rest` still to go: at its own place.
+Position made_at(Position at, std::string_view rest) {
+  if (!at.source->has_lines)
+    for (auto steps = std::count(rest.begin(), rest.end(), '.'); steps > 0 && at.place != nullptr; --steps)
+      at.place = at.place->parent;
+  return at;
+}
+
 /// A member on the way of a path: an object is made where nothing is.
 JsonNode& step_into(JsonNode& node, const std::string& path, std::string_view key, const Position& at) {
   if (JsonMember* existing = node.find(key)) {
@@ -72,7 +81,7 @@ JsonNode& step_into(JsonNode& node, const std::string& path, std::string_view ke
   JsonNode made = json_object();
   made.at = at;
   if (path == "model.placement") {
-    JsonNode base = json_string("pre_pre");  // the placement of a model that names none
+    JsonNode base = "pre_pre";  // the placement of a model that names none
     base.at = at;
     made.add("base", base);
   }
@@ -87,27 +96,24 @@ bool is_within(std::string_view path, std::string_view prefix) {
 
 void merge_over(JsonNode& base, const JsonNode& child) { merge_over(base, child, ""); }
 
-bool set_path(JsonNode& root, std::string_view path, const JsonNode& value, const Position& key_at,
-              Problems& problems) {
+std::string set_path(JsonNode& root, std::string_view path, const JsonNode& value, const Position& key_at) {
   JsonNode* node = &root;
   std::string so_far;
   for (std::string_view rest = path;;) {
     const std::size_t dot = rest.find('.');
     const std::string_view key = rest.substr(0, dot);
-    const std::string pointer = key_at.pointer != nullptr ? *key_at.pointer : pointer_step(path);
-    if (key.empty()) return problems.add(key_at, pointer, "a path has a key on each side of a point"), false;
-    if (!node->is_object())
-      return problems.add(key_at, pointer, concat(so_far, " is ", describe(*node), " and has no keys")), false;
+    if (key.empty()) return "a path has a key on each side of a point";
+    if (!node->is_object()) return concat(so_far, " is ", describe(*node), " and has no keys");
     if (dot == std::string_view::npos) {
       remove_rival(*node, so_far, key);
       JsonMember* member = node->find(key);
       if (member == nullptr) member = &node->members.emplace_back(JsonMember{std::string(key), {}, {}});
       member->key_at = key_at;
       member->value = value;
-      return true;
+      return "";
     }
     so_far = join(so_far, key);
-    node = &step_into(*node, so_far, key, key_at);
+    node = &step_into(*node, so_far, key, made_at(key_at, rest));
     rest.remove_prefix(dot + 1);
   }
 }
@@ -192,15 +198,22 @@ std::vector<std::string> apply_sets(JsonNode& root, std::span<const std::string>
     if (equals == std::string::npos || equals == 0)
       throw InputError(concat("--set ", set, ": expected path=value, as in --set train.epochs=2"));
     const std::string path = set.substr(0, equals), text = set.substr(equals + 1);
-    const Source* source = sources.add("--set " + set, /*has_lines=*/false);
-    JsonNode value = json_string(text);
+    Source* source = sources.add("--set " + set, /*has_lines=*/false);
+    Position at{source, 1, 1, nullptr};
+    for (std::size_t begin = 0, end = 0; end != path.npos; begin = end + 1) {
+      end = path.find('.', begin);
+      at.place = source->place(at.place, path.substr(begin, end - begin));
+    }
+    JsonNode value = text;
     try {
-      value = parse_json(text, source, problems);
+      value = parse_json(text, source, problems, at.place);
     } catch (const InputError&) {  // not JSON: a word, as in --set model.placement=dpn
     }
-    const Position at{source, 1, 1, nullptr};
     value.at = at;
-    if (set_path(root, path, value, at, problems)) paths.push_back(path);
+    if (const std::string problem = set_path(root, path, value, at); problem.empty())
+      paths.push_back(path);
+    else
+      problems.add(at, pointer_step(path), problem);
   }
   return paths;
 }

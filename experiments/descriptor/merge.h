@@ -18,9 +18,9 @@ namespace normlab {
 void merge_over(JsonNode& base, const JsonNode& child);
 
 /// Puts `value` at a dotted path, making objects on the way; a name that stood there becomes the object it is short for
-/// ("dpn" becomes {"base": "dpn"}). `key_at` is where the path was written. False, with a problem, if a step of the
-/// path holds something that has no keys.
-bool set_path(JsonNode& root, std::string_view path, const JsonNode& value, const Position& key_at, Problems& problems);
+/// ("dpn" becomes {"base": "dpn"}). `key_at` is where the path was written. Says why it cannot where a step of the path
+/// holds something that has no keys; otherwise "".
+std::string set_path(JsonNode& root, std::string_view path, const JsonNode& value, const Position& key_at);
 
 /// The descriptor with what it extends merged in and "extends" gone. `files` receives every file that was read, the
 /// descriptor first. InputError for a file that cannot be read, is no regular file or no

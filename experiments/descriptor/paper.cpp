@@ -32,69 +32,55 @@ class PaperReader {
  public:
   explicit PaperReader(Problems& problems) : problems_(problems) {}
 
-  PaperConfig read(const JsonNode& node, const JsonPath& path) {
+  PaperConfig read(const JsonNode& node) {
     PaperConfig out;
-    if (!check_keys(node, path, {"source", "deviations"}, {"source"})) return out;
-    out.source = text(node, path, "source");
+    if (!check_keys(node, {"source", "deviations"}, {"source"})) return out;
+    out.source = text(node, "source");
     const JsonMember* list = node.find("deviations");
     if (list == nullptr) return out;
-    const JsonPath here{&path, list->key, &list->value.at};
-    if (list->value.kind != JsonKind::array) {
-      report(list->value.at, here, "expected a list of objects, got " + describe(list->value));
-      return out;
-    }
-    for (std::size_t i = 0; i < list->value.items.size(); ++i) {
-      const JsonNode& item = list->value.items[i];
-      const std::string index = std::to_string(i);
-      deviation(item, JsonPath{&here, index, &item.at}, out.deviations);
-    }
+    if (!list->value.is_array())
+      problems_.add(list->value.at, "expected a list of objects, got " + describe(list->value));
+    for (const JsonNode& item : list->value.items) deviation(item, out.deviations);
     return out;
   }
 
  private:
-  void report(const Position& at, const JsonPath& path, const std::string& what) {
-    problems_.add(at, path.pointer(), what);
-  }
-
-  bool check_keys(const JsonNode& node, const JsonPath& path, const std::vector<std::string_view>& keys,
+  bool check_keys(const JsonNode& node, const std::vector<std::string_view>& keys,
                   const std::vector<std::string_view>& needed) {
     if (!node.is_object()) {
-      report(node.at, path, "expected an object, got " + describe(node));
+      problems_.add(node.at, "expected an object, got " + describe(node));
       return false;
     }
     for (const JsonMember& member : node.members)
       if (std::find(keys.begin(), keys.end(), member.key) == keys.end())
-        report(member.key_at, JsonPath{&path, member.key, &member.key_at}, unknown_key(member.key, keys));
+        problems_.add(member.key_at, unknown_key(member.key, keys));
     bool complete = true;
     for (const std::string_view key : needed) {
       if (node.find(key) != nullptr) continue;
-      report(node.at, path, concat("give its \"", key, "\""));
+      problems_.add(node.at, concat("give its \"", key, "\""));
       complete = false;
     }
     return complete;
   }
 
-  std::string text(const JsonNode& node, const JsonPath& path, std::string_view key) {
+  std::string text(const JsonNode& node, std::string_view key) {
     const JsonMember& member = *node.find(key);
     if (member.value.is_string() && !member.value.text.empty()) return member.value.text;
-    report(member.value.at, JsonPath{&path, member.key, &member.value.at},
-           "expected a text, got " + describe(member.value));
+    problems_.add(member.value.at, "expected a text, got " + describe(member.value));
     return {};
   }
 
-  void deviation(const JsonNode& node, const JsonPath& path, std::vector<Deviation>& out) {
+  void deviation(const JsonNode& node, std::vector<Deviation>& out) {
     const std::vector<std::string_view> keys{"key", "paper", "here", "why"};
-    if (!check_keys(node, path, keys, keys)) return;
-    const Deviation d{text(node, path, "key"), value_text(node.find("paper")->value),
-                      value_text(node.find("here")->value), text(node, path, "why"),
-                      concat(to_string(node.at), ": ", path.pointer())};
+    if (!check_keys(node, keys, keys)) return;
+    const Deviation d{text(node, "key"), value_text(node.find("paper")->value), value_text(node.find("here")->value),
+                      text(node, "why"), concat(to_string(node.at), ": ", node.at.pointer())};
     const JsonMember& key = *node.find("key");
-    const JsonPath key_path{&path, key.key, &key.value.at};
     if (!d.key.empty() && !is_setting(d.key))
-      report(key.value.at, key_path, concat("there is no setting ", d.key, "; `normlab schema --keys` lists them"));
+      problems_.add(key.value.at, concat("there is no setting ", d.key, "; `normlab schema --keys` lists them"));
     else if (!seen_.insert(d.key).second)
-      report(key.value.at, key_path, d.key + " is listed twice");
-    if (d.paper == d.here) report(node.at, path, "what is the same here and there is no deviation");
+      problems_.add(key.value.at, d.key + " is listed twice");
+    if (d.paper == d.here) problems_.add(node.at, "what is the same here and there is no deviation");
     out.push_back(d);
   }
 
@@ -104,9 +90,7 @@ class PaperReader {
 
 }  // namespace
 
-PaperConfig read_paper(const JsonNode& node, const JsonPath& path, Problems& problems) {
-  return PaperReader(problems).read(node, path);
-}
+PaperConfig read_paper(const JsonNode& node, Problems& problems) { return PaperReader(problems).read(node); }
 
 bool is_setting(std::string_view path) { return has_setting<TrialConfig>(path); }
 

@@ -25,7 +25,7 @@ struct PaperConfig {
 
 /// The value of "paper": {"source": "...", "deviations": [{"key", "paper", "here", "why"}]}. What is wrong is noted and
 /// left out: an unknown or missing key, a `key` that is no setting or is listed twice, a `here` that equals `paper`.
-PaperConfig read_paper(const JsonNode& node, const JsonPath& path, Problems& problems);
+PaperConfig read_paper(const JsonNode& node, Problems& problems);
 
 /// True for the dotted path of a setting of a trial, or of an object of them: "train.optimizer.lr", "model.placement".
 bool is_setting(std::string_view path);

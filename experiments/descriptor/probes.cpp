@@ -11,51 +11,46 @@ class ProbeReader {
  public:
   explicit ProbeReader(Problems& problems) : reader_(rows_, problems) {}
 
-  std::int64_t number(const JsonNode& node, const JsonPath& path, Range range) {
+  std::int64_t number(const JsonNode& node, Range range) {
     std::int64_t out = 0;
-    reader_.value(node, path, out, range);
+    reader_.value(node, out, range);
     return out;
   }
 
-  std::vector<ProbeStep> steps(const JsonNode& list, const JsonPath& path) {
+  std::vector<ProbeStep> steps(const JsonNode& list) {
     std::vector<ProbeStep> out;
     std::set<std::int64_t> seen;
-    for (std::size_t i = 0; i < list.items.size(); ++i) {
-      const JsonNode& item = list.items[i];
-      const std::string index = std::to_string(i);
-      const JsonPath here{&path, index, &item.at};
+    for (const JsonNode& item : list.items) {
       const std::size_t before = reader_.reported();
-      const std::int64_t step = number(item, here, kFromZero);
+      const std::int64_t step = number(item, kFromZero);
       if (reader_.reported() != before) continue;
       if (!seen.insert(step).second)
-        reader_.report(item.at, here, concat("step ", step, " is given twice"));
+        reader_.report(item.at, concat("step ", step, " is given twice"));
       else
-        out.push_back({step, concat(to_string(item.at), ": ", here.pointer())});
+        out.push_back({step, concat(to_string(item.at), ": ", item.at.pointer())});
     }
     return out;
   }
 
-  void read(const JsonNode& node, const JsonPath& path, ProbeConfig& out) {
-    if (!node.is_object()) return reader_.report(node.at, path, "expected an object, got " + describe(node));
+  void read(const JsonNode& node, ProbeConfig& out) {
+    if (!node.is_object()) return reader_.report(node.at, "expected an object, got " + describe(node));
     for (const JsonMember& member : node.members) {
-      const JsonPath here{&path, member.key, &member.value.at};
-      const bool list = member.value.kind == JsonKind::array;
+      const bool list = member.value.is_array();
       if (member.key == "signal") {
         if (list)
-          out.signal = steps(member.value, here);
+          out.signal = steps(member.value);
         else
-          reader_.report(member.value.at, here, "expected a list of steps, got " + describe(member.value));
+          reader_.report(member.value.at, "expected a list of steps, got " + describe(member.value));
       } else if (member.key == "gradients") {
         if (list)
-          out.gradients = steps(member.value, here);
+          out.gradients = steps(member.value);
         else if (member.value.is_number())
-          out.gradients_every = number(member.value, here, kFromOne);
+          out.gradients_every = number(member.value, kFromOne);
         else
-          reader_.report(member.value.at, here,
+          reader_.report(member.value.at,
                          "expected a list of steps, or a number n for every n-th, got " + describe(member.value));
       } else {
-        reader_.report(member.key_at, JsonPath{&path, member.key, &member.key_at},
-                       unknown_key(member.key, {"signal", "gradients"}));
+        reader_.report(member.key_at, unknown_key(member.key, {"signal", "gradients"}));
       }
     }
   }
@@ -67,9 +62,9 @@ class ProbeReader {
 
 }  // namespace
 
-ProbeConfig read_probes(const JsonNode& node, const JsonPath& path, Problems& problems) {
+ProbeConfig read_probes(const JsonNode& node, Problems& problems) {
   ProbeConfig out;
-  ProbeReader(problems).read(node, path, out);
+  ProbeReader(problems).read(node, out);
   return out;
 }
 

@@ -35,7 +35,7 @@ struct ProbeConfig {
 
 /// The value of "probes". What is wrong is noted and left out: an unknown key, anything but a list of steps (for
 /// `gradients` a number as well), a step that is negative, no integer, or given twice.
-ProbeConfig read_probes(const JsonNode& node, const JsonPath& path, Problems& problems);
+ProbeConfig read_probes(const JsonNode& node, Problems& problems);
 
 /// Throws InputError, one line a step, where `probes` ask for steps that `training` (its name in the message) of
 /// `steps` steps does not have.

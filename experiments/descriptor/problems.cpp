@@ -10,19 +10,14 @@ std::string to_string(const Position& at) {
                               : shown(at.source->name);
 }
 
-std::string JsonPath::pointer() const {
-  if (at != nullptr && at->pointer != nullptr) return *at->pointer;
-  return parent == nullptr ? std::string() : parent->pointer() + pointer_step(key);
-}
-
 void Problems::add(const Position& at, const std::string& pointer, const std::string& what) {
   const std::string line = pointer.empty() ? concat(to_string(at), ": ", what)  // the document itself
                                            : concat(to_string(at), ": ", pointer, ": ", what);
   problems_.emplace(Key{at.source->order, at.line, at.column, line}, line);
 }
 
-void Problems::unused(const Position& at, const std::string& pointer, const std::string& what) {
-  unused_.try_emplace({at.source, at.line, at.column}, Unused{false, at, pointer, what});
+void Problems::unused(const Position& at, const std::string& what) {
+  unused_.try_emplace({at.source, at.line, at.column}, Unused{false, at, what});
 }
 
 void Problems::used(const Position& at) { unused_[{at.source, at.line, at.column}].used = true; }
@@ -36,7 +31,7 @@ void Problems::throw_if_any() const {
 
 void Problems::throw_if_any_or_unused() {
   for (const auto& [key, found] : unused_)
-    if (!found.used) add(found.at, found.pointer, found.what);
+    if (!found.used) add(found.at, found.what);
   throw_if_any();
 }
 

@@ -10,20 +10,13 @@
 
 namespace normlab {
 
-/// A value's place in the tree, for its JSON pointer. Lives on the stack while a tree is read.
-struct JsonPath {
-  const JsonPath* parent = nullptr;
-  std::string_view key;  // of an object, or the index in an array as text
-  const Position* at = nullptr;
-
-  std::string pointer() const;
-};
-
 class Problems {
  public:
+  void add(const Position& at, const std::string& what) { add(at, at.pointer(), what); }
+  /// The same where what is wrong is not what stands there.
   void add(const Position& at, const std::string& pointer, const std::string& what);
   /// A key that this trial has no use for. It becomes a problem unless some other trial uses it.
-  void unused(const Position& at, const std::string& pointer, const std::string& what);
+  void unused(const Position& at, const std::string& what);
   void used(const Position& at);
   /// Takes over the problems of `other`, without its unused keys.
   void absorb(const Problems& other) { problems_.insert(other.problems_.begin(), other.problems_.end()); }
@@ -38,7 +31,7 @@ class Problems {
   struct Unused {
     bool used = false;
     Position at;
-    std::string pointer, what;
+    std::string what;
   };
   std::map<Key, std::string> problems_;  // sorted by place; said once each
   std::map<std::tuple<const Source*, std::uint32_t, std::uint32_t>, Unused> unused_;

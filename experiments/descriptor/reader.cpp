@@ -1,10 +1,8 @@
 #include "experiments/descriptor/reader.h"
 
 #include "core/visible_text.h"
-#include "experiments/descriptor/augment_rules.h"
-#include "experiments/descriptor/data_checks.h"
 #include "experiments/descriptor/field_reader.h"
-#include "experiments/descriptor/train_checks.h"
+#include "experiments/descriptor/trial_checks.h"
 
 namespace normlab {
 namespace {
@@ -16,50 +14,54 @@ ModelConfig default_model() {
   return vit;
 }
 
-/// Where to point when `key` of the model is at fault: the key, of a dotted one as much as is written there, the
-/// variant that set it, or the model as a whole.
-void report_model(FieldReader& reader, const JsonNode* model, const JsonPath& path, const JsonNode& root,
-                  std::string_view key, const std::string& what) {
-  if (model == nullptr) return reader.report(root.at, path, what);
-  const std::size_t dot = key.find('.');
-  const JsonMember* given = model->find(key.substr(0, dot));
-  if (given == nullptr) given = model->find("variant");
-  if (given == nullptr) return reader.report(model->at, path, what);
-  const JsonPath here{&path, given->key, &given->value.at};
-  if (dot != key.npos && given->value.find(key.substr(dot + 1, key.find('.', dot + 1) - dot - 1)) != nullptr)
-    return report_model(reader, &given->value, here, root, key.substr(dot + 1), what);
-  reader.report(given->value.at, here, what);
+/// Points at `key` of the model: the key, of a dotted one as much as is written there, the variant that set it, or the
+/// model as a whole.
+Report report_at_model(FieldReader& reader, const JsonNode& root, const JsonNode* model) {
+  return [&reader, &root, model](std::string_view key, const std::string& what) {
+    if (model == nullptr) return reader.report(root.at, "/model", what);
+    for (const JsonNode* node = model;;) {
+      const std::size_t dot = key.find('.');
+      const JsonMember* given = node->find(key.substr(0, dot));
+      if (given == nullptr) given = node->find("variant");
+      if (given == nullptr) return reader.report(node->at, what);
+      node = &given->value;
+      if (dot == key.npos) return reader.report(node->at, what);
+      key.remove_prefix(dot + 1);
+      if (node->find(key.substr(0, key.find('.'))) == nullptr) return reader.report(node->at, what);
+    }
+  };
 }
 
 /// Asks the files of a data set of one's own for a number that the descriptor leaves to them.
-void count_classes(FieldReader& reader, const JsonNode& root, const JsonNode* model, const JsonPath& path,
-                   const ClassCounts& classes, const DatasetConfig& dataset, std::int64_t& num_classes) {
+void count_classes(const Report& report, const ClassCounts& classes, const DatasetConfig& dataset,
+                   std::int64_t& num_classes) {
   try {
     num_classes = classes(dataset);
   } catch (const InputError& error) {
-    report_model(reader, model, path, root, "num_classes",
-                 concat("num_classes is left out, and the classes of the dataset ", in_quotes(dataset.name),
-                        " cannot be counted; give num_classes, or the data with --data. ", error.what()));
+    report("num_classes", concat("num_classes is left out, and the classes of the dataset ", in_quotes(dataset.name),
+                                 " cannot be counted; give num_classes, or the data with --data. ", error.what()));
   }
 }
 
+/// Whether images may have another size than the model sees: both kinds of images are resized then.
+bool resizes_images(const TrainConfig& train) {
+  return train.augment.crop != CropName::none && train.eval_transform.crop != EvalCrop::none;
+}
+
 /// Sizes that the data decide: filled in where left out, compared where given.
-void take_sizes_from_dataset(FieldReader& reader, const JsonNode& root, const JsonNode* model, const JsonPath& path,
-                             const ClassCounts& classes, TrialConfig& trial) {
+void take_sizes_from_dataset(const Report& report, const JsonNode* model, const ClassCounts& classes,
+                             TrialConfig& trial) {
   const DatasetConfig& dataset = trial.dataset;
   const KnownDataset* known = find_dataset(dataset.name);
   const bool cifar = known == nullptr && dataset.layout == DatasetLayout::cifar;  // records of 32 x 32 x 3 bytes
   const auto given = [&](std::string_view key) { return model != nullptr && model->find(key) != nullptr; };
   const auto settle = [&](std::string_view key, auto& value, auto expected, bool is_known, const std::string& text) {
     if (!is_known) {
-      if (!given(key))
-        report_model(reader, model, path, root, key,
-                     concat("give ", key, ": nothing is known of the dataset ", in_quotes(dataset.name)));
+      if (!given(key)) report(key, concat("give ", key, ": nothing is known of the dataset ", in_quotes(dataset.name)));
     } else if (!given(key)) {
       value = expected;
     } else if (value != expected) {
-      report_model(reader, model, path, root, key,
-                   concat("the dataset ", in_quotes(dataset.name), " has ", key, " ", text));
+      report(key, concat("the dataset ", in_quotes(dataset.name), " has ", key, " ", text));
     }
   };
   const KnownDataset& shape = known != nullptr ? *known : kKnownDatasets[1];
@@ -67,8 +69,8 @@ void take_sizes_from_dataset(FieldReader& reader, const JsonNode& root, const Js
   const std::int64_t of_layout = known != nullptr ? known->channels : dataset.layout == DatasetLayout::idx ? 1 : 3;
   const auto settle_all = [&](auto& config) {
     if (shaped && shape.image_size[0] == 0 && !given("image_size"))
-      report_model(reader, model, path, root, "image_size",
-                   concat("give image_size: the images of ", in_quotes(trial.dataset.name), " have many sizes"));
+      report("image_size",
+             concat("give image_size: the images of ", in_quotes(trial.dataset.name), " have many sizes"));
     else if (!shaped || shape.image_size[0] > 0)
       settle("image_size", config.image_size, shape.image_size,
              shaped && !(resizes_images(trial.train) && given("image_size")),
@@ -78,21 +80,18 @@ void take_sizes_from_dataset(FieldReader& reader, const JsonNode& root, const Js
     // More classes than a known data set has: some without any image, where that is allowed.
     const bool spare = given("num_classes") && dataset.allow_absent_classes && config.num_classes > shape.num_classes;
     if (known == nullptr && !given("num_classes") && classes)
-      count_classes(reader, root, model, path, classes, dataset, config.num_classes);
+      count_classes(report, classes, dataset, config.num_classes);
     else if (known == nullptr || !spare)
       settle("num_classes", config.num_classes, shape.num_classes, known != nullptr, concat(shape.num_classes));
   };
   std::visit(settle_all, trial.model);
 }
 
-void check_model(FieldReader& reader, const JsonNode& root, const JsonNode* model, const JsonPath& path,
-                 const ModelConfig& config) {
-  for (const ConfigProblem& problem : validate(config))
-    report_model(reader, model, path, root, problem.key, problem.message);
+void check_model(const Report& report, const ModelConfig& config) {
+  for (const ConfigProblem& problem : validate(config)) report(problem.key, problem.message);
 }
 
-void check_statistics(FieldReader& reader, const JsonNode& root, const JsonNode* model, const JsonPath& path,
-                      const TrialConfig& trial) {
+void check_statistics(const Report& report, const TrialConfig& trial) {
   const TrainConfig& train = trial.train;
   const std::int64_t part = train.batch_size / train.accumulate;  // of which batch norms see one at a time
   const std::string part_text = train.accumulate > 1 ? concat("the ", part, " images of a part (batch_size ",
@@ -100,8 +99,8 @@ void check_statistics(FieldReader& reader, const JsonNode& root, const JsonNode*
                                                      : concat("batch_size ", train.batch_size);
   const auto see = [&](std::string_view site, const NormSpec& spec) {
     if (spec.kind == NormKind::batch_norm && spec.statistics_batch > 0 && part % spec.statistics_batch != 0)
-      report_model(reader, model, path, root, "placement",
-                   concat("statistics_batch ", spec.statistics_batch, " of ", site, " does not divide ", part_text));
+      report("placement",
+             concat("statistics_batch ", spec.statistics_batch, " of ", site, " does not divide ", part_text));
   };
   const Placement& placement = placement_of(trial.model);
   visit_sites(placement, see);
@@ -111,12 +110,10 @@ void check_statistics(FieldReader& reader, const JsonNode& root, const JsonNode*
 }  // namespace
 
 PlacementRows::PlacementRows(const JsonNode& rows, Problems& problems) {
-  const JsonPath root{}, path{&root, "placements", &rows.at};
-  if (!rows.is_object()) problems.add(rows.at, path.pointer(), "expected an object, got " + describe(rows));
+  if (!rows.is_object()) problems.add(rows.at, "expected an object, got " + describe(rows));
   for (const JsonMember& member : rows.members) {
     if (find_placement(member.key) != nullptr)
-      problems.add(member.key_at, JsonPath{&path, member.key, &member.key_at}.pointer(),
-                   "there is a built-in placement of this name; take another");
+      problems.add(member.key_at, "there is a built-in placement of this name; take another");
     rows_[member.key].member = &member;
   }
   for (auto& [name, row] : rows_) read(row, ModelKind::vit, problems);
@@ -126,9 +123,7 @@ void PlacementRows::read(Row& row, ModelKind kind, Problems& problems) {
   Reading& reading = row.of(kind);
   if (reading.state != State::unread) return;
   reading.state = State::reading;
-  const JsonPath root{}, rows{&root, "placements", nullptr};
-  const JsonNode& node = row.member->value;
-  FieldReader(*this, problems, kind).value(node, JsonPath{&rows, row.member->key, &node.at}, reading.placement, {});
+  FieldReader(*this, problems, kind).value(row.member->value, reading.placement, {});
   reading.state = State::read;
 }
 
@@ -151,35 +146,33 @@ TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode,
   TrialConfig trial;
   trial.model = default_model();
   FieldReader reader(rows, problems, ModelKind::vit, mode);
-  const JsonPath top{nullptr, {}, &root.at};
   const JsonMember* member = root.find("model");
   const JsonNode* model = member == nullptr ? nullptr : &member->value;
-  const JsonPath path{&top, "model", model == nullptr ? nullptr : &model->at};
+  const Report at_model = report_at_model(reader, root, model);
+  const Report at_key = [&](std::string_view key, const std::string& what) { reader.report_below(root, key, what); };
 
   if (mode == ReadMode::canonical) {
-    reader.object(root, top, trial, {"schema"});
+    reader.object(root, trial, {"schema"});
     std::int64_t schema = 0;
-    if (const JsonMember* given = root.find("schema"))
-      reader.value(given->value, JsonPath{&top, "schema", &given->value.at}, schema, {});
+    if (const JsonMember* given = root.find("schema")) reader.value(given->value, schema, {});
     if (schema != kConfigSchema)
-      reader.report(root.at, top,
+      reader.report(root.at,
                     concat("written with schema ", schema, " of the settings; this program reads ", kConfigSchema));
   } else {
-    reader.object(root, top, trial);
+    reader.object(root, trial);
     // An unknown dataset was reported; that its sizes are not known either is no news.
     if (find_dataset(trial.dataset.name) != nullptr || trial.dataset.layout != DatasetLayout::known)
-      take_sizes_from_dataset(reader, root, model, path, classes, trial);
+      take_sizes_from_dataset(at_model, model, classes, trial);
   }
   if (reader.reported() == 0) {  // what is left at a default because of a problem would only bring up others
-    check_model(reader, root, model, path, trial.model);
-    check_statistics(reader, root, model, path, trial);
-    check_augment(reader, root, top, trial);
-    check_training(reader, root, top, trial);
+    check_model(at_model, trial.model);
+    check_statistics(at_model, trial);
+    check_training(trial, at_key);
   }
   // What earlier versions took stays readable where it is written down.
   if (mode == ReadMode::descriptor && reader.reported() == 0) {
-    check_meaning(reader, root, top, trial);
-    check_data(reader, root, top, trial);
+    check_meaning(trial, at_key);
+    check_data(trial, at_key);
   }
   return trial;
 }
@@ -187,29 +180,28 @@ TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode,
 void check_values(const JsonNode& root, PlacementRows& rows, Problems& problems) {
   TrialConfig trial;
   Problems found;  // whether a key has a use is for the trials to say
-  FieldReader(rows, found).object(root, JsonPath{nullptr, {}, &root.at}, trial);
+  FieldReader(rows, found).object(root, trial);
   problems.absorb(found);
 }
 
 ModelConfig read_model(const JsonNode& model, PlacementRows& rows, Problems& problems) {
   ModelConfig config = default_model();
   FieldReader reader(rows, problems);
-  const JsonPath top{nullptr, {}, &model.at};
-  reader.value(model, top, config, {});
-  if (reader.reported() == 0) check_model(reader, model, &model, top, config);
+  reader.value(model, config, {});
+  if (reader.reported() == 0) check_model(report_at_model(reader, model, &model), config);
   return config;
 }
 
-CheckpointConfig read_checkpoint(const JsonNode& node, const JsonPath& path, Problems& problems) {
+CheckpointConfig read_checkpoint(const JsonNode& node, Problems& problems) {
   PlacementRows rows;
   CheckpointConfig checkpoint;
-  FieldReader(rows, problems).object(node, path, checkpoint);
+  FieldReader(rows, problems).object(node, checkpoint);
   return checkpoint;
 }
 
-Placement read_placement(const JsonNode& node, const JsonPath& path, PlacementRows& rows, Problems& problems) {
+Placement read_placement(const JsonNode& node, PlacementRows& rows, Problems& problems) {
   Placement placement;
-  FieldReader(rows, problems).value(node, path, placement, {});
+  FieldReader(rows, problems).value(node, placement, {});
   return placement;
 }
 
@@ -221,7 +213,7 @@ std::string norm_label(const NormSpec& spec) {
   std::string settings;
   for_each_field<NormSpec>([&](const auto& field) {
     if (field.key == "kind" || spec.*field.member == defaults.*field.member) return;
-    settings += concat(settings.empty() ? "" : " ", field.key, "=", value_text(json_real(double(spec.*field.member))));
+    settings += concat(settings.empty() ? "" : " ", field.key, "=", value_text(double(spec.*field.member)));
   });
   return std::string(to_string(spec.kind)) + (settings.empty() ? "" : "(" + settings + ")");
 }
@@ -264,10 +256,10 @@ std::string difference(const Placement& base, const Placement& placement) {
   if (placement.residual_scale != base.residual_scale)
     add("residual_scale", placement.residual_scale ? "true" : "false");
   if (const LayerScale& scale = placement.layer_scale; scale != base.layer_scale)
-    add("layer_scale", std::string(word_of(scale.kind)) +
-                           (scale.auto_init ? "" : concat("(init=", value_text(json_real(scale.init)), ")")));
+    add("layer_scale",
+        std::string(word_of(scale.kind)) + (scale.auto_init ? "" : concat("(init=", value_text(scale.init), ")")));
   if (const InitGain& gain = placement.init_gain; gain != base.init_gain)
-    add("init_gain", gain.sub_ln ? "sub_ln" : value_text(json_real(gain.value)));
+    add("init_gain", gain.sub_ln ? "sub_ln" : value_text(gain.value));
   return out;
 }
 
@@ -280,7 +272,7 @@ std::string placement_label(const JsonNode& node, PlacementRows& rows) {
   const std::string name = base != nullptr && base->value.is_string() ? base->value.text : "none";
   const Placement* from = rows.find(name);
   if (from == nullptr) return write_json(node, JsonStyle::compact);
-  return name + difference(*from, read_placement(node, JsonPath{}, rows, ignored));
+  return name + difference(*from, read_placement(node, rows, ignored));
 }
 
 }  // namespace normlab

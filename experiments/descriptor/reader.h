@@ -57,10 +57,10 @@ void check_values(const JsonNode& root, PlacementRows& rows, Problems& problems)
 /// The "model" object alone, as canonical_model_json writes it.
 ModelConfig read_model(const JsonNode& model, PlacementRows& rows, Problems& problems);
 
-CheckpointConfig read_checkpoint(const JsonNode& node, const JsonPath& path, Problems& problems);
+CheckpointConfig read_checkpoint(const JsonNode& node, Problems& problems);
 
 /// One placement: a name, or an object of sites with an optional base.
-Placement read_placement(const JsonNode& node, const JsonPath& path, PlacementRows& rows, Problems& problems);
+Placement read_placement(const JsonNode& node, PlacementRows& rows, Problems& problems);
 
 /// How a placement given as an object is labelled: "pre_pre + stem.patch_in=layer_norm"; a name is its own label.
 std::string placement_label(const JsonNode& node, PlacementRows& rows);

@@ -11,8 +11,6 @@
 namespace normlab {
 namespace {
 
-JsonNode text(std::string_view value) { return json_string(std::string(value)); }
-
 struct Member {
   const char* key;
   mutable JsonNode value;  // moved out of the list of a call, whose elements are constant
@@ -24,20 +22,25 @@ JsonNode object(std::initializer_list<Member> members) {
   return node;
 }
 
-JsonNode type(const char* name) { return object({{"type", text(name)}}); }
+JsonNode type(const char* name) { return object({{"type", name}}); }
 
-template <class Words>
-JsonNode one_of_words(const Words& words) {
-  JsonNode list = json_array();
-  for (const std::string_view word : words) list.items.push_back(text(word));
-  return object({{"enum", std::move(list)}});
+using Words = std::initializer_list<std::string_view>;
+template <class List = Words>
+JsonNode list_of_words(const List& words) {
+  JsonNode list(JsonKind::array);
+  for (const std::string_view word : words) list.items.push_back(word);
+  return list;
+}
+template <class List = Words>
+JsonNode one_of_words(const List& words) {
+  return object({{"enum", list_of_words(words)}});
 }
 
-JsonNode any_of(std::vector<JsonNode> choices) { return object({{"anyOf", json_array(std::move(choices))}}); }
+JsonNode any_of(std::vector<JsonNode> choices) { return object({{"anyOf", std::move(choices)}}); }
 
-JsonNode reference(std::string_view name) { return object({{"$ref", text(concat("#/$defs/", name))}}); }
+JsonNode reference(std::string_view name) { return object({{"$ref", concat("#/$defs/", name)}}); }
 
-JsonNode list_of(JsonNode items) { return object({{"type", text("array")}, {"items", std::move(items)}}); }
+JsonNode list_of(JsonNode items) { return object({{"type", "array"}, {"items", std::move(items)}}); }
 
 /// What a type looks like in JSON: its schema, and in words for people.
 struct Shape {
@@ -47,21 +50,22 @@ struct Shape {
 template <class T>
 struct Type {};
 
-JsonNode closed_object(JsonNode members) {
-  return object(
-      {{"type", text("object")}, {"properties", std::move(members)}, {"additionalProperties", json_bool(false)}});
+JsonNode closed_object(JsonNode members, Words required = {}) {
+  JsonNode node = object({{"type", "object"}, {"properties", std::move(members)}, {"additionalProperties", false}});
+  if (required.size() > 0) node.add("required", list_of_words(required));
+  return node;
 }
 
 JsonNode number(const char* name, Range range) {
   JsonNode node = type(name);
-  if (std::isfinite(range.low)) node.add(range.low_open ? "exclusiveMinimum" : "minimum", json_real(range.low));
-  if (std::isfinite(range.high)) node.add(range.high_open ? "exclusiveMaximum" : "maximum", json_real(range.high));
+  if (std::isfinite(range.low)) node.add(range.low_open ? "exclusiveMinimum" : "minimum", range.low);
+  if (std::isfinite(range.high)) node.add(range.high_open ? "exclusiveMaximum" : "maximum", range.high);
   return node;
 }
 std::string number_words(const char* name, Range range) {
   std::string bounds;
   const auto bound = [&](const char* sign, double limit) {
-    if (std::isfinite(limit)) bounds += concat(bounds.empty() ? " " : ", ", sign, " ", value_text(json_real(limit)));
+    if (std::isfinite(limit)) bounds += concat(bounds.empty() ? " " : ", ", sign, " ", value_text(limit));
   };
   bound(range.low_open ? ">" : ">=", range.low);
   bound(range.high_open ? "<" : "<=", range.high);
@@ -69,8 +73,8 @@ std::string number_words(const char* name, Range range) {
 }
 JsonNode pair_of(JsonNode items) {
   JsonNode pair = list_of(std::move(items));
-  pair.add("minItems", json_integer(2));
-  pair.add("maxItems", json_integer(2));
+  pair.add("minItems", 2);
+  pair.add("maxItems", 2);
   return pair;
 }
 
@@ -80,9 +84,7 @@ JsonNode properties();
 Shape shape(Type<bool>, Range) { return {type("boolean"), "true \\| false"}; }
 Shape shape(Type<double>, Range range) { return {number("number", range), number_words("number", range)}; }
 Shape shape(Type<std::int64_t>, Range range) { return {number("integer", range), number_words("integer", range)}; }
-Shape shape(Type<std::uint64_t>, Range) {
-  return {object({{"type", text("integer")}, {"minimum", json_integer(0)}}), "integer >= 0"};
-}
+Shape shape(Type<std::uint64_t>, Range) { return {object({{"type", "integer"}, {"minimum", 0}}), "integer >= 0"}; }
 Shape shape(Type<std::string>, Range) { return {type("string"), "string"}; }
 Shape shape(Type<std::array<std::int64_t, 2>>, Range) {
   return {any_of({type("integer"), pair_of(type("integer"))}), "integer or [integer, integer]"};
@@ -99,13 +101,12 @@ Shape shape(Type<NormSpec>, Range) { return {reference("norm"), "norm"}; }
 Shape shape(Type<Placement>, Range) { return {reference("placement"), "placement"}; }
 Shape shape(Type<LayerScale>, Range) {
   JsonNode members = properties<LayerScale>();
-  members.add("init", any_of({type("number"), one_of_words(std::vector<std::string_view>{"auto"})}));
+  members.add("init", any_of({type("number"), one_of_words({"auto"})}));
   return {any_of({one_of_words(kWords<LayerScaleKind>), closed_object(std::move(members))}),
           "none \\| channel \\| scalar, or {\"kind\", \"init\"}"};
 }
 Shape shape(Type<InitGain>, Range) {
-  return {any_of({object({{"type", text("number")}, {"exclusiveMinimum", json_integer(0)}}),
-                  one_of_words(std::vector<std::string_view>{"sub_ln"})}),
+  return {any_of({object({{"type", "number"}, {"exclusiveMinimum", 0}}), one_of_words({"sub_ln"})}),
           "number > 0 \\| sub_ln"};
 }
 Shape shape(Type<DatasetConfig>, Range) {
@@ -116,10 +117,10 @@ JsonNode model_schema(std::string_view kind, JsonNode variant);
 Shape shape(Type<ModelConfig>, Range) {
   std::vector<std::string_view> swins;
   for (const SwinVariant& variant : kSwinVariants) swins.push_back(variant.name);
-  const JsonNode vit = model_schema<ViTConfig>(
-      "vit", object({{"type", text("string")}, {"pattern", text("^((DeiT-)?(Ti|S|B)|L)/[1-9][0-9]*$")}}));
-  const JsonNode is_swin = object({{"properties", object({{"kind", object({{"const", text("swin")}})}})},
-                                   {"required", json_array({text("kind")})}});
+  const JsonNode vit =
+      model_schema<ViTConfig>("vit", object({{"type", "string"}, {"pattern", "^((DeiT-)?(Ti|S|B)|L)/[1-9][0-9]*$"}}));
+  const JsonNode is_swin =
+      object({{"properties", object({{"kind", object({{"const", "swin"}})}})}, {"required", list_of_words({"kind"})}});
   return {object({{"if", is_swin}, {"then", model_schema<SwinConfig>("swin", one_of_words(swins))}, {"else", vit}}),
           "object"};
 }
@@ -140,7 +141,7 @@ JsonNode properties() {
   for_each_field<T>([&](const auto& row) {
     using M = typename std::remove_cvref_t<decltype(row)>::Member;
     JsonNode node = shape(Type<M>(), row.range).schema;
-    node.add("description", text(row.doc));
+    node.add("description", row.doc);
     out.add(std::string(row.key), std::move(node));
   });
   return out;
@@ -148,8 +149,7 @@ JsonNode properties() {
 
 template <class Config>
 JsonNode model_schema(std::string_view kind, JsonNode variant) {
-  JsonNode members =
-      object({{"kind", one_of_words(std::vector<std::string_view>{kind})}, {"variant", std::move(variant)}});
+  JsonNode members = object({{"kind", one_of_words({kind})}, {"variant", std::move(variant)}});
   const JsonNode table = properties<Config>();
   members.members.insert(members.members.end(), table.members.begin(), table.members.end());
   members.add("layer_scale", shape(Type<LayerScale>(), {}).schema);
@@ -158,75 +158,67 @@ JsonNode model_schema(std::string_view kind, JsonNode variant) {
 
 JsonNode placement_schema() {
   // Other names are those of the file's own "placements", which a schema cannot know.
-  JsonNode names = json_array();
-  for (const NamedPlacement& row : named_placements()) names.items.push_back(text(row.name));
+  JsonNode names(JsonKind::array);
+  for (const NamedPlacement& row : named_placements()) names.items.push_back(row.name);
   JsonNode name = type("string");
   name.add("examples", names);
   JsonNode members = object({{"base", name}});
   const JsonNode table = properties<Placement>();
   members.members.insert(members.members.end(), table.members.begin(), table.members.end());
   const JsonNode ranges = object({{"^((0|[1-9][0-9]*)(-[1-9][0-9]*)?|rest)$", shape(Type<BlockRange>(), {}).schema}});
-  members.add(std::string(kBlocksKey), object({{"type", text("object")},
-                                               {"description", text(kBlocksDoc)},
+  members.add(std::string(kBlocksKey), object({{"type", "object"},
+                                               {"description", kBlocksDoc},
                                                {"patternProperties", ranges},
-                                               {"additionalProperties", json_bool(false)}}));
+                                               {"additionalProperties", false}}));
   return any_of({name, closed_object(std::move(members))});
 }
 
 JsonNode grid_schema(bool seeds) {
-  JsonNode axes =
-      object({{"^(dataset|model|train)($|[.,])", object({{"type", text("array")}, {"minItems", json_integer(1)}})}});
-  JsonNode node =
-      object({{"type", text("object")}, {"patternProperties", axes}, {"additionalProperties", json_bool(false)}});
+  JsonNode axes = object({{"^(dataset|model|train)($|[.,])", object({{"type", "array"}, {"minItems", 1}})}});
+  JsonNode node = object({{"type", "object"}, {"patternProperties", axes}, {"additionalProperties", false}});
   if (seeds) node.add("properties", object({{"seeds", reference("seeds")}}));
   return node;
 }
 
 JsonNode two_stage_schema() {
-  const JsonNode count = object({{"type", text("integer")}, {"minimum", json_integer(2)}});
-  JsonNode node = closed_object(
-      object({{"first", count},
-              {"max", count},
-              {"gain_halfwidth", object({{"type", text("number")}, {"exclusiveMinimum", json_integer(0)}})},
-              {"metric", type("string")}}));
-  node.add("required", json_array({text("first"), text("max"), text("gain_halfwidth")}));
-  return node;
+  const JsonNode count = object({{"type", "integer"}, {"minimum", 2}});
+  return closed_object(object({{"first", count},
+                               {"max", count},
+                               {"gain_halfwidth", object({{"type", "number"}, {"exclusiveMinimum", 0}})},
+                               {"metric", type("string")}}),
+                       {"first", "max", "gain_halfwidth"});
 }
 
 JsonNode tune_schema() {
-  JsonNode dataset = closed_object(properties<DatasetConfig>());
-  dataset.add("required", json_array({text("eval")}));
-  JsonNode stage =
-      closed_object(object({{"axes", grid_schema(false)},
-                            {"dataset", dataset},
-                            {"train", shape(Type<TrainConfig>(), {}).schema},
-                            {"seeds", reference("seeds")},
-                            {"metric", one_of_words(std::vector<std::string_view>{
-                                           "eval/accuracy", "eval/loss", "eval/ema_accuracy", "eval/ema_loss"})}}));
-  stage.add("required", json_array({text("axes"), text("dataset")}));
+  const JsonNode dataset = closed_object(properties<DatasetConfig>(), {"eval"});
+  const JsonNode stage = closed_object(
+      object({{"axes", grid_schema(false)},
+              {"dataset", dataset},
+              {"train", shape(Type<TrainConfig>(), {}).schema},
+              {"seeds", reference("seeds")},
+              {"metric", one_of_words({"eval/accuracy", "eval/loss", "eval/ema_accuracy", "eval/ema_loss"})}}),
+      {"axes", "dataset"});
   JsonNode list = list_of(stage);
-  list.add("minItems", json_integer(1));
+  list.add("minItems", 1);
   return list;
 }
 
 JsonNode top_level_schema(std::string_view key) {
   if (key == "checkpoint") return shape(Type<CheckpointConfig>(), {}).schema;
   if (key == "probes") {
-    JsonNode steps = list_of(object({{"type", text("integer")}, {"minimum", json_integer(0)}}));
-    steps.add("uniqueItems", json_bool(true));
-    const JsonNode every = object({{"type", text("integer")}, {"minimum", json_integer(1)}});
+    JsonNode steps = list_of(object({{"type", "integer"}, {"minimum", 0}}));
+    steps.add("uniqueItems", true);
+    const JsonNode every = object({{"type", "integer"}, {"minimum", 1}});
     return closed_object(object({{"signal", steps}, {"gradients", any_of({every, steps})}}));
   }
   if (key == "paper") {
-    const JsonNode words = object({{"type", text("string")}, {"minLength", json_integer(1)}});
-    JsonNode deviation =
-        closed_object(object({{"key", words}, {"paper", json_object()}, {"here", json_object()}, {"why", words}}));
-    deviation.add("required", json_array({text("key"), text("paper"), text("here"), text("why")}));
-    JsonNode paper = closed_object(object({{"source", words}, {"deviations", list_of(deviation)}}));
-    paper.add("required", json_array({text("source")}));
-    return paper;
+    const JsonNode words = object({{"type", "string"}, {"minLength", 1}});
+    const JsonNode deviation =
+        closed_object(object({{"key", words}, {"paper", json_object()}, {"here", json_object()}, {"why", words}}),
+                      {"key", "paper", "here", "why"});
+    return closed_object(object({{"source", words}, {"deviations", list_of(deviation)}}), {"source"});
   }
-  if (key == "placements") return object({{"type", text("object")}, {"additionalProperties", reference("placement")}});
+  if (key == "placements") return object({{"type", "object"}, {"additionalProperties", reference("placement")}});
   if (key == "sweep") return any_of({grid_schema(false), list_of(grid_schema(true))});
   if (key == "exclude") return list_of(type("object"));
   if (key == "seeds") return any_of({reference("seeds"), two_stage_schema()});
@@ -237,7 +229,7 @@ JsonNode top_level_schema(std::string_view key) {
 // --- the tables for people
 
 std::string default_text(bool value) { return value ? "true" : "false"; }
-std::string default_text(double value) { return value_text(json_real(value)); }
+std::string default_text(double value) { return value_text(value); }
 std::string default_text(std::int64_t value) { return default_text(double(value)); }
 std::string default_text(std::uint64_t value) { return default_text(double(value)); }
 std::string default_text(const std::string& value) { return value; }
@@ -283,22 +275,21 @@ std::string json_schema() {
   JsonNode members = json_object();
   for (const TopLevelKey& known : kTopLevelKeys) {
     JsonNode node = top_level_schema(known.key);
-    node.add("description", text(known.doc));
+    node.add("description", known.doc);
     members.add(std::string(known.key), std::move(node));
   }
   const JsonNode trial = properties<TrialConfig>();
   for (const JsonMember& member : trial.members)
     if (member.key != "seed") members.members.push_back(member);
 
-  JsonNode root = object(
-      {{"$schema", text("https://json-schema.org/draft/2020-12/schema")}, {"title", text("normlab descriptor")}});
+  JsonNode root =
+      object({{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "normlab descriptor"}});
   const JsonNode body = closed_object(std::move(members));
   root.members.insert(root.members.end(), body.members.begin(), body.members.end());
-  root.add("$defs",
-           object({{"norm", any_of({one_of_words(kWords<NormKind>), closed_object(properties<NormSpec>())})},
-                   {"placement", placement_schema()},
-                   {"seeds", any_of({object({{"type", text("integer")}, {"minimum", json_integer(1)}}),
-                                     list_of(object({{"type", text("integer")}, {"minimum", json_integer(0)}}))})}}));
+  root.add("$defs", object({{"norm", any_of({one_of_words(kWords<NormKind>), closed_object(properties<NormSpec>())})},
+                            {"placement", placement_schema()},
+                            {"seeds", any_of({object({{"type", "integer"}, {"minimum", 1}}),
+                                              list_of(object({{"type", "integer"}, {"minimum", 0}}))})}}));
   return write_json(root, JsonStyle::indented) + "\n";
 }
 

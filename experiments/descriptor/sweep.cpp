@@ -34,41 +34,34 @@ std::string label_of(std::string_view path, const JsonNode& node, PlacementRows&
 
 class SweepReader {
  public:
-  SweepReader(PlacementRows& rows, Sources& sources, Problems& problems)
-      : rows_(rows), sources_(sources), problems_(problems) {}
+  SweepReader(PlacementRows& rows, Problems& problems) : rows_(rows), problems_(problems) {}
 
-  Grid grid(const JsonNode& node, const JsonPath& path, bool may_have_seeds) {
+  Grid grid(const JsonNode& node, bool may_have_seeds) {
     Grid out;
     if (!node.is_object()) {
-      report(node.at, path, "expected an object of axes, got " + describe(node));
+      problems_.add(node.at, "expected an object of axes, got " + describe(node));
       return out;
     }
     for (const JsonMember& member : node.members) {
-      const JsonPath here{&path, member.key, &member.value.at};
       if (may_have_seeds && member.key == "seeds") {
-        out.seeds = read_seeds(member.value, here, problems_);
+        out.seeds = read_seeds(member.value, problems_);
         continue;
       }
-      AxisGroup group = axes(member, path);
-      if (!group.empty() && fits(out, group, member, here)) out.groups.push_back(std::move(group));
+      AxisGroup group = axes(member);
+      if (!group.empty() && fits(out, group, member)) out.groups.push_back(std::move(group));
     }
     return out;
   }
 
  private:
-  void report(const Position& at, const JsonPath& path, const std::string& what) {
-    problems_.add(at, path.pointer(), what);
-  }
-
-  AxisGroup axes(const JsonMember& member, const JsonPath& path) {
-    const JsonPath here{&path, member.key, &member.value.at};
+  AxisGroup axes(const JsonMember& member) {
     const JsonNode& list = member.value;
-    if (list.kind != JsonKind::array) {
-      report(list.at, here, "expected a list of values, got " + describe(list));
+    if (!list.is_array()) {
+      problems_.add(list.at, "expected a list of values, got " + describe(list));
       return {};
     }
     if (list.items.empty()) {
-      report(list.at, here, "an axis needs at least one value");
+      problems_.add(list.at, "an axis needs at least one value");
       return {};
     }
     const std::vector<std::string> names = split_names(member.key);
@@ -76,58 +69,51 @@ class SweepReader {
     for (std::size_t a = 0; a < names.size(); ++a) {
       group[a].path = names[a];
       group[a].key_at = member.key_at;
-      group[a].key_at.pointer = sources_.keep(JsonPath{&path, member.key, nullptr}.pointer());
-      if (!is_axis(names[a], member, here)) return {};
+      if (!is_axis(names[a], member)) return {};
     }
-    for (std::size_t i = 0; i < list.items.size(); ++i) {
-      const JsonNode& item = list.items[i];
-      const std::string number = std::to_string(i);
-      const JsonPath at{&here, number, nullptr};
+    for (const JsonNode& item : list.items) {
       if (names.size() == 1) {
-        add_value(group[0], item, at);
-      } else if (item.kind != JsonKind::array || item.items.size() != names.size()) {
-        report(item.at, at, concat("expected a list of ", names.size(), " values, one for each of ", member.key));
+        add_value(group[0], item);
+      } else if (!item.is_array() || item.items.size() != names.size()) {
+        problems_.add(item.at, concat("expected a list of ", names.size(), " values, one for each of ", member.key));
         return {};
       } else {
-        for (std::size_t a = 0; a < names.size(); ++a)
-          add_value(group[a], item.items[a], JsonPath{&at, std::to_string(a), nullptr});
+        for (std::size_t a = 0; a < names.size(); ++a) add_value(group[a], item.items[a]);
       }
     }
     return group;
   }
 
-  bool is_axis(const std::string& name, const JsonMember& member, const JsonPath& path) {
+  bool is_axis(const std::string& name, const JsonMember& member) {
     for (const std::string_view root : {"dataset", "model", "train"})
       if (is_within(name, root)) return true;
     const std::string first = name.substr(0, name.find('.'));
     if (name == "seed" || name == "seeds")
-      report(member.key_at, path, "seeds are no axis; set \"seeds\" beside \"sweep\"");
+      problems_.add(member.key_at, "seeds are no axis; set \"seeds\" beside \"sweep\"");
     else
-      report(member.key_at, path, unknown_key(first, {"dataset", "model", "train"}));
+      problems_.add(member.key_at, unknown_key(first, {"dataset", "model", "train"}));
     return false;
   }
 
-  void add_value(Axis& axis, const JsonNode& item, const JsonPath& path) {
-    AxisValue value{item, value_text(item), label_of(axis.path, item, rows_)};
-    value.node.at.pointer = sources_.keep(path.pointer());
-    axis.values.push_back(std::move(value));
+  void add_value(Axis& axis, const JsonNode& item) {
+    axis.values.push_back({item, value_text(item), label_of(axis.path, item, rows_)});
   }
 
   /// No axis of a group may undo another of its grid.
-  bool fits(const Grid& grid, const AxisGroup& group, const JsonMember& member, const JsonPath& path) {
+  bool fits(const Grid& grid, const AxisGroup& group, const JsonMember& member) {
     std::vector<std::string> before;
     for (const AxisGroup& other : grid.groups)
       for (const Axis& axis : other) before.push_back(axis.path);
     for (const Axis& axis : group) {
       for (const std::string& other : before) {
-        if (axis.path == other) return report(member.key_at, path, concat(other, " is an axis already")), false;
+        if (axis.path == other) return problems_.add(member.key_at, concat(other, " is an axis already")), false;
         if (is_within(other, axis.path))
-          return report(member.key_at, path, concat("would undo ", other, ", which lies inside; put this axis first")),
+          return problems_.add(member.key_at, concat("would undo ", other, ", which lies inside; put this axis first")),
                  false;
         for (const Exclusive& pair : kExclusive) {
           const std::string a = concat(pair.object, ".", pair.a), b = concat(pair.object, ".", pair.b);
           if ((axis.path == a && other == b) || (axis.path == b && other == a))
-            return report(member.key_at, path, concat("says the same thing as ", other, "; leave one of them out")),
+            return problems_.add(member.key_at, concat("says the same thing as ", other, "; leave one of them out")),
                    false;
         }
       }
@@ -137,7 +123,6 @@ class SweepReader {
   }
 
   PlacementRows& rows_;
-  Sources& sources_;
   Problems& problems_;
 };
 
@@ -153,69 +138,56 @@ std::size_t Grid::size(std::size_t limit) const {
   return product;
 }
 
-std::vector<Grid> read_sweep(const JsonNode& node, PlacementRows& rows, Sources& sources, Problems& problems) {
-  const JsonPath root{}, path{&root, "sweep", &node.at};
-  SweepReader reader(rows, sources, problems);
-  if (node.kind != JsonKind::array) return {reader.grid(node, path, /*may_have_seeds=*/false)};
+std::vector<Grid> read_sweep(const JsonNode& node, PlacementRows& rows, Problems& problems) {
+  SweepReader reader(rows, problems);
+  if (!node.is_array()) return {reader.grid(node, /*may_have_seeds=*/false)};
   std::vector<Grid> grids;
-  for (std::size_t i = 0; i < node.items.size(); ++i) {
-    const std::string number = std::to_string(i);
-    grids.push_back(reader.grid(node.items[i], JsonPath{&path, number, &node.items[i].at}, /*may_have_seeds=*/true));
-  }
+  for (const JsonNode& item : node.items) grids.push_back(reader.grid(item, /*may_have_seeds=*/true));
   if (grids.empty()) {
-    problems.add(node.at, path.pointer(), "a list of grids needs at least one");
+    problems.add(node.at, "a list of grids needs at least one");
     grids.emplace_back();
   }
   return grids;
 }
 
-Grid read_axes(const JsonNode& node, const JsonPath& path, PlacementRows& rows, Sources& sources, Problems& problems) {
-  return SweepReader(rows, sources, problems).grid(node, path, /*may_have_seeds=*/false);
+Grid read_axes(const JsonNode& node, PlacementRows& rows, Problems& problems) {
+  return SweepReader(rows, problems).grid(node, /*may_have_seeds=*/false);
 }
 
-std::vector<std::uint64_t> read_seeds(const JsonNode& node, const JsonPath& path, Problems& problems) {
+std::vector<std::uint64_t> read_seeds(const JsonNode& node, Problems& problems) {
   std::vector<std::uint64_t> seeds;
-  const auto report = [&](const Position& at, const JsonPath& where, const std::string& what) {
-    problems.add(at, where.pointer(), what);
-  };
   if (node.kind == JsonKind::natural && node.natural >= 1 && node.natural <= kMaxTrials) {
     for (std::uint64_t seed = 0; seed < node.natural; ++seed) seeds.push_back(seed);
-  } else if (node.kind == JsonKind::array && !node.items.empty()) {
+  } else if (node.is_array() && !node.items.empty()) {
     std::set<std::uint64_t> seen;
-    for (std::size_t i = 0; i < node.items.size(); ++i) {
-      const JsonNode& item = node.items[i];
-      const std::string number = std::to_string(i);
-      const JsonPath here{&path, number, &item.at};
+    for (const JsonNode& item : node.items) {
       if (item.kind != JsonKind::natural)
-        report(item.at, here, "expected an integer from 0, got " + describe(item));
+        problems.add(item.at, "expected an integer from 0, got " + describe(item));
       else if (!seen.insert(item.natural).second)
-        report(item.at, here, concat("seed ", item.natural, " is given twice"));
+        problems.add(item.at, concat("seed ", item.natural, " is given twice"));
       else
         seeds.push_back(item.natural);
     }
   } else {
-    report(node.at, path,
-           concat("expected how many seeds, from 1 to ", kMaxTrials, ", or a list of them, got ",
-                  node.kind == JsonKind::array ? "an empty list" : describe(node),
-                  node.is_object() ? "; two stages are for \"seeds\" beside \"sweep\" alone" : ""));
+    problems.add(node.at, concat("expected how many seeds, from 1 to ", kMaxTrials, ", or a list of them, got ",
+                                 node.is_array() ? "an empty list" : describe(node),
+                                 node.is_object() ? "; two stages are for \"seeds\" beside \"sweep\" alone" : ""));
   }
   if (seeds.empty()) seeds.push_back(0);  // a problem was noted; what follows has something to go on with
   return seeds;
 }
 
-AxisChoice read_choice(const JsonNode& node, const JsonPath& path, const std::vector<Grid>& grids, Problems& problems) {
-  AxisChoice choice{node.at, path.pointer(), {}};
+AxisChoice read_choice(const JsonNode& node, const std::vector<Grid>& grids, Problems& problems) {
+  AxisChoice choice{node.at, {}};
   if (!node.is_object() || node.members.empty()) {
-    problems.add(
-        node.at, path.pointer(),
-        "expected an object {axis: value}, got " + (node.is_object() ? std::string("an empty one") : describe(node)));
+    problems.add(node.at, "expected an object {axis: value}, got " +
+                              (node.is_object() ? std::string("an empty one") : describe(node)));
     return choice;
   }
   const std::vector<std::string> paths = axis_paths(grids);
   for (const JsonMember& member : node.members) {
-    const JsonPath here{&path, member.key, &member.value.at};
     if (std::find(paths.begin(), paths.end(), member.key) == paths.end()) {
-      problems.add(member.key_at, here.pointer(), unknown_word("axis", member.key, {paths.begin(), paths.end()}));
+      problems.add(member.key_at, unknown_word("axis", member.key, {paths.begin(), paths.end()}));
       continue;
     }
     const std::string text = value_text(member.value);
@@ -238,11 +210,17 @@ AxisChoice read_choice(const JsonNode& node, const JsonPath& path, const std::ve
           what += concat(i > 0 ? ", " : "", shown(labels[i]));
         if (labels.size() > kShown) what += ", ...";
       }
-      problems.add(member.value.at, here.pointer(), "no value of this axis: " + what);
+      problems.add(member.value.at, "no value of this axis: " + what);
     }
     choice.values.emplace_back(member.key, text);
   }
   return choice;
+}
+
+bool lay(JsonNode& tree, const Axis& axis, std::size_t value, Problems& problems) {
+  const std::string problem = set_path(tree, axis.path, axis.values[value].node, axis.key_at);
+  if (!problem.empty()) problems.add(axis.key_at, problem);
+  return problem.empty();
 }
 
 std::vector<std::string> axis_paths(const std::vector<Grid>& grids) {

@@ -15,7 +15,7 @@
 namespace normlab {
 
 struct AxisValue {
-  JsonNode node;      // positions and pointer are those of the sweep
+  JsonNode node;      // positions are those of the sweep
   std::string text;   // value_text, to compare by
   std::string label;  // for people
 };
@@ -40,27 +40,29 @@ struct Grid {
 /// One value an axis, as "baseline" and the entries of "exclude" give them.
 struct AxisChoice {
   Position at{};
-  std::string pointer;
   std::vector<std::pair<std::string, std::string>> values;  // path -> value_text
 };
 
 /// The value of "sweep", an object or a list of objects. What is wrong is noted and left out.
-std::vector<Grid> read_sweep(const JsonNode& node, PlacementRows& rows, Sources& sources, Problems& problems);
+std::vector<Grid> read_sweep(const JsonNode& node, PlacementRows& rows, Problems& problems);
 
 /// An object of axes, as a grid of a sweep or the "axes" of a stage of tuning.
-Grid read_axes(const JsonNode& node, const JsonPath& path, PlacementRows& rows, Sources& sources, Problems& problems);
+Grid read_axes(const JsonNode& node, PlacementRows& rows, Problems& problems);
 
 /// A number n for 0 to n - 1, or a list.
-std::vector<std::uint64_t> read_seeds(const JsonNode& node, const JsonPath& path, Problems& problems);
+std::vector<std::uint64_t> read_seeds(const JsonNode& node, Problems& problems);
 
 /// "seeds" as an object {"first", "max", "gain_halfwidth", "metric"}.
-TwoStageSeeds read_two_stage_seeds(const JsonNode& node, const JsonPath& path, Problems& problems);
+TwoStageSeeds read_two_stage_seeds(const JsonNode& node, Problems& problems);
 
 /// An object {axis: value}, whose axes and values must occur in the grids.
-AxisChoice read_choice(const JsonNode& node, const JsonPath& path, const std::vector<Grid>& grids, Problems& problems);
+AxisChoice read_choice(const JsonNode& node, const std::vector<Grid>& grids, Problems& problems);
 
 /// Paths of all axes, in order of first appearance.
 std::vector<std::string> axis_paths(const std::vector<Grid>& grids);
+
+/// Puts a value of the axis into a trial's tree. False, with a problem, where it has no place there.
+bool lay(JsonNode& tree, const Axis& axis, std::size_t value, Problems& problems);
 
 /// Calls `see(combination)` for every combination, one AxisValue index a group, the last group fastest.
 template <class Visitor>

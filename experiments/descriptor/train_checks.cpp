@@ -1,9 +1,11 @@
-#include "experiments/descriptor/train_checks.h"
+#include "experiments/descriptor/trial_checks.h"
 
 #include <algorithm>
 #include <set>
 
 #include "core/visible_text.h"
+#include "experiments/base/suggest.h"
+#include "experiments/descriptor/randaugment_rules.h"
 #include "nn/update_factors.h"
 
 namespace normlab {
@@ -54,42 +56,59 @@ std::string problem_of_early_stop(const EarlyStopConfig& rule, const std::string
   return "";
 }
 
+void check_augment(const TrialConfig& trial, const Report& report) {
+  const AugmentConfig& augment = trial.train.augment;
+  // Classes of `shapes` are directions: mirrored, a rising pair is a falling one, with the wrong label, every second
+  // time. What else turns or stretches a picture (rotations, shears, crops) moves directions a little, as labels of any
+  // photograph suffer, and is allowed.
+  if (augment.flip && trial.dataset.name == "shapes" && trial.dataset.layout == DatasetLayout::known)
+    report("train.augment.flip", "a flip turns one class of shapes into another; leave it out");
+  if (augment.crop == CropName::center && trial.train.eval_transform.crop != EvalCrop::center)
+    report("train.augment.crop",
+           "center is cut as train.eval_transform says, whose crop is not center; set it to center there too");
+  if (const auto problem = problem_of(augment.randaugment))
+    report(concat("train.augment.randaugment.", problem->key), problem->what);
+  if (augment.erasing.dialect == ErasingDialect::torchvision && augment.erasing.fill == ErasingFill::color)
+    report("train.augment.erasing.fill",
+           "torchvision fills with one value or with a draw a pixel; only timm has fill color");
+  if ((augment.mix.mixup > 0 || augment.mix.cutmix > 0) && trial.train.batch_size < 2)
+    report("train.augment.mix", "a batch of 1 image has no two to mix; raise train.batch_size");
+}
+
 }  // namespace
 
-void check_meaning(FieldReader& reader, const JsonNode& root, const JsonPath& top, const TrialConfig& trial) {
+void check_meaning(const TrialConfig& trial, const Report& report) {
   const TrainConfig& train = trial.train;
-  const auto report = [&](const std::string& key, const std::string& what) {
-    reader.report_below(root, top, "train." + key, what);
-  };
   const RandAugmentConfig& randaugment = train.augment.randaugment;
   if (randaugment.dialect == RandAugmentDialect::timm && randaugment.magnitude > 10)
-    report("augment.randaugment.magnitude",
+    report("train.augment.randaugment.magnitude",
            concat("timm's levels end at 10, which ", randaugment.magnitude, " would be"));
   const EvalTransformConfig& transform = train.eval_transform;
   const auto [height, width] = image_size(trial.model);
   if (transform.crop == EvalCrop::center && transform.resize_to > 0 && transform.resize_to < std::min(height, width))
-    report("eval_transform.resize_to", concat("no crop of ", height, " x ", width,
-                                              " pixels is in an image whose shorter side has ", transform.resize_to));
+    report("train.eval_transform.resize_to",
+           concat("no crop of ", height, " x ", width, " pixels is in an image whose shorter side has ",
+                  transform.resize_to));
   const EarlyStopConfig& rule = train.early_stop;
   if (rule.metric.empty()) return;
   if (train.eval_every_epochs == 0)
-    report("early_stop", "looks at evaluations during the training, and eval_every_epochs is 0");
+    report("train.early_stop", "looks at evaluations during the training, and eval_every_epochs is 0");
   if (rule.metric.ends_with("accuracy") && rule.min_delta >= 1)
-    report("early_stop.min_delta",
+    report("train.early_stop.min_delta",
            concat("is a share for accuracies, and none is better by ", rule.min_delta, "; a percentage point is 0.01"));
 }
 
-void check_training(FieldReader& reader, const JsonNode& root, const JsonPath& top, const TrialConfig& trial) {
+void check_training(const TrialConfig& trial, const Report& report) {
   const TrainConfig& train = trial.train;
-  const auto report = [&](const std::string& key, const std::string& what) {
-    reader.report_below(root, top, "train." + key, what);
-  };
+  check_augment(trial, report);
+  if (train.label_smoothing > 0 && train.smoothing == Smoothing::others && num_classes(trial.model) < 2)
+    report("train.smoothing", "there are no other classes than the label's");
   if (train.batch_size % train.accumulate != 0)
-    report("accumulate", concat(train.accumulate, " does not divide batch_size ", train.batch_size));
+    report("train.accumulate", concat(train.accumulate, " does not divide batch_size ", train.batch_size));
 
   if (const std::string problem = problem_of_early_stop(train.early_stop, trial.dataset.minival, train.ema.decay > 0);
       !problem.empty())
-    report("early_stop.metric", problem);
+    report("train.early_stop.metric", problem);
 
   const ScheduleSettings& schedule = train.schedule;
   if (schedule.name == ScheduleName::compound) {
@@ -97,15 +116,15 @@ void check_training(FieldReader& reader, const JsonNode& root, const JsonPath& t
     bool known = true;
     for (const std::string_view word : split_factors(schedule.factors))
       if (std::find(words.begin(), words.end(), word) == words.end()) {
-        report("schedule.factors", unknown_word("factor", word, {words.begin(), words.end()}));
+        report("train.schedule.factors", unknown_word("factor", word, {words.begin(), words.end()}));
         known = false;
       }
     if (const auto problem = problem_of_factors(schedule.factors); known && problem)
-      report("schedule.factors", *problem);
+      report("train.schedule.factors", *problem);
     if (has_factor(schedule.factors, "linear_warmup") && schedule.warmup_steps == 0 && schedule.warmup_epochs == 0)
-      report("schedule.factors", "linear_warmup needs warmup_steps or warmup_epochs");
+      report("train.schedule.factors", "linear_warmup needs warmup_steps or warmup_epochs");
     if (has_factor(schedule.factors, "linear_cooldown") && schedule.cooldown_steps == 0)
-      report("schedule.factors", "linear_cooldown needs cooldown_steps");
+      report("train.schedule.factors", "linear_cooldown needs cooldown_steps");
   }
 
   const std::vector<Multiplier>& multipliers = train.optimizer.multipliers;
@@ -116,7 +135,7 @@ void check_training(FieldReader& reader, const JsonNode& root, const JsonPath& t
     if (std::any_of(names.begin(), names.end(), [&](const std::string& name) { return fits(pattern, name); })) continue;
     const std::vector<std::string> likely = likely_patterns(names);
     const std::string_view near = nearest(pattern, {likely.begin(), likely.end()});
-    report(concat("optimizer.multipliers.", i, ".name"),
+    report(concat("train.optimizer.multipliers.", i, ".name"),
            concat("no parameter fits ", in_quotes(pattern),
                   near.empty() ? concat("; they are named as \"", names.front(), "\" and \"", names.back(), "\"")
                                : concat("; did you mean \"", near, "\"?")));

@@ -28,112 +28,81 @@ std::vector<std::size_t> combination(const Grid& grid, std::size_t candidate) {
   return index;
 }
 
-double number_of(const JsonNode& node) {
-  if (node.kind == JsonKind::real) return node.real;
-  if (node.kind == JsonKind::integer) return double(node.integer);
-  if (node.kind == JsonKind::natural) return double(node.natural);
-  return std::numeric_limits<double>::quiet_NaN();
-}
-
 /// Whether the value is the least or the largest of its axis's numbers. Nothing lies below a rate of 0.
 bool is_at_edge(const Axis& axis, std::size_t value) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const AxisValue& v : axis.values) {
-    const double number = number_of(v.node);
+    const double number = v.node.number();
     if (number != number) return false;
     low = std::min(low, number);
     high = std::max(high, number);
   }
-  const double chosen = number_of(axis.values[value].node);
+  const double chosen = axis.values[value].node.number();
   return low < high && (chosen == high || (chosen == low && low != 0));
-}
-
-/// So that a problem in it is told at its place in the list and not where it is laid over the row.
-void keep_pointers(JsonNode& node, const std::string& pointer, Sources& sources) {
-  node.at.pointer = sources.keep(pointer);
-  for (JsonMember& member : node.members) {
-    const std::string inner = pointer + pointer_step(member.key);
-    member.key_at.pointer = sources.keep(inner);
-    keep_pointers(member.value, inner, sources);
-  }
-  for (std::size_t i = 0; i < node.items.size(); ++i) keep_pointers(node.items[i], concat(pointer, "/", i), sources);
 }
 
 class TuneReader {
  public:
-  TuneReader(const std::vector<std::string>& swept, PlacementRows& rows, Sources& sources, Problems& problems)
-      : taken_(swept), swept_(swept.size()), rows_(rows), sources_(sources), problems_(problems) {}
+  TuneReader(const std::vector<std::string>& swept, PlacementRows& rows, Problems& problems)
+      : taken_(swept), swept_(swept.size()), rows_(rows), problems_(problems) {}
 
   std::vector<TuneStage> read(const JsonNode& node) {
-    const JsonPath root{}, path{&root, "tune", &node.at};
     std::vector<TuneStage> stages;
-    if (node.kind != JsonKind::array || node.items.empty()) {
-      report(node.at, path,
-             "expected a list of stages, got " +
-                 (node.kind == JsonKind::array ? std::string("an empty one") : describe(node)));
-      return stages;
-    }
-    for (std::size_t i = 0; i < node.items.size(); ++i) {
-      const std::string number = std::to_string(i);
+    if (!node.is_array() || node.items.empty())
+      problems_.add(node.at, "expected a list of stages, got " +
+                                 (node.is_array() ? std::string("an empty one") : describe(node)));
+    for (const JsonNode& item : node.items) {
       TuneStage stage;
-      if (read(node.items[i], JsonPath{&path, number, &node.items[i].at}, stage)) stages.push_back(std::move(stage));
+      if (read(item, stage)) stages.push_back(std::move(stage));
     }
     return stages;
   }
 
  private:
-  void report(const Position& at, const JsonPath& path, const std::string& what) {
-    problems_.add(at, path.pointer(), what);
-  }
-
-  bool read(const JsonNode& node, const JsonPath& path, TuneStage& stage) {
+  bool read(const JsonNode& node, TuneStage& stage) {
     const std::vector<std::string_view> keys{"axes", "dataset", "train", "seeds", "metric"};
-    if (!node.is_object()) return report(node.at, path, "expected an object, got " + describe(node)), false;
+    if (!node.is_object()) return problems_.add(node.at, "expected an object, got " + describe(node)), false;
     stage.at = node.at;
-    stage.at.pointer = sources_.keep(path.pointer());
     for (const JsonMember& member : node.members) {
-      const JsonPath here{&path, member.key, &member.value.at};
       if (member.key == "axes")
-        stage.grid = read_axes(member.value, here, rows_, sources_, problems_);
+        stage.grid = read_axes(member.value, rows_, problems_);
       else if (member.key == "seeds")
-        stage.seeds = read_seeds(member.value, here, problems_);
+        stage.seeds = read_seeds(member.value, problems_);
       else if (member.key == "metric")
-        read_metric(member.value, here, stage);
+        read_metric(member.value, stage);
       else if (member.key == "dataset" || member.key == "train")
-        read_overlay(member, here, stage);
+        read_overlay(member, stage);
       else
-        report(member.key_at, JsonPath{&path, member.key, &member.key_at}, unknown_key(member.key, keys));
+        problems_.add(member.key_at, unknown_key(member.key, keys));
     }
-    if (node.find("axes") == nullptr) report(node.at, path, "give its \"axes\"");
+    if (node.find("axes") == nullptr) problems_.add(node.at, "give its \"axes\"");
     if (node.find("dataset") == nullptr ||
         (node.find("dataset")->value.is_object() && node.find("dataset")->value.find("eval") == nullptr))
-      report(node.at, path,
-             "give its \"dataset\" an \"eval\" slice, a part of the training images such as \"train[90%:]\" beside "
-             "\"train\": \"train[:90%]\": values are chosen by it, so it must not be what the table shows");
+      problems_.add(
+          node.at,
+          "give its \"dataset\" an \"eval\" slice, a part of the training images such as \"train[90%:]\" beside "
+          "\"train\": \"train[:90%]\": values are chosen by it, so it must not be what the table shows");
     for (const AxisGroup& group : stage.grid.groups)
       for (const Axis& axis : group) check_axis(axis);
     return !stage.grid.groups.empty();
   }
 
-  void read_metric(const JsonNode& node, const JsonPath& path, TuneStage& stage) {
-    if (!node.is_string()) return report(node.at, path, "expected a word, got " + describe(node));
+  void read_metric(const JsonNode& node, TuneStage& stage) {
+    if (!node.is_string()) return problems_.add(node.at, "expected a word, got " + describe(node));
     if (std::find(kMetrics.begin(), kMetrics.end(), node.text) == kMetrics.end())
-      return report(node.at, path, unknown_word("metric", node.text, {kMetrics.begin(), kMetrics.end()}));
+      return problems_.add(node.at, unknown_word("metric", node.text, {kMetrics.begin(), kMetrics.end()}));
     stage.metric = node.text;
   }
 
-  void read_overlay(const JsonMember& member, const JsonPath& path, TuneStage& stage) {
+  void read_overlay(const JsonMember& member, TuneStage& stage) {
     if (!member.value.is_object())
-      return report(member.value.at, path,
-                    concat("expected an object with the settings of ", in_quotes(member.key), " that differ, got ",
-                           describe(member.value)));
-    JsonMember& laid = stage.overlay.members.emplace_back(member);
-    keep_pointers(laid.value, path.pointer(), sources_);
-    laid.key_at.pointer = laid.value.at.pointer;
+      return problems_.add(member.value.at, concat("expected an object with the settings of ", in_quotes(member.key),
+                                                   " that differ, got ", describe(member.value)));
+    stage.overlay.members.push_back(member);
   }
 
   void check_axis(const Axis& axis) {
-    const auto refuse = [&](const std::string& what) { problems_.add(axis.key_at, *axis.key_at.pointer, what); };
+    const auto refuse = [&](const std::string& what) { problems_.add(axis.key_at, what); };
     if (is_within(axis.path, "dataset"))
       return refuse("the data are nothing to be chosen by their result; tune \"model\" or \"train\"");
     for (std::size_t i = 0; i < taken_.size(); ++i) {
@@ -148,7 +117,6 @@ class TuneReader {
   std::vector<std::string> taken_;
   std::size_t swept_;
   PlacementRows& rows_;
-  Sources& sources_;
   Problems& problems_;
 };
 
@@ -171,8 +139,8 @@ std::string TuneStage::label(std::size_t candidate) const {
 }
 
 std::vector<TuneStage> read_tune(const JsonNode& node, const std::vector<std::string>& swept, PlacementRows& rows,
-                                 Sources& sources, Problems& problems) {
-  return TuneReader(swept, rows, sources, problems).read(node);
+                                 Problems& problems) {
+  return TuneReader(swept, rows, problems).read(node);
 }
 
 bool TunedRows::apply(JsonNode& tree, std::size_t stage, std::size_t candidate, Problems& problems) const {
@@ -180,8 +148,7 @@ bool TunedRows::apply(JsonNode& tree, std::size_t stage, std::size_t candidate, 
   const std::vector<std::size_t> index = combination(grid, candidate);
   bool complete = true;
   for (std::size_t g = 0; g < grid.groups.size(); ++g)
-    for (const Axis& axis : grid.groups[g])
-      complete = set_path(tree, axis.path, axis.values[index[g]].node, axis.key_at, problems) && complete;
+    for (const Axis& axis : grid.groups[g]) complete = lay(tree, axis, index[g], problems) && complete;
   return complete;
 }
 
@@ -218,15 +185,14 @@ void TunedRows::check_slices(const TuneStage& stage, const DatasetConfig& own, c
   const auto check = [&](const std::string& other, const char* whose) {
     const std::int64_t images = known_split_images(tuning, parse_slice(other).split).value_or(0);
     if (const std::string why = shared_images(tuning.eval, other, images); !why.empty())
-      problems.add(eval->value.at, *eval->value.at.pointer,
-                   concat(in_quotes(tuning.eval), " ", why, " ", in_quotes(other), ", ", whose));
+      problems.add(eval->value.at, concat(in_quotes(tuning.eval), " ", why, " ", in_quotes(other), ", ", whose));
   };
   try {
     if (own.name == tuning.name && own.path == tuning.path)
       check(own.eval, "which the table shows: values must be chosen by other images");
     check(tuning.train, "on which these trials are trained");
   } catch (const InputError& error) {
-    problems.add(eval->value.at, *eval->value.at.pointer, error.what());
+    problems.add(eval->value.at, error.what());
   }
 }
 

@@ -15,7 +15,7 @@
 namespace normlab {
 
 struct TuneStage {
-  Position at{};                     // of the stage in the descriptor, and its pointer
+  Position at{};                     // of the stage in the descriptor
   Grid grid;                         // of what is tried
   JsonNode overlay = json_object();  // "dataset" and "train" of these trials alone, laid over the row's own
   std::vector<std::uint64_t> seeds{0};
@@ -33,7 +33,7 @@ struct TuneStage {
 /// The value of "tune", a list of objects {"axes", "dataset", "train", "seeds", "metric"}. `swept` are the axes of the
 /// sweep, which cannot be tuned as well. What is wrong is noted and left out.
 std::vector<TuneStage> read_tune(const JsonNode& node, const std::vector<std::string>& swept, PlacementRows& rows,
-                                 Sources& sources, Problems& problems);
+                                 Problems& problems);
 
 /// The rows of a sweep that is tuned, from which any trial of any stage can be made.
 class TunedRows {

@@ -11,7 +11,7 @@
 namespace normlab {
 namespace {
 
-std::string text_of(double value) { return value_text(json_real(value)); }
+std::string text_of(double value) { return value_text(value); }
 
 std::string plural(std::size_t count, const char* what) { return concat(count, " ", what, count == 1 ? "" : "s"); }
 

@@ -64,7 +64,7 @@ std::string list_of(const std::vector<int>& items) {
 }
 
 std::map<std::string, std::string> settings_of(const TrialConfig& c) {
-  const auto text = [](double v) { return value_text(json_real(v)); };
+  const auto text = [](double v) { return value_text(JsonNode(v)); };
   return {{"model.depth", std::to_string(vit_of(c).depth)},
           {"train.batch_size", std::to_string(c.train.batch_size)},
           {"train.optimizer.lr", text(c.train.optimizer.lr)},
