@@ -68,14 +68,6 @@ std::vector<double> resampled(const Scores& scores, const BootstrapOptions& opti
   return estimates;
 }
 
-/// Linear between the order statistics.
-double percentile(const std::vector<double>& sorted, double share) {
-  const double at = share * double(sorted.size() - 1);
-  const auto low = std::size_t(at);
-  const std::size_t high = std::min(low + 1, sorted.size() - 1);
-  return sorted[low] + (at - double(low)) * (sorted[high] - sorted[low]);
-}
-
 CrossedBootstrap crossed(const Scores& scores, const BootstrapOptions& options) {
   if (options.resamples < 100)
     throw InputError(concat("bootstrap: ", options.resamples, " resamples; expected 100 or more"));
@@ -93,13 +85,10 @@ CrossedBootstrap crossed(const Scores& scores, const BootstrapOptions& options) 
   result.seeds_error = std::sqrt(seeds_variance);
   result.images_error = std::sqrt(over_images);
 
-  std::vector<double> estimates = resampled(scores, options);
+  const std::vector<double> estimates = resampled(scores, options);
   // Drawing n seeds out of n shows (n - 1) / n of their variance; the rest is added.
   const double variance = std::pow(sample_sd(estimates), 2) + seeds_variance / n;
   result.standard_error = std::sqrt(variance);
-  std::sort(estimates.begin(), estimates.end());
-  result.percentile_low = percentile(estimates, (1 - options.level) / 2);
-  result.percentile_high = percentile(estimates, (1 + options.level) / 2);
 
   const double images_freedom = std::max(double(result.images) - 1, 1.0);
   const double rest = std::max(variance - seeds_variance, 0.0);

@@ -19,12 +19,4 @@ Equivalence equivalence(double mean, double standard_error, double freedom, doub
   return result;
 }
 
-std::optional<Equivalence> equivalence(std::span<const double> differences, double margin, double alpha) {
-  if (differences.size() < 2) return std::nullopt;
-  const double sd = sample_sd(differences);
-  if (!(sd > 0)) return std::nullopt;
-  const double n = double(differences.size());
-  return equivalence(mean(differences), sd / std::sqrt(n), n - 1, margin, alpha);
-}
-
 }  // namespace normlab

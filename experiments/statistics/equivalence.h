@@ -18,7 +18,4 @@ struct Equivalence {
 /// is a statement about this row by itself). margin > 0.
 Equivalence equivalence(double mean, double standard_error, double freedom, double margin, double alpha = 0.05);
 
-/// For paired differences. None for fewer than two, or where they are all equal: then nothing tells their noise.
-std::optional<Equivalence> equivalence(std::span<const double> differences, double margin, double alpha = 0.05);
-
 }  // namespace normlab

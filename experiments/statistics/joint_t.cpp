@@ -204,10 +204,6 @@ std::vector<double> joint_t_probabilities(const SharedNoise& noise, double freed
   return result;
 }
 
-double joint_t_probability(const SharedNoise& noise, double freedom, double critical) {
-  return joint_t_probabilities(noise, freedom, {critical})[0];
-}
-
 double joint_t_critical(const SharedNoise& noise, double freedom, double level) {
   static std::mutex mutex;
   static std::map<std::tuple<Loads, double, double>, double> known;

@@ -28,11 +28,8 @@ struct SharedNoise {
 SharedNoise nearest_shared_noise(const std::vector<std::vector<double>>& correlations,
                                  const std::vector<std::size_t>& counts);
 
-/// P(max |X_i| / S <= critical), S^2 an independent chi-square over its `freedom` degrees. By quadrature, error below
-/// 1e-10. 1 for k = 0.
-double joint_t_probability(const SharedNoise& noise, double freedom, double critical);
-
-/// The same for many critical values at once, in their order.
+/// P(max |X_i| / S <= critical) for each of `criticals`, S^2 an independent chi-square over its `freedom` degrees. By
+/// quadrature, error below 1e-10. 1 for k = 0.
 std::vector<double> joint_t_probabilities(const SharedNoise& noise, double freedom,
                                           const std::vector<double>& criticals);
 

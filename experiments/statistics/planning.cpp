@@ -27,16 +27,6 @@ double smallest_shift(double freedom, double critical, double power) {
   return solve(missing, high == 1 ? 0 : high / 2, high, 1e-12);
 }
 
-double paired_t_power(double effect, std::size_t pairs, double alpha) {
-  const double freedom = double(pairs) - 1;
-  return t_test_power(effect * std::sqrt(double(pairs)), freedom, student_t_two_sided_quantile(alpha, freedom));
-}
-
-double smallest_gain(double sd, std::size_t pairs, double power, double alpha) {
-  const double freedom = double(pairs) - 1;
-  return sd / std::sqrt(double(pairs)) * smallest_shift(freedom, student_t_two_sided_quantile(alpha, freedom), power);
-}
-
 SdRange sd_range(double freedom, double level) {
   const double tail = (1 - level) / 2;
   return {.low = std::sqrt(freedom / chi_square_quantile(1 - tail, freedom)),

@@ -15,12 +15,6 @@ double t_test_power(double shift, double freedom, double critical);
 /// that such a test shows with this power is it times the standard error.
 double smallest_shift(double freedom, double critical, double power = 0.8);
 
-/// The paired two-sided t test of n >= 2 pairs at alpha; `effect` is the true gain in sds of the differences.
-double paired_t_power(double effect, std::size_t pairs, double alpha = 0.05);
-
-/// The smallest true gain that this test finds with this power; sd is that of the differences.
-double smallest_gain(double sd, std::size_t pairs, double power = 0.8, double alpha = 0.05);
-
 /// A sd that was estimated on `freedom` > 0 degrees lies, for normal values, with probability `level` between sd * low
 /// and sd * high (equal tails of the chi-square distribution). Everything that is proportional to the sd has this range
 /// too.

@@ -129,11 +129,4 @@ SpreadNodes spread_nodes(double freedom, double width) {
   return nodes;
 }
 
-double noncentral_t_cdf(double t, double freedom, double shift) {
-  const SpreadNodes nodes = spread_nodes(freedom, 1 / (1 + std::abs(shift)));
-  double sum = 0;
-  for (std::size_t i = 0; i < nodes.s.size(); ++i) sum += nodes.weight[i] * normal_cdf(t * nodes.s[i] - shift);
-  return sum;
-}
-
 }  // namespace normlab

@@ -30,8 +30,4 @@ struct SpreadNodes {
 };
 SpreadNodes spread_nodes(double freedom, double width);
 
-/// P(T <= t) for T = (Z + shift) / S, Z standard normal, S^2 chi-square over its `freedom` > 0 degrees: the noncentral
-/// t. By quadrature over S; absolute error below 1e-12 for freedom >= 1.
-double noncentral_t_cdf(double t, double freedom, double shift);
-
 }  // namespace normlab

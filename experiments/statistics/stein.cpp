@@ -40,17 +40,6 @@ double half_width_of_one(const Strip& strip, const ManyToOneOptions& options) {
 
 }  // namespace
 
-SteinPlan stein_plan(std::span<const double> first, double half_width, double level) {
-  if (first.size() < 2)
-    throw InputError(concat("two-stage seeds: the first stage has ", first.size(), " values; expected 2 or more"));
-  require_width(half_width);
-  SteinPlan plan;
-  plan.first_sd = sample_sd(first);
-  plan.quantile = student_t_two_sided_quantile(1 - level, double(first.size() - 1));
-  plan.n = std::max(first.size(), needed(plan.quantile * plan.first_sd, half_width));
-  return plan;
-}
-
 Interval stein_interval(std::span<const double> values, std::size_t first, double level) {
   if (first < 2 || values.size() < first)
     throw InputError(concat("two-stage interval: ", first, " of ", values.size(),

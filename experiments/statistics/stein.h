@@ -13,15 +13,6 @@
 
 namespace normlab {
 
-/// One sample: n = max(n1, ceil((t s1 / half_width)^2)).
-struct SteinPlan {
-  double first_sd = 0, quantile = 0;  // of the first stage: sd, t(level) on n1 - 1 degrees
-  std::size_t n = 0;                  // values in both stages together
-};
-
-/// Two first values or more (InputError otherwise), half_width > 0 in their unit. At most 10^15 values are asked for.
-SteinPlan stein_plan(std::span<const double> first, double half_width, double level = 0.95);
-
 /// The interval of all values, the first `first` of which were the first stage.
 Interval stein_interval(std::span<const double> values, std::size_t first, double level = 0.95);
 

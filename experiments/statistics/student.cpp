@@ -73,11 +73,4 @@ std::optional<Interval> mean_interval(std::span<const double> values, double lev
   return interval;
 }
 
-std::optional<Interval> paired_difference(const SeedValues& base, const SeedValues& other, double level) {
-  std::vector<double> differences;
-  for (const auto& [seed, value] : other)
-    if (const auto match = base.find(seed); match != base.end()) differences.push_back(value - match->second);
-  return mean_interval(differences, level);
-}
-
 }  // namespace normlab

@@ -41,7 +41,4 @@ std::optional<Interval> mean_interval(std::span<const double> values, double lev
 /// Values by seed: those of the runs of a row that ended with one.
 using SeedValues = std::map<std::uint64_t, double>;
 
-/// Interval of the mean of other - base over the seeds that both have. None where they share no seed.
-std::optional<Interval> paired_difference(const SeedValues& base, const SeedValues& other, double level = 0.95);
-
 }  // namespace normlab

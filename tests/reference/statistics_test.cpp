@@ -12,6 +12,7 @@
 #include "experiments/statistics/proportions.h"
 #include "experiments/statistics/stein.h"
 #include "experiments/statistics/student.h"
+#include "tests/experiments/statistics/known_tests.h"
 #include "tests/reference/fixture.h"
 
 namespace normlab::reference {

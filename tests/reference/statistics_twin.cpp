@@ -11,6 +11,7 @@
 #include "experiments/statistics/special.h"
 #include "experiments/statistics/stein.h"
 #include "experiments/statistics/strip_noise.h"
+#include "tests/experiments/statistics/known_tests.h"
 
 using namespace normlab;
 

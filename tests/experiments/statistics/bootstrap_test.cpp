@@ -41,8 +41,6 @@ TEST_CASE("bootstrap: one seed gives the test set's noise alone, that of a propo
   CHECK(result->standard_error == doctest::Approx(result->images_error).epsilon(0.06));
   CHECK(result->freedom == 1999);
   CHECK(result->half_width == doctest::Approx(1.961 * result->standard_error).epsilon(1e-3));
-  CHECK(result->percentile_low < p);
-  CHECK(result->percentile_high > p);
 }
 
 TEST_CASE("bootstrap: seeds alone where all images are alike") {

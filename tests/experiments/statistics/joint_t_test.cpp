@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "experiments/statistics/student.h"
+#include "tests/experiments/statistics/known_tests.h"
 
 using namespace normlab;
 

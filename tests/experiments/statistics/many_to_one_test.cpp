@@ -9,6 +9,7 @@
 #include "core/random.h"
 #include "experiments/statistics/planning.h"
 #include "experiments/statistics/strip_noise.h"
+#include "tests/experiments/statistics/known_tests.h"
 
 using namespace normlab;
 

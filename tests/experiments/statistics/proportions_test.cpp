@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "experiments/statistics/equivalence.h"
 #include "experiments/statistics/holm.h"
+#include "tests/experiments/statistics/known_tests.h"
 
 using namespace normlab;
 

@@ -6,6 +6,7 @@
 
 #include "core/random.h"
 #include "experiments/statistics/solve.h"
+#include "tests/experiments/statistics/known_tests.h"
 
 using namespace normlab;
 

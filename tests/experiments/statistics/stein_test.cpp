@@ -124,7 +124,5 @@ TEST_CASE("stein: what tells nothing, and bad input") {
   CHECK_THROWS_AS(stein_seeds({&alone, 1}, {0}, 0.3, 20), InputError);
   CHECK_THROWS_AS(stein_seeds({&alone, 1}, {0, 1}, 0, 20), InputError);
   CHECK_THROWS_AS(stein_seeds({&alone, 1}, {0, 1, 2}, 1, 2), InputError);
-  CHECK_THROWS_AS(stein_plan(std::vector<double>{1}, 1), InputError);
   CHECK_THROWS_AS(stein_interval(std::vector<double>{1, 2}, 3), InputError);
-  CHECK(stein_plan(std::vector<double>{1, 1, 1}, 0.5).n == 3);
 }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/experiments/statistics/known_tests.h"
+
 using namespace normlab;
 
 namespace {
