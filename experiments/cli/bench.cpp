@@ -9,18 +9,24 @@
 
 namespace normlab {
 namespace {
-std::string note_of(const std::optional<MachineLoad>& load, int threads) {
-  return publishing_note(load, {threads, available_cores(), openblas_variables_kept()});
+
+std::string in_one_line(const Json& document) {
+  std::string line;
+  for (const char c : document.dump(0, ' ', false, Json::error_handler_t::replace))
+    if (c != '\n')
+      line += c;
+    else if (line.back() == ',')
+      line += ' ';
+  return line;
 }
+
 }  // namespace
 
 void BenchOptions::add_shape(CLI::App& command) {
-  command
-      .add_option("--shape", shape,
-                  "micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12; s16: the "
-                  "same, 256 images; swin_t: Swin-T, 224 px")
-      ->check(CLI::IsMember(bench_shape_names()))
-      ->capture_default_str();
+  add_choice(command, "--shape", shape,
+             "micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12; s16: the "
+             "same, 256 images; swin_t: Swin-T, 224 px",
+             bench_shape_names());
 }
 
 void BenchOptions::add_network(CLI::App& command) {
@@ -36,9 +42,7 @@ void BenchOptions::add_precision(CLI::App& command) {
 }
 
 void BenchOptions::add_threads(CLI::App& command) {
-  command.add_option("--threads", threads, "cores, all busy at once")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+  add_number(command, "--threads", threads, "cores, all busy at once", 1, 1024);
 }
 
 void BenchOptions::add_seconds(CLI::App& command, const char* what) {
@@ -46,7 +50,7 @@ void BenchOptions::add_seconds(CLI::App& command, const char* what) {
 }
 
 void BenchOptions::add_format(CLI::App& command) {
-  command.add_option("--format", format, "text or json")->check(CLI::IsMember({"text", "json"}))->capture_default_str();
+  add_choice(command, "--format", format, "text or json", {"text", "json"});
 }
 
 EngineSettings BenchOptions::settings(std::int64_t batch) const {
@@ -64,6 +68,20 @@ Backend& BenchOptions::with_products(Backend& backend) const { return in_precisi
 
 Roofline BenchOptions::measured_roofline(Backend& backend, ShardPool& pool) const {
   return measure_roofline(with_products(backend), pool, dtype(), roofline_sizes(on_gpu()));
+}
+
+int BenchOptions::end(Json document, const LoadMeter& meter, int of_threads, bool one_line) const {
+  const std::optional<MachineLoad> load = meter.load();
+  const std::string note = publishing_note(load, {of_threads, available_cores(), openblas_variables_kept()});
+  if (!json()) {
+    if (!note.empty()) tell("not worth publishing: {}\n", note);
+    return 0;
+  }
+  document["load"] = load ? Json(rounded(load->others, 2)) : Json(nullptr);
+  document["publishable"] = note.empty();
+  document["note"] = note;
+  print_bytes((one_line ? in_one_line(document) : document.dump(1, ' ', false, Json::error_handler_t::replace)) + "\n");
+  return 0;
 }
 
 double rounded(double value, int digits) {
@@ -95,33 +113,6 @@ std::string device_words(const Backend& backend) {
 }
 
 std::string threads_words(int threads) { return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s"); }
-
-void add_load(Json& object, const LoadMeter& meter, int threads) {
-  const std::optional<MachineLoad> load = meter.load();
-  const std::string note = note_of(load, threads);
-  object["load"] = load ? Json(rounded(load->others, 2)) : Json(nullptr);
-  object["publishable"] = note.empty();
-  object["note"] = note;
-}
-
-void print_json(const Json& document) {
-  print_bytes(document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
-}
-
-void print_json_line(const Json& document) {
-  std::string line;
-  for (const char c : document.dump(0, ' ', false, Json::error_handler_t::replace))
-    if (c != '\n')
-      line += c;
-    else if (line.back() == ',')
-      line += ' ';
-  print_bytes(line + "\n");
-}
-
-void warn_of_load(const LoadMeter& meter, int threads) {
-  const std::string note = note_of(meter.load(), threads);
-  if (!note.empty()) tell("not worth publishing: {}\n", note);
-}
 
 void add_bench(CLI::App& app, Action& action) {
   CLI::App& bench = *app.add_subcommand("bench", "measure speed on this machine");

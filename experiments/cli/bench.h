@@ -22,6 +22,8 @@ void add_bench_models(CLI::App& bench, Action& action);
 void add_bench_data(CLI::App& bench, Action& action);
 void add_bench_update(CLI::App& bench, Action& action);
 
+using Json = nlohmann::ordered_json;
+
 /// What the measurements share. Each adds those options that it reads, with the defaults that it sets.
 struct BenchOptions {
   std::string shape = "micro", precision = "fp32", placement = "pre_pre", format = "text";
@@ -44,11 +46,14 @@ struct BenchOptions {
   /// The device with the products of that precision. EnvironmentError where it lacks the instructions.
   Backend& with_products(Backend& backend) const;
   bool wants_roofline() const { return with_roofline || on_gpu(); }
+  /// What every measurement ends with. In JSON: `document` on standard output, with "load": 0.01, "publishable": true,
+  /// "note": "" behind it, on lines of their own or, for files of many, in `one_line`. In text: a line on standard
+  /// error where the figures are not worth publishing. Gives the exit code.
+  int end(Json document, const LoadMeter& meter, int of_threads, bool one_line = false) const;
   /// Of the device in that precision, by all threads.
   Roofline measured_roofline(Backend& backend, ShardPool& pool) const;
 };
 
-using Json = nlohmann::ordered_json;
 /// To `digits` behind the point, as the text has it.
 double rounded(double value, int digits);
 Json roofline_json(const Roofline& roofline);
@@ -62,14 +67,5 @@ std::string device_words(const Backend& backend);
 
 /// "1 thread", "2 threads".
 std::string threads_words(int threads);
-
-/// What every measurement ends with, as members of `object`: "load": 0.01, "publishable": true, "note": "".
-void add_load(Json& object, const LoadMeter& meter, int threads);
-/// On standard output, on lines of their own.
-void print_json(const Json& document);
-/// The same in one line, for files of many.
-void print_json_line(const Json& document);
-/// One line on standard error where the figures are not worth publishing.
-void warn_of_load(const LoadMeter& meter, int threads);
 
 }  // namespace normlab

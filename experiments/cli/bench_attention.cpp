@@ -1,8 +1,6 @@
 // Measured speed of attention alone, forward and backward, beside what products and memory allow.
 #include <fmt/format.h>
 
-#include <memory>
-
 #include "experiments/base/terminal.h"
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
@@ -33,37 +31,34 @@ struct BenchAttention : BenchOptions {
     const LoadMeter meter;
     const Roofline roofline = measured_roofline(computer.backend(), pool);
     const std::vector<OpTiming> timings = time_attention(backend, pool, d, dtype(), seconds);
-    if (json()) {
-      Json document{{"shape", shape},
-                    {"device", device_words(backend)},
-                    {"precision", precision},
-                    {"batch", d.batch},
-                    {"tokens", d.tokens},
-                    {"heads", d.heads},
-                    {"head_dim", d.head_dim},
-                    {"threads", pool.threads()},
-                    {"roofline", roofline_json(roofline)}};
+    if (!json()) {
+      print_text("{}\n{} images, {} tokens, {} heads of {}, {}; {}\n\n{:<20}{:>10}{:>11}{:>9}{:>9}{:>11}{:>8}\n",
+                 on_gpu() ? device_words(backend) : threads_words(pool.threads()), d.batch, d.tokens, d.heads,
+                 d.head_dim, precision, roofline_words(roofline), "", "ms", "GFLOP/s", "MB", "GB/s", "bound ms",
+                 "share");
       for (const OpTiming& t : timings)
-        document[t.name.substr(t.name.find(' ') + 1)] = {{"ms", rounded(1e3 * t.seconds, 5)},
-                                                         {"gflops", rounded(t.cost.flops / t.seconds * 1e-9, 1)},
-                                                         {"gb_per_second", rounded(t.cost.bytes / t.seconds * 1e-9, 2)},
-                                                         {"flops", t.cost.flops},
-                                                         {"bytes", t.cost.bytes},
-                                                         {"bound_ms", rounded(1e3 * bound(roofline, t), 5)},
-                                                         {"share", rounded(bound(roofline, t) / t.seconds, 4)}};
-      add_load(document, meter, pool.threads());
-      print_json(document);
-      return 0;
+        print_text("{:<20}{:>10.4f}{:>11.0f}{:>9.1f}{:>9.1f}{:>11.4f}{:>7.0f}%\n", t.name, 1e3 * t.seconds,
+                   t.cost.flops / t.seconds * 1e-9, t.cost.bytes * 1e-6, t.cost.bytes / t.seconds * 1e-9,
+                   1e3 * bound(roofline, t), 100 * bound(roofline, t) / t.seconds);
     }
-    print_text("{}\n{} images, {} tokens, {} heads of {}, {}; {}\n\n{:<20}{:>10}{:>11}{:>9}{:>9}{:>11}{:>8}\n",
-               on_gpu() ? device_words(backend) : threads_words(pool.threads()), d.batch, d.tokens, d.heads, d.head_dim,
-               precision, roofline_words(roofline), "", "ms", "GFLOP/s", "MB", "GB/s", "bound ms", "share");
+    Json document{{"shape", shape},
+                  {"device", device_words(backend)},
+                  {"precision", precision},
+                  {"batch", d.batch},
+                  {"tokens", d.tokens},
+                  {"heads", d.heads},
+                  {"head_dim", d.head_dim},
+                  {"threads", pool.threads()},
+                  {"roofline", roofline_json(roofline)}};
     for (const OpTiming& t : timings)
-      print_text("{:<20}{:>10.4f}{:>11.0f}{:>9.1f}{:>9.1f}{:>11.4f}{:>7.0f}%\n", t.name, 1e3 * t.seconds,
-                 t.cost.flops / t.seconds * 1e-9, t.cost.bytes * 1e-6, t.cost.bytes / t.seconds * 1e-9,
-                 1e3 * bound(roofline, t), 100 * bound(roofline, t) / t.seconds);
-    warn_of_load(meter, pool.threads());
-    return 0;
+      document[t.name.substr(t.name.find(' ') + 1)] = {{"ms", rounded(1e3 * t.seconds, 5)},
+                                                       {"gflops", rounded(t.cost.flops / t.seconds * 1e-9, 1)},
+                                                       {"gb_per_second", rounded(t.cost.bytes / t.seconds * 1e-9, 2)},
+                                                       {"flops", t.cost.flops},
+                                                       {"bytes", t.cost.bytes},
+                                                       {"bound_ms", rounded(1e3 * bound(roofline, t), 5)},
+                                                       {"share", rounded(bound(roofline, t) / t.seconds, 4)}};
+    return end(std::move(document), meter, pool.threads());
   }
 
  private:
@@ -75,24 +70,21 @@ struct BenchAttention : BenchOptions {
 }  // namespace
 
 void add_bench_attention(CLI::App& bench, Action& action) {
-  auto attention = std::make_shared<BenchAttention>();
-  CLI::App& command = *bench.add_subcommand(
-      "attention",
+  auto [command, attention] = add_command<BenchAttention>(
+      bench, action, "attention",
       "attention alone, forward and backward (two and a half times the forward's products), beside what products and "
       "memory allow: q, k, v, y and their gradients once");
-  attention->add_shape(command);
-  attention->add_precision(command);
-  command.add_option("--batch", attention->batch, "images (default: the shape's)")->check(CLI::Range(1, 1 << 20));
-  command.add_option("--tokens", attention->tokens, "of an image (default: the shape's)")
-      ->check(CLI::Range(1, 1 << 16));
-  command.add_option("--heads", attention->heads, "(default: the shape's)")->check(CLI::Range(1, 1 << 10));
-  command.add_option("--head-dim", attention->head_dim, "values of a head (default: the shape's)")
+  attention.add_shape(command);
+  attention.add_precision(command);
+  command.add_option("--batch", attention.batch, "images (default: the shape's)")->check(CLI::Range(1, 1 << 20));
+  command.add_option("--tokens", attention.tokens, "of an image (default: the shape's)")->check(CLI::Range(1, 1 << 16));
+  command.add_option("--heads", attention.heads, "(default: the shape's)")->check(CLI::Range(1, 1 << 10));
+  command.add_option("--head-dim", attention.head_dim, "values of a head (default: the shape's)")
       ->check(CLI::Range(1, 1 << 10));
-  attention->add_threads(command);
-  add_device(command, attention->device);
-  attention->add_seconds(command, "for each of the two");
-  attention->add_format(command);
-  command.callback([attention, &action] { action = [attention] { return (*attention)(); }; });
+  attention.add_threads(command);
+  add_device(command, attention.device);
+  attention.add_seconds(command, "for each of the two");
+  attention.add_format(command);
 }
 
 }  // namespace normlab

@@ -107,8 +107,7 @@ struct BenchData : BenchOptions {
       for (std::int64_t i = 0; i < images; ++i) work(i);
       passes.push_back(cpu_seconds() - begin);
     }
-    std::nth_element(passes.begin(), passes.begin() + static_cast<std::ptrdiff_t>(passes.size() / 2), passes.end());
-    return {name, static_cast<double>(images) / passes[passes.size() / 2]};
+    return {name, static_cast<double>(images) / median(std::move(passes))};
   }
 
   /// What torchvision's own training of a ViT does to a photograph.
@@ -222,43 +221,35 @@ struct BenchData : BenchOptions {
     const LoadMeter meter;
     std::vector<Stage> stages = photograph_stages(files);
     for (Stage& stage : cifar_stages()) stages.push_back(std::move(stage));
-    if (json()) {
-      Json rows = Json::array();
+    if (!json()) {
+      print_text("{} {}, {} bytes each, to {}x{}; {}; one core, by its own time\n{:<34}{:>10}{:>12}\n", files->size(),
+                 folder.empty() ? "made-up photographs" : "files", bytes / files->size(), size, size,
+                 decoder_versions(), "stage", "images/s", "us");
       for (const Stage& stage : stages)
-        rows.push_back({{"stage", stage.name}, {"images_per_second", rounded(stage.images_per_second, 1)}});
-      Json document{{"files", files->size()},
-                    {"mean_bytes", bytes / files->size()},
-                    {"size", size},
-                    {"decoder", decoder_versions()},
-                    {"stages", std::move(rows)}};
-      add_load(document, meter, 1);
-      print_json(document);
-      return 0;
+        print_text("{:<34}{:>10.0f}{:>12.1f}\n", stage.name, stage.images_per_second, 1e6 / stage.images_per_second);
     }
-    print_text("{} {}, {} bytes each, to {}x{}; {}; one core, by its own time\n{:<34}{:>10}{:>12}\n", files->size(),
-               folder.empty() ? "made-up photographs" : "files", bytes / files->size(), size, size, decoder_versions(),
-               "stage", "images/s", "us");
+    Json rows = Json::array();
     for (const Stage& stage : stages)
-      print_text("{:<34}{:>10.0f}{:>12.1f}\n", stage.name, stage.images_per_second, 1e6 / stage.images_per_second);
-    warn_of_load(meter, 1);
-    return 0;
+      rows.push_back({{"stage", stage.name}, {"images_per_second", rounded(stage.images_per_second, 1)}});
+    return end({{"files", files->size()},
+                {"mean_bytes", bytes / files->size()},
+                {"size", size},
+                {"decoder", decoder_versions()},
+                {"stages", std::move(rows)}},
+               meter, 1);
   }
 };
 
 }  // namespace
 
 void add_bench_data(CLI::App& bench, Action& action) {
-  auto data = std::make_shared<BenchData>();
-  CLI::App& command =
-      *bench.add_subcommand("data", "from image files to a network's input: images a second a core, stage by stage");
-  command.add_option("folder", data->folder, "photographs (otherwise some are made up)");
-  command.add_option("--size", data->size, "pixels of a side that the network takes")
-      ->check(CLI::Range(8, 1024))
-      ->capture_default_str();
-  data->add_seconds(command, "how long to measure each stage");
-  data->add_format(command);
+  auto [command, data] = add_command<BenchData>(
+      bench, action, "data", "from image files to a network's input: images a second a core, stage by stage");
+  command.add_option("folder", data.folder, "photographs (otherwise some are made up)");
+  add_number(command, "--size", data.size, "pixels of a side that the network takes", 8, 1024);
+  data.add_seconds(command, "how long to measure each stage");
+  data.add_format(command);
   add_cpu_device(command, "bench data measures the CPU: images are decoded there for every device");
-  command.callback([data, &action] { action = [data] { return (*data)(); }; });
 }
 
 }  // namespace normlab

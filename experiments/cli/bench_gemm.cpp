@@ -1,10 +1,5 @@
 // The products of a network: on the CPU at the sizes its shards have, by OpenBLAS and by our kernels; on a GPU those of
 // a whole batch beside their bound. What a step could reach.
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <chrono>
-#include <memory>
 
 #include "core/cpu/blas.h"
 #include "core/cpu/product.h"
@@ -51,27 +46,16 @@ struct BenchGemm : BenchOptions {
   /// FLOP/s of one thread while all are busy with the same: the median over the threads.
   template <class F>
   double rate(ShardPool& pool, const Kind& kind, F&& multiply) const {
-    using Clock = std::chrono::steady_clock;
     std::vector<double> rates(static_cast<std::size_t>(threads));
     pool.for_blocks(threads, [&](std::int64_t thread) {
       const auto values = [](std::int64_t n) { return std::vector<float>(static_cast<std::size_t>(n), 0.5f); };
       const std::vector<float> a = values(kind.m * kind.k), b = values(kind.k * kind.n);
       std::vector<float> c = values(kind.m * kind.n);
       multiply(a.data(), b.data(), c.data());
-      std::vector<double> times;
-      double total = 0;
-      while (total < seconds || times.size() < 5) {
-        const Clock::time_point begin = Clock::now();
-        multiply(a.data(), b.data(), c.data());
-        times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
-        total += times.back();
-      }
-      std::nth_element(times.begin(), times.begin() + std::ptrdiff_t(times.size() / 2), times.end());
-      rates[static_cast<std::size_t>(thread)] =
-          2.0 * double(kind.m) * double(kind.n) * double(kind.k) / times[times.size() / 2];
+      const double time = median(call_times(seconds, 5, [&] { multiply(a.data(), b.data(), c.data()); }));
+      rates[static_cast<std::size_t>(thread)] = 2.0 * double(kind.m) * double(kind.n) * double(kind.k) / time;
     });
-    std::sort(rates.begin(), rates.end());
-    return rates[rates.size() / 2];
+    return median(std::move(rates));
   }
 
   int operator()() const {
@@ -123,25 +107,20 @@ struct BenchGemm : BenchOptions {
         std::fflush(stdout);
       }
     }
-    if (json()) {
-      Json document{{"shape", shape},
-                    {"device", device_words(backend)},
-                    {"precision", precision},
-                    {"batch", images},
-                    {"roofline", roofline_json(roofline)},
-                    {"ms", rounded(time, 5)},
-                    {"gflops", rounded(flops / time * 1e-6, 1)},
-                    {"bound_ms", rounded(bound, 5)},
-                    {"share", rounded(bound / time, 4)},
-                    {"products", rows}};
-      add_load(document, meter, 1);
-      print_json(document);
-    } else {
+    if (!json())
       print_text("{:<44}{:>9.4f}{:>9.0f}{:>9.4f}{:>7.0f}%\n", "all", time, flops / time * 1e-6, bound,
                  100 * bound / time);
-      warn_of_load(meter, 1);
-    }
-    return 0;
+    return end({{"shape", shape},
+                {"device", device_words(backend)},
+                {"precision", precision},
+                {"batch", images},
+                {"roofline", roofline_json(roofline)},
+                {"ms", rounded(time, 5)},
+                {"gflops", rounded(flops / time * 1e-6, 1)},
+                {"bound_ms", rounded(bound, 5)},
+                {"share", rounded(bound / time, 4)},
+                {"products", std::move(rows)}},
+               meter, 1);
   }
 
   int both_kernels(const ViTConfig& config, std::int64_t images) const {
@@ -149,8 +128,8 @@ struct BenchGemm : BenchOptions {
     ShardPool pool(threads);
     if (!json())
       print_text(
-          "{}: shards of {} images; OpenBLAS {}; GFLOP/s a thread, {} threads busy\n{:<31}{:>6}{:>6}{:>6}{:>8}"
-          "{:>10}{:>7}{:>6}\n",
+          "{}: shards of {} images; OpenBLAS {}; GFLOP/s a thread, {} threads "
+          "busy\n{:<31}{:>6}{:>6}{:>6}{:>8}{:>10}{:>7}{:>6}\n",
           shape, plan.images, blas_info().core, threads, "product", "m", "n", "k", "share", "OpenBLAS", "ours", "used");
     const LoadMeter meter;
     const std::vector<Kind> kinds = kinds_of(config, plan.images);
@@ -191,44 +170,37 @@ struct BenchGemm : BenchOptions {
     const double per_image = flops / double(plan.images);
     const auto weighted = [&](double time) { return flops / time; };
     const double limit = double(threads) * weighted(blas_time) / per_image;
-    if (json()) {
-      Json document{{"shape", shape},
-                    {"threads", threads},
-                    {"images_a_shard", plan.images},
-                    {"openblas_gflops", rounded(weighted(blas_time) * 1e-9, 1)},
-                    {"ours_gflops", rounded(weighted(own_time) * 1e-9, 1)},
-                    {"used_gflops", rounded(weighted(used_time) * 1e-9, 1)},
-                    {"limit_images_per_second", rounded(limit, 1)},
-                    {"products", std::move(rows)}};
-      add_load(document, meter, threads);
-      print_json(document);
-      return 0;
-    }
-    print_text(
-        "weighted by FLOP, a thread: OpenBLAS {:.0f}, ours {:.0f}, the faster by rule {:.0f} GFLOP/s\n"
-        "{} threads at OpenBLAS's rate and nothing else to do: {:.1f} images/s\n",
-        weighted(blas_time) * 1e-9, weighted(own_time) * 1e-9, weighted(used_time) * 1e-9, threads, limit);
-    warn_of_load(meter, threads);
-    return 0;
+    if (!json())
+      print_text(
+          "weighted by FLOP, a thread: OpenBLAS {:.0f}, ours {:.0f}, the faster by rule {:.0f} GFLOP/s\n"
+          "{} threads at OpenBLAS's rate and nothing else to do: {:.1f} images/s\n",
+          weighted(blas_time) * 1e-9, weighted(own_time) * 1e-9, weighted(used_time) * 1e-9, threads, limit);
+    return end({{"shape", shape},
+                {"threads", threads},
+                {"images_a_shard", plan.images},
+                {"openblas_gflops", rounded(weighted(blas_time) * 1e-9, 1)},
+                {"ours_gflops", rounded(weighted(own_time) * 1e-9, 1)},
+                {"used_gflops", rounded(weighted(used_time) * 1e-9, 1)},
+                {"limit_images_per_second", rounded(limit, 1)},
+                {"products", std::move(rows)}},
+               meter, threads);
   }
 };
 
 }  // namespace
 
 void add_bench_gemm(CLI::App& bench, Action& action) {
-  auto gemm = std::make_shared<BenchGemm>();
-  CLI::App& command = *bench.add_subcommand("gemm",
-                                            "the products of a network: on the CPU at the sizes of its shards, by "
-                                            "OpenBLAS and by our kernels; on a GPU those "
-                                            "of a whole batch beside their bound");
-  gemm->add_shape(command);
-  gemm->add_precision(command);
-  command.add_option("--batch", gemm->batch, "images a step (default: the shape's)")->check(CLI::Range(1, 1 << 20));
-  gemm->add_threads(command);
-  gemm->add_seconds(command, "for each product");
-  gemm->add_format(command);
-  add_device(command, gemm->device);
-  command.callback([gemm, &action] { action = [gemm] { return (*gemm)(); }; });
+  auto [command, gemm] =
+      add_command<BenchGemm>(bench, action, "gemm",
+                             "the products of a network: on the CPU at the sizes of its shards, by OpenBLAS and by our "
+                             "kernels; on a GPU those of a whole batch beside their bound");
+  gemm.add_shape(command);
+  gemm.add_precision(command);
+  command.add_option("--batch", gemm.batch, "images a step (default: the shape's)")->check(CLI::Range(1, 1 << 20));
+  gemm.add_threads(command);
+  gemm.add_seconds(command, "for each product");
+  gemm.add_format(command);
+  add_device(command, gemm.device);
 }
 
 }  // namespace normlab

@@ -21,6 +21,18 @@ inline double seconds_since(BenchClock::time_point begin) {
 /// The upper one of an even number; `values` is not empty.
 double median(std::vector<double> values);
 
+/// Seconds of each call of `work`: of `least` calls or more, which take `seconds` together.
+template <class Work>
+std::vector<double> call_times(double seconds, std::size_t least, Work&& work) {
+  std::vector<double> times;
+  for (double total = 0; total < seconds || times.size() < least; total += times.back()) {
+    const BenchClock::time_point begin = BenchClock::now();
+    work();
+    times.push_back(seconds_since(begin));
+  }
+  return times;
+}
+
 /// Something that all shards do at once, so often in a round that starting the threads, or waiting for the device, is
 /// nothing beside it. Wall time from the first start to the device's end.
 class Timed {

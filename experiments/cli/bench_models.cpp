@@ -2,12 +2,11 @@
 // Vision Transformers", and DeiT-S beside it.
 #include <fmt/format.h>
 
-#include <memory>
 #include <set>
 
 #include "experiments/base/terminal.h"
 #include "experiments/cli/bench.h"
-#include "experiments/cli/network_speed.h"
+#include "experiments/cli/bench_shapes.h"
 
 namespace normlab {
 namespace {
@@ -26,29 +25,15 @@ constexpr BenchModel kModels[] = {
     {"deit_s", "DeiT-S", {}, {}, {}},
 };
 
-ModelConfig config_of(const BenchModel& model, const NamedPlacement& row, std::int64_t image) {
-  for (const SwinVariant& variant : kSwinVariants) {
-    if (variant.name != model.name) continue;
-    SwinConfig c;
-    set_variant(c, variant);
-    c.image_size = {image, image};
-    c.num_classes = 1000;
-    c.placement = swin_placement(row.placement);
-    return c;
+ModelConfig config_of(const BenchModel& model, const char* placement, std::int64_t image) {
+  // The sizes of DeiT-S/16; a variant of Swin has its own.
+  ModelConfig config = bench_model({model.word, image, 16, 384, 12, 6, 1000, 0, model.name}, placement);
+  if (auto* vit = std::get_if<ViTConfig>(&config)) {
+    vit->pool = Pool::token;
+    vit->pos_embed_class = true;
+    vit->init = Init::deit;
   }
-  ViTConfig c;  // DeiT-S/16
-  c.image_size = {image, image};
-  c.patch_size = 16;
-  c.embed_dim = 384;
-  c.mlp_dim = 4 * c.embed_dim;
-  c.depth = 12;
-  c.num_heads = 6;
-  c.num_classes = 1000;
-  c.pool = Pool::token;
-  c.pos_embed_class = true;
-  c.init = Init::deit;
-  c.placement = row.placement;
-  return c;
+  return config;
 }
 
 struct BenchModels : BenchOptions {
@@ -71,8 +56,8 @@ struct BenchModels : BenchOptions {
     if (!json()) {
       print_text(
           "{}\n{} images of {} px a step, {}. Images/s, and their ratio to LN's here and as\npublished (V100, "
-          "Leveraging "
-          "Batch Normalization for Vision Transformers, Table\n6); *: merged into the linears beside it.\n\n",
+          "Leveraging Batch Normalization for Vision Transformers, Table\n6); *: merged into the linears beside "
+          "it.\n\n",
           on_gpu() ? device_words(computer.backend()) : threads_words(threads), images, image, precision);
       print_text("{:<7}{:<10}{:>9}{:>7}{:>9}{:>7}{:>7}{:>9}{:>7}{:>7}\n", "model", "norm", "params", "GMACs", "train",
                  "ratio", "publ.", "infer", "ratio", "publ.");
@@ -98,27 +83,20 @@ struct BenchModels : BenchOptions {
         std::fflush(stdout);
       }
     }
-    if (json()) {
-      Json document{{"device", device_words(computer.backend())},
-                    {"precision", precision},
-                    {"batch", images},
-                    {"image", image},
-                    {"threads", threads},
-                    {"rows", std::move(rows)}};
-      add_load(document, meter, threads);
-      print_json(document);
-    } else {
-      warn_of_load(meter, threads);
-    }
-    return 0;
+    return end({{"device", device_words(computer.backend())},
+                {"precision", precision},
+                {"batch", images},
+                {"image", image},
+                {"threads", threads},
+                {"rows", std::move(rows)}},
+               meter, threads);
   }
 
  private:
   enum class Variant { ln, bn, fused };
 
   ModelConfig config_in(Backend& backend, const BenchModel& model, Variant variant) const {
-    const ModelConfig config =
-        config_of(model, *find_placement(variant == Variant::ln ? "pre_pre" : "bn_ffnbn"), image);
+    const ModelConfig config = config_of(model, variant == Variant::ln ? "pre_pre" : "bn_ffnbn", image);
     throw_if_any(validate(config));
     return variant == Variant::fused ? fused_config(backend, config) : config;
   }
@@ -165,25 +143,23 @@ struct BenchModels : BenchOptions {
 }  // namespace
 
 void add_bench_models(CLI::App& bench, Action& action) {
-  auto models = std::make_shared<BenchModels>();
-  CLI::App& command = *bench.add_subcommand(
-      "models",
+  auto [command, models] = add_command<BenchModels>(
+      bench, action, "models",
       "whole networks with layer norm, batch norm (BN+FFNBN) and merged batch norm, in training and in inference");
   std::set<std::string> words;
   for (const BenchModel& model : kModels) words.insert(model.word);
-  command.add_option("--models", models->models, "some of them, with commas between")
+  command.add_option("--models", models.models, "some of them, with commas between")
       ->delimiter(',')
       ->check(CLI::IsMember(words))
       ->capture_default_str();
-  command.add_option("--batch", models->batch, "images a step (default: 128 on a GPU, 4 on the CPU)")
+  command.add_option("--batch", models.batch, "images a step (default: 128 on a GPU, 4 on the CPU)")
       ->check(CLI::Range(2, 1 << 20));
-  command.add_option("--image", models->image, "pixels of a side")->check(CLI::Range(32, 1024))->capture_default_str();
-  models->add_precision(command);
-  models->add_threads(command);
-  add_device(command, models->device);
-  models->add_seconds(command, "how long to measure each");
-  models->add_format(command);
-  command.callback([models, &action] { action = [models] { return (*models)(); }; });
+  add_number(command, "--image", models.image, "pixels of a side", 32, 1024);
+  models.add_precision(command);
+  models.add_threads(command);
+  add_device(command, models.device);
+  models.add_seconds(command, "how long to measure each");
+  models.add_format(command);
 }
 
 }  // namespace normlab

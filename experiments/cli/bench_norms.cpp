@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
-#include <memory>
 
 #include "experiments/base/terminal.h"
 #include "experiments/cli/bench.h"
@@ -96,17 +95,11 @@ struct BenchNorms : BenchOptions {
         std::fflush(stdout);
       }
     }
-    if (json()) {
-      Json document{{"device", device_words(backend)}, {"threads", threads}, {"precision", precision}};
-      if (published) document["table"] = table;
-      document["rows"] = std::move(rows);
-      add_load(document, meter, threads);
-      print_json(document);
-    } else {
-      if (published) print_as_published(*published, times);
-      warn_of_load(meter, threads);
-    }
-    return 0;
+    if (!json() && published) print_as_published(*published, times);
+    Json document{{"device", device_words(backend)}, {"threads", threads}, {"precision", precision}};
+    if (published) document["table"] = table;
+    document["rows"] = std::move(rows);
+    return end(std::move(document), meter, threads);
   }
 
  private:
@@ -170,28 +163,27 @@ struct BenchNorms : BenchOptions {
 }  // namespace
 
 void add_bench_norms(CLI::App& bench, Action& action) {
-  auto norms = std::make_shared<BenchNorms>();
-  CLI::App& command = *bench.add_subcommand(
-      "norms",
+  auto [command, norms] = add_command<BenchNorms>(
+      bench, action, "norms",
       "every norm kind beside the time that memory takes: tensors read or written once a pass (train 5, batch norm 8, "
       "eval 2), at the rate of a copy or triad measured in turns with it");
-  CLI::Option* shape = command
-                           .add_option("--shape", norms->shapes,
-                                       "images first, channels last; of two axes the first is cut into images of 65 "
-                                       "tokens, of 64, or of one")
-                           ->capture_default_str();
+  CLI::Option* shape =
+      command
+          .add_option(
+              "--shape", norms.shapes,
+              "images first, channels last; of two axes the first is cut into images of 65 tokens, of 64, or of one")
+          ->capture_default_str();
   command
-      .add_option("--table", norms->table,
+      .add_option("--table", norms.table,
                   "a published table's shapes and norms: batch_norm: Table 5 of the batch norm paper; dyt: the DyT "
                   "blog's Time analysis")
       ->check(CLI::IsMember({"batch_norm", "dyt"}))
       ->excludes(shape);
-  norms->add_precision(command);
-  norms->add_threads(command);
-  add_device(command, norms->device);
-  norms->add_seconds(command, "how long to measure each");
-  norms->add_format(command);
-  command.callback([norms, &action] { action = [norms] { return (*norms)(); }; });
+  norms.add_precision(command);
+  norms.add_threads(command);
+  add_device(command, norms.device);
+  norms.add_seconds(command, "how long to measure each");
+  norms.add_format(command);
 }
 
 }  // namespace normlab

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <memory>
+#include <numeric>
 #include <optional>
 
 #include "experiments/base/terminal.h"
@@ -31,14 +31,10 @@ struct BenchProfile : BenchOptions {
     BenchEngine bench(computer.backend(), config, settings(images), 1);  // one thread: times are not those of waiting
     for (int i = 0; i < 3; ++i) bench.step();
     bench.engine->set_profiling(true);
-    int steps = 0;
-    double total = 0;
     const LoadMeter meter;
-    for (; total < seconds || steps < 3; ++steps) {
-      const BenchClock::time_point begin = BenchClock::now();
-      bench.step();
-      total += seconds_since(begin);
-    }
+    const std::vector<double> step_times = call_times(seconds, 3, [&] { bench.step(); });
+    const int steps = static_cast<int>(step_times.size());
+    const double total = std::accumulate(step_times.begin(), step_times.end(), 0.0);
     std::vector<OpTime> times = bench.engine->profile().times();
     std::sort(times.begin(), times.end(), [](const OpTime& a, const OpTime& b) { return a.seconds > b.seconds; });
     const std::string conditions =
@@ -72,9 +68,7 @@ struct BenchProfile : BenchOptions {
       }
       document["operations"] = std::move(rows);
       document["rest_ms"] = rounded(1e3 * rest / steps, 5);
-      add_load(document, meter, 1);
-      print_json(document);
-      return 0;
+      return end(std::move(document), meter, 1);
     }
     print_text("{} {} {}, {}\n{} steps of {} images, {:.3f} ms each\n", shape, precision, placement, conditions, steps,
                images, 1e3 * total / steps);
@@ -95,24 +89,22 @@ struct BenchProfile : BenchOptions {
                  fmt::format("{:.0f}%", 100 * bound / in_ops));
     print_text("{:<38}{:>9.3f}{:>7.1f}%\n", "lanes, clipping, update and the rest", 1e3 * rest / steps,
                100 * rest / total);
-    warn_of_load(meter, 1);
-    return 0;
+    return end({}, meter, 1);
   }
 };
 
 }  // namespace
 
 void add_bench_profile(CLI::App& bench, Action& action) {
-  auto profile = std::make_shared<BenchProfile>();
-  CLI::App& command = *bench.add_subcommand(
-      "profile", "where the time of a step goes by operation, on one thread (GB/s: each operand and result once)");
-  profile->add_network(command);
-  add_device(command, profile->device);
-  command.add_option("--batch", profile->batch, "images a step (default: the shape's)")->check(CLI::Range(1, 1 << 20));
-  profile->add_roofline(command);
-  profile->add_seconds(command);
-  profile->add_format(command);
-  command.callback([profile, &action] { action = [profile] { return (*profile)(); }; });
+  auto [command, profile] = add_command<BenchProfile>(
+      bench, action, "profile",
+      "where the time of a step goes by operation, on one thread (GB/s: each operand and result once)");
+  profile.add_network(command);
+  add_device(command, profile.device);
+  command.add_option("--batch", profile.batch, "images a step (default: the shape's)")->check(CLI::Range(1, 1 << 20));
+  profile.add_roofline(command);
+  profile.add_seconds(command);
+  profile.add_format(command);
 }
 
 }  // namespace normlab

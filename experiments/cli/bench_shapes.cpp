@@ -1,5 +1,10 @@
 #include "experiments/cli/bench_shapes.h"
+
+#include "experiments/cli/bench_measure.h"
+#include "nn/fuse.h"
+#include "nn/host_tensors.h"
 #include "nn/init.h"
+#include "nn/nonfinite.h"
 
 namespace normlab {
 namespace {
@@ -10,9 +15,16 @@ constexpr BenchShape kShapes[] = {
     {"s16", 224, 16, 384, 12, 6, 1000, 256},
     {"swin_t", 224, 4, 96, 12, 3, 1000, 32, "Swin-T"},
 };
-}  // namespace
 
-std::span<const BenchShape> bench_shapes() { return kShapes; }
+/// Images a second of `run`, which does `images` and ends by itself.
+template <class Run>
+double speed(double seconds, std::int64_t images, Run&& run) {
+  constexpr int kWarmup = 2;
+  for (int i = 0; i < kWarmup; ++i) run();
+  return double(images) / median(call_times(seconds, 3, run));
+}
+
+}  // namespace
 
 std::vector<std::string> bench_shape_names() {
   std::vector<std::string> names;
@@ -33,7 +45,6 @@ ModelConfig bench_model(const BenchShape& s, const std::string& placement) {
     if (variant.name != s.swin) continue;
     SwinConfig c;
     set_variant(c, variant);
-    if (c.depth() != s.depth) throw InputError(concat("--depth: ", s.swin, " has blocks in stages, not one depth"));
     c.image_size = {s.image, s.image};
     c.num_classes = s.classes;
     c.placement = swin_placement(row->placement);
@@ -77,6 +88,32 @@ void BenchEngine::step() {
   engine->start_step(next_);
   next_ = engine->upload(images, labels);
   engine->finish_step();
+}
+
+double training_speed(Backend& backend, int threads, const ModelConfig& config, const EngineSettings& settings,
+                      double seconds) {
+  BenchEngine bench(backend, config, settings, threads);
+  return speed(seconds, settings.max_batch, [&] { bench.step(); });
+}
+
+double inference_speed(Backend& backend, int threads, const ModelConfig& config, const EngineSettings& settings,
+                       double seconds) {
+  BenchEngine bench(backend, config, settings, threads);
+  std::vector<double> losses(static_cast<std::size_t>(settings.max_batch));
+  std::vector<std::int32_t> predictions(losses.size());
+  return speed(seconds, settings.max_batch, [&] {
+    if (const auto found = bench.engine->evaluate(bench.images, bench.labels, losses, predictions))
+      throw NonFiniteError("bench: " + found->text(), found->value);
+  });
+}
+
+ModelConfig fused_config(Backend& backend, const ModelConfig& config) {
+  ParameterSet parameters(backend.memory());
+  make_model(parameters, config);
+  parameters.allocate(DType::f32, 1, false);
+  backend.synchronize();
+  initialise(parameters, config, 0);
+  return fuse_batch_norms(config, host_tensors(parameters)).config;
 }
 
 }  // namespace normlab

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -17,7 +16,6 @@ struct BenchShape {
 };
 /// micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12; s16: the same in batches
 /// of 256; swin_t: Swin-T, 224 px.
-std::span<const BenchShape> bench_shapes();
 std::vector<std::string> bench_shape_names();
 /// InputError for a name that is not there.
 const BenchShape& bench_shape(const std::string& name);
@@ -41,5 +39,14 @@ class BenchEngine {
  public:
   Tensor images, labels;
 };
+
+/// The median of optimisation steps (forward, backward, clip, AdamW) of `settings.max_batch` images, images a second.
+double training_speed(Backend& backend, int threads, const ModelConfig& config, const EngineSettings& settings,
+                      double seconds);
+/// The same of evaluations, images to losses and predictions.
+double inference_speed(Backend& backend, int threads, const ModelConfig& config, const EngineSettings& settings,
+                       double seconds);
+/// The configuration with frozen batch norms merged into the linears beside them.
+ModelConfig fused_config(Backend& backend, const ModelConfig& config);
 
 }  // namespace normlab

@@ -1,11 +1,9 @@
 // Measured speed of whole optimisation steps, on made-up images: no data set, nothing but forward, backward, clip and
 // update.
-#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <optional>
 
 #include "experiments/base/terminal.h"
@@ -25,18 +23,19 @@ struct BenchStep : BenchOptions {
     if (batch > 0) s.batch = batch;
     if (depth > 0) s.depth = depth;
     const ModelConfig config = bench_model(s, placement);
+    if (const auto* swin = std::get_if<SwinConfig>(&config); swin && swin->depth() != s.depth)
+      throw InputError(concat("--depth: ", s.swin, " has blocks in stages, not one depth"));
     EngineSettings cut = settings(s.batch);
     cut.images_per_shard = images_per_shard;
     try {
-      measure(computer.backend(), config, cut, s);
+      return measure(computer.backend(), config, cut, s);
     } catch (const DeviceMemoryError& error) {
       throw_step_too_large(error, computer.backend(), threads, config, cut, {"--batch", ""});
     }
-    return 0;
   }
 
  private:
-  void measure(Backend& backend, const ModelConfig& config, const EngineSettings& cut, const BenchShape& s) const {
+  int measure(Backend& backend, const ModelConfig& config, const EngineSettings& cut, const BenchShape& s) const {
     std::optional<Roofline> limits;
     const auto measure_limits = [&] {
       ShardPool pool(on_gpu() ? 1 : threads);
@@ -47,15 +46,8 @@ struct BenchStep : BenchOptions {
 
     constexpr int kWarmup = 3;
     for (int step = 0; step < kWarmup; ++step) bench.step();
-    std::vector<double> times;
-    double total = 0.0;
     const LoadMeter meter;
-    while (total < seconds || times.size() < 3) {
-      const BenchClock::time_point begin = BenchClock::now();
-      bench.step();
-      times.push_back(seconds_since(begin));
-      total += times.back();
-    }
+    const std::vector<double> times = call_times(seconds, 3, [&] { bench.step(); });
     const double step = median(times), rate = double(s.batch) / step;
     // Backward costs twice the forward's products.
     const double flops = 3 * 2 * double(model_cost(config).macs) * double(s.batch);
@@ -88,9 +80,7 @@ struct BenchStep : BenchOptions {
                              {"products_bound_ms", rounded(products_ms, 4)},
                              {"bytes_bound_ms", rounded(bytes_ms, 4)},
                              {"share", rounded(share, 4)}});
-      add_load(document, meter, threads);
-      print_json_line(document);
-      return;
+      return end(std::move(document), meter, threads, true);
     }
     print_text("{}{} {} {}: images_per_second {:.1f}  step_ms {:.3f}\n", on_gpu() ? device_words(backend) + "\n" : "",
                shape, precision, placement, rate, 1e3 * step);
@@ -99,7 +89,7 @@ struct BenchStep : BenchOptions {
     if (limits)
       print_text("  network_mb {:.0f}; {}\n  bounds: products {:.3f} ms, {}B {:.3f} ms; {:.0f}% of the longer\n",
                  device_mb, roofline_words(*limits), products_ms, scaled(bytes), bytes_ms, 100 * share);
-    warn_of_load(meter, threads);
+    return end({}, meter, threads);
   }
 
   /// What the operations of a step read and write, each operand and result once.
@@ -116,20 +106,17 @@ struct BenchStep : BenchOptions {
 }  // namespace
 
 void add_bench_step(CLI::App& bench, Action& action) {
-  auto step = std::make_shared<BenchStep>();
-  CLI::App& command = *bench.add_subcommand("step", "optimisation steps: forward, backward, clip, AdamW");
-  step->add_network(command);
-  step->add_threads(command);
-  add_device(command, step->device);
-  command.add_option("--batch", step->batch, "images a step (default: the shape's)")->check(CLI::Range(1, 1 << 20));
-  command.add_option("--depth", step->depth, "blocks (default: the shape's)")->check(CLI::Range(1, 1 << 10));
-  command.add_option("--images-per-shard", step->images_per_shard, "how a batch is cut; 0: by the rule")
-      ->check(CLI::Range(0, 1 << 20))
-      ->capture_default_str();
-  step->add_roofline(command);
-  step->add_seconds(command);
-  step->add_format(command);
-  command.callback([step, &action] { action = [step] { return (*step)(); }; });
+  auto [command, step] =
+      add_command<BenchStep>(bench, action, "step", "optimisation steps: forward, backward, clip, AdamW");
+  step.add_network(command);
+  step.add_threads(command);
+  add_device(command, step.device);
+  command.add_option("--batch", step.batch, "images a step (default: the shape's)")->check(CLI::Range(1, 1 << 20));
+  command.add_option("--depth", step.depth, "blocks (default: the shape's)")->check(CLI::Range(1, 1 << 10));
+  add_number(command, "--images-per-shard", step.images_per_shard, "how a batch is cut; 0: by the rule", 0, 1 << 20);
+  step.add_roofline(command);
+  step.add_seconds(command);
+  step.add_format(command);
 }
 
 }  // namespace normlab

@@ -1,9 +1,6 @@
 // Measured speed of the update alone, optimiser by optimiser, on the parameters of a network.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <memory>
-
 #include "core/random.h"
 #include "experiments/base/terminal.h"
 #include "experiments/cli/bench.h"
@@ -59,16 +56,13 @@ struct BenchUpdate : BenchOptions {
     StepState state;
     state.lr = 1e-9;
     state.clip_norm = 1.0;
-    std::vector<double> times;
-    for (double total = 0; total < seconds || times.size() < 8; total += times.back()) {
-      const BenchClock::time_point begin = BenchClock::now();
+    std::vector<double> times = call_times(seconds, 8, [&] {
       optimizer.begin_step(state);
       const Tensor on_device = backend.upload(Upload::state, Tensor(&state, {sizeof state}, DType::u8));
       optimizer.step(pool, reinterpret_cast<StepState*>(on_device.data<std::uint8_t>()));
       backend.synchronize();
-      times.push_back(seconds_since(begin));
       ++state.step;
-    }
+    });
     times.erase(times.begin(), times.begin() + 3);  // pages are touched for the first time
     return 1e3 * median(std::move(times));
   }
@@ -91,38 +85,28 @@ struct BenchUpdate : BenchOptions {
       else
         print_text("{:<34}{:>8.3f}{:>14}\n", words, ms, moment_bytes(s));
     }
-    if (json()) {
-      Json document{{"shape", shape},
-                    {"device", device_words(computer.backend())},
-                    {"placement", placement},
-                    {"parameters", model_cost(config).parameters},
-                    {"lanes", lanes},
-                    {"threads", threads},
-                    {"optimisers", std::move(rows)}};
-      add_load(document, meter, threads);
-      print_json(document);
-      return 0;
-    }
-    warn_of_load(meter, threads);
-    return 0;
+    return end({{"shape", shape},
+                {"device", device_words(computer.backend())},
+                {"placement", placement},
+                {"parameters", model_cost(config).parameters},
+                {"lanes", lanes},
+                {"threads", threads},
+                {"optimisers", std::move(rows)}},
+               meter, threads);
   }
 };
 
 }  // namespace
 
 void add_bench_update(CLI::App& bench, Action& action) {
-  auto update = std::make_shared<BenchUpdate>();
-  CLI::App& command = *bench.add_subcommand(
-      "update", "the update alone: lanes, norm, clipping and each optimiser (median of its steps)");
-  update->add_network(command);
-  update->add_threads(command);
-  add_device(command, update->device);
-  command.add_option("--lanes", update->lanes, "gradient buffers that are summed")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  update->add_seconds(command, "how long to measure each");
-  update->add_format(command);
-  command.callback([update, &action] { action = [update] { return (*update)(); }; });
+  auto [command, update] = add_command<BenchUpdate>(
+      bench, action, "update", "the update alone: lanes, norm, clipping and each optimiser (median of its steps)");
+  update.add_network(command);
+  update.add_threads(command);
+  add_device(command, update.device);
+  add_number(command, "--lanes", update.lanes, "gradient buffers that are summed", 1, 64);
+  update.add_seconds(command, "how long to measure each");
+  update.add_format(command);
 }
 
 }  // namespace normlab

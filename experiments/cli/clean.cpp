@@ -1,7 +1,3 @@
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <memory>
 
 #include "core/error.h"
 #include "experiments/base/files.h"
@@ -15,8 +11,9 @@ namespace {
 
 struct Clean {
   DescriptorOptions descriptor;
-  std::string keep = "none";
-  bool out_given = false, yes = false;
+  KeepCheckpoint keep = KeepCheckpoint::none;
+  const CLI::Option* out_option = nullptr;
+  bool yes = false;
 
   /// What is meant: trials by their ids, and the experiments' folders.
   struct Scope {
@@ -38,10 +35,8 @@ struct Clean {
   }
 
   int operator()() const {
-    if (descriptor.file.empty() && !out_given)
+    if (descriptor.file.empty() && out_option->count() == 0)
       throw InputError("clean: name a descriptor, or with --out a folder whose trials are all meant");
-    KeepCheckpoint rule{};
-    find_word(keep, rule);
     const ResultStore store(descriptor.out);
     std::uint64_t bytes = 0;
     std::size_t files = 0, trials = 0;
@@ -59,7 +54,7 @@ struct Clean {
     }
     for (const std::string& id : meant.trials) {
       const TrialFolder trial = store.trial(id);
-      const std::vector<Removal> removals = yes ? apply_keep(trial, rule) : superfluous_files(trial, rule);
+      const std::vector<Removal> removals = yes ? apply_keep(trial, keep) : superfluous_files(trial, keep);
       list(removals);
       trials += removals.empty() ? 0 : 1;
     }
@@ -73,27 +68,19 @@ struct Clean {
 }  // namespace
 
 void add_clean(CLI::App& app, Action& action) {
-  auto clean = std::make_shared<Clean>();
-  CLI::App& command =
-      *app.add_subcommand("clean", "say which checkpoints finished trials no longer need, or delete them");
-  command.add_option("descriptor", clean->descriptor.file,
+  auto [command, clean] =
+      add_command<Clean>(app, action, "clean", "say which checkpoints finished trials no longer need, or delete them");
+  command.add_option("descriptor", clean.descriptor.file,
                      "the experiment, a JSON file; without it all trials in --out");
-  clean->descriptor.add_reading(command);
-  const CLI::Option* out = clean->descriptor.add_out(command);
-  command
-      .add_option("--keep", clean->keep,
-                  "none of a finished trial's checkpoints; the weights of the last one; or the whole last one")
-      ->check(CLI::IsMember({"none", "weights", "last"}))
-      ->capture_default_str();
-  command.add_flag("--yes", clean->yes, "delete; without it the files are only listed");
+  clean.descriptor.add_reading(command);
+  clean.out_option = clean.descriptor.add_out(command);
+  add_choice(command, "--keep", clean.keep,
+             "none of a finished trial's checkpoints; the weights of the last one; or the whole last one",
+             {"none", "weights", "last"});
+  command.add_flag("--yes", clean.yes, "delete; without it the files are only listed");
   command.footer(
       "Example: normlab clean sweep.json --keep weights --yes\nResults, metrics and logs always stay, as do all files "
-      "of "
-      "a trial that is running or has no result yet.");
-  command.callback([clean, out, &action] {
-    clean->out_given = out->count() > 0;
-    action = [clean] { return (*clean)(); };
-  });
+      "of a trial that is running or has no result yet.");
 }
 
 }  // namespace normlab

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,8 +53,7 @@ int carry_out(int argc, char** argv) {
   app.set_version_flag("--version", "normlab " + build_version());
   app.footer(
       "Exit codes: 0 done, 1 some trials failed or a value is not finite, 2 bad input, 3 the machine (disk, library, "
-      "CPU, GPU), 130/143 "
-      "stopped by a signal.\n"
+      "CPU, GPU), 130/143 stopped by a signal.\n"
       "Tables go to standard output, everything else to standard error. `normlab COMMAND --help` says more.");
   std::string blas_env = "clear";
   app.add_option("--blas-env", blas_env,

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <memory>
 #include <optional>
 
@@ -22,6 +21,8 @@ struct ConvertCommand {
   std::optional<std::string> from, model, resize_positions;
   bool fuse = false, ema = false;
   ImportOptions import_options;
+
+  int operator()() const;
 };
 
 constexpr Resampling kResamplings[] = {Resampling::bilinear, Resampling::bilinear_antialias, Resampling::corners,
@@ -52,23 +53,23 @@ std::unique_ptr<Holder> fused(const Holder& network) {
   return out;
 }
 
-int convert(const ConvertCommand& command) {
-  std::optional<NameScheme> from;
-  if (command.from) from = *name_scheme(*command.from);
-  const NameScheme to = *name_scheme(command.to);
-  require_container(command.out, to);
-  WeightFile file = read_weight_file(command.in);
-  if (command.ema) take_average(file, command.in);
-  const NameScheme names = stated_names(file, from);
-  auto network = std::make_unique<Holder>(stated_model(file, command.model, command.resize_positions.has_value()));
+int ConvertCommand::operator()() const {
+  std::optional<NameScheme> given;
+  if (from) given = *name_scheme(*from);
+  const NameScheme wanted = *name_scheme(to);
+  require_container(out, wanted);
+  WeightFile file = read_weight_file(in);
+  if (ema) take_average(file, in);
+  const NameScheme names = stated_names(file, given);
+  auto network = std::make_unique<Holder>(stated_model(file, model, resize_positions.has_value()));
   initialise(network->weights, network->model, 0);  // what --allow-missing leaves
 
-  ImportOptions options = command.import_options;
+  ImportOptions options = import_options;
   for (const Resampling how : kResamplings)
-    if (command.resize_positions == to_string(how)) options.resize_positions = how;
+    if (resize_positions == to_string(how)) options.resize_positions = how;
 
   ConversionReport report;
-  const auto print_report = [&] { print_text("{} ({}): {}", command.in, to_string(names), report.text()); };
+  const auto print_report = [&] { print_text("{} ({}): {}", in, to_string(names), report.text()); };
   try {
     import_weights(file.tensors, names, network->model, options, network->weights, report);
   } catch (const InputError&) {
@@ -76,45 +77,44 @@ int convert(const ConvertCommand& command) {
     throw;
   }
   print_report();
-  require_finite(network->weights, command.in);
-  if (command.fuse) network = fused(*network);
-  const Tensors tensors = export_weights(network->weights, network->model, to);
-  write_weight_file(command.out, tensors, to, network->model, report.positions);
-  print_text("{} ({}): {} tensors written, {} parameters\n", command.out, to_string(to), tensors.size(),
+  require_finite(network->weights, in);
+  if (fuse) network = fused(*network);
+  const Tensors tensors = export_weights(network->weights, network->model, wanted);
+  write_weight_file(out, tensors, wanted, network->model, report.positions);
+  print_text("{} ({}): {} tensors written, {} parameters\n", out, to_string(wanted), tensors.size(),
              network->weights.count());
-  for (const std::string& advice : scheme_advice(to, network->model)) print_text("  note       {}\n", advice);
+  for (const std::string& advice : scheme_advice(wanted, network->model)) print_text("  note       {}\n", advice);
   return 0;
 }
 
 }  // namespace
 
 void add_convert(CLI::App& app, Action& action) {
-  auto options = std::make_shared<ConvertCommand>();
-  CLI::App& command = *app.add_subcommand("convert", "weights of timm, Big Vision and AugReg in, and ours out");
+  auto [command, options] =
+      add_command<ConvertCommand>(app, action, "convert", "weights of timm, Big Vision and AugReg in, and ours out");
   const CLI::IsMember schemes({"normlab", "timm", "big_vision", "augreg"});
-  command.add_option("in", options->in, "a .safetensors or .npz")->required();
-  command.add_option("out", options->out, "what is written: .npz for big_vision and augreg, else .safetensors")
+  command.add_option("in", options.in, "a .safetensors or .npz")->required();
+  command.add_option("out", options.out, "what is written: .npz for big_vision and augreg, else .safetensors")
       ->required();
-  command.add_option("--from", options->from, "whose names IN has; may be left out where IN says it itself")
+  command.add_option("--from", options.from, "whose names IN has; may be left out where IN says it itself")
       ->check(schemes);
-  command.add_option("--to", options->to, "whose names OUT gets")->check(schemes)->capture_default_str();
-  command.add_option("--model", options->model,
+  command.add_option("--to", options.to, "whose names OUT gets")->check(schemes)->capture_default_str();
+  command.add_option("--model", options.model,
                      "the network as JSON, a file or the text itself; may be left out where IN says it itself");
-  command.add_flag("--allow-missing", options->import_options.allow_missing,
+  command.add_flag("--allow-missing", options.import_options.allow_missing,
                    "tensors that IN lacks keep the model's initial values (seed 0)");
-  command.add_flag("--allow-left-over", options->import_options.allow_left_over,
+  command.add_flag("--allow-left-over", options.import_options.allow_left_over,
                    "tensors that the model lacks are dropped");
-  command.add_flag("--ema", options->ema, "of a checkpoint: its averaged weights");
+  command.add_flag("--ema", options.ema, "of a checkpoint: its averaged weights");
   std::vector<std::string> resamplings;
   for (const Resampling how : kResamplings) resamplings.emplace_back(to_string(how));
   command
-      .add_option("--resize-positions", options->resize_positions,
+      .add_option("--resize-positions", options.resize_positions,
                   "take positions of another image size to the model's: timm does it by bicubic_antialias (an npz: "
                   "bilinear), Big Vision by corners")
       ->check(CLI::IsMember(resamplings));
-  command.add_flag("--fuse-bn", options->fuse,
+  command.add_flag("--fuse-bn", options.fuse,
                    "merge batch norms into the linears beside them; sites that cannot be merged are named");
-  command.callback([options, &action] { action = [options] { return convert(*options); }; });
 }
 
 }  // namespace normlab

@@ -1,8 +1,3 @@
-#include <fmt/format.h>
-
-#include <memory>
-
-#include "core/error.h"
 #include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
@@ -29,21 +24,18 @@ struct Curves {
 }  // namespace
 
 void add_curves(CLI::App& app, Action& action) {
-  auto curves = std::make_shared<Curves>();
-  CLI::App& command = *app.add_subcommand(
-      "curves", "print a metric by step for each row: mean, lowest and highest value over the seeds, and their number");
-  curves->descriptor.add_file(command);
-  curves->descriptor.add_out_or_from(command);
-  command.add_option("--metric", curves->metric, "which metric of metrics.jsonl")->capture_default_str();
-  command.add_option("--format", curves->format, "how it is written")
-      ->check(CLI::IsMember({"csv"}))
-      ->capture_default_str();
-  command.add_flag("--seeds", curves->seeds, "each seed by itself: row, seed, step, value");
+  auto [command, curves] = add_command<Curves>(
+      app, action, "curves",
+      "print a metric by step for each row: mean, lowest and highest value over the seeds, and their number");
+  curves.descriptor.add_file(command);
+  curves.descriptor.add_out_or_from(command);
+  command.add_option("--metric", curves.metric, "which metric of metrics.jsonl")->capture_default_str();
+  add_choice(command, "--format", curves.format, "how it is written", {"csv"});
+  command.add_flag("--seeds", curves.seeds, "each seed by itself: row, seed, step, value");
   command.footer(
       "Values that are not finite count in no mean; --seeds prints them as nan and inf. Values are as stored, "
       "accuracies from 0 to 1.\n"
       "Example: normlab curves experiments/placements_shapes.json --metric train/loss > loss.csv");
-  command.callback([curves, &action] { action = [curves] { return (*curves)(); }; });
 }
 
 }  // namespace normlab

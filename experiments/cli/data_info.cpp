@@ -1,9 +1,8 @@
-// normlab data info: what a dataset holds.
+// normlab data, and its part info: what a dataset holds.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -144,15 +143,19 @@ struct InfoCommand {
 }  // namespace
 
 void add_data_info(CLI::App& data, Action& action) {
-  auto info = std::make_shared<InfoCommand>();
-  CLI::App& command =
-      *data.add_subcommand("info", "counts, sizes, classes, mean and deviation, hash; decodes every image once");
-  info->source.add_to(command);
-  command.add_flag("--full", info->full, "a hash over the bytes of every file as well");
-  command.add_option("--format", info->format, "how it is written")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str();
-  command.callback([info, &action] { action = [info] { return (*info)(); }; });
+  auto [command, info] = add_command<InfoCommand>(
+      data, action, "info", "counts, sizes, classes, mean and deviation, hash; decodes every image once");
+  info.source.add_to(command);
+  command.add_flag("--full", info.full, "a hash over the bytes of every file as well");
+  add_choice(command, "--format", info.format, "how it is written", {"text", "json"});
+}
+
+void add_data(CLI::App& app, Action& action) {
+  CLI::App& data = *app.add_subcommand("data", "look at datasets and bring them into another form");
+  data.require_subcommand(1);
+  add_data_info(data, action);
+  add_data_pack(data, action);
+  add_data_preview(data, action);
 }
 
 }  // namespace normlab

@@ -1,8 +1,6 @@
 // normlab data pack: a dataset as WebDataset shards of JPEGs.
-#include <fmt/format.h>
 
 #include <chrono>
-#include <memory>
 
 #include "core/visible_text.h"
 #include "experiments/base/terminal.h"
@@ -48,23 +46,18 @@ struct PackCommand {
 }  // namespace
 
 void add_data_pack(CLI::App& data, Action& action) {
-  auto pack = std::make_shared<PackCommand>();
-  CLI::App& command = *data.add_subcommand("pack", "write WebDataset shards of JPEGs, resized where asked for");
-  pack->source.add_to(command);
-  command.add_option("--out", pack->out, "folder of the shards and classes.txt")->required();
+  auto [command, pack] =
+      add_command<PackCommand>(data, action, "pack", "write WebDataset shards of JPEGs, resized where asked for");
+  pack.source.add_to(command);
+  command.add_option("--out", pack.out, "folder of the shards and classes.txt")->required();
+  add_number(command, "--size", pack.settings.size,
+             "shrink the shorter side to so many pixels; 0: images keep their size", 0, 65500);
   command
-      .add_option("--size", pack->settings.size, "shrink the shorter side to so many pixels; 0: images keep their size")
-      ->check(CLI::Range(0, 65500))
-      ->capture_default_str();
-  command
-      .add_option("--quality", pack->quality,
+      .add_option("--quality", pack.quality,
                   "encode every image, with this quality; else 95, and JPEGs that keep their size are copied")
       ->check(CLI::Range(1, 100));
-  command.add_option("--shard-size", pack->settings.shard_size, "images in each shard")
-      ->check(CLI::Range(1, 1000000))
-      ->capture_default_str();
-  command.add_flag("--skip-bad", pack->skip_bad, "leave out and name what cannot be decoded, instead of stopping");
-  command.callback([pack, &action] { action = [pack] { return (*pack)(); }; });
+  add_number(command, "--shard-size", pack.settings.shard_size, "images in each shard", 1, 1000000);
+  command.add_flag("--skip-bad", pack.skip_bad, "leave out and name what cannot be decoded, instead of stopping");
 }
 
 }  // namespace normlab

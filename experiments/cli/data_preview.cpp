@@ -1,12 +1,9 @@
 // normlab data preview: the images of a training as the network sees them.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <optional>
 
-#include "core/error.h"
 #include "experiments/base/parallel.h"
 #include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
@@ -93,16 +90,15 @@ struct Preview {
 }  // namespace
 
 void add_data_preview(CLI::App& data, Action& action) {
-  auto preview = std::make_shared<Preview>();
-  CLI::App& command = *data.add_subcommand(
-      "preview", "a PNG sheet of the first training images of a descriptor, as stored and after augmentation");
-  preview->descriptor.add_file(command);
-  command.add_option("-o,--output", preview->out, "the PNG file to write")->required();
-  command.add_option("--images", preview->images, "how many images")->capture_default_str()->check(CLI::Range(1, 1024));
-  command.add_option("--columns", preview->columns, "pairs in a row")->capture_default_str()->check(CLI::Range(1, 64));
-  command.add_option("--seed", preview->seed, "of order and draws; otherwise that of the first trial");
-  command.add_option("--threads", preview->threads, "cores")->capture_default_str()->check(CLI::Range(1, 1024));
-  command.callback([preview, &action] { action = [preview] { return (*preview)(); }; });
+  auto [command, preview] = add_command<Preview>(
+      data, action, "preview",
+      "a PNG sheet of the first training images of a descriptor, as stored and after augmentation");
+  preview.descriptor.add_file(command);
+  command.add_option("-o,--output", preview.out, "the PNG file to write")->required();
+  add_number(command, "--images", preview.images, "how many images", 1, 1024);
+  add_number(command, "--columns", preview.columns, "pairs in a row", 1, 64);
+  command.add_option("--seed", preview.seed, "of order and draws; otherwise that of the first trial");
+  add_number(command, "--threads", preview.threads, "cores", 1, 1024);
 }
 
 }  // namespace normlab

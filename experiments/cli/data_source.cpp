@@ -9,17 +9,14 @@ namespace normlab {
 namespace fs = std::filesystem;
 
 void DataSource::add_to(CLI::App& command) {
-  const std::vector<std::string> layouts(std::begin(kWords<DatasetLayout>), std::end(kWords<DatasetLayout>));
   command.add_option("dataset", dataset, "a known name, or a folder: below the data root, or any path")->required();
-  command.add_option("--layout", layout, "how the files of a folder lie")
-      ->check(CLI::IsMember(layouts))
-      ->capture_default_str();
+  add_choice(command, "--layout", layout, "how the files of a folder lie");
   command.add_option("--data", root, "folder of the datasets; else NORMLAB_DATA, else ./data");
   command.add_option("--slice", slices, "\"train\", \"train[:99%]\", ...; every split when left out")
       ->allow_extra_args(false);
   command.add_option("--shards", shards, "webdataset: file names, as \"pets-{0000..0146}.tar\"; one --slice then");
   command.add_option("--labels", labels, "image_list, image_folder: the file of labels");
-  command.add_option("--threads", threads, "cores to use")->check(CLI::Range(1, 1024))->capture_default_str();
+  add_number(command, "--threads", threads, "cores to use", 1, 1024);
 }
 
 DataSource::Opened DataSource::open() const {
@@ -28,7 +25,7 @@ DataSource::Opened DataSource::open() const {
   config.name = dataset;
   config.train_shards = shards;
   config.labels = labels;
-  find_word(layout, config.layout);
+  config.layout = layout;
   const bool known = find_dataset(dataset) != nullptr && config.layout == DatasetLayout::known;
   if (!known && config.layout == DatasetLayout::known) {
     std::vector<std::string_view> names;

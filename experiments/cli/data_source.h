@@ -1,17 +1,18 @@
 // What the commands on data take to find a dataset.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "experiments/cli/commands.h"
 #include "experiments/data/dataset_place.h"
 
 namespace normlab {
 
 struct DataSource {
-  std::string dataset, layout = "known", shards, labels;
+  std::string dataset, shards, labels;
+  DatasetLayout layout = DatasetLayout::known;
   std::optional<std::string> root;
   std::vector<std::string> slices;  // empty: every split
   int threads = 1;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -16,7 +15,6 @@
 #include "experiments/cli/trial_by_id.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/results/trial_files.h"
-#include "nn/model.h"
 
 namespace normlab {
 namespace {
@@ -124,8 +122,7 @@ struct Diff {
     const bool id_a = may_be_id(a), id_b = may_be_id(b);
     if (id_a != id_b)
       throw InputError(concat("diff compares two trials or two descriptors; of ", in_quotes(a), " and ", in_quotes(b),
-                              " one is a file "
-                              "and the other is none"));
+                              " one is a file and the other is none"));
     return id_a ? trials() : descriptors();
   }
 
@@ -142,8 +139,7 @@ struct Diff {
                                 " is not there; compare the descriptors instead"));
       configs[i] = read_trial_config(folder);
       status[i] = folder.status();
-      if (status[i].state == TrialState::done || status[i].state == TrialState::diverged)
-        require_agreement(folder, *status[i].result);
+      if (status[i].finished()) require_agreement(folder, *status[i].result);
     }
     if (ids[0] == ids[1]) return print_text("{} is one trial\n", ids[0]), 0;
     print_text("{} -> {}\n", ids[0].substr(0, 12), ids[1].substr(0, 12));
@@ -219,18 +215,16 @@ struct Diff {
 }  // namespace
 
 void add_diff(CLI::App& app, Action& action) {
-  auto diff = std::make_shared<Diff>();
-  CLI::App& command = *app.add_subcommand("diff", "show in what two trials, or two descriptors, differ");
-  command.add_option("a", diff->a, "the id of a trial, or how it begins; or a descriptor")->required();
-  command.add_option("b", diff->b, "the other one")->required();
-  diff->options.add_reading(command);
-  diff->options.add_out(command);
+  auto [command, diff] = add_command<Diff>(app, action, "diff", "show in what two trials, or two descriptors, differ");
+  command.add_option("a", diff.a, "the id of a trial, or how it begins; or a descriptor")->required();
+  command.add_option("b", diff.b, "the other one")->required();
+  diff.options.add_reading(command);
+  diff.options.add_out(command);
   command.footer(
       "Examples: normlab diff 3a2a46 92cc5a --out results\n"
       "          normlab diff experiments/papers/dual_patchnorm/sun397_1.json "
       "experiments/papers/dual_patchnorm/sun397_2.json\n"
       "Config, formula, cost, metrics and environment; only what differs, A -> B.");
-  command.callback([diff, &action] { action = [diff] { return (*diff)(); }; });
 }
 
 }  // namespace normlab

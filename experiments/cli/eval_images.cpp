@@ -107,7 +107,7 @@ void EvalImages::read_npy_images(const EvalSource& source, const ModelConfig& mo
     throw InputError(fmt::format("{}: is {} [{}], images are uint8 or float [N, H, W, C]", source.data, tensor.dtype,
                                  fmt::join(tensor.shape, ", ")));
   const auto extent = [&](std::size_t i) { return static_cast<std::int64_t>(tensor.shape[i]); };
-  if (source.layout != "known") throw InputError("--layout: is that of a folder; a .npy has none");
+  if (source.layout != DatasetLayout::known) throw InputError("--layout: is that of a folder; a .npy has none");
   if (resizes_ && (!is_bytes || extent(3) != Image::kChannels))
     throw InputError(fmt::format("--crop: {} is {} with {} channels; only uint8 in RGB is resized", source.data,
                                  tensor.dtype, extent(3)));
@@ -143,7 +143,7 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
   from.root = source.root;
   from.slices = {source.slice};
   from.threads = source.threads;
-  if (source.labels && source.layout != "image_list" && source.layout != "image_folder")
+  if (source.labels && source.layout != DatasetLayout::image_list && source.layout != DatasetLayout::image_folder)
     throw InputError("--labels: this data set has its own; they go with a .npy, or with --layout image_list");
   const DataSource::Opened opened = from.open();
   const auto normalization = given_normalization(source, channels(model), true);
@@ -166,10 +166,9 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
     throw InputError(
         fmt::format("{} has {} classes, this model has {}", source.data, set_.num_classes, num_classes(model)));
   if (set_.encoded && !resizes_)
-    throw InputError(
-        fmt::format("{}: its images have sizes of their own; say how they get the model's: --crop center "
-                    "or --crop stretch",
-                    source.data));
+    throw InputError(fmt::format(
+        "{}: its images have sizes of their own; say how they get the model's: --crop center or --crop stretch",
+        source.data));
   count_ = set_.size();
 }
 

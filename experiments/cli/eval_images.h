@@ -15,7 +15,8 @@ namespace normlab {
 
 /// What the command line says of the images.
 struct EvalSource {
-  std::string data, layout = "known", slice = "test";
+  std::string data, slice = "test";
+  DatasetLayout layout = DatasetLayout::known;
   std::optional<std::string> root, labels, normalize;
   std::vector<double> mean, std;
   EvalTransformConfig transform;

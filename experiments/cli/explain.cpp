@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <limits>
-#include <memory>
 
 #include "core/error.h"
 #include "core/visible_text.h"
@@ -31,16 +30,19 @@ void print_wrapped(const std::string& label, std::size_t indent, const std::stri
   }
 }
 
+void print_block(const std::string& label, std::size_t indent, const BlockFormula& formula) {
+  print_wrapped(label, indent, formula.attention);
+  print_wrapped("", indent, formula.mlp);
+  for (const std::string& line : formula.inside) print_wrapped("", indent, line);
+}
+
 void print_formulas(const ModelConfig& model, std::size_t indent) {
   print_wrapped("stem", indent, stem_formula(model));
   for (const std::vector<std::int64_t>& blocks : equal_blocks(model)) {
-    const BlockFormula formula = block_formula(model, blocks.front());
     const std::string label = fmt::format("{} {}", blocks.size() > 1 ? "blocks" : "block", runs_name(blocks));
     const bool fits = label.size() < indent;
     if (!fits) print_wrapped("", 0, label);
-    print_wrapped(fits ? label : "", indent, formula.attention);
-    print_wrapped("", indent, formula.mlp);
-    for (const std::string& line : formula.inside) print_wrapped("", indent, line);
+    print_block(fits ? label : "", indent, block_formula(model, blocks.front()));
   }
   if (const auto* swin = std::get_if<SwinConfig>(&model)) {
     for (const SwinStage& s : swin_stages(*swin))
@@ -192,11 +194,8 @@ void print_placements() {
     ViTConfig model;
     model.placement = row.placement;
     print_text("{}\n", row.name);
-    const BlockFormula formula = block_formula(model, 0);
     if (row.placement.stem != StemSites{}) print_wrapped("", kIndent, stem_formula(model));
-    print_wrapped("", kIndent, formula.attention);
-    print_wrapped("", kIndent, formula.mlp);
-    for (const std::string& line : formula.inside) print_wrapped("", kIndent, line);
+    print_block("", kIndent, block_formula(model, 0));
     print_wrapped("", kIndent, end_formula(model));
     if (row.placement.init_gain.sub_ln)
       print_wrapped("", kIndent, "v, proj, fc1 and fc2 start times sqrt(log(2 depth))");
@@ -239,20 +238,18 @@ struct Explain {
 }  // namespace
 
 void add_explain(CLI::App& app, Action& action) {
-  auto explain = std::make_shared<Explain>();
-  CLI::App& command = *app.add_subcommand(
-      "explain", "print what a row of a descriptor computes, costs and how it differs from the baseline");
-  CLI::Option* file = command.add_option("descriptor", explain->descriptor.file, "the experiment, a JSON file");
-  CLI::Option* sets = explain->descriptor.add_reading(command);
-  CLI::Option* all = command.add_flag("--all", explain->all, "every row, not the first alone");
+  auto [command, explain] = add_command<Explain>(
+      app, action, "explain", "print what a row of a descriptor computes, costs and how it differs from the baseline");
+  CLI::Option* file = command.add_option("descriptor", explain.descriptor.file, "the experiment, a JSON file");
+  CLI::Option* sets = explain.descriptor.add_reading(command);
+  CLI::Option* all = command.add_flag("--all", explain.all, "every row, not the first alone");
   CLI::Option* init = command.add_flag(
-      "--init", explain->init, "how each parameter starts, and statistics of the values drawn for the first seed");
-  command.add_flag("--placements", explain->placements, "all named placements, each with its paper, and nothing else")
+      "--init", explain.init, "how each parameter starts, and statistics of the values drawn for the first seed");
+  command.add_flag("--placements", explain.placements, "all named placements, each with its paper, and nothing else")
       ->excludes(file)
       ->excludes(sets)
       ->excludes(all)
       ->excludes(init);
-  command.callback([explain, &action] { action = [explain] { return (*explain)(); }; });
 }
 
 }  // namespace normlab

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <memory>
-
 #include "core/error.h"
 #include "experiments/base/files.h"
 #include "experiments/base/terminal.h"
@@ -57,23 +55,21 @@ struct Export {
 }  // namespace
 
 void add_export(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Export>();
-  CLI::App& command = *app.add_subcommand(
-      "export", "write results into one file, a line a trial, which table, report and curves read by --from");
+  auto [command, options] =
+      add_command<Export>(app, action, "export",
+                          "write results into one file, a line a trial, which table, report and curves read by --from");
   command
-      .add_option("what", options->descriptor.file,
+      .add_option("what", options.descriptor.file,
                   "the experiment, a JSON file, whose results --out has; or a folder with results, for all in it")
       ->required();
-  options->descriptor.add_reading(command);
-  options->descriptor.add_out(command);
-  command.add_flag("--full", options->full, "also the curve of each trial, which curves, report and --select need");
-  command.add_option("-o,--output", options->file, "the file to write: NAME.jsonl")->required();
+  options.descriptor.add_reading(command);
+  options.descriptor.add_out(command);
+  command.add_flag("--full", options.full, "also the curve of each trial, which curves, report and --select need");
+  command.add_option("-o,--output", options.file, "the file to write: NAME.jsonl")->required();
   command.footer(
       "Each line has the settings, the result with its seal, and a seal of its own. Checkpoints, states and "
-      "correct.bits "
-      "are not in it. A damaged result is named, and nothing written.\n"
+      "correct.bits are not in it. A damaged result is named, and nothing written.\n"
       "Example: normlab export my.json --full -o my.jsonl && normlab table my.json --from my.jsonl");
-  command.callback([options, &action] { action = [options] { return (*options)(); }; });
 }
 
 }  // namespace normlab

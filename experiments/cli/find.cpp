@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 #include <set>
 
@@ -36,8 +35,7 @@ struct Find {
       const bool started = std::filesystem::exists(folder.path() / "config.json") || last_attempt(folder.path()) > 0;
       std::optional<TrialConfig> config;
       if (started || status.result) config = read_trial_config(folder);  // what is damaged is not shown
-      if (status.state == TrialState::done || status.state == TrialState::diverged)
-        require_agreement(folder, *status.result);
+      if (status.finished()) require_agreement(folder, *status.result);
       print_text("{}\n  state   {}{}{}\n", id, word_of(status.state),
                  status.progress > 0 && status.progress < 1 ? fmt::format(" {:.0f}%", 100 * status.progress) : "",
                  status.message.empty() ? "" : ": " + visible_line(status.message));
@@ -89,13 +87,11 @@ std::string id_that_begins(const ResultStore& store, const std::string& prefix) 
 }
 
 void add_find(CLI::App& app, Action& action) {
-  auto find = std::make_shared<Find>();
-  CLI::App& command =
-      *app.add_subcommand("find", "say which trial an id is, its state, and which experiments count on it");
-  command.add_option("id", find->prefix, "the id of a trial, or how it begins")->required();
-  command.add_option("--out", find->out, "folder of the results")->capture_default_str();
+  auto [command, find] =
+      add_command<Find>(app, action, "find", "say which trial an id is, its state, and which experiments count on it");
+  command.add_option("id", find.prefix, "the id of a trial, or how it begins")->required();
+  command.add_option("--out", find.out, "folder of the results")->capture_default_str();
   command.footer("Example: normlab find 3a2a4600 --out results\nThe settings follow where only one id begins so.");
-  command.callback([find, &action] { action = [find] { return (*find)(); }; });
 }
 
 }  // namespace normlab

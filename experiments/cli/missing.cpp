@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <memory>
 
 #include "core/visible_text.h"
 #include "experiments/base/terminal.h"
@@ -23,7 +22,7 @@ struct Missing {
     std::size_t missing = 0;
     for (const Trial& trial : experiment.trials) {
       const TrialStatus status = store.trial(trial.id).status();
-      if (status.state == TrialState::done || status.state == TrialState::diverged) continue;
+      if (status.finished()) continue;
       ++missing;
       ++counts[word_of(status.state)];
       if (ids) {
@@ -47,13 +46,12 @@ struct Missing {
 }  // namespace
 
 void add_missing(CLI::App& app, Action& action) {
-  auto missing = std::make_shared<Missing>();
-  CLI::App& command = *app.add_subcommand("missing", "list the trials of a descriptor that have no result yet");
-  missing->descriptor.add_file(command);
-  missing->descriptor.add_out(command);
-  command.add_flag("--ids", missing->ids, "print whole ids alone, for scripts");
+  auto [command, missing] =
+      add_command<Missing>(app, action, "missing", "list the trials of a descriptor that have no result yet");
+  missing.descriptor.add_file(command);
+  missing.descriptor.add_out(command);
+  command.add_flag("--ids", missing.ids, "print whole ids alone, for scripts");
   command.footer("Example: normlab missing experiments/placements_shapes.json --out results");
-  command.callback([missing, &action] { action = [missing] { return (*missing)(); }; });
 }
 
 }  // namespace normlab

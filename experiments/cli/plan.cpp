@@ -1,19 +1,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
+#include <filesystem>
 #include <set>
 
+#include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/base/terminal.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
+#include "experiments/cli/device_option.h"
 #include "experiments/cli/paper_text.h"
-#include "experiments/cli/plan_slurm.h"
 #include "experiments/descriptor/tune.h"
 #include "experiments/results/store.h"
 #include "experiments/sweep/plan_file.h"
+#include "experiments/sweep/slurm.h"
 #include "experiments/train/cost.h"
 #include "experiments/train/probes.h"
 
@@ -37,17 +39,84 @@ std::string duration_text(double seconds) {
   return fmt::format("{:.0f} seconds", seconds);
 }
 
+/// On one core, which does `gflops`; 0: what was measured.
+double core_seconds(const TrialCost& cost, const TrialConfig& config, double gflops) {
+  const double rate = 1e9 * (gflops > 0 ? gflops : default_gflops(config.train.precision));
+  return (cost.training_flops + cost.evaluation_flops) / rate;
+}
+
+/// `normlab plan --slurm`: the array script for what is missing.
+struct PlanSlurm {
+  bool wanted = false;
+  double hours = 0;  // 0: by the estimate
+  DeviceKind device = DeviceKind::cpu;
+  SlurmJob asked;
+
+  void add_options(CLI::App& plan);
+  /// Prints the script for the trials of `experiment` that have no result. `gflops`: of one core; 0: as measured.
+  /// InputError where nobody knows how long a trial takes.
+  int print(const Experiment& experiment, const DescriptorOptions& descriptor, double gflops) const;
+};
+
+std::string absolute(const std::string& path) { return std::filesystem::absolute(path).lexically_normal().string(); }
+
+void PlanSlurm::add_options(CLI::App& plan) {
+  CLI::Option* slurm = plan.add_flag("--slurm", wanted, "print a Slurm array script for what is missing instead");
+  CLI::Option* by_task = plan.add_option("--tasks", asked.tasks, "--slurm: tasks, each a worker until nothing is left")
+                             ->check(CLI::Range(1, 1'000'000))
+                             ->needs(slurm);
+  plan.add_option("--trials-per-task", asked.trials_per_task, "--slurm: trials of a task (default 1)")
+      ->check(CLI::Range(1, 1'000'000))
+      ->needs(slurm)
+      ->excludes(by_task);
+  plan.add_option("--time-factor", asked.time_factor, "--slurm: time limit over the estimate")
+      ->check(CLI::PositiveNumber)
+      ->needs(slurm)
+      ->capture_default_str();
+  plan.add_option("--hours", hours, "--slurm: of one trial, where the estimate is not wanted or not known")
+      ->check(CLI::PositiveNumber)
+      ->needs(slurm);
+  add_number(plan, "--cpus", asked.cpus, "--slurm: cores of a task", 1, 1024)->needs(slurm);
+  add_device(plan, device)->needs(slurm);
+}
+
+int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& descriptor, double gflops) const {
+  const ResultStore store(descriptor.out);
+  SlurmJob job = asked;
+  job.name = experiment.stem;
+  job.trial_seconds = 3600 * hours;
+  job.gpu = device == DeviceKind::cuda;
+  if (job.gpu && hours == 0)
+    throw InputError("plan --slurm --device cuda: estimates are for CPUs; give a trial's time with --hours");
+  for (const Trial& trial : experiment.trials) {
+    if (store.trial(trial.id).load_result()) continue;  // one that failed is left alone by `run` too
+    ++job.missing;
+    if (hours > 0) continue;
+    const TrialCost cost = trial_cost(trial.config);
+    if (!cost.steps)
+      throw InputError(fmt::format(
+          "plan --slurm: nothing is known of \"{}\", so neither is the time of a trial; give it with --hours",
+          trial.config.dataset.name));
+    const double used = std::min<double>(job.cpus, double(cost.shards.lanes));
+    job.trial_seconds = std::max(job.trial_seconds, core_seconds(cost, trial.config, gflops) / used);
+  }
+  if (job.missing == 0) {
+    tell("all {} trials have a result; there is nothing to submit\n", experiment.trials.size());
+    return 0;
+  }
+  job.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "run", absolute(descriptor.file), "--out",
+                 absolute(descriptor.out)};
+  if (job.gpu) job.command.insert(job.command.end(), {"--device", "cuda"});
+  if (!descriptor.data.empty()) job.command.insert(job.command.end(), {"--data", absolute(descriptor.data)});
+  for (const std::string& set : descriptor.sets) job.command.insert(job.command.end(), {"--set", set});
+  print_bytes(slurm_script(job));
+  return 0;
+}
+
 struct Plan {
   DescriptorOptions descriptor;
   PlanSlurm slurm;
   double gflops = 0;  // of one core; 0: what was measured
-
-  double rate(const TrialConfig& config) const {
-    return 1e9 * (gflops > 0 ? gflops : default_gflops(config.train.precision));
-  }
-  double seconds(const TrialCost& cost, const TrialConfig& config) const {
-    return (cost.training_flops + cost.evaluation_flops) / rate(config);
-  }
 
   void print_row(const TrialConfig& config, const TrialCost& cost) const {
     print_text("  {} parameters, {} macs an image, {} flops; with norms {} macs, {} flops\n", cost.model.parameters,
@@ -56,7 +125,7 @@ struct Plan {
       print_text("  {} steps of {} images, {} an epoch of {} images; warm-up {} steps\n", cost.steps->total,
                  config.train.batch_size, cost.steps->per_epoch, *cost.train_images, cost.steps->warmup);
       print_text("  {} of products, about {} on one core\n", flops_text(cost.training_flops + cost.evaluation_flops),
-                 duration_text(seconds(cost, config)));
+                 duration_text(core_seconds(cost, config, gflops)));
     } else {
       print_text("  steps and time: once the data is there; nothing is known of \"{}\"\n", config.dataset.name);
     }
@@ -103,8 +172,7 @@ struct Plan {
     std::vector<TrialStatus> status;
     std::size_t done = 0, tuning = 0;
     for (const Trial& trial : experiment.trials) {
-      const TrialState state = status.emplace_back(store.trial(trial.id).status()).state;
-      done += state == TrialState::done || state == TrialState::diverged;
+      done += status.emplace_back(store.trial(trial.id).status()).finished();
       tuning += trial.tuning;
     }
     print_text("{}\n{} rows, {} trials", experiment.about, experiment.rows.size(), experiment.trials.size());
@@ -122,7 +190,6 @@ struct Plan {
     bool known = true;
     for (std::size_t t = 0; t < experiment.trials.size(); ++t) {
       const Trial& trial = experiment.trials[t];
-      const bool over = status[t].state == TrialState::done || status[t].state == TrialState::diverged;
       if (trial.row != row || trial.tuning != row_tunes) {
         row = trial.row;
         row_tunes = trial.tuning;
@@ -133,8 +200,9 @@ struct Plan {
       known = known && cost.steps;
       kept += cost.disk_kept(experiment.checkpoint.keep);
       running = std::max(running, cost.disk_running());
-      all += seconds(cost, trial.config);
-      if (!over) left += seconds(cost, trial.config);
+      const double seconds = core_seconds(cost, trial.config, gflops);
+      all += seconds;
+      if (!status[t].finished()) left += seconds;
       const std::string name = trial.tuning ? trial.label.substr(experiment.rows[row].label.size() + 2)
                                             : fmt::format("seed {:<3}", trial.config.seed);
       print_text("    {}  {} {}{}\n", trial.id.substr(0, 12), name, word_of(status[t].state),
@@ -158,43 +226,43 @@ struct Plan {
 
 /// A descriptor that leaves the number of classes to data which are not here is checked with another number: it shows
 /// nothing that depends on it.
-int check(const DescriptorOptions& options) {
-  constexpr std::int64_t kAnyNumber = 2;
-  std::string unknown;
-  const auto classes = [&, of_data = class_counts(options.data_root())](const DatasetConfig& dataset) {
-    try {
-      return of_data(dataset);
-    } catch (const InputError& error) {
-      unknown = fmt::format("model.num_classes is left out and the classes of \"{}\" cannot be counted here: {}\n",
-                            dataset.name, error.what());
-      return kAnyNumber;
-    }
-  };
-  const Experiment experiment = load_experiment(options.file, options.sets, kMaxTrials, classes);
-  print_text("{}: fine, {} rows, {} trials\n", options.file, experiment.rows.size(), experiment.trials.size());
-  if (!unknown.empty()) print_text("Not checked: {}", unknown);
-  return 0;
-}
+struct Check {
+  DescriptorOptions options;
+  int operator()() const {
+    constexpr std::int64_t kAnyNumber = 2;
+    std::string unknown;
+    const auto classes = [&, of_data = class_counts(options.data_root())](const DatasetConfig& dataset) {
+      try {
+        return of_data(dataset);
+      } catch (const InputError& error) {
+        unknown = fmt::format("model.num_classes is left out and the classes of \"{}\" cannot be counted here: {}\n",
+                              dataset.name, error.what());
+        return kAnyNumber;
+      }
+    };
+    const Experiment experiment = load_experiment(options.file, options.sets, kMaxTrials, classes);
+    print_text("{}: fine, {} rows, {} trials\n", options.file, experiment.rows.size(), experiment.trials.size());
+    if (!unknown.empty()) print_text("Not checked: {}", unknown);
+    return 0;
+  }
+};
 
 }  // namespace
 
 void add_plan(CLI::App& app, Action& action) {
-  auto plan = std::make_shared<Plan>();
-  CLI::App& command =
-      *app.add_subcommand("plan", "print the trials of a descriptor, what each costs and which are done");
-  plan->descriptor.add_file(command);
-  plan->descriptor.add_out(command);
-  command.add_option("--gflops", plan->gflops, "what one core does, for the time; `bench step` measures it")
+  auto [command, plan] =
+      add_command<Plan>(app, action, "plan", "print the trials of a descriptor, what each costs and which are done");
+  plan.descriptor.add_file(command);
+  plan.descriptor.add_out(command);
+  command.add_option("--gflops", plan.gflops, "what one core does, for the time; `bench step` measures it")
       ->check(CLI::PositiveNumber);
-  plan->slurm.add_options(command);
-  command.callback([plan, &action] { action = [plan] { return (*plan)(); }; });
+  plan.slurm.add_options(command);
 }
 
 void add_check(CLI::App& app, Action& action) {
-  auto options = std::make_shared<DescriptorOptions>();
-  CLI::App& command = *app.add_subcommand("check", "read a descriptor and say everything that is wrong with it");
-  options->add_file(command);
-  command.callback([options, &action] { action = [options] { return check(*options); }; });
+  auto [command, check] =
+      add_command<Check>(app, action, "check", "read a descriptor and say everything that is wrong with it");
+  check.options.add_file(command);
 }
 
 }  // namespace normlab

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "experiments/base/safetensors.h"
 #include "experiments/base/strict_json.h"
@@ -152,24 +151,20 @@ struct ProbeCommand {
 }  // namespace
 
 void add_probe(CLI::App& app, Action& action) {
-  auto probe = std::make_shared<ProbeCommand>();
-  CLI::App& command = *app.add_subcommand(
-      "probe", "measure signal and gradients of each row's network on one batch, without training (docs/probes.md)");
-  probe->descriptor.add_file(command);
-  command.add_option("--weights", probe->weights,
+  auto [command, probe] = add_command<ProbeCommand>(
+      app, action, "probe",
+      "measure signal and gradients of each row's network on one batch, without training (docs/probes.md)");
+  probe.descriptor.add_file(command);
+  command.add_option("--weights", probe.weights,
                      "safetensors file, as a trial's checkpoint (otherwise the weights that training starts from)");
-  command.add_option("--images", probe->images, "how many training images (default: the batch size)")
+  command.add_option("--images", probe.images, "how many training images (default: the batch size)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
-  command.add_option("--threads", probe->threads, "cores (default: all); changes no result")
-      ->check(CLI::Range(1, 1024));
-  add_device(command, probe->device);
-  command.add_option("--axis", probe->axis, "which statistics the text shows; auto: by the main norm")
-      ->check(CLI::IsMember({"auto", "channel", "position"}))
-      ->capture_default_str();
-  command.add_option("--format", probe->format, "how it is written; json and csv have both axes")
-      ->check(CLI::IsMember({"text", "json", "csv"}))
-      ->capture_default_str();
-  command.callback([probe, &action] { action = [probe] { return (*probe)(); }; });
+  command.add_option("--threads", probe.threads, "cores (default: all); changes no result")->check(CLI::Range(1, 1024));
+  add_device(command, probe.device);
+  add_choice(command, "--axis", probe.axis, "which statistics the text shows; auto: by the main norm",
+             {"auto", "channel", "position"});
+  add_choice(command, "--format", probe.format, "how it is written; json and csv have both axes",
+             {"text", "json", "csv"});
 }
 
 }  // namespace normlab

@@ -1,7 +1,4 @@
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <memory>
 
 #include "core/error.h"
 #include "experiments/base/build_info.h"
@@ -52,25 +49,24 @@ struct Report {
 }  // namespace
 
 void add_report(CLI::App& app, Action& action) {
-  auto report = std::make_shared<Report>();
-  CLI::App& command = *app.add_subcommand(
-      "report", "write one HTML file: question, table, gains, learning curves, every trial's config and provenance");
-  report->descriptor.add_file(command);
-  report->descriptor.add_out_or_from(command);
-  command.add_option("-o,--output", report->file, "the file to write")->capture_default_str();
-  command.add_option("--svg", report->pictures, "folder for the pictures as SVG files of their own");
+  auto [command, report] = add_command<Report>(
+      app, action, "report",
+      "write one HTML file: question, table, gains, learning curves, every trial's config and provenance");
+  report.descriptor.add_file(command);
+  report.descriptor.add_out_or_from(command);
+  command.add_option("-o,--output", report.file, "the file to write")->capture_default_str();
+  command.add_option("--svg", report.pictures, "folder for the pictures as SVG files of their own");
   command
-      .add_option("--curves", report->curves,
+      .add_option("--curves", report.curves,
                   "metric to draw by step, several times for several; without it that of the table and train/loss")
       ->allow_extra_args(false);
-  add_selection(command, report->table);
-  add_row_choice(command, report->table);
-  add_statistics(command, report->table);
+  add_selection(command, report.table);
+  add_row_choice(command, report.table);
+  add_statistics(command, report.table);
   command.footer(
       "Folders are made where they are missing. Exit code 2 after the report: some results cannot be read; it names "
       "them. 3: the disk fails.\n"
       "Example: normlab report experiments/placements_shapes.json -o report.html --svg pictures");
-  command.callback([report, &action] { action = [report] { return (*report)(); }; });
 }
 
 }  // namespace normlab

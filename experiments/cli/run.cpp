@@ -1,9 +1,5 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <memory>
 
 #include "core/cpu/blas.h"
 #include "experiments/base/first_wins.h"
@@ -62,9 +58,9 @@ struct RunCommand {
   }
 
   void tell_summary(const RunSummary& summary, double seconds, const std::string& note) const {
-    tell("{} of {} trials done ({} before), {} diverged, {} failed, {} refused, {}\n",
-         summary.done_before + summary.finished, summary.trials, summary.done_before, summary.diverged, summary.failed,
-         summary.refused, duration_text(seconds));
+    tell("{} of {} trials done ({} before), {} diverged, {} failed, {} refused, {}\n", summary.all_finished(),
+         summary.trials, summary.done_before, summary.diverged, summary.failed, summary.refused,
+         duration_text(seconds));
     if (summary.failed_before > 0)
       tell("{} failed in an earlier run and were left alone; --retry failed trains them again\n",
            summary.failed_before);
@@ -77,52 +73,45 @@ struct RunCommand {
 }  // namespace
 
 void add_run(CLI::App& app, Action& action) {
-  auto run = std::make_shared<RunCommand>();
-  CLI::App& command =
-      *app.add_subcommand("run", "train what a descriptor asks for and is not done yet, then print its table");
-  run->descriptor.add_file(command);
-  run->descriptor.add_out(command);
-  command.add_option("--workers", run->options.workers, "trials at a time (default: one a core, one on a GPU)")
+  auto [command, run] = add_command<RunCommand>(
+      app, action, "run", "train what a descriptor asks for and is not done yet, then print its table");
+  run.descriptor.add_file(command);
+  run.descriptor.add_out(command);
+  command.add_option("--workers", run.options.workers, "trials at a time (default: one a core, one on a GPU)")
       ->check(CLI::Range(1, 1024));
   command
-      .add_option("--threads", run->options.threads,
+      .add_option("--threads", run.options.threads,
                   "cores in a trial (default: what the workers leave); changes no result")
       ->check(CLI::Range(1, 1024));
-  command
-      .add_option("--data-threads", run->options.data_threads,
-                  "more cores in each trial, which make the next batches while a step trains; 0: made in the step; "
-                  "changes no result")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  add_device(command, run->options.device);
-  command.add_option("--tensorboard", run->options.tensorboard,
+  add_number(command, "--data-threads", run.options.data_threads,
+             "more cores in each trial, which make the next batches while a step trains; 0: made in the step; changes "
+             "no result",
+             0, 1024);
+  add_device(command, run.options.device);
+  command.add_option("--tensorboard", run.options.tensorboard,
                      "folder for TensorBoard's event files, one folder a trial below it");
-  command.add_flag("--allow-different-bits", run->options.allow_different_bits,
+  command.add_flag("--allow-different-bits", run.options.allow_different_bits,
                    "go on from checkpoints of another binary or BLAS core; marked in the result");
+  add_number(command, "--lease", run.options.lease_seconds,
+             "seconds without a sign of life after which others take a trial of this process over", kShortestLease,
+             kLongestLease);
   command
-      .add_option("--lease", run->options.lease_seconds,
-                  "seconds without a sign of life after which others take a trial of this process over")
-      ->check(CLI::Range(kShortestLease, kLongestLease))
-      ->capture_default_str();
-  command
-      .add_option("--retry", run->retry,
-                  "train trials again that failed (from their last checkpoint) or diverged (from the first step); "
-                  "may be given twice")
+      .add_option("--retry", run.retry,
+                  "train trials again that failed (from their last checkpoint) or diverged (from the first step); may "
+                  "be given twice")
       ->check(CLI::IsMember({"failed", "diverged"}))
       ->allow_extra_args(false);
-  command.add_flag("--stop-on-failure", run->options.stop_on_failure,
+  command.add_flag("--stop-on-failure", run.options.stop_on_failure,
                    "the first failed trial stops the others, with checkpoints");
-  command.add_flag("--no-wait", run->options.no_wait, "end where only trials of other processes are left");
-  command.add_option("--max-trials", run->options.max_trials, "end after so many trials of this process; 0: no limit")
+  command.add_flag("--no-wait", run.options.no_wait, "end where only trials of other processes are left");
+  command.add_option("--max-trials", run.options.max_trials, "end after so many trials of this process; 0: no limit")
       ->capture_default_str();
-  command.add_option("--json-progress", run->options.json_progress,
+  command.add_option("--json-progress", run.options.json_progress,
                      "append progress to this file, one JSON object a line; - is standard error, for it alone");
   command.footer(
       "Killed or stopped (Ctrl-C, SIGTERM, SIGUSR1), the same command goes on where it was. Started again in other "
-      "shells "
-      "or on other hosts of the same folder, it joins in. `normlab status` tells how far all are.\n"
+      "shells or on other hosts of the same folder, it joins in. `normlab status` tells how far all are.\n"
       "Example: normlab run experiments/cifar_small.json --workers 2 --data ~/data");
-  command.callback([run, &action] { action = [run] { return (*run)(); }; });
 }
 
 }  // namespace normlab

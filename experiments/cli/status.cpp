@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "core/visible_text.h"
@@ -196,20 +195,16 @@ struct StatusCommand {
 }  // namespace
 
 void add_status(CLI::App& app, Action& action) {
-  auto status = std::make_shared<StatusCommand>();
-  CLI::App& command =
-      *app.add_subcommand("status", "how far each trial is, who works on it and since when it is silent");
-  status->descriptor.add_file(command);
-  status->descriptor.add_out(command);
-  command.add_flag("--all", status->all, "in text, trials that are done or missing, too");
-  command.add_option("--format", status->format, "text or json; json has all trials")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str();
+  auto [command, status] = add_command<StatusCommand>(
+      app, action, "status", "how far each trial is, who works on it and since when it is silent");
+  status.descriptor.add_file(command);
+  status.descriptor.add_out(command);
+  command.add_flag("--all", status.all, "in text, trials that are done or missing, too");
+  add_choice(command, "--format", status.format, "text or json; json has all trials", {"text", "json"});
   command.footer(
       "`beat` is the time since the process last showed that it lives, by this machine's clock; who takes a trial over "
       "goes by a counter instead.\n"
       "Example: watch normlab status experiments/cifar_small.json");
-  command.callback([status, &action] { action = [status] { return (*status)(); }; });
 }
 
 }  // namespace normlab

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 
 #include "core/error.h"
 #include "experiments/base/terminal.h"
@@ -20,11 +18,12 @@ struct TableCommand {
   std::vector<std::filesystem::path> sources;
   DescriptorOptions descriptor;
   TableOptions options;
-  std::string format = "text";
+  TableFormat format = TableFormat::text;
   std::size_t width = kTableWidth;
 
   TableModel model() {
-    options.p_values = format == "csv" || format == "json" || !options.where.empty() || !options.sort.empty();
+    options.p_values =
+        format == TableFormat::csv || format == TableFormat::json || !options.where.empty() || !options.sort.empty();
     const bool folders = std::all_of(sources.begin(), sources.end(),
                                      [](const auto& source) { return std::filesystem::is_directory(source); });
     if (folders) {
@@ -43,8 +42,8 @@ struct TableCommand {
   /// Results that cannot be read are no reason to hide the others; the exit code and standard error tell.
   int operator()() {
     const TableModel table = model();
-    const std::string text = render_table(table, *table_format(format), width);
-    if (format == "text" || format == "markdown")
+    const std::string text = render_table(table, format, width);
+    if (format == TableFormat::text || format == TableFormat::markdown)
       print_text("{}", text);
     else
       print_bytes(text);
@@ -53,55 +52,47 @@ struct TableCommand {
   }
 };
 
+struct SchemaCommand {
+  bool keys = false;
+
+  int operator()() const { return print_bytes((keys ? describe_fields() : json_schema()) + "\n"), 0; }
+};
+
 void add_layout(CLI::App& command, TableCommand& table) {
-  static const std::map<std::string, TableCellContent> kContent{{"mean", TableCellContent::mean},
-                                                                {"gain", TableCellContent::gain}};
   TableOptions& options = table.options;
   command.add_option("--rows", options.rows, "axes that stand down the table")->delimiter(',')->allow_extra_args(false);
   command.add_option("--cols", options.cols, "axes whose values stand across it")
       ->delimiter(',')
       ->allow_extra_args(false);
-  command.add_option("--cells", options.cells, "what stands in the cells of --rows and --cols: mean (default) or gain")
-      ->transform(CLI::CheckedTransformer(kContent));
-  command.add_option("--format", table.format, "how it is written")
-      ->check(CLI::IsMember({"text", "markdown", "csv", "latex", "json", "html"}))
-      ->capture_default_str();
-  command.add_option("--width", table.width, "columns of the text")
-      ->check(CLI::Range(40, 10'000))
-      ->capture_default_str();
+  add_words(command, "--cells", options.cells, "what stands in the cells of --rows and --cols: mean (default) or gain");
+  add_choice(command, "--format", table.format, "how it is written");
+  add_number(command, "--width", table.width, "columns of the text", 40, 10'000);
 }
 
 }  // namespace
 
 void add_table(CLI::App& app, Action& action) {
-  auto table = std::make_shared<TableCommand>();
-  CLI::App& command = *app.add_subcommand("table", "print the result table of a descriptor, missing cells included");
+  auto [command, table] =
+      add_command<TableCommand>(app, action, "table", "print the result table of a descriptor, missing cells included");
   command
-      .add_option("what", table->sources, "the experiment, a JSON file; or folders of results or trials, without one")
+      .add_option("what", table.sources, "the experiment, a JSON file; or folders of results or trials, without one")
       ->required();
-  table->descriptor.add_reading(command);
-  table->descriptor.add_out_or_from(command);
-  add_selection(command, table->options);
-  add_row_choice(command, table->options);
-  add_layout(command, *table);
-  add_statistics(command, table->options);
+  table.descriptor.add_reading(command);
+  table.descriptor.add_out_or_from(command);
+  add_selection(command, table.options);
+  add_row_choice(command, table.options);
+  add_layout(command, table);
+  add_statistics(command, table.options);
   command.footer(
       "Exit code 2 after the table: some results cannot be read, 3: by the machine's fault; standard error names "
       "them.\n"
       "Example: normlab table my.json --rows placement --cols lr --format latex");
-  command.callback([table, &action] { action = [table] { return (*table)(); }; });
 }
 
 void add_schema(CLI::App& app, Action& action) {
-  auto docs = std::make_shared<bool>(false);
-  CLI::App& command = *app.add_subcommand("schema", "print the JSON Schema of descriptors, for editors");
-  command.add_flag("--keys", *docs, "print all keys with their defaults as a Markdown table instead");
-  command.callback([docs, &action] {
-    action = [docs] {
-      print_bytes((*docs ? describe_fields() : json_schema()) + "\n");
-      return 0;
-    };
-  });
+  auto [command, schema] =
+      add_command<SchemaCommand>(app, action, "schema", "print the JSON Schema of descriptors, for editors");
+  command.add_flag("--keys", schema.keys, "print all keys with their defaults as a Markdown table instead");
 }
 
 }  // namespace normlab

@@ -1,29 +1,15 @@
 #include "experiments/cli/table_options.h"
 
-#include <map>
-#include <string>
-
 namespace normlab {
 
 void add_selection(CLI::App& command, TableOptions& options) {
-  static const std::map<std::string, TableSelect> kSelect{{"last", TableSelect::last},
-                                                          {"best_minival", TableSelect::best_minival},
-                                                          {"mean_last_k", TableSelect::mean_last_k}};
   command.add_option("--metric", options.metric, "which number of a result")->capture_default_str();
-  command
-      .add_option("--select", options.select,
-                  "which evaluation stands for a run: its last, the one with the best minival/accuracy, or the mean of "
-                  "its last ones (default: last)")
-      ->transform(CLI::CheckedTransformer(kSelect));
-  command.add_option("--last", options.last_k, "how many evaluations mean_last_k takes")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  static const std::map<std::string, TableDiverged> kDiverged{{"exclude", TableDiverged::exclude},
-                                                              {"chance", TableDiverged::chance}};
-  command
-      .add_option("--diverged", options.diverged,
-                  "diverged runs count nowhere (exclude, the default), or as ones that guess (chance)")
-      ->transform(CLI::CheckedTransformer(kDiverged));
+  add_words(command, "--select", options.select,
+            "which evaluation stands for a run: its last, the one with the best minival/accuracy, or the mean of its "
+            "last ones (default: last)");
+  add_number(command, "--last", options.last_k, "how many evaluations mean_last_k takes", 1, 1'000'000);
+  add_words(command, "--diverged", options.diverged,
+            "diverged runs count nowhere (exclude, the default), or as ones that guess (chance)");
 }
 
 void add_row_choice(CLI::App& command, TableOptions& options) {
@@ -33,11 +19,8 @@ void add_row_choice(CLI::App& command, TableOptions& options) {
 }
 
 void add_statistics(CLI::App& command, TableOptions& options) {
-  static const std::map<std::string, TableFamily> kFamily{{"strip", TableFamily::strip}, {"table", TableFamily::table}};
-  command
-      .add_option("--family", options.family,
-                  "rows whose intervals hold together: those of one baseline (strip, the default), or all (table)")
-      ->transform(CLI::CheckedTransformer(kFamily));
+  add_words(command, "--family", options.family,
+            "rows whose intervals hold together: those of one baseline (strip, the default), or all (table)");
   command.add_option("--detect", options.detect, "a gain, as the table shows it: how many seeds would show it");
   command.add_option("--equivalent", options.equivalent,
                      "a margin, as the table shows it: is each row shown to be within it of the baseline?");

@@ -1,8 +1,7 @@
 // Options of every command that makes a table model.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
+#include "experiments/cli/commands.h"
 #include "experiments/results/table_model.h"
 
 namespace normlab {

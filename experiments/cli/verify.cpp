@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <memory>
-
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/base/terminal.h"
@@ -90,34 +88,30 @@ struct Verify {
 }  // namespace
 
 void add_verify(CLI::App& app, Action& action) {
-  auto verify = std::make_shared<Verify>();
-  CLI::App& command = *app.add_subcommand(
-      "verify", "run some steps of a trial again and compare all bits with what is on record, or check all files");
-  command.add_option("run", verify->run, "a trial's folder, or the beginning of its id");
-  command.add_flag(
-      "--files", verify->files,
-      "compare all files in --out with the hashes that results and checkpoints keep of them, and with each "
-      "other; trains nothing");
-  command.add_option("--out", verify->out, "folder of the results")->capture_default_str();
-  command.add_option("--steps", verify->options.steps, "how many steps")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 50))
-      ->capture_default_str();
+  auto [command, verify] = add_command<Verify>(
+      app, action, "verify",
+      "run some steps of a trial again and compare all bits with what is on record, or check all files");
+  command.add_option("run", verify.run, "a trial's folder, or the beginning of its id");
+  command.add_flag("--files", verify.files,
+                   "compare all files in --out with the hashes that results and checkpoints keep of them, and with "
+                   "each other; trains nothing");
+  command.add_option("--out", verify.out, "folder of the results")->capture_default_str();
+  add_number(command, "--steps", verify.options.steps, "how many steps", std::int64_t{1}, std::int64_t{1} << 50);
   command
-      .add_option("--from", verify->from,
+      .add_option("--from", verify.from,
                   "step of the checkpoint to start from, 0: initial values (default: the last that can be compared)")
       ->check(CLI::NonNegativeNumber);
-  command.add_option("--data", verify->data, "folder of the data sets (otherwise NORMLAB_DATA, then ./data)");
-  command.add_option("--threads", verify->options.threads, "cores (default: all); changes no bit")
+  command.add_option("--data", verify.data, "folder of the data sets (otherwise NORMLAB_DATA, then ./data)");
+  command.add_option("--threads", verify.options.threads, "cores (default: all); changes no bit")
       ->check(CLI::Range(0, 1024));
-  add_device(command, verify->device);
-  command.add_flag("--allow-different-bits", verify->options.allow_different_bits,
+  add_device(command, verify.device);
+  command.add_flag("--allow-different-bits", verify.options.allow_different_bits,
                    "compare also what another binary or BLAS core has computed");
-  verify->options.threads = 0;
+  verify.options.threads = 0;
   command.footer(
       "Examples: normlab verify 1a2b3c --steps 50\n"
       "          normlab verify --files --out results\n"
       "Exit code 1 where a training gives other bits, 2 where a file is damaged. Nothing is changed.");
-  command.callback([verify, &action] { action = [verify] { return (*verify)(); }; });
 }
 
 }  // namespace normlab

@@ -6,31 +6,22 @@
 #include <cmath>
 #include <set>
 
-#include "core/error.h"
 #include "experiments/base/suggest.h"
 #include "experiments/base/text_layout.h"
+#include "experiments/results/markup.h"
 #include "experiments/results/trial_files.h"
 
 namespace normlab {
 namespace {
 
 std::vector<MetricsLine> metrics_of(const TrialFolder& folder, const TrialStatus& status) {
-  if (status.state == TrialState::done || status.state == TrialState::diverged)
-    return read_result_metrics(folder, *status.result);
+  if (status.finished()) return read_result_metrics(folder, *status.result);
   if (folder.exported() != nullptr) return {};
   const std::int64_t attempt = last_attempt(folder.path());
   const auto path = folder.metrics(attempt), checkpoint = folder.checkpoint(attempt);
   if (status.state != TrialState::running && std::filesystem::exists(checkpoint))
     require_checkpoint_metrics(SafetensorsFile::read(checkpoint), checkpoint, path);
   return std::filesystem::exists(path) ? read_metrics(path) : std::vector<MetricsLine>();
-}
-
-/// RFC 4180: quotes where they are needed.
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == text.npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + '"';
 }
 
 }  // namespace

@@ -37,22 +37,20 @@ class PanelDrawing {
 
   void draw() {
     const std::string count = fmt::format("{} seed{}", panel_.seeds, panel_.seeds == 1 ? "" : "s");
-    svg_.text("text", fitted(panel_.label, kRight - 12 - text_width(count, 11), 14.5),
-              {{"class", "p-head"}, {"x", 4.0}, {"y", 16.0}});
-    svg_.text("text", count, {{"class", "p-soft p-end"}, {"x", kRight}, {"y", 16.0}});
+    svg_.words("p-head", 4.0, 16.0, fitted(panel_.label, kRight - 12 - text_width(count, 11), 14.5));
+    svg_.words("p-soft p-end", kRight, 16.0, count);
     for (const double tick : plot_.values.ticks) {
       const double y = kTop + y_(tick);
-      svg_.element("line", {{"class", "p-grid"}, {"x1", kLeft}, {"x2", kRight}, {"y1", y}, {"y2", y}});
-      svg_.text("text", tick_label(tick, plot_.values.step),
-                {{"class", "p-soft p-end p-tick"}, {"x", kLeft - 5}, {"y", y + 4}});
+      svg_.line("p-grid", kLeft, kRight, y, y);
+      svg_.words("p-soft p-end p-tick", kLeft - 5, y + 4, tick_label(tick, plot_.values.step));
     }
     const double step = plot_.steps.step;
     for (const double tick : plot_.steps.ticks) {
       const double x = kLeft + x_(tick);
-      svg_.element("line", {{"class", "p-grid"}, {"x1", x}, {"x2", x}, {"y1", kBottom}, {"y2", kBottom + 4}});
-      svg_.text("text", tick_label(tick, step), {{"class", "p-soft p-mid p-tick"}, {"x", x}, {"y", kBottom + 16}});
+      svg_.line("p-grid", x, x, kBottom, kBottom + 4);
+      svg_.words("p-soft p-mid p-tick", x, kBottom + 16, tick_label(tick, step));
     }
-    svg_.text("text", "step", {{"class", "p-soft p-end"}, {"x", kRight}, {"y", kBottom + 29}});
+    svg_.words("p-soft p-end", kRight, kBottom + 29, "step");
     // A nested picture cuts off what lies outside its frame.
     svg_.open("svg", {{"class", "p-frame"},
                       {"x", kLeft},
@@ -62,9 +60,7 @@ class PanelDrawing {
                       {"overflow", "hidden"}});
     draw_curves();
     svg_.close();
-    if (panel_.band.empty())
-      svg_.text("text", "no values yet",
-                {{"class", "p-note p-mid"}, {"x", (kLeft + kRight) / 2}, {"y", (kTop + kBottom) / 2}});
+    if (panel_.band.empty()) svg_.words("p-note p-mid", (kLeft + kRight) / 2, (kTop + kBottom) / 2, "no values yet");
   }
 
  private:
@@ -226,8 +222,7 @@ std::string curve_sheet(const CurvePlot& plot, const std::string& id, const std:
   SvgWriter svg;
   open_picture(svg, {id, title, text, double(columns) * (kPanelWidth + kSheetGap) + kSheetGap,
                      kSheetHeading + double(lines) * (kPanelHeight + kSheetGap), true});
-  svg.text("text", fitted(title, double(columns) * kPanelWidth, 14.5),
-           {{"class", "p-head"}, {"x", kSheetGap}, {"y", 19.0}});
+  svg.words("p-head", kSheetGap, 19.0, fitted(title, double(columns) * kPanelWidth, 14.5));
   for (std::size_t i = 0; i < plot.panels.size(); ++i) {
     const double x = kSheetGap + double(i % columns) * (kPanelWidth + kSheetGap);
     const double y = kSheetHeading + double(i / columns) * (kPanelHeight + kSheetGap);

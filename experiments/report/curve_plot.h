@@ -32,6 +32,8 @@ struct CurvePlot {
   PlotAxis steps, values;
   bool cut = false;        // some values lie outside the picture
   std::int64_t every = 1;  // of so many points at most one is drawn; 1: all are
+  /// "eval/accuracy [%]"
+  std::string heading() const { return unit.empty() ? metric : metric + " [" + unit + "]"; }
 };
 
 /// More points than this in a curve 300 pixels wide cannot be seen.

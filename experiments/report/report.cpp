@@ -61,9 +61,9 @@ std::string trial_counts(const TableModel& table) {
 std::string results_section(const ReportInput& input) {
   std::string html =
       "<section id=\"results\">\n<h2>Table</h2>\n"
-      "<div class=\"tools\" hidden><label for=\"filter\">Filter rows (curves and trials follow)</label>"
-      "<input type=\"search\" id=\"filter\" autocomplete=\"off\" spellcheck=\"false\">"
-      "<span id=\"status\" role=\"status\"></span></div>\n"
+      "<div class=\"tools\" hidden><label for=\"filter\">Filter rows (curves and trials follow)</label><input "
+      "type=\"search\" id=\"filter\" autocomplete=\"off\" spellcheck=\"false\"><span id=\"status\" "
+      "role=\"status\"></span></div>\n"
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of results\">\n";
   // The question stands above and the footer below as a list, which a narrow screen can wrap.
   TableModel bare = input.table;

@@ -1,7 +1,6 @@
 // The report of an experiment: one HTML file that needs no network and no server, and its pictures as files.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

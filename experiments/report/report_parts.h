@@ -26,6 +26,11 @@ std::string trials_section(const ReportInput& input);
 /// One for each metric of input.curves that some shown row has.
 std::vector<CurvePlot> curve_plots(const ReportInput& input);
 
+/// "79.1 ±0.3", or the value alone where it has no interval.
+inline std::string with_interval(const Figure& value, const Figure& half_width) {
+  return half_width.text.empty() ? value.text : value.text + " ±" + half_width.text;
+}
+
 /// <tag class="name">escaped text</tag>
 std::string html_element(std::string_view tag, std::string_view text, std::string_view name = "");
 

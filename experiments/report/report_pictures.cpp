@@ -11,10 +11,6 @@
 namespace normlab {
 namespace {
 
-std::string with_interval(const Figure& value, const Figure& half_width) {
-  return half_width.text.empty() ? value.text : value.text + " ±" + half_width.text;
-}
-
 std::string unit_words(const TableModel& table, bool gain) {
   if (table.unit.empty()) return "";
   return table.unit == "%" && gain ? " [percentage points]" : " [" + table.unit + "]";
@@ -148,13 +144,13 @@ std::string curve_numbers(const CurvePlot& plot) {
                           point.mean, point.low, point.high, point.n);
   }
   html += html_element(
-      "caption", plot.metric + (plot.unit.empty() ? "" : " [" + plot.unit + "]") + " over seeds" +
+      "caption", plot.heading() + " over seeds" +
                      (all ? ""
                           : fmt::format("; at most {} steps a row, `normlab curves --metric {}` prints all", kMostLines,
                                         plot.metric)));
   html +=
-      "<thead><tr><th scope=\"col\">row</th><th scope=\"col\">step</th><th scope=\"col\">mean</th>"
-      "<th scope=\"col\">lowest</th><th scope=\"col\">highest</th><th scope=\"col\">seeds</th></tr></thead>\n";
+      "<thead><tr><th scope=\"col\">row</th><th scope=\"col\">step</th><th scope=\"col\">mean</th><th "
+      "scope=\"col\">lowest</th><th scope=\"col\">highest</th><th scope=\"col\">seeds</th></tr></thead>\n";
   return html + body + "</table></div></details>\n";
 }
 
@@ -225,7 +221,7 @@ std::string curves_section(const ReportInput& input) {
                                                          : "No shown row has values of the metrics to draw.");
   for (std::size_t p = 0; p < plots.size(); ++p) {
     const CurvePlot& plot = plots[p];
-    html += html_element("h3", plot.metric + (plot.unit.empty() ? "" : " [" + plot.unit + "]") + " by step");
+    html += html_element("h3", plot.heading() + " by step");
     html += "\n<figure>\n" + html_element("figcaption", curve_caption(plot)) + "\n<div class=\"panels\">\n";
     for (std::size_t i = 0; i < plot.panels.size(); ++i)
       html += fmt::format("<div class=\"panel\" data-row=\"{}\">", input.table.lines[i].plan_index) +
@@ -246,10 +242,7 @@ std::vector<PictureFile> report_pictures(const ReportInput& input) {
     const std::string wanted = "curves-" + plain_name(plot.metric);
     std::string name = wanted;
     for (int number = 2; !taken.insert(name).second; ++number) name = fmt::format("{}-{}", wanted, number);
-    files.push_back(
-        {name + ".svg",
-         curve_sheet(plot, name,
-                     fmt::format("{} by step", plot.metric + (plot.unit.empty() ? "" : " [" + plot.unit + "]")))});
+    files.push_back({name + ".svg", curve_sheet(plot, name, plot.heading() + " by step")});
   }
   return files;
 }

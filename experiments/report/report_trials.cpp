@@ -121,13 +121,10 @@ std::string difference_table(const std::string& base_label, const std::string& l
 }
 
 std::string row_summary(const TableLine& line) {
-  const auto figure = [](const Figure& value, const Figure& half_width) {
-    return half_width.text.empty() ? value.text : value.text + " ±" + half_width.text;
-  };
   std::string html = "<summary>" + html_element("span", line.label, "name");
   if (!line.mean.text.empty())
-    html += html_element("span", figure(line.mean, line.half_width) + " (" + line.count + ")");
-  if (!line.gain.text.empty()) html += html_element("span", "gain " + figure(line.gain, line.gain_half_width));
+    html += html_element("span", with_interval(line.mean, line.half_width) + " (" + line.count + ")");
+  if (!line.gain.text.empty()) html += html_element("span", "gain " + with_interval(line.gain, line.gain_half_width));
   if (line.is_baseline) html += html_element("span", "baseline", "soft");
   if (!line.notes.empty()) html += html_element("span", joined(line.notes, ", "), "warn");
   return html + "</summary>\n";
@@ -145,8 +142,8 @@ std::string trials_section(const ReportInput& input) {
   std::string html =
       "<section id=\"trials\">\n<h2>Trials</h2>\n"
       "<p class=\"soft\">A row each: what its config changes, its trials with their provenance, its whole config.</p>\n"
-      "<div class=\"tools\" hidden><button type=\"button\" id=\"open-all\">Open all</button>"
-      "<button type=\"button\" id=\"close-all\">Close all</button></div>\n";
+      "<div class=\"tools\" hidden><button type=\"button\" id=\"open-all\">Open all</button><button type=\"button\" "
+      "id=\"close-all\">Close all</button></div>\n";
   for (const TableLine& line : input.table.lines) {
     html += fmt::format("<details class=\"row\" id=\"row-{0}\" data-row=\"{0}\">", line.plan_index) + row_summary(line);
     const TrialConfig* config = config_of(line.plan_index);

@@ -51,10 +51,8 @@ class Drawing {
       draw_strip(strip, top);
       top += strip_height(strip);
     }
-    svg_.text("text", fitted(plot_.axis, layout_.width - 8, 12),
-              {{"class", "p-mid"},
-               {"x", layout_.narrow ? layout_.width / 2 : (layout_.left + layout_.right) / 2},
-               {"y", height - 6}});
+    svg_.words("p-mid", layout_.narrow ? layout_.width / 2 : (layout_.left + layout_.right) / 2, height - 6,
+               fitted(plot_.axis, layout_.width - 8, 12));
     svg_.close();
     return svg_.take();
   }
@@ -78,32 +76,25 @@ class Drawing {
     const double lanes_top = top + heading_height(strip), bottom = lanes_top + lanes_height(strip);
     svg_.open("g", {{"class", "p-strip"}});
     const double zero_room = layout_.narrow ? layout_.width - 4 : layout_.width - layout_.left;
-    svg_.text("text", fitted(strip.heading, layout_.narrow ? layout_.width - 4 : layout_.left - 12, 14.5),
-              {{"class", "p-head"}, {"x", 2.0}, {"y", top + 16}});
-    svg_.text("text", fitted(strip.zero, zero_room, 11),
-              {{"class", "p-soft"}, {"x", layout_.narrow ? 2 : layout_.left}, {"y", lanes_top - 8}});
+    svg_.words("p-head", 2.0, top + 16,
+               fitted(strip.heading, layout_.narrow ? layout_.width - 4 : layout_.left - 12, 14.5));
+    svg_.words("p-soft", layout_.narrow ? 2 : layout_.left, lanes_top - 8, fitted(strip.zero, zero_room, 11));
     double line = lanes_top;
     for (const PlotLane& lane : strip.lanes) {
-      svg_.element("line", {{"class", "p-lane"}, {"x1", 0.0}, {"x2", layout_.width}, {"y1", line}, {"y2", line}});
+      svg_.line("p-lane", 0.0, layout_.width, line, line);
       line += lane_height(lane);
     }
     for (const double tick : axis_.ticks) {
       const bool zero = plot_.gains && std::abs(tick) < axis_.step / 2;
-      svg_.element("line", {{"class", zero ? "p-zero" : "p-grid"},
-                            {"x1", x_(tick)},
-                            {"x2", x_(tick)},
-                            {"y1", lanes_top},
-                            {"y2", bottom + 4}});
-      svg_.text("text", tick_label(tick, axis_.step, plot_.gains),
-                {{"class", "p-soft p-mid p-tick"}, {"x", x_(tick)}, {"y", bottom + 17}});
+      svg_.line(zero ? "p-zero" : "p-grid", x_(tick), x_(tick), lanes_top, bottom + 4);
+      svg_.words("p-soft p-mid p-tick", x_(tick), bottom + 17, tick_label(tick, axis_.step, plot_.gains));
     }
     double lane_top = lanes_top;
     for (const PlotLane& lane : strip.lanes) {
       draw_lane(lane, lane_top);
       lane_top += lane_height(lane);
     }
-    if (strip.lanes.empty())
-      svg_.text("text", "no row to compare", {{"class", "p-note"}, {"x", layout_.left + 8}, {"y", bottom - 4}});
+    if (strip.lanes.empty()) svg_.words("p-note", layout_.left + 8, bottom - 4, "no row to compare");
     svg_.close();
   }
 
@@ -111,11 +102,9 @@ class Drawing {
     const double shift = layout_.narrow && !lane.note.empty() ? kNoteHeight : 0;
     const double label_room = layout_.narrow ? layout_.width - text_width(lane.numbers, 12) - 16 : layout_.left - 12;
     const double label_y = layout_.narrow ? top + 15 : top + 19;
-    svg_.text("text", fitted(lane.label, label_room, 12), {{"class", "p-label"}, {"x", 2.0}, {"y", label_y}});
-    svg_.text("text", lane.numbers, {{"class", "p-label p-end"}, {"x", layout_.width - 4}, {"y", label_y}});
-    if (!lane.note.empty())
-      svg_.text("text", fitted(lane.note, layout_.width - 8, 11),
-                {{"class", "p-note"}, {"x", 2.0}, {"y", top + layout_.note}});
+    svg_.words("p-label", 2.0, label_y, fitted(lane.label, label_room, 12));
+    svg_.words("p-label p-end", layout_.width - 4, label_y, lane.numbers);
+    if (!lane.note.empty()) svg_.words("p-note", 2.0, top + layout_.note, fitted(lane.note, layout_.width - 8, 11));
     const double dots = top + layout_.dots + shift, bar = top + layout_.bar + shift;
     for (const PlotDot& dot : lane.dots)
       svg_.element("circle", {{"class", "p-dot"}, {"cx", x_(dot.value)}, {"cy", dots}, {"r", kDot}},

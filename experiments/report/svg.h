@@ -29,6 +29,13 @@ class SvgWriter {
   void element(std::string_view tag, SvgAttributes attributes, std::string_view hover = "");
   /// <tag ...>content</tag>
   void text(std::string_view tag, std::string_view content, SvgAttributes attributes = {});
+  /// Words at (x, y), and a line, in the style of a class.
+  void words(std::string_view name, double x, double y, std::string_view content) {
+    text("text", content, {{"class", name}, {"x", x}, {"y", y}});
+  }
+  void line(std::string_view name, double x1, double x2, double y1, double y2) {
+    element("line", {{"class", name}, {"x1", x1}, {"x2", x2}, {"y1", y1}, {"y2", y2}});
+  }
   /// Everything so far; the writer is then empty.
   std::string take();
 

@@ -181,11 +181,10 @@ std::optional<Claim> Claim::acquire(const std::filesystem::path& trial_folder, d
   if (former) {
     if (!is_dead(*former)) {
       if (former->lease_seconds == 0 && former->host != host_name())
-        throw InputError(
-            concat((trial_folder / "claim").string(),
-                   ": an earlier version of normlab on another host wrote it and keeps no lease, so nobody "
-                   "can tell from here whether it lives; if process ",
-                   former->pid, " on ", former->host, " is gone, delete this file"));
+        throw InputError(concat((trial_folder / "claim").string(),
+                                ": an earlier version of normlab on another host wrote it and keeps no lease, so "
+                                "nobody can tell from here whether it lives; if process ",
+                                former->pid, " on ", former->host, " is gone, delete this file"));
       return std::nullopt;
     }
     if (!break_claim(trial_folder, *former)) return std::nullopt;
@@ -212,14 +211,6 @@ Claim::Claim(std::filesystem::path trial_folder, Owner owner, bool taken_over, s
       taken_over_(taken_over),
       heartbeat_(std::move(heartbeat)) {}
 
-Claim::Claim(Claim&& other) noexcept
-    : trial_folder_(std::move(other.trial_folder_)),
-      owner_(std::move(other.owner_)),
-      taken_over_(other.taken_over_),
-      heartbeat_(std::move(other.heartbeat_)) {
-  other.trial_folder_.clear();
-}
-
 Claim::~Claim() {
   try {
     release();
@@ -234,14 +225,13 @@ void Claim::note(const LeaseNote& note) const {
 std::filesystem::path Claim::attempt_folder() const { return normlab::attempt_folder(trial_folder_, owner_.attempt); }
 
 void Claim::release() {
-  const std::filesystem::path folder = std::exchange(trial_folder_, {});
-  if (folder.empty()) return;
+  if (!heartbeat_) return;
   if (owner_.pid != ::getpid()) {  // a forked child has a copy without the thread; the claim is its parent's
     static_cast<void>(heartbeat_.release());
     return;
   }
   heartbeat_.reset();
-  break_claim(folder, owner_);
+  break_claim(trial_folder_, owner_);
 }
 
 }  // namespace normlab

@@ -46,7 +46,7 @@ class Claim {
   /// lease, so that nobody could ever tell whether it lives.
   static std::optional<Claim> acquire(const std::filesystem::path& trial_folder, double lease_seconds = kLeaseSeconds);
 
-  Claim(Claim&& other) noexcept;
+  Claim(Claim&& other) = default;
   Claim& operator=(Claim&&) = delete;
   ~Claim();
 
@@ -63,10 +63,10 @@ class Claim {
 
  private:
   Claim(std::filesystem::path trial_folder, Owner owner, bool taken_over, std::unique_ptr<Heartbeat> heartbeat);
-  std::filesystem::path trial_folder_;  // empty: released or moved from
+  std::filesystem::path trial_folder_;
   Owner owner_;
   bool taken_over_ = false;
-  std::unique_ptr<Heartbeat> heartbeat_;
+  std::unique_ptr<Heartbeat> heartbeat_;  // none: released or moved from
 };
 
 /// Takes the claim away from an owner that is dead or whose lease has run out; the trial is then free for the first

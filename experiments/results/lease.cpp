@@ -1,7 +1,6 @@
 #include "experiments/results/lease.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -61,4 +61,11 @@ std::string plain_name(std::string_view text) {
   return name.empty() ? "unnamed" : name;
 }
 
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == text.npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + '"';
+}
+
 }  // namespace normlab

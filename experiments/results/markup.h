@@ -1,4 +1,4 @@
-// Text that stands in HTML or SVG.
+// Text that stands in HTML, SVG or CSV.
 #pragma once
 
 #include <string>
@@ -12,5 +12,8 @@ std::string escaped(std::string_view text);
 
 /// A name for a file or an id: letters, digits and single "-"; "eval/accuracy" gives "eval-accuracy". Never empty.
 std::string plain_name(std::string_view text);
+
+/// A cell of CSV (RFC 4180): in quotes where they are needed.
+std::string csv_cell(const std::string& text);
 
 }  // namespace normlab

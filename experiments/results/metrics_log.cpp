@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <limits>
-#include <string_view>
 
 #include "core/error.h"
 #include "experiments/base/strict_json.h"

@@ -5,10 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <vector>
 
 #include "core/visible_text.h"
 #include "experiments/base/text_layout.h"

@@ -33,6 +33,7 @@ struct TrialStatus {
   std::string message;  // why it failed or diverged; who runs it
   std::optional<TrialResult> result;
   std::optional<Owner> owner;  // of a running one
+  bool finished() const { return state == TrialState::done || state == TrialState::diverged; }
 };
 
 /// Where a trial can go on.

@@ -1,22 +1,6 @@
 #include "experiments/results/table.h"
 
-#include <array>
-#include <utility>
-
 namespace normlab {
-namespace {
-
-constexpr std::array kFormats{std::pair{"text", TableFormat::text}, std::pair{"markdown", TableFormat::markdown},
-                              std::pair{"csv", TableFormat::csv},   std::pair{"latex", TableFormat::latex},
-                              std::pair{"json", TableFormat::json}, std::pair{"html", TableFormat::html}};
-
-}  // namespace
-
-std::optional<TableFormat> table_format(std::string_view name) {
-  for (const auto& [word, format] : kFormats)
-    if (name == word) return format;
-  return std::nullopt;
-}
 
 std::string render_table(const TableModel& model, TableFormat format, std::size_t width) {
   switch (format) {

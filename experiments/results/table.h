@@ -2,18 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 
 #include "experiments/results/table_model.h"
 
 namespace normlab {
 
 enum class TableFormat : std::uint8_t { text, markdown, csv, latex, json, html };
-
-/// "text", "markdown", ...; none for another word.
-std::optional<TableFormat> table_format(std::string_view name);
 
 /// What a plain terminal shows.
 inline constexpr std::size_t kTableWidth = 80;

@@ -6,18 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/base/text_layout.h"
+#include "experiments/results/markup.h"
 #include "experiments/results/table.h"
 
 namespace normlab {
 namespace {
-
-/// RFC 4180: quotes where they are needed.
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == text.npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + '"';
-}
 
 std::string csv_line(const std::vector<std::string>& cells) {
   std::string line;
@@ -33,10 +26,6 @@ std::string number_text(const Figure& figure) {
 bool is_pivot(const TableModel& model) {
   return std::any_of(model.columns.begin(), model.columns.end(),
                      [](const TableColumn& column) { return column.key.starts_with("col:"); });
-}
-
-std::string metric_heading(const TableModel& model) {
-  return model.unit.empty() ? model.metric : fmt::format("{} [{}]", model.metric, model.unit);
 }
 
 /// A value, its half width and its tail in columns of their own.
@@ -68,11 +57,8 @@ std::string csv_lines(const TableModel& model) {
   const bool bootstrap = any([](const TableLine& line) { return line.bootstrap_half_width.value.has_value(); });
   std::vector<std::string> headings = model.axes;
   if (headings.empty()) headings.push_back("row");
-  for (std::string heading :
-       {metric_heading(model), std::string("half_width"), std::string("n"), std::string("planned"), std::string("gain"),
-        std::string("gain_half_width"), std::string("gain_low"), std::string("gain_high"), std::string("pairs"),
-        std::string("p"), std::string("differs")})
-    headings.push_back(std::move(heading));
+  headings.insert(headings.end(), {model.metric_heading(), "half_width", "n", "planned", "gain", "gain_half_width",
+                                   "gain_low", "gain_high", "pairs", "p", "differs"});
   if (equivalence) headings.insert(headings.end(), {"equivalent", "equivalent_p"});
   if (bootstrap) headings.push_back("bootstrap_half_width");
   headings.push_back("notes");
@@ -139,7 +125,7 @@ Json line_json(const TableModel& model, const TableLine& line) {
   row["gain_low"] = shown(line.gain_low);
   row["gain_high"] = shown(line.gain_high);
   row["pairs"] = line.pairs;
-  row["procedure"] = to_string(line.procedure);
+  row["procedure"] = line.procedure;
   row["p"] = shown(line.p);
   row["differs"] = line.differs;
   row["partial"] = line.partial;

@@ -1,7 +1,6 @@
 #include "experiments/results/table_filter.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -13,41 +12,47 @@
 namespace normlab {
 namespace {
 
-constexpr std::array<std::string_view, 15> kColumns{
-    "row", "mean",    "half_width", "n",        "planned", "gain",    "gain_half_width", "pairs",
-    "p",   "differs", "done",       "diverged", "failed",  "running", "missing"};
-constexpr std::string_view kUnreadable = "unreadable";
 constexpr std::size_t kMaxDepth = 100;
 
 std::string_view last_key(std::string_view path) { return path.substr(path.rfind('.') + 1); }
 
-double count(const TableLine& line, SeedState state) {
-  return double(
-      std::count_if(line.seeds.begin(), line.seeds.end(), [&](const TableSeed& seed) { return seed.state == state; }));
-}
-
-FieldValue figure(const Figure& figure) { return {figure.text, figure.value}; }
-
 FieldValue number(double value) { return {concat(value), value}; }
 
-FieldValue column_value(const TableLine& line, std::string_view name) {
-  if (name == "row") return {line.label, parse_number(line.label)};
-  if (name == "mean") return figure(line.mean);
-  if (name == "half_width") return figure(line.half_width);
-  if (name == "gain") return figure(line.gain);
-  if (name == "gain_half_width") return figure(line.gain_half_width);
-  if (name == "p") return figure(line.p);
-  if (name == "n") return number(double(line.n));
-  if (name == "planned") return number(double(line.seeds.size()));
-  if (name == "pairs") return number(double(line.pairs));
-  if (name == "differs") return number(line.differs ? 1 : 0);
-  if (name == "done") return number(count(line, SeedState::done));
-  if (name == "diverged") return number(count(line, SeedState::diverged));
-  if (name == "failed") return number(count(line, SeedState::failed));
-  if (name == "running") return number(count(line, SeedState::running));
-  if (name == "missing") return number(count(line, SeedState::missing) + count(line, SeedState::stopped));
-  return number(count(line, SeedState::unreadable));
+template <Figure TableLine::*kFigure>
+FieldValue figure(const TableLine& line) {
+  return {(line.*kFigure).text, (line.*kFigure).value};
 }
+
+/// How many of a row's seeds are in one of these states.
+template <SeedState... kStates>
+FieldValue seeds_that_are(const TableLine& line) {
+  const auto is = [](const TableSeed& seed) { return ((seed.state == kStates) || ...); };
+  return number(double(std::count_if(line.seeds.begin(), line.seeds.end(), is)));
+}
+
+struct Column {
+  std::string_view name;
+  FieldValue (*value)(const TableLine& line);
+};
+constexpr Column kColumns[] = {{"row",
+                                [](const TableLine& line) {
+                                  return FieldValue{line.label, parse_number(line.label)};
+                                }},
+                               {"mean", figure<&TableLine::mean>},
+                               {"half_width", figure<&TableLine::half_width>},
+                               {"n", [](const TableLine& line) { return number(double(line.n)); }},
+                               {"planned", [](const TableLine& line) { return number(double(line.seeds.size())); }},
+                               {"gain", figure<&TableLine::gain>},
+                               {"gain_half_width", figure<&TableLine::gain_half_width>},
+                               {"pairs", [](const TableLine& line) { return number(double(line.pairs)); }},
+                               {"p", figure<&TableLine::p>},
+                               {"differs", [](const TableLine& line) { return number(line.differs ? 1 : 0); }},
+                               {"done", seeds_that_are<SeedState::done>},
+                               {"diverged", seeds_that_are<SeedState::diverged>},
+                               {"failed", seeds_that_are<SeedState::failed>},
+                               {"running", seeds_that_are<SeedState::running>},
+                               {"missing", seeds_that_are<SeedState::missing, SeedState::stopped>},
+                               {"unreadable", seeds_that_are<SeedState::unreadable>}};
 
 }  // namespace
 
@@ -74,49 +79,39 @@ std::optional<std::size_t> TableFields::find_axis(std::string_view name) const {
 
 std::optional<std::size_t> TableFields::find(std::string_view name) const {
   if (const auto axis = find_axis(name)) return axis;
-  const auto column = std::find(kColumns.begin(), kColumns.end(), name);
-  if (column != kColumns.end()) return axes_.size() + std::size_t(column - kColumns.begin());
-  if (name == kUnreadable) return axes_.size() + kColumns.size();
+  for (std::size_t c = 0; c < std::size(kColumns); ++c)
+    if (kColumns[c].name == name) return axes_.size() + c;
   return std::nullopt;
 }
 
 std::string TableFields::unknown(std::string_view name) const {
-  std::vector<std::string> axes;
-  for (std::size_t a = 0; a < axes_.size(); ++a) axes.push_back(axis_name(axes_, a));
-  std::vector<std::string_view> known(axes.begin(), axes.end());
-  known.insert(known.end(), axes_.begin(), axes_.end());
-  known.insert(known.end(), kColumns.begin(), kColumns.end());
-  known.push_back(kUnreadable);
+  std::vector<std::string> shown;
+  for (std::size_t a = 0; a < axes_.size(); ++a) shown.push_back(axis_name(axes_, a));
+  for (const Column& column : kColumns) shown.emplace_back(column.name);
+  std::vector<std::string_view> known(shown.begin(), shown.end());
+  known.insert(known.begin() + std::ptrdiff_t(axes_.size()), axes_.begin(), axes_.end());
   std::string words = unknown_word("axis or column", name, known);
   if (words.find("did you mean") != words.npos) return words;
-  axes.insert(axes.end(), kColumns.begin(), kColumns.end());
-  return concat("unknown axis or column ", in_quotes(name), "; there are ", joined(axes, ", "), ", ", kUnreadable);
+  return concat("unknown axis or column ", in_quotes(name), "; there are ", joined(shown, ", "));
 }
 
 FieldValue TableFields::value(const TableLine& line, std::size_t field) const {
-  if (field >= axes_.size())
-    return column_value(line, field - axes_.size() < kColumns.size() ? kColumns[field - axes_.size()] : kUnreadable);
+  if (field >= axes_.size()) return kColumns[field - axes_.size()].value(line);
   return {line.axes[field], parse_number(line.axes[field])};
 }
 
-struct TableFilter::Node {
-  enum class Kind : std::uint8_t { all_of, any_of, none_of, comparison } kind = Kind::comparison;
-  std::vector<Node> parts;
-  std::size_t field = 0;
-  std::string comparison;
-  FieldValue value;
-};
+namespace {
 
 /// Recursive descent; each method leaves `at_` behind what it took.
-class TableFilter::Parser {
+class FilterParser {
  public:
-  Parser(const std::string& text, const TableFields& fields) : text_(text), fields_(fields) {}
+  FilterParser(const std::string& text, const TableFields& fields) : text_(text), fields_(fields) {}
 
-  Node parse() {
-    Node node = alternatives(0);
+  LineTest parse() {
+    LineTest test = alternatives(0);
     skip_space();
     if (at_ < text_.size()) fail(at_, "expected \"and\", \"or\" or the end");
-    return node;
+    return test;
   }
 
  private:
@@ -183,49 +178,55 @@ class TableFilter::Parser {
     fail(at_, "expected one of = != < <= > >=");
   }
 
-  Node alternatives(std::size_t depth) {
-    Node node{Node::Kind::any_of, {}, 0, {}, {}};
-    do node.parts.push_back(conjunction(depth));
+  LineTest alternatives(std::size_t depth) {
+    std::vector<LineTest> parts;
+    do parts.push_back(conjunction(depth));
     while (take_word("or"));
-    return node;
+    return [parts](const TableLine& line) {
+      return std::any_of(parts.begin(), parts.end(), [&](const LineTest& holds) { return holds(line); });
+    };
   }
 
-  Node conjunction(std::size_t depth) {
-    Node node{Node::Kind::all_of, {}, 0, {}, {}};
-    do node.parts.push_back(term(depth));
+  LineTest conjunction(std::size_t depth) {
+    std::vector<LineTest> parts;
+    do parts.push_back(term(depth));
     while (take_word("and"));
-    return node;
+    return [parts](const TableLine& line) {
+      return std::all_of(parts.begin(), parts.end(), [&](const LineTest& holds) { return holds(line); });
+    };
   }
 
-  Node term(std::size_t depth) {
+  LineTest term(std::size_t depth) {
     if (depth > kMaxDepth) fail(at_, "nested too deeply");
-    if (take_word("not")) {
-      Node node{Node::Kind::none_of, {}, 0, {}, {}};
-      node.parts.push_back(term(depth + 1));
-      return node;
-    }
+    if (take_word("not")) return [holds = term(depth + 1)](const TableLine& line) { return !holds(line); };
     if (skip_space(); at_ < text_.size() && text_[at_] == '(') {
       const std::size_t begin = at_++;
-      Node node = alternatives(depth + 1);
+      LineTest test = alternatives(depth + 1);
       if (!take(')'))
         fail(at_ < text_.size() ? at_ : begin, at_ < text_.size() ? "expected \")\"" : "this bracket is not closed");
-      return node;
+      return test;
     }
     skip_space();
     const std::size_t name_at = at_;
     const std::string name = operand("the name of an axis or a column");
     const auto field = fields_.find(name);
     if (!field) fail(name_at, fields_.unknown(name));
-    Node node;
-    node.field = *field;
-    node.comparison = comparison_sign();
+    const std::string sign = comparison_sign();
     skip_space();
     const std::size_t value_at = at_;
-    node.value.text = operand("a value");
-    node.value.number = parse_number(node.value.text);
-    if (node.comparison != "=" && node.comparison != "!=" && !node.value.number)
-      fail(value_at, concat(in_quotes(node.value.text), " is no number, and ", node.comparison, " compares numbers"));
-    return node;
+    const std::string text = operand("a value");
+    const FieldValue wanted{text, parse_number(text)};
+    const bool equality = sign == "=" || sign == "!=";
+    if (!equality && !wanted.number)
+      fail(value_at, concat(in_quotes(text), " is no number, and ", sign, " compares numbers"));
+    return [&fields = fields_, field = *field, sign, wanted, equality](const TableLine& line) {
+      const FieldValue have = fields.value(line, field);
+      const bool numbers = have.number && wanted.number;
+      if (equality) return (numbers ? *have.number == *wanted.number : have.text == wanted.text) == (sign == "=");
+      if (!numbers) return false;
+      const double a = *have.number, b = *wanted.number;
+      return sign == "<" ? a < b : sign == "<=" ? a <= b : sign == ">" ? a > b : a >= b;
+    };
   }
 
   const std::string& text_;
@@ -233,36 +234,12 @@ class TableFilter::Parser {
   std::size_t at_ = 0;
 };
 
-TableFilter::TableFilter(const std::string& expression, const TableFields& fields) : fields_(fields) {
-  if (!expression.empty()) root_ = std::make_unique<Node>(Parser(expression, fields).parse());
+}  // namespace
+
+LineTest table_filter(const std::string& expression, const TableFields& fields) {
+  if (expression.empty()) return [](const TableLine&) { return true; };
+  return FilterParser(expression, fields).parse();
 }
-
-TableFilter::~TableFilter() = default;
-
-bool TableFilter::holds(const Node& node, const TableFields& fields, const TableLine& line) {
-  const auto part_holds = [&](const Node& part) { return holds(part, fields, line); };
-  switch (node.kind) {
-    case Node::Kind::all_of:
-      return std::all_of(node.parts.begin(), node.parts.end(), part_holds);
-    case Node::Kind::any_of:
-      return std::any_of(node.parts.begin(), node.parts.end(), part_holds);
-    case Node::Kind::none_of:
-      return std::none_of(node.parts.begin(), node.parts.end(), part_holds);
-    case Node::Kind::comparison:
-      break;
-  }
-  const FieldValue have = fields.value(line, node.field);
-  const bool numbers = have.number && node.value.number;
-  if (node.comparison == "=" || node.comparison == "!=") {
-    const bool equal = numbers ? *have.number == *node.value.number : have.text == node.value.text;
-    return equal == (node.comparison == "=");
-  }
-  if (!numbers) return false;
-  const double a = *have.number, b = *node.value.number;
-  return node.comparison == "<" ? a < b : node.comparison == "<=" ? a <= b : node.comparison == ">" ? a > b : a >= b;
-}
-
-bool TableFilter::matches(const TableLine& line) const { return !root_ || holds(*root_, fields_, line); }
 
 void sort_lines(std::vector<TableLine>& lines, const std::string& key, const TableFields& fields) {
   if (key.empty()) return;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,20 +41,10 @@ class TableFields {
 /// and, or, not, brackets; names and values with other characters than letters, digits and _ . / + - : * are quoted. =
 /// and != compare numbers as numbers where both sides are some, < and > only numbers: a row without the number matches
 /// neither.
-class TableFilter {
- public:
-  /// InputError "--where: column 12: ..." with the expression and a mark below the place. "": everything matches.
-  TableFilter(const std::string& expression, const TableFields& fields);
-  ~TableFilter();
-  bool matches(const TableLine& line) const;
-
- private:
-  struct Node;
-  class Parser;
-  static bool holds(const Node& node, const TableFields& fields, const TableLine& line);
-  const TableFields& fields_;
-  std::unique_ptr<Node> root_;
-};
+/// InputError "--where: column 12: ..." with the expression and a mark below the place. "": everything matches.
+/// `fields` has to outlive it.
+using LineTest = std::function<bool(const TableLine& line)>;
+LineTest table_filter(const std::string& expression, const TableFields& fields);
 
 /// Sorts by an axis or a column, "-gain" from large to small; rows without a value come last, equal ones stay in order.
 /// "": as they are. InputError for an unknown name.

@@ -1,9 +1,8 @@
-#include "experiments/results/table_footer.h"
+#include "experiments/results/table_parts.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "experiments/base/text_layout.h"
@@ -23,7 +22,7 @@ std::string plural(std::size_t count, std::string_view one, std::string_view man
 class Footer {
  public:
   explicit Footer(const FooterFacts& facts)
-      : facts_(facts), options_(*facts.options), lines_(*facts.lines), comparisons_(*facts.comparisons) {}
+      : facts_(facts), options_(facts.options), lines_(facts.lines), comparisons_(facts.comparisons) {}
 
   std::vector<TableSentence> write() {
     intervals();
@@ -33,7 +32,7 @@ class Footer {
     equivalence();
     divergence();
     unfinished();
-    for (const std::string& remark : facts_.input->remarks) add("remark", remark);
+    for (const std::string& remark : facts_.input.remarks) add("remark", remark);
     early_stops();
     environments();
     unsealed();
@@ -49,8 +48,19 @@ class Footer {
     return std::any_of(lines_.begin(), lines_.end(), test);
   }
 
+  /// How many seeds of all rows are so.
+  template <class Test>
+  std::size_t seeds(Test&& test) const {
+    std::size_t sum = 0;
+    for (const TableLine& line : lines_) sum += std::size_t(std::count_if(line.seeds.begin(), line.seeds.end(), test));
+    return sum;
+  }
+  std::size_t seeds_in(std::initializer_list<SeedState> states) const {
+    return seeds([&](const TableSeed& s) { return std::find(states.begin(), states.end(), s.state) != states.end(); });
+  }
+
   std::string points() const {
-    const std::string& unit = facts_.input->unit;
+    const std::string& unit = facts_.input.unit;
     return unit.empty() ? "" : unit == "%" ? " percentage points" : " " + unit;
   }
 
@@ -60,7 +70,7 @@ class Footer {
     std::vector<std::string> texts, labelled;
     std::set<std::string> different;
     std::vector<double> numbers;
-    const auto& strips = *facts_.strips;
+    const auto& strips = facts_.strips;
     for (std::size_t s = 0; s < strips.size(); ++s) {
       const std::string text = value(strips[s], comparisons_[s]);
       if (text.empty()) continue;
@@ -80,7 +90,7 @@ class Footer {
   /// Why the rows of a strip are not judged by one spread.
   std::string spread_words(std::size_t strip) const {
     const ManyToOne& comparison = comparisons_[strip];
-    const TableStrip& rows = (*facts_.strips)[strip];
+    const TableStrip& rows = facts_.strips[strip];
     const std::size_t row = comparison.spread_row ? rows.rows[*comparison.spread_row] : *rows.baseline;
     return fmt::format("since {} spreads {:.1f} times as far as the others (more than {:.1f})", lines_[row].label,
                        comparison.spread.value_or(0), comparison.spread_limit);
@@ -101,9 +111,10 @@ class Footer {
     const auto shown = std::find_if(lines_.begin(), lines_.end(),
                                     [](const TableLine& line) { return line.half_width.value.has_value(); });
     if (shown != lines_.end())
-      add("interval", fmt::format("{} ±{} ({}): mean of {} seeds and its 95% Student-t interval, over training "
-                                  "randomness, this test set.",
-                                  shown->mean.text, shown->half_width.text, shown->count, shown->n));
+      add("interval",
+          fmt::format(
+              "{} ±{} ({}): mean of {} seeds and its 95% Student-t interval, over training randomness, this test set.",
+              shown->mean.text, shown->half_width.text, shown->count, shown->n));
     else if (any([](const TableLine& line) { return line.mean.value.has_value(); }))
       add("interval", "One seed has no interval: no ± is shown, and no difference can be told from chance.");
   }
@@ -153,8 +164,8 @@ class Footer {
       text += "; their ± are 95% paired t intervals";
     else if (simultaneous)
       text += fmt::format(
-          "; their ± are simultaneous 95% intervals for {}: many against one, seed as block, residual "
-          "pooled over the rows",
+          "; their ± are simultaneous 95% intervals for {}: many against one, seed as block, residual pooled over the "
+          "rows",
           whole);
     if (!reasons.empty())
       text += fmt::format("; {}{} each row has its own paired t interval, levels by Holm over {}",
@@ -171,11 +182,11 @@ class Footer {
               : by_strip([&](const TableStrip& strip, const ManyToOne&) { return text_of(strip.best_by_chance); });
     const std::string rows = table || comparisons_.size() == 1 ? plural(compared_rows(), "row", "rows") : "a strip";
     if (!chance.empty())
-      add("chance", fmt::format("If no row differed from the baseline, the best of {} would still be expected to show "
-                                "{}{}.",
-                                rows, chance, points()));
+      add("chance",
+          fmt::format("If no row differed from the baseline, the best of {} would still be expected to show {}{}.",
+                      rows, chance, points()));
     std::set<std::size_t> seeds;
-    for (const TableStrip& strip : *facts_.strips)
+    for (const TableStrip& strip : facts_.strips)
       if (strip.detectable.value) seeds.insert(strip.detectable_seeds);
     const std::string smallest =
         by_strip([&](const TableStrip& strip, const ManyToOne&) { return text_of(strip.detectable); });
@@ -212,16 +223,12 @@ class Footer {
   void equivalence() {
     if (!any([](const TableLine& line) { return line.equivalent.has_value(); })) return;
     add("equivalent",
-        fmt::format("Equivalent: two one-sided t tests at 5% show the gain to lie within ±{}{}; each row by "
-                    "itself.",
+        fmt::format("Equivalent: two one-sided t tests at 5% show the gain to lie within ±{}{}; each row by itself.",
                     *options_.equivalent, points()));
   }
 
   void divergence() {
-    std::size_t diverged = 0;
-    for (const TableLine& line : lines_)
-      for (const TableSeed& seed : line.seeds) diverged += seed.state == SeedState::diverged ? 1 : 0;
-    if (diverged == 0) return;
+    if (seeds_in({SeedState::diverged}) == 0) return;
     if (options_.diverged == TableDiverged::chance) {
       add("diverged", "A diverged run counts as one that guesses (--diverged chance).");
     } else {
@@ -234,16 +241,9 @@ class Footer {
   }
 
   void unfinished() {
-    std::size_t open = 0, all = 0, unreadable = 0;
-    for (const TableLine& line : lines_)
-      for (const TableSeed& seed : line.seeds) {
-        ++all;
-        unreadable += seed.state == SeedState::unreadable ? 1 : 0;
-        open += seed.state == SeedState::missing || seed.state == SeedState::stopped ||
-                        seed.state == SeedState::running || seed.state == SeedState::failed
-                    ? 1
-                    : 0;
-      }
+    const std::size_t all = seeds([](const TableSeed&) { return true; }),
+                      ended = seeds_in({SeedState::done, SeedState::diverged}),
+                      unreadable = seeds_in({SeedState::unreadable}), open = all - ended - unreadable;
     if (open > 0)
       add("unfinished", fmt::format("{} of {} runs are not finished: these numbers will change.", open, all));
     if (unreadable > 0)
@@ -271,13 +271,10 @@ class Footer {
   }
 
   void unsealed() {
-    std::size_t unsealed = 0, all = 0;
-    for (const TableLine& line : lines_)
-      for (const TableSeed& seed : line.seeds) {
-        if (seed.state != SeedState::done && seed.state != SeedState::diverged) continue;
-        ++all;
-        unsealed += seed.sealed ? 0 : 1;
-      }
+    const std::size_t all = seeds_in({SeedState::done, SeedState::diverged}),
+                      unsealed = seeds([](const TableSeed&seed) {
+                        return !seed.sealed && (seed.state == SeedState::done || seed.state == SeedState::diverged);
+                      });
     if (unsealed > 0)
       add("unsealed", fmt::format("{} of {} results are not sealed: {}.", unsealed, all, kUnsealedWords));
   }

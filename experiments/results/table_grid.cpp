@@ -1,4 +1,4 @@
-#include "experiments/results/table_grid.h"
+#include "experiments/results/table_parts.h"
 
 #include <fmt/format.h>
 
@@ -20,13 +20,7 @@ TableCell label_cell(const std::string& text) { return {text, "", "", parse_numb
 /// What to say of a line that has no number: the state of its seeds.
 std::string state_words(const TableLine& line) { return line.notes.empty() ? "" : line.notes.front(); }
 
-std::string marks(const TableLine& line) {
-  return joined(line.differs && line.partial ? std::vector<std::string>{"*", "†"}
-                : line.differs               ? std::vector<std::string>{"*"}
-                : line.partial               ? std::vector<std::string>{"†"}
-                                             : std::vector<std::string>{},
-                "");
-}
+std::string marks(const TableLine& line) { return std::string(line.differs ? "*" : "") + (line.partial ? "†" : ""); }
 
 TableCell mean_cell(const TableLine& line) {
   return {line.mean.text, line.half_width.text, "(" + line.count + ")", line.mean.value};
@@ -50,10 +44,6 @@ TableCell bootstrap_cell(const TableLine& line) {
   return {"", line.bootstrap_half_width.text, "", line.bootstrap_half_width.value};
 }
 
-std::string metric_heading(const TableModel& model) {
-  return model.unit.empty() ? model.metric : fmt::format("{} [{}]", model.metric, model.unit);
-}
-
 void keep_differing_axes(TableModel& model, const std::vector<std::string>& axes) {
   std::vector<std::size_t> kept;
   for (std::size_t a = 0; a < axes.size(); ++a)
@@ -72,7 +62,7 @@ void lay_out_lines(TableModel& model) {
   for (std::size_t a = 0; a < model.axes.size(); ++a)
     model.columns.push_back({model.axes[a], axis_name(model.axes, a), ColumnKind::label});
   if (model.axes.empty()) model.columns.push_back({"row", "row", ColumnKind::label});
-  model.columns.push_back({"mean", metric_heading(model), ColumnKind::number});
+  model.columns.push_back({"mean", model.metric_heading(), ColumnKind::number});
   const auto any = [&](auto&& test) { return std::any_of(model.lines.begin(), model.lines.end(), test); };
   const bool gains = any([](const TableLine& line) { return line.baseline.has_value(); });
   const bool equivalence = any([](const TableLine& line) { return line.equivalent.has_value(); });
@@ -144,7 +134,7 @@ void lay_out_pivot(TableModel& model, const std::vector<std::string>& all, const
     std::vector<std::string> parts;
     for (std::size_t i = 0; i < across.size(); ++i) parts.push_back(axis_name(model.axes, across[i]) + "=" + values[i]);
     model.columns.push_back({fmt::format("col:{}", columns.size()),
-                             parts.empty() ? metric_heading(model) : joined(parts, ", "), ColumnKind::number});
+                             parts.empty() ? model.metric_heading() : joined(parts, ", "), ColumnKind::number});
   }
   std::map<std::vector<std::string>, std::vector<std::size_t>> rows;  // several where combinations come more than once
   for (std::size_t i = 0; i < model.lines.size(); ++i) {
@@ -173,8 +163,8 @@ void lay_out_pivot(TableModel& model, const std::vector<std::string>& all, const
   }
   model.footer.insert(model.footer.begin(),
                       {"cells", options.cells == TableCellContent::gain
-                                    ? fmt::format("Cells are gains in {} over the baseline.", metric_heading(model))
-                                    : fmt::format("Cells are {}.", metric_heading(model))});
+                                    ? fmt::format("Cells are gains in {} over the baseline.", model.metric_heading())
+                                    : fmt::format("Cells are {}.", model.metric_heading())});
 }
 
 }  // namespace

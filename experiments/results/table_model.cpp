@@ -6,12 +6,8 @@
 #include <cmath>
 #include <map>
 
-#include "core/error.h"
 #include "experiments/results/table_filter.h"
-#include "experiments/results/table_footer.h"
-#include "experiments/results/table_grid.h"
-#include "experiments/results/table_notes.h"
-#include "experiments/results/table_test_set.h"
+#include "experiments/results/table_parts.h"
 #include "experiments/statistics/equivalence.h"
 #include "experiments/statistics/stein.h"
 
@@ -48,7 +44,7 @@ class ModelBuilder {
     write_notes();
 
     const TableFields fields(input_.axes);
-    const TableFilter filter(options_.where, fields);
+    const LineTest matches = table_filter(options_.where, fields);
     model_.about = input_.about;
     model_.name = input_.name;
     model_.metric = options_.metric;
@@ -61,15 +57,12 @@ class ModelBuilder {
           model_.problems.push_back(line.label + ": " + seed.message);
           model_.outcome = std::max(model_.outcome, seed.fault);
         }
-    std::copy_if(lines_.begin(), lines_.end(), std::back_inserter(model_.lines),
-                 [&](const TableLine& line) { return filter.matches(line); });
+    std::copy_if(lines_.begin(), lines_.end(), std::back_inserter(model_.lines), matches);
     if (model_.lines.empty() && !lines_.empty())
       throw InputError(fmt::format("--where: no row matches {}", options_.where));
     sort_lines(model_.lines, options_.sort, fields);
-    const FooterFacts facts{&input_,         &options_,          &lines_,        &strips_,
-                            &comparisons_,   environments_,      gain_decimals_, common_draw_correlation(comparisons_),
-                            best_of_table(), model_.lines.size()};
-    model_.footer = table_footer(facts);
+    model_.footer = table_footer({input_, options_, lines_, strips_, comparisons_, environments_,
+                                  common_draw_correlation(comparisons_), best_of_table(), model_.lines.size()});
     for (std::string& sentence : test_set_.sentences) model_.footer.push_back({"images", std::move(sentence)});
     lay_out_table(model_, input_.axes, options_);
     return std::move(model_);
@@ -81,8 +74,7 @@ class ModelBuilder {
       for (const TableRow& row : input_.rows)
         if (!row.chance)
           throw InputError(
-              fmt::format("--diverged chance: nobody can say what {} a run that guesses has; it is for "
-                          "accuracies",
+              fmt::format("--diverged chance: nobody can say what {} a run that guesses has; it is for accuracies",
                           options_.metric));
     const auto require_positive = [](const std::optional<double>& value, const char* option) {
       if (value && !(*value > 0 && std::isfinite(*value)))
@@ -92,8 +84,8 @@ class ModelBuilder {
     require_positive(options_.equivalent, "--equivalent");
     if (options_.bootstrap && (options_.metric != "eval/accuracy" || options_.select != TableSelect::last))
       throw InputError(
-          "--bootstrap: which images are right is stored of the last evaluation alone; it needs --metric "
-          "eval/accuracy and --select last");
+          "--bootstrap: which images are right is stored of the last evaluation alone; it needs --metric eval/accuracy "
+          "and --select last");
   }
 
   void make_lines() {
@@ -194,7 +186,7 @@ class ModelBuilder {
       if (own != values.end() && other != base.end()) seed.gain = own->second - other->second;
     }
     if (!comparison.half_width) return;
-    line.procedure = procedure == Procedure::pooled ? GainProcedure::simultaneous : GainProcedure::paired_t_holm;
+    line.procedure = procedure == Procedure::pooled ? "simultaneous" : "paired t, Holm";
     line.gain_half_width.value = comparison.half_width;
     line.gain_low.value = comparison.low;
     line.gain_high.value = comparison.high;
@@ -305,18 +297,6 @@ class ModelBuilder {
 };
 
 }  // namespace
-
-std::string_view to_string(GainProcedure procedure) {
-  switch (procedure) {
-    case GainProcedure::none:
-      return "none";
-    case GainProcedure::simultaneous:
-      return "simultaneous";
-    case GainProcedure::paired_t_holm:
-      return "paired t, Holm";
-  }
-  return "?";
-}
 
 int decimals_for(double half_width) {
   const int exponent = int(std::floor(std::log10(half_width)));

@@ -7,7 +7,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -89,10 +88,6 @@ struct Figure {
   std::string text;             // "79.1", "+0.4"
 };
 
-/// Where the interval of a gain and its mark come from.
-enum class GainProcedure : std::uint8_t { none, simultaneous, paired_t_holm };
-std::string_view to_string(GainProcedure procedure);
-
 /// A row with its numbers.
 struct TableLine : TableRow {
   std::size_t plan_index = 0;  // of the row in the plan; lines may be sorted and filtered
@@ -102,12 +97,12 @@ struct TableLine : TableRow {
   std::size_t n = 0;        // seeds that count
   std::string count;        // "5", or "2/3" where fewer count than were planned
   Figure gain, gain_half_width;
-  Figure gain_low, gain_high;  // gain -+ half width, unless `cut`
-  bool cut = false;            // Holm's steps reject though gain -+ half width holds zero: the interval ends there
-  std::size_t pairs = 0;       // seeds that row and baseline share
-  GainProcedure procedure = GainProcedure::none;
-  Figure p;              // adjusted for the family
-  bool differs = false;  // the gain's interval leaves out zero: marked with "*"
+  Figure gain_low, gain_high;      // gain -+ half width, unless `cut`
+  bool cut = false;                // Holm's steps reject though gain -+ half width holds zero: the interval ends there
+  std::size_t pairs = 0;           // seeds that row and baseline share
+  std::string procedure = "none";  // "simultaneous" or "paired t, Holm": where the interval and its mark come from
+  Figure p;                        // adjusted for the family
+  bool differs = false;            // the gain's interval leaves out zero: marked with "*"
   bool partial = false;  // runs of the row or its baseline diverged, the gain is over the others: marked with "†"
   /// --equivalent: whether the gain is shown to lie within the margin, and the p of the two tests.
   std::optional<bool> equivalent;
@@ -165,6 +160,8 @@ struct TableModel {
   std::vector<TableSentence> footer;
   std::vector<std::string> problems;  // results that cannot be read, one a line, for standard error
   ExitCode outcome = ExitCode::done;  // what a command that shows the table ends with: the gravest fault
+  /// "eval/accuracy [%]"
+  std::string metric_heading() const { return unit.empty() ? metric : metric + " [" + unit + "]"; }
 };
 
 /// InputError for a filter, a sort key or an axis that is wrong, with what was meant.

@@ -1,4 +1,4 @@
-#include "experiments/results/table_notes.h"
+#include "experiments/results/table_parts.h"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,9 @@
-#include "experiments/results/table_test_set.h"
+#include "experiments/results/table_parts.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 
-#include "experiments/results/table_footer.h"
 #include "experiments/statistics/bootstrap.h"
 #include "experiments/statistics/proportions.h"
 
@@ -64,10 +62,10 @@ TableTestSet table_test_set(const TableInput& input, const std::vector<TableLine
     one_seed += sample && sample->seeds == 1 ? 1 : 0;
   }
   if (intervals > 0)
-    out.sentences.push_back(fmt::format(
-        "± with new images too: 95% interval of the gain (of the mean where there is none) if seeds and test images "
-        "were both drawn again: crossed bootstrap, 2000 resamples, each row by itself.{}",
-        one_seed > 0 ? " Rows of one seed: over images alone." : ""));
+    out.sentences.push_back(
+        fmt::format("± with new images too: 95% interval of the gain (of the mean where there is none) if seeds and "
+                    "test images were both drawn again: crossed bootstrap, 2000 resamples, each row by itself.{}",
+                    one_seed > 0 ? " Rows of one seed: over images alone." : ""));
   if (missing > 0)
     out.sentences.push_back(
         fmt::format("{} of the runs have not stored which images they get right, and are not resampled.", missing));

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <numeric>
 
 #include "core/visible_text.h"
 #include "experiments/base/text_layout.h"

@@ -52,10 +52,9 @@ void require_last_line(const TrialFolder& trial, const TrialResult& result, cons
 
 /// The part of data_hash() that is of the evaluation images; "" where the result does not say.
 std::string eval_hash(const TrialResult& result) {
-  const auto all = result.provenance.find("data_hash");
-  if (all == result.provenance.end()) return "";
-  const auto begin = all->second.find('+');
-  return begin == std::string::npos ? "" : all->second.substr(begin + 1, all->second.find('+', begin + 1) - begin - 1);
+  const std::string* const all = result.stated("data_hash");
+  const auto begin = all == nullptr ? std::string::npos : all->find('+');
+  return begin == std::string::npos ? "" : all->substr(begin + 1, all->find('+', begin + 1) - begin - 1);
 }
 
 void require_count(const TrialFolder& trial, const TrialResult& result, const Correctness& bits, const fs::path& path) {
@@ -117,8 +116,8 @@ TrialConfig read_trial_config(const TrialFolder& trial) {
   // What means nothing beside the other settings is no part of the id, and stands at its default.
   if (!(config_from_json(canonical_json(config), path.string()) == config))
     throw InputError(concat(path.string(),
-                            ": is damaged: it holds settings that are not those of the trial; remove "
-                            "this file, the next run writes it again"));
+                            ": is damaged: it holds settings that are not those of the trial; remove this file, the "
+                            "next run writes it again"));
   return config;
 }
 

@@ -1,7 +1,6 @@
 #include "experiments/results/trial_result.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "core/error.h"
@@ -182,8 +181,8 @@ TrialResult parse_trial_result(std::string_view text, const std::string& file) {
     const std::string what = error.what();
     if (what.find("schema") != what.npos) throw;
     throw InputError(concat(what,
-                            "; if nobody edited it, delete this file and start the same command again: the trial "
-                            "goes on from its last checkpoint"));
+                            "; if nobody edited it, delete this file and start the same command again: the trial goes "
+                            "on from its last checkpoint"));
   }
 }
 

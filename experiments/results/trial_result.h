@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -50,6 +49,12 @@ struct TrialResult {
   /// False for a result of a version that kept no hashes: damage to it can go unseen. Nobody seals it later.
   bool sealed = true;
   bool operator==(const TrialResult&) const = default;
+
+  /// What the provenance says under this key; null where it says nothing.
+  const std::string* stated(const std::string& key) const {
+    const auto found = provenance.find(key);
+    return found == provenance.end() ? nullptr : &found->second;
+  }
 };
 
 /// What is said of a result that has no seal.

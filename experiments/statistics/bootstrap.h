@@ -25,7 +25,7 @@ struct CrossedBootstrap {
   double images_error = 0;    // over images alone
   double freedom = 0;         // Welch-Satterthwaite: seeds - 1 where seeds make the noise, up to images - 1
   double half_width = 0;      // Student-t quantile on `freedom` degrees times standard_error
-  std::size_t seeds = 0;  // 1: seeds could not be drawn again; all the numbers speak of the images alone
+  std::size_t seeds = 0;      // 1: seeds could not be drawn again; all the numbers speak of the images alone
   std::int64_t images = 0;
 };
 

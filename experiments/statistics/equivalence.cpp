@@ -1,7 +1,6 @@
 #include "experiments/statistics/equivalence.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/error.h"
 #include "experiments/statistics/student.h"

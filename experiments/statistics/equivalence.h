@@ -2,9 +2,6 @@
 // +-margin? Equivalent at level alpha just where the 1 - 2 alpha interval lies inside the margins.
 #pragma once
 
-#include <optional>
-#include <span>
-
 namespace normlab {
 
 struct Equivalence {

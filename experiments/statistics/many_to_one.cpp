@@ -210,14 +210,18 @@ SharedNoise shared_noise(const ManyToOne& result, const Strip& strip) {
 /// Adjusted in the strip -> adjusted in the family, so that p < 1 - level in one where it is in the other.
 double family_p(double p, double share) { return share == 1 ? p : -std::expm1(std::log1p(-std::min(p, 1.0)) / share); }
 
+void set_interval(Comparison& row, double half_width) {
+  row.half_width = half_width;
+  row.low = *row.gain - half_width;
+  row.high = *row.gain + half_width;
+}
+
 void pooled_intervals(ManyToOne& result, bool p_values, double share) {
   result.critical = joint_t_critical(result.noise, result.freedom, result.level);
   std::vector<double> statistics;
   for (Comparison& row : result.rows) {
     if (!row.standard_error) continue;
-    row.half_width = result.critical * *row.standard_error;
-    row.low = *row.gain - *row.half_width;
-    row.high = *row.gain + *row.half_width;
+    set_interval(row, result.critical * *row.standard_error);
     row.differs = *row.low > 0 || *row.high < 0;
     statistics.push_back(std::abs(*row.gain / *row.standard_error));
   }
@@ -237,9 +241,7 @@ void holm_intervals(ManyToOne& result, double share) {
   std::size_t next = 0;
   for (Comparison& row : result.rows) {
     if (!row.standard_error) continue;
-    row.half_width = student_t_two_sided_quantile(alpha / double(p.size()), row.freedom) * *row.standard_error;
-    row.low = *row.gain - *row.half_width;
-    row.high = *row.gain + *row.half_width;
+    set_interval(row, student_t_two_sided_quantile(alpha / double(p.size()), row.freedom) * *row.standard_error);
     row.differs = adjusted[next] < alpha;
     row.cut = row.differs && *row.low <= 0 && *row.high >= 0;
     if (row.cut) (*row.gain > 0 ? row.low : row.high) = 0;

@@ -5,7 +5,6 @@
 #include "core/random.h"
 #include "experiments/statistics/solve.h"
 #include "experiments/statistics/special.h"
-#include "experiments/statistics/student.h"
 
 namespace normlab {
 

@@ -2,9 +2,6 @@
 // the values.
 #pragma once
 
-#include <cstddef>
-#include <optional>
-
 namespace normlab {
 
 /// Chance that |T| exceeds `critical`, T noncentral t with `freedom` > 0 degrees whose numerator has mean `shift` (true

@@ -1,7 +1,6 @@
 // How noisy the runs of a strip are, and whether its rows are equally so.
 #pragma once
 
-#include <cstddef>
 #include <optional>
 #include <span>
 #include <vector>

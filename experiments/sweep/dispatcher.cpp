@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -45,19 +44,18 @@ std::string words_of(int status) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(const WorkerSettings& settings, const RunOptions& options,
-                       const std::vector<std::size_t>& pending, RunSummary& summary)
+Dispatcher::Dispatcher(const WorkerSettings& settings, const std::vector<std::size_t>& pending, RunSummary& summary)
     : settings_(settings),
-      options_(options),
+      options_(*settings.options),
       summary_(summary),
       cores_(available_cores()),
-      look_seconds_(std::clamp(options.lease_seconds / 10, 0.1, 2.0)),
+      look_seconds_(std::clamp(options_.lease_seconds / 10, 0.1, 2.0)),
       queue_(pending.begin(), pending.end()),
       log_file_(worker_log(*settings.store, getpid())) {
-  const int wanted = options.workers > 0 ? options.workers : options.device == DeviceKind::cpu ? cores_ : 1;
+  const int wanted = options_.workers > 0 ? options_.workers : options_.device == DeviceKind::cpu ? cores_ : 1;
   worker_count_ = std::min<std::size_t>(static_cast<std::size_t>(wanted), pending.size());
-  if (!options.json_progress.empty()) log_ = std::make_unique<ProgressLog>(options.json_progress);
-  if (options.json_progress != "-") printer_ = std::make_unique<ProgressPrinter>();
+  if (!options_.json_progress.empty()) log_ = std::make_unique<ProgressLog>(options_.json_progress);
+  if (options_.json_progress != "-") printer_ = std::make_unique<ProgressPrinter>();
   make_folders(log_file_.parent_path());
   plan_work(pending);
 }
@@ -83,9 +81,7 @@ void Dispatcher::run() {
   std::optional<SharedGpu> shared;
   if (options_.device == DeviceKind::cuda) shared.emplace(static_cast<int>(worker_count_));
   if (shared && !shared->told().empty()) say(shared->told());
-  if (log_)
-    log_->begin(*settings_.experiment, summary_.trials, summary_.done_before + summary_.finished,
-                static_cast<int>(worker_count_));
+  if (log_) log_->begin(*settings_.experiment, summary_, static_cast<int>(worker_count_));
   while (workers_.size() < worker_count_) {
     workers_.push_back({start_worker(settings_), -1, {}});
     register_worker(workers_.back().process.pid);
@@ -112,9 +108,7 @@ void Dispatcher::run() {
   summary_.stopped = stop_requested();
   if (cpu_limit_reached() && broken_.empty()) broken_ = kCpuLimitWords;
   summary_.elsewhere = held_.size();
-  if (log_)
-    log_->end(summary_.trials, summary_.done_before + summary_.finished, summary_.diverged, summary_.failed,
-              summary_.refused, summary_.elsewhere, summary_.stopped);
+  if (log_) log_->end(summary_);
   if (!broken_.empty()) throw EnvironmentError(broken_);
 }
 
@@ -172,16 +166,12 @@ void Dispatcher::look_at_held() {
 bool Dispatcher::look_at(std::size_t t) {
   const TrialFolder place = folder(t);
   const std::optional<Owner> owner = read_claim(place.path());
-  if (!owner) {  // finished, or given up: a worker finds out
-    queue_.push_back(t);
-    return true;
-  }
-  if (is_dead(*owner)) {
+  if (!owner || is_dead(*owner)) {  // finished, or given up: a worker finds out
     queue_.push_back(t);
     return true;
   }
   if (const auto lease = read_lease(attempt_folder(place.path(), owner->attempt))) {
-    held_[t].note = lease->note;
+    held_[t] = lease->note;
     if (lease->note.steps > 0) work_[t].done = double(lease->note.step) / double(lease->note.steps);
   }
   // Without a lease, as earlier versions work, only the end of the process tells.
@@ -353,7 +343,7 @@ void Dispatcher::show() {
 
 SweepProgress Dispatcher::progress() const {
   SweepProgress p;
-  p.finished = summary_.done_before + summary_.finished;
+  p.finished = summary_.all_finished();
   p.total = summary_.trials;
   p.elsewhere = held_.size();
   double rate = 0, left = 0, longest = 0;  // multiply-adds a second, multiply-adds, seconds
@@ -364,7 +354,7 @@ SweepProgress Dispatcher::progress() const {
     rate += w.progress.images_per_second * work_.at(static_cast<std::size_t>(w.trial)).per_image;
     longest = std::max(longest, w.progress.seconds_left.value_or(0));
   }
-  for (const auto& [t, held] : held_) rate += held.note.images_per_second * work_.at(t).per_image;
+  for (const auto& [t, note] : held_) rate += note.images_per_second * work_.at(t).per_image;
   for (const auto& [t, work] : work_) left += work.left();
   if (rate > 0) p.seconds_left = std::max(longest, left / rate);
   return p;

@@ -10,7 +10,6 @@
 
 #include "experiments/results/progress.h"
 #include "experiments/sweep/progress_log.h"
-#include "experiments/sweep/runner.h"
 #include "experiments/sweep/worker.h"
 
 namespace normlab {
@@ -19,8 +18,7 @@ namespace normlab {
 class Dispatcher {
  public:
   /// `pending`: indices into experiment.trials; settings.data has their data. Counts go into `summary`.
-  Dispatcher(const WorkerSettings& settings, const RunOptions& options, const std::vector<std::size_t>& pending,
-             RunSummary& summary);
+  Dispatcher(const WorkerSettings& settings, const std::vector<std::size_t>& pending, RunSummary& summary);
 
   /// EnvironmentError where the machine is at fault (a full disk): the trials that ran then have stopped.
   void run();
@@ -32,10 +30,6 @@ class Dispatcher {
     WorkerProcess process;
     std::int64_t trial = -1;  // that it works on
     WorkerProgress progress;
-  };
-  /// A trial that another process has.
-  struct Held {
-    LeaseNote note;
   };
   /// How much a trial asks for, in multiply-adds of its network.
   struct Work {
@@ -75,9 +69,9 @@ class Dispatcher {
   const int cores_;
   const double look_seconds_;  // between looks at trials of other processes
   std::deque<std::size_t> queue_;
-  std::map<std::size_t, Held> held_;
-  std::map<std::size_t, int> unbegun_;  // how many workers ended between taking a trial and claiming it
-  std::map<std::size_t, Work> work_;    // of trials that are not over
+  std::map<std::size_t, LeaseNote> held_;  // trials that other processes have, and what these say
+  std::map<std::size_t, int> unbegun_;     // how many workers ended between taking a trial and claiming it
+  std::map<std::size_t, Work> work_;       // of trials that are not over
   LeaseWatch watch_;
   Clock::time_point looked_{};
   std::vector<Worker> workers_;

@@ -1,5 +1,4 @@
 // Tables of trials that no descriptor names: what differs between their settings makes the rows.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -74,9 +73,8 @@ std::vector<std::filesystem::path> trial_folders(std::span<const std::filesystem
       continue;
     }
     if (!std::filesystem::is_directory(folder / "trials"))
-      throw InputError(concat(given.string(),
-                              ": neither a folder of results (with trials/) nor of a trial (with "
-                              "config.json)"));
+      throw InputError(
+          concat(given.string(), ": neither a folder of results (with trials/) nor of a trial (with config.json)"));
     const ResultStore store(folder);
     for (const std::string& id : store.trial_ids()) found.push_back(store.trial(id).path());
   }

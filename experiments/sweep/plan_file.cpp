@@ -59,8 +59,7 @@ std::optional<PlanFile> read_plan_file(const ResultStore& store, const std::stri
   const nlohmann::json plan = read_note(path);
   if (plan.value("experiment", nlohmann::json(stem)) != stem)  // former versions' plans do not say it
     throw InputError(concat(path.string(),
-                            ": it is the plan of another experiment; delete this file, the next run "
-                            "writes it again"));
+                            ": it is the plan of another experiment; delete this file, the next run writes it again"));
   PlanFile out{stem, {}, {}};
   try {
     if (plan.contains("descriptor")) out.descriptor = plan.at("descriptor").get<std::string>();

@@ -1,7 +1,6 @@
 // OUT/experiments/<stem>/plan.json: which trials an experiment is made of, for people and for tools that read results.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 

@@ -36,10 +36,10 @@ ProgressLog::ProgressLog(const std::string& path) : file_(path == "-" ? stderr :
   if (!file_) throw_system_error("open", path, errno);
 }
 
-void ProgressLog::begin(const Experiment& experiment, std::size_t trials, std::size_t finished, int workers) {
+void ProgressLog::begin(const Experiment& experiment, const RunSummary& summary, int workers) {
   put(line_of("begin", {{"experiment", experiment.stem},
-                        {"trials", trials},
-                        {"finished", finished},
+                        {"trials", summary.trials},
+                        {"finished", summary.all_finished()},
                         {"workers", workers},
                         {"host", host_name()},
                         {"pid", getpid()}}));
@@ -75,15 +75,14 @@ void ProgressLog::sweep(const SweepProgress& p) {
                         {"seconds_left", number(p.seconds_left)}}));
 }
 
-void ProgressLog::end(std::size_t trials, std::size_t finished, std::size_t diverged, std::size_t failed,
-                      std::size_t refused, std::size_t elsewhere, bool stopped) {
-  put(line_of("end", {{"trials", trials},
-                      {"finished", finished},
-                      {"diverged", diverged},
-                      {"failed", failed},
-                      {"refused", refused},
-                      {"elsewhere", elsewhere},
-                      {"stopped", stopped}}));
+void ProgressLog::end(const RunSummary& summary) {
+  put(line_of("end", {{"trials", summary.trials},
+                      {"finished", summary.all_finished()},
+                      {"diverged", summary.diverged},
+                      {"failed", summary.failed},
+                      {"refused", summary.refused},
+                      {"elsewhere", summary.elsewhere},
+                      {"stopped", summary.stopped}}));
 }
 
 bool ProgressLog::due(const std::string& what) {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "experiments/descriptor/experiment.h"
 #include "experiments/results/progress.h"
+#include "experiments/sweep/runner.h"
 
 namespace normlab {
 
@@ -18,15 +18,14 @@ class ProgressLog {
   /// written later on are lost: nobody who reads along stops a training.
   explicit ProgressLog(const std::string& path);
 
-  void begin(const Experiment& experiment, std::size_t trials, std::size_t finished, int workers);
+  void begin(const Experiment& experiment, const RunSummary& summary, int workers);
   void message(const std::string& text);
   /// At most one for each trial in a second.
   void progress(const Trial& trial, pid_t worker, const WorkerProgress& progress);
   void trial_end(const Trial& trial, pid_t worker, std::string_view how, const std::string& message);
   /// At most one in a second.
   void sweep(const SweepProgress& progress);
-  void end(std::size_t trials, std::size_t finished, std::size_t diverged, std::size_t failed, std::size_t refused,
-           std::size_t elsewhere, bool stopped);
+  void end(const RunSummary& summary);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -34,13 +34,12 @@ DataSets load_data(const Experiment& experiment, const ResultStore& store, const
     const std::optional<TrialResult> result = store.trial(trial.id).load_result();
     if (!result || result->status == TrialEnd::failed) continue;
     const std::string here = data_hash(found->second);
-    const auto there = result->provenance.find("data_hash");
-    if (there != result->provenance.end() && there->second != here)
+    if (const std::string* const there = result->stated("data_hash"); there != nullptr && *there != here)
       throw InputError(
           fmt::format("{}: trial {} ({}) was trained on other data than is at hand, and one table must not mix them:\n "
                       " result: {}\n"
                       "  here:   {}\nPoint --data at the former data, or use another --out",
-                      store.trial(trial.id).path().string(), trial.id.substr(0, 12), trial.label, there->second, here));
+                      store.trial(trial.id).path().string(), trial.id.substr(0, 12), trial.label, *there, here));
   }
   return data;
 }
@@ -102,16 +101,9 @@ static void run_trials(const Experiment& experiment, const ResultStore& store, c
                               "the training of " + experiment.trials[t].label);
     }
   catch_stop_signals();
-  const WorkerSettings settings{.experiment = &experiment,
-                                .store = &store,
-                                .data = &data,
-                                .device = options.device,
-                                .allow_different_bits = options.allow_different_bits,
-                                .data_threads = options.data_threads,
-                                .lease_seconds = options.lease_seconds,
-                                .retried = &retried,
-                                .tensorboard = options.tensorboard};
-  Dispatcher(settings, options, pending, summary).run();
+  const WorkerSettings settings{
+      .experiment = &experiment, .store = &store, .data = &data, .options = &options, .retried = &retried};
+  Dispatcher(settings, pending, summary).run();
 }
 
 RunSummary run_experiment(const Experiment& descriptor, const RunOptions& options) {

@@ -36,6 +36,7 @@ struct RunSummary {
   std::size_t elsewhere = 0;      // left to other processes: RunOptions::no_wait
   std::size_t begun = 0;          // by this process, what RunOptions::max_trials counts
   bool stopped = false;           // by a signal
+  std::size_t all_finished() const { return done_before + finished; }
 };
 
 /// Plans the experiment into OUT/experiments, loads its data, and trains every trial that has no result there, then

@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "experiments/base/system_calls.h"
+
 extern char** environ;
 
 namespace fs = std::filesystem;
@@ -44,8 +46,7 @@ std::string control(const char* argument, const std::string& said) {
   if (error == ENOENT) return fmt::format("{} is not installed", kProgram);
   if (error != 0) return std::strerror(error);
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  uninterrupted([&] { return waitpid(child, &status, 0); });
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "";
   return fmt::format("{} ended with code {}", kProgram, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
 }

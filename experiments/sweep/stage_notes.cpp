@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "core/error.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/descriptor/json_tree.h"
 #include "experiments/descriptor/tune.h"
 #include "experiments/sweep/stages.h"
@@ -14,12 +15,6 @@ namespace {
 std::string text_of(double value) { return value_text(value); }
 
 std::string plural(std::size_t count, const char* what) { return concat(count, " ", what, count == 1 ? "" : "s"); }
-
-std::string joined(const std::vector<std::string>& parts, const char* between) {
-  std::string out;
-  for (const std::string& part : parts) out += concat(out.empty() ? "" : between, part);
-  return out;
-}
 
 /// A hyperparameter that is usually searched for, as words.
 struct Hyperparameter {

@@ -1,6 +1,5 @@
 #include "experiments/sweep/stages.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -46,57 +45,54 @@ Json ids_of(const Experiment& e, const std::vector<std::size_t>& trials) {
 }
 
 /// A decision, once for all processes: the file of the first one that made it.
-class Decisions {
+class Decision {
  public:
-  Decisions(const ResultStore& store, const std::string& stem, Record record)
-      : store_(store), folder_(stem + "/fixed"), record_(record) {}
+  /// `question` tells decisions about the same trials apart.
+  Decision(const ResultStore& store, const std::string& stem, const std::string& kind, Json question)
+      : store_(store),
+        folder_(stem + "/fixed"),
+        name_(concat(kind, "-", sha256_hex(question.dump()).substr(0, 16), ".json")),
+        question_(std::move(question)) {}
 
-  /// What was decided from these trials; `question` tells decisions about the same trials apart.
-  std::optional<nlohmann::json> known(const std::string& kind, const Json& question) const {
-    nlohmann::json note = store_.note(folder_, name(kind, question));
+  /// What was decided from these trials.
+  std::optional<nlohmann::json> known() const {
+    nlohmann::json note = store_.note(folder_, name_);
     if (note.is_null()) return std::nullopt;
-    const nlohmann::json asked(question);
+    const nlohmann::json asked(question_);
     for (const auto& [key, value] : asked.items())
       if (!note.contains(key) || note[key] != value)
-        throw InputError(concat(file(kind, question).string(), ": is damaged: its ", in_quotes(key),
+        throw InputError(concat(file().string(), ": is damaged: its ", in_quotes(key),
                                 " is not that of the question that its name stands for; delete this file: it is "
                                 "decided again from the results"));
     return note;
   }
 
   /// Writes it down where this is a run. What counts is what is known then.
-  nlohmann::json settle(const std::string& kind, const Json& question, const Json& decision) const {
-    Json note = question;
+  nlohmann::json settle(const Json& decision, Record record) const {
+    Json note = question_;
     note.update(decision);
-    if (record_ == Record::no) return nlohmann::json::parse(note.dump());
-    const std::filesystem::path path = file(kind, question);
-    make_folders(path.parent_path());
-    publish(path, write_note(note));
-    return *known(kind, question);
+    if (record == Record::no) return nlohmann::json::parse(note.dump());
+    make_folders(file().parent_path());
+    publish(file(), write_note(note));
+    return *known();
   }
 
-  std::filesystem::path file(const std::string& kind, const Json& question) const {
-    return store_.out() / "experiments" / folder_ / name(kind, question);
+  /// A whole number of what was decided.
+  std::uint64_t number(const nlohmann::json& decided, const std::string& key) const {
+    if (!decided.contains(key) || !decided[key].is_number_unsigned())
+      throw InputError(concat(file().string(), ": ", in_quotes(key),
+                              " is no number; if nobody edited it, delete this file: it is decided again from the "
+                              "results"));
+    return decided[key].get<std::uint64_t>();
   }
+
+  std::filesystem::path file() const { return store_.out() / "experiments" / folder_ / name_; }
 
  private:
-  static std::string name(const std::string& kind, const Json& question) {
-    return concat(kind, "-", sha256_hex(question.dump()).substr(0, 16), ".json");
-  }
-
   const ResultStore& store_;
-  std::string folder_;
-  Record record_;
+  const std::string folder_, name_;
+  const Json question_;
 };
-
-/// A whole number of a decision.
-std::uint64_t number_in(const nlohmann::json& decision, const std::string& key, const std::filesystem::path& file) {
-  if (!decision.contains(key) || !decision[key].is_number_unsigned())
-    throw InputError(concat(file.string(), ": ", in_quotes(key),
-                            " is no number; if nobody edited it, delete this file: it is decided again from the "
-                            "results"));
-  return decision[key].get<std::uint64_t>();
-}
 
 struct Candidate {
   double mean = std::numeric_limits<double>::quiet_NaN();  // over the seeds that did not diverge
@@ -111,8 +107,7 @@ bool better(const Candidate& a, const Candidate& b, bool lower) {
 
 class Stages {
  public:
-  Stages(Experiment e, const ResultStore& store, Record record)
-      : e_(std::move(e)), store_(store), decisions_(store, e_.stem, record) {}
+  Stages(Experiment e, const ResultStore& store, Record record) : e_(std::move(e)), store_(store), record_(record) {}
 
   Experiment run() {
     e_.more_to_come = false;
@@ -150,8 +145,9 @@ class Stages {
     Json question{{"row", e_.rows[r].label}, {"stage", chosen.size() + 1}, {"metric", stage.metric}};
     for (std::size_t c = 0; c < tried.size(); ++c)
       question["candidates"].push_back({{"values", stage.label(c)}, {"trials", ids_of(e_, tried[c])}});
-    std::optional<nlohmann::json> decision = decisions_.known("tune", question);
-    if (!decision) {
+    const Decision decision(store_, e_.stem, "tune", std::move(question));
+    std::optional<nlohmann::json> decided = decision.known();
+    if (!decided) {
       std::vector<Candidate> candidates;
       for (const std::vector<std::size_t>& trials : tried) {
         const auto results = results_of(e_, trials, store_);
@@ -164,11 +160,11 @@ class Stages {
       Json judged = Json::array();
       for (const Candidate& c : candidates)
         judged.push_back({{"mean", std::isfinite(c.mean) ? Json(c.mean) : Json()}, {"diverged", c.diverged}});
-      decision = decisions_.settle("tune", question, {{"judged", judged}, {"chosen", best}});
+      decided = decision.settle({{"judged", judged}, {"chosen", best}}, record_);
     }
-    const auto file = decisions_.file("tune", question);
-    const std::uint64_t best = number_in(*decision, "chosen", file);
-    if (best >= tried.size()) throw InputError(concat(file.string(), ": \"chosen\" is none of its candidates"));
+    const std::uint64_t best = decision.number(*decided, "chosen");
+    if (best >= tried.size())
+      throw InputError(concat(decision.file().string(), ": \"chosen\" is none of its candidates"));
     return best;
   }
 
@@ -193,28 +189,28 @@ class Stages {
     if (e_.more_to_come) return;
     std::vector<std::size_t> first;
     for (const Cell& row : e_.rows) first.insert(first.end(), row.trials.begin(), row.trials.end());
-    const Json question{{"metric", rule.metric},
-                        {"first", rule.first},
-                        {"max", rule.max},
-                        {"gain_halfwidth", rule.gain_halfwidth},
-                        {"trials", ids_of(e_, first)}};
-    std::optional<nlohmann::json> decision = decisions_.known("seeds", question);
-    if (!decision) {
+    const Decision decision(store_, e_.stem, "seeds",
+                            {{"metric", rule.metric},
+                             {"first", rule.first},
+                             {"max", rule.max},
+                             {"gain_halfwidth", rule.gain_halfwidth},
+                             {"trials", ids_of(e_, first)}});
+    std::optional<nlohmann::json> decided = decision.known();
+    if (!decided) {
       const auto results = results_of(e_, first, store_);
       e_.more_to_come = !results.has_value();
       if (!results) return;
       const SweepSeeds seeds = decide(*results);
-      decision = decisions_.settle(
-          "seeds", question, {{"wanted", seeds.wanted}, {"seeds", seeds.n}, {"expected_halfwidth", seeds.half_width}});
+      decided = decision.settle(
+          {{"wanted", seeds.wanted}, {"seeds", seeds.n}, {"expected_halfwidth", seeds.half_width}}, record_);
     }
-    const auto file = decisions_.file("seeds", question);
     FixedSeeds fixed;
-    fixed.wanted = number_in(*decision, "wanted", file);
-    fixed.count = number_in(*decision, "seeds", file);
-    if (decision->contains("expected_halfwidth") && (*decision)["expected_halfwidth"].is_number())
-      fixed.halfwidth = (*decision)["expected_halfwidth"].get<double>();
+    fixed.wanted = decision.number(*decided, "wanted");
+    fixed.count = decision.number(*decided, "seeds");
+    if (decided->contains("expected_halfwidth") && (*decided)["expected_halfwidth"].is_number())
+      fixed.halfwidth = (*decided)["expected_halfwidth"].get<double>();
     if (fixed.count < rule.first || fixed.count > rule.max)
-      throw InputError(concat(file.string(), ": \"seeds\" is outside ", rule.first, " to ", rule.max));
+      throw InputError(concat(decision.file().string(), ": \"seeds\" is outside ", rule.first, " to ", rule.max));
     e_.fixed_seeds = fixed;
     add_seeds(fixed.count);
   }
@@ -249,16 +245,11 @@ class Stages {
     out.trials.clear();
     for (std::size_t r = 0; r < e_.rows.size(); ++r) {
       Cell& row = out.rows[r];
-      row.tuning.clear();
-      row.trials.clear();
-      for (const std::size_t t : e_.rows[r].tuning) {
-        row.tuning.push_back(out.trials.size());
-        out.trials.push_back(std::move(e_.trials[t]));
-      }
-      for (const std::size_t t : e_.rows[r].trials) {
-        row.trials.push_back(out.trials.size());
-        out.trials.push_back(std::move(e_.trials[t]));
-      }
+      for (std::vector<std::size_t>* trials : {&row.tuning, &row.trials})
+        for (std::size_t& t : *trials) {
+          out.trials.push_back(std::move(e_.trials[t]));
+          t = out.trials.size() - 1;
+        }
       for (std::uint64_t seed = row.trials.size(); seed < count; ++seed) {
         const TrialConfig config = out.trials[row.trials.front()].config;
         add_trial(out, r, config, seed);
@@ -269,7 +260,7 @@ class Stages {
 
   Experiment e_;
   const ResultStore& store_;
-  Decisions decisions_;
+  Record record_;
 };
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
 #include "experiments/sweep/stages.h"
 #include "experiments/sweep/tabled_seeds.h"
 #include "experiments/sweep/trial_seed.h"

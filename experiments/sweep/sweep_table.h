@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <span>
-#include <string>
 
 #include "experiments/descriptor/experiment.h"
 #include "experiments/results/store.h"

@@ -1,6 +1,5 @@
 #include "experiments/sweep/trial_seed.h"
 
-#include "core/error.h"
 #include "experiments/base/suggest.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/results/selection.h"
@@ -13,29 +12,17 @@ namespace {
 std::string environment_of(const TrialResult& result) {
   std::string words;
   for (const char* key : {"version", "device", "gpu", "cublas", "cpu", "blas_core", "arithmetic"}) {
-    const auto found = result.provenance.find(key);
-    if (found == result.provenance.end()) continue;
-    if (!words.empty()) words += ", ";
-    words += found->second;
+    if (const std::string* const found = result.stated(key)) words += (words.empty() ? "" : ", ") + *found;
   }
   if (result.different_bits) words += ", resumed under another program";
   return words;
 }
 
 SeedState state_of(const TrialStatus& status) {
-  switch (status.state) {
-    case TrialState::missing:
-      return status.progress > 0 ? SeedState::stopped : SeedState::missing;
-    case TrialState::running:
-      return SeedState::running;
-    case TrialState::failed:
-      return SeedState::failed;
-    case TrialState::diverged:
-      return SeedState::diverged;
-    case TrialState::done:
-      break;
-  }
-  return SeedState::done;
+  if (status.state == TrialState::missing && status.progress > 0) return SeedState::stopped;
+  SeedState same{};
+  find_word(word_of(status.state), same);
+  return same;
 }
 
 /// oneDNN makes the products of bf16 alone, so that only those trials name it: no reason to tell two rows apart.
@@ -61,7 +48,7 @@ TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
   TrialStatus status;
   try {
     status = folder.status();
-    if (status.state == TrialState::done || status.state == TrialState::diverged) {
+    if (status.finished()) {
       require_agreement(folder, *status.result);
       if (status.result->seed != seed)
         throw InputError(concat((folder.path() / "result.json").string(), ": is damaged: seed ", status.result->seed,
@@ -76,8 +63,7 @@ TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
   if (!status.result || cell.state == SeedState::failed) return cell;
   const TrialResult& result = *status.result;
   cell.environment = environment_of(result);
-  if (const auto bits = result.provenance.find("bits"); bits != result.provenance.end())
-    cell.program = without_onednn(bits->second);
+  if (const std::string* const bits = result.stated("bits")) cell.program = without_onednn(*bits);
   cell.sealed = result.sealed;
   cell.diverged_step = result.diverged_step.value_or(0);
   cell.diverged_site = result.diverged_site.value_or("");
@@ -90,11 +76,6 @@ TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
   }
   found_ = found_ || cell.value;
   return cell;
-}
-
-void SeedReader::add(const SeedReader& other) {
-  known_.insert(other.known_.begin(), other.known_.end());
-  found_ = found_ || other.found_;
 }
 
 void SeedReader::require_metric() const {

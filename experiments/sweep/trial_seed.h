@@ -22,8 +22,6 @@ class SeedReader {
   /// State, value and words of one trial. What is damaged gives SeedState::unreadable with the reason. Safe from
   /// several threads only with a reader each.
   TableSeed read(const TrialFolder& folder, std::uint64_t seed);
-  /// Takes what another one met.
-  void add(const SeedReader& other);
 
   /// InputError with a suggestion where trials are finished and none has the metric.
   void require_metric() const;

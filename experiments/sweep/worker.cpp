@@ -20,6 +20,7 @@
 #include "core/memory_error.h"
 #include "experiments/base/build_info.h"
 #include "experiments/base/files.h"
+#include "experiments/base/system_calls.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/descriptor/fields.h"
 #include "experiments/sweep/signals.h"
@@ -29,12 +30,7 @@ namespace {
 
 template <class Record>
 bool send_record(int socket, const Record& record) {
-  for (;;) {
-    const ssize_t n = send(socket, &record, sizeof record, MSG_NOSIGNAL);
-    if (n == static_cast<ssize_t>(sizeof record)) return true;
-    if (n < 0 && errno == EINTR) continue;
-    return false;
-  }
+  return uninterrupted([&] { return send(socket, &record, sizeof record, MSG_NOSIGNAL); }) == ssize_t{sizeof record};
 }
 
 template <class Record>
@@ -90,7 +86,7 @@ class TrialWork {
         if (const auto result = folder_.load_result()) return answer_of(*result);
       make_folders(folder_.path());
       folder_.write_config(full_json(trial_.config));
-      const std::optional<Claim> claim = folder_.claim(settings_.lease_seconds, retried());
+      const std::optional<Claim> claim = folder_.claim(settings_.options->lease_seconds, retried());
       if (!claim) {
         if (retried()) return answer(WorkerEvent::busy);  // its new owner has not taken the former result away yet
         const auto result = folder_.load_result();
@@ -138,16 +134,16 @@ class TrialWork {
   }
 
   Report train(const Claim& claim) {
-    if (!device_) device_.emplace(settings_.device);
+    if (!device_) device_.emplace(settings_.options->device);
     TrialOptions options;
     options.backend = &device_->backend();
     options.threads = assignment_.threads;
     options.checkpoint = settings_.experiment->checkpoint;
     options.probes = settings_.experiment->probes;
-    options.allow_different_bits = settings_.allow_different_bits;
-    options.data_threads = settings_.data_threads;
-    if (!settings_.tensorboard.empty())
-      options.tensorboard = settings_.tensorboard / settings_.experiment->stem / folder_name(trial_.label);
+    options.allow_different_bits = settings_.options->allow_different_bits;
+    options.data_threads = settings_.options->data_threads;
+    if (!settings_.options->tensorboard.empty())
+      options.tensorboard = settings_.options->tensorboard / settings_.experiment->stem / folder_name(trial_.label);
     options.stop = &stop_flag();
     Speed speed;
     options.report = [&](const TrialProgress& p) {

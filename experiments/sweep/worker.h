@@ -8,8 +8,7 @@
 #include <map>
 #include <string>
 
-#include "experiments/descriptor/experiment.h"
-#include "experiments/train/device.h"
+#include "experiments/sweep/runner.h"
 #include "experiments/train/trial.h"
 
 namespace normlab {
@@ -50,13 +49,9 @@ struct WorkerSettings {
   const Experiment* experiment = nullptr;
   const ResultStore* store = nullptr;
   const DataSets* data = nullptr;
-  DeviceKind device = DeviceKind::cpu;
-  bool allow_different_bits = false;
-  int data_threads = 0;  // of each trial
-  double lease_seconds = kLeaseSeconds;
+  const RunOptions* options = nullptr;
   /// Results that stood when this run began and are to be trained again, by trial: see TrialFolder::claim.
   const std::map<std::size_t, std::string>* retried = nullptr;
-  std::filesystem::path tensorboard{};  // as RunOptions has it
 };
 
 /// OUT/logs/HOST-PID.log: what a process of a run did and when; its workers' own words, as of a crash, are in it too.

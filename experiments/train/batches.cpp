@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "experiments/data/sample_order.h"
 
@@ -74,8 +73,8 @@ BatchSource::BatchSource(const TrialConfig& config, const ImageSet& train, const
   if (!eval.encoded && config.train.eval_transform.crop == EvalCrop::none &&
       (eval.height != size_[0] || eval.width != size_[1]))
     throw InputError(
-        fmt::format("train.eval_transform.crop: the images are {}x{} pixels, the model takes {}x{}; set it "
-                    "to \"center\" or \"stretch\"",
+        fmt::format("train.eval_transform.crop: the images are {}x{} pixels, the model takes {}x{}; set it to "
+                    "\"center\" or \"stretch\"",
                     eval.width, eval.height, size_[1], size_[0]));
 }
 

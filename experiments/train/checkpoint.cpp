@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <cstring>
 
 #include "core/cpu/bf16_products.h"
@@ -29,14 +28,6 @@ const char* dtype_word(const Tensor& t) {
 }
 
 std::string exact(double value) { return fmt::format("{:a}", value); }
-
-std::string metadata_value(const SafetensorsFile& file, const std::filesystem::path& path, const char* key) {
-  const auto found = file.metadata().find(key);
-  if (found == file.metadata().end())
-    throw InputError(
-        fmt::format("{}: no \"{}\" in its metadata, so it is not a checkpoint of normlab", path.string(), key));
-  return found->second;
-}
 
 std::vector<std::uint64_t> dims_of(const Tensor& t) {
   std::vector<std::uint64_t> dims;
@@ -91,7 +82,12 @@ void save_checkpoint(const std::filesystem::path& path, Engine& engine, const Ch
 CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& expected) {
   const SafetensorsFile file = SafetensorsFile::read(path);
   require_sealed_safetensors(file, path);
-  const auto value = [&](const char* key) { return metadata_value(file, path, key); };
+  const auto value = [&](const char* key) {
+    const auto found = file.metadata().find(key);
+    if (found != file.metadata().end()) return found->second;
+    throw InputError(
+        fmt::format("{}: no \"{}\" in its metadata, so it is not a checkpoint of normlab", path.string(), key));
+  };
   CheckpointInfo info;
   info.trial_id = value(kTrialKey);
   info.model = value("normlab.model");
@@ -109,8 +105,8 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   info.data_hash = value_or("normlab.data", expected.data_hash);
   if (info.data_hash != expected.data_hash)
     throw InputError(
-        fmt::format("{}: was trained on other data than is at hand; it: {}, here: {}; point --data at the "
-                    "former data, or remove the trial's folder to start it anew",
+        fmt::format("{}: was trained on other data than is at hand; it: {}, here: {}; point --data at the former data, "
+                    "or remove the trial's folder to start it anew",
                     path.string(), info.data_hash, expected.data_hash));
   std::size_t known = 0;
   for_each_state_tensor(engine, [&](const std::string& name, const Tensor& t) {
@@ -141,6 +137,25 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   info.different_bits = value("normlab.different_bits") == "true";
   engine.state().step = info.step;
   return info;
+}
+
+StateRecord record_state(Engine& engine) {
+  StateRecord record;
+  record.step = engine.state().step;
+  std::map<std::string, std::string> hashes;
+  for_each_state_tensor(engine, [&](const std::string& name, const Tensor& t) {
+    const std::string hash = Sha256().update({static_cast<const std::byte*>(t.raw()), t.bytes()}).hex();
+    record.tensors.push_back(hash.substr(0, kStateDigits));
+    hashes[name] = hash;
+  });
+  record.state = hash_of_hashes(hashes);
+  return record;
+}
+
+std::vector<std::string> state_names(Engine& engine) {
+  std::vector<std::string> names;
+  for_each_state_tensor(engine, [&](const std::string& name, const Tensor&) { names.push_back(name); });
+  return names;
 }
 
 std::string bits_identity(const Backend& backend, Precision precision) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "experiments/descriptor/config.h"
+#include "experiments/results/state_log.h"
 #include "nn/engine.h"
 
 namespace normlab {
@@ -40,6 +41,15 @@ void save_checkpoint(const std::filesystem::path& path, Engine& engine, const Ch
 /// Fills the engine and its step. InputError (file and tensor) for a checkpoint of another trial or network, one whose
 /// data were others, or one that lacks a tensor or has one too many.
 CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine, const CheckpointInfo& expected);
+
+/// Steps after the start of an attempt, and after each of its checkpoints, at which its state is recorded once more: so
+/// far a training has to be run again from there to be compared.
+inline constexpr std::int64_t kRecordAfter = 50;
+
+/// What states.jsonl records of an engine: parameters, moments, buffers and averages as they are now.
+StateRecord record_state(Engine& engine);
+/// Names of the tensors of a record, as a checkpoint has them.
+std::vector<std::string> state_names(Engine& engine);
 
 /// What equal bits are promised for: this binary, OpenBLAS with the core it chose, oneDNN where it makes products of
 /// that precision, the vector functions in use and, on a GPU, its kind and cuBLAS.

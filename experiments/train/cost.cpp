@@ -1,9 +1,6 @@
 #include "experiments/train/cost.h"
 
 #include <algorithm>
-#include <cmath>
-
-#include "experiments/train/trial.h"
 
 namespace normlab {
 namespace {

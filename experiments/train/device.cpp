@@ -12,6 +12,7 @@
 
 #include "core/cpu/blas.h"
 #include "cuda/backend.h"
+#include "experiments/base/system_calls.h"
 #include "nn/fitting_batch.h"
 
 namespace normlab {
@@ -81,8 +82,7 @@ void require_device(DeviceKind kind, const std::set<Precision>& precisions) {
   close(ends[0]);
   if (pid < 0) throw EnvironmentError(fmt::format("cannot start a process: {}", std::strerror(fork_error)));
   int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  uninterrupted([&] { return waitpid(pid, &status, 0); });
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   if (!WIFEXITED(status))
     throw EnvironmentError(fmt::format("--device cuda: the process that looked at the GPU was ended by signal {} ({})",

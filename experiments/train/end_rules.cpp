@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <sstream>
-#include <utility>
 
 #include "core/error.h"
 #include "core/visible_text.h"
@@ -22,17 +21,13 @@ class StateReader {
  public:
   StateReader(const char* what, const std::string& text) : what_(what), text_(text), words_(text) {}
   std::int64_t integer() {
-    return checked<std::int64_t>(
-        [](const std::string& word, std::size_t* end) { return std::int64_t(std::stoll(word, end)); });
+    return converted<std::int64_t>(next(),
+                                   [](const std::string& word, std::size_t* end) { return std::stoll(word, end); });
   }
-  double real() {
-    return checked<double>([](const std::string& word, std::size_t* end) { return std::stod(word, end); });
-  }
+  double real() { return real_of(next()); }
   std::optional<double> optional_real() {
     const std::string word = next();
-    if (word == "none") return std::nullopt;
-    pending_ = word;
-    return real();
+    return word == "none" ? std::nullopt : std::optional(real_of(word));
   }
   void finish() {
     std::string rest;
@@ -41,14 +36,15 @@ class StateReader {
 
  private:
   std::string next() {
-    if (!pending_.empty()) return std::exchange(pending_, {});
     std::string word;
     if (!(words_ >> word)) fail();
     return word;
   }
+  double real_of(const std::string& word) {
+    return converted<double>(word, [](const std::string& text, std::size_t* end) { return std::stod(text, end); });
+  }
   template <class T, class Convert>
-  T checked(Convert&& convert) {
-    const std::string word = next();
+  T converted(const std::string& word, Convert&& convert) {
     try {
       std::size_t end = 0;
       const T value = convert(word, &end);
@@ -63,7 +59,6 @@ class StateReader {
   const char* what_;
   const std::string& text_;
   std::istringstream words_;
-  std::string pending_;
 };
 
 }  // namespace
@@ -106,13 +101,12 @@ bool CollapseWatch::add(double loss) {
 }
 
 Divergence CollapseWatch::divergence() const {
-  return {
-      .rule = "collapse",
-      .site = "train/loss",
-      .value = mean_,
-      .message = fmt::format("collapsed: for {} steps the mean training loss of each {} steps was above {:.4g}, its "
-                             "level at the end of the warm-up; the last was {:.4g}",
-                             limit_, window_, level_.value_or(0.0), mean_)};
+  return {.rule = "collapse",
+          .site = "train/loss",
+          .value = mean_,
+          .message = fmt::format("collapsed: for {} steps the mean training loss of each {} steps was above {:.4g}, "
+                                 "its level at the end of the warm-up; the last was {:.4g}",
+                                 limit_, window_, level_.value_or(0.0), mean_)};
 }
 
 std::string CollapseWatch::state() const {

@@ -1,6 +1,5 @@
 #include "experiments/train/keep.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "experiments/base/files.h"

@@ -28,6 +28,30 @@ std::string steps_text(const char* what, const std::vector<std::int64_t>& steps)
   return text;
 }
 
+/// "training image 17 (pets/cat/1.jpg)": at `place` of the first batch.
+std::string first_batch_image(const BatchSource& batches, const ImageSet& train, std::int64_t place) {
+  return concat("training ", numbered_image(train, batches.samples(0)[static_cast<std::size_t>(place)].image));
+}
+
+/// None where all that was measured is finite.
+std::optional<double> first_nonfinite(const ProbeReading& reading) {
+  for (const auto& [name, value] : reading.values())
+    if (!std::isfinite(value)) return value;
+  return std::nullopt;
+}
+
+/// Of a batch with such numbers.
+NonFiniteError nonfinite_batch(Engine& engine, const BatchSource& batches, const BatchSource::Batch& batch,
+                               const ImageSet& train, double value) {
+  const std::optional<std::int64_t> image = engine.first_nonfinite_loss();
+  ++engine.state().step;  // the search is made for a step that is done
+  const NonFinite found = engine.find_nonfinite(batch.images, batch.wanted());
+  return {concat(image ? "the loss of " : "the losses are finite, but no gradient of the batch that begins with ",
+                 first_batch_image(batches, train, image.value_or(0)), image ? " is not finite" : " is a result",
+                 found ? concat("; first in ", found.words()) : ""),
+          value};
+}
+
 }  // namespace
 
 std::map<std::string, double> ProbeReading::values() const {
@@ -102,34 +126,6 @@ std::string missing_probes_note(const Experiment& experiment, const ResultStore&
   return "Finished, but without probes that the descriptor asks for, which can only be measured during training:\n" +
          folders + "Remove these folders, or give another --out, and run again: the results will be the same.\n";
 }
-
-namespace {
-
-/// "training image 17 (pets/cat/1.jpg)": at `place` of the first batch.
-std::string first_batch_image(const BatchSource& batches, const ImageSet& train, std::int64_t place) {
-  return concat("training ", numbered_image(train, batches.samples(0)[static_cast<std::size_t>(place)].image));
-}
-
-/// None where all that was measured is finite.
-std::optional<double> first_nonfinite(const ProbeReading& reading) {
-  for (const auto& [name, value] : reading.values())
-    if (!std::isfinite(value)) return value;
-  return std::nullopt;
-}
-
-/// Of a batch with such numbers.
-NonFiniteError nonfinite_batch(Engine& engine, const BatchSource& batches, const BatchSource::Batch& batch,
-                               const ImageSet& train, double value) {
-  const std::optional<std::int64_t> image = engine.first_nonfinite_loss();
-  ++engine.state().step;  // the search is made for a step that is done
-  const NonFinite found = engine.find_nonfinite(batch.images, batch.wanted());
-  return {concat(image ? "the loss of " : "the losses are finite, but no gradient of the batch that begins with ",
-                 first_batch_image(batches, train, image.value_or(0)), image ? " is not finite" : " is a result",
-                 found ? concat("; first in ", found.words()) : ""),
-          value};
-}
-
-}  // namespace
 
 ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std::int64_t images, int threads,
                            const std::optional<std::filesystem::path>& weights, Backend& backend) {

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "core/cpu/blas.h"
 #include "experiments/base/build_info.h"
 #include "experiments/base/files.h"
 #include "experiments/base/sha256.h"
@@ -14,7 +13,6 @@
 #include "experiments/results/event_file.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/trial_files.h"
-#include "experiments/train/batches.h"
 #include "experiments/train/checkpoint.h"
 #include "experiments/train/device.h"
 #include "experiments/train/end_rules.h"
@@ -23,7 +21,6 @@
 #include "experiments/train/pipeline.h"
 #include "experiments/train/probes.h"
 #include "experiments/train/provenance.h"
-#include "experiments/train/state_record.h"
 #include "nn/init.h"
 
 namespace normlab {
@@ -88,7 +85,10 @@ class TrialRun {
       if (collapsed_) return diverged_at(done, collapse_.divergence());
       report(done);
       info_.wall_seconds = wall_before + seconds_since(begin);
-      if (claim_.lost()) return abandon();
+      if (claim_.lost()) {
+        log("another process has taken the trial over, as it does where a lease has not moved; this attempt ends here");
+        return TrialOutcome::lost;
+      }
       const bool stop = (options_.stop && *options_.stop) || done == options_.stop_at;
       const bool due = seconds_since(saved) >= options_.checkpoint.seconds ||
                        (options_.checkpoint.steps > 0 && done - saved_step >= options_.checkpoint.steps);
@@ -159,8 +159,8 @@ class TrialRun {
         missing_probes(options_.probes, read_metrics(folder_.metrics(from.attempt)), info_.step);
     if (!missing.empty())
       throw InputError(
-          fmt::format("{}: is at step {}, and its training has not recorded these probes: {}; remove the "
-                      "trial's folder to start anew, or leave them out",
+          fmt::format("{}: is at step {}, and its training has not recorded these probes: {}; remove the trial's "
+                      "folder to start anew, or leave them out",
                       from.checkpoint.string(), info_.step, missing.text()));
   }
 
@@ -320,11 +320,6 @@ class TrialRun {
     }
     remove_superfluous_as_owner(folder_, options_.checkpoint.keep);
     return r.status == TrialEnd::done ? TrialOutcome::done : TrialOutcome::diverged;
-  }
-
-  TrialOutcome abandon() {
-    log("another process has taken the trial over, as it does where a lease has not moved; this attempt ends here");
-    return TrialOutcome::lost;
   }
 
   TrialOutcome diverged_at(std::int64_t step, const Divergence& why) {

@@ -12,7 +12,6 @@
 #include "experiments/base/safetensors.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/train/checkpoint.h"
-#include "experiments/train/state_record.h"
 
 namespace normlab {
 namespace {
@@ -127,11 +126,8 @@ class Verification {
 
  private:
   bool comparable(const Start& start) const {
-    const auto within = [&](const auto& of_steps) {
-      const auto next = of_steps.upper_bound(start.step);
-      return next != of_steps.end() && next->first <= start.step + options_.steps;
-    };
-    return within(records_);
+    const auto next = records_.upper_bound(start.step);
+    return next != records_.end() && next->first <= start.step + options_.steps;
   }
 
   Start choose() const {
@@ -163,13 +159,12 @@ class Verification {
   void require_same_program(const Start& start) const {
     std::string bits = start.bits;
     if (start.attempt == 0 && starts_.size() > 1) bits = starts_[1].bits;
-    if (bits.empty() && result_)
-      if (const auto found = result_->provenance.find("bits"); found != result_->provenance.end()) bits = found->second;
+    if (const std::string* const stated = result_ ? result_->stated("bits") : nullptr; stated && bits.empty())
+      bits = *stated;
     if (start.attempt == 0 && result_)  // a checkpoint knows its data, and is refused with others
-      if (const auto hash = result_->provenance.find("data_hash");
-          hash != result_->provenance.end() && hash->second != data_hash(data_))
+      if (const std::string* const hash = result_->stated("data_hash"); hash != nullptr && *hash != data_hash(data_))
         throw InputError(fmt::format("{}: was trained on other data than is at hand; it: {}, here: {}",
-                                     trial_.path().string(), hash->second, data_hash(data_)));
+                                     trial_.path().string(), *hash, data_hash(data_)));
     const std::string here = bits_identity(*options_.backend, config_.train.precision);
     if (options_.allow_different_bits || bits.empty() || bits == here) return;
     throw InputError(

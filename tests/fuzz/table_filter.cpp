@@ -32,9 +32,9 @@ std::vector<TableLine> some_lines() {
 std::optional<std::vector<bool>> matches(const std::string& expression, const TableFields& fields,
                                          const std::vector<TableLine>& lines) {
   try {
-    const TableFilter filter(expression, fields);
+    const LineTest filter = table_filter(expression, fields);
     std::vector<bool> out;
-    for (const TableLine& line : lines) out.push_back(filter.matches(line));
+    for (const TableLine& line : lines) out.push_back(filter(line));
     return out;
   } catch (const InputError& error) {
     require(std::string_view(error.what()).starts_with("--where: column "), "an error without a place");

@@ -6,7 +6,6 @@
 
 #include "experiments/cli/bench.h"
 #include "experiments/cli/bench_shapes.h"
-#include "experiments/cli/network_speed.h"
 #include "experiments/cli/norm_timing.h"
 #include "experiments/cli/op_timing.h"
 #include "nn/fuse.h"

@@ -5,7 +5,7 @@
 
 #include "experiments/base/files.h"
 #include "experiments/results/store.h"
-#include "experiments/train/state_record.h"
+#include "experiments/train/checkpoint.h"
 #include "tests/experiments/cli/end_states.h"
 #include "tests/experiments/cli/program.h"
 #include "tests/experiments/cli/two_trials.h"

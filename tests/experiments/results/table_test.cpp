@@ -364,11 +364,7 @@ TEST_CASE("table: what means something in a format is escaped") {
   CHECK(has(rendered(input, TableFormat::latex), "\n{}[0,1] &"));
 }
 
-TEST_CASE("table: an empty table and format names") {
-  for (const char* name : {"text", "markdown", "csv", "latex", "json", "html"}) {
-    REQUIRE(table_format(name));
-    CHECK(!rendered(TableInput{}, *table_format(name)).empty());
-  }
-  CHECK(table_format("csv") == TableFormat::csv);
-  CHECK(!table_format("xml"));
+TEST_CASE("table: an empty table") {
+  for (std::size_t format = 0; format < kWordCount<TableFormat>; ++format)
+    CHECK(!rendered(TableInput{}, static_cast<TableFormat>(format)).empty());
 }

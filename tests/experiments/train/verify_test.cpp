@@ -5,7 +5,6 @@
 #include "experiments/base/files.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/train/checkpoint.h"
-#include "experiments/train/state_record.h"
 #include "tests/experiments/train/small_trial.h"
 
 using namespace normlab;
