@@ -1,4 +1,4 @@
-#include "experiments/report/config_difference.h"
+#include "experiments/report/report_parts.h"
 
 #include <nlohmann/json.hpp>
 

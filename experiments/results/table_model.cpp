@@ -8,7 +8,6 @@
 
 #include "experiments/results/table_filter.h"
 #include "experiments/results/table_parts.h"
-#include "experiments/statistics/equivalence.h"
 #include "experiments/statistics/stein.h"
 
 namespace normlab {

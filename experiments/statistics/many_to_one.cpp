@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "core/error.h"
-#include "experiments/statistics/holm.h"
 #include "experiments/statistics/strip_noise.h"
 
 namespace normlab {
@@ -250,6 +250,19 @@ void holm_intervals(ManyToOne& result, double share) {
 }
 
 }  // namespace
+
+std::vector<double> holm_adjusted(std::span<const double> p) {
+  std::vector<std::size_t> order(p.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return p[a] < p[b]; });
+  std::vector<double> adjusted(p.size());
+  double worst = 0;
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    worst = std::max(worst, std::min(1.0, double(p.size() - rank) * p[order[rank]]));
+    adjusted[order[rank]] = worst;
+  }
+  return adjusted;
+}
 
 ManyToOne many_to_one(const Strip& strip, const ManyToOneOptions& options) {
   check(strip, options);

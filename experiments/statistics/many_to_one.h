@@ -125,4 +125,9 @@ std::optional<SeedsNeeded> seeds_needed(const ManyToOne& strip, double gain, dou
 /// -1, to which a few runs with gaps between them are cut. None where nothing tells it.
 std::optional<double> common_draw_correlation(std::span<const ManyToOne> strips);
 
+/// Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6 (1979).
+/// Adjusted p values in the order of `p`: the i-th smallest (from 0) times (m - i), made rising, at most 1. A
+/// hypothesis is rejected with family-wise error alpha where its adjusted value is below alpha.
+std::vector<double> holm_adjusted(std::span<const double> p);
+
 }  // namespace normlab

@@ -1,8 +1,10 @@
 #include "experiments/statistics/student.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
+#include "core/error.h"
 #include "experiments/statistics/special.h"
 
 namespace normlab {
@@ -70,6 +72,17 @@ std::optional<Interval> mean_interval(std::span<const double> values, double lev
   const double n = double(values.size());
   interval.half_width = student_t_quantile(0.5 + level / 2, n - 1) * interval.sd / std::sqrt(n);
   return interval;
+}
+
+Equivalence equivalence(double mean, double standard_error, double freedom, double margin, double alpha) {
+  if (!(margin > 0)) throw InputError(concat("margin of equivalence: ", margin, "; expected more than 0"));
+  const double reach = student_t_two_sided_quantile(2 * alpha, freedom) * standard_error;
+  Equivalence result{.mean = mean, .low = mean - reach, .high = mean + reach};
+  result.p_above_lower = student_t_cdf(-(mean + margin) / standard_error, freedom);
+  result.p_below_upper = student_t_cdf(-(margin - mean) / standard_error, freedom);
+  result.p = std::max(result.p_above_lower, result.p_below_upper);
+  result.equivalent = -margin < result.low && result.high < margin;
+  return result;
 }
 
 }  // namespace normlab

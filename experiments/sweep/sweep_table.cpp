@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "experiments/sweep/stages.h"
-#include "experiments/sweep/tabled_seeds.h"
 #include "experiments/sweep/trial_seed.h"
 
 namespace normlab {

@@ -1,4 +1,4 @@
-#include "experiments/sweep/tabled_seeds.h"
+#include "experiments/sweep/sweep_table.h"
 
 #include <algorithm>
 #include <charconv>

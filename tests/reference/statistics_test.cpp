@@ -5,8 +5,6 @@
 #include "core/error.h"
 #include "experiments/base/files.h"
 #include "experiments/base/strict_json.h"
-#include "experiments/statistics/equivalence.h"
-#include "experiments/statistics/holm.h"
 #include "experiments/statistics/many_to_one.h"
 #include "experiments/statistics/planning.h"
 #include "experiments/statistics/proportions.h"

@@ -3,8 +3,6 @@
 #include <vector>
 
 #include "experiments/statistics/bootstrap.h"
-#include "experiments/statistics/equivalence.h"
-#include "experiments/statistics/holm.h"
 #include "experiments/statistics/many_to_one.h"
 #include "experiments/statistics/planning.h"
 #include "experiments/statistics/proportions.h"

@@ -10,7 +10,6 @@
 #include "core/error.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/results/table.h"
-#include "experiments/statistics/equivalence.h"
 #include "experiments/statistics/many_to_one.h"
 #include "experiments/statistics/proportions.h"
 #include "tests/experiments/results/table_example.h"

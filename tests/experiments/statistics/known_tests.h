@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "core/random.h"
-#include "experiments/statistics/equivalence.h"
 #include "experiments/statistics/joint_t.h"
 #include "experiments/statistics/planning.h"
 #include "experiments/statistics/special.h"

@@ -5,8 +5,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "experiments/statistics/equivalence.h"
-#include "experiments/statistics/holm.h"
+#include "experiments/statistics/many_to_one.h"
 #include "tests/experiments/statistics/known_tests.h"
 
 using namespace normlab;

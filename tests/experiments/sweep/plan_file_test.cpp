@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "experiments/base/files.h"
-#include "experiments/sweep/tabled_seeds.h"
+#include "experiments/sweep/sweep_table.h"
 #include "tests/experiments/base/temporary_folder.h"
 #include "tests/experiments/descriptor/descriptor_files.h"
 
