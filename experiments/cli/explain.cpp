@@ -143,7 +143,7 @@ std::string in_words(const InitRule& rule) {
 }
 
 /// A parameter, or the same parameter of several blocks.
-struct Folded {
+struct ParameterGroup {
   ParameterInfo first;
   std::string tail;  // of its name, after its place
   std::vector<std::int64_t> blocks{};
@@ -151,17 +151,17 @@ struct Folded {
   Moments moments{};
 };
 
-std::string name_of(const Folded& p) { return p.first.place.prefix(runs_name(p.blocks)) + p.tail; }
+std::string name_of(const ParameterGroup& p) { return p.first.place.prefix(runs_name(p.blocks)) + p.tail; }
 
-std::vector<Folded> folded_parameters(const ModelConfig& model, std::uint64_t seed) {
+std::vector<ParameterGroup> parameter_groups(const ModelConfig& model, std::uint64_t seed) {
   ParameterSet parameters;  // declared only: the values are drawn one by one
   const auto network = make_model(parameters, model);
-  std::vector<Folded> out;
+  std::vector<ParameterGroup> out;
   for (std::size_t i = 0; i < parameters.parameters().size(); ++i) {
     const ParameterInfo& info = parameters.parameters()[i];
     const InitRule rule = init_rule(parameters, static_cast<int>(i), model);
     const std::string tail = info.name.substr(info.place.prefix().size());
-    auto same = std::find_if(out.begin(), out.end(), [&](const Folded& p) {
+    auto same = std::find_if(out.begin(), out.end(), [&](const ParameterGroup& p) {
       return p.first.place.stage == info.place.stage && p.tail == tail && p.first.shape == info.shape && p.rule == rule;
     });
     if (same == out.end()) same = out.insert(out.end(), {info, tail, {}, rule});
@@ -178,7 +178,7 @@ void print_init(const Trial& trial) {
   const ModelConfig& model = trial.config.model;
   print_wrapped("", 0, trial.label);
   print_wrapped("", 0, fmt::format("init {}, {} parameters", init_word(model), model_cost(model).parameters));
-  for (const Folded& p : folded_parameters(model, trial.config.seed)) {
+  for (const ParameterGroup& p : parameter_groups(model, trial.config.seed)) {
     print_wrapped("", 0, fmt::format("{} {}: {}", name_of(p), p.first.shape.str(), in_words(p.rule)));
     if (p.moments.count == 0) continue;
     const std::string deviation = p.moments.count > 1 ? fmt::format("std {:.4g}, ", p.moments.deviation()) : "";

@@ -91,7 +91,7 @@ void add_run(CLI::App& app, Action& action) {
   command.add_option("--tensorboard", run.options.tensorboard,
                      "folder for TensorBoard's event files, one folder a trial below it");
   command.add_flag("--allow-different-bits", run.options.allow_different_bits,
-                   "go on from checkpoints of another binary or BLAS core; marked in the result");
+                   "resume from checkpoints of another binary or BLAS core; marked in the result");
   add_number(command, "--lease", run.options.lease_seconds,
              "seconds without a sign of life after which others take a trial of this process over", kShortestLease,
              kLongestLease);
@@ -109,7 +109,7 @@ void add_run(CLI::App& app, Action& action) {
   command.add_option("--json-progress", run.options.json_progress,
                      "append progress to this file, one JSON object a line; - is standard error, for it alone");
   command.footer(
-      "Killed or stopped (Ctrl-C, SIGTERM, SIGUSR1), the same command goes on where it was. Started again in other "
+      "Killed or stopped (Ctrl-C, SIGTERM, SIGUSR1), the same command resumes where it was. Started again in other "
       "shells or on other hosts of the same folder, it joins in. `normlab status` tells how far all are.\n"
       "Example: normlab run experiments/cifar_small.json --workers 2 --data ~/data");
 }

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kSide = 32, kPlane = kSide * kSide;
 
 /// How the two sets are written.
-struct Form {
+struct CifarFiles {
   const char* name;
   const char* class_names;
   std::size_t label;  // where it stands in a record; the pixels follow
@@ -26,17 +26,17 @@ struct Form {
     throw InputError(concat("split ", in_quotes(split), ": ", name, " has \"train\" and \"test\""));
   }
 };
-const Form& cifar10() {
-  static const Form kForm{"CIFAR-10",
-                          "batches.meta.txt",
-                          0,
-                          {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"},
-                          {"test_batch"}};
-  return kForm;
+const CifarFiles& cifar10() {
+  static const CifarFiles kFiles{"CIFAR-10",
+                                 "batches.meta.txt",
+                                 0,
+                                 {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"},
+                                 {"test_batch"}};
+  return kFiles;
 }
-const Form& cifar100() {
-  static const Form kForm{"CIFAR-100", "fine_label_names.txt", 1, {"train"}, {"test"}};
-  return kForm;
+const CifarFiles& cifar100() {
+  static const CifarFiles kFiles{"CIFAR-100", "fine_label_names.txt", 1, {"train"}, {"test"}};
+  return kFiles;
 }
 
 std::vector<std::uint8_t> read_file(const std::filesystem::path& file, std::size_t record) {
@@ -50,13 +50,13 @@ std::vector<std::uint8_t> read_file(const std::filesystem::path& file, std::size
   return bytes;
 }
 
-bool has_file_of(const Form& form, const std::filesystem::path& folder) {
+bool has_file_of(const CifarFiles& set, const std::filesystem::path& folder) {
   std::error_code error;
-  return std::filesystem::exists(folder / (form.train[0] + ".bin"), error) ||
-         std::filesystem::exists(folder / (form.test[0] + ".bin"), error);
+  return std::filesystem::exists(folder / (set.train[0] + ".bin"), error) ||
+         std::filesystem::exists(folder / (set.test[0] + ".bin"), error);
 }
 
-const Form& form_of(const std::filesystem::path& folder) {
+const CifarFiles& files_in(const std::filesystem::path& folder) {
   return has_file_of(cifar10(), folder) ? cifar10() : cifar100();
 }
 
@@ -66,11 +66,11 @@ bool has_cifar10_binary(const std::filesystem::path& folder) { return has_file_o
 bool has_cifar100_binary(const std::filesystem::path& folder) { return has_file_of(cifar100(), folder); }
 
 std::vector<std::string> cifar_classes(const std::filesystem::path& folder) {
-  return read_class_names(folder / form_of(folder).class_names);
+  return read_class_names(folder / files_in(folder).class_names);
 }
 
 ImageSet read_cifar_binary(const std::filesystem::path& folder, const SliceRequest& request) {
-  const Form& form = form_of(folder);
+  const CifarFiles& set = files_in(folder);
   ImageSet images;
   images.class_names = cifar_classes(folder);
   images.num_classes = static_cast<std::int64_t>(images.class_names.size());
@@ -83,17 +83,17 @@ ImageSet read_cifar_binary(const std::filesystem::path& folder, const SliceReque
   };
   std::vector<std::vector<std::uint8_t>> files;
   std::vector<Record> records;
-  for (const std::string& batch : form.files(request.slice.split)) {
+  for (const std::string& batch : set.files(request.slice.split)) {
     const std::filesystem::path file = folder / (batch + ".bin");
-    files.push_back(read_file(file, form.record()));
-    for (std::size_t r = 0; r < files.back().size() / form.record(); ++r) {
-      const std::uint8_t* bytes = files.back().data() + r * form.record();
-      if (bytes[form.label] >= images.num_classes) {
-        throw InputError(concat(file.string(), ": record ", r, ", byte ", r * form.record() + form.label, ": label ",
-                                int{bytes[form.label]}, " is not below ", images.num_classes,
+    files.push_back(read_file(file, set.record()));
+    for (std::size_t r = 0; r < files.back().size() / set.record(); ++r) {
+      const std::uint8_t* bytes = files.back().data() + r * set.record();
+      if (bytes[set.label] >= images.num_classes) {
+        throw InputError(concat(file.string(), ": record ", r, ", byte ", r * set.record() + set.label, ": label ",
+                                int{bytes[set.label]}, " is not below ", images.num_classes,
                                 ", the number of classes"));
       }
-      records.push_back({fmt::format("{}/{:06}", batch, r), bytes + form.label});
+      records.push_back({fmt::format("{}/{:06}", batch, r), bytes + set.label});
     }
   }
   std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) { return a.key < b.key; });
@@ -110,7 +110,7 @@ ImageSet read_cifar_binary(const std::filesystem::path& folder, const SliceReque
       for (std::size_t c = 0; c < 3; ++c) images.pixels.push_back(record.bytes[1 + c * kPlane + p]);
     }
   }
-  images.provenance = concat(form.name, " binary, ", folder.string(), ", ", request.slice.text, ": ", chosen.size(),
+  images.provenance = concat(set.name, " binary, ", folder.string(), ", ", request.slice.text, ": ", chosen.size(),
                              " of ", records.size(), " images");
   return images;
 }

@@ -10,66 +10,67 @@ namespace normlab {
 namespace {
 
 /// changes: what is not at its default; everything: all that applies. The model's kind decides the defaults of norms.
-struct Form {
+struct TreeOptions {
   bool everything;
   ModelKind kind;
 };
 constexpr bool kChanges = false, kEverything = true;
 
 template <class T>
-requires std::is_arithmetic_v<T> JsonNode tree(T value, Form) { return value; }
-JsonNode tree(const std::string& value, Form) { return value; }
+requires std::is_arithmetic_v<T> JsonNode tree(T value, TreeOptions) { return value; }
+JsonNode tree(const std::string& value, TreeOptions) { return value; }
 template <class T>
-JsonNode tree(const std::array<T, 2>& value, Form) {
+JsonNode tree(const std::array<T, 2>& value, TreeOptions) {
   return std::vector<JsonNode>{value[0], value[1]};
 }
 template <class T>
-JsonNode tree(const std::vector<T>& value, Form form);
-JsonNode tree(const InitGain& gain, Form) { return gain.sub_ln ? JsonNode("sub_ln") : gain.value; }
+JsonNode tree(const std::vector<T>& value, TreeOptions options);
+JsonNode tree(const InitGain& gain, TreeOptions) { return gain.sub_ln ? JsonNode("sub_ln") : gain.value; }
 
 template <class T>
-requires std::is_enum_v<T> JsonNode tree(T value, Form) { return word_of(value); }
+requires std::is_enum_v<T> JsonNode tree(T value, TreeOptions) { return word_of(value); }
 
-JsonNode tree(const NormSpec& spec, Form form);
-JsonNode tree(const LayerScale& scale, Form form);
-JsonNode tree(const Placement& placement, Form form);
+JsonNode tree(const NormSpec& spec, TreeOptions options);
+JsonNode tree(const LayerScale& scale, TreeOptions options);
+JsonNode tree(const Placement& placement, TreeOptions options);
 template <class T>
-requires std::is_class_v<T> JsonNode tree(const T& value, Form form);
+requires std::is_class_v<T> JsonNode tree(const T& value, TreeOptions options);
 
 template <class T>
-void add_fields(JsonNode& object, const T& value, const T& defaults, Form form) {
+void add_fields(JsonNode& object, const T& value, const T& defaults, TreeOptions options) {
   for_each_field<T>([&](const auto& field) {
     const auto& member = value.*field.member;
     if (field.unmet(value) != nullptr) return;
-    if (form.everything || !(member == defaults.*field.member)) object.add(std::string(field.key), tree(member, form));
+    if (options.everything || !(member == defaults.*field.member))
+      object.add(std::string(field.key), tree(member, options));
   });
 }
 
 /// A word where the word says it all.
-JsonNode tree(const NormSpec& spec, Form form) {
-  const NormSpec defaults = form.kind == ModelKind::swin ? swin_norm(spec.kind) : norm_of(spec.kind);
+JsonNode tree(const NormSpec& spec, TreeOptions options) {
+  const NormSpec defaults = options.kind == ModelKind::swin ? swin_norm(spec.kind) : norm_of(spec.kind);
   JsonNode object = json_object();
-  add_fields(object, spec, defaults, form);
-  const bool word = spec.kind == NormKind::none || (!form.everything && object.members.empty());
-  if (word) return tree(spec.kind, form);
-  if (!form.everything) object.add("kind", tree(spec.kind, form));
+  add_fields(object, spec, defaults, options);
+  const bool word = spec.kind == NormKind::none || (!options.everything && object.members.empty());
+  if (word) return tree(spec.kind, options);
+  if (!options.everything) object.add("kind", tree(spec.kind, options));
   return object;
 }
 
-JsonNode tree(const LayerScale& scale, Form form) {
-  const bool word = scale.kind == LayerScaleKind::none || (!form.everything && scale.auto_init);
-  if (word) return tree(scale.kind, form);
+JsonNode tree(const LayerScale& scale, TreeOptions options) {
+  const bool word = scale.kind == LayerScaleKind::none || (!options.everything && scale.auto_init);
+  if (word) return tree(scale.kind, options);
   JsonNode object = json_object();
-  object.add("kind", tree(scale.kind, form));
+  object.add("kind", tree(scale.kind, options));
   object.add("init", scale.auto_init ? JsonNode("auto") : scale.init);
   return object;
 }
 
-JsonNode tree(const Placement& placement, Form form) {
+JsonNode tree(const Placement& placement, TreeOptions options) {
   JsonNode object = json_object();
-  add_fields(object, placement, {}, form);
-  if (form.everything) {
-    if (form.kind == ModelKind::vit)
+  add_fields(object, placement, {}, options);
+  if (options.everything) {
+    if (options.kind == ModelKind::vit)
       object.remove("merge");
     else
       object.find("stem")->value.remove("posembed_out");
@@ -78,13 +79,13 @@ JsonNode tree(const Placement& placement, Form form) {
   JsonNode& ranges = object.add(std::string(kBlocksKey), json_object());
   for (const BlockRange& range : placement.blocks) {
     JsonNode& sites = ranges.add(block_range_name(range.first, range.last), json_object());
-    if (form.everything) {
-      add_fields(sites, range, {}, form);
+    if (options.everything) {
+      add_fields(sites, range, {}, options);
       continue;
     }
     JsonNode attn = json_object(), mlp = json_object();
-    add_fields(attn, range.attn, placement.attn, form);
-    add_fields(mlp, range.mlp, placement.mlp, form);
+    add_fields(attn, range.attn, placement.attn, options);
+    add_fields(mlp, range.mlp, placement.mlp, options);
     sites.add("attn", std::move(attn));
     sites.add("mlp", std::move(mlp));
   }
@@ -92,36 +93,36 @@ JsonNode tree(const Placement& placement, Form form) {
 }
 
 template <class T>
-requires std::is_class_v<T> JsonNode tree(const T& value, Form form) {
+requires std::is_class_v<T> JsonNode tree(const T& value, TreeOptions options) {
   JsonNode object = json_object();
-  add_fields(object, value, defaults_beside(value), form);
+  add_fields(object, value, defaults_beside(value), options);
   return object;
 }
 
 template <class T>
-JsonNode tree(const std::vector<T>& value, Form form) {
+JsonNode tree(const std::vector<T>& value, TreeOptions options) {
   std::vector<JsonNode> items;
-  for (const T& v : value) items.push_back(tree(v, form));
+  for (const T& v : value) items.push_back(tree(v, options));
   return items;
 }
 
 /// `implied`: the dataset's sizes, which need not be written.
 template <class Config>
-JsonNode config_tree(Config model, const KnownDataset* implied, Form form) {
+JsonNode config_tree(Config model, const KnownDataset* implied, TreeOptions options) {
   constexpr bool kSwin = std::is_same_v<Config, SwinConfig>;
   // Has no meaning without a class token, and would tell equal models apart.
   if constexpr (!kSwin)
     if (model.pool != Pool::token) model.placement.stem.posembed_out_includes_class = true;
   simplify_blocks(model.placement, block_count(model));
   JsonNode object = json_object();
-  if (form.everything || kSwin) object.add("kind", tree(kSwin ? ModelKind::swin : ModelKind::vit, form));
+  if (options.everything || kSwin) object.add("kind", tree(kSwin ? ModelKind::swin : ModelKind::vit, options));
   Config defaults = defaults_beside(model);
   defaults.image_size = implied != nullptr ? implied->image_size : std::array<std::int64_t, 2>{0, 0};
   defaults.channels = implied != nullptr ? implied->channels : 0;
   defaults.num_classes = implied != nullptr ? implied->num_classes : 0;
-  add_fields(object, model, defaults, form);
+  add_fields(object, model, defaults, options);
   object.remove("placement");
-  object.add("placement", tree(model.placement, form));
+  object.add("placement", tree(model.placement, options));
   return object;
 }
 
@@ -130,21 +131,21 @@ JsonNode model_tree(const ModelConfig& model, const KnownDataset* implied, bool 
 }
 
 JsonNode trial_tree(const TrialConfig& config, bool everything) {
-  const Form form{everything, kind_of(config.model)};
+  const TreeOptions options{everything, kind_of(config.model)};
   const TrialConfig defaults;
   JsonNode root = json_object();
   root.add("schema", kConfigSchema);
   const auto add = [&](const char* key, JsonNode node) {
-    if (form.everything || !node.members.empty()) root.add(key, std::move(node));
+    if (options.everything || !node.members.empty()) root.add(key, std::move(node));
   };
-  add("dataset", tree(config.dataset, form));
+  add("dataset", tree(config.dataset, options));
   // Only sizes that are a struct's default as well can be left out: a reader of this text fills in nothing else.
   const KnownDataset* known = find_dataset(config.dataset.name);
   const bool same = known != nullptr && known->image_size == image_size(defaults.model) &&
                     known->channels == channels(defaults.model) && known->num_classes == num_classes(defaults.model);
   add("model", model_tree(config.model, same ? known : nullptr, everything));
-  add("train", tree(config.train, form));
-  if (form.everything || config.seed != defaults.seed) root.add("seed", config.seed);
+  add("train", tree(config.train, options));
+  if (options.everything || config.seed != defaults.seed) root.add("seed", config.seed);
   return root;
 }
 

@@ -29,7 +29,7 @@ enum class TrialState : std::uint8_t { missing, running, failed, diverged, done 
 
 struct TrialStatus {
   TrialState state = TrialState::missing;
-  double progress = 0;  // 0 to 1; a missing trial with some was stopped and goes on from there
+  double progress = 0;  // 0 to 1; a missing trial with some was stopped and resumes there
   std::string message;  // why it failed or diverged; who runs it
   std::optional<TrialResult> result;
   std::optional<Owner> owner;  // of a running one

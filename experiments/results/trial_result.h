@@ -33,7 +33,7 @@ struct TrialResult {
   std::int64_t steps = 0;                          // that were trained; 0: not recorded
   std::int64_t attempt = 0;                        // whose folder holds metrics.jsonl and correct.bits; 0: not recorded
   std::optional<std::int64_t> stopped_early_step;  // after which the rule ended it; none: it went to its end
-  std::optional<std::string> early_stop_rule;      // the rule in words, also where it never struck
+  std::optional<std::string> early_stop_rule;      // the rule in words, also where it never triggered
   std::uint64_t seed = 0;
   double wall_seconds = 0;  // of all attempts
   double images_per_second = 0;

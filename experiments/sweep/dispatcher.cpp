@@ -80,7 +80,7 @@ void Dispatcher::run() {
   // Before the workers, which are told by their environment.
   std::optional<SharedGpu> shared;
   if (options_.device == DeviceKind::cuda) shared.emplace(static_cast<int>(worker_count_));
-  if (shared && !shared->told().empty()) say(shared->told());
+  if (shared && !shared->message().empty()) say(shared->message());
   if (log_) log_->begin(*settings_.experiment, summary_, static_cast<int>(worker_count_));
   while (workers_.size() < worker_count_) {
     workers_.push_back({start_worker(settings_), -1, {}});
@@ -88,10 +88,10 @@ void Dispatcher::run() {
   }
   while (true) {
     if (stop_requested() && !stopping_) {
-      say("stopping: each trial writes a checkpoint; the same command goes on from there");
+      say("stopping: each trial writes a checkpoint; the same command resumes there");
       stop_workers();
     }
-    look_at_held();
+    check_held();
     assign();
     const bool waits = !queue_.empty() && may_begin();
     if (running() == 0 && (stopping_ || (!waits && (held_.empty() || options_.no_wait || !may_begin())))) break;
@@ -146,7 +146,7 @@ void Dispatcher::assign() {
 }
 
 /// Trials that other processes hold come back into the queue once nobody works on them any more.
-void Dispatcher::look_at_held() {
+void Dispatcher::check_held() {
   const Clock::time_point now = Clock::now();
   if (stopping_ || held_.empty() || now - looked_ < std::chrono::duration<double>(look_seconds_)) return;
   looked_ = now;

@@ -42,7 +42,7 @@ class Dispatcher {
   void assign();
   bool may_begin() const;
   std::size_t running() const;
-  void look_at_held();
+  void check_held();
   bool look_at(std::size_t trial);  // true: it is held no longer
   void wait_for_reports();
   void take(Worker& worker, const Report& report);

@@ -57,7 +57,7 @@ SharedGpu::SharedGpu(int workers) {
   if (workers < 2 || std::getenv(kPipes) != nullptr) return;
   std::string name = (fs::temp_directory_path() / "normlab-mps-XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) {
-    told_ = fmt::format("{} workers take turns on the GPU: {}: {}", workers, name, std::strerror(errno));
+    message_ = fmt::format("{} workers take turns on the GPU: {}: {}", workers, name, std::strerror(errno));
     return;
   }
   setenv(kPipes, name.c_str(), 1);
@@ -70,7 +70,7 @@ SharedGpu::SharedGpu(int workers) {
   folder_.clear();
   unsetenv(kPipes);
   unsetenv(kLogs);
-  told_ = fmt::format("{} workers take turns on the GPU: {}", workers, wrong);
+  message_ = fmt::format("{} workers take turns on the GPU: {}", workers, wrong);
 }
 
 SharedGpu::~SharedGpu() {

@@ -63,7 +63,7 @@ void ignore_signals_of_writes() {
 
 /// `ulimit -t` sets both limits, and at the hard one the system kills without SIGXCPU. So that comes earlier, here and
 /// in the workers.
-static void be_told_of_cpu_limit() {
+static void handle_cpu_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_CPU, &limit) != 0 || limit.rlim_max == RLIM_INFINITY || limit.rlim_cur < limit.rlim_max) return;
   const rlim_t for_checkpoints = std::clamp<rlim_t>(limit.rlim_max / 20, 1, 60);  // s
@@ -73,7 +73,7 @@ static void be_told_of_cpu_limit() {
 }
 
 void catch_stop_signals() {
-  be_told_of_cpu_limit();
+  handle_cpu_limit();
   for (const int number : {SIGINT, SIGTERM, SIGUSR1}) handle(number, on_signal);
   handle(SIGXCPU, on_cpu_limit);
 }

@@ -28,7 +28,7 @@ std::int64_t slurm_minutes(const SlurmJob& job);
 
 /// The script for sbatch. Before the time limit Slurm sends USR1, upon which the run writes a checkpoint and ends; the
 /// task then requeues itself. A task that is preempted or requeued is sent TERM, which writes a checkpoint too, and
-/// goes on from there. Nothing watches over the tasks.
+/// resumes there. Nothing watches over the tasks.
 std::string slurm_script(const SlurmJob& job);
 
 /// In single quotes where a shell would see anything in it.

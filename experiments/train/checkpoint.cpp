@@ -97,7 +97,7 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   if (info.trial_id != expected.trial_id)
     throw InputError(fmt::format("{}: is a checkpoint of trial {}, not of {}; remove it to start this trial anew",
                                  path.string(), info.trial_id, expected.trial_id));
-  // Those of older versions lack some; whether to go on from another program's checkpoint is decided by its bits.
+  // Those of older versions lack some; whether to resume from another program's checkpoint is decided by its bits.
   const auto value_or = [&](const char* key, const std::string& otherwise) {
     const auto found = file.metadata().find(key);
     return found == file.metadata().end() ? otherwise : found->second;

@@ -55,7 +55,7 @@ class EarlyStop {
   /// The metric at the next evaluation.
   void add(double value);
   /// True once `patience` evaluations in a row were no better than the best before them.
-  bool struck() const { return active() && since_best_ >= config_.patience; }
+  bool triggered() const { return active() && since_best_ >= config_.patience; }
   /// "minival/accuracy has not risen by more than 0.01 for 3 evaluations"; empty where there is no rule.
   std::string words() const;
 

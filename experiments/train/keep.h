@@ -17,7 +17,7 @@ struct Removal {
 /// Files that a trial with a result (done or diverged) no longer needs under `keep`: checkpoints of former attempts;
 /// the last one too unless it is kept (its weights, under `weights`, are a new, smaller file); temporary files of
 /// killed writers. Never a result, metrics, a log, a configuration. Nothing for a trial without such a result, which
-/// goes on from its checkpoint, and for one that a process works on.
+/// resumes from its checkpoint, and for one that a process works on.
 std::vector<Removal> superfluous_files(const TrialFolder& trial, KeepCheckpoint keep);
 
 /// What killed writers have left in a folder.

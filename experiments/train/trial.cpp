@@ -164,8 +164,8 @@ class TrialRun {
                       from.checkpoint.string(), info_.step, missing.text()));
   }
 
-  /// To its last step, or to where the rule for an early stop struck.
-  bool finished() { return engine_.state().step >= batches_.steps().total || early_stop_.struck(); }
+  /// To its last step, or to where the rule for an early stop triggered.
+  bool finished() { return engine_.state().step >= batches_.steps().total || early_stop_.triggered(); }
 
   void upload(std::int64_t step) {
     const BatchSource::Batch batch = pipeline_.training(step, pool_);

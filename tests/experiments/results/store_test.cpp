@@ -122,7 +122,7 @@ TEST_CASE("store: states follow the files") {
   CHECK(trial.status().state == TrialState::done);
 }
 
-TEST_CASE("store: an attempt goes on from the last checkpoint that can be read, with the metrics up to it") {
+TEST_CASE("store: an attempt resumes from the last checkpoint that can be read, with the metrics up to it") {
   const TemporaryFolder folder;
   const TrialFolder trial = ResultStore(folder.path()).trial("a");
   std::vector<std::string> problems;

@@ -44,7 +44,7 @@ TEST_CASE("shared GPU: the service runs as long as the workers, and they find it
   {
     const SharedGpu shared(3);
     CHECK(shared.started());
-    CHECK(shared.told().empty());
+    CHECK(shared.message().empty());
     REQUIRE(std::getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr);
     pipes = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
     CHECK(std::filesystem::is_directory(pipes));
@@ -60,7 +60,7 @@ TEST_CASE("shared GPU: one worker needs no service, nor do those of a user who h
   setenv("CUDA_MPS_PIPE_DIRECTORY", "/tmp/mine", 1);
   {
     const SharedGpu shared(4);
-    CHECK(shared.told().empty());
+    CHECK(shared.message().empty());
   }
   CHECK(std::string(std::getenv("CUDA_MPS_PIPE_DIRECTORY")) == "/tmp/mine");
   unsetenv("CUDA_MPS_PIPE_DIRECTORY");
@@ -72,12 +72,12 @@ TEST_CASE("shared GPU: where the service is not there or fails, a line says that
     const FakeControl control(1);
     const SharedGpu shared(2);
     CHECK(!shared.started());
-    CHECK(shared.told() == "2 workers take turns on the GPU: nvidia-cuda-mps-control ended with code 1");
+    CHECK(shared.message() == "2 workers take turns on the GPU: nvidia-cuda-mps-control ended with code 1");
   }
   CHECK(std::getenv("CUDA_MPS_PIPE_DIRECTORY") == nullptr);
   const std::string path = std::getenv("PATH");
   setenv("PATH", "/nowhere", 1);
   const SharedGpu shared(2);
   setenv("PATH", path.c_str(), 1);
-  CHECK(shared.told() == "2 workers take turns on the GPU: nvidia-cuda-mps-control is not installed");
+  CHECK(shared.message() == "2 workers take turns on the GPU: nvidia-cuda-mps-control is not installed");
 }

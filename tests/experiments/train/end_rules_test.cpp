@@ -46,7 +46,7 @@ TEST_CASE("end rules: a collapse is K steps of windows above the level at the wa
   CHECK(collapse_step({7, 0}, joined(constant(7, 1.0), constant(20, 2.0))) == 14);
 }
 
-TEST_CASE("end rules: a watch goes on from its text to the bit") {
+TEST_CASE("end rules: a watch resumes from its text to the bit") {
   std::vector<double> losses;
   for (int i = 0; i < 700; ++i) losses.push_back(2.0 + std::sin(i * 0.7) / 3 + (i > 300 ? 0.05 : 0.0));
   const CollapseWatch watch(250, 120);
@@ -64,26 +64,26 @@ TEST_CASE("end rules: an early stop after so many evaluations that were no bette
   CHECK(EarlyStop(rule).words() == "");
   rule.metric = "minival/accuracy";
   rule.patience = 2;
-  const auto struck_at = [](const EarlyStopConfig& config, const std::vector<double>& values) {
+  const auto triggered_at = [](const EarlyStopConfig& config, const std::vector<double>& values) {
     EarlyStop stop(config);
     for (std::size_t i = 0; i < values.size(); ++i) {
       stop.set_state(EarlyStop(stop).state());
       stop.add(values[i]);
-      if (stop.struck()) return int(i + 1);
+      if (stop.triggered()) return int(i + 1);
     }
     return 0;
   };
-  CHECK(struck_at(rule, {0.1, 0.2, 0.15, 0.2}) == 4);  // equal is no better
-  CHECK(struck_at(rule, {0.1, 0.05, 0.2, 0.1, 0.3}) == 0);
-  CHECK(struck_at(rule, {NAN, NAN}) == 2);
-  CHECK(struck_at(rule, {0.1, NAN, 0.2, NAN, INFINITY}) == 5);
+  CHECK(triggered_at(rule, {0.1, 0.2, 0.15, 0.2}) == 4);  // equal is no better
+  CHECK(triggered_at(rule, {0.1, 0.05, 0.2, 0.1, 0.3}) == 0);
+  CHECK(triggered_at(rule, {NAN, NAN}) == 2);
+  CHECK(triggered_at(rule, {0.1, NAN, 0.2, NAN, INFINITY}) == 5);
   rule.min_delta = 0.1;
-  CHECK(struck_at(rule, {0.1, 0.15, 0.19}) == 3);
+  CHECK(triggered_at(rule, {0.1, 0.15, 0.19}) == 3);
   CHECK(EarlyStop(rule).words() == "minival/accuracy has not risen by more than 0.1 for 2 evaluations");
   rule.min_delta = 0;
   rule.metric = "minival/loss";
-  CHECK(struck_at(rule, {1.0, 0.9, 0.95, 0.9}) == 4);
+  CHECK(triggered_at(rule, {1.0, 0.9, 0.95, 0.9}) == 4);
   CHECK(EarlyStop(rule).words() == "minival/loss has not fallen for 2 evaluations");
   rule.mode = Better::max;
-  CHECK(struck_at(rule, {1.0, 0.9, 0.95}) == 3);
+  CHECK(triggered_at(rule, {1.0, 0.9, 0.95}) == 3);
 }

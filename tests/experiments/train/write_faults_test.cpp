@@ -94,7 +94,7 @@ void check_full_at_each_write(KeepCheckpoint keep, bool tensorboard) {
       CHECK_MESSAGE(attempt.error.find("free some space; finished results are untouched") != std::string::npos,
                     attempt.error);
     }
-    // Nothing half: a result is whole or not there, and the same command goes on.
+    // Nothing half: a result is whole or not there, and the same command resumes.
     if (!trial.folder(folder / "out").finished()) {
       CHECK(!attempt.error.empty());
       CHECK(trial.run(folder / "out", options) == TrialOutcome::done);
