@@ -41,9 +41,14 @@ std::string plan_json(const Experiment& experiment) {
   for (const Cell& row : experiment.rows) {
     Json out{{"label", row.label}, {"trials", trials_json(experiment, row.trials)}};
     if (!row.tuning.empty()) out["tuning"] = trials_json(experiment, row.tuning);
-    for (const TunedValue& value : row.chosen) out["chosen"][value.path] = value.label;
+    // Objects are made whole: nlohmann turns null into an object by marking it before it allocates, and a failed
+    // allocation then ends in an assertion.
+    Json chosen = Json::object(), axes = Json::object();
+    for (const TunedValue& value : row.chosen) chosen[value.path] = value.label;
+    for (const auto& [axis, label] : row.axes) axes[axis] = label;
+    if (!chosen.empty()) out["chosen"] = std::move(chosen);
     if (row.baseline) out["baseline"] = experiment.rows[*row.baseline].label;
-    for (const auto& [axis, label] : row.axes) out["axes"][axis] = label;
+    if (!axes.empty()) out["axes"] = std::move(axes);
     rows.push_back(std::move(out));
   }
   Json plan{{"experiment", experiment.stem}, {"about", experiment.about}};
