@@ -1,6 +1,6 @@
 # make sweep | test | all | deps | test-long | torture | test-reference | bench | bench-peers | example-report
 #      | cuda-report | fuzz | lint | format | clean
-# Settings: ARCH=native  BUILD=build  CXX=g++  SANITIZE=address,undefined|thread  CUDA=0  CUDA_ARCH="80 90"  JOBS=...
+# Settings: ARCH=native  BUILD=build  CXX=g++  SANITIZE=address,undefined|thread  CUDA=0|1  CUDA_ARCH="80 90"  JOBS=...  V=1
 ARCH ?= native
 BUILD ?= build
 SANITIZE ?=
@@ -8,8 +8,18 @@ COVERAGE ?=
 JOBS ?= $(shell nproc)
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 NVCC ?= $(shell command -v nvcc 2>/dev/null)
-CUDA ?= $(if $(NVCC),1,0)
-# Compute capabilities that kernels are compiled for; the last one as PTX too, for GPUs to come.
+# Kernels for a GPU are built where they can run, for the GPUs of this machine. CUDA=1 builds them for all architectures.
+# The last architecture is compiled as PTX too, for GPUs to come.
+ifeq ($(origin CUDA),undefined)
+GPUS := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | \
+  sed -n 's/^\([0-9]*\)\.\([0-9]\)$$/\1\2/p' | sort -u)
+CUDA := $(if $(and $(NVCC),$(GPUS)),1,0)
+CUDA_ARCH ?= $(GPUS)
+CUDA_WHY := $(if $(NVCC),$(if $(GPUS),$(patsubst %,sm_%,$(GPUS)) (CUDA=0 leaves them out),none, since no GPU is here \
+  (CUDA=1 builds them for all architectures)),none, since nvcc is not on PATH)
+else
+CUDA_WHY = $(if $(filter 1,$(CUDA)),$(patsubst %,sm_%,$(CUDA_ARCH)),none) (by CUDA=$(CUDA))
+endif
 CUDA_ARCH ?= 80 90 90a 100
 
 # A number recorded in every result: kernels fuse multiply-add wherever the compiler sees one, and nothing is reassociated
@@ -49,38 +59,51 @@ BINARY := $(BUILD)/normlab
 TEST_BINARY := $(BUILD)/tests/run
 FAULTS := $(BUILD)/faults.so
 
+# What is being compiled: .ci/build counts these lines first, and then has STEPS of them written as a count.
+step = $(if $(STEPS),sh .ci/step $(BUILD) $(STEPS) "$(1)",echo "  $(1)")
+
 .PHONY: all deps build-all test test-long torture test-reference sweep bench bench-peers example-report cuda-report fuzz \
   fuzz-coverage tsan asan lint format clean
 .DEFAULT_GOAL := all
 
-# Everything that a user calls goes through `deps` once; the build itself then runs in parallel.
+# Everything that a user calls goes through `deps` once. The build itself then runs in parallel and counts its files.
+in_parallel = @echo "GPU kernels: $(CUDA_WHY)"; MAKE="$(MAKE) --no-print-directory" bash .ci/build $(BUILD) $(JOBS)
 all: deps
-	@$(MAKE) --no-print-directory -j$(JOBS) $(BINARY)
+	$(in_parallel) $(BINARY)
 
 build-all: $(BINARY) $(TEST_BINARY) $(if $(SANITIZE),,$(FAULTS))
 
 deps:
 	@bash .ci/deps
 
-sweep: all
-	$(BINARY) run experiments/placements_shapes.json
+SWEEP := experiments/placements_shapes.json
+sweep:
+	@MAKE="$(MAKE) --no-print-directory" bash .ci/announce $(JOBS) $(BINARY) $(SWEEP)
+	@$(MAKE) --no-print-directory all
+	$(BINARY) run $(SWEEP)
+	@bash .ci/next $(BINARY) $(SWEEP)
 
 test: deps
-	@$(MAKE) --no-print-directory -j$(JOBS) build-all
+	$(in_parallel) build-all
 	@bash tests/run_tests $(BUILD)
 
+# With kernels for all architectures where nvcc is installed, unless CUDA says otherwise.
 test-long: deps
-	@$(MAKE) --no-print-directory -j$(JOBS) build-all
+ifeq ($(origin CUDA)$(if $(NVCC),,-),file)
+	@$(MAKE) --no-print-directory CUDA=1 test-long
+else
+	$(in_parallel) build-all
 	@NORMLAB_LONG=1 bash tests/run_tests $(BUILD)
+endif
 
 # Every rig in full, some hours: damage to files, kills, and faults of every call that reads or writes.
 torture: deps
-	@$(MAKE) --no-print-directory -j$(JOBS) build-all
+	$(in_parallel) build-all
 	@failed=0; bash tests/damage/run $(BUILD) 10000 3 || failed=1; tests/kills/run $(BUILD) 1000 3 || failed=1; \
 	tests/faults/run $(BUILD) 1 3 || failed=1; exit $$failed
 
 test-reference: deps
-	@$(MAKE) --no-print-directory -j$(JOBS) build-all
+	$(in_parallel) build-all
 	@REFERENCE_DIR="$(or $(REFERENCE_DIR),tests/reference/fixtures)" $(TEST_BINARY) -tc="reference:*"
 
 # The tests of what runs on several threads under ThreadSanitizer: shards, the engine, batches made ahead, readers of data,
@@ -134,18 +157,18 @@ clean:
 
 $(BINARY): $(BUILD)/experiments/main.o $(OBJECTS)
 	@mkdir -p $(@D)
-	@echo "  LINK $@"
+	@$(call step,LINK $@)
 	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 $(TEST_BINARY): $(TEST_OBJECTS) $(OBJECTS) $(EMULATED_OBJECTS)
 	@mkdir -p $(@D)
-	@echo "  LINK $@"
+	@$(call step,LINK $@)
 	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -larchive -lboost_context -o $@
 
 # Preloaded by tests/faults/run, which a program with a sanitizer would refuse.
 $(FAULTS): tests/faults/faults.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
-	@echo "  CXX $<"
+	@$(call step,CXX $<)
 	@$(CXX) -std=c++20 -O1 $(WARNINGS) -shared -fPIC $< -ldl -o $@
 
 # Readers of files and what they need, for tests/fuzz/run: an archive, so that a target takes only what it reads with.
@@ -158,18 +181,18 @@ $(BUILD)/fuzz/readers.a: $(FUZZED:%.cpp=$(BUILD)/%.o)
 	@ar rcs $@ $^
 .PRECIOUS: $(BUILD)/tests/fuzz/%.o
 $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/fuzz/readers.a
-	@echo "  LINK $@"
+	@$(call step,LINK $@)
 	@$(CXX) $(LDFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -lz -o $@
 
 # The tests of the folders with readers, in a program of their own for tests/fuzz/coverage.
 READER_TESTS := $(wildcard $(addsuffix /*_test.cpp,$(addprefix tests/experiments/,$(FUZZED_FOLDERS) sweep)))
 $(BUILD)/tests/readers: $(READER_TESTS:%.cpp=$(BUILD)/%.o) $(BUILD)/tests/readers_main.o $(BUILD)/tests/system_calls.o $(OBJECTS)
-	@echo "  LINK $@"
+	@$(call step,LINK $@)
 	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -larchive -o $@
 
 $(BUILD)/%.o: %.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
-	@echo "  CXX $<"
+	@$(call step,CXX $<)
 	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c $< -o $@
 
 # The version changes with every commit, so only the one file that prints it is compiled again.
@@ -190,7 +213,7 @@ NVCCFLAGS := -std=c++20 -O3 -I. -MMD -MP --expt-relaxed-constexpr -Werror all-wa
   -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
 $(BUILD)/%.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
-	@echo "  NVCC $<"
+	@$(call step,NVCC $<)
 	@$(NVCC) $(NVCCFLAGS) -Xptxas -v -c $< -o $@ 2> $(@:.o=.ptxas) || { cat $(@:.o=.ptxas) >&2; exit 1; }
 $(BUILD)/cuda/backend.o: CPPFLAGS += -DNORMLAB_WITH_CUDA -isystem $(CUDA_HOME)/include
 
@@ -209,14 +232,14 @@ EMULATION_FLAGS := -O1 -Itests/cuda_emulation/include -DNORMLAB_CUDA_EMULATED -D
 EMULATION_FLAGS += $(if $(SANITIZE),-DNORMLAB_SANITIZED,-fsanitize=thread)
 $(BUILD)/emulated/%.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
-	@echo "  CXX $< (emulated)"
+	@$(call step,CXX $< (emulated))
 	@$(CXX) -x c++ $(CPPFLAGS) $(CXXFLAGS) $(EMULATION_FLAGS) -c $< -o $@
 $(BUILD)/tests/cuda_emulation/%.o: CPPFLAGS += $(if $(SANITIZE),-DNORMLAB_SANITIZED)
 
 # Rewritten only when their content changes, so that other flags rebuild everything and the same flags nothing.
 define remember
-	@mkdir -p $(BUILD)
-	@echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
+	+@mkdir -p $(BUILD)
+	+@echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
 endef
 $(BUILD)/flags: FORCE
 	$(call remember,$(CXX) $(CPPFLAGS) $(CXXFLAGS) CUDA=$(CUDA) $(CUDA_ARCH))
