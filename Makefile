@@ -25,7 +25,8 @@ CUDA_ARCH ?= 80 90 90a 100
 # A number recorded in every result: kernels fuse multiply-add wherever the compiler sees one, and nothing is reassociated
 # but loops marked `omp simd reduction`.
 ARITHMETIC_FLAGS := -fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp-simd
-OPTIMISE := $(if $(SANITIZE)$(COVERAGE),-O1 -g1 -fno-omit-frame-pointer,-O3) -march=$(ARCH)
+LEVEL := $(if $(SANITIZE)$(COVERAGE),-O1 -g1 -fno-omit-frame-pointer,-O3)
+OPTIMISE := $(LEVEL) -march=$(ARCH)
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-psabi -Werror
 # g++ 12 sees overlaps and overflows in std::string that are not there (GCC bugs 105651, 105329).
 ifeq ($(findstring clang,$(shell $(CXX) --version 2>/dev/null)),)
@@ -39,14 +40,16 @@ COPIES := -mmove-max=128 -mstore-max=128
 COPIES := $(shell echo | $(CXX) $(COPIES) -x c++ -fsyntax-only - >/dev/null 2>&1 && echo $(COPIES))
 CPPFLAGS += -I. -MMD -MP
 INSTRUMENT := $(if $(SANITIZE),-fsanitize=$(SANITIZE))$(if $(COVERAGE),-fprofile-instr-generate -fcoverage-mapping)
-CXXFLAGS += -std=c++20 $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(WARNINGS) -pthread $(INSTRUMENT)
+CXXFLAGS += -std=c++20 -march=$(ARCH) $(COPIES) $(ARITHMETIC_FLAGS) $(WARNINGS) -pthread $(INSTRUMENT)
 LDFLAGS += -pthread $(INSTRUMENT)
 LDLIBS += -lfmt -ljpeg -lpng -lnettle -ldl
 
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 BUILD_FLAGS := $(CXX) $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 
-LIBRARY := $(filter-out experiments/main.cpp,$(shell find core autograd nn experiments cuda -name '*.cpp' | sort))
+# Linked in this order: of an inline function that stands in several objects the first is taken, so what computes comes first.
+LIBRARY := $(filter-out experiments/main.cpp,$(shell find core autograd nn cuda -name '*.cpp' | sort) \
+  $(shell find experiments -name '*.cpp' | sort))
 CUDA_SOURCES := $(sort $(wildcard cuda/*.cu))
 EMULATED := $(CUDA_SOURCES) $(sort $(wildcard tests/cuda_emulation/*_test.cu))
 TESTS := $(shell find tests -name '*_test.cpp' | sort)
@@ -155,12 +158,12 @@ format:
 clean:
 	rm -rf $(BUILD)
 
-$(BINARY): $(BUILD)/experiments/main.o $(OBJECTS)
+$(BINARY): $(OBJECTS) $(BUILD)/experiments/main.o
 	@mkdir -p $(@D)
 	@$(call step,LINK $@)
 	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-$(TEST_BINARY): $(TEST_OBJECTS) $(OBJECTS) $(EMULATED_OBJECTS)
+$(TEST_BINARY): $(OBJECTS) $(TEST_OBJECTS) $(EMULATED_OBJECTS)
 	@mkdir -p $(@D)
 	@$(call step,LINK $@)
 	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -larchive -lboost_context -o $@
@@ -193,7 +196,7 @@ $(BUILD)/tests/readers: $(READER_TESTS:%.cpp=$(BUILD)/%.o) $(BUILD)/tests/reader
 $(BUILD)/%.o: %.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
 	@$(call step,CXX $<)
-	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c $< -o $@
+	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LEVEL) -c $< -o $@
 
 # The version changes with every commit, so only the one file that prints it is compiled again.
 $(BUILD)/experiments/base/build_info.o: CPPFLAGS += -DNORMLAB_VERSION='"$(VERSION)"' -DNORMLAB_FLAGS='"$(BUILD_FLAGS)"'
@@ -202,6 +205,12 @@ $(BUILD)/experiments/base/build_info.o: $(BUILD)/version
 # Must give the bits of libraries that are built for any CPU.
 $(BUILD)/experiments/data/resize_weights.o $(BUILD)/experiments/data/resize_tensorflow.o \
 $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard experiments/data/ops/*.cpp)): CXXFLAGS += -ffp-contract=off
+
+# What computes has -O3. What reads, writes and prints is compiled in less time: -O1 with the fused multiply-adds of -O3.
+ifeq ($(SANITIZE)$(COVERAGE),)
+LIGHT := $(foreach folder,base cli descriptor report results sweep weights,$(filter experiments/$(folder)/%,$(LIBRARY)))
+$(LIGHT:%.cpp=$(BUILD)/%.o) $(TEST_OBJECTS): LEVEL := -O1 -fexpensive-optimizations
+endif
 
 ifeq ($(CUDA),1)
 # The runtime is linked statically and cuBLAS opened when it is used: the binary starts where only a driver is installed.
@@ -233,7 +242,7 @@ EMULATION_FLAGS += $(if $(SANITIZE),-DNORMLAB_SANITIZED,-fsanitize=thread)
 $(BUILD)/emulated/%.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@$(call step,CXX $< (emulated))
-	@$(CXX) -x c++ $(CPPFLAGS) $(CXXFLAGS) $(EMULATION_FLAGS) -c $< -o $@
+	@$(CXX) -x c++ $(CPPFLAGS) $(CXXFLAGS) $(LEVEL) $(EMULATION_FLAGS) -c $< -o $@
 $(BUILD)/tests/cuda_emulation/%.o: CPPFLAGS += $(if $(SANITIZE),-DNORMLAB_SANITIZED)
 
 # Rewritten only when their content changes, so that other flags rebuild everything and the same flags nothing.
@@ -242,7 +251,7 @@ define remember
 	+@echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
 endef
 $(BUILD)/flags: FORCE
-	$(call remember,$(CXX) $(CPPFLAGS) $(CXXFLAGS) CUDA=$(CUDA) $(CUDA_ARCH))
+	$(call remember,$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LEVEL) CUDA=$(CUDA) $(CUDA_ARCH))
 $(BUILD)/version: FORCE
 	$(call remember,$(VERSION))
 .PHONY: FORCE

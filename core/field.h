@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <limits>
 #include <string_view>
 #include <tuple>
@@ -72,11 +73,16 @@ constexpr auto field(std::string_view doc, Range range = {}) {
   return make_field(name_of<kMember>(), kMember, doc, range);
 }
 
-/// The rows of a struct as a tuple, in the order in which they are written. Each struct of settings specialises it.
+/// The rows of a struct as a tuple, in the order in which they are written. Each struct of settings declares them:
+///   template <std::same_as<Settings> T>
+///   constexpr auto rows_of(const T*) { return std::tuple{field<&T::member>("meaning"), ...}; }
+/// That is a template so that only files that walk the rows compile them.
 template <class T>
-constexpr auto fields() {}
+constexpr auto fields() {
+  return rows_of(static_cast<const T*>(nullptr));
+}
 template <class T>
-constexpr bool kHasFields = std::is_class_v<T> && !std::is_void_v<decltype(fields<T>())>;
+constexpr bool kHasFields = std::is_class_v<T> && requires(const T* settings) { rows_of(settings); };
 
 /// Calls `see(row)` for each row of the struct.
 template <class T, class Visitor>

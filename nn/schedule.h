@@ -62,9 +62,8 @@ struct ScheduleSettings {
   bool warms_up() const { return may_have("linear_warmup") && (warmup_steps > 0 || warmup_epochs > 0); }
   bool operator==(const ScheduleSettings&) const = default;
 };
-template <>
-constexpr auto fields<ScheduleSettings>() {
-  using T = ScheduleSettings;
+template <std::same_as<ScheduleSettings> T>
+constexpr auto rows_of(const T*) {
   using N = ScheduleName;
   constexpr std::string_view kHasNone = "a {name} schedule has no {}";
   constexpr When<T> kMayWarmUp{[](const T& c) { return c.may_have("linear_warmup"); },

@@ -38,9 +38,8 @@ struct SwinConfig {
   }
   bool operator==(const SwinConfig&) const = default;
 };
-template <>
-constexpr auto fields<SwinConfig>() {
-  using T = SwinConfig;
+template <std::same_as<SwinConfig> T>
+constexpr auto rows_of(const T*) {
   return std::tuple{field<&T::image_size>("pixels, or [height, width]; the dataset's when left out"),
                     field<&T::channels>("the dataset's when left out"),
                     field<&T::patch_size>("pixels a side"),

@@ -37,9 +37,8 @@ struct Multiplier {
   double lr = 1.0, weight_decay = 1.0;
   bool operator==(const Multiplier&) const = default;
 };
-template <>
-constexpr auto fields<Multiplier>() {
-  using T = Multiplier;
+template <std::same_as<Multiplier> T>
+constexpr auto rows_of(const T*) {
   return std::tuple{field<&T::name>("parameters; `*` stands for any text"),
                     field<&T::lr>("their rate is multiplied by it", kNotNegative),
                     field<&T::weight_decay>("their decay is multiplied by it", kNotNegative)};
@@ -69,9 +68,8 @@ struct OptimizerSettings {
   }
   bool operator==(const OptimizerSettings&) const = default;
 };
-template <>
-constexpr auto fields<OptimizerSettings>() {
-  using T = OptimizerSettings;
+template <std::same_as<OptimizerSettings> T>
+constexpr auto rows_of(const T*) {
   constexpr std::string_view kHasNone = "{name} has no {}";
   constexpr When<T> kBetas{[](const T& c) { return !c.has_momentum(); }, kHasNone};
   constexpr When<T> kMomentum{[](const T& c) { return c.has_momentum(); }, kHasNone};
@@ -106,9 +104,8 @@ struct AverageSettings {
   std::int64_t every_steps = 1;
   bool operator==(const AverageSettings&) const = default;
 };
-template <>
-constexpr auto fields<AverageSettings>() {
-  using T = AverageSettings;
+template <std::same_as<AverageSettings> T>
+constexpr auto rows_of(const T*) {
   return std::tuple{field<&T::decay>("of the averaged weights; 0: none are kept", kRate),
                     field<&T::every_steps>("steps between two averagings", kFromOne)
                         .when({[](const T& c) { return c.decay > 0; }, "without a decay nothing is averaged"})};

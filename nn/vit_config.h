@@ -54,9 +54,8 @@ struct ViTConfig {
   }
   bool operator==(const ViTConfig&) const = default;
 };
-template <>
-constexpr auto fields<ViTConfig>() {
-  using T = ViTConfig;
+template <std::same_as<ViTConfig> T>
+constexpr auto rows_of(const T*) {
   return std::tuple{field<&T::image_size>("pixels, or [height, width]; the dataset's when left out"),
                     field<&T::channels>("the dataset's when left out"),
                     field<&T::patch_size>("pixels a side"),

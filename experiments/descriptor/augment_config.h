@@ -31,9 +31,8 @@ struct RandAugmentConfig {
   std::vector<std::int64_t> fill{};
   bool operator==(const RandAugmentConfig&) const = default;
 };
-template <>
-constexpr auto fields<RandAugmentConfig>() {
-  using T = RandAugmentConfig;
+template <std::same_as<RandAugmentConfig> T>
+constexpr auto rows_of(const T*) {
   constexpr std::string_view kHasNone = "the dialect {dialect} has no {}";
   constexpr When<T> kDialect{[](const T& c) { return c.dialect != RandAugmentDialect::none; },
                              "without a dialect there is no RandAugment"};
@@ -62,9 +61,8 @@ struct ColorJitterConfig {  // torchvision's: factors from [max(0, 1 - x), 1 + x
   double brightness = 0.0, contrast = 0.0, saturation = 0.0, hue = 0.0;
   bool operator==(const ColorJitterConfig&) const = default;
 };
-template <>
-constexpr auto fields<ColorJitterConfig>() {
-  using T = ColorJitterConfig;
+template <std::same_as<ColorJitterConfig> T>
+constexpr auto rows_of(const T*) {
   return std::tuple{field<&T::brightness>("factor from 1 - x to 1 + x", kNotNegative),
                     field<&T::contrast>("factor from 1 - x to 1 + x", kNotNegative),
                     field<&T::saturation>("factor from 1 - x to 1 + x", kNotNegative),
@@ -84,9 +82,8 @@ struct ErasingConfig {
   std::array<double, 2> aspect{0.3, 10.0 / 3};
   bool operator==(const ErasingConfig&) const = default;
 };
-template <>
-constexpr auto fields<ErasingConfig>() {
-  using T = ErasingConfig;
+template <std::same_as<ErasingConfig> T>
+constexpr auto rows_of(const T*) {
   constexpr When<T> kDialect{[](const T& c) { return c.dialect != ErasingDialect::none; },
                              "without a dialect nothing is erased"};
   return std::tuple{field<&T::dialect>("whose way to draw the box"),
@@ -114,9 +111,8 @@ struct MixConfig {
   double switch_probability = 0.5;
   bool operator==(const MixConfig&) const = default;
 };
-template <>
-constexpr auto fields<MixConfig>() {
-  using T = MixConfig;
+template <std::same_as<MixConfig> T>
+constexpr auto rows_of(const T*) {
   constexpr Range kBeta{
       .low = 0, .high = 1e6, .of_descriptors = true, .why_high = "with so large a parameter every lambda is one half"};
   constexpr When<T> kOn{[](const T& c) { return c.mixup > 0 || c.cutmix > 0; }, "neither mixup nor cutmix is on"};
@@ -145,9 +141,8 @@ struct AugmentConfig {
   std::int64_t repeats = 1;  // repeated augmentation: times an image stands in an epoch's order, whose length stays
   bool operator==(const AugmentConfig&) const = default;
 };
-template <>
-constexpr auto fields<AugmentConfig>() {
-  using T = AugmentConfig;
+template <std::same_as<AugmentConfig> T>
+constexpr auto rows_of(const T*) {
   constexpr Range kSide{.low = 0, .high = 1 << 16};  // pixels
   constexpr std::string_view kHasNone = "crop {crop} has no {}";
   constexpr When<T> kInception{
@@ -182,9 +177,8 @@ struct EvalTransformConfig {
   ResizeRounding rounding = ResizeRounding::torchvision;
   bool operator==(const EvalTransformConfig&) const = default;
 };
-template <>
-constexpr auto fields<EvalTransformConfig>() {
-  using T = EvalTransformConfig;
+template <std::same_as<EvalTransformConfig> T>
+constexpr auto rows_of(const T*) {
   constexpr Range kSide{.low = 0, .high = 1 << 16};  // pixels
   constexpr std::string_view kHasNone = "crop {crop} has no {}";
   constexpr When<T> kCenter{[](const T& c) { return c.crop == EvalCrop::center; }, kHasNone};

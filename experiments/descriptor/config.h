@@ -23,9 +23,8 @@ struct CheckpointConfig {
   KeepCheckpoint keep = KeepCheckpoint::last;
   bool operator==(const CheckpointConfig&) const = default;
 };
-template <>
-constexpr auto fields<CheckpointConfig>() {
-  using T = CheckpointConfig;
+template <std::same_as<CheckpointConfig> T>
+constexpr auto rows_of(const T*) {
   return std::tuple{field<&T::seconds>("of training between two checkpoints", kPositive),
                     field<&T::steps>("and after so many steps; 0: by time alone", kFromZero),
                     field<&T::keep>("once the result is there: the last checkpoint, its weights alone, or neither")};
@@ -42,9 +41,8 @@ struct EarlyStopConfig {
   Better mode = Better::inferred;
   bool operator==(const EarlyStopConfig&) const = default;
 };
-template <>
-constexpr auto fields<EarlyStopConfig>() {
-  using T = EarlyStopConfig;
+template <std::same_as<EarlyStopConfig> T>
+constexpr auto rows_of(const T*) {
   constexpr When<T> kMetric{[](const T& c) { return !c.metric.empty(); }, "without a metric nothing is stopped early"};
   return std::tuple{
       field<&T::metric>("minival/accuracy or minival/loss, or with ema_ after the slash; no rule when left out"),
@@ -71,9 +69,8 @@ struct TrainConfig : StepSettings {
   std::int64_t collapse_steps = 1000;
   bool operator==(const TrainConfig&) const = default;
 };
-template <>
-constexpr auto fields<TrainConfig>() {
-  using T = TrainConfig;
+template <std::same_as<TrainConfig> T>
+constexpr auto rows_of(const T*) {
   constexpr Range kLength{.low = 1, .high = kMostCounted, .of_descriptors = true};
   constexpr Range kTrainedEpochs{.low = 0, .high = 1e9, .low_open = true, .of_descriptors = true};
   constexpr When<T> kNoImages{[](const T& c) { return c.images == 0; }, "the length is given by images"};
@@ -118,9 +115,8 @@ struct TrialConfig {
   std::uint64_t seed = 0;
   bool operator==(const TrialConfig&) const = default;
 };
-template <>
-constexpr auto fields<TrialConfig>() {
-  using T = TrialConfig;
+template <std::same_as<TrialConfig> T>
+constexpr auto rows_of(const T*) {
   return std::tuple{field<&T::dataset>("a name, or an object"), field<&T::model>("the network"),
                     field<&T::train>("the training"), field<&T::seed>("of all random draws")};
 }

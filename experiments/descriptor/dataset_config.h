@@ -41,9 +41,8 @@ struct DatasetConfig {
   bool generated() const { return name == "shapes"; }
   bool operator==(const DatasetConfig&) const = default;
 };
-template <>
-constexpr auto fields<DatasetConfig>() {
-  using T = DatasetConfig;
+template <std::same_as<DatasetConfig> T>
+constexpr auto rows_of(const T*) {
   using L = DatasetLayout;
   constexpr Range kGenerated{.low = 1, .high = 1e6};
   constexpr std::string_view kUnit = "a pixel of 255 is 1 here: divide by 255";

@@ -12,9 +12,8 @@ constexpr auto norm_field(std::string_view doc, Range range = {}) {
   return field<kMember>(doc, range)
       .when({[](const NormSpec& c) { return parts_of(c.kind).has(kMember); }, "a norm of kind {kind} has no {}"});
 }
-template <>
-constexpr auto fields<NormSpec>() {
-  using T = NormSpec;
+template <std::same_as<NormSpec> T>
+constexpr auto rows_of(const T*) {
   return std::tuple{
       field<&T::kind>("which norm"),
       norm_field<&T::eps>("added under the root; 1e-6, for batch_norm and group_norm 1e-5", kPositive),
@@ -37,42 +36,38 @@ constexpr auto site_fields() {
       *next++ = make_field(row.path.substr(row.path.rfind('.') + 1), std::get<NormSpec T::*>(row.member), row.doc, {});
   return out;
 }
-template <>
-constexpr auto fields<StemSites>() {
-  using T = StemSites;
+template <std::same_as<StemSites> T>
+constexpr auto rows_of(const T*) {
   return std::tuple_cat(site_fields<T>(),
                         std::tuple{field<&T::posembed_out_includes_class>("the class token passes posembed_out too")
                                        .when({[](const T& c) { return c.posembed_out.kind != NormKind::none; },
                                               "there is no norm at posembed_out"})});
 }
-template <>
-constexpr auto fields<AttentionSites>() {
-  return site_fields<AttentionSites>();
+template <std::same_as<AttentionSites> T>
+constexpr auto rows_of(const T*) {
+  return site_fields<T>();
 }
-template <>
-constexpr auto fields<MlpSites>() {
-  return site_fields<MlpSites>();
+template <std::same_as<MlpSites> T>
+constexpr auto rows_of(const T*) {
+  return site_fields<T>();
 }
 
 // Its blocks are the key under which it stands.
-template <>
-constexpr auto fields<BlockRange>() {
-  using T = BlockRange;
+template <std::same_as<BlockRange> T>
+constexpr auto rows_of(const T*) {
   return std::tuple{field<&T::attn>("sites of the attention branch, changes on top of the row's"),
                     field<&T::mlp>("sites of the MLP branch, changes on top of the row's")};
 }
 
 // `init` is a number or "auto", which the reader knows by itself.
-template <>
-constexpr auto fields<LayerScale>() {
-  using T = LayerScale;
+template <std::same_as<LayerScale> T>
+constexpr auto rows_of(const T*) {
   return std::tuple{field<&T::kind>("a gain a channel, or one scalar a branch")};
 }
 
 // "blocks" needs the other sites: the reader knows it by itself.
-template <>
-constexpr auto fields<Placement>() {
-  using T = Placement;
+template <std::same_as<Placement> T>
+constexpr auto rows_of(const T*) {
   return std::tuple_cat(
       std::tuple{field<&T::stem>("sites of the stem"), field<&T::attn>("sites of the attention branch"),
                  field<&T::mlp>("sites of the MLP branch")},
