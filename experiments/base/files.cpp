@@ -250,6 +250,12 @@ int rename_file(const std::filesystem::path& from, const std::filesystem::path& 
   return known && there && before.st_ino == after.st_ino && before.st_dev == after.st_dev ? 0 : error_number;
 }
 
+void write_through(const std::filesystem::path& path, std::string_view bytes) {
+  Descriptor file(open_retrying(path, O_WRONLY));
+  if (file.get() < 0) throw_system_error("open", path, errno);
+  if (!write_whole(file.get(), bytes) || file.close_checked() != 0) throw_system_error("write", path, errno);
+}
+
 void write_atomically(const std::filesystem::path& path, std::string_view bytes) {
   for (int i = 1;; ++i) {
     Temporary temporary(path, bytes);

@@ -48,6 +48,9 @@ std::filesystem::path temporary_name(const std::filesystem::path& target);
 /// between: a temporary file beside it, fsync, rename, fsync of the folder. The folder has to exist.
 void write_atomically(const std::filesystem::path& path, std::string_view bytes);
 
+/// Writes to a device, pipe or socket that exists, and leaves it what it is. EnvironmentError where that fails.
+void write_through(const std::filesystem::path& path, std::string_view bytes);
+
 /// As write_atomically, but only where `path` does not exist yet: the first of several processes wins, also over NFS
 /// (experiments/base/first_wins.h). False, and nothing changed, if it was there.
 bool publish(const std::filesystem::path& path, std::string_view bytes);

@@ -32,7 +32,7 @@ DataSource::Opened DataSource::open() const {
     for (const KnownDataset& each : kKnownDatasets) names.push_back(each.name);
     throw InputError(concat(unknown_word("dataset", dataset, names), "; for a folder of your own give its --layout"));
   }
-  if (dataset != "shapes") {
+  if (dataset != "shapes" && dataset != "gratings") {
     std::error_code error;
     const fs::path path = fs::absolute(fs::path(dataset) / "").lexically_normal().parent_path();
     if (!known && !root && fs::is_directory(path, error)) {

@@ -5,6 +5,7 @@
 #include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
+#include "experiments/cli/output_file.h"
 #include "experiments/results/exported.h"
 
 namespace normlab {
@@ -44,8 +45,7 @@ struct Export {
       throw InputError(
           fmt::format("{}: has results of none of {} trials; run them first, or name their folder by --out",
                       store.out().string(), ids.size()));
-    if (file.has_parent_path()) make_folders(file.parent_path());
-    write_atomically(file, lines);
+    write_output(file, lines);
     tell("wrote {}: {} of {} trials{}\n", file.string(), trials, ids.size(),
          trials < ids.size() ? "; the others have no result" : "");
     return 0;

@@ -2,22 +2,16 @@
 
 #include "core/error.h"
 #include "experiments/base/build_info.h"
-#include "experiments/base/files.h"
 #include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
+#include "experiments/cli/output_file.h"
 #include "experiments/cli/table_options.h"
 #include "experiments/report/report.h"
 #include "experiments/sweep/sweep_table.h"
 
 namespace normlab {
 namespace {
-
-/// Makes the folder of `path` where it is missing.
-void write_file(const std::filesystem::path& path, std::string_view bytes) {
-  if (path.has_parent_path()) make_folders(path.parent_path());
-  write_atomically(path, bytes);
-}
 
 struct Report {
   DescriptorOptions descriptor;
@@ -35,12 +29,12 @@ struct Report {
     const ReportInput input{experiment, store, model, read, utc_time() + " by normlab " + build_version()};
     const std::vector<std::string> problems = report_problems(input);
     for (const std::string& problem : problems) tell("{}\n", problem);
-    write_file(file, report_html(input));
-    tell("wrote {}\n", file);
+    write_output(file, report_html(input));
+    tell_written(file);
     for (const PictureFile& picture : pictures.empty() ? std::vector<PictureFile>() : report_pictures(input)) {
       const std::filesystem::path path = std::filesystem::path(pictures) / picture.name;
-      write_file(path, picture.svg);
-      tell("wrote {}\n", path.string());
+      write_output(path, picture.svg);
+      tell_written(path);
     }
     return static_cast<int>(std::max(model.outcome, read.outcome()));
   }

@@ -110,9 +110,9 @@ ClassCounts class_counts(const std::optional<fs::path>& data_from_command_line) 
 }
 
 DataPair load_dataset(const DatasetConfig& config, const std::optional<fs::path>& data_from_command_line, int threads) {
-  const bool shapes = config.layout == DatasetLayout::known && config.name == "shapes";
   DatasetPlace place;
-  if (!shapes) place = find_dataset_place(config, find_data_root(data_from_command_line));
+  if (!config.generated() || config.layout != DatasetLayout::known)
+    place = find_dataset_place(config, find_data_root(data_from_command_line));
   SliceRequest request;
   request.slice = parse_slice(config.train);
   request.dataset = config.name;

@@ -5,8 +5,8 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/data/generated.h"
 #include "experiments/data/image_files.h"
-#include "experiments/data/shapes.h"
 
 namespace normlab {
 namespace {
@@ -137,7 +137,7 @@ bool lies_flat(const DatasetConfig& config, const fs::path& folder) {
 DatasetPlace find_dataset_place(const DatasetConfig& config, const fs::path& root) {
   const auto places = places_of(config, root);
   if (places.empty()) {
-    std::string names = "\"shapes\"";
+    std::string names = "\"gratings\", \"shapes\"";
     for (const KnownPlaces& known : known_places()) names += concat(", \"", known.name, "\"");
     throw InputError(concat("dataset ", in_quotes(config.name), " is not known by name (", names,
                             "); for data of your own set \"layout\""));
@@ -170,7 +170,7 @@ std::vector<std::string> dataset_classes(const DatasetConfig& config, const Data
   const std::string split = parse_slice(config.train).split;
   switch (place.layout) {
     case Layout::known:
-      return shapes_classes();
+      return generated_classes(config.name);
     case Layout::webdataset:
       return webdataset_classes(place.folder);
     case Layout::cifar:
@@ -192,7 +192,7 @@ ImageSet read_dataset(const DatasetConfig& config, const DatasetPlace& place, co
                       const SliceRequest& request) {
   switch (place.layout) {
     case Layout::known:
-      return make_shapes(config, request);
+      return make_generated(config, request);
     case Layout::webdataset:
       return read_webdataset(place.folder, shard_names, request);
     case Layout::cifar:

@@ -1,13 +1,9 @@
 #include "experiments/data/shapes.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
-#include "core/error.h"
-#include "core/random.h"
-#include "core/visible_text.h"
+#include "experiments/data/picture_draws.h"
 
 namespace normlab {
 namespace {
@@ -27,39 +23,16 @@ constexpr int kNearMin = 60, kNearMax = 72, kFarMin = 96, kFarMax = 112;  // bet
 constexpr int kStrays = 10;  // one pair in so many is as far apart as chance has it: no classifier gets past 96%
 
 constexpr int kUnit = 8;  // coordinates to a pixel
-constexpr int kSide = static_cast<int>(kShapesSide);
+constexpr int kSide = 32;
 constexpr int kGround = 128, kDotMin = 8, kDotMax = 12, kPartMin = 36, kPartMax = 44, kLarge = 68, kCrossHalfWidth = 8;
 constexpr int kDirectionUnit = 64;
 constexpr std::array<std::array<int, 2>, 4> kDirections{{{64, 0}, {45, 45}, {0, 64}, {-45, 45}}};  // x, y (down)
 constexpr const char* kClassNames[] = {"far_beside", "near_beside", "far_falling", "near_falling",  "far_above",
                                        "near_above", "far_rising",  "near_rising", "cross_on_disc", "disc_on_cross"};
 
-/// Words of one picture, taken one after another: the position counts them, so each picture stands alone.
-class Draws {
- public:
-  Draws(StreamKey key, std::int64_t index) : key_(key), index_(static_cast<std::uint64_t>(index)) {}
-  std::uint32_t word() {
-    if (used_ == 4) {
-      words_ = draw(key_, position_++, index_);
-      used_ = 0;
-    }
-    return words_[used_++];
-  }
-  /// Uniform in [low, high].
-  int between(int low, int high) {
-    return low + static_cast<int>(below(word(), static_cast<std::uint32_t>(high - low + 1)));
-  }
-
- private:
-  StreamKey key_;
-  std::uint64_t index_, position_ = 0;
-  std::array<std::uint32_t, 4> words_{};
-  std::size_t used_ = 4;
-};
-
 using Colour = std::array<int, 3>;
 
-Colour part_colour(Draws& draws, int sign) {
+Colour part_colour(PictureDraws& draws, int sign) {
   Colour colour{};
   for (int& channel : colour) channel = kGround + sign * draws.between(kContrastMin, kContrastMax);
   return colour;
@@ -89,15 +62,9 @@ class Canvas {
     }
   }
 
-  /// Adds noise: the four bytes of a word sum to nearly a normal number, of deviation 147.8.
-  void write(Draws& draws, std::uint8_t* rgb) const {
-    for (const Colour& pixel : pixels_) {
-      for (const int value : pixel) {
-        const std::uint32_t w = draws.word();
-        const int noise = static_cast<int>((w & 255) + (w >> 8 & 255) + (w >> 16 & 255) + (w >> 24)) - 510;
-        *rgb++ = static_cast<std::uint8_t>(std::clamp(value + noise * kNoise / 148, 0, 255));
-      }
-    }
+  void write(PictureDraws& draws, std::uint8_t* rgb) const {
+    for (const Colour& pixel : pixels_)
+      for (const int value : pixel) *rgb++ = static_cast<std::uint8_t>(std::clamp(value + draws.noise(kNoise), 0, 255));
   }
 
  private:
@@ -118,7 +85,7 @@ void paint_cross(Canvas& canvas, int x, int y, int arm, const Colour& colour) {
 }  // namespace
 
 void draw_shapes(std::uint64_t shapes_seed, const std::string& split, std::int64_t index, std::uint8_t* rgb) {
-  Draws draws(stream_key(shapes_seed, "shapes", split), index);
+  PictureDraws draws(stream_key(shapes_seed, "shapes", split), index);
   Canvas canvas;
   const int sign = draws.between(0, 1) * 2 - 1;  // brighter or darker than the ground
   for (int dot = 0; dot < kClutter; ++dot) {
@@ -132,7 +99,7 @@ void draw_shapes(std::uint64_t shapes_seed, const std::string& split, std::int64
   const int y = kSide * kUnit / 2 + draws.between(-kPlaceJitter, kPlaceJitter);
   const Colour disc = part_colour(draws, sign), cross = part_colour(draws, sign);
   const int disc_radius = draws.between(kPartMin, kPartMax), cross_arm = draws.between(kPartMin, kPartMax);
-  const auto relation = static_cast<std::size_t>(index % kShapesClasses);
+  const auto relation = static_cast<std::size_t>(index % 10);
   if (relation < 2 * kDirections.size()) {
     const bool stray = draws.between(1, kStrays) == 1, far = stray ? draws.between(0, 1) == 1 : relation % 2 == 0;
     const int along = far ? draws.between(kFarMin, kFarMax) : draws.between(kNearMin, kNearMax);
@@ -154,37 +121,5 @@ void draw_shapes(std::uint64_t shapes_seed, const std::string& split, std::int64
 }
 
 std::vector<std::string> shapes_classes() { return {std::begin(kClassNames), std::end(kClassNames)}; }
-
-ImageSet make_shapes(const DatasetConfig& config, const SliceRequest& request) {
-  const Slice& slice = request.slice;
-  if (slice.split != "train" && slice.split != "test") {
-    throw InputError(
-        concat("dataset \"shapes\", slice ", in_quotes(slice.text), ": its splits are \"train\" and \"test\""));
-  }
-  const bool train = slice.split == "train";
-  const std::int64_t count = train ? config.train_images : config.eval_images;
-  if (count < 1 || count > 1000000) {
-    throw InputError(concat("dataset \"shapes\": ", train ? "train_images" : "eval_images", " is ", count,
-                            "; it is from 1 to 1000000"));
-  }
-  ImageSet images;
-  images.height = images.width = kShapesSide;
-  images.channels = 3;
-  images.num_classes = kShapesClasses;
-  images.class_names = shapes_classes();
-  std::vector<std::int32_t> labels;
-  for (std::int64_t i = 0; i < count; ++i) labels.push_back(static_cast<std::int32_t>(i % kShapesClasses));
-  const auto chosen = select_images(slice, request.subset, config.name, labels, images.class_names);
-  images.pixels.resize(chosen.size() * static_cast<std::size_t>(images.image_bytes()));
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    draw_shapes(config.shapes_seed, slice.split, chosen[i],
-                images.pixels.data() + i * static_cast<std::size_t>(images.image_bytes()));
-    images.labels.push_back(labels[static_cast<std::size_t>(chosen[i])]);
-    images.keys.push_back(fmt::format("{:06}", chosen[i]));
-  }
-  images.provenance = concat("shapes made from seed ", config.shapes_seed, ", ", slice.text, ": ", chosen.size(),
-                             " of ", count, " images");
-  return images;
-}
 
 }  // namespace normlab

@@ -46,8 +46,8 @@ class DataChecks {
     const auto check = [&](const char* key, const std::string& text, auto&& images) {
       try {
         const Slice slice = parse_slice(text);
-        if (data().name == "shapes" && slice.split != "train" && slice.split != "test")
-          throw InputError("the splits of shapes are \"train\" and \"test\"");
+        if (data().generated() && slice.split != "train" && slice.split != "test")
+          throw InputError(concat("the splits of ", data().name, " are \"train\" and \"test\""));
         if (slice.begin && slice.end && slice.begin->percent == slice.end->percent &&
             slice.begin->value >= slice.end->value)
           throw InputError(concat("slice ", in_quotes(text), ": is empty"));
@@ -86,9 +86,9 @@ class DataChecks {
                                           " classes are more than the ", *images, " of the slice"));
   }
 
-  /// An image of shapes has class index mod 10; of others the files tell.
+  /// A generated image has class index mod 10; of others the files tell.
   void classes() const {
-    if (data().name != "shapes") return;
+    if (!data().generated()) return;
     constexpr std::int64_t kFew = 1000;  // more have them all
     if (known_training_images(data()).value_or(kFew) >= kFew) return;
     constexpr std::int32_t kClasses = 10;

@@ -38,7 +38,7 @@ struct DatasetConfig {
   std::int64_t eval_images = 1000;
   std::uint64_t shapes_seed = 1;
 
-  bool generated() const { return name == "shapes"; }
+  bool generated() const { return name == "shapes" || name == "gratings"; }
   bool operator==(const DatasetConfig&) const = default;
 };
 template <std::same_as<DatasetConfig> T>
@@ -48,12 +48,12 @@ constexpr auto rows_of(const T*) {
   constexpr std::string_view kUnit = "a pixel of 255 is 1 here: divide by 255";
   constexpr Range kMean{.low = 0, .high = 1, .of_descriptors = true, .why_high = kUnit},
       kDeviation{.low = 0, .high = 1, .low_open = true, .of_descriptors = true, .why_high = kUnit};
-  constexpr When<T> kFiles{[](const T& c) { return !c.generated(); }, "shapes is generated and has no {}"};
-  constexpr std::string_view kOnlyShapes = "only shapes is generated; {name} has no {}";
+  constexpr When<T> kFiles{[](const T& c) { return !c.generated(); }, "{name} is generated and has no {}"};
+  constexpr std::string_view kOnlyShapes = "only shapes and gratings are generated; {name} has no {}";
   constexpr When<T> kGeneratedOnly{[](const T& c) { return c.generated(); }, kOnlyShapes};
   constexpr When<T> kShards{[](const T& c) { return c.layout == L::webdataset; }, "only layout webdataset has shards"};
   return std::tuple{
-      field<&T::name>("shapes, cifar10, or another known set; or a label for `path`"),
+      field<&T::name>("gratings, shapes, cifar10, or another known set; or a label for `path`"),
       field<&T::path>("folder below the data root; the name when left out").when(kFiles),
       field<&T::layout>("how the files lie; known: by the name").when(kFiles),
       field<&T::train>("slice to train on, as \"train[:99%]\""),
@@ -83,9 +83,9 @@ constexpr auto rows_of(const T*) {
           .when({[](const T& c) { return c.layout != L::cifar && c.layout != L::idx; }, kOnlyShapes}),
       field<&T::mean>("of each channel, 255 being 1; the training slice's when left out", kMean),
       field<&T::std>("of each channel, 255 being 1; the training slice's when left out", kDeviation),
-      field<&T::train_images>("shapes: training images to generate", kGenerated).when(kGeneratedOnly),
-      field<&T::eval_images>("shapes: test images to generate", kGenerated).when(kGeneratedOnly),
-      field<&T::shapes_seed>("shapes: seed of the images, not of the trial").when(kGeneratedOnly)};
+      field<&T::train_images>("gratings, shapes: training images to generate", kGenerated).when(kGeneratedOnly),
+      field<&T::eval_images>("gratings, shapes: test images to generate", kGenerated).when(kGeneratedOnly),
+      field<&T::shapes_seed>("gratings, shapes: seed of the images, not of the trial").when(kGeneratedOnly)};
 }
 
 /// What is known of a dataset by its name.
@@ -95,7 +95,8 @@ struct KnownDataset {
   std::int64_t channels, num_classes;
   std::int64_t train_images = 0, eval_images = 0;  // 0: the descriptor says how many
 };
-inline constexpr KnownDataset kKnownDatasets[] = {{"shapes", {32, 32}, 3, 10},
+inline constexpr KnownDataset kKnownDatasets[] = {{"gratings", {32, 32}, 3, 10},
+                                                  {"shapes", {32, 32}, 3, 10},
                                                   {"cifar10", {32, 32}, 3, 10, 50'000, 10'000},
                                                   {"cifar100", {32, 32}, 3, 100, 50'000, 10'000},
                                                   {"mnist", {28, 28}, 1, 10, 60'000, 10'000},

@@ -40,7 +40,7 @@ std::optional<std::int64_t> known_images(const DatasetConfig& dataset, const std
 
 std::optional<std::int64_t> known_split_images(const DatasetConfig& dataset, std::string_view split) {
   const bool train = split == "train";
-  if (dataset.name == "shapes") return train ? dataset.train_images : dataset.eval_images;
+  if (dataset.generated()) return train ? dataset.train_images : dataset.eval_images;
   const KnownDataset* known = find_dataset(dataset.name);
   const std::int64_t images = known == nullptr ? 0 : train ? known->train_images : known->eval_images;
   return images == 0 ? std::nullopt : std::optional(images);

@@ -58,11 +58,12 @@ std::string problem_of_early_stop(const EarlyStopConfig& rule, const std::string
 
 void check_augment(const TrialConfig& trial, const Report& report) {
   const AugmentConfig& augment = trial.train.augment;
-  // Classes of `shapes` are directions: mirrored, a rising pair is a falling one, with the wrong label, every second
-  // time. What else turns or stretches a picture (rotations, shears, crops) moves directions a little, as labels of any
-  // photograph suffer, and is allowed.
-  if (augment.flip && trial.dataset.name == "shapes" && trial.dataset.layout == DatasetLayout::known)
-    report("train.augment.flip", "a flip turns one class of shapes into another; leave it out");
+  // Classes of generated pictures are directions: mirrored, a rising one is a falling one, with the wrong label, every
+  // second time. What else turns or stretches a picture (rotations, shears, crops) moves directions a little, as labels
+  // of any photograph suffer, and is allowed.
+  if (augment.flip && trial.dataset.generated() && trial.dataset.layout == DatasetLayout::known)
+    report("train.augment.flip",
+           concat("a flip turns one class of ", trial.dataset.name, " into another; leave it out"));
   if (augment.crop == CropName::center && trial.train.eval_transform.crop != EvalCrop::center)
     report("train.augment.crop",
            "center is cut as train.eval_transform says, whose crop is not center; set it to center there too");

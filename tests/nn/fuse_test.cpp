@@ -18,6 +18,8 @@ using namespace normlab;
 
 namespace {
 
+constexpr std::int64_t kSide = 32, kClasses = 10;
+
 constexpr NormSpec kBN = norm_of(NormKind::batch_norm);
 constexpr std::int64_t kBatch = 24;
 
@@ -51,12 +53,12 @@ struct Pictures {
   Arena memory;
   Tensor images, labels;
   explicit Pictures(DType dtype) {
-    images = memory.empty({kBatch, kShapesSide, kShapesSide, 3}, dtype);
+    images = memory.empty({kBatch, kSide, kSide, 3}, dtype);
     labels = memory.empty({kBatch}, DType::i32);
-    std::vector<std::uint8_t> pixels(std::size_t(kShapesSide * kShapesSide * 3));
+    std::vector<std::uint8_t> pixels(std::size_t(kSide * kSide * 3));
     for (std::int64_t i = 0; i < kBatch; ++i) {
       draw_shapes(1, "train", i, pixels.data());
-      labels.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % kShapesClasses);
+      labels.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % kClasses);
       for (std::size_t p = 0; p < pixels.size(); ++p) {
         const double value = double(pixels[p]) / 64.0 - 2.0;
         const std::size_t at = std::size_t(i) * pixels.size() + p;
@@ -246,7 +248,7 @@ TEST_CASE("fuse: a bias for one of q, k and v brings zeros for the others") {
 
 TEST_CASE("fuse: a Swin, its reductions too; what is padded in between stays") {
   SwinConfig c;
-  c.image_size = {kShapesSide, kShapesSide};
+  c.image_size = {kSide, kSide};
   c.patch_size = 4;
   c.window = 4;
   c.embed_dim = 12;

@@ -129,3 +129,26 @@ TEST_CASE("program: a report in a browser is sorted, filtered and read, at two w
   }
   CHECK_MESSAGE(code == 0, text_of(log));
 }
+
+TEST_CASE("program: -o writes where it is told: through devices and links, and to standard output for -") {
+  const TemporaryFolder folder;
+  const std::string arguments = fake_sweep(folder);
+  CHECK(run_program(folder, "report " + arguments + " -o /dev/null").code == 0);
+  CHECK(fs::is_character_file("/dev/null"));
+
+  std::ofstream(folder / "real.html") << "old";
+  fs::create_symlink("real.html", folder / "link.html");
+  fs::create_symlink("link.html", folder / "second.html");
+  CHECK(run_program(folder, "report " + arguments + " -o " + in(folder, "second.html")).code == 0);
+  CHECK(fs::is_symlink(folder / "link.html"));
+  CHECK(fs::is_symlink(folder / "second.html"));
+  CHECK(text_of(folder / "real.html").find("<h1>") != std::string::npos);
+
+  const Finished shown = run_program(folder, "report " + arguments + " -o -");
+  CHECK(shown.code == 0);
+  CHECK(shown.out.find("<h1>Which one is best?</h1>") != std::string::npos);
+  CHECK(shown.err.find("wrote") == std::string::npos);
+  CHECK_FALSE(fs::exists("-"));
+  const Finished lines = run_program(folder, "export " + arguments + " -o -");
+  CHECK(lines.out.rfind("{\"schema\":", 0) == 0);
+}

@@ -35,7 +35,7 @@ TEST_CASE("descriptor: all problems come at once, in file order") {
         "d.json:4:58: /model/qkv_bias: expected true or false, got 1\n"
         "d.json:4:75: /model/image_size: expected a number or [height, width], got 1 numbers\n"
         "d.json:4:94: /model/placement: expected a placement's name or an object of sites, got a list\n"
-        "d.json:5:35: /dataset/train_images: only shapes is generated; cifar10 has no train_images\n"
+        "d.json:5:35: /dataset/train_images: only shapes and gratings are generated; cifar10 has no train_images\n"
         "d.json:6:12: /seeds: expected how many seeds, from 1 to 100000, or a list of them, got 0\n"
         "d.json:7:30: /checkpoint/seconds: must be above 0, got 0\n"
         "d.json:8:12: /about: expected a string, got 7");

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "experiments/data/shapes.h"
+#include "experiments/data/generated.h"
 
 using namespace normlab;
 
@@ -20,7 +20,7 @@ ImageSet shapes(std::int64_t count) {
   SliceRequest request;
   request.slice = parse_slice("train");
   request.dataset = config.name;
-  ImageSet images = make_shapes(config, request);
+  ImageSet images = make_generated(config, request);
   finish_image_set(images);
   return images;
 }
