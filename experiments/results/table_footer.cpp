@@ -139,7 +139,9 @@ class Footer {
 
   void gains() {
     if (!any([](const TableLine& line) { return line.gain.value.has_value(); })) return;
-    std::string text = "Gains are differences to the baseline, paired by seed";
+    std::string text = lower_is_better(options_.metric)
+                           ? "Gains are how far rows lie below the baseline, paired by seed"
+                           : "Gains are differences to the baseline, paired by seed";
     if (!has_intervals()) {
       add("gain", text + ".");
       return;

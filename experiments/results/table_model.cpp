@@ -152,6 +152,7 @@ class ModelBuilder {
 
   StripRow strip_row(std::size_t row) const {
     StripRow out{.values = values_[row]};
+    for (auto& [seed, value] : out.values) value *= direction_;
     for (const TableSeed& seed : lines_[row].seeds) {
       out.diverged = out.diverged || seed.state == SeedState::diverged;
       if (stands_in(seed, options_)) out.stand_ins.insert(seed.seed);
@@ -182,7 +183,7 @@ class ModelBuilder {
     const SeedValues &values = values_[line.plan_index], &base = values_[*line.baseline];
     for (TableSeed& seed : line.seeds) {
       const auto own = values.find(seed.seed), other = base.find(seed.seed);
-      if (own != values.end() && other != base.end()) seed.gain = own->second - other->second;
+      if (own != values.end() && other != base.end()) seed.gain = direction_ * (own->second - other->second);
     }
     if (!comparison.half_width) return;
     line.procedure = procedure == Procedure::pooled ? "simultaneous" : "paired t, Holm";
@@ -276,6 +277,8 @@ class ModelBuilder {
       if (std::string note = early_stop_note(line.seeds); !note.empty()) line.notes.push_back(std::move(note));
       if (line.gain.value && line.pairs < line.n)
         line.notes.push_back(fmt::format("gain over {} seed{}", line.pairs, line.pairs == 1 ? "" : "s"));
+      if (line.gain.value && line.pairs > 1 && !line.gain_half_width.value)
+        line.notes.push_back("differs from the baseline by the same in each seed: no interval");
       line.notes.insert(line.notes.end(), line.remarks.begin(), line.remarks.end());
       if (environments_.size() > 1)
         if (std::string note = environment_note(line, environments_); !note.empty())
@@ -291,6 +294,7 @@ class ModelBuilder {
   std::vector<ManyToOne> comparisons_;
   TableTestSet test_set_;
   std::vector<TableEnvironment> environments_;
+  const double direction_ = lower_is_better(options_.metric) ? -1 : 1;  // a gain is an improvement
   int gain_decimals_ = 2;
   TableModel model_;
 };

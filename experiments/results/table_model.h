@@ -15,6 +15,10 @@
 
 namespace normlab {
 
+/// Of losses. A gain in such a metric is how far a row lies below its baseline, so that a gain above zero is an
+/// improvement in every table.
+inline bool lower_is_better(std::string_view metric) { return metric.ends_with("loss"); }
+
 /// What a table is asked for. The names are those of the command line.
 enum class TableSelect : std::uint8_t { last, best_minival, mean_last_k };
 enum class TableFamily : std::uint8_t { strip, table };
@@ -45,7 +49,7 @@ struct TableSeed {
   std::string trial;  // its id
   SeedState state = SeedState::missing;
   std::optional<double> value;      // the metric as stored, without the table's scale; of a run that counts
-  std::optional<double> gain;       // over the same seed of the baseline, in the table's unit; made by table_model()
+  std::optional<double> gain;  // over the same seed of the baseline, in the table's unit, above 0 where the row is better
   double progress = 0;              // 0 to 1, of a running trial or one that was stopped
   std::string message;              // why it failed or cannot be read
   ExitCode fault = ExitCode::done;  // of one that cannot be read: the file's, or the machine's
@@ -160,8 +164,10 @@ struct TableModel {
   std::vector<TableSentence> footer;
   std::vector<std::string> problems;  // results that cannot be read, one a line, for standard error
   ExitCode outcome = ExitCode::done;  // what a command that shows the table ends with: the gravest fault
-  /// "eval/accuracy [%]"
-  std::string metric_heading() const { return unit.empty() ? metric : metric + " [" + unit + "]"; }
+  /// "eval/accuracy [%]", "eval/loss (lower is better)"
+  std::string metric_heading() const {
+    return metric + (unit.empty() ? "" : " [" + unit + "]") + (lower_is_better(metric) ? " (lower is better)" : "");
+  }
 };
 
 /// InputError for a filter, a sort key or an axis that is wrong, with what was meant.

@@ -12,8 +12,9 @@ namespace normlab {
 namespace {
 
 constexpr double kSpreadAlpha = 0.01;  // equal spreads are taken for unequal in one of a hundred strips
-// Sds below this share of the largest value are rounding: the values have no spread.
-constexpr double kRounding = 1e-12;
+// Sds below this share of the largest value are rounding: the values have no spread. Squares are subtracted from each
+// other, so an sd is good to the root of a double's precision alone.
+constexpr double kRounding = 1e-7;
 
 void check(const Strip& strip, const ManyToOneOptions& options) {
   if (!(options.level > 0 && options.level < 1))

@@ -322,3 +322,47 @@ TEST_CASE("table_model: empty tables and rows without a baseline") {
   CHECK(footer(model, "gain").empty());
   CHECK(model.columns.size() == 3);
 }
+
+TEST_CASE("table_model: of a loss, a gain is how far a row lies below its baseline") {
+  const TableInput input = strips_table();
+  TableOptions options;
+  const TableModel accuracy = table_model(input, options);
+  options.metric = "eval/loss";
+  options.sort = "-gain";
+  const TableModel loss = table_model(input, options);
+  CHECK(loss.metric_heading() == "eval/loss [%] (lower is better)");
+  CHECK(footer(loss, "gain").starts_with("Gains are how far rows lie below the baseline"));
+  CHECK(*loss.lines.front().gain.value > *loss.lines[1].gain.value);
+  for (const TableLine& line : loss.lines) {
+    const TableLine& same = accuracy.lines[line.plan_index];
+    CHECK(line.mean.value == same.mean.value);
+    if (!same.gain.value) continue;
+    CHECK(*line.gain.value == -*same.gain.value);
+    CHECK(*line.gain_low.value == -*same.gain_high.value);
+    CHECK(line.differs == same.differs);
+    CHECK(*line.seeds[0].gain == -*same.seeds[0].gain);
+  }
+}
+
+TEST_CASE("table_model: differences that are equal in all seeds are said in words, and are no spread") {
+  TableInput input = strips_table();  // two seeds of 120 images, as they were seen
+  input.axes = {"row"};
+  const auto row = [](const char* label, std::vector<double> values) {
+    TableRow out{.label = label, .axes = {label}, .baseline = 0, .seeds = {}, .chance = {}, .remarks = {}};
+    for (std::size_t s = 0; s < values.size(); ++s) {
+      TableSeed& seed = out.seeds.emplace_back();
+      seed.seed = s;
+      seed.state = SeedState::done;
+      seed.value = values[s] / 120;
+    }
+    return out;
+  };
+  input.rows = {row("base", {37, 31}), row("near", {36, 30}), row("far", {35, 25})};
+  const TableModel model = table_model(input, {});
+  CHECK_FALSE(has(footer(model, "gain"), "times as far"));
+
+  input.rows[2].seeds[1].state = SeedState::diverged;  // each row by itself then
+  const TableModel alone = table_model(input, {});
+  CHECK(alone.lines[1].gain_half_width.text.empty());
+  CHECK(alone.lines[1].notes.back() == "differs from the baseline by the same in each seed: no interval");
+}
