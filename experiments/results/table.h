@@ -19,6 +19,8 @@ inline constexpr std::size_t kTableWidth = 80;
 /// - latex: a tabular in the style of the package booktabs, with the footer below.
 /// - html: one <table> with <caption>, <tfoot>, scopes, data-sort (the full number) and data-rows (places in the plan).
 /// - csv (RFC 4180): the rows alone, parts of a cell in columns of their own. json: everything, each seed included.
+/// Both
+///   have all digits of a number, and axes in json have their types.
 std::string render_table(const TableModel& model, TableFormat format, std::size_t width = kTableWidth);
 
 /// The parts behind render_table.

@@ -18,10 +18,9 @@ std::string csv_line(const std::vector<std::string>& cells) {
   return line + "\n";
 }
 
-/// The digits that people see, but for "<0.0001": that in full, so that it stays a number.
-std::string number_text(const Figure& figure) {
-  return figure.text.starts_with('<') ? fmt::format("{}", figure.value.value_or(0)) : figure.text;
-}
+/// The shortest text that is the same number when it is read; "" for none.
+std::string full(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }
+std::string full(const Figure& figure) { return full(figure.value); }
 
 bool is_pivot(const TableModel& model) {
   return std::any_of(model.columns.begin(), model.columns.end(),
@@ -41,9 +40,11 @@ std::string csv_pivot(const TableModel& model) {
   for (const TableGridRow& row : model.grid) {
     std::vector<std::string> cells;
     for (std::size_t c = 0; c < row.cells.size(); ++c) {
-      cells.push_back(row.cells[c].value);
-      if (model.columns[c].kind != ColumnKind::number) continue;
-      cells.push_back(row.cells[c].half_width);
+      const TableCell& cell = row.cells[c];
+      const bool number = model.columns[c].kind == ColumnKind::number;
+      cells.push_back(number && cell.sort && !cell.value.empty() ? full(cell.sort) : cell.value);
+      if (!number) continue;
+      cells.push_back(full(cell.half_width_full));
       cells.push_back(row.cells[c].tail);
     }
     text += csv_line(cells);
@@ -66,19 +67,15 @@ std::string csv_lines(const TableModel& model) {
   for (const TableLine& line : model.lines) {
     std::vector<std::string> cells = line.axes;
     if (cells.empty()) cells.push_back(line.label);
-    cells.insert(cells.end(),
-                 {line.mean.text, line.half_width.text, fmt::format("{}", line.n), fmt::format("{}", line.seeds.size()),
-                  line.gain.text, line.gain_half_width.text, line.gain_low.text, line.gain_high.text,
-                  fmt::format("{}", line.pairs), number_text(line.p),
-                  line.gain_low.text.empty() ? ""
-                  : line.differs             ? "yes"
-                                             : "no"});
+    cells.insert(cells.end(), {full(line.mean), full(line.half_width), fmt::format("{}", line.n),
+                               fmt::format("{}", line.seeds.size()), full(line.gain), full(line.gain_half_width),
+                               full(line.gain_low), full(line.gain_high), fmt::format("{}", line.pairs), full(line.p),
+                               !line.gain_low.value ? ""
+                               : line.differs       ? "yes"
+                                                    : "no"});
     if (equivalence)
-      cells.insert(cells.end(), {!line.equivalent   ? ""
-                                 : *line.equivalent ? "yes"
-                                                    : "no",
-                                 number_text(line.equivalent_p)});
-    if (bootstrap) cells.push_back(line.bootstrap_half_width.text);
+      cells.insert(cells.end(), {!line.equivalent ? "" : *line.equivalent ? "yes" : "no", full(line.equivalent_p)});
+    if (bootstrap) cells.push_back(full(line.bootstrap_half_width));
     cells.push_back(joined(line.notes, ", "));
     text += csv_line(cells);
   }
@@ -87,15 +84,15 @@ std::string csv_lines(const TableModel& model) {
 
 using Json = nlohmann::ordered_json;
 
-/// The number that the text shows, or null.
-Json shown(const Figure& figure) {
-  const std::string text = number_text(figure);
-  if (text.empty()) return nullptr;
-  const double value = std::stod(text);
-  return std::isfinite(value) ? Json(value) : Json(nullptr);
-}
-
 Json in_full(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(); }
+Json in_full(const Figure& figure) { return in_full(figure.value); }
+
+/// The value of an axis with its type: true, 0.001, "pre_pre"; null where the row has none.
+Json typed(const std::string& value) {
+  if (value.empty()) return nullptr;
+  const Json read = Json::parse(value, nullptr, false);
+  return read.is_number() || read.is_boolean() ? read : Json(value);
+}
 
 Json seed_json(const TableSeed& seed) {
   Json entry{{"seed", seed.seed}, {"state", word_of(seed.state)}, {"trial", seed.trial}};
@@ -113,31 +110,24 @@ Json seed_json(const TableSeed& seed) {
 
 Json line_json(const TableModel& model, const TableLine& line) {
   Json axes = Json::object(), seeds = Json::array();
-  for (std::size_t a = 0; a < model.axes.size(); ++a) axes[model.axes[a]] = line.axes[a];
+  for (std::size_t a = 0; a < model.axes.size(); ++a) axes[model.axes[a]] = typed(line.axes[a]);
   for (const TableSeed& seed : line.seeds) seeds.push_back(seed_json(seed));
   Json row{{"row", line.label}, {"axes", std::move(axes)}, {"baseline", line.is_baseline}, {"strip", line.strip}};
-  row["mean"] = shown(line.mean);
-  row["half_width"] = shown(line.half_width);
+  row["mean"] = in_full(line.mean);
+  row["half_width"] = in_full(line.half_width);
   row["n"] = line.n;
   row["planned"] = line.seeds.size();
-  row["gain"] = shown(line.gain);
-  row["gain_half_width"] = shown(line.gain_half_width);
-  row["gain_low"] = shown(line.gain_low);
-  row["gain_high"] = shown(line.gain_high);
+  row["gain"] = in_full(line.gain);
+  row["gain_half_width"] = in_full(line.gain_half_width);
+  row["gain_low"] = in_full(line.gain_low);
+  row["gain_high"] = in_full(line.gain_high);
   row["pairs"] = line.pairs;
   row["procedure"] = line.procedure;
-  row["p"] = shown(line.p);
+  row["p"] = in_full(line.p);
   row["differs"] = line.differs;
   row["partial"] = line.partial;
-  if (line.equivalent) row["equivalent"] = *line.equivalent, row["equivalent_p"] = shown(line.equivalent_p);
-  if (line.bootstrap_half_width.value.has_value()) row["bootstrap_half_width"] = shown(line.bootstrap_half_width);
-  row["in_full"] = Json{{"mean", in_full(line.mean.value)},
-                        {"half_width", in_full(line.half_width.value)},
-                        {"gain", in_full(line.gain.value)},
-                        {"gain_half_width", in_full(line.gain_half_width.value)},
-                        {"gain_low", in_full(line.gain_low.value)},
-                        {"gain_high", in_full(line.gain_high.value)},
-                        {"p", in_full(line.p.value)}};
+  if (line.equivalent) row["equivalent"] = *line.equivalent, row["equivalent_p"] = in_full(line.equivalent_p);
+  if (line.bootstrap_half_width.value.has_value()) row["bootstrap_half_width"] = in_full(line.bootstrap_half_width);
   row["notes"] = line.notes;
   row["seeds"] = std::move(seeds);
   return row;
@@ -152,10 +142,10 @@ std::string render_table_json(const TableModel& model) {
   for (const TableLine& line : model.lines) rows.push_back(line_json(model, line));
   for (const TableStrip& strip : model.strips)
     strips.push_back(Json{{"label", strip.label},
-                          {"best_gain_by_chance", shown(strip.best_by_chance)},
-                          {"smallest_gain", shown(strip.detectable)},
-                          {"smallest_gain_low", shown(strip.detectable_low)},
-                          {"smallest_gain_high", shown(strip.detectable_high)}});
+                          {"best_gain_by_chance", in_full(strip.best_by_chance)},
+                          {"smallest_gain", in_full(strip.detectable)},
+                          {"smallest_gain_low", in_full(strip.detectable_low)},
+                          {"smallest_gain_high", in_full(strip.detectable_high)}});
   Json sentences = Json::array();
   for (const TableSentence& sentence : model.footer) sentences.push_back(sentence.text);
   Json json{{"about", model.about}, {"metric", model.metric},  {"unit", model.unit},

@@ -13,9 +13,9 @@
 namespace normlab {
 namespace {
 
-TableCell words(std::string text) { return {std::move(text), "", "", std::nullopt}; }
+TableCell words(std::string text) { return {std::move(text), "", "", std::nullopt, std::nullopt}; }
 
-TableCell label_cell(const std::string& text) { return {text, "", "", parse_number(text)}; }
+TableCell label_cell(const std::string& text) { return {text, "", "", parse_number(text), std::nullopt}; }
 
 /// What to say of a line that has no number: the state of its seeds.
 std::string state_words(const TableLine& line) { return line.notes.empty() ? "" : line.notes.front(); }
@@ -23,25 +23,26 @@ std::string state_words(const TableLine& line) { return line.notes.empty() ? "" 
 std::string marks(const TableLine& line) { return std::string(line.differs ? "*" : "") + (line.partial ? "†" : ""); }
 
 TableCell mean_cell(const TableLine& line) {
-  return {line.mean.text, line.half_width.text, "(" + line.count + ")", line.mean.value};
+  return {line.mean.text, line.half_width.text, "(" + line.count + ")", line.mean.value, line.half_width.value};
 }
 
 TableCell gain_cell(const TableLine& line) {
   if (line.is_baseline) return words("baseline");
   if (line.gain.text.empty()) return words("");
-  if (!line.cut) return {line.gain.text, line.gain_half_width.text, marks(line), line.gain.value};
+  if (!line.cut)
+    return {line.gain.text, line.gain_half_width.text, marks(line), line.gain.value, line.gain_half_width.value};
   return {line.gain.text, "", fmt::format("[{}, {}] {}", line.gain_low.text, line.gain_high.text, marks(line)),
-          line.gain.value};
+          line.gain.value, std::nullopt};
 }
 
 TableCell equivalence_cell(const TableLine& line) {
   if (!line.equivalent) return words("");
-  return {*line.equivalent ? "yes" : "not shown", "", "", line.equivalent_p.value};
+  return {*line.equivalent ? "yes" : "not shown", "", "", line.equivalent_p.value, std::nullopt};
 }
 
 TableCell bootstrap_cell(const TableLine& line) {
   if (line.bootstrap_half_width.text.empty()) return words("");
-  return {"", line.bootstrap_half_width.text, "", line.bootstrap_half_width.value};
+  return {"", line.bootstrap_half_width.text, "", line.bootstrap_half_width.value, line.bootstrap_half_width.value};
 }
 
 void keep_differing_axes(TableModel& model, const std::vector<std::string>& axes) {

@@ -21,7 +21,7 @@ std::string markdown_escaped(const std::string& text) {
 }
 
 /// Characters that mean something to TeX, and those outside ASCII that tables are made of; others stay as UTF-8.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 19> kLatex{{{"\\", "\\textbackslash{}"},
+constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kLatex{{{"\\", "\\textbackslash{}"},
                                                                                 {"&", "\\&"},
                                                                                 {"%", "\\%"},
                                                                                 {"$", "\\$"},
@@ -34,7 +34,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 19> kLatex{{
                                                                                 {"<", "\\textless{}"},
                                                                                 {">", "\\textgreater{}"},
                                                                                 {"|", "\\textbar{}"},
-                                                                                {"\"", "\\textquotedbl{}"},
                                                                                 {"±", "$\\pm$"},
                                                                                 {"†", "$\\dagger$"},
                                                                                 {"…", "\\dots{}"},
@@ -43,7 +42,14 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 19> kLatex{{
 
 std::string latex_escaped(std::string_view text) {
   std::string result;
+  bool quoted = false;
   while (!text.empty()) {
+    if (text.front() == '"') {
+      result += quoted ? "''" : "``";
+      quoted = !quoted;
+      text.remove_prefix(1);
+      continue;
+    }
     const auto* found = kLatex.end();
     for (const auto* entry = kLatex.begin(); entry != kLatex.end(); ++entry)
       if (text.starts_with(entry->first)) found = entry;

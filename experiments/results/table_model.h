@@ -129,7 +129,8 @@ struct TableStrip {
 /// Part of a cell's text: "79.1" "0.3" "(5)" -> "79.1 ±0.3 (5)".
 struct TableCell {
   std::string value, half_width, tail;
-  std::optional<double> sort;  // the full number behind it; none for words
+  std::optional<double> sort;             // the full number behind it; none for words
+  std::optional<double> half_width_full;  // and behind its half width
   std::string text() const;
 };
 
