@@ -79,7 +79,7 @@ build-all: $(BINARY) $(TEST_BINARY) $(if $(SANITIZE),,$(FAULTS))
 deps:
 	@bash .ci/deps
 
-SWEEP := experiments/placements_shapes.json
+SWEEP := experiments/placements_gratings.json
 sweep:
 	@MAKE="$(MAKE) --no-print-directory" bash .ci/announce $(JOBS) $(BINARY) $(SWEEP)
 	@$(MAKE) --no-print-directory all

@@ -35,7 +35,7 @@ void add_curves(CLI::App& app, Action& action) {
   command.footer(
       "Values that are not finite count in no mean; --seeds prints them as nan and inf. Values are as stored, "
       "accuracies from 0 to 1.\n"
-      "Example: normlab curves experiments/placements_shapes.json --metric train/loss > loss.csv");
+      "Example: normlab curves experiments/placements_gratings.json --metric train/loss > loss.csv");
 }
 
 }  // namespace normlab

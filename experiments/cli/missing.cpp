@@ -51,7 +51,7 @@ void add_missing(CLI::App& app, Action& action) {
   missing.descriptor.add_file(command);
   missing.descriptor.add_out(command);
   command.add_flag("--ids", missing.ids, "print whole ids alone, for scripts");
-  command.footer("Example: normlab missing experiments/placements_shapes.json --out results");
+  command.footer("Example: normlab missing experiments/placements_gratings.json --out results");
 }
 
 }  // namespace normlab

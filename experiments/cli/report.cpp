@@ -60,7 +60,7 @@ void add_report(CLI::App& app, Action& action) {
   command.footer(
       "Folders are made where they are missing. Exit code 2 after the report: some results cannot be read; it names "
       "them. 3: the disk fails.\n"
-      "Example: normlab report experiments/placements_shapes.json -o report.html --svg pictures");
+      "Example: normlab report experiments/placements_gratings.json -o report.html --svg pictures");
 }
 
 }  // namespace normlab

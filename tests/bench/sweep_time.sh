@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The default sweep here, against the same number of steps in PyTorch as installed, one trial after another.
-#   PYTHON=~/venv/bin/python tests/bench/sweep_time.sh [DESCRIPTOR]        experiments/placements_shapes.json by default
+#   PYTHON=~/venv/bin/python tests/bench/sweep_time.sh [DESCRIPTOR]        experiments/placements_gratings.json by default
 # Ours is `normlab run` from beginning to end: data, training of all trials, evaluation, results on disk. PyTorch's side
 # is steps alone on a batch that is there already, all of the Pre-LN network (timm): a slice is timed and multiplied.
 # Settings: NORMLAB=build/normlab THREADS=2 SECONDS_EACH=10 ROUNDS=3 (of the slice), TORCH_FLAGS="--compile"
@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 python=${PYTHON:-python3} normlab=${NORMLAB:-build/normlab}
 threads=${THREADS:-2} seconds=${SECONDS_EACH:-10} rounds=${ROUNDS:-3}
-descriptor=${1:-experiments/placements_shapes.json}
+descriptor=${1:-experiments/placements_gratings.json}
 [ -x "$normlab" ] || { echo "$normlab is not there: run make, or set NORMLAB" >&2; exit 3; }
 "$python" -c 'import timm, torch' 2>/dev/null || { echo "$python lacks torch or timm: set PYTHON" >&2; exit 3; }
 for name in "${!OPENBLAS_@}"; do unset "$name"; done

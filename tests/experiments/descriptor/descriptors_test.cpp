@@ -28,11 +28,11 @@ TEST_CASE("descriptor: placements_cifar10.json is six rows, five seeds for the b
   CHECK(c.train.clip_norm == 1);
 }
 
-TEST_CASE("descriptor: placements_shapes.json is twelve placements with five seeds") {
-  const Experiment e = load_experiment("experiments/placements_shapes.json");
+TEST_CASE("descriptor: placements_gratings.json is twelve placements with five seeds") {
+  const Experiment e = load_experiment("experiments/placements_gratings.json");
   CHECK(e.rows.size() == 12);
   CHECK(e.trials.size() == 60);
-  CHECK(e.trials[0].config.dataset.name == "shapes");
+  CHECK(e.trials[0].config.dataset.name == "gratings");
 }
 
 // Their ids hang on the canonical form of settings: a default that changes, or a key that is written where it says
