@@ -54,7 +54,7 @@ CUDA_SOURCES := $(sort $(wildcard cuda/*.cu))
 EMULATED := $(CUDA_SOURCES) $(sort $(wildcard tests/cuda_emulation/*_test.cu))
 TESTS := $(shell find tests -name '*_test.cpp' | sort)
 TEST_SUPPORT := $(wildcard tests/cuda_emulation/*.cpp) tests/devices.cpp tests/system_calls.cpp tests/main.cpp
-OBJECTS := $(LIBRARY:%.cpp=$(BUILD)/%.o) $(if $(filter 1,$(CUDA)),$(CUDA_SOURCES:%.cu=$(BUILD)/%.o))
+OBJECTS := $(LIBRARY:%.cpp=$(BUILD)/%.o) $(BUILD)/recipes.o $(if $(filter 1,$(CUDA)),$(CUDA_SOURCES:%.cu=$(BUILD)/%.o))
 TEST_OBJECTS := $(patsubst %.cpp,$(BUILD)/%.o,$(TESTS) $(TEST_SUPPORT))
 # Linked last, so that a function that stands in several objects is not taken from the one with checks.
 EMULATED_OBJECTS := $(EMULATED:%.cu=$(BUILD)/emulated/%.o)
@@ -178,7 +178,7 @@ $(FAULTS): tests/faults/faults.cpp $(BUILD)/flags
 FUZZED_FOLDERS := base statistics data descriptor results weights
 FUZZED := $(filter-out core/cpu/%,$(filter core/% autograd/% nn/% $(addsuffix /%,$(addprefix experiments/,$(FUZZED_FOLDERS))),$(LIBRARY)))
 FUZZED += experiments/sweep/plan_file.cpp
-$(BUILD)/fuzz/readers.a: $(FUZZED:%.cpp=$(BUILD)/%.o)
+$(BUILD)/fuzz/readers.a: $(FUZZED:%.cpp=$(BUILD)/%.o) $(BUILD)/recipes.o
 	@mkdir -p $(@D)
 	@rm -f $@
 	@ar rcs $@ $^
@@ -197,6 +197,17 @@ $(BUILD)/%.o: %.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
 	@$(call step,CXX $<)
 	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LEVEL) -c $< -o $@
+
+# The recipes as text, so that a program that is taken elsewhere has them.
+RECIPES := $(sort $(wildcard experiments/recipes/*.json))
+$(BUILD)/recipes.cpp: $(RECIPES)
+	@mkdir -p $(@D)
+	@{ printf '#include "experiments/descriptor/recipes.h"\nnamespace normlab {\nstd::span<const Recipe> recipes() {\n'; \
+	  printf '  static constexpr Recipe kRecipes[] = {\n'; \
+	  for recipe in $^; do printf '{"%s", R"json(' "$$(basename "$$recipe" .json)"; cat "$$recipe"; printf ')json"},\n'; done; \
+	  printf '  };\n  return kRecipes;\n}\n}  // namespace normlab\n'; } > $@
+$(BUILD)/recipes.o: $(BUILD)/recipes.cpp $(BUILD)/flags
+	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) -O1 -c $< -o $@
 
 # The version changes with every commit, so only the one file that prints it is compiled again.
 $(BUILD)/experiments/base/build_info.o: CPPFLAGS += -DNORMLAB_VERSION='"$(VERSION)"' -DNORMLAB_FLAGS='"$(BUILD_FLAGS)"'

@@ -42,7 +42,7 @@ inline constexpr TopLevelKey kTopLevelKeys[] = {
      "\"source\", and \"deviations\": what is knowingly not as published, as {\"key\", \"paper\", \"here\", \"why\"}; "
      "a list "
      "replaces that of the base; changes no result"},
-    {"extends", "string", "another descriptor, relative to this file; keys given here win"},
+    {"extends", "string", "another descriptor, relative to this file, or \"recipe:NAME\"; keys given here win"},
     {"checkpoint", "object", "how often a running trial is saved; changes no result"},
     {"probes", "object",
      "steps before whose update something is measured, 0 the first: \"signal\", a list; \"gradients\", a list or a "

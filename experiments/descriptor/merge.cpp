@@ -6,7 +6,9 @@
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/base/regular_file.h"
+#include "experiments/base/suggest.h"
 #include "experiments/descriptor/keys.h"
+#include "experiments/descriptor/recipes.h"
 
 namespace normlab {
 namespace {
@@ -123,6 +125,32 @@ namespace {
 /// More descriptors on top of each other than this are a mistake, or made to keep a reader busy.
 constexpr std::size_t kMostFiles = 64;
 
+/// "recipe:NAME" of each.
+std::vector<std::string_view> recipe_names() {
+  static const std::vector<std::string> kNames = [] {
+    std::vector<std::string> names;
+    for (const Recipe& recipe : recipes()) names.push_back(concat(kRecipePrefix, recipe.name));
+    return names;
+  }();
+  return {kNames.begin(), kNames.end()};
+}
+
+/// What to say of a base that is not there: where that was, and what may have been meant.
+std::string missing(const std::filesystem::path& base) {
+  std::error_code error;
+  const std::filesystem::path full = std::filesystem::absolute(base, error);
+  const std::string words = concat("there is no file ", shown(error ? base.string() : full.string()));
+  if (const Recipe* recipe = find_recipe(base.stem().string()))
+    return concat(words, "; did you mean ", in_quotes(concat(kRecipePrefix, recipe->name)), "?");
+  std::vector<std::string> beside;
+  for (std::filesystem::directory_iterator entry(full.parent_path(), error), end; !error && entry != end;
+       entry.increment(error))
+    if (entry->path().extension() == ".json") beside.push_back(entry->path().filename().string());
+  std::sort(beside.begin(), beside.end());
+  const std::string_view near = nearest(base.filename().string(), {beside.begin(), beside.end()});
+  return near.empty() ? words : concat(words, "; did you mean ", in_quotes(near), "?");
+}
+
 class Chain {
  public:
   Chain(Sources& sources, Problems& problems, std::vector<std::filesystem::path>& files)
@@ -163,14 +191,23 @@ class Chain {
       throw InputError(concat(to_string(target.at), ": /extends: ", what));
     };
     if (!target.is_string()) fail("expected the path of a descriptor, got " + describe(target));
-    const std::filesystem::path base = (file.parent_path() / target.text).lexically_normal();
-    std::error_code error;
-    if (!std::filesystem::exists(base, error)) fail(concat("there is no file ", shown(base.string())));
+    std::filesystem::path base = (file.parent_path() / target.text).lexically_normal();
+    // What a recipe extends is a recipe too.
+    if (file.string().starts_with(kRecipePrefix)) base = concat(kRecipePrefix, base.stem().string());
     Text text;
-    try {
-      text = read(base);
-    } catch (const InputError& refused) {
-      fail(refused.what());
+    if (target.text.starts_with(kRecipePrefix)) base = target.text;
+    if (const std::string name = base.string(); name.starts_with(kRecipePrefix)) {
+      const Recipe* recipe = find_recipe(name.substr(kRecipePrefix.size()));
+      if (recipe == nullptr) fail(unknown_word("recipe", name, recipe_names()));
+      text = {{0, static_cast<ino_t>(recipe - recipes().data())}, std::string(recipe->text)};
+    } else {
+      std::error_code error;
+      if (!std::filesystem::exists(base, error)) fail(missing(base));
+      try {
+        text = read(base);
+      } catch (const InputError& refused) {
+        fail(refused.what());
+      }
     }
     if (seen_.contains(text.identity)) fail(concat(base.string(), " extends itself in the end"));
     if (files_.size() == kMostFiles) fail(concat("more than ", kMostFiles, " descriptors on top of each other"));

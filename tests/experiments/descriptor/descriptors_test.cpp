@@ -1,10 +1,15 @@
 // The descriptors that come with the program.
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <set>
 
+#include "experiments/base/files.h"
+#include "experiments/descriptor/recipes.h"
 #include "experiments/results/exported.h"
 #include "tests/experiments/descriptor/descriptor_files.h"
+#include "tests/experiments/base/temporary_folder.h"
 
 using namespace normlab;
 
@@ -26,6 +31,23 @@ TEST_CASE("descriptor: placements_cifar10.json is six rows, five seeds for the b
   CHECK(c.train.augment == AugmentConfig{.crop_padding = 4, .flip = true});
   CHECK(c.train.schedule.warmup_epochs == 1);
   CHECK(c.train.clip_norm == 1);
+}
+
+TEST_CASE("descriptor: recipes are in the program, and are those of the folder") {
+  const TemporaryFolder folder;
+  for (const Recipe& recipe : recipes()) {
+    CAPTURE(recipe.name);
+    const std::string file = concat("experiments/recipes/", recipe.name, ".json");
+    CHECK(recipe.text == read_file(file));
+    std::ofstream(folder / "by_name.json") << concat("{\"extends\": \"recipe:", recipe.name, "\"}");
+    const Experiment named = load_experiment(folder / "by_name.json"), read = load_experiment(file);
+    REQUIRE(named.trials.size() == read.trials.size());
+    for (std::size_t t = 0; t < read.trials.size(); ++t) CHECK(named.trials[t].id == read.trials[t].id);
+  }
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("experiments/recipes"))
+    files += entry.path().extension() == ".json";
+  CHECK(recipes().size() == files);
 }
 
 TEST_CASE("descriptor: placements_gratings.json is twelve placements with five seeds") {

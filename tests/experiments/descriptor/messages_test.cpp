@@ -209,6 +209,13 @@ TEST_CASE("descriptor: files that cannot be read or extend themselves") {
   CHECK_THROWS_AS(load_experiment(files.folder() / "absent.json"), InputError);
   CHECK_THROWS_AS(load_experiment(files.folder()), InputError);
   CHECK(files.problems(R"({"extends": "gone.json"})") == "d.json:1:13: /extends: there is no file gone.json");
+  files.write("sub/nearly.json", "{}");
+  CHECK(files.problems(R"({"extends": "sub/nearl.json"})") ==
+        "d.json:1:13: /extends: there is no file sub/nearl.json; did you mean \"nearly.json\"?");
+  CHECK(files.problems(R"({"extends": "recipes/cifar_small.json"})") ==
+        "d.json:1:13: /extends: there is no file recipes/cifar_small.json; did you mean \"recipe:cifar_small\"?");
+  CHECK(files.problems(R"({"extends": "recipe:cifar_smal"})") ==
+        "d.json:1:13: /extends: unknown recipe \"recipe:cifar_smal\"; did you mean \"recipe:cifar_small\"?");
   CHECK(files.problems(R"({"extends": 3})") == "d.json:1:13: /extends: expected the path of a descriptor, got 3");
   files.write("sub/a.json", R"({"extends": "../d.json"})");
   CHECK(files.problems(R"({"extends": "sub/a.json"})") ==
