@@ -36,6 +36,7 @@ class Footer {
     early_stops();
     environments();
     unsealed();
+    bad_images();
     hidden();
     return std::move(sentences_);
   }
@@ -279,6 +280,18 @@ class Footer {
                       });
     if (unsealed > 0)
       add("unsealed", fmt::format("{} of {} results are not sealed: {}.", unsealed, all, kUnsealedWords));
+  }
+
+  void bad_images() {
+    std::size_t most = 0;
+    for (const TableLine& line : lines_)
+      for (const TableSeed& seed : line.seeds) most = std::max(most, seed.bad_images);
+    const std::size_t runs = seeds([](const TableSeed& seed) { return seed.bad_images > 0; });
+    if (runs > 0)
+      add("bad_images",
+          fmt::format("Images that could not be decoded were left out (on_bad_image skip): up to {} in {}; each "
+                      "result.json names them.",
+                      most, plural(runs, "run", "runs")));
   }
 
   void hidden() {

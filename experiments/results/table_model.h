@@ -57,6 +57,7 @@ struct TableSeed {
   std::string diverged_site;  // "" where it is not known
   std::optional<std::int64_t> early_stopped_step;
   std::string early_stop_rule;  // in words
+  std::size_t bad_images = 0;   // that could not be decoded and were left out
   std::string environment;      // device, version and the like, as words
   std::string program;          // what equal bits are promised for, its parts apart by " | "; "" where it is not known
   bool sealed = true;           // false: of a version whose results carry no hashes

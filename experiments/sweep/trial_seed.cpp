@@ -69,6 +69,7 @@ TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
   cell.diverged_site = result.diverged_site.value_or("");
   cell.early_stopped_step = result.stopped_early_step;
   cell.early_stop_rule = result.early_stop_rule.value_or("");
+  cell.bad_images = result.bad_images.size();
   try {
     if (cell.state == SeedState::done) cell.value = selected_metric(folder, result, options_, known_);
   } catch (const DamagedMetrics& error) {

@@ -321,6 +321,15 @@ TEST_CASE("table_model: empty tables and rows without a baseline") {
   CHECK(model.columns.size() == 3);
 }
 
+TEST_CASE("table_model: images that were left out are counted below the table") {
+  TableInput input = strips_table();
+  CHECK(footer(table_model(input, {}), "bad_images").empty());
+  input.rows[0].seeds[1].bad_images = 4;
+  input.rows[3].seeds[0].bad_images = 2;
+  CHECK(footer(table_model(input, {}), "bad_images").starts_with("Images that could not be decoded were left out"));
+  CHECK(has(footer(table_model(input, {}), "bad_images"), "up to 4 in 2 runs"));
+}
+
 TEST_CASE("table_model: of a loss, a gain is how far a row lies below its baseline") {
   const TableInput input = strips_table();
   TableOptions options;
