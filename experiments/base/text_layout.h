@@ -15,6 +15,12 @@ std::string shorten_middle(const std::string& text, std::size_t columns);
 /// Lines of at most `columns` > 0, one at least; breaks at white space, and inside a word that is longer than a line.
 std::vector<std::string> wrapped(const std::string& text, std::size_t columns);
 
+/// "1 epoch", "7 epochs", of a number as it is written.
+inline std::string plural(std::string_view count, std::string_view one) {
+  return std::string(count) + " " + std::string(one) + (count == "1" ? "" : "s");
+}
+inline std::string plural(std::size_t count, std::string_view one) { return plural(std::to_string(count), one); }
+
 std::string joined(const std::vector<std::string>& parts, std::string_view separator);
 
 }  // namespace normlab

@@ -175,7 +175,8 @@ struct Plan {
       done += status.emplace_back(store.trial(trial.id).status()).finished();
       tuning += trial.tuning;
     }
-    print_text("{}\n{} rows, {} trials", experiment.about, experiment.rows.size(), experiment.trials.size());
+    print_text("{}\n{}, {}", experiment.about, plural(experiment.rows.size(), "row"),
+               plural(experiment.trials.size(), "trial"));
     if (tuning > 0) print_text(", {} of them to tune", tuning);
     if (experiment.duplicates > 0) print_text(", {} more were the same as another", experiment.duplicates);
     print_text("; {} done already\n", done);
@@ -241,7 +242,8 @@ struct Check {
       }
     };
     const Experiment experiment = load_experiment(options.file, options.sets, kMaxTrials, classes);
-    print_text("{}: fine, {} rows, {} trials\n", options.file, experiment.rows.size(), experiment.trials.size());
+    print_text("{}: fine, {}, {}\n", options.file, plural(experiment.rows.size(), "row"),
+               plural(experiment.trials.size(), "trial"));
     if (!unknown.empty()) print_text("Not checked: {}", unknown);
     return 0;
   }

@@ -4,6 +4,7 @@
 #include "core/cpu/blas.h"
 #include "experiments/base/first_wins.h"
 #include "experiments/base/terminal.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/device_option.h"
@@ -35,10 +36,10 @@ struct RunCommand {
     const Experiment planned = next_stage(experiment, store);
     if (words) {
       if (options.device == DeviceKind::cpu)
-        tell("{}: {} trials, OpenBLAS {} ({}), {} cores\n", experiment.stem, planned.trials.size(), blas_info().core,
-             blas_info().flavour, available_cores());
+        tell("{}: {}, OpenBLAS {} ({}), {} cores\n", experiment.stem, plural(planned.trials.size(), "trial"),
+             blas_info().core, blas_info().flavour, available_cores());
       else
-        tell("{}: {} trials, on the GPU\n", experiment.stem, planned.trials.size());
+        tell("{}: {}, on the GPU\n", experiment.stem, plural(planned.trials.size(), "trial"));
       if (const std::string change = describe(plan_change(planned, store), planned); !change.empty())
         tell("{}: {}\n", planned.stem, change);
     }

@@ -15,10 +15,6 @@ constexpr std::size_t kReasons = 2;  // a table of many strips need not name eac
 constexpr std::size_t kMostSeeds = 10'000;
 constexpr std::size_t kStripsByName = 4;  // more of them are given as a range
 
-std::string plural(std::size_t count, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
-}
-
 class Footer {
  public:
   explicit Footer(const FooterFacts& facts)
@@ -133,7 +129,7 @@ class Footer {
         break;
       case TableSelect::mean_last_k:
         add("selection", fmt::format("{} is the mean over the last {} of each run; nothing was selected.",
-                                     options_.metric, plural(options_.last_k, "evaluation", "evaluations")));
+                                     options_.metric, plural(options_.last_k, "evaluation")));
         break;
     }
   }
@@ -159,7 +155,7 @@ class Footer {
         reasons.insert(spread_words(s));
     }
     const bool strips = comparisons_.size() > 1;
-    const std::string whole = !strips ? plural(compared_rows(), "row", "rows")
+    const std::string whole = !strips ? plural(compared_rows(), "row")
                               : options_.family == TableFamily::table
                                   ? fmt::format("all {} rows of the table", compared_rows())
                                   : "the rows of a strip (one baseline)";
@@ -183,7 +179,7 @@ class Footer {
     const std::string chance =
         table ? facts_.best_of_table.text
               : by_strip([&](const TableStrip& strip, const ManyToOne&) { return text_of(strip.best_by_chance); });
-    const std::string rows = table || comparisons_.size() == 1 ? plural(compared_rows(), "row", "rows") : "a strip";
+    const std::string rows = table || comparisons_.size() == 1 ? plural(compared_rows(), "row") : "a strip";
     if (!chance.empty())
       add("chance",
           fmt::format("If no row differed from the baseline, the best of {} would still be expected to show {}{}.",
@@ -291,7 +287,7 @@ class Footer {
       add("bad_images",
           fmt::format("Images that could not be decoded were left out (on_bad_image skip): up to {} in {}; each "
                       "result.json names them.",
-                      most, plural(runs, "run", "runs")));
+                      most, plural(runs, "run")));
   }
 
   void hidden() {

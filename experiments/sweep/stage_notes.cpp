@@ -14,7 +14,6 @@ namespace {
 
 std::string text_of(double value) { return value_text(value); }
 
-std::string plural(std::size_t count, const char* what) { return concat(count, " ", what, count == 1 ? "" : "s"); }
 
 /// A hyperparameter that is usually searched for, as words.
 struct Hyperparameter {
@@ -31,15 +30,15 @@ const std::vector<Hyperparameter>& hyperparameters() {
       {"train.batch_size", [](const TrialConfig& c) { return concat("batches of ", c.train.batch_size); }},
       {"train.epochs",
        [](const TrialConfig& c) {
-         if (c.train.steps > 0) return concat(c.train.steps, " steps");
-         if (c.train.images > 0) return concat(c.train.images, " images");
-         return text_of(c.train.epochs) + " epochs";
+         if (c.train.steps > 0) return plural(std::to_string(c.train.steps), "step");
+         if (c.train.images > 0) return plural(std::to_string(c.train.images), "image");
+         return plural(text_of(c.train.epochs), "epoch");
        }},
       {"train.schedule",
        [](const TrialConfig& c) {
          const ScheduleSettings& s = c.train.schedule;
-         if (s.warmup_steps > 0) return concat("warm-up of ", s.warmup_steps, " steps");
-         return s.warmup_epochs > 0 ? concat("warm-up of ", text_of(s.warmup_epochs), " epochs") : "no warm-up";
+         if (s.warmup_steps > 0) return "warm-up of " + plural(std::to_string(s.warmup_steps), "step");
+         return s.warmup_epochs > 0 ? "warm-up of " + plural(text_of(s.warmup_epochs), "epoch") : "no warm-up";
        }},
       {"model.dropout",
        [](const TrialConfig& c) {
