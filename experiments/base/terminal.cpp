@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <system_error>
@@ -53,6 +55,17 @@ void hand_over(std::string_view bytes) {
 }
 
 }  // namespace
+
+Screen screen_of(int descriptor) {
+  Screen screen;
+  winsize size{};
+  if (::ioctl(descriptor, TIOCGWINSZ, &size) != 0) return screen;
+  if (size.ws_col > 0) screen.columns = size.ws_col;
+  if (size.ws_row > 0) screen.rows = size.ws_row;
+  return screen;
+}
+
+std::size_t text_columns() { return std::clamp<std::size_t>(screen_of(STDOUT_FILENO).columns, 40, 120); }
 
 void open_standard_streams() {
   for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <string_view>
 #include <utility>
 
@@ -21,6 +22,14 @@ void print_visible(std::string_view text);
 void print_bytes(std::string_view bytes);
 /// Hands over what was printed so far. EnvironmentError where it cannot be written.
 void flush_output();
+
+/// Of a terminal as it is now, so that a window may be resized; 80 by 24 where the descriptor is none.
+struct Screen {
+  std::size_t columns = 80, rows = 24;
+};
+Screen screen_of(int descriptor);
+/// For text on standard output: its terminal's columns, at least 40 and at most 120; 80 where it is no terminal.
+std::size_t text_columns();
 
 /// The same with a format. Text that cannot be made for want of memory is lost.
 template <class... Args>

@@ -50,7 +50,7 @@ struct RunCommand {
     const Experiment run = descriptor.load_staged();
     if (words) tell_summary(summary, seconds, missing_probes_note(run, store));
     const TableModel table = sweep_table_model(run, store, {});
-    print_text("{}", render_table_text(table, kTableWidth));
+    print_text("{}", render_table_text(table, text_columns()));
     for (const std::string& problem : table.problems) tell("{}\n", problem);
     if (summary.stopped) return stop_exit_code();
     const ExitCode refused = summary.refused > 0 ? ExitCode::bad_input : ExitCode::done;
@@ -62,6 +62,8 @@ struct RunCommand {
     tell("{} of {} trials done ({} before), {} diverged, {} failed, {} refused, {}\n", summary.all_finished(),
          summary.trials, summary.done_before, summary.diverged, summary.failed, summary.refused,
          duration_text(seconds));
+    if (summary.failed > 0)
+      tell("{} failed; the same command with --retry failed resumes from their last checkpoints\n", summary.failed);
     if (summary.failed_before > 0)
       tell("{} failed in an earlier run and were left alone; --retry failed trains them again\n",
            summary.failed_before);

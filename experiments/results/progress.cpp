@@ -1,7 +1,6 @@
 #include "experiments/results/progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,25 +8,14 @@
 #include <cstring>
 
 #include "core/visible_text.h"
+#include "experiments/base/terminal.h"
 #include "experiments/base/text_layout.h"
 
 namespace normlab {
 namespace {
 
 constexpr std::chrono::milliseconds kTerminalInterval{200}, kPlainInterval{5000}, kLongestPlainInterval{60000};
-constexpr std::size_t kColumns = 80, kRows = 24;
 constexpr std::size_t kShortestLabel = 12;
-
-struct Screen {
-  std::size_t columns = kColumns, rows = kRows;
-};
-
-/// As it is now: it is asked for again with each line, and so follows a window that is resized.
-Screen screen_of(std::FILE* stream) {
-  winsize size{};
-  if (::ioctl(::fileno(stream), TIOCGWINSZ, &size) != 0) return {};
-  return {size.ws_col > 0 ? size.ws_col : kColumns, size.ws_row > 0 ? size.ws_row : kRows};
-}
 
 bool is_terminal(std::FILE* stream) {
   const char* kind = std::getenv("TERM");
@@ -111,7 +99,7 @@ void ProgressPrinter::update(const SweepProgress& progress) {
   if (last_ && now - *last_ < interval_) return;
   if (last_ && !terminal_) interval_ = std::min<Clock::duration>(2 * interval_, kLongestPlainInterval);
   last_ = now;
-  const Screen screen = terminal_ ? screen_of(stream_) : Screen{kColumns + 1, progress.workers.size() + 2};
+  const Screen screen = terminal_ ? screen_of(::fileno(stream_)) : Screen{Screen().columns + 1, progress.workers.size() + 2};
   // One column stays free: some terminals begin a new line once the last one is filled. One row does: the last line
   // ends with a newline, too.
   const auto lines = progress_lines(progress, screen.columns - 1, std::max<std::size_t>(screen.rows, 2) - 1);
@@ -131,7 +119,7 @@ void ProgressPrinter::message(const std::string& text) {
 void ProgressPrinter::clear() {
   if (shown_.empty()) return;
   // A window that has become narrower since has broken the lines.
-  const std::size_t columns = screen_of(stream_).columns;
+  const std::size_t columns = screen_of(::fileno(stream_)).columns;
   std::size_t rows = 0;
   for (const std::string& line : shown_)
     rows += std::max<std::size_t>(1, (display_width(line) + columns - 1) / columns);

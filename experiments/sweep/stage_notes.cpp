@@ -14,7 +14,6 @@ namespace {
 
 std::string text_of(double value) { return value_text(value); }
 
-
 /// A hyperparameter that is usually searched for, as words.
 struct Hyperparameter {
   const char* path;
