@@ -20,6 +20,9 @@ std::atomic<long> allocations{0};
 // Only the plain forms are replaced; the others of the standard library call them. A sanitizer brings its own.
 #if !defined(NORMLAB_ADDRESS_SANITIZER) && !defined(NORMLAB_THREAD_SANITIZER)
 #define NORMLAB_COUNTS_ALLOCATIONS 1
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"  // g++ inlines the one and not the other
+#endif
 void* operator new(std::size_t bytes) {
   ++allocations;
   if (void* p = std::malloc(bytes ? bytes : 1)) return p;
