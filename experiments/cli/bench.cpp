@@ -22,35 +22,34 @@ std::string in_one_line(const Json& document) {
 
 }  // namespace
 
-void BenchOptions::add_shape(CLI::App& command) {
-  add_choice(command, "--shape", shape,
-             "micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12; s16: the "
-             "same, 256 images; swin_t: Swin-T, 224 px",
-             bench_shape_names());
+void BenchOptions::add_shape(Command& command) {
+  command.add_choice(
+      "--shape", shape,
+      "micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12; s16: the "
+      "same, 256 images; swin_t: Swin-T, 224 px",
+      bench_shape_names());
 }
 
-void BenchOptions::add_network(CLI::App& command) {
+void BenchOptions::add_network(Command& command) {
   add_shape(command);
   add_precision(command);
-  command.add_option("--placement", placement, "a named row")->capture_default_str();
+  command.add_option("--placement", placement, "a named row").show_default();
 }
 
-void BenchOptions::add_precision(CLI::App& command) {
-  command.add_option("--precision", precision, "of activations")
-      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kWords<Precision>), std::end(kWords<Precision>))))
-      ->capture_default_str();
+void BenchOptions::add_precision(Command& command) {
+  command.add_choice("--precision", precision, "of activations", words_of<Precision>());
 }
 
-void BenchOptions::add_threads(CLI::App& command) {
-  add_number(command, "--threads", threads, "cores, all busy at once", 1, 1024);
+void BenchOptions::add_threads(Command& command) {
+  command.add_number("--threads", threads, "cores, all busy at once", 1, 1024);
 }
 
-void BenchOptions::add_seconds(CLI::App& command, const char* what) {
-  command.add_option("--seconds", seconds, what)->check(CLI::PositiveNumber)->capture_default_str();
+void BenchOptions::add_seconds(Command& command, const char* what) {
+  command.add_option("--seconds", seconds, what).positive().show_default();
 }
 
-void BenchOptions::add_format(CLI::App& command) {
-  add_choice(command, "--format", format, "text or json", {"text", "json"});
+void BenchOptions::add_format(Command& command) {
+  command.add_choice("--format", format, "text or json", {"text", "json"});
 }
 
 EngineSettings BenchOptions::settings(std::int64_t batch) const {
@@ -60,7 +59,7 @@ EngineSettings BenchOptions::settings(std::int64_t batch) const {
   return result;
 }
 
-void BenchOptions::add_roofline(CLI::App& command) {
+void BenchOptions::add_roofline(Command& command) {
   command.add_flag("--roofline", with_roofline, "measure on the CPU too what bounds it; on a GPU that is always done");
 }
 
@@ -114,17 +113,16 @@ std::string device_words(const Backend& backend) {
 
 std::string threads_words(int threads) { return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s"); }
 
-void add_bench(CLI::App& app, Action& action) {
-  CLI::App& bench = *app.add_subcommand("bench", "measure speed on this machine");
-  bench.require_subcommand(1);
-  add_bench_step(bench, action);
-  add_bench_profile(bench, action);
-  add_bench_gemm(bench, action);
-  add_bench_attention(bench, action);
-  add_bench_norms(bench, action);
-  add_bench_models(bench, action);
-  add_bench_data(bench, action);
-  add_bench_update(bench, action);
+void add_bench(Command& app) {
+  Command bench = app.add_group("bench", "measure speed on this machine");
+  add_bench_step(bench);
+  add_bench_profile(bench);
+  add_bench_gemm(bench);
+  add_bench_attention(bench);
+  add_bench_norms(bench);
+  add_bench_models(bench);
+  add_bench_data(bench);
+  add_bench_update(bench);
 }
 
 }  // namespace normlab

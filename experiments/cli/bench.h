@@ -13,14 +13,14 @@
 
 namespace normlab {
 
-void add_bench_step(CLI::App& bench, Action& action);
-void add_bench_profile(CLI::App& bench, Action& action);
-void add_bench_gemm(CLI::App& bench, Action& action);
-void add_bench_attention(CLI::App& bench, Action& action);
-void add_bench_norms(CLI::App& bench, Action& action);
-void add_bench_models(CLI::App& bench, Action& action);
-void add_bench_data(CLI::App& bench, Action& action);
-void add_bench_update(CLI::App& bench, Action& action);
+void add_bench_step(Command& bench);
+void add_bench_profile(Command& bench);
+void add_bench_gemm(Command& bench);
+void add_bench_attention(Command& bench);
+void add_bench_norms(Command& bench);
+void add_bench_models(Command& bench);
+void add_bench_data(Command& bench);
+void add_bench_update(Command& bench);
 
 using Json = nlohmann::ordered_json;
 
@@ -32,13 +32,13 @@ struct BenchOptions {
   DeviceKind device = DeviceKind::cpu;
   bool with_roofline = false;  // measured on the CPU too; on a GPU it always is
 
-  void add_shape(CLI::App& command);
-  void add_network(CLI::App& command);  // shape, precision and placement
-  void add_precision(CLI::App& command);
-  void add_roofline(CLI::App& command);
-  void add_threads(CLI::App& command);
-  void add_seconds(CLI::App& command, const char* what = "how long to measure");
-  void add_format(CLI::App& command);
+  void add_shape(Command& command);
+  void add_network(Command& command);  // shape, precision and placement
+  void add_precision(Command& command);
+  void add_roofline(Command& command);
+  void add_threads(Command& command);
+  void add_seconds(Command& command, const char* what = "how long to measure");
+  void add_format(Command& command);
   bool on_gpu() const { return device != DeviceKind::cpu; }
   bool json() const { return format == "json"; }
   EngineSettings settings(std::int64_t batch) const;  // for steps of `batch` images in that precision

@@ -69,18 +69,17 @@ struct BenchAttention : BenchOptions {
 
 }  // namespace
 
-void add_bench_attention(CLI::App& bench, Action& action) {
-  auto [command, attention] = add_command<BenchAttention>(
-      bench, action, "attention",
+void add_bench_attention(Command& bench) {
+  auto [command, attention] = bench.add_command<BenchAttention>(
+      "attention",
       "attention alone, forward and backward (two and a half times the forward's products), beside what products and "
       "memory allow: q, k, v, y and their gradients once");
   attention.add_shape(command);
   attention.add_precision(command);
-  command.add_option("--batch", attention.batch, "images (default: the shape's)")->check(CLI::Range(1, 1 << 20));
-  command.add_option("--tokens", attention.tokens, "of an image (default: the shape's)")->check(CLI::Range(1, 1 << 16));
-  command.add_option("--heads", attention.heads, "(default: the shape's)")->check(CLI::Range(1, 1 << 10));
-  command.add_option("--head-dim", attention.head_dim, "values of a head (default: the shape's)")
-      ->check(CLI::Range(1, 1 << 10));
+  command.add_option("--batch", attention.batch, "images (default: the shape's)").range(1, 1 << 20);
+  command.add_option("--tokens", attention.tokens, "of an image (default: the shape's)").range(1, 1 << 16);
+  command.add_option("--heads", attention.heads, "(default: the shape's)").range(1, 1 << 10);
+  command.add_option("--head-dim", attention.head_dim, "values of a head (default: the shape's)").range(1, 1 << 10);
   attention.add_threads(command);
   add_device(command, attention.device);
   attention.add_seconds(command, "for each of the two");

@@ -242,11 +242,11 @@ struct BenchData : BenchOptions {
 
 }  // namespace
 
-void add_bench_data(CLI::App& bench, Action& action) {
-  auto [command, data] = add_command<BenchData>(
-      bench, action, "data", "from image files to a network's input: images a second a core, stage by stage");
+void add_bench_data(Command& bench) {
+  auto [command, data] = bench.add_command<BenchData>(
+      "data", "from image files to a network's input: images a second a core, stage by stage");
   command.add_option("folder", data.folder, "photographs (otherwise some are made up)");
-  add_number(command, "--size", data.size, "pixels of a side that the network takes", 8, 1024);
+  command.add_number("--size", data.size, "pixels of a side that the network takes", 8, 1024);
   data.add_seconds(command, "how long to measure each stage");
   data.add_format(command);
   add_cpu_device(command, "bench data measures the CPU: images are decoded there for every device");

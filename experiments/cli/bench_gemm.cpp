@@ -189,14 +189,14 @@ struct BenchGemm : BenchOptions {
 
 }  // namespace
 
-void add_bench_gemm(CLI::App& bench, Action& action) {
-  auto [command, gemm] =
-      add_command<BenchGemm>(bench, action, "gemm",
-                             "the products of a network: on the CPU at the sizes of its shards, by OpenBLAS and by our "
-                             "kernels; on a GPU those of a whole batch beside their bound");
+void add_bench_gemm(Command& bench) {
+  auto [command, gemm] = bench.add_command<BenchGemm>(
+      "gemm",
+      "the products of a network: on the CPU at the sizes of its shards, by OpenBLAS and by our "
+      "kernels; on a GPU those of a whole batch beside their bound");
   gemm.add_shape(command);
   gemm.add_precision(command);
-  command.add_option("--batch", gemm.batch, "images a step (default: the shape's)")->check(CLI::Range(1, 1 << 20));
+  command.add_option("--batch", gemm.batch, "images a step (default: the shape's)").range(1, 1 << 20);
   gemm.add_threads(command);
   gemm.add_seconds(command, "for each product");
   gemm.add_format(command);

@@ -142,19 +142,18 @@ struct BenchModels : BenchOptions {
 
 }  // namespace
 
-void add_bench_models(CLI::App& bench, Action& action) {
-  auto [command, models] = add_command<BenchModels>(
-      bench, action, "models",
+void add_bench_models(Command& bench) {
+  auto [command, models] = bench.add_command<BenchModels>(
+      "models",
       "whole networks with layer norm, batch norm (BN+FFNBN) and merged batch norm, in training and in inference");
   std::set<std::string> words;
   for (const BenchModel& model : kModels) words.insert(model.word);
   command.add_option("--models", models.models, "some of them, with commas between")
-      ->delimiter(',')
-      ->check(CLI::IsMember(words))
-      ->capture_default_str();
-  command.add_option("--batch", models.batch, "images a step (default: 128 on a GPU, 4 on the CPU)")
-      ->check(CLI::Range(2, 1 << 20));
-  add_number(command, "--image", models.image, "pixels of a side", 32, 1024);
+      .comma_separated()
+      .one_of({words.begin(), words.end()})
+      .show_default();
+  command.add_option("--batch", models.batch, "images a step (default: 128 on a GPU, 4 on the CPU)").range(2, 1 << 20);
+  command.add_number("--image", models.image, "pixels of a side", 32, 1024);
   models.add_precision(command);
   models.add_threads(command);
   add_device(command, models.device);

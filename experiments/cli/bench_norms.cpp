@@ -162,23 +162,23 @@ struct BenchNorms : BenchOptions {
 
 }  // namespace
 
-void add_bench_norms(CLI::App& bench, Action& action) {
-  auto [command, norms] = add_command<BenchNorms>(
-      bench, action, "norms",
+void add_bench_norms(Command& bench) {
+  auto [command, norms] = bench.add_command<BenchNorms>(
+      "norms",
       "every norm kind beside the time that memory takes: tensors read or written once a pass (train 5, batch norm 8, "
       "eval 2), at the rate of a copy or triad measured in turns with it");
-  CLI::Option* shape =
+  Option shape =
       command
           .add_option(
               "--shape", norms.shapes,
               "images first, channels last; of two axes the first is cut into images of 65 tokens, of 64, or of one")
-          ->capture_default_str();
+          .show_default();
   command
       .add_option("--table", norms.table,
                   "a published table's shapes and norms: batch_norm: Table 5 of the batch norm paper; dyt: the DyT "
                   "blog's Time analysis")
-      ->check(CLI::IsMember({"batch_norm", "dyt"}))
-      ->excludes(shape);
+      .one_of({"batch_norm", "dyt"})
+      .excludes(shape);
   norms.add_precision(command);
   norms.add_threads(command);
   add_device(command, norms.device);

@@ -95,13 +95,12 @@ struct BenchProfile : BenchOptions {
 
 }  // namespace
 
-void add_bench_profile(CLI::App& bench, Action& action) {
-  auto [command, profile] = add_command<BenchProfile>(
-      bench, action, "profile",
-      "where the time of a step goes by operation, on one thread (GB/s: each operand and result once)");
+void add_bench_profile(Command& bench) {
+  auto [command, profile] = bench.add_command<BenchProfile>(
+      "profile", "where the time of a step goes by operation, on one thread (GB/s: each operand and result once)");
   profile.add_network(command);
   add_device(command, profile.device);
-  command.add_option("--batch", profile.batch, "images a step (default: the shape's)")->check(CLI::Range(1, 1 << 20));
+  command.add_option("--batch", profile.batch, "images a step (default: the shape's)").range(1, 1 << 20);
   profile.add_roofline(command);
   profile.add_seconds(command);
   profile.add_format(command);

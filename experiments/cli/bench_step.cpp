@@ -105,15 +105,14 @@ struct BenchStep : BenchOptions {
 
 }  // namespace
 
-void add_bench_step(CLI::App& bench, Action& action) {
-  auto [command, step] =
-      add_command<BenchStep>(bench, action, "step", "optimisation steps: forward, backward, clip, AdamW");
+void add_bench_step(Command& bench) {
+  auto [command, step] = bench.add_command<BenchStep>("step", "optimisation steps: forward, backward, clip, AdamW");
   step.add_network(command);
   step.add_threads(command);
   add_device(command, step.device);
-  command.add_option("--batch", step.batch, "images a step (default: the shape's)")->check(CLI::Range(1, 1 << 20));
-  command.add_option("--depth", step.depth, "blocks (default: the shape's)")->check(CLI::Range(1, 1 << 10));
-  add_number(command, "--images-per-shard", step.images_per_shard, "how a batch is cut; 0: by the rule", 0, 1 << 20);
+  command.add_option("--batch", step.batch, "images a step (default: the shape's)").range(1, 1 << 20);
+  command.add_option("--depth", step.depth, "blocks (default: the shape's)").range(1, 1 << 10);
+  command.add_number("--images-per-shard", step.images_per_shard, "how a batch is cut; 0: by the rule", 0, 1 << 20);
   step.add_roofline(command);
   step.add_seconds(command);
   step.add_format(command);

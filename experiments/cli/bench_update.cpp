@@ -98,13 +98,13 @@ struct BenchUpdate : BenchOptions {
 
 }  // namespace
 
-void add_bench_update(CLI::App& bench, Action& action) {
-  auto [command, update] = add_command<BenchUpdate>(
-      bench, action, "update", "the update alone: lanes, norm, clipping and each optimiser (median of its steps)");
+void add_bench_update(Command& bench) {
+  auto [command, update] = bench.add_command<BenchUpdate>(
+      "update", "the update alone: lanes, norm, clipping and each optimiser (median of its steps)");
   update.add_network(command);
   update.add_threads(command);
   add_device(command, update.device);
-  add_number(command, "--lanes", update.lanes, "gradient buffers that are summed", 1, 64);
+  command.add_number("--lanes", update.lanes, "gradient buffers that are summed", 1, 64);
   update.add_seconds(command, "how long to measure each");
   update.add_format(command);
 }

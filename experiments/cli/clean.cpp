@@ -12,7 +12,7 @@ namespace {
 struct Clean {
   DescriptorOptions descriptor;
   KeepCheckpoint keep = KeepCheckpoint::none;
-  const CLI::Option* out_option = nullptr;
+  Option out_option;
   bool yes = false;
 
   /// What is meant: trials by their ids, and the experiments' folders.
@@ -35,7 +35,7 @@ struct Clean {
   }
 
   int operator()() const {
-    if (descriptor.file.empty() && out_option->count() == 0)
+    if (descriptor.file.empty() && !out_option.given())
       throw InputError("clean: name a descriptor, or with --out a folder whose trials are all meant");
     const ResultStore store(descriptor.out);
     std::uint64_t bytes = 0;
@@ -67,16 +67,16 @@ struct Clean {
 
 }  // namespace
 
-void add_clean(CLI::App& app, Action& action) {
+void add_clean(Command& app) {
   auto [command, clean] =
-      add_command<Clean>(app, action, "clean", "say which checkpoints finished trials no longer need, or delete them");
+      app.add_command<Clean>("clean", "say which checkpoints finished trials no longer need, or delete them");
   command.add_option("descriptor", clean.descriptor.file,
                      "the experiment, a JSON file; without it all trials in --out");
   clean.descriptor.add_reading(command);
   clean.out_option = clean.descriptor.add_out(command);
-  add_choice(command, "--keep", clean.keep,
-             "none of a finished trial's checkpoints; the weights of the last one; or the whole last one",
-             {"none", "weights", "last"});
+  command.add_choice("--keep", clean.keep,
+                     "none of a finished trial's checkpoints; the weights of the last one; or the whole last one",
+                     {"none", "weights", "last"});
   command.add_flag("--yes", clean.yes, "delete; without it the files are only listed");
   command.footer(
       "Example: normlab clean sweep.json --keep weights --yes\nResults, metrics and logs always stay, as do all files "

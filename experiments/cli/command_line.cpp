@@ -1,132 +1,101 @@
-#include <unistd.h>
+#include "experiments/cli/command_line.h"
 
-#include <algorithm>
-#include <cstdlib>
-#include <exception>
+#include <CLI/CLI.hpp>
+#include <cstdint>
 #include <filesystem>
-#include <new>
-#include <span>
+#include <map>
 #include <sstream>
-#include <string_view>
 
-#include "core/cpu/blas.h"
 #include "core/error.h"
-#include "experiments/base/build_info.h"
-#include "experiments/base/files.h"
 #include "experiments/base/terminal.h"
-#include "experiments/cli/commands.h"
-#include "experiments/sweep/signals.h"
 
 namespace normlab {
-namespace {
 
-struct Command {
-  std::string_view name;
-  void (*add)(CLI::App&, Action&);
-};
-constexpr Command kCommands[] = {
-    {"run", add_run},         {"plan", add_plan},       {"check", add_check},   {"explain", add_explain},
-    {"status", add_status},   {"table", add_table},     {"schema", add_schema}, {"probe", add_probe},
-    {"report", add_report},   {"convert", add_convert}, {"curves", add_curves}, {"eval", add_eval},
-    {"bench", add_bench},     {"data", add_data},       {"diff", add_diff},     {"find", add_find},
-    {"missing", add_missing}, {"clean", add_clean},     {"verify", add_verify}, {"export", add_export}};
+bool Option::given() const { return option_->count() > 0; }
+Option Option::required() const { return Option(option_->required()); }
+Option Option::needs(Option other) const { return Option(option_->needs(other.option_)); }
+Option Option::excludes(Option other) const { return Option(option_->excludes(other.option_)); }
+template <class Number>
+Option Option::range(Number least, Number most) const {
+  return Option(option_->check(CLI::Range(least, most)));
+}
+template Option Option::range(int, int) const;
+template Option Option::range(std::int64_t, std::int64_t) const;
+template Option Option::range(double, double) const;
+Option Option::positive() const { return Option(option_->check(CLI::PositiveNumber)); }
+Option Option::not_negative() const { return Option(option_->check(CLI::NonNegativeNumber)); }
+Option Option::one_of(const std::vector<std::string>& words) const {
+  return Option(option_->check(CLI::IsMember(words)));
+}
+Option Option::check(std::function<std::string(const std::string&)> complaint) const {
+  return Option(option_->check(std::move(complaint)));
+}
+Option Option::comma_separated() const { return Option(option_->delimiter(',')); }
+Option Option::one_each() const { return Option(option_->allow_extra_args(false)); }
+Option Option::show_default() const { return Option(option_->capture_default_str()); }
+Option Option::show_default(std::string_view text) const { return Option(option_->default_str(std::string(text))); }
 
-/// Adds the commands that the command line names: all of them, with their options, take longer than most take to run.
-/// All are there for the help and for the error where it names none.
-void add_commands(CLI::App& app, Action& action, std::span<char* const> words) {
-  const auto is = [](std::string_view name) { return [name](const char* word) { return name == word; }; };
-  const auto first = std::find_if(words.begin(), words.end(), [&](const char* word) {
-    return std::any_of(std::begin(kCommands), std::end(kCommands), [&](const Command& c) { return c.name == word; });
-  });
-  const bool asks_for_help =
-      std::any_of(words.begin(), first, is("--help")) || std::any_of(words.begin(), first, is("-h"));
-  const bool all = asks_for_help || (first == words.end() && !std::any_of(words.begin(), first, is("--version")));
-  for (const Command& command : kCommands)
-    if (all || std::any_of(first, words.end(), is(command.name))) command.add(app, action);
+Command Command::add_command(const char* name, const char* what, Action work) {
+  CLI::App& added = *app_->add_subcommand(name, what);
+  added.callback([action = action_, work = std::move(work)] { *action = work; });
+  return {&added, action_};
+}
+Command Command::add_group(const char* name, const char* what) {
+  return {app_->add_subcommand(name, what)->require_subcommand(1), action_};
+}
+void Command::footer(const char* text) { app_->footer(text); }
+
+Option Command::add_flag(const char* name, bool& value, const char* what) {
+  return Option(app_->add_flag(name, value, what));
+}
+template <class Value>
+Option Command::add_option(const char* name, Value& value, const char* what) {
+  return Option(app_->add_option(name, value, what));
+}
+template Option Command::add_option(const char*, int&, const char*);
+template Option Command::add_option(const char*, std::int64_t&, const char*);
+template Option Command::add_option(const char*, std::uint64_t&, const char*);
+template Option Command::add_option(const char*, double&, const char*);
+template Option Command::add_option(const char*, std::string&, const char*);
+template Option Command::add_option(const char*, std::filesystem::path&, const char*);
+template Option Command::add_option(const char*, std::vector<double>&, const char*);
+template Option Command::add_option(const char*, std::vector<std::string>&, const char*);
+template Option Command::add_option(const char*, std::vector<std::filesystem::path>&, const char*);
+template Option Command::add_option(const char*, std::optional<int>&, const char*);
+template Option Command::add_option(const char*, std::optional<std::uint64_t>&, const char*);
+template Option Command::add_option(const char*, std::optional<double>&, const char*);
+template Option Command::add_option(const char*, std::optional<std::string>&, const char*);
+Option Command::add_option(const char* name, Take take, const char* what) {
+  return Option(app_->add_option_function<std::string>(name, take, what));
+}
+Option Command::add_words(const char* name, const std::vector<std::string>& words, std::function<void(int)> take,
+                          const char* what) {
+  enum class Number : std::uint8_t {};
+  std::map<std::string, Number> numbers;
+  for (std::size_t i = 0; i < words.size(); ++i) numbers.emplace(words[i], static_cast<Number>(i));
+  return Option(app_->add_option_function<Number>(
+                        name, [take](const Number& value) { take(static_cast<int>(value)); }, what)
+                    ->transform(CLI::CheckedTransformer(numbers)));
 }
 
-/// The exit code of what the command line asks for.
-int carry_out(int argc, char** argv) {
-  CLI::App app{"normlab: Vision Transformers whose norms are a table of sites, and sweeps over that table"};
-  app.name("normlab");
-  app.require_subcommand(1);
-  app.set_version_flag("--version", "normlab " + build_version());
-  app.footer(
-      "Exit codes: 0 done, 1 some trials failed or a value is not finite, 2 bad input, 3 the machine (disk, library, "
-      "CPU, GPU), 130/143 stopped by a signal.\n"
-      "Tables go to standard output, everything else to standard error. `normlab COMMAND --help` says more.");
-  std::string blas_env = "clear";
-  app.add_option("--blas-env", blas_env,
-                 "inherited OPENBLAS_* variables: clear them, since some halve the speed, or keep them")
-      ->check(CLI::IsMember({"clear", "keep"}));
-  Action action;
-  add_commands(app, action, std::span(argv, static_cast<std::size_t>(argc)).subspan(std::min(argc, 1)));
+CommandLine::CommandLine(const char* program, const char* what, const std::string& version)
+    : Command(new CLI::App(what, program), &action_of_command_), program_(app_) {
+  app_->require_subcommand(1);
+  app_->set_version_flag("--version", version);
+}
+CommandLine::~CommandLine() = default;
+
+std::optional<int> CommandLine::read(int argc, char** argv) {
   try {
-    app.parse(argc, argv);
+    app_->parse(argc, argv);
+    return std::nullopt;
   } catch (const CLI::ParseError& error) {
     std::ostringstream output, words;
-    const int code = app.exit(error, output, words);
+    const int code = app_->exit(error, output, words);
     print_text("{}", output.str());
     tell("{}", words.str());
     return code == 0 ? 0 : static_cast<int>(ExitCode::bad_input);
   }
-  if (blas_env == "keep") blas_keep_environment();
-  return action();
-}
-
-constexpr std::string_view kOutOfMemory = "out of memory; use fewer --workers or a smaller batch\n";
-
-thread_local bool allocation_failed = false;
-[[noreturn]] void note_failed_allocation() {
-  allocation_failed = true;
-  throw std::bad_alloc();
-}
-
-/// For memory that runs out where nothing may be thrown: nlohmann's destructors and std::filesystem's iterators
-/// allocate. g++ does not always say which exception is on its way.
-std::terminate_handler usual_end = nullptr;
-[[noreturn]] void end_without_unwinding() {
-  if (allocation_failed && (std::current_exception() || std::uncaught_exceptions() > 0)) {
-    if (::write(STDERR_FILENO, kOutOfMemory.data(), kOutOfMemory.size())) {  // best effort
-    }
-    ::_exit(static_cast<int>(ExitCode::environment));
-  }
-  usual_end();
-  std::abort();
-}
-
-/// What went wrong in words, and the exit code that stands for it.
-int guarded(const std::function<int()>& work) {
-  try {
-    try {
-      return work();
-    } catch (const std::filesystem::filesystem_error& error) {
-      throw_system_error("read", error.path1(), error.code().value());
-    }
-  } catch (const Error& error) {
-    tell("{}\n", error.what());
-    return static_cast<int>(error.code());
-  } catch (const std::bad_alloc&) {
-    tell_text(kOutOfMemory);
-  } catch (const std::exception& error) {
-    tell("internal error: {}\n", error.what());
-  }
-  return static_cast<int>(ExitCode::environment);
-}
-
-}  // namespace
-
-int run_command_line(int argc, char** argv) {
-  std::set_new_handler(note_failed_allocation);
-  usual_end = std::set_terminate(end_without_unwinding);
-  open_standard_streams();
-  ignore_signals_of_writes();
-  const int code = guarded([&] { return carry_out(argc, argv); });
-  const int output = guarded([] {
-    flush_output();
-    return 0;
-  });
-  return output == 0 ? code : output;
 }
 
 }  // namespace normlab

@@ -89,16 +89,16 @@ int ConvertCommand::operator()() const {
 
 }  // namespace
 
-void add_convert(CLI::App& app, Action& action) {
+void add_convert(Command& app) {
   auto [command, options] =
-      add_command<ConvertCommand>(app, action, "convert", "weights of timm, Big Vision and AugReg in, and ours out");
-  const CLI::IsMember schemes({"normlab", "timm", "big_vision", "augreg"});
-  command.add_option("in", options.in, "a .safetensors or .npz")->required();
+      app.add_command<ConvertCommand>("convert", "weights of timm, Big Vision and AugReg in, and ours out");
+  const std::vector<std::string> schemes{"normlab", "timm", "big_vision", "augreg"};
+  command.add_option("in", options.in, "a .safetensors or .npz").required();
   command.add_option("out", options.out, "what is written: .npz for big_vision and augreg, else .safetensors")
-      ->required();
+      .required();
   command.add_option("--from", options.from, "whose names IN has; may be left out where IN says it itself")
-      ->check(schemes);
-  command.add_option("--to", options.to, "whose names OUT gets")->check(schemes)->capture_default_str();
+      .one_of(schemes);
+  command.add_option("--to", options.to, "whose names OUT gets").one_of(schemes).show_default();
   command.add_option("--model", options.model,
                      "the network as JSON, a file or the text itself; may be left out where IN says it itself");
   command.add_flag("--allow-missing", options.import_options.allow_missing,
@@ -112,7 +112,7 @@ void add_convert(CLI::App& app, Action& action) {
       .add_option("--resize-positions", options.resize_positions,
                   "take positions of another image size to the model's: timm does it by bicubic_antialias (an npz: "
                   "bilinear), Big Vision by corners")
-      ->check(CLI::IsMember(resamplings));
+      .one_of(resamplings);
   command.add_flag("--fuse-bn", options.fuse,
                    "merge batch norms into the linears beside them; sites that cannot be merged are named");
 }

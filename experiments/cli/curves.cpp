@@ -23,14 +23,13 @@ struct Curves {
 
 }  // namespace
 
-void add_curves(CLI::App& app, Action& action) {
-  auto [command, curves] = add_command<Curves>(
-      app, action, "curves",
-      "print a metric by step for each row: mean, lowest and highest value over the seeds, and their number");
+void add_curves(Command& app) {
+  auto [command, curves] = app.add_command<Curves>(
+      "curves", "print a metric by step for each row: mean, lowest and highest value over the seeds, and their number");
   curves.descriptor.add_file(command);
   curves.descriptor.add_out_or_from(command);
-  command.add_option("--metric", curves.metric, "which metric of metrics.jsonl")->capture_default_str();
-  add_choice(command, "--format", curves.format, "how it is written", {"csv"});
+  command.add_option("--metric", curves.metric, "which metric of metrics.jsonl").show_default();
+  command.add_choice("--format", curves.format, "how it is written", {"csv"});
   command.add_flag("--seeds", curves.seeds, "each seed by itself: row, seed, step, value");
   command.footer(
       "Values that are not finite count in no mean; --seeds prints them as nan and inf. Values are as stored, "

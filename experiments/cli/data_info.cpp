@@ -142,20 +142,19 @@ struct InfoCommand {
 
 }  // namespace
 
-void add_data_info(CLI::App& data, Action& action) {
-  auto [command, info] = add_command<InfoCommand>(
-      data, action, "info", "counts, sizes, classes, mean and deviation, hash; decodes every image once");
+void add_data_info(Command& data) {
+  auto [command, info] = data.add_command<InfoCommand>(
+      "info", "counts, sizes, classes, mean and deviation, hash; decodes every image once");
   info.source.add_to(command);
   command.add_flag("--full", info.full, "a hash over the bytes of every file as well");
-  add_choice(command, "--format", info.format, "how it is written", {"text", "json"});
+  command.add_choice("--format", info.format, "how it is written", {"text", "json"});
 }
 
-void add_data(CLI::App& app, Action& action) {
-  CLI::App& data = *app.add_subcommand("data", "look at datasets and bring them into another form");
-  data.require_subcommand(1);
-  add_data_info(data, action);
-  add_data_pack(data, action);
-  add_data_preview(data, action);
+void add_data(Command& app) {
+  Command data = app.add_group("data", "look at datasets and bring them into another form");
+  add_data_info(data);
+  add_data_pack(data);
+  add_data_preview(data);
 }
 
 }  // namespace normlab

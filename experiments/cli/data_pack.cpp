@@ -45,18 +45,18 @@ struct PackCommand {
 
 }  // namespace
 
-void add_data_pack(CLI::App& data, Action& action) {
+void add_data_pack(Command& data) {
   auto [command, pack] =
-      add_command<PackCommand>(data, action, "pack", "write WebDataset shards of JPEGs, resized where asked for");
+      data.add_command<PackCommand>("pack", "write WebDataset shards of JPEGs, resized where asked for");
   pack.source.add_to(command);
-  command.add_option("--out", pack.out, "folder of the shards and classes.txt")->required();
-  add_number(command, "--size", pack.settings.size,
-             "shrink the shorter side to so many pixels; 0: images keep their size", 0, 65500);
+  command.add_option("--out", pack.out, "folder of the shards and classes.txt").required();
+  command.add_number("--size", pack.settings.size,
+                     "shrink the shorter side to so many pixels; 0: images keep their size", 0, 65500);
   command
       .add_option("--quality", pack.quality,
                   "encode every image, with this quality; else 95, and JPEGs that keep their size are copied")
-      ->check(CLI::Range(1, 100));
-  add_number(command, "--shard-size", pack.settings.shard_size, "images in each shard", 1, 1000000);
+      .range(1, 100);
+  command.add_number("--shard-size", pack.settings.shard_size, "images in each shard", 1, 1000000);
   command.add_flag("--skip-bad", pack.skip_bad, "leave out and name what cannot be decoded, instead of stopping");
 }
 

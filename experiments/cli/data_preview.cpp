@@ -89,16 +89,15 @@ struct Preview {
 
 }  // namespace
 
-void add_data_preview(CLI::App& data, Action& action) {
-  auto [command, preview] = add_command<Preview>(
-      data, action, "preview",
-      "a PNG sheet of the first training images of a descriptor, as stored and after augmentation");
+void add_data_preview(Command& data) {
+  auto [command, preview] = data.add_command<Preview>(
+      "preview", "a PNG sheet of the first training images of a descriptor, as stored and after augmentation");
   preview.descriptor.add_file(command);
-  command.add_option("-o,--output", preview.out, "the PNG file to write")->required();
-  add_number(command, "--images", preview.images, "how many images", 1, 1024);
-  add_number(command, "--columns", preview.columns, "pairs in a row", 1, 64);
+  command.add_option("-o,--output", preview.out, "the PNG file to write").required();
+  command.add_number("--images", preview.images, "how many images", 1, 1024);
+  command.add_number("--columns", preview.columns, "pairs in a row", 1, 64);
   command.add_option("--seed", preview.seed, "of order and draws; otherwise that of the first trial");
-  add_number(command, "--threads", preview.threads, "cores", 1, 1024);
+  command.add_number("--threads", preview.threads, "cores", 1, 1024);
 }
 
 }  // namespace normlab

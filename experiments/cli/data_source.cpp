@@ -8,15 +8,14 @@ namespace normlab {
 
 namespace fs = std::filesystem;
 
-void DataSource::add_to(CLI::App& command) {
-  command.add_option("dataset", dataset, "a known name, or a folder: below the data root, or any path")->required();
-  add_choice(command, "--layout", layout, "how the files of a folder lie");
+void DataSource::add_to(Command& command) {
+  command.add_option("dataset", dataset, "a known name, or a folder: below the data root, or any path").required();
+  command.add_choice("--layout", layout, "how the files of a folder lie");
   command.add_option("--data", root, "folder of the datasets; else NORMLAB_DATA, else ./data");
-  command.add_option("--slice", slices, "\"train\", \"train[:99%]\", ...; every split when left out")
-      ->allow_extra_args(false);
+  command.add_option("--slice", slices, "\"train\", \"train[:99%]\", ...; every split when left out").one_each();
   command.add_option("--shards", shards, "webdataset: file names, as \"pets-{0000..0146}.tar\"; one --slice then");
   command.add_option("--labels", labels, "image_list, image_folder: the file of labels");
-  add_number(command, "--threads", threads, "cores to use", 1, 1024);
+  command.add_number("--threads", threads, "cores to use", 1, 1024);
 }
 
 DataSource::Opened DataSource::open() const {

@@ -17,7 +17,7 @@ struct DataSource {
   std::vector<std::string> slices;  // empty: every split
   int threads = 1;
 
-  void add_to(CLI::App& command);
+  void add_to(Command& command);
 
   struct Opened {
     DatasetConfig config;

@@ -1,12 +1,12 @@
 // What every command that reads a descriptor takes.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "experiments/cli/command_line.h"
 #include "experiments/data/dataset.h"
 #include "experiments/sweep/stages.h"
 
@@ -17,23 +17,21 @@ struct DescriptorOptions {
   std::vector<std::string> sets;
   std::string data, out = "results", from;
 
-  void add_file(CLI::App& command) {
-    command.add_option("descriptor", file, "the experiment, a JSON file")->required();
+  void add_file(Command& command) {
+    command.add_option("descriptor", file, "the experiment, a JSON file").required();
     add_reading(command);
   }
   /// For commands that name their descriptors in a way of their own. Gives --set.
-  CLI::Option* add_reading(CLI::App& command) {
+  Option add_reading(Command& command) {
     command.add_option("--data", data, "folder of the data sets (otherwise NORMLAB_DATA, then ./data)");
     return command.add_option("--set", sets, "path=value, as if the descriptor said so: --set train.epochs=2")
-        ->allow_extra_args(false);
+        .one_each();
   }
-  CLI::Option* add_out(CLI::App& command) {
-    return command.add_option("--out", out, "folder of the results")->capture_default_str();
-  }
+  Option add_out(Command& command) { return command.add_option("--out", out, "folder of the results").show_default(); }
   /// --out, or --from in its place.
-  void add_out_or_from(CLI::App& command) {
+  void add_out_or_from(Command& command) {
     command.add_option("--from", from, "a file with the results, as `normlab export` writes it, in place of a folder")
-        ->excludes(add_out(command));
+        .excludes(add_out(command));
   }
 
   std::optional<std::filesystem::path> data_root() const {

@@ -6,17 +6,17 @@
 
 namespace normlab {
 
-inline CLI::Option* add_device(CLI::App& command, DeviceKind& device) {
-  return add_choice(command, "--device", device, "where to compute; cuda: an NVIDIA GPU (docs/gpu.md)");
+inline Option add_device(Command& command, DeviceKind& device) {
+  return command.add_choice("--device", device, "where to compute; cuda: an NVIDIA GPU (docs/gpu.md)");
 }
 
 /// For what is about the CPU alone: says `why` where the GPU is asked for.
-inline void add_cpu_device(CLI::App& command, const char* why) {
+inline void add_cpu_device(Command& command, const char* why) {
   command
-      .add_option_function<std::string>(
+      .add_option(
           "--device", [](const std::string&) {}, "cpu alone")
-      ->check([why](const std::string& word) { return word == "cpu" ? std::string() : std::string(why); })
-      ->default_str("cpu");
+      .check([why](const std::string& word) { return word == "cpu" ? std::string() : std::string(why); })
+      .show_default("cpu");
 }
 
 }  // namespace normlab

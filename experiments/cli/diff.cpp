@@ -214,10 +214,10 @@ struct Diff {
 
 }  // namespace
 
-void add_diff(CLI::App& app, Action& action) {
-  auto [command, diff] = add_command<Diff>(app, action, "diff", "show in what two trials, or two descriptors, differ");
-  command.add_option("a", diff.a, "the id of a trial, or how it begins; or a descriptor")->required();
-  command.add_option("b", diff.b, "the other one")->required();
+void add_diff(Command& app) {
+  auto [command, diff] = app.add_command<Diff>("diff", "show in what two trials, or two descriptors, differ");
+  command.add_option("a", diff.a, "the id of a trial, or how it begins; or a descriptor").required();
+  command.add_option("b", diff.b, "the other one").required();
   diff.options.add_reading(command);
   diff.options.add_out(command);
   command.footer(

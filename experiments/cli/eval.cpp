@@ -91,10 +91,9 @@ struct EvalCommand {
 
 }  // namespace
 
-void add_eval(CLI::App& app, Action& action) {
-  auto [command, options] =
-      add_command<EvalCommand>(app, action, "eval", "run a network on images: accuracy, loss, logits");
-  command.add_option("--weights", options.weights, "a checkpoint, or what `normlab convert` wrote")->required();
+void add_eval(Command& app) {
+  auto [command, options] = app.add_command<EvalCommand>("eval", "run a network on images: accuracy, loss, logits");
+  command.add_option("--weights", options.weights, "a checkpoint, or what `normlab convert` wrote").required();
   command.add_flag("--ema", options.ema, "of a checkpoint: its averaged weights");
   command.add_option("--model", options.model,
                      "the network as JSON, a file or the text itself; compared with what the weights say");
@@ -104,31 +103,31 @@ void add_eval(CLI::App& app, Action& action) {
   command
       .add_option("--data", source.data,
                   "a data set's name, a folder with its --layout, or a .npy of images, uint8 or float [N, H, W, C]")
-      ->required();
-  add_choice(command, "--layout", source.layout, "how the files of a folder lie");
-  command.add_option("--slice", source.slice, "of a data set: \"test[:1000]\"")->capture_default_str();
+      .required();
+  command.add_choice("--layout", source.layout, "how the files of a folder lie");
+  command.add_option("--slice", source.slice, "of a data set: \"test[:1000]\"").show_default();
   command.add_option("--data-root", source.root, "folder of the data sets; else NORMLAB_DATA, else ./data");
   command.add_option("--labels", source.labels,
                      "of a .npy: a .npy of integers [N]; layout image_list, image_folder: the file of labels");
-  add_choice(command, "--crop", transform.crop, "how an image gets the model's size; none: it has it");
-  add_number(command, "--crop-pct", transform.crop_pct, "crop center: the model's size over the resized shorter side",
-             0.01, 1.0);
+  command.add_choice("--crop", transform.crop, "how an image gets the model's size; none: it has it");
+  command.add_number("--crop-pct", transform.crop_pct, "crop center: the model's size over the resized shorter side",
+                     0.01, 1.0);
   command.add_option("--resize-to", transform.resize_to, "crop center: pixels of the shorter side, not by --crop-pct")
-      ->check(CLI::Range(1, 1 << 16));
-  add_choice(command, "--resize", transform.resize, "how pixels between pixels come about",
-             {"nearest", "bilinear", "bicubic", "lanczos", "bilinear_plain", "area"});
-  add_choice(command, "--rounding", transform.rounding, "of the longer side and of odd margins");
+      .range(1, 1 << 16);
+  command.add_choice("--resize", transform.resize, "how pixels between pixels come about",
+                     {"nearest", "bilinear", "bicubic", "lanczos", "bilinear_plain", "area"});
+  command.add_choice("--rounding", transform.rounding, "of the longer side and of odd margins");
   command.add_option("--logits", options.logits, "write them here: .npy, float32 [N, classes]");
-  add_number(command, "--batch", options.batch, "images at a time", 1, 1 << 20);
+  command.add_number("--batch", options.batch, "images at a time", 1, 1 << 20);
   command
       .add_option("--normalize", source.normalize,
                   "imagenet: mean .485 .456 .406, std .229 .224 .225; half: .5 and .5; none. A data set's default: its "
                   "training images'")
-      ->check(CLI::IsMember({"imagenet", "half", "none"}));
-  command.add_option("--mean", source.mean, "of each channel, where the brightest pixel is 1")->delimiter(',');
-  command.add_option("--std", source.std, "of each channel")->delimiter(',');
+      .one_of({"imagenet", "half", "none"});
+  command.add_option("--mean", source.mean, "of each channel, where the brightest pixel is 1").comma_separated();
+  command.add_option("--std", source.std, "of each channel").comma_separated();
   add_device(command, options.device);
-  add_number(command, "--threads", source.threads, "cores to use", 1, 1024);
+  command.add_number("--threads", source.threads, "cores to use", 1, 1024);
 }
 
 }  // namespace normlab

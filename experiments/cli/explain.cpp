@@ -237,19 +237,19 @@ struct Explain {
 
 }  // namespace
 
-void add_explain(CLI::App& app, Action& action) {
-  auto [command, explain] = add_command<Explain>(
-      app, action, "explain", "print what a row of a descriptor computes, costs and how it differs from the baseline");
-  CLI::Option* file = command.add_option("descriptor", explain.descriptor.file, "the experiment, a JSON file");
-  CLI::Option* sets = explain.descriptor.add_reading(command);
-  CLI::Option* all = command.add_flag("--all", explain.all, "every row, not the first alone");
-  CLI::Option* init = command.add_flag(
-      "--init", explain.init, "how each parameter starts, and statistics of the values drawn for the first seed");
+void add_explain(Command& app) {
+  auto [command, explain] = app.add_command<Explain>(
+      "explain", "print what a row of a descriptor computes, costs and how it differs from the baseline");
+  Option file = command.add_option("descriptor", explain.descriptor.file, "the experiment, a JSON file");
+  Option sets = explain.descriptor.add_reading(command);
+  Option all = command.add_flag("--all", explain.all, "every row, not the first alone");
+  Option init = command.add_flag("--init", explain.init,
+                                 "how each parameter starts, and statistics of the values drawn for the first seed");
   command.add_flag("--placements", explain.placements, "all named placements, each with its paper, and nothing else")
-      ->excludes(file)
-      ->excludes(sets)
-      ->excludes(all)
-      ->excludes(init);
+      .excludes(file)
+      .excludes(sets)
+      .excludes(all)
+      .excludes(init);
 }
 
 }  // namespace normlab

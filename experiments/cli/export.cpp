@@ -54,18 +54,17 @@ struct Export {
 
 }  // namespace
 
-void add_export(CLI::App& app, Action& action) {
-  auto [command, options] =
-      add_command<Export>(app, action, "export",
-                          "write results into one file, a line a trial, which table, report and curves read by --from");
+void add_export(Command& app) {
+  auto [command, options] = app.add_command<Export>(
+      "export", "write results into one file, a line a trial, which table, report and curves read by --from");
   command
       .add_option("what", options.descriptor.file,
                   "the experiment, a JSON file, whose results --out has; or a folder with results, for all in it")
-      ->required();
+      .required();
   options.descriptor.add_reading(command);
   options.descriptor.add_out(command);
   command.add_flag("--full", options.full, "also the curve of each trial, which curves, report and --select need");
-  command.add_option("-o,--output", options.file, "the file to write: NAME.jsonl")->required();
+  command.add_option("-o,--output", options.file, "the file to write: NAME.jsonl").required();
   command.footer(
       "Each line has the settings, the result with its seal, and a seal of its own. Checkpoints, states and "
       "correct.bits are not in it. A damaged result is named, and nothing written.\n"

@@ -86,11 +86,11 @@ std::string id_that_begins(const ResultStore& store, const std::string& prefix) 
                           ids.size() > 5 ? ", ..." : "", "; give more digits"));
 }
 
-void add_find(CLI::App& app, Action& action) {
+void add_find(Command& app) {
   auto [command, find] =
-      add_command<Find>(app, action, "find", "say which trial an id is, its state, and which experiments count on it");
-  command.add_option("id", find.prefix, "the id of a trial, or how it begins")->required();
-  command.add_option("--out", find.out, "folder of the results")->capture_default_str();
+      app.add_command<Find>("find", "say which trial an id is, its state, and which experiments count on it");
+  command.add_option("id", find.prefix, "the id of a trial, or how it begins").required();
+  command.add_option("--out", find.out, "folder of the results").show_default();
   command.footer("Example: normlab find 3a2a4600 --out results\nThe settings follow where only one id begins so.");
 }
 

@@ -45,9 +45,9 @@ struct Missing {
 
 }  // namespace
 
-void add_missing(CLI::App& app, Action& action) {
+void add_missing(Command& app) {
   auto [command, missing] =
-      add_command<Missing>(app, action, "missing", "list the trials of a descriptor that have no result yet");
+      app.add_command<Missing>("missing", "list the trials of a descriptor that have no result yet");
   missing.descriptor.add_file(command);
   missing.descriptor.add_out(command);
   command.add_flag("--ids", missing.ids, "print whole ids alone, for scripts");

@@ -52,7 +52,7 @@ struct PlanSlurm {
   DeviceKind device = DeviceKind::cpu;
   SlurmJob asked;
 
-  void add_options(CLI::App& plan);
+  void add_options(Command& plan);
   /// Prints the script for the trials of `experiment` that have no result. `gflops`: of one core; 0: as measured.
   /// InputError where nobody knows how long a trial takes.
   int print(const Experiment& experiment, const DescriptorOptions& descriptor, double gflops) const;
@@ -60,24 +60,24 @@ struct PlanSlurm {
 
 std::string absolute(const std::string& path) { return std::filesystem::absolute(path).lexically_normal().string(); }
 
-void PlanSlurm::add_options(CLI::App& plan) {
-  CLI::Option* slurm = plan.add_flag("--slurm", wanted, "print a Slurm array script for what is missing instead");
-  CLI::Option* by_task = plan.add_option("--tasks", asked.tasks, "--slurm: tasks, each a worker until nothing is left")
-                             ->check(CLI::Range(1, 1'000'000))
-                             ->needs(slurm);
+void PlanSlurm::add_options(Command& plan) {
+  Option slurm = plan.add_flag("--slurm", wanted, "print a Slurm array script for what is missing instead");
+  Option by_task = plan.add_option("--tasks", asked.tasks, "--slurm: tasks, each a worker until nothing is left")
+                       .range(1, 1'000'000)
+                       .needs(slurm);
   plan.add_option("--trials-per-task", asked.trials_per_task, "--slurm: trials of a task (default 1)")
-      ->check(CLI::Range(1, 1'000'000))
-      ->needs(slurm)
-      ->excludes(by_task);
+      .range(1, 1'000'000)
+      .needs(slurm)
+      .excludes(by_task);
   plan.add_option("--time-factor", asked.time_factor, "--slurm: time limit over the estimate")
-      ->check(CLI::PositiveNumber)
-      ->needs(slurm)
-      ->capture_default_str();
+      .positive()
+      .needs(slurm)
+      .show_default();
   plan.add_option("--hours", hours, "--slurm: of one trial, where the estimate is not wanted or not known")
-      ->check(CLI::PositiveNumber)
-      ->needs(slurm);
-  add_number(plan, "--cpus", asked.cpus, "--slurm: cores of a task", 1, 1024)->needs(slurm);
-  add_device(plan, device)->needs(slurm);
+      .positive()
+      .needs(slurm);
+  plan.add_number("--cpus", asked.cpus, "--slurm: cores of a task", 1, 1024).needs(slurm);
+  add_device(plan, device).needs(slurm);
 }
 
 int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& descriptor, double gflops) const {
@@ -251,19 +251,17 @@ struct Check {
 
 }  // namespace
 
-void add_plan(CLI::App& app, Action& action) {
+void add_plan(Command& app) {
   auto [command, plan] =
-      add_command<Plan>(app, action, "plan", "print the trials of a descriptor, what each costs and which are done");
+      app.add_command<Plan>("plan", "print the trials of a descriptor, what each costs and which are done");
   plan.descriptor.add_file(command);
   plan.descriptor.add_out(command);
-  command.add_option("--gflops", plan.gflops, "what one core does, for the time; `bench step` measures it")
-      ->check(CLI::PositiveNumber);
+  command.add_option("--gflops", plan.gflops, "what one core does, for the time; `bench step` measures it").positive();
   plan.slurm.add_options(command);
 }
 
-void add_check(CLI::App& app, Action& action) {
-  auto [command, check] =
-      add_command<Check>(app, action, "check", "read a descriptor and say everything that is wrong with it");
+void add_check(Command& app) {
+  auto [command, check] = app.add_command<Check>("check", "read a descriptor and say everything that is wrong with it");
   check.options.add_file(command);
 }
 

@@ -150,21 +150,20 @@ struct ProbeCommand {
 
 }  // namespace
 
-void add_probe(CLI::App& app, Action& action) {
-  auto [command, probe] = add_command<ProbeCommand>(
-      app, action, "probe",
-      "measure signal and gradients of each row's network on one batch, without training (docs/probes.md)");
+void add_probe(Command& app) {
+  auto [command, probe] = app.add_command<ProbeCommand>(
+      "probe", "measure signal and gradients of each row's network on one batch, without training (docs/probes.md)");
   probe.descriptor.add_file(command);
   command.add_option("--weights", probe.weights,
                      "safetensors file, as a trial's checkpoint (otherwise the weights that training starts from)");
   command.add_option("--images", probe.images, "how many training images (default: the batch size)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
-  command.add_option("--threads", probe.threads, "cores (default: all); changes no result")->check(CLI::Range(1, 1024));
+      .range(std::int64_t{1}, std::int64_t{1} << 30);
+  command.add_option("--threads", probe.threads, "cores (default: all); changes no result").range(1, 1024);
   add_device(command, probe.device);
-  add_choice(command, "--axis", probe.axis, "which statistics the text shows; auto: by the main norm",
-             {"auto", "channel", "position"});
-  add_choice(command, "--format", probe.format, "how it is written; json and csv have both axes",
-             {"text", "json", "csv"});
+  command.add_choice("--axis", probe.axis, "which statistics the text shows; auto: by the main norm",
+                     {"auto", "channel", "position"});
+  command.add_choice("--format", probe.format, "how it is written; json and csv have both axes",
+                     {"text", "json", "csv"});
 }
 
 }  // namespace normlab

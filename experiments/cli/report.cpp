@@ -42,18 +42,17 @@ struct Report {
 
 }  // namespace
 
-void add_report(CLI::App& app, Action& action) {
-  auto [command, report] = add_command<Report>(
-      app, action, "report",
-      "write one HTML file: question, table, gains, learning curves, every trial's config and provenance");
+void add_report(Command& app) {
+  auto [command, report] = app.add_command<Report>(
+      "report", "write one HTML file: question, table, gains, learning curves, every trial's config and provenance");
   report.descriptor.add_file(command);
   report.descriptor.add_out_or_from(command);
-  command.add_option("-o,--output", report.file, "the file to write")->capture_default_str();
+  command.add_option("-o,--output", report.file, "the file to write").show_default();
   command.add_option("--svg", report.pictures, "folder for the pictures as SVG files of their own");
   command
       .add_option("--curves", report.curves,
                   "metric to draw by step, several times for several; without it that of the table and train/loss")
-      ->allow_extra_args(false);
+      .one_each();
   add_selection(command, report.table);
   add_row_choice(command, report.table);
   add_statistics(command, report.table);

@@ -75,40 +75,41 @@ struct RunCommand {
 
 }  // namespace
 
-void add_run(CLI::App& app, Action& action) {
-  auto [command, run] = add_command<RunCommand>(
-      app, action, "run", "train what a descriptor asks for and is not done yet, then print its table");
+void add_run(Command& app) {
+  auto [command, run] =
+      app.add_command<RunCommand>("run", "train what a descriptor asks for and is not done yet, then print its table");
   run.descriptor.add_file(command);
   run.descriptor.add_out(command);
   command.add_option("--workers", run.options.workers, "trials at a time (default: one a core, one on a GPU)")
-      ->check(CLI::Range(1, 1024));
+      .range(1, 1024);
   command
       .add_option("--threads", run.options.threads,
                   "cores in a trial (default: what the workers leave); changes no result")
-      ->check(CLI::Range(1, 1024));
-  add_number(command, "--data-threads", run.options.data_threads,
-             "more cores in each trial, which make the next batches while a step trains; 0: made in the step; changes "
-             "no result",
-             0, 1024);
+      .range(1, 1024);
+  command.add_number(
+      "--data-threads", run.options.data_threads,
+      "more cores in each trial, which make the next batches while a step trains; 0: made in the step; changes "
+      "no result",
+      0, 1024);
   add_device(command, run.options.device);
   command.add_option("--tensorboard", run.options.tensorboard,
                      "folder for TensorBoard's event files, one folder a trial below it");
   command.add_flag("--allow-different-bits", run.options.allow_different_bits,
                    "resume from checkpoints of another binary or BLAS core; marked in the result");
-  add_number(command, "--lease", run.options.lease_seconds,
-             "seconds without a sign of life after which others take a trial of this process over", kShortestLease,
-             kLongestLease);
+  command.add_number("--lease", run.options.lease_seconds,
+                     "seconds without a sign of life after which others take a trial of this process over",
+                     kShortestLease, kLongestLease);
   command
       .add_option("--retry", run.retry,
                   "train trials again that failed (from their last checkpoint) or diverged (from the first step); may "
                   "be given twice")
-      ->check(CLI::IsMember({"failed", "diverged"}))
-      ->allow_extra_args(false);
+      .one_of({"failed", "diverged"})
+      .one_each();
   command.add_flag("--stop-on-failure", run.options.stop_on_failure,
                    "the first failed trial stops the others, with checkpoints");
   command.add_flag("--no-wait", run.options.no_wait, "end where only trials of other processes are left");
   command.add_option("--max-trials", run.options.max_trials, "end after so many trials of this process; 0: no limit")
-      ->capture_default_str();
+      .show_default();
   command.add_option("--json-progress", run.options.json_progress,
                      "append progress to this file, one JSON object a line; - is standard error, for it alone");
   command.footer(

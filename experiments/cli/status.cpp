@@ -194,13 +194,13 @@ struct StatusCommand {
 
 }  // namespace
 
-void add_status(CLI::App& app, Action& action) {
-  auto [command, status] = add_command<StatusCommand>(
-      app, action, "status", "how far each trial is, who works on it and since when it is silent");
+void add_status(Command& app) {
+  auto [command, status] =
+      app.add_command<StatusCommand>("status", "how far each trial is, who works on it and since when it is silent");
   status.descriptor.add_file(command);
   status.descriptor.add_out(command);
   command.add_flag("--all", status.all, "in text, trials that are done or missing, too");
-  add_choice(command, "--format", status.format, "text or json; json has all trials", {"text", "json"});
+  command.add_choice("--format", status.format, "text or json; json has all trials", {"text", "json"});
   command.footer(
       "`beat` is the time since the process last showed that it lives, by this machine's clock; who takes a trial over "
       "goes by a counter instead.\n"

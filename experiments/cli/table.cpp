@@ -58,25 +58,22 @@ struct SchemaCommand {
   int operator()() const { return print_bytes((keys ? describe_fields() : json_schema()) + "\n"), 0; }
 };
 
-void add_layout(CLI::App& command, TableCommand& table) {
+void add_layout(Command& command, TableCommand& table) {
   TableOptions& options = table.options;
-  command.add_option("--rows", options.rows, "axes that stand down the table")->delimiter(',')->allow_extra_args(false);
-  command.add_option("--cols", options.cols, "axes whose values stand across it")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  add_words(command, "--cells", options.cells, "what stands in the cells of --rows and --cols: mean (default) or gain");
-  add_choice(command, "--format", table.format, "how it is written");
-  add_number(command, "--width", table.width, "columns of the text", 40, 10'000);
+  command.add_option("--rows", options.rows, "axes that stand down the table").comma_separated().one_each();
+  command.add_option("--cols", options.cols, "axes whose values stand across it").comma_separated().one_each();
+  command.add_words("--cells", options.cells, "what stands in the cells of --rows and --cols: mean (default) or gain");
+  command.add_choice("--format", table.format, "how it is written");
+  command.add_number("--width", table.width, "columns of the text", 40, 10'000);
 }
 
 }  // namespace
 
-void add_table(CLI::App& app, Action& action) {
+void add_table(Command& app) {
   auto [command, table] =
-      add_command<TableCommand>(app, action, "table", "print the result table of a descriptor, missing cells included");
-  command
-      .add_option("what", table.sources, "the experiment, a JSON file; or folders of results or trials, without one")
-      ->required();
+      app.add_command<TableCommand>("table", "print the result table of a descriptor, missing cells included");
+  command.add_option("what", table.sources, "the experiment, a JSON file; or folders of results or trials, without one")
+      .required();
   table.descriptor.add_reading(command);
   table.descriptor.add_out_or_from(command);
   add_selection(command, table.options);
@@ -89,9 +86,9 @@ void add_table(CLI::App& app, Action& action) {
       "Example: normlab table my.json --rows placement --cols lr --format latex");
 }
 
-void add_schema(CLI::App& app, Action& action) {
+void add_schema(Command& app) {
   auto [command, schema] =
-      add_command<SchemaCommand>(app, action, "schema", "print the JSON Schema of descriptors, for editors");
+      app.add_command<SchemaCommand>("schema", "print the JSON Schema of descriptors, for editors");
   command.add_flag("--keys", schema.keys, "print all keys with their defaults as a Markdown table instead");
 }
 

@@ -2,25 +2,26 @@
 
 namespace normlab {
 
-void add_selection(CLI::App& command, TableOptions& options) {
-  command.add_option("--metric", options.metric, "which number of a result")->capture_default_str();
-  add_words(command, "--select", options.select,
-            "which evaluation stands for a run: its last, the one with the best minival/accuracy, or the mean of its "
-            "last ones (default: last)");
-  add_number(command, "--last", options.last_k, "how many evaluations mean_last_k takes", 1, 1'000'000);
-  add_words(command, "--diverged", options.diverged,
-            "diverged runs count nowhere (exclude, the default), or as ones that guess (chance)");
+void add_selection(Command& command, TableOptions& options) {
+  command.add_option("--metric", options.metric, "which number of a result").show_default();
+  command.add_words(
+      "--select", options.select,
+      "which evaluation stands for a run: its last, the one with the best minival/accuracy, or the mean of its "
+      "last ones (default: last)");
+  command.add_number("--last", options.last_k, "how many evaluations mean_last_k takes", 1, 1'000'000);
+  command.add_words("--diverged", options.diverged,
+                    "diverged runs count nowhere (exclude, the default), or as ones that guess (chance)");
 }
 
-void add_row_choice(CLI::App& command, TableOptions& options) {
+void add_row_choice(Command& command, TableOptions& options) {
   command.add_option("--where", options.where,
                      "rows to show, by axes and columns: 'placement = dpn and (gain > 0.5 or lr != 1e-3)'");
   command.add_option("--sort", options.sort, "an axis or a column; -gain: from large to small");
 }
 
-void add_statistics(CLI::App& command, TableOptions& options) {
-  add_words(command, "--family", options.family,
-            "rows whose intervals hold together: those of one baseline (strip, the default), or all (table)");
+void add_statistics(Command& command, TableOptions& options) {
+  command.add_words("--family", options.family,
+                    "rows whose intervals hold together: those of one baseline (strip, the default), or all (table)");
   command.add_option("--detect", options.detect, "a gain, as the table shows it: how many seeds would show it");
   command.add_option("--equivalent", options.equivalent,
                      "a margin, as the table shows it: is each row shown to be within it of the baseline?");

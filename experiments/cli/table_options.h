@@ -7,12 +7,12 @@
 namespace normlab {
 
 /// --metric, --select, --last, --diverged: which number stands for a run.
-void add_selection(CLI::App& command, TableOptions& options);
+void add_selection(Command& command, TableOptions& options);
 
 /// --where, --sort.
-void add_row_choice(CLI::App& command, TableOptions& options);
+void add_row_choice(Command& command, TableOptions& options);
 
 /// --family, --detect, --equivalent, --bootstrap.
-void add_statistics(CLI::App& command, TableOptions& options);
+void add_statistics(Command& command, TableOptions& options);
 
 }  // namespace normlab

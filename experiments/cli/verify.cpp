@@ -87,23 +87,21 @@ struct Verify {
 
 }  // namespace
 
-void add_verify(CLI::App& app, Action& action) {
-  auto [command, verify] = add_command<Verify>(
-      app, action, "verify",
-      "run some steps of a trial again and compare all bits with what is on record, or check all files");
+void add_verify(Command& app) {
+  auto [command, verify] = app.add_command<Verify>(
+      "verify", "run some steps of a trial again and compare all bits with what is on record, or check all files");
   command.add_option("run", verify.run, "a trial's folder, or the beginning of its id");
   command.add_flag("--files", verify.files,
                    "compare all files in --out with the hashes that results and checkpoints keep of them, and with "
                    "each other; trains nothing");
-  command.add_option("--out", verify.out, "folder of the results")->capture_default_str();
-  add_number(command, "--steps", verify.options.steps, "how many steps", std::int64_t{1}, std::int64_t{1} << 50);
+  command.add_option("--out", verify.out, "folder of the results").show_default();
+  command.add_number("--steps", verify.options.steps, "how many steps", std::int64_t{1}, std::int64_t{1} << 50);
   command
       .add_option("--from", verify.from,
                   "step of the checkpoint to start from, 0: initial values (default: the last that can be compared)")
-      ->check(CLI::NonNegativeNumber);
+      .not_negative();
   command.add_option("--data", verify.data, "folder of the data sets (otherwise NORMLAB_DATA, then ./data)");
-  command.add_option("--threads", verify.options.threads, "cores (default: all); changes no bit")
-      ->check(CLI::Range(0, 1024));
+  command.add_option("--threads", verify.options.threads, "cores (default: all); changes no bit").range(0, 1024);
   add_device(command, verify.device);
   command.add_flag("--allow-different-bits", verify.options.allow_different_bits,
                    "compare also what another binary or BLAS core has computed");

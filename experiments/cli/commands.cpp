@@ -1,0 +1,122 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <new>
+#include <span>
+#include <string_view>
+
+#include "core/cpu/blas.h"
+#include "core/error.h"
+#include "experiments/base/build_info.h"
+#include "experiments/base/files.h"
+#include "experiments/base/terminal.h"
+#include "experiments/cli/commands.h"
+#include "experiments/sweep/signals.h"
+
+namespace normlab {
+namespace {
+
+struct NamedCommand {
+  std::string_view name;
+  void (*add)(Command&);
+};
+constexpr NamedCommand kCommands[] = {
+    {"run", add_run},         {"plan", add_plan},       {"check", add_check},   {"explain", add_explain},
+    {"status", add_status},   {"table", add_table},     {"schema", add_schema}, {"probe", add_probe},
+    {"report", add_report},   {"convert", add_convert}, {"curves", add_curves}, {"eval", add_eval},
+    {"bench", add_bench},     {"data", add_data},       {"diff", add_diff},     {"find", add_find},
+    {"missing", add_missing}, {"clean", add_clean},     {"verify", add_verify}, {"export", add_export}};
+
+/// Adds the commands that the command line names: all of them, with their options, take longer than most take to run.
+/// All are there for the help and for the error where it names none.
+void add_commands(Command& app, std::span<char* const> words) {
+  const auto is = [](std::string_view name) { return [name](const char* word) { return name == word; }; };
+  const auto first = std::find_if(words.begin(), words.end(), [&](const char* word) {
+    return std::any_of(std::begin(kCommands), std::end(kCommands),
+                       [&](const NamedCommand& c) { return c.name == word; });
+  });
+  const bool asks_for_help =
+      std::any_of(words.begin(), first, is("--help")) || std::any_of(words.begin(), first, is("-h"));
+  const bool all = asks_for_help || (first == words.end() && !std::any_of(words.begin(), first, is("--version")));
+  for (const NamedCommand& command : kCommands)
+    if (all || std::any_of(first, words.end(), is(command.name))) command.add(app);
+}
+
+/// The exit code of what the command line asks for.
+int carry_out(int argc, char** argv) {
+  CommandLine app("normlab",
+                  "normlab: Vision Transformers whose norms are a table of sites, and sweeps over that table",
+                  "normlab " + build_version());
+  app.footer(
+      "Exit codes: 0 done, 1 some trials failed or a value is not finite, 2 bad input, 3 the machine (disk, library, "
+      "CPU, GPU), 130/143 stopped by a signal.\n"
+      "Tables go to standard output, everything else to standard error. `normlab COMMAND --help` says more.");
+  std::string blas_env = "clear";
+  app.add_option("--blas-env", blas_env,
+                 "inherited OPENBLAS_* variables: clear them, since some halve the speed, or keep them")
+      .one_of({"clear", "keep"});
+  add_commands(app, std::span(argv, static_cast<std::size_t>(argc)).subspan(std::min(argc, 1)));
+  if (const std::optional<int> code = app.read(argc, argv)) return *code;
+  if (blas_env == "keep") blas_keep_environment();
+  return app.carry_out();
+}
+
+constexpr std::string_view kOutOfMemory = "out of memory; use fewer --workers or a smaller batch\n";
+
+thread_local bool allocation_failed = false;
+[[noreturn]] void note_failed_allocation() {
+  allocation_failed = true;
+  throw std::bad_alloc();
+}
+
+/// For memory that runs out where nothing may be thrown: nlohmann's destructors and std::filesystem's iterators
+/// allocate. g++ does not always say which exception is on its way.
+std::terminate_handler usual_end = nullptr;
+[[noreturn]] void end_without_unwinding() {
+  if (allocation_failed && (std::current_exception() || std::uncaught_exceptions() > 0)) {
+    if (::write(STDERR_FILENO, kOutOfMemory.data(), kOutOfMemory.size())) {  // best effort
+    }
+    ::_exit(static_cast<int>(ExitCode::environment));
+  }
+  usual_end();
+  std::abort();
+}
+
+/// What went wrong in words, and the exit code that stands for it.
+int guarded(const std::function<int()>& work) {
+  try {
+    try {
+      return work();
+    } catch (const std::filesystem::filesystem_error& error) {
+      throw_system_error("read", error.path1(), error.code().value());
+    }
+  } catch (const Error& error) {
+    tell("{}\n", error.what());
+    return static_cast<int>(error.code());
+  } catch (const std::bad_alloc&) {
+    tell_text(kOutOfMemory);
+  } catch (const std::exception& error) {
+    tell("internal error: {}\n", error.what());
+  }
+  return static_cast<int>(ExitCode::environment);
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  std::set_new_handler(note_failed_allocation);
+  usual_end = std::set_terminate(end_without_unwinding);
+  open_standard_streams();
+  ignore_signals_of_writes();
+  const int code = guarded([&] { return carry_out(argc, argv); });
+  const int output = guarded([] {
+    flush_output();
+    return 0;
+  });
+  return output == 0 ? code : output;
+}
+
+}  // namespace normlab
