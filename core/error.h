@@ -1,9 +1,9 @@
 // Errors are for users: what happened, where, and what to do about it.
 #pragma once
 
-#include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace normlab {
 
@@ -30,13 +30,23 @@ struct EnvironmentError : Error {
   explicit EnvironmentError(const std::string& what) : Error(ExitCode::environment, what) {}
 };
 
+/// Appends a part as `operator<<` prints it.
+void append(std::string& text, std::string_view part);
+void append(std::string& text, char part);
+void append(std::string& text, int part);
+void append(std::string& text, long part);
+void append(std::string& text, long long part);
+void append(std::string& text, unsigned part);
+void append(std::string& text, unsigned long part);
+void append(std::string& text, unsigned long long part);
+void append(std::string& text, double part);
+
 /// Joins its arguments as `operator<<` prints them.
 template <class... Parts>
 std::string concat(const Parts&... parts) {
-  std::ostringstream out;
-  out.exceptions(std::ios::badbit);  // memory that runs out would only cut the text short
-  (out << ... << parts);
-  return out.str();
+  std::string text;
+  (append(text, parts), ...);
+  return text;
 }
 
 }  // namespace normlab

@@ -1,13 +1,13 @@
 #include "experiments/base/first_wins.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include <atomic>
 #include <chrono>
 #include <optional>
-#include <sstream>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -196,7 +196,7 @@ std::string file_system_of(const fs::path& path) {
   if (!best.empty()) return concat(type, " at ", best);
   struct statfs status {};
   if (::statfs(path.c_str(), &status) != 0) return "of unknown type";
-  return concat("of type 0x", std::hex, status.f_type);
+  return fmt::format("of type {:#x}", static_cast<unsigned long>(status.f_type));
 }
 
 /// Throws where two processes could both be told that they have created a file.

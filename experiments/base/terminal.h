@@ -2,7 +2,7 @@
 // Standard error is best effort: no command ends because nobody can hear it. A failure of standard output is an error.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstddef>
 #include <string_view>

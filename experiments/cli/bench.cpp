@@ -1,6 +1,6 @@
 #include "experiments/cli/bench.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 

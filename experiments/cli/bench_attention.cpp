@@ -1,5 +1,5 @@
 // Measured speed of attention alone, forward and backward, beside what products and memory allow.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "experiments/base/terminal.h"
 #include "experiments/cli/bench.h"

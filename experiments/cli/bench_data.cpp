@@ -1,5 +1,5 @@
 // Measured speed of the way from image files to a network's input, stage by stage, on one core.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <time.h>
 
 #include <algorithm>

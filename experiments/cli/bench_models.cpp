@@ -1,6 +1,6 @@
 // Measured speed of whole networks with layer norm and with batch norm: Table 6 of "Leveraging Batch Normalization for
 // Vision Transformers", and DeiT-S beside it.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <set>
 

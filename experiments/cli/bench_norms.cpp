@@ -1,5 +1,5 @@
 // Measured speed of every norm kind beside the time that memory alone would take.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>

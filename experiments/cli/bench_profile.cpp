@@ -1,5 +1,5 @@
 // Where the time of an optimisation step goes, by operation.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdlib>

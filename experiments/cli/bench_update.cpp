@@ -1,5 +1,5 @@
 // Measured speed of the update alone, optimiser by optimiser, on the parameters of a network.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "core/random.h"
 #include "experiments/base/terminal.h"

@@ -1,6 +1,6 @@
 #include "experiments/weights/convert.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <memory>
 #include <optional>

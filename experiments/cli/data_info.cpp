@@ -1,5 +1,5 @@
 // normlab data, and its part info: what a dataset holds.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // `normlab diff`: in what two trials, or the trials of two descriptors, differ.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

@@ -1,6 +1,6 @@
 #include "experiments/cli/eval_images.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // `normlab explain`: what the rows of a descriptor are, and how their parameters start.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <limits>

@@ -1,5 +1,5 @@
 // `normlab find`: which trial an id is, in what state, and which experiments count on it.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <optional>

@@ -1,6 +1,6 @@
 #include "experiments/cli/formula.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <map>
 

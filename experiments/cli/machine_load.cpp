@@ -1,6 +1,6 @@
 #include "experiments/cli/machine_load.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

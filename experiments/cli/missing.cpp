@@ -1,5 +1,5 @@
 // `normlab missing`: the trials of a descriptor that have no result yet.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <map>
 

@@ -1,6 +1,6 @@
 #include "experiments/cli/norm_timing.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <deque>

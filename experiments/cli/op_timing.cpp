@@ -1,6 +1,6 @@
 #include "experiments/cli/op_timing.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

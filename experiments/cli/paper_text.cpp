@@ -1,6 +1,6 @@
 #include "experiments/cli/paper_text.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "core/visible_text.h"
 #include "experiments/base/text_layout.h"

@@ -1,5 +1,5 @@
 // normlab probe: the signal and the gradients of a network at one moment, without training.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "experiments/data/idx.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <limits>

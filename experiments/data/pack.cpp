@@ -1,6 +1,6 @@
 #include "experiments/data/pack.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <fstream>

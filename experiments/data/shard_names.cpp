@@ -1,6 +1,6 @@
 #include "experiments/data/shard_names.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdint>

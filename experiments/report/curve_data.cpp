@@ -1,6 +1,6 @@
 #include "experiments/report/curve_data.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "experiments/report/curve_plot.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "experiments/report/strip_plot.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

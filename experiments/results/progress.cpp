@@ -1,6 +1,6 @@
 #include "experiments/results/progress.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

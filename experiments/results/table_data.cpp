@@ -1,5 +1,5 @@
 // Tables for programs: CSV and JSON.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

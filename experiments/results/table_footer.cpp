@@ -1,6 +1,6 @@
 #include "experiments/results/table_parts.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <set>

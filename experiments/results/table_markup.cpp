@@ -1,5 +1,5 @@
 // Tables for documents: Markdown, LaTeX, HTML.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <utility>

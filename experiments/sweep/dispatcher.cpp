@@ -1,6 +1,6 @@
 #include "experiments/sweep/dispatcher.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>

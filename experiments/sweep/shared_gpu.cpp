@@ -1,7 +1,7 @@
 #include "experiments/sweep/shared_gpu.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>

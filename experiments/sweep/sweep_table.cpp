@@ -1,6 +1,6 @@
 #include "experiments/sweep/sweep_table.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "experiments/sweep/stages.h"
 #include "experiments/sweep/trial_seed.h"

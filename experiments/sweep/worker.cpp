@@ -1,7 +1,7 @@
 #include "experiments/sweep/worker.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <fmt/ranges.h>
 #include <signal.h>
 #include <sys/prctl.h>

@@ -1,6 +1,6 @@
 #include "experiments/train/batches.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "experiments/train/checkpoint.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstring>
 

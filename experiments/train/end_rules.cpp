@@ -1,6 +1,6 @@
 #include "experiments/train/end_rules.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "experiments/train/provenance.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "core/cpu/blas.h"
 #include "experiments/base/build_info.h"

@@ -1,6 +1,6 @@
 #include "experiments/train/verify.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
 

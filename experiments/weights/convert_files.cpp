@@ -1,6 +1,6 @@
 #include "experiments/weights/convert_files.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "core/visible_text.h"
 #include "experiments/descriptor/canonical.h"
