@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "experiments/base/suggest.h"
 #include "experiments/base/terminal.h"
 
 namespace normlab {
@@ -68,15 +69,29 @@ template Option Command::add_option(const char*, std::optional<std::string>&, co
 Option Command::add_option(const char* name, Take take, const char* what) {
   return Option(app_->add_option_function<std::string>(name, take, what));
 }
-Option Command::add_words(const char* name, const std::vector<std::string>& words, std::function<void(int)> take,
-                          const char* what) {
-  enum class Number : std::uint8_t {};
-  std::map<std::string, Number> numbers;
-  for (std::size_t i = 0; i < words.size(); ++i) numbers.emplace(words[i], static_cast<Number>(i));
-  return Option(app_->add_option_function<Number>(
-                        name, [take](const Number& value) { take(static_cast<int>(value)); }, what)
-                    ->transform(CLI::CheckedTransformer(numbers)));
+
+namespace {
+
+/// Options that the command named by the words before them does not have: CLI11 would blame what follows them.
+void refuse_unknown_options(CLI::App* command, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word == "--") return;
+    if (!word.starts_with("--")) {
+      for (CLI::App* part : command->get_subcommands([](const CLI::App*) { return true; }))
+        if (part->get_name() == word) command = part;
+      continue;
+    }
+    const std::string option = word.substr(0, word.find('='));
+    if (command->get_option_no_throw(option) != nullptr) continue;
+    std::vector<std::string> names;
+    for (const CLI::Option* known : command->get_options())
+      for (const std::string& name : known->get_lnames()) names.push_back("--" + name);
+    throw InputError(unknown_word("option", option, {names.begin(), names.end()}) + "; `normlab " +
+                     (command->get_parent() ? command->get_name() + " " : "") + "--help` lists them");
+  }
 }
+
+}  // namespace
 
 CommandLine::CommandLine(const char* program, const char* what, const std::string& version)
     : Command(new CLI::App(what, program), &action_of_command_), program_(app_) {
@@ -85,15 +100,17 @@ CommandLine::CommandLine(const char* program, const char* what, const std::strin
 }
 CommandLine::~CommandLine() = default;
 
-std::optional<int> CommandLine::read(int argc, char** argv) {
+std::optional<int> CommandLine::read(const std::vector<std::string>& words) {
+  refuse_unknown_options(app_, words);
   try {
-    app_->parse(argc, argv);
+    std::vector<std::string> reversed(words.rbegin(), words.rend());  // as CLI11 wants them
+    app_->parse(reversed);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    std::ostringstream output, words;
-    const int code = app_->exit(error, output, words);
+    std::ostringstream output, complaint;
+    const int code = app_->exit(error, output, complaint);
     print_text("{}", output.str());
-    tell("{}", words.str());
+    tell("{}", complaint.str());
     return code == 0 ? 0 : static_cast<int>(ExitCode::bad_input);
   }
 }

@@ -96,20 +96,18 @@ class Command {
         .one_of(words)
         .show_default(word_of(value));
   }
-  /// The same with a help that shows all words and no default. A value may be given by its number as well.
+  /// The same with a help that shows no default.
   template <class E>
   Option add_words(const char* name, E& value, const char* what) {
-    return add_words(
-        name, words_of<E>(), [&value](int number) { value = static_cast<E>(number); }, what);
+    return add_option(
+               name, [&value](const std::string& word) { find_word(word, value); }, what)
+        .one_of(words_of<E>());
   }
 
  protected:
   CLI::App* app_;
 
  private:
-  Option add_words(const char* name, const std::vector<std::string>& words, std::function<void(int)> take,
-                   const char* what);
-
   Action* action_;
 };
 
@@ -120,9 +118,9 @@ class CommandLine : public Command {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  /// Sets the variables of options. Where the words are wrong, or ask for help alone, it says so and gives the exit
-  /// code.
-  std::optional<int> read(int argc, char** argv);
+  /// Sets the variables of options from what stands after the program's name. Where the words are wrong, or ask for help
+  /// alone, it says so and gives the exit code. InputError for an option that the command lacks, with the nearest.
+  std::optional<int> read(const std::vector<std::string>& words);
   /// What the command does that was read.
   int carry_out() const { return action_of_command_(); }
 

@@ -5,13 +5,14 @@
 #include <exception>
 #include <filesystem>
 #include <new>
-#include <span>
+#include <string>
 #include <string_view>
 
 #include "core/cpu/blas.h"
 #include "core/error.h"
 #include "experiments/base/build_info.h"
 #include "experiments/base/files.h"
+#include "experiments/base/suggest.h"
 #include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/sweep/signals.h"
@@ -30,14 +31,31 @@ constexpr NamedCommand kCommands[] = {
     {"bench", add_bench},     {"data", add_data},       {"diff", add_diff},     {"find", add_find},
     {"missing", add_missing}, {"clean", add_clean},     {"verify", add_verify}, {"export", add_export}};
 
+bool is_command(std::string_view word) {
+  return std::any_of(std::begin(kCommands), std::end(kCommands), [&](const NamedCommand& c) { return c.name == word; });
+}
+
+/// The words after the program's name, `help X` as `X --help`. InputError for a command that is none.
+std::vector<std::string> words_of_user(int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  std::size_t first = 0;
+  while (first < words.size() && words[first].starts_with("--blas-env")) first += words[first] == "--blas-env" ? 2 : 1;
+  if (first >= words.size() || words[first].starts_with("-") || is_command(words[first])) return words;
+  if (words[first] == "help") {
+    words.erase(words.begin() + std::ptrdiff_t(first));
+    words.emplace_back("--help");
+  }
+  if (words[first].starts_with("-") || is_command(words[first])) return words;
+  std::vector<std::string_view> names;
+  for (const NamedCommand& command : kCommands) names.push_back(command.name);
+  throw InputError(unknown_word("command", words[first], names) + "; `normlab --help` lists them");
+}
+
 /// Adds the commands that the command line names: all of them, with their options, take longer than most take to run.
 /// All are there for the help and for the error where it names none.
-void add_commands(Command& app, std::span<char* const> words) {
-  const auto is = [](std::string_view name) { return [name](const char* word) { return name == word; }; };
-  const auto first = std::find_if(words.begin(), words.end(), [&](const char* word) {
-    return std::any_of(std::begin(kCommands), std::end(kCommands),
-                       [&](const NamedCommand& c) { return c.name == word; });
-  });
+void add_commands(Command& app, const std::vector<std::string>& words) {
+  const auto is = [](std::string_view name) { return [name](const std::string& word) { return name == word; }; };
+  const auto first = std::find_if(words.begin(), words.end(), is_command);
   const bool asks_for_help =
       std::any_of(words.begin(), first, is("--help")) || std::any_of(words.begin(), first, is("-h"));
   const bool all = asks_for_help || (first == words.end() && !std::any_of(words.begin(), first, is("--version")));
@@ -58,8 +76,9 @@ int carry_out(int argc, char** argv) {
   app.add_option("--blas-env", blas_env,
                  "inherited OPENBLAS_* variables: clear them, since some halve the speed, or keep them")
       .one_of({"clear", "keep"});
-  add_commands(app, std::span(argv, static_cast<std::size_t>(argc)).subspan(std::min(argc, 1)));
-  if (const std::optional<int> code = app.read(argc, argv)) return *code;
+  const std::vector<std::string> words = words_of_user(argc, argv);
+  add_commands(app, words);
+  if (const std::optional<int> code = app.read(words)) return *code;
   if (blas_env == "keep") blas_keep_environment();
   return app.carry_out();
 }

@@ -19,7 +19,8 @@ struct TableCommand {
   DescriptorOptions descriptor;
   TableOptions options;
   TableFormat format = TableFormat::text;
-  std::size_t width = kTableWidth;
+  TableLayout layout{.width = text_columns(), .caption = {}, .label = {}};
+  bool no_footer = false;
 
   TableModel model() {
     options.p_values =
@@ -41,8 +42,11 @@ struct TableCommand {
 
   /// Results that cannot be read are no reason to hide the others; the exit code and standard error tell.
   int operator()() {
-    const TableModel table = model();
-    const std::string text = render_table(table, format, width);
+    TableModel table = model();
+    if (no_footer) table.footer.clear();
+    if (format != TableFormat::latex && !(layout.caption + layout.label).empty())
+      throw InputError("--caption, --label: are for --format latex");
+    const std::string text = render_table(table, format, layout);
     if (format == TableFormat::text || format == TableFormat::markdown)
       print_text("{}", text);
     else
@@ -64,7 +68,11 @@ void add_layout(Command& command, TableCommand& table) {
   command.add_option("--cols", options.cols, "axes whose values stand across it").comma_separated().one_each();
   command.add_words("--cells", options.cells, "what stands in the cells of --rows and --cols: mean (default) or gain");
   command.add_choice("--format", table.format, "how it is written");
-  command.add_number("--width", table.width, "columns of the text", 40, 10'000);
+  command.add_option("--width", table.layout.width, "columns of the text (default: the terminal's, to 120; else 80)")
+      .range(40, 10'000);
+  command.add_option("--caption", table.layout.caption, "latex: of a table around the tabular");
+  command.add_option("--label", table.layout.label, "latex: what \\ref names");
+  command.add_flag("--no-footer", table.no_footer, "leaves out what stands below the table");
 }
 
 }  // namespace

@@ -2,14 +2,14 @@
 
 namespace normlab {
 
-std::string render_table(const TableModel& model, TableFormat format, std::size_t width) {
+std::string render_table(const TableModel& model, TableFormat format, const TableLayout& layout) {
   switch (format) {
     case TableFormat::markdown:
       return render_table_markdown(model);
     case TableFormat::csv:
       return render_table_csv(model);
     case TableFormat::latex:
-      return render_table_latex(model);
+      return render_table_latex(model, layout.caption, layout.label);
     case TableFormat::json:
       return render_table_json(model);
     case TableFormat::html:
@@ -17,7 +17,7 @@ std::string render_table(const TableModel& model, TableFormat format, std::size_
     case TableFormat::text:
       break;
   }
-  return render_table_text(model, width);
+  return render_table_text(model, layout.width);
 }
 
 }  // namespace normlab

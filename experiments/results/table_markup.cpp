@@ -92,8 +92,13 @@ std::string render_table_markdown(const TableModel& model) {
   return text;
 }
 
-std::string render_table_latex(const TableModel& model) {
-  std::string text = "% \\usepackage{booktabs} in the preamble\n\\begin{tabular}{";
+std::string render_table_latex(const TableModel& model, const std::string& caption, const std::string& label) {
+  const bool floats = !caption.empty() || !label.empty();
+  std::string text = "% \\usepackage{booktabs} in the preamble\n";
+  if (floats) text += "\\begin{table}\n\\centering\n";
+  if (!caption.empty()) text += "\\caption{" + latex_escaped(caption) + "}\n";
+  if (!label.empty()) text += "\\label{" + label + "}\n";
+  text += "\\begin{tabular}{";
   for (const TableColumn& column : model.columns) text += column.kind == ColumnKind::number ? 'r' : 'l';
   text += "}\n\\toprule\n";
   std::vector<std::string> cells;
@@ -111,6 +116,7 @@ std::string render_table_latex(const TableModel& model) {
   if (!model.footer.empty()) text += "\\par\\medskip\n{\\footnotesize\n";
   for (const TableSentence& sentence : model.footer) text += latex_escaped(sentence.text) + "\\par\n";
   if (!model.footer.empty()) text += "}\n";
+  if (floats) text += "\\end{table}\n";
   return text;
 }
 

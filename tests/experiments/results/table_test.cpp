@@ -19,7 +19,7 @@ namespace {
 
 std::string rendered(const TableInput& input, TableFormat format, const TableOptions& options = {},
                      std::size_t width = kTableWidth) {
-  return render_table(table_model(input, options), format, width);
+  return render_table(table_model(input, options), format, {.width = width, .caption = {}, .label = {}});
 }
 
 void check_fits(const std::string& text, std::size_t width = kTableWidth) {
@@ -165,6 +165,13 @@ TEST_CASE("table: csv has all digits, and words where there is no number") {
     CHECK(row[11] == (line.differs ? "yes" : "no"));
   }
   CHECK(cells[3].back() == "2/3 diverged @1200 (rate 9 to 99%)");
+}
+
+TEST_CASE("table: latex with a caption and a label is a table of its own") {
+  const std::string latex = render_table(table_model(states_table(), {}), TableFormat::latex,
+                                         {.caption = "50% of \"it\"", .label = "tab:it"});
+  CHECK(has(latex, "\\begin{table}\n\\centering\n\\caption{50\\% of ``it''}\n\\label{tab:it}\n\\begin{tabular}"));
+  CHECK(latex.ends_with("\\end{table}\n"));
 }
 
 TEST_CASE("table: latex") {
