@@ -86,8 +86,11 @@ void refuse_unknown_options(CLI::App* command, const std::vector<std::string>& w
     std::vector<std::string> names;
     for (const CLI::Option* known : command->get_options())
       for (const std::string& name : known->get_lnames()) names.push_back("--" + name);
-    throw InputError(unknown_word("option", option, {names.begin(), names.end()}) + "; `normlab " +
-                     (command->get_parent() ? command->get_name() + " " : "") + "--help` lists them");
+    std::string path;
+    for (const CLI::App* part = command; part->get_parent() != nullptr; part = part->get_parent())
+      path = part->get_name() + " " + path;
+    throw InputError(
+        concat(unknown_word("option", option, {names.begin(), names.end()}), "; see normlab ", path, "--help"));
   }
 }
 

@@ -48,7 +48,7 @@ std::vector<std::string> words_of_user(int argc, char** argv) {
   if (words[first].starts_with("-") || is_command(words[first])) return words;
   std::vector<std::string_view> names;
   for (const NamedCommand& command : kCommands) names.push_back(command.name);
-  throw InputError(unknown_word("command", words[first], names) + "; `normlab --help` lists them");
+  throw InputError(concat(unknown_word("command", words[first], names), "; see normlab --help"));
 }
 
 /// Adds the commands that the command line names: all of them, with their options, take longer than most take to run.
