@@ -12,6 +12,7 @@
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/results/progress.h"
 #include "experiments/results/store.h"
+#include "experiments/sweep/plan_file.h"
 #include "experiments/train/cost.h"
 
 namespace normlab {
@@ -188,6 +189,9 @@ struct StatusCommand {
       print_bytes(json_of(experiment, lines));
     else
       print_text("{}", text_of(experiment, lines, all));
+    const auto missing = [](const Line& line) { return line.state == "missing"; };
+    if (std::any_of(lines.begin(), lines.end(), missing))
+      if (const std::string note = other_settings_note(experiment, store); !note.empty()) tell("{}\n", note);
     return 0;
   }
 };

@@ -9,6 +9,7 @@
 #include "experiments/cli/table_options.h"
 #include "experiments/descriptor/schema.h"
 #include "experiments/results/table.h"
+#include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/sweep_table.h"
 
 namespace normlab {
@@ -21,6 +22,7 @@ struct TableCommand {
   TableFormat format = TableFormat::text;
   TableLayout layout{.width = text_columns(), .caption = {}, .label = {}};
   bool no_footer = false;
+  std::string other_settings;  // a note on trials that ran with others
 
   TableModel model() {
     options.p_values =
@@ -37,7 +39,11 @@ struct TableCommand {
       throw InputError(fmt::format("{}: one descriptor, or any number of folders with results", sources[1].string()));
     descriptor.file = sources.front().string();
     const ResultStore store = descriptor.store();
-    return sweep_table_model(descriptor.load_staged(store), store, options);
+    const Experiment experiment = descriptor.load_staged(store);
+    const bool missing = std::any_of(experiment.trials.begin(), experiment.trials.end(),
+                                     [&](const Trial& trial) { return !store.trial(trial.id).result_text(); });
+    if (missing && descriptor.from.empty()) other_settings = other_settings_note(experiment, store);
+    return sweep_table_model(experiment, store, options);
   }
 
   /// Results that cannot be read are no reason to hide the others; the exit code and standard error tell.
@@ -52,6 +58,7 @@ struct TableCommand {
     else
       print_bytes(text);
     for (const std::string& problem : table.problems) tell("{}\n", problem);
+    if (!other_settings.empty()) tell("{}\n", other_settings);
     return static_cast<int>(table.outcome);
   }
 };

@@ -119,4 +119,14 @@ std::string describe(const PlanChange& change, const Experiment& experiment) {
   return out.empty() ? "" : "since its last run " + out;
 }
 
+std::string other_settings_note(const Experiment& experiment, const ResultStore& store) {
+  std::vector<PlannedTrial> finished = plan_change(experiment, store).dropped;
+  std::erase_if(finished, [&](const PlannedTrial& trial) { return !store.trial(trial.id).result_text(); });
+  if (finished.empty()) return "";
+  return concat(finished.size(), finished.size() == 1 ? " trial" : " trials", " of the last run of ", experiment.stem,
+                finished.size() == 1 ? " has a result and is" : " have results and are", " not in this plan (",
+                first_few(finished, [](const PlannedTrial& t) { return concat(t.row, ", seed ", t.seed); }),
+                "): it ran with other settings, by --set or in the file");
+}
+
 }  // namespace normlab

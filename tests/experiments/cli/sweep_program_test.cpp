@@ -58,10 +58,14 @@ TEST_CASE("program: one trial of two descriptors is one; more seeds and a new va
   CHECK(says(plan.out, "Changed: since its last run 5 trials are new (sub_ln, seed 0;"));
   CHECK(says(plan.out, "5 are no longer part of it and"));
   CHECK(says(plan.out, "seed 4   missing, new\n"));
+  const std::string note = "5 trials of the last run of a have results and are not in this plan (pre_pre, seed 0; ";
+  CHECK(says(run_program(folder, "status " + a + out).err, note));
+  CHECK(says(run_program(folder, "table " + a + out).err, note));
   const Finished edited = run_program(folder, "run " + a + out);
   CHECK_MESSAGE(says(edited.err, "10 of 10 trials done (5 before)"), edited.err);
   CHECK(trials_on_disk(folder) == 8 + 4 + 5);
   CHECK_FALSE(says(run_program(folder, "run " + a + out).err, "since its last run"));
+  CHECK_FALSE(says(run_program(folder, "table " + a + out).err, "last run"));
 }
 
 TEST_CASE("program: missing lists what has no result, find says whose an id is, diff what differs") {
