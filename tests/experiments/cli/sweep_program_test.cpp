@@ -181,3 +181,20 @@ TEST_CASE("plan: one seed a row, and rows without a baseline, are warned of") {
   CHECK_FALSE(
       says(run_program(folder, "plan " + write(folder, "three.json", small(tuned + "3")) + out).out, "one seed"));
 }
+
+TEST_CASE("program: list names each experiment of a folder with the states of its trials") {
+  const TemporaryFolder folder;
+  const std::string out = " --out " + (folder / "r").string();
+  CHECK(says(run_program(folder, "list" + out).out, "no experiment has run here"));
+  const std::string a = write(folder, "a.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]}, "seeds": 2)"));
+  REQUIRE(run_program(folder, "run " + a + " --max-trials 3" + out).code == 0);
+  const std::string b = write(folder, "b.json", small(R"("seeds": [7])"));
+  REQUIRE(run_program(folder, "run " + b + out).code == 0);
+  const Finished listed = run_program(folder, "list" + out);
+  CHECK(listed.code == 0);
+  CHECK_MESSAGE(says(listed.out, "a: 4 trials, 3 done, 1 missing\n"), listed.out);
+  CHECK(says(listed.out, "b: 1 trial, 1 done\n"));
+  REQUIRE(run_program(folder, "run " + b + " --set seeds=[8]" + out).code == 0);
+  CHECK(says(run_program(folder, "list" + out).out, "1 trial of earlier plans"));
+  CHECK(says(run_program(folder, "list --format json" + out).out, "\"trials_of_earlier_plans\": 1"));
+}

@@ -1,0 +1,95 @@
+// `normlab list`: every experiment in a folder of results, and how far it is.
+#include <fmt/core.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/visible_text.h"
+#include "experiments/base/terminal.h"
+#include "experiments/base/text_layout.h"
+#include "experiments/cli/commands.h"
+#include "experiments/results/store.h"
+#include "experiments/sweep/plan_file.h"
+
+namespace normlab {
+namespace {
+
+constexpr TrialState kStates[] = {TrialState::done, TrialState::diverged, TrialState::failed, TrialState::running,
+                                  TrialState::missing};
+
+/// The trials of a plan by state. A state that cannot be read counts as failed.
+struct Listed {
+  std::string name, descriptor;
+  std::map<TrialState, std::size_t> states;
+  std::size_t trials = 0;
+};
+
+struct List {
+  std::filesystem::path out = "results";
+  std::string format = "text";
+
+  int operator()() const {
+    const ResultStore store(out);
+    std::vector<Listed> all;
+    std::set<std::string> planned;
+    for (const PlanFile& plan : read_plan_files(store)) {
+      Listed& listed = all.emplace_back(Listed{plan.stem, plan.descriptor, {}, 0});
+      for (const PlannedTrial& trial : plan.trials) {
+        if (!planned.insert(trial.id).second && trial.tuning) continue;
+        ++listed.trials;
+        ++listed.states[store.trial(trial.id).status().state];
+      }
+    }
+    std::size_t others = 0;
+    for (const std::string& id : store.trial_ids()) others += planned.contains(id) ? 0 : 1;
+    print_bytes(format == "json" ? json_of(all, others) : text_of(all, others));
+    return 0;
+  }
+
+  std::string text_of(const std::vector<Listed>& all, std::size_t others) const {
+    if (all.empty() && others == 0) return fmt::format("{}: no experiment has run here\n", visible_line(out.string()));
+    std::string text;
+    for (const Listed& listed : all) {
+      std::string states;
+      for (const TrialState state : kStates)
+        if (const auto found = listed.states.find(state); found != listed.states.end())
+          states += fmt::format("{}{} {}", states.empty() ? "" : ", ", found->second, word_of(state));
+      text += fmt::format("{}: {}, {}\n", visible_line(listed.name), plural(listed.trials, "trial"), states);
+      if (!listed.descriptor.empty()) text += fmt::format("  {}\n", visible_line(listed.descriptor));
+    }
+    if (others > 0)
+      text += fmt::format("{} of earlier plans: normlab table {} shows all\n", plural(others, "trial"),
+                          visible_line(out.string()));
+    return text;
+  }
+
+  static std::string json_of(const std::vector<Listed>& all, std::size_t others) {
+    using Json = nlohmann::ordered_json;
+    Json experiments = Json::array();
+    for (const Listed& listed : all) {
+      Json states = Json::object();
+      for (const auto& [state, count] : listed.states) states[std::string(word_of(state))] = count;
+      experiments.push_back({{"name", listed.name},
+                             {"descriptor", listed.descriptor},
+                             {"trials", listed.trials},
+                             {"states", std::move(states)}});
+    }
+    const Json document{{"experiments", std::move(experiments)}, {"trials_of_earlier_plans", others}};
+    return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
+};
+
+}  // namespace
+
+void add_list(Command& app) {
+  auto [command, list] =
+      app.add_command<List>("list", "list the experiments in a folder of results, with their states");
+  command.add_option("--out", list.out, "folder of the results").show_default();
+  command.add_choice("--format", list.format, "how it is written", {"text", "json"});
+  command.footer(
+      "A plan is that of the last run of a descriptor; trials that it no longer has stay on disk and are counted.\n"
+      "Example: normlab list --out results");
+}
+
+}  // namespace normlab
