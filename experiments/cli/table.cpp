@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/error.h"
@@ -40,9 +41,9 @@ struct TableCommand {
     descriptor.file = sources.front().string();
     const ResultStore store = descriptor.store();
     const Experiment experiment = descriptor.load_staged(store);
-    const bool missing = std::any_of(experiment.trials.begin(), experiment.trials.end(),
-                                     [&](const Trial& trial) { return !store.trial(trial.id).result_text(); });
-    if (missing && descriptor.from.empty()) other_settings = other_settings_note(experiment, store);
+    const auto missing = [&](const Trial& trial) { return !store.trial(trial.id).result_text(); };
+    if (descriptor.from.empty() && std::any_of(experiment.trials.begin(), experiment.trials.end(), missing))
+      other_settings = other_settings_note(experiment, store);
     return sweep_table_model(experiment, store, options);
   }
 
