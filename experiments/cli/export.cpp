@@ -46,8 +46,9 @@ struct Export {
           fmt::format("{}: has results of none of {} trials; run them first, or name their folder by --out",
                       store.out().string(), ids.size()));
     write_output(file, lines);
-    tell("wrote {}: {} of {} trials{}\n", file.string(), trials, ids.size(),
-         trials < ids.size() ? "; the others have no result" : "");
+    if (file != "-")
+      tell("wrote {}: {} of {} trials{}\n", file.string(), trials, ids.size(),
+           trials < ids.size() ? "; the others have no result" : "");
     return 0;
   }
 };

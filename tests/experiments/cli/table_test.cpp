@@ -63,7 +63,8 @@ TEST_CASE("table command: every format, from a descriptor and from folders") {
   for (const char* format : {"markdown", "csv", "latex", "html", "json"}) {
     const Finished other = run_program(folder, arguments(folder, std::string("--format ") + format));
     CHECK(other.code == 0);
-    CHECK(has(other.out, "53.6"));
+    const bool all_digits = std::string(format) == "csv" || std::string(format) == "json";
+    CHECK_MESSAGE((has(other.out, "53.6") || (all_digits && has(other.out, "53.5"))), other.out);
   }
   const Finished folders = run_program(folder, "table '" + (folder / "out").string() + "' --format json");
   REQUIRE(folders.code == 0);
