@@ -82,7 +82,9 @@ constexpr auto fields() {
   return rows_of(static_cast<const T*>(nullptr));
 }
 template <class T>
-constexpr bool kHasFields = std::is_class_v<T> && requires(const T* settings) { rows_of(settings); };
+constexpr bool kHasFields = std::is_class_v<T>&& requires(const T* settings) {
+  rows_of(settings);
+};
 
 /// Calls `see(row)` for each row of the struct.
 template <class T, class Visitor>

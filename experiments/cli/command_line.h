@@ -118,8 +118,8 @@ class CommandLine : public Command {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  /// Sets the variables of options from what stands after the program's name. Where the words are wrong, or ask for help
-  /// alone, it says so and gives the exit code. InputError for an option that the command lacks, with the nearest.
+  /// Sets the variables of options from what stands after the program's name. Where the words are wrong, or ask for
+  /// help alone, it says so and gives the exit code. InputError for an option that the command lacks, with the nearest.
   std::optional<int> read(const std::vector<std::string>& words);
   /// What the command does that was read.
   int carry_out() const { return action_of_command_(); }

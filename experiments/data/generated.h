@@ -11,9 +11,9 @@ namespace normlab {
 
 std::vector<std::string> generated_classes(const std::string& name);
 
-/// The slice of `train_images` ("train") or `eval_images` ("test") pictures of the set `config.name`; keys are six-digit
-/// indices. A left-right flip would turn one class into another. InputError: another split, fewer than one image or more
-/// than a million.
+/// The slice of `train_images` ("train") or `eval_images` ("test") pictures of the set `config.name`; keys are
+/// six-digit indices. A left-right flip would turn one class into another. InputError: another split, fewer than one
+/// image or more than a million.
 ImageSet make_generated(const DatasetConfig& config, const SliceRequest& request);
 
 }  // namespace normlab

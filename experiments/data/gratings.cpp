@@ -16,7 +16,7 @@ constexpr int kGroundMin = 10, kGroundMax = 20;      // of each of two stripes o
 constexpr int kTint = 24;                            // of a disc against the ground, either way, by channel
 constexpr int kRadiusMin = 6, kRadiusMax = 8, kApart = 13, kMargin = 7;
 constexpr int kTiltJitter = 16;  // standard deviation of a direction, 1024 to a turn
-constexpr int kStrays = 6;      // in one picture of so many the coarse stripes run as chance has it
+constexpr int kStrays = 6;       // in one picture of so many the coarse stripes run as chance has it
 
 constexpr int kSide = 32, kTurn = 1024, kDirections = 5;
 // Stripes to a pixel, 65536 to one: 1/4, 1/7, and from 1/16 to 2/7 on the ground. They vary by 8%.

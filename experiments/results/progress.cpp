@@ -99,7 +99,8 @@ void ProgressPrinter::update(const SweepProgress& progress) {
   if (last_ && now - *last_ < interval_) return;
   if (last_ && !terminal_) interval_ = std::min<Clock::duration>(2 * interval_, kLongestPlainInterval);
   last_ = now;
-  const Screen screen = terminal_ ? screen_of(::fileno(stream_)) : Screen{Screen().columns + 1, progress.workers.size() + 2};
+  const Screen screen =
+      terminal_ ? screen_of(::fileno(stream_)) : Screen{Screen().columns + 1, progress.workers.size() + 2};
   // One column stays free: some terminals begin a new line once the last one is filled. One row does: the last line
   // ends with a newline, too.
   const auto lines = progress_lines(progress, screen.columns - 1, std::max<std::size_t>(screen.rows, 2) - 1);

@@ -48,10 +48,11 @@ struct TableSeed {
   std::uint64_t seed = 0;
   std::string trial;  // its id
   SeedState state = SeedState::missing;
-  std::optional<double> value;      // the metric as stored, without the table's scale; of a run that counts
-  std::optional<double> gain;  // over the same seed of the baseline, in the table's unit, above 0 where the row is better
-  double progress = 0;              // 0 to 1, of a running trial or one that was stopped
-  std::string message;              // why it failed or cannot be read
+  std::optional<double> value;  // the metric as stored, without the table's scale; of a run that counts
+  std::optional<double>
+      gain;             // over the same seed of the baseline, in the table's unit, above 0 where the row is better
+  double progress = 0;  // 0 to 1, of a running trial or one that was stopped
+  std::string message;  // why it failed or cannot be read
   ExitCode fault = ExitCode::done;  // of one that cannot be read: the file's, or the machine's
   std::int64_t diverged_step = 0;
   std::string diverged_site;  // "" where it is not known

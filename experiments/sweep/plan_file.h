@@ -44,7 +44,8 @@ PlanChange plan_change(const Experiment& experiment, const ResultStore& store);
 /// part of it and stays on disk (pre_pre, seed 0)".
 std::string describe(const PlanChange& change, const Experiment& experiment);
 
-/// For somebody who looks at a plan with missing trials: "3 finished trials of the last run of long are not in this plan
+/// For somebody who looks at a plan with missing trials: "3 finished trials of the last run of long are not in this
+/// plan
 /// (...); a --set of that run is missing here, or one here was not there". "" where there are none.
 std::string other_settings_note(const Experiment& experiment, const ResultStore& store);
 

@@ -186,7 +186,8 @@ TEST_CASE("program: list names each experiment of a folder with the states of it
   const TemporaryFolder folder;
   const std::string out = " --out " + (folder / "r").string();
   CHECK(says(run_program(folder, "list" + out).out, "no experiment has run here"));
-  const std::string a = write(folder, "a.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]}, "seeds": 2)"));
+  const std::string a =
+      write(folder, "a.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]}, "seeds": 2)"));
   REQUIRE(run_program(folder, "run " + a + " --max-trials 3" + out).code == 0);
   const std::string b = write(folder, "b.json", small(R"("seeds": [7])"));
   REQUIRE(run_program(folder, "run " + b + out).code == 0);

@@ -8,8 +8,8 @@
 #include "experiments/base/files.h"
 #include "experiments/descriptor/recipes.h"
 #include "experiments/results/exported.h"
-#include "tests/experiments/descriptor/descriptor_files.h"
 #include "tests/experiments/base/temporary_folder.h"
+#include "tests/experiments/descriptor/descriptor_files.h"
 
 using namespace normlab;
 

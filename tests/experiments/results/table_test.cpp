@@ -143,8 +143,9 @@ std::vector<std::vector<std::string>> csv_cells(const std::string& csv) {
 TEST_CASE("table: csv has all digits, and words where there is no number") {
   const TableModel model = table_model(states_table(), {});
   const std::string csv = render_table(model, TableFormat::csv);
-  CHECK(csv.starts_with("model.placement,eval/accuracy [%],half_width,n,planned,gain,gain_half_width,gain_low,"
-                        "gain_high,pairs,p,differs,notes\n"));
+  CHECK(
+      csv.starts_with("model.placement,eval/accuracy [%],half_width,n,planned,gain,gain_half_width,gain_low,"
+                      "gain_high,pairs,p,differs,notes\n"));
   CHECK(has(csv, ",,0,3,,,,,0,,,\"1/3 failed: out of memory, 1/3 stopped at 50%, 1/3 missing\"\n"));
   const auto cells = csv_cells(csv);
   REQUIRE(cells.size() == 7);
