@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cstdlib>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -65,7 +67,13 @@ Screen screen_of(int descriptor) {
   return screen;
 }
 
-std::size_t text_columns() { return std::clamp<std::size_t>(screen_of(STDOUT_FILENO).columns, 40, 120); }
+std::size_t text_columns() {
+  std::size_t columns = screen_of(STDOUT_FILENO).columns;
+  if (const char* told = on_terminal() ? nullptr : std::getenv("COLUMNS"))
+    if (const std::string_view text = told; std::from_chars(told, told + text.size(), columns).ec != std::errc())
+      columns = Screen().columns;
+  return std::max<std::size_t>(columns, 40);
+}
 
 void open_standard_streams() {
   for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {

@@ -28,7 +28,8 @@ struct Screen {
   std::size_t columns = 80, rows = 24;
 };
 Screen screen_of(int descriptor);
-/// For text on standard output: its terminal's columns, at least 40 and at most 120; 80 where it is no terminal.
+/// For text on standard output: its terminal's columns, at least 40; where it is no terminal the environment's COLUMNS,
+/// as `watch` sets it, or 80.
 std::size_t text_columns();
 
 /// The same with a format. Text that cannot be made for want of memory is lost.

@@ -49,7 +49,7 @@ void BenchOptions::add_seconds(Command& command, const char* what) {
 }
 
 void BenchOptions::add_format(Command& command) {
-  command.add_choice("--format", format, "text or json", {"text", "json"});
+  command.add_choice("--format", format, "how it is written", {"text", "json"});
 }
 
 EngineSettings BenchOptions::settings(std::int64_t batch) const {
@@ -123,6 +123,7 @@ void add_bench(Command& app) {
   add_bench_models(bench);
   add_bench_data(bench);
   add_bench_update(bench);
+  bench.examples({"normlab bench step --shape tiny", "normlab help bench step"});
 }
 
 }  // namespace normlab

@@ -78,12 +78,13 @@ void add_bench_attention(Command& bench) {
   attention.add_precision(command);
   command.add_option("--batch", attention.batch, "images (default: the shape's)").range(1, 1 << 20);
   command.add_option("--tokens", attention.tokens, "of an image (default: the shape's)").range(1, 1 << 16);
-  command.add_option("--heads", attention.heads, "(default: the shape's)").range(1, 1 << 10);
+  command.add_option("--heads", attention.heads, "of attention (default: the shape's)").range(1, 1 << 10);
   command.add_option("--head-dim", attention.head_dim, "values of a head (default: the shape's)").range(1, 1 << 10);
   attention.add_threads(command);
   add_device(command, attention.device);
   attention.add_seconds(command, "for each of the two");
   attention.add_format(command);
+  command.examples({"normlab bench attention --shape tiny --threads 1"});
 }
 
 }  // namespace normlab

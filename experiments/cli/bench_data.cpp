@@ -250,6 +250,7 @@ void add_bench_data(Command& bench) {
   data.add_seconds(command, "how long to measure each stage");
   data.add_format(command);
   add_cpu_device(command, "bench data measures the CPU: images are decoded there for every device");
+  command.examples({"normlab bench data --size 160"});
 }
 
 }  // namespace normlab

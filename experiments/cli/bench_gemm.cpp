@@ -201,6 +201,7 @@ void add_bench_gemm(Command& bench) {
   gemm.add_seconds(command, "for each product");
   gemm.add_format(command);
   add_device(command, gemm.device);
+  command.examples({"normlab bench gemm --shape micro --threads 1"});
 }
 
 }  // namespace normlab

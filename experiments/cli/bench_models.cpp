@@ -159,6 +159,7 @@ void add_bench_models(Command& bench) {
   add_device(command, models.device);
   models.add_seconds(command, "how long to measure each");
   models.add_format(command);
+  command.examples({"normlab bench models --models deit_s,swin_t --image 64"});
 }
 
 }  // namespace normlab

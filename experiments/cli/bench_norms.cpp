@@ -184,6 +184,7 @@ void add_bench_norms(Command& bench) {
   add_device(command, norms.device);
   norms.add_seconds(command, "how long to measure each");
   norms.add_format(command);
+  command.examples({"normlab bench norms --shape 65x768 4096x4096", "normlab bench norms --table dyt"});
 }
 
 }  // namespace normlab

@@ -104,6 +104,7 @@ void add_bench_profile(Command& bench) {
   profile.add_roofline(command);
   profile.add_seconds(command);
   profile.add_format(command);
+  command.examples({"normlab bench profile --shape micro --placement prepost_prepost"});
 }
 
 }  // namespace normlab

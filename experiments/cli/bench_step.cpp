@@ -116,6 +116,7 @@ void add_bench_step(Command& bench) {
   step.add_roofline(command);
   step.add_seconds(command);
   step.add_format(command);
+  command.examples({"normlab bench step --shape tiny --threads 1", "normlab bench step --placement dpn --roofline"});
 }
 
 }  // namespace normlab

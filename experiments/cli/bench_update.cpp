@@ -107,6 +107,7 @@ void add_bench_update(Command& bench) {
   command.add_number("--lanes", update.lanes, "gradient buffers that are summed", 1, 64);
   update.add_seconds(command, "how long to measure each");
   update.add_format(command);
+  command.examples({"normlab bench update --shape tiny --lanes 8"});
 }
 
 }  // namespace normlab

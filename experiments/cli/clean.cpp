@@ -79,8 +79,9 @@ void add_clean(Command& app) {
                      {"none", "weights", "last"});
   command.add_flag("--yes", clean.yes, "delete; without it the files are only listed");
   command.footer(
-      "Example: normlab clean sweep.json --keep weights --yes\nResults, metrics and logs always stay, as do all files "
-      "of a trial that is running or has no result yet.");
+      "Results, metrics and logs always stay, as do all files of a trial that is running or has no result yet.");
+  command.examples({"normlab clean experiments/placements_gratings.json --keep weights",
+                    "normlab clean experiments/placements_gratings.json --keep weights --yes"});
 }
 
 }  // namespace normlab

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,7 +29,7 @@ class Option {
   Option required() const;
   Option needs(Option other) const;
   Option excludes(Option other) const;
-  /// Both bounds are allowed. Number: int, std::int64_t, double.
+  /// Both bounds are allowed. Number: int, std::int64_t, double. The help and the error show bounds that matter.
   template <class Number>
   Option range(Number least, Number most) const;
   Option positive() const;
@@ -70,8 +71,10 @@ class Command {
   }
   /// Commands of which one must be given.
   Command add_group(const char* name, const char* what);
-  /// What the help ends with.
+  /// What the help says after the options: paragraphs, with newlines between.
   void footer(const char* text);
+  /// What the help ends with: whole command lines that work in a clone of the repository.
+  void examples(std::initializer_list<const char*> lines);
 
   Option add_flag(const char* name, bool& value, const char* what);
   /// For the types that command_line.cpp lists.
@@ -118,8 +121,8 @@ class CommandLine : public Command {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  /// Sets the variables of options from what stands after the program's name. Where the words are wrong, or ask for
-  /// help alone, it says so and gives the exit code. InputError for an option that the command lacks, with the nearest.
+  /// Sets the variables of options from what stands after the program's name. Where the words ask for help alone, it
+  /// prints that and gives the exit code. InputError where they are wrong; for an unknown option with the nearest.
   std::optional<int> read(const std::vector<std::string>& words);
   /// What the command does that was read.
   int carry_out() const { return action_of_command_(); }

@@ -52,27 +52,15 @@ std::vector<std::string> words_of_user(int argc, char** argv) {
   throw InputError(concat(unknown_word("command", words[first], names), "; see normlab --help"));
 }
 
-/// Adds the commands that the command line names: all of them, with their options, take longer than most take to run.
-/// All are there for the help and for the error where it names none.
-void add_commands(Command& app, const std::vector<std::string>& words) {
-  const auto is = [](std::string_view name) { return [name](const std::string& word) { return name == word; }; };
-  const auto first = std::find_if(words.begin(), words.end(), is_command);
-  const bool asks_for_help =
-      std::any_of(words.begin(), first, is("--help")) || std::any_of(words.begin(), first, is("-h"));
-  const bool all = asks_for_help || (first == words.end() && !std::any_of(words.begin(), first, is("--version")));
-  for (const NamedCommand& command : kCommands)
-    if (all || std::any_of(first, words.end(), is(command.name))) command.add(app);
-}
-
 /// The exit code of what the command line asks for.
 int carry_out(int argc, char** argv) {
-  CommandLine app("normlab",
-                  "normlab: Vision Transformers whose norms are a table of sites, and sweeps over that table",
+  CommandLine app("normlab", "Vision Transformers whose norms are a table of sites, and sweeps over that table",
                   "normlab " + build_version());
   app.footer(
       "Exit codes: 0 done, 1 some trials failed or a value is not finite, 2 bad input, 3 the machine (disk, library, "
       "CPU, GPU), 130/143 stopped by a signal.\n"
-      "Tables go to standard output, everything else to standard error. `normlab COMMAND --help` says more.");
+      "Tables go to standard output, everything else to standard error. `normlab help COMMAND` says more.");
+  app.examples({"normlab run experiments/placements_gratings.json", "normlab help table"});
   std::string blas_env = "clear";
   app.add_option("--blas-env", blas_env,
                  "inherited OPENBLAS_* variables: clear them, since some halve the speed, or keep them")
@@ -125,6 +113,16 @@ int guarded(const std::function<int()>& work) {
 }
 
 }  // namespace
+
+void add_commands(Command& app, const std::vector<std::string>& words) {
+  const auto is = [](std::string_view name) { return [name](const std::string& word) { return name == word; }; };
+  const auto first = std::find_if(words.begin(), words.end(), is_command);
+  const bool asks_for_help =
+      std::any_of(words.begin(), first, is("--help")) || std::any_of(words.begin(), first, is("-h"));
+  const bool all = asks_for_help || (first == words.end() && !std::any_of(words.begin(), first, is("--version")));
+  for (const NamedCommand& command : kCommands)
+    if (all || std::any_of(first, words.end(), is(command.name))) command.add(app);
+}
 
 int run_command_line(int argc, char** argv) {
   std::set_new_handler(note_failed_allocation);

@@ -32,6 +32,10 @@ void add_data_info(Command& data);
 void add_data_pack(Command& data);
 void add_data_preview(Command& data);
 
+/// Adds the commands that the command line names: all of them, with their options, take longer than most take to run.
+/// All are there for the help and for the error where it names none.
+void add_commands(Command& app, const std::vector<std::string>& words);
+
 /// Reads the command line and does what it says; errors become one message on standard error and their exit code.
 int run_command_line(int argc, char** argv);
 

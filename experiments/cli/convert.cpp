@@ -115,6 +115,7 @@ void add_convert(Command& app) {
       .one_of(resamplings);
   command.add_flag("--fuse-bn", options.fuse,
                    "merge batch norms into the linears beside them; sites that cannot be merged are named");
+  command.examples({"normlab convert checkpoint.safetensors vit.safetensors --to timm"});
 }
 
 }  // namespace normlab

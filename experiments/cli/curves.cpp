@@ -33,8 +33,8 @@ void add_curves(Command& app) {
   command.add_flag("--seeds", curves.seeds, "each seed by itself: row, seed, step, value");
   command.footer(
       "Values that are not finite count in no mean; --seeds prints them as nan and inf. Values are as stored, "
-      "accuracies from 0 to 1.\n"
-      "Example: normlab curves experiments/placements_gratings.json --metric train/loss > loss.csv");
+      "accuracies from 0 to 1.");
+  command.examples({"normlab curves experiments/placements_gratings.json --metric train/loss > loss.csv"});
 }
 
 }  // namespace normlab

@@ -148,6 +148,7 @@ void add_data_info(Command& data) {
   info.source.add_to(command);
   command.add_flag("--full", info.full, "a hash over the bytes of every file as well");
   command.add_choice("--format", info.format, "how it is written", {"text", "json"});
+  command.examples({"normlab data info gratings --slice test", "normlab data info ~/pets --layout image_folder"});
 }
 
 void add_data(Command& app) {
@@ -155,6 +156,7 @@ void add_data(Command& app) {
   add_data_info(data);
   add_data_pack(data);
   add_data_preview(data);
+  data.examples({"normlab data info gratings", "normlab help data preview"});
 }
 
 }  // namespace normlab

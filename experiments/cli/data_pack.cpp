@@ -58,6 +58,7 @@ void add_data_pack(Command& data) {
       .range(1, 100);
   command.add_number("--shard-size", pack.settings.shard_size, "images in each shard", 1, 1000000);
   command.add_flag("--skip-bad", pack.skip_bad, "leave out and name what cannot be decoded, instead of stopping");
+  command.examples({"normlab data pack ~/pets --layout image_folder --out ~/pets-256 --size 256"});
 }
 
 }  // namespace normlab

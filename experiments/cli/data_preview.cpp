@@ -98,6 +98,7 @@ void add_data_preview(Command& data) {
   command.add_number("--columns", preview.columns, "pairs in a row", 1, 64);
   command.add_option("--seed", preview.seed, "of order and draws; otherwise that of the first trial");
   command.add_number("--threads", preview.threads, "cores", 1, 1024);
+  command.examples({"normlab data preview experiments/placements_gratings.json -o sheet.png"});
 }
 
 }  // namespace normlab

@@ -220,11 +220,9 @@ void add_diff(Command& app) {
   command.add_option("b", diff.b, "the other one").required();
   diff.options.add_reading(command);
   diff.options.add_out(command);
-  command.footer(
-      "Examples: normlab diff 3a2a46 92cc5a --out results\n"
-      "          normlab diff experiments/papers/dual_patchnorm/sun397_1.json "
-      "experiments/papers/dual_patchnorm/sun397_2.json\n"
-      "Config, formula, cost, metrics and environment; only what differs, A -> B.");
+  command.footer("Config, formula, cost, metrics and environment; only what differs, A before B.");
+  command.examples({"normlab diff experiments/micro_trials.json experiments/placements_gratings.json",
+                    "normlab diff 3f53cbbd b1a5ad75 --out results"});
 }
 
 }  // namespace normlab

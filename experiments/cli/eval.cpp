@@ -128,6 +128,7 @@ void add_eval(Command& app) {
   command.add_option("--std", source.std, "of each channel").comma_separated();
   add_device(command, options.device);
   command.add_number("--threads", source.threads, "cores to use", 1, 1024);
+  command.examples({"normlab eval --weights weights.safetensors --data gratings --slice 'test[:500]'"});
 }
 
 }  // namespace normlab

@@ -250,6 +250,7 @@ void add_explain(Command& app) {
       .excludes(sets)
       .excludes(all)
       .excludes(init);
+  command.examples({"normlab explain experiments/placements_gratings.json --all", "normlab explain --placements"});
 }
 
 }  // namespace normlab

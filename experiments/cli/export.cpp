@@ -68,8 +68,8 @@ void add_export(Command& app) {
   command.add_option("-o,--output", options.file, "the file to write: NAME.jsonl").required();
   command.footer(
       "Each line has the settings, the result with its seal, and a seal of its own. Checkpoints, states and "
-      "correct.bits are not in it. A damaged result is named, and nothing written.\n"
-      "Example: normlab export my.json --full -o my.jsonl && normlab table my.json --from my.jsonl");
+      "correct.bits are not in it. A damaged result is named, and nothing written.");
+  command.examples({"normlab export experiments/placements_gratings.json --full -o gratings.jsonl"});
 }
 
 }  // namespace normlab

@@ -91,7 +91,8 @@ void add_find(Command& app) {
       app.add_command<Find>("find", "say which trial an id is, its state, and which experiments count on it");
   command.add_option("id", find.prefix, "the id of a trial, or how it begins").required();
   command.add_option("--out", find.out, "folder of the results").show_default();
-  command.footer("Example: normlab find 3a2a4600 --out results\nThe settings follow where only one id begins so.");
+  command.footer("The settings follow where only one id begins so.");
+  command.examples({"normlab find 3f53cbbd --out results"});
 }
 
 }  // namespace normlab

@@ -88,8 +88,8 @@ void add_list(Command& app) {
   command.add_option("--out", list.out, "folder of the results").show_default();
   command.add_choice("--format", list.format, "how it is written", {"text", "json"});
   command.footer(
-      "A plan is that of the last run of a descriptor; trials that it no longer has stay on disk and are counted.\n"
-      "Example: normlab list --out results");
+      "A plan is that of the last run of a descriptor; trials that it no longer has stay on disk and are counted.");
+  command.examples({"normlab list --out results"});
 }
 
 }  // namespace normlab

@@ -51,7 +51,7 @@ void add_missing(Command& app) {
   missing.descriptor.add_file(command);
   missing.descriptor.add_out(command);
   command.add_flag("--ids", missing.ids, "print whole ids alone, for scripts");
-  command.footer("Example: normlab missing experiments/placements_gratings.json --out results");
+  command.examples({"normlab missing experiments/placements_gratings.json --out results"});
 }
 
 }  // namespace normlab

@@ -62,21 +62,21 @@ std::string absolute(const std::string& path) { return std::filesystem::absolute
 
 void PlanSlurm::add_options(Command& plan) {
   Option slurm = plan.add_flag("--slurm", wanted, "print a Slurm array script for what is missing instead");
-  Option by_task = plan.add_option("--tasks", asked.tasks, "--slurm: tasks, each a worker until nothing is left")
+  Option by_task = plan.add_option("--tasks", asked.tasks, "tasks, each a worker until nothing is left")
                        .range(1, 1'000'000)
                        .needs(slurm);
-  plan.add_option("--trials-per-task", asked.trials_per_task, "--slurm: trials of a task (default 1)")
+  plan.add_option("--trials-per-task", asked.trials_per_task, "trials of a task (default: 1)")
       .range(1, 1'000'000)
       .needs(slurm)
       .excludes(by_task);
-  plan.add_option("--time-factor", asked.time_factor, "--slurm: time limit over the estimate")
+  plan.add_option("--time-factor", asked.time_factor, "time limit over the estimate")
       .positive()
       .needs(slurm)
       .show_default();
-  plan.add_option("--hours", hours, "--slurm: of one trial, where the estimate is not wanted or not known")
+  plan.add_option("--hours", hours, "hours of one trial, where the estimate is not wanted or not known")
       .positive()
       .needs(slurm);
-  plan.add_number("--cpus", asked.cpus, "--slurm: cores of a task", 1, 1024).needs(slurm);
+  plan.add_number("--cpus", asked.cpus, "cores of a task", 1, 1024).needs(slurm);
   add_device(plan, device).needs(slurm);
 }
 
@@ -258,11 +258,15 @@ void add_plan(Command& app) {
   plan.descriptor.add_out(command);
   command.add_option("--gflops", plan.gflops, "what one core does, for the time; `bench step` measures it").positive();
   plan.slurm.add_options(command);
+  command.examples({"normlab plan experiments/placements_gratings.json",
+                    "normlab plan experiments/placements_cifar10.json --slurm --cpus 8 > job.sh"});
 }
 
 void add_check(Command& app) {
   auto [command, check] = app.add_command<Check>("check", "read a descriptor and say everything that is wrong with it");
   check.options.add_file(command);
+  command.examples({"normlab check experiments/placements_gratings.json",
+                    "normlab check experiments/placements_cifar10.json --set seeds=3"});
 }
 
 }  // namespace normlab

@@ -164,6 +164,7 @@ void add_probe(Command& app) {
                      {"auto", "channel", "position"});
   command.add_choice("--format", probe.format, "how it is written; json and csv have both axes",
                      {"text", "json", "csv"});
+  command.examples({"normlab probe experiments/placements_gratings.json --images 100"});
 }
 
 }  // namespace normlab

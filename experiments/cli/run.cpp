@@ -114,8 +114,9 @@ void add_run(Command& app) {
                      "append progress to this file, one JSON object a line; - is standard error, for it alone");
   command.footer(
       "Killed or stopped (Ctrl-C, SIGTERM, SIGUSR1), the same command resumes where it was. Started again in other "
-      "shells or on other hosts of the same folder, it joins in. `normlab status` tells how far all are.\n"
-      "Example: normlab run experiments/cifar_small.json --workers 2 --data ~/data");
+      "shells or on other hosts of the same folder, it joins in. `normlab status` tells how far all are.");
+  command.examples({"normlab run experiments/placements_gratings.json --workers 2",
+                    "normlab run experiments/placements_cifar10.json --data ~/data --set train.epochs=2"});
 }
 
 }  // namespace normlab

@@ -204,11 +204,12 @@ void add_status(Command& app) {
   status.descriptor.add_file(command);
   status.descriptor.add_out(command);
   command.add_flag("--all", status.all, "in text, trials that are done or missing, too");
-  command.add_choice("--format", status.format, "text or json; json has all trials", {"text", "json"});
+  command.add_choice("--format", status.format, "how it is written; json has all trials", {"text", "json"});
   command.footer(
       "`beat` is the time since the process last showed that it lives, by this machine's clock; who takes a trial over "
-      "goes by a counter instead.\n"
-      "Example: watch normlab status experiments/cifar_small.json");
+      "goes by a counter instead.");
+  command.examples({"watch normlab status experiments/placements_gratings.json",
+                    "normlab status experiments/placements_gratings.json --format json"});
 }
 
 }  // namespace normlab

@@ -98,14 +98,17 @@ void add_table(Command& app) {
   add_statistics(command, table.options);
   command.footer(
       "Exit code 2 after the table: some results cannot be read, 3: by the machine's fault; standard error names "
-      "them.\n"
-      "Example: normlab table my.json --rows placement --cols lr --format latex");
+      "them.");
+  command.examples(
+      {"normlab table experiments/placements_gratings.json --sort -gain",
+       "normlab table experiments/placements_cifar10.json --from docs/results/cifar10.jsonl --format latex"});
 }
 
 void add_schema(Command& app) {
   auto [command, schema] =
       app.add_command<SchemaCommand>("schema", "print the JSON Schema of descriptors, for editors");
   command.add_flag("--keys", schema.keys, "print all keys with their defaults as a Markdown table instead");
+  command.examples({"normlab schema > descriptor.schema.json", "normlab schema --keys"});
 }
 
 }  // namespace normlab

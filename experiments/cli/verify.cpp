@@ -106,10 +106,8 @@ void add_verify(Command& app) {
   command.add_flag("--allow-different-bits", verify.options.allow_different_bits,
                    "compare also what another binary or BLAS core has computed");
   verify.options.threads = 0;
-  command.footer(
-      "Examples: normlab verify 1a2b3c --steps 50\n"
-      "          normlab verify --files --out results\n"
-      "Exit code 1 where a training gives other bits, 2 where a file is damaged. Nothing is changed.");
+  command.footer("Exit code 1 where a training gives other bits, 2 where a file is damaged. Nothing is changed.");
+  command.examples({"normlab verify 3f53cbbd --steps 50", "normlab verify --files --out results"});
 }
 
 }  // namespace normlab

@@ -1,6 +1,7 @@
 // What a user is told who does not know the commands yet.
 #include <doctest/doctest.h>
 
+#include "experiments/base/text_layout.h"
 #include "tests/experiments/cli/program.h"
 
 using namespace normlab;
@@ -31,11 +32,32 @@ TEST_CASE("command line: an unknown command or option names the nearest, and bla
         "unknown command \"statsu\"; did you mean \"status\"?; see normlab --help\n");
 }
 
+TEST_CASE("command line: a wrong or missing value names the option and what it takes") {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::string& words) {
+    const Finished finished = run_program(folder, words);
+    CHECK(finished.code == 2);
+    CHECK(finished.out.empty());
+    return finished.err;
+  };
+  const std::string help = "; see normlab run --help\n";
+  CHECK(refused("run --workers 0 x.json") == "--workers: must be 1 to 1024, not \"0\"" + help);
+  CHECK(refused("run --lease soon x.json") == "--lease: must be 0.5 to 86400, not \"soon\"" + help);
+  CHECK(refused("run x.json --workers") == "--workers: a value is required" + help);
+  CHECK(refused("run --device gpu x.json") == "--device: must be cpu or cuda, not \"gpu\"" + help);
+  CHECK(refused("run") == "descriptor is required" + help);
+  CHECK(refused("") == "a command is required; see normlab --help\n");
+  CHECK(refused("bench") == "a command is required; see normlab bench --help\n");
+  CHECK(refused("bench step --seconds 0") == "--seconds: must be above 0, not \"0\"; see normlab bench step --help\n");
+  CHECK(refused("verify x --steps 0") == "--steps: must be at least 1, not \"0\"; see normlab verify --help\n");
+}
+
 TEST_CASE("command line: options that take a word list the words in the help") {
   const TemporaryFolder folder;
   const std::string help = run_program(folder, "table --help").out;
-  CHECK(help.find("{last,best_minival,mean_last_k}") != std::string::npos);
-  CHECK(help.find("{exclude,chance}") != std::string::npos);
+  const std::string words = joined(wrapped(help, 10'000), " ");
+  CHECK(words.find("last, best_minival or mean_last_k") != std::string::npos);
+  CHECK(words.find("exclude or chance") != std::string::npos);
   CHECK(help.find("->") == std::string::npos);
   for (const char c : help) CHECK((c == '\n' || static_cast<unsigned char>(c) >= 32));
 }

@@ -1,80 +1,20 @@
 // What a run shows while it runs: to a terminal, to programs, and to other shells.
 #include <doctest/doctest.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <pty.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
 #include "experiments/base/text_layout.h"
+#include "tests/experiments/cli/on_terminal.h"
 #include "tests/experiments/cli/small_sweep.h"
 
 using namespace normlab;
 using nlohmann::json;
 
 namespace {
-
-/// The program on a terminal of its own.
-class OnTerminal {
- public:
-  OnTerminal(const std::string& arguments, unsigned short columns, unsigned short rows) {
-    winsize size{rows, columns, 0, 0};
-    pid_ = forkpty(&terminal_, nullptr, nullptr, &size);
-    if (pid_ == 0) {
-      setenv("TERM", "xterm", 1);
-      execl("/bin/sh", "sh", "-c", ("exec " + program_path() + " " + arguments).c_str(), static_cast<char*>(nullptr));
-      _exit(127);
-    }
-  }
-  void resize(unsigned short columns, unsigned short rows) const {
-    winsize size{rows, columns, 0, 0};
-    ioctl(terminal_, TIOCSWINSZ, &size);
-  }
-  /// What it has written since the last call, after so many milliseconds, or until it ends.
-  std::string read_for(int ms) {
-    std::string text;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
-    while (std::chrono::steady_clock::now() < end) {
-      pollfd fd{terminal_, POLLIN, 0};
-      if (poll(&fd, 1, 50) <= 0) continue;
-      char buffer[4096];
-      const ssize_t n = read(terminal_, buffer, sizeof buffer);
-      if (n <= 0) break;
-      text.append(buffer, std::size_t(n));
-    }
-    return text;
-  }
-  int wait() {
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    close(terminal_);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  }
-  void signal(int number) const { kill(pid_, number); }
-
- private:
-  pid_t pid_ = -1;
-  int terminal_ = -1;
-};
-
-/// Lines without what moves the cursor.
-std::vector<std::string> plain_lines(const std::string& text) {
-  std::vector<std::string> lines(1);
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\x1b') {
-      while (i < text.size() && !std::isalpha(static_cast<unsigned char>(text[i]))) ++i;
-    } else if (text[i] == '\n') {
-      lines.emplace_back();
-    } else if (text[i] != '\r') {
-      lines.back() += text[i];
-    }
-  }
-  return lines;
-}
 
 std::size_t widest(const std::vector<std::string>& lines) {
   std::size_t width = 0;

@@ -49,6 +49,7 @@ class Program {
     pid_ = fork();
     if (pid_ == 0) {
       setpgid(0, 0);  // a Ctrl-C of the test reaches this run and its workers, not the test
+      unsetenv("COLUMNS");
       execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
       _exit(127);
     }

@@ -1,0 +1,28 @@
+// The help of a command, laid out for a terminal's width.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace normlab {
+
+struct HelpEntry {
+  std::string name, what;
+};
+
+struct HelpSection {
+  std::string title;
+  std::vector<HelpEntry> entries;
+};
+
+struct HelpPage {
+  std::string what, usage;
+  std::vector<HelpSection> sections;
+  /// A paragraph each. One that begins with two spaces is a command line, and is broken between its words with "\".
+  std::vector<std::string> footer;
+};
+
+std::string help_text(const HelpPage& page, std::size_t columns);
+
+}  // namespace normlab
