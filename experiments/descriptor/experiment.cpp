@@ -11,6 +11,7 @@
 #include "experiments/descriptor/reader.h"
 #include "experiments/descriptor/sweep.h"
 #include "experiments/descriptor/tune.h"
+#include "experiments/descriptor/unknown_setting.h"
 
 namespace normlab {
 namespace {
@@ -112,7 +113,7 @@ class Expansion {
     for (const TopLevelKey& known : kTopLevelKeys) keys.push_back(known.key);
     for (const JsonMember& member : root_.members) {
       if (std::find(keys.begin(), keys.end(), member.key) == keys.end())
-        problems_.add(member.key_at, unknown_key(member.key, keys));
+        problems_.add(member.key_at, unknown_setting(member.key, keys));
       if (member.key == "extends") problems_.add(member.key_at, "can only be given in the file");
     }
   }

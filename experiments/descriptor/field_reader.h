@@ -10,6 +10,7 @@
 #include "experiments/descriptor/fields.h"
 #include "experiments/descriptor/keys.h"
 #include "experiments/descriptor/reader.h"
+#include "experiments/descriptor/unknown_setting.h"
 
 namespace normlab {
 
@@ -34,7 +35,8 @@ class FieldReader {
   /// Reads the members of `node` into `out`; keys in `others` are the caller's.
   template <class T>
   void object(const JsonNode& node, T& out, std::initializer_list<std::string_view> others = {}) {
-    if (!node.is_object()) return report(node.at, "expected an object, got " + describe(node));
+    if (!node.is_object())
+      return report(node.at, concat("expected an object", example_of<T>(node), ", got ", describe(node)));
     for (const JsonMember& member : node.members) {
       bool known = std::find(others.begin(), others.end(), member.key) != others.end();
       for_each_field<T>([&](const auto& field) {
@@ -118,6 +120,30 @@ class FieldReader {
     return found;
   }
 
+  /// `, as {"name": "adamw"}`: the first setting that can be written down, with its default, or the word that was
+  /// meant.
+  template <class T>
+  static std::string example_of(const JsonNode& node) {
+    std::string out;
+    const T defaults{};
+    const auto word = [&]<class E>(E otherwise) {
+      const std::string_view meant =
+          node.is_string() ? nearest(node.text, {std::begin(kWords<E>), std::end(kWords<E>)}) : std::string_view();
+      return in_quotes(meant.empty() ? word_of(otherwise) : meant);
+    };
+    for_each_field<T>([&](const auto& field) {
+      using Member = typename std::remove_cvref_t<decltype(field)>::Member;
+      if (!out.empty()) return;
+      std::string value;
+      if constexpr (std::is_enum_v<Member>) value = word(defaults.*field.member);
+      if constexpr (std::is_same_v<Member, NormSpec>) value = word(NormKind::layer_norm);
+      if constexpr (std::is_arithmetic_v<Member>)
+        if (defaults.*field.member != Member{}) value = concat(defaults.*field.member);
+      if (!value.empty()) out = concat(", as {\"", field.key, "\": ", value, "}");
+    });
+    return out;
+  }
+
   template <class T>
   void report_unknown_key(const JsonMember& member, std::initializer_list<std::string_view> others) {
     if constexpr (std::is_same_v<T, ViTConfig>) {
@@ -129,7 +155,7 @@ class FieldReader {
     }
     std::vector<std::string_view> keys(others);
     for_each_field<T>([&](const auto& field) { keys.push_back(field.key); });
-    report(member.key_at, unknown_key(member.key, keys));
+    report(member.key_at, unknown_setting(member.key, keys));
   }
 
   template <class T>

@@ -37,6 +37,7 @@ class Cursor {
         length = end == std::string_view::npos ? rest.size() : end + 2;
       }
       if (length == 0 && std::string_view(" \t\r\n,:").find(rest[0]) != std::string_view::npos) length = 1;
+      comma_ = comma_ || rest[0] == ',';
       if (length == 0) return;
       advance_to(std::min(offset_ + length, limit));
     }
@@ -54,13 +55,20 @@ class Cursor {
       if (length == std::string_view::npos) length = rest.size();
     }
     advance_to(offset_ + length);
+    comma_ = false;
   }
+
+  /// The byte that stands here, 0 at the end.
+  char here() const { return offset_ < text_.size() ? text_[offset_] : '\0'; }
+  /// A comma stands between the last token and this place.
+  bool after_comma() const { return comma_; }
 
  private:
   std::string_view text_;
   const Source* source_;
   std::size_t offset_ = 0;
   std::uint32_t line_ = 1, column_ = 1;
+  bool comma_ = false;
 };
 
 [[noreturn]] void fail(const Position& at, const std::string& what) { throw InputError(to_string(at) + ": " + what); }
@@ -101,6 +109,7 @@ class TreeBuilder {
   bool parse_error(std::size_t bytes_read, const std::string&, const nlohmann::json::exception& error) {
     cursor_.skip_to_token(bytes_read > 0 ? bytes_read - 1 : 0);
     std::string what = error.what();
+    if (const std::string_view words = in_words(what); !words.empty()) fail(cursor_.position(), std::string(words));
     // "[json.exception.parse_error.101] parse error at line 1, column 5: syntax error while ..."
     if (const std::size_t end = what.find(": "); end != std::string::npos) what.erase(0, end + 2);
     // "...; last read: '<the token>'"
@@ -110,6 +119,24 @@ class TreeBuilder {
   }
 
  private:
+  /// The usual slips, for people; nothing for what else the parser may say.
+  std::string_view in_words(std::string_view parser) const {
+    const auto says = [&](std::string_view part) { return parser.find(part) != parser.npos; };
+    const char here = cursor_.here();
+    const bool letter = (here >= 'a' && here <= 'z') || (here >= 'A' && here <= 'Z') || here == '_';
+    if (here == '\0') return stack_.empty() ? "there is no value" : "the text ends before every { and [ is closed";
+    if (cursor_.after_comma() && (here == '}' || here == ']')) return "a comma before } or ]; remove it";
+    if (here == '\'') return "text and keys stand in double quotes";
+    if (here == '"' && (says("missing closing quote") || says("U+000A")))
+      return "this text has no closing quote on its line";
+    if (says("object separator")) return "a colon is missing before this value";
+    const bool closes = here == '}' || here == ']';
+    if (!closes && (says("; expected '}'") || says("; expected ']'"))) return "a comma is missing before this";
+    if (letter && says("object key")) return "a key stands in double quotes";
+    if (letter) return "text stands in double quotes; true, false and null are in small letters";
+    return {};
+  }
+
   struct Open {
     JsonNode* node;
     std::unordered_set<std::string> keys{};

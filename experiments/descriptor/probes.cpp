@@ -33,7 +33,8 @@ class ProbeReader {
   }
 
   void read(const JsonNode& node, ProbeConfig& out) {
-    if (!node.is_object()) return reader_.report(node.at, "expected an object, got " + describe(node));
+    if (!node.is_object())
+      return reader_.report(node.at, "expected an object, as {\"signal\": [0, 1000]}, got " + describe(node));
     for (const JsonMember& member : node.members) {
       const bool list = member.value.is_array();
       if (member.key == "signal") {

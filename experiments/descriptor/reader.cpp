@@ -110,7 +110,8 @@ void check_statistics(const Report& report, const TrialConfig& trial) {
 }  // namespace
 
 PlacementRows::PlacementRows(const JsonNode& rows, Problems& problems) {
-  if (!rows.is_object()) problems.add(rows.at, "expected an object, got " + describe(rows));
+  if (!rows.is_object())
+    problems.add(rows.at, "expected an object, as {\"mine\": {\"base\": \"pre_pre\"}}, got " + describe(rows));
   for (const JsonMember& member : rows.members) {
     if (find_placement(member.key) != nullptr)
       problems.add(member.key_at, "there is a built-in placement of this name; take another");

@@ -8,6 +8,7 @@
 #include "experiments/base/suggest.h"
 #include "experiments/descriptor/keys.h"
 #include "experiments/descriptor/merge.h"
+#include "experiments/descriptor/unknown_setting.h"
 
 namespace normlab {
 namespace {
@@ -39,7 +40,8 @@ class SweepReader {
   Grid grid(const JsonNode& node, bool may_have_seeds) {
     Grid out;
     if (!node.is_object()) {
-      problems_.add(node.at, "expected an object of axes, got " + describe(node));
+      problems_.add(node.at, "expected an object of axes, as {\"model.placement\": [\"pre_pre\", \"dpn\"]}, got " +
+                                 describe(node));
       return out;
     }
     for (const JsonMember& member : node.members) {
@@ -91,7 +93,7 @@ class SweepReader {
     if (name == "seed" || name == "seeds")
       problems_.add(member.key_at, "seeds are no axis; set \"seeds\" beside \"sweep\"");
     else
-      problems_.add(member.key_at, unknown_key(first, {"dataset", "model", "train"}));
+      problems_.add(member.key_at, unknown_setting(first, {"dataset", "model", "train"}));
     return false;
   }
 

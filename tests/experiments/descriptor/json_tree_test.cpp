@@ -79,6 +79,24 @@ TEST_CASE("json_tree: syntax errors are placed at the token's first byte") {
   CHECK(error_of("[NaN]") != "");
 }
 
+TEST_CASE("json_tree: the usual slips are told in words") {
+  CHECK(error_of("{\"a\": 1,\n}") == "f.json:2:1: a comma before } or ]; remove it");
+  CHECK(error_of("[1, 2, // two\n ]") == "f.json:2:2: a comma before } or ]; remove it");
+  CHECK(error_of("{\"a\": 1\n \"b\": 2}") == "f.json:2:2: a comma is missing before this");
+  CHECK(error_of("[1 2]") == "f.json:1:4: a comma is missing before this");
+  CHECK(error_of("[{} {}]") == "f.json:1:5: a comma is missing before this");
+  CHECK(error_of("{\"a\" 1}") == "f.json:1:6: a colon is missing before this value");
+  CHECK(error_of("{'a': 1}") == "f.json:1:2: text and keys stand in double quotes");
+  CHECK(error_of("{\"a\": 'b'}") == "f.json:1:7: text and keys stand in double quotes");
+  CHECK(error_of("{a: 1}") == "f.json:1:2: a key stands in double quotes");
+  CHECK(error_of("{\"a\": True}") ==
+        "f.json:1:7: text stands in double quotes; true, false and null are in small letters");
+  CHECK(error_of("{\"a\": \"b\n\"}") == "f.json:1:7: this text has no closing quote on its line");
+  CHECK(error_of("{\"a\": [1,") == "f.json:1:10: the text ends before every { and [ is closed");
+  CHECK(error_of("") == "f.json:1:1: there is no value");
+  CHECK(error_of("{\"a\": 1} // a comment\n") == "");
+}
+
 TEST_CASE("json_tree: bytes that are no JSON text are refused where they are") {
   CHECK(error_of("\xEF\xBB\xBF{}") == "f.json:1:1: begins with a byte order mark; save it as UTF-8 without one");
   CHECK(error_of("{\n// \xFF\n}") == "f.json:2:4: not valid UTF-8");

@@ -41,6 +41,36 @@ TEST_CASE("descriptor: all problems come at once, in file order") {
         "d.json:8:12: /about: expected a string, got 7");
 }
 
+TEST_CASE("descriptor: a key that is known elsewhere names its path, others the nearest") {
+  DescriptorFiles files;
+  CHECK(files.problems(R"({"train": {"lr": 1e-3}})") ==
+        "d.json:1:12: /train/lr: unknown key here; did you mean \"train.optimizer.lr\"?");
+  CHECK(files.problems(R"({"lr": 1e-3})") == "d.json:1:2: /lr: unknown key here; did you mean \"train.optimizer.lr\"?");
+  CHECK(files.problems(R"({"sweep": {"train.lr": [1, 2]}})") ==
+        "d.json:1:12: /sweep/train.lr: unknown key here; did you mean \"train.optimizer.lr\"?");
+  CHECK(files.problems(R"({"sweep": {"placement": ["dpn"]}})") ==
+        "d.json:1:12: /sweep/placement: unknown key here; did you mean \"model.placement\"?");
+  CHECK(files.problems(R"({"model": {"batch_size": 8}})") ==
+        "d.json:1:12: /model/batch_size: unknown key here; did you mean \"train.batch_size\"?");
+  CHECK(files.problems(R"({"train": {"epoch": 1}})") ==
+        "d.json:1:12: /train/epoch: unknown key; did you mean \"epochs\"?");
+  CHECK(files.problems(R"({"train": {"frobnicate": 1}})") == "d.json:1:12: /train/frobnicate: unknown key");
+}
+
+TEST_CASE("descriptor: where an object is expected the message shows one") {
+  DescriptorFiles files;
+  CHECK(files.problems(R"({"train": {"optimizer": "adam"}})") ==
+        "d.json:1:25: /train/optimizer: expected an object, as {\"name\": \"adamw\"}, got \"adam\"");
+  CHECK(files.problems(R"({"train": {"optimizer": "lion"}})") ==
+        "d.json:1:25: /train/optimizer: expected an object, as {\"name\": \"lion\"}, got \"lion\"");
+  CHECK(files.problems(R"({"train": {"schedule": 3}})") ==
+        "d.json:1:24: /train/schedule: expected an object, as {\"name\": \"cosine\"}, got 3");
+  CHECK(files.problems(R"({"model": {"placement": {"attn": "rms_norm"}}})") ==
+        "d.json:1:34: /model/placement/attn: expected an object, as {\"pre\": \"rms_norm\"}, got \"rms_norm\"");
+  CHECK(files.problems(R"({"sweep": 3})") ==
+        "d.json:1:11: /sweep: expected an object of axes, as {\"model.placement\": [\"pre_pre\", \"dpn\"]}, got 3");
+}
+
 TEST_CASE("descriptor: sizes that do not fit point at the key at fault") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"model": {"embed_dim": 64, "num_heads": 3}})") ==

@@ -34,7 +34,8 @@ TEST_CASE("probes: what is wrong is said with its place") {
         "d.json:1:42: /probes/signal/5: expected an integer, got \"x\"\n"
         "d.json:1:48: /probes/gradient: unknown key; did you mean \"gradients\"?\n"
         "d.json:1:76: /probes/gradients: must be at least 1, got 0");
-  CHECK(files.problems(R"({"probes": 3})") == "d.json:1:12: /probes: expected an object, got 3");
+  CHECK(files.problems(R"({"probes": 3})") ==
+        "d.json:1:12: /probes: expected an object, as {\"signal\": [0, 1000]}, got 3");
   CHECK(files.problems(R"({"probes": {"signal": 3}})") ==
         "d.json:1:23: /probes/signal: expected a list of steps, got 3");
   CHECK(files.problems(R"({"probes": {"gradients": true}})") ==

@@ -1,0 +1,40 @@
+#include "experiments/descriptor/unknown_setting.h"
+
+#include <algorithm>
+
+#include "core/visible_text.h"
+#include "experiments/base/suggest.h"
+#include "experiments/base/text_layout.h"
+#include "experiments/descriptor/fields.h"
+
+namespace normlab {
+namespace {
+
+/// Paths of the settings of T that are called `key`. The settings of a norm are those of each site, so none is named.
+template <class T>
+void add_paths(const std::string& prefix, std::string_view key, std::vector<std::string>& out) {
+  if constexpr (std::is_same_v<T, ModelConfig>) {
+    add_paths<ViTConfig>(prefix, key, out);
+    add_paths<SwinConfig>(prefix, key, out);
+  } else if constexpr (kHasFields<T> && !std::is_same_v<T, NormSpec>) {
+    for_each_field<T>([&](const auto& field) {
+      const std::string path = prefix + std::string(field.key);
+      if (field.key == key && std::find(out.begin(), out.end(), path) == out.end()) out.push_back(path);
+      add_paths<typename std::remove_cvref_t<decltype(field)>::Member>(path + ".", key, out);
+    });
+  }
+}
+
+}  // namespace
+
+std::string unknown_setting(std::string_view key, const std::vector<std::string_view>& candidates) {
+  constexpr std::size_t kFew = 3;
+  std::vector<std::string> paths;
+  add_paths<TrialConfig>("", key, paths);
+  std::erase(paths, key);
+  if (paths.empty() || paths.size() > kFew) return unknown_key(key, candidates);
+  for (std::string& path : paths) path = in_quotes(path);
+  return concat("unknown key here; did you mean ", joined(paths, " or "), "?");
+}
+
+}  // namespace normlab
