@@ -24,21 +24,18 @@ std::string lower_extension(const fs::path& file) {
   return extension;
 }
 
-[[noreturn]] void refuse_file(const fs::path& file) {
+std::string_view why_no_image(const fs::path& file) {
   const std::string extension = lower_extension(file);
-  for (const char* other : kImagesOfOthers) {
-    if (extension == other)
-      throw InputError(
-          concat(visible_line(file.string()), ": images of this kind are not supported; convert it to JPEG or PNG"));
-  }
-  throw InputError(
-      concat(visible_line(file.string()), ": is no image (.jpg, .jpeg or .png); move it out of the folder"));
+  const bool of_others =
+      std::find(std::begin(kImagesOfOthers), std::end(kImagesOfOthers), extension) != std::end(kImagesOfOthers);
+  return of_others ? "images of this kind are not supported; convert it to JPEG or PNG"
+                   : "is no image (.jpg, .jpeg or .png); move it out of the folder";
 }
 
 using Identity = std::pair<dev_t, ino_t>;
 
 void find(const fs::path& folder, const std::string& below, std::vector<Identity>& above,
-          std::vector<std::string>& images) {
+          std::vector<std::string>& images, StrayFiles& strays) {
   struct stat status {};
   if (stat(folder.c_str(), &status) != 0) throw InputError(concat(folder.string(), ": cannot be read"));
   const Identity here{status.st_dev, status.st_ino};
@@ -47,10 +44,12 @@ void find(const fs::path& folder, const std::string& below, std::vector<Identity
   above.push_back(here);
   const FolderContent content = folder_content(folder);
   for (const std::string& file : content.files) {
-    if (!has_image_extension(file)) refuse_file(folder / file);
-    images.push_back(below + file);
+    if (has_image_extension(file))
+      images.push_back(below + file);
+    else
+      strays.add(folder / file, why_no_image(file));
   }
-  for (const std::string& inner : content.folders) find(folder / inner, below + inner + "/", above, images);
+  for (const std::string& inner : content.folders) find(folder / inner, below + inner + "/", above, images, strays);
   above.pop_back();
 }
 
@@ -90,10 +89,22 @@ FolderContent folder_content(const fs::path& folder) {
   return content;
 }
 
-std::vector<std::string> find_images(const fs::path& folder) {
+void StrayFiles::add(const fs::path& file, std::string_view why) {
+  constexpr std::size_t kShown = 10;
+  if (++count_ > kShown) return;
+  first_ += concat(first_.empty() ? "" : "\n", visible_line(file.string()), ": ", why);
+  shown_ = count_;
+}
+
+void StrayFiles::refuse() const {
+  if (count_ == 0) return;
+  throw InputError(count_ > shown_ ? concat(first_, "\n... and ", count_ - shown_, " more") : first_);
+}
+
+std::vector<std::string> find_images(const fs::path& folder, StrayFiles& strays) {
   std::vector<std::string> images;
   std::vector<Identity> above;
-  find(folder, "", above, images);
+  find(folder, "", above, images, strays);
   return images;
 }
 

@@ -40,6 +40,20 @@ fs::path split_folder(const fs::path& folder, const std::string& split) {
   return is_folder(folder / split) ? folder / split : folder;
 }
 
+std::vector<std::string> class_folders(const fs::path& folder, const std::string& split, StrayFiles& strays) {
+  refuse_tiny_imagenet(folder);
+  const fs::path of_split = split_folder(folder, split);
+  refuse_tiny_imagenet(of_split);
+  FolderContent content = folder_content(of_split);
+  for (const std::string& file : content.files)
+    strays.add(of_split / file, "expected folders here, one a class, with the images in them");
+  if (content.folders.empty()) {
+    strays.refuse();
+    throw InputError(concat(of_split.string(), ": holds no class folder"));
+  }
+  return std::move(content.folders);
+}
+
 }  // namespace
 
 std::vector<std::string> image_folder_splits(const fs::path& folder) {
@@ -52,19 +66,15 @@ std::vector<std::string> image_folder_splits(const fs::path& folder) {
 }
 
 std::vector<std::string> image_folder_classes(const fs::path& folder, const std::string& split) {
-  refuse_tiny_imagenet(folder);
-  const fs::path of_split = split_folder(folder, split);
-  refuse_tiny_imagenet(of_split);
-  FolderContent content = folder_content(of_split);
-  if (!content.files.empty())
-    throw InputError(concat(visible_line((of_split / content.files[0]).string()),
-                            ": expected folders here, one a class, with the images in them"));
-  if (content.folders.empty()) throw InputError(concat(of_split.string(), ": holds no class folder"));
-  return std::move(content.folders);
+  StrayFiles strays;
+  std::vector<std::string> classes = class_folders(folder, split, strays);
+  strays.refuse();
+  return classes;
 }
 
 ImageSet read_image_folder(const fs::path& folder, const SliceRequest& request) {
-  const std::vector<std::string> classes = image_folder_classes(folder, request.slice.split);
+  StrayFiles strays;
+  const std::vector<std::string> classes = class_folders(folder, request.slice.split, strays);
   ImageIndex index{"image folder", split_folder(folder, request.slice.split), {}, request.class_names, {}};
   if (index.class_names.empty()) index.class_names = classes;
   for (const std::string& name : classes) {
@@ -72,14 +82,17 @@ ImageSet read_image_folder(const fs::path& folder, const SliceRequest& request) 
     if (at == index.class_names.end())
       throw InputError(
           concat(visible_line((index.folder / name).string()), ": the training split has no class of this name"));
-    const std::vector<std::string> images = find_images(index.folder / name);
-    if (images.empty())
+    const std::vector<std::string> images = find_images(index.folder / name, strays);
+    if (images.empty()) {
+      strays.refuse();
       throw InputError(concat(visible_line((index.folder / name).string()), ": this class holds no image"));
+    }
     for (const std::string& image : images) {
       index.entries.push_back(
           {name + "/" + image, static_cast<std::int32_t>(at - index.class_names.begin()), -1, {}, 0, -1, {}});
     }
   }
+  strays.refuse();
   return load_images(std::move(index), request);
 }
 

@@ -170,13 +170,14 @@ LabelFile label_file(const fs::path& folder, const std::string& labels) {
 }
 
 void require_labels(const fs::path& folder, const std::vector<std::string>& images, const ImageIndex& index) {
+  StrayFiles strays;
   for (const std::string& image : images) {
     const auto by_key = [](const ImageEntry& entry, const std::string& key) { return entry.key < key; };
     const auto at = std::lower_bound(index.entries.begin(), index.entries.end(), image, by_key);
     if (at == index.entries.end() || at->key != image)
-      throw InputError(
-          concat(visible_line((folder / image).string()), ": the file of labels has no line for this image"));
+      strays.add(folder / image, "the file of labels has no line for this image");
   }
+  strays.refuse();
 }
 
 }  // namespace

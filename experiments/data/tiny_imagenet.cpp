@@ -20,20 +20,22 @@ void add_image(ImageIndex& index, std::string key, std::int32_t label) {
 }
 
 void list_train(const fs::path& folder, const Labels& labels, ImageIndex& index) {
+  StrayFiles strays;
   for (const auto& [wnid, label] : labels) {
     const std::string images = wnid + "/images";
     const FolderContent content = folder_content(folder / images);
     for (const std::string& file : content.files) {
-      if (!has_image_extension(file))
-        throw InputError(concat(visible_line((folder / images / file).string()), ": is no image"));
-      add_image(index, images + "/" + file, label);
+      if (has_image_extension(file))
+        add_image(index, images + "/" + file, label);
+      else
+        strays.add(folder / images / file, "is no image");
     }
     if (content.files.empty()) throw InputError(concat((folder / images).string(), ": this class holds no image"));
   }
   for (const std::string& name : folder_content(folder).folders) {
-    if (!labels.contains(name))
-      throw InputError(concat(visible_line((folder / name).string()), ": wnids.txt has no class of this name"));
+    if (!labels.contains(name)) strays.add(folder / name, "wnids.txt has no class of this name");
   }
+  strays.refuse();
 }
 
 /// Lines "file TAB wnid TAB box".
@@ -56,11 +58,11 @@ void list_val(const fs::path& annotations, const Labels& labels, ImageIndex& ind
   std::vector<std::string> listed;
   for (const ImageEntry& entry : index.entries) listed.push_back(entry.key);
   std::sort(listed.begin(), listed.end());
-  for (const std::string& file : folder_content(index.folder).files) {
+  StrayFiles strays;
+  for (const std::string& file : folder_content(index.folder).files)
     if (!std::binary_search(listed.begin(), listed.end(), file))
-      throw InputError(
-          concat(visible_line((index.folder / file).string()), ": has no label in ", annotations.filename().string()));
-  }
+      strays.add(index.folder / file, concat("has no label in ", annotations.filename().string()));
+  strays.refuse();
 }
 
 }  // namespace

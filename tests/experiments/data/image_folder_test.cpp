@@ -1,4 +1,5 @@
 #include <sys/stat.h>
+#include <algorithm>
 
 #include "experiments/data/readers.h"
 #include "tests/experiments/data/fixtures.h"
@@ -95,6 +96,21 @@ TEST_CASE("image_folder: evaluation takes the classes of the training split") {
   request.class_names = {"10", "2"};
   CHECK_SAYS(input_error([&] { read_image_folder(folder.path(), request); }),
              "val/b: the training split has no class of this name");
+}
+
+TEST_CASE("image_folder: all files that do not belong there are named at once, up to ten and a count") {
+  const Folder folder;
+  const std::string train = (folder / "train/").string();
+  write_file(folder / "train/list.txt", "x");
+  write_file(folder / "train/2/notes.txt", "x");
+  write_file(folder / "train/b/x.webp", "x");
+  CHECK(folder.said() == train + "list.txt: expected folders here, one a class, with the images in them\n" + train +
+                             "2/notes.txt: is no image (.jpg, .jpeg or .png); move it out of the folder\n" + train +
+                             "b/x.webp: images of this kind are not supported; convert it to JPEG or PNG");
+  for (int i = 0; i < 9; ++i) write_file(folder / concat("train/2/note", i), "x");
+  const std::string said = folder.said();
+  CHECK_SAYS(said, "\n... and 2 more");
+  CHECK(std::count(said.begin(), said.end(), '\n') == 10);
 }
 
 TEST_CASE("image_folder: what is no class folder of images is refused by name") {
