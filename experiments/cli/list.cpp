@@ -15,10 +15,10 @@
 namespace normlab {
 namespace {
 
-constexpr TrialState kStates[] = {TrialState::done, TrialState::diverged, TrialState::failed, TrialState::running,
-                                  TrialState::missing};
+constexpr TrialState kStates[] = {TrialState::done,    TrialState::diverged, TrialState::failed,
+                                  TrialState::running, TrialState::stopped,  TrialState::missing};
 
-/// The trials of a plan by state. A state that cannot be read counts as failed.
+/// The trials of a plan by state.
 struct Listed {
   std::string name, descriptor;
   std::map<TrialState, std::size_t> states;

@@ -109,6 +109,8 @@ TrialStatus TrialFolder::status() const {
     status.state = TrialState::running;
     status.owner = owner;
     status.message = concat("process ", owner->pid, " on ", owner->host);
+  } else if (!status.result && status.progress > 0) {
+    status.state = TrialState::stopped;
   }
   return status;
 }

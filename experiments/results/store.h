@@ -25,11 +25,15 @@ inline constexpr const char* kMetricsBytesKey = "normlab.metrics_bytes";
 /// And SHA-256 of those bytes: metrics that were damaged are seen.
 inline constexpr const char* kMetricsHashKey = "normlab.metrics_sha256";
 
-enum class TrialState : std::uint8_t { missing, running, failed, diverged, done };
+/// - missing: nobody has begun it
+/// - stopped: begun, and no process works on it: the next run resumes it
+/// - running: a process works on it
+/// - failed, diverged, done: as its result says. One that failed has none for the table.
+enum class TrialState : std::uint8_t { missing, stopped, running, failed, diverged, done };
 
 struct TrialStatus {
   TrialState state = TrialState::missing;
-  double progress = 0;  // 0 to 1; a missing trial with some was stopped and resumes there
+  double progress = 0;  // 0 to 1
   std::string message;  // why it failed or diverged; who runs it
   std::optional<TrialResult> result;
   std::optional<Owner> owner;  // of a running one

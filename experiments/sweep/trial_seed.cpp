@@ -19,7 +19,6 @@ std::string environment_of(const TrialResult& result) {
 }
 
 SeedState state_of(const TrialStatus& status) {
-  if (status.state == TrialState::missing && status.progress > 0) return SeedState::stopped;
   SeedState same{};
   find_word(word_of(status.state), same);
   return same;
@@ -82,10 +81,10 @@ TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
 void SeedReader::require_metric() const {
   if (found_ || known_.empty()) return;
   const std::vector<std::string_view> names(known_.begin(), known_.end());
-  std::string words = concat("--metric ", options_.metric, ": no result has it; ");
-  if (const auto meant = nearest(options_.metric, names); !meant.empty())
-    words += concat("did you mean \"", meant, "\"? ");
-  throw InputError(words + "There are " + joined({known_.begin(), known_.end()}, ", "));
+  const auto meant = nearest(options_.metric, names);
+  const std::string hint = meant.empty() ? "" : concat("; did you mean \"", meant, "\"?");
+  throw InputError(concat("--metric ", options_.metric, ": no result has it", hint, "; the results have ",
+                          joined({known_.begin(), known_.end()}, ", ")));
 }
 
 void set_unit(TableInput& input, const std::string& metric) {

@@ -116,7 +116,7 @@ TEST_CASE("store: states follow the files") {
     CHECK(trial.status().progress == 0.4);
     CHECK(trial.status().owner->pid == ::getpid());
   }
-  CHECK(trial.status().state == TrialState::missing);  // stopped
+  CHECK(trial.status().state == TrialState::stopped);
   CHECK(trial.status().progress == 0.4);
   trial.publish_result(result_of("a"));
   CHECK(trial.status().state == TrialState::done);

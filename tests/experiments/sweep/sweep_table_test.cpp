@@ -167,7 +167,8 @@ TEST_CASE("sweep_table: a metric that does not exist, with the one that was mean
   CHECK_NOTHROW(sweep.model(options));  // nobody knows yet
   sweep.publish_all();
   CHECK(error_of(sweep, options) ==
-        "--metric eval/acuracy: no result has it; did you mean \"eval/accuracy\"? There are eval/accuracy, eval/loss");
+        "--metric eval/acuracy: no result has it; did you mean \"eval/accuracy\"?; the results have eval/accuracy, "
+        "eval/loss");
   options.metric = "eval/loss";
   const TableModel model = sweep.model(options);
   CHECK(model.unit.empty());
