@@ -15,6 +15,7 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/base/text_layout.h"
 
 namespace normlab {
 namespace {
@@ -42,6 +43,12 @@ bool write_all(int descriptor, std::string_view bytes, bool waits) noexcept {
 bool on_terminal() {
   static const bool answer = ::isatty(STDOUT_FILENO) == 1;
   return answer;
+}
+
+/// As people read it on that descriptor.
+std::string for_people(std::string_view text, int descriptor) {
+  std::string shown = visible(text);
+  return ::isatty(descriptor) == 1 ? broken_lines(shown, screen_of(descriptor).columns) : shown;
 }
 
 /// What is not handed over yet: a file or a pipe gets large pieces, a terminal each text at once.
@@ -85,15 +92,15 @@ void open_standard_streams() {
 
 void tell_text(std::string_view text) noexcept {
   try {
-    write_all(STDERR_FILENO, visible(text), false);
+    write_all(STDERR_FILENO, for_people(text, STDERR_FILENO), false);
   } catch (...) {  // no memory to make it visible: nothing is said
   }
 }
 
-void print_visible(std::string_view text) { hand_over(visible(text)); }
+void print_visible(std::string_view text) { hand_over(for_people(text, STDOUT_FILENO)); }
 
 void print_bytes(std::string_view bytes) {
-  if (on_terminal()) return print_visible(bytes);
+  if (on_terminal()) return hand_over(visible(bytes));
   hand_over(bytes);
 }
 

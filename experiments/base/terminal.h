@@ -1,4 +1,5 @@
-// Where text leaves the program. What people read is made visible here, so that no file commands their terminal.
+// Where text leaves the program. What people read is made visible here, so that no file commands their terminal, and
+// lines that are longer than their terminal are broken between words. Files and pipes get the lines as they are.
 // Standard error is best effort: no command ends because nobody can hear it. A failure of standard output is an error.
 #pragma once
 

@@ -50,6 +50,34 @@ std::vector<std::string> wrapped(const std::string& text, std::size_t columns) {
   return lines;
 }
 
+std::string broken_lines(std::string_view text, std::size_t columns) {
+  std::string out;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t newline = text.find('\n', begin);
+    std::string_view line = text.substr(begin, newline - begin);
+    begin = newline == text.npos ? text.size() : newline + 1;
+    const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
+    std::string lead;
+    while (display_width(line) + lead.size() > columns) {
+      // The last gap that leaves a line which fits, or the first one there is.
+      std::size_t gap = line.npos;
+      for (std::size_t at = line.find(' ', lead.empty() ? indent : 0); at != line.npos; at = line.find(' ', at + 1)) {
+        if (gap != line.npos && display_width(line.substr(0, at)) + lead.size() > columns) break;
+        gap = at;
+      }
+      const std::size_t rest = gap == line.npos ? line.npos : line.find_first_not_of(' ', gap);
+      if (rest == line.npos) break;
+      const std::string_view head = line.substr(0, line.find_last_not_of(' ', gap) + 1);
+      out += lead + std::string(head) + "\n";
+      line.remove_prefix(rest);
+      lead = std::string(indent + 2, ' ');
+    }
+    out += lead + std::string(line);
+    if (newline != text.npos) out += '\n';
+  }
+  return out;
+}
+
 std::string joined(const std::vector<std::string>& parts, std::string_view separator) {
   std::string text;
   for (std::size_t i = 0; i < parts.size(); ++i) {

@@ -12,6 +12,7 @@
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/device_option.h"
 #include "experiments/cli/paper_text.h"
+#include "experiments/cli/plan_rows.h"
 #include "experiments/descriptor/tune.h"
 #include "experiments/results/store.h"
 #include "experiments/sweep/plan_file.h"
@@ -44,6 +45,8 @@ double core_seconds(const TrialCost& cost, const TrialConfig& config, double gfl
   const double rate = 1e9 * (gflops > 0 ? gflops : default_gflops(config.train.precision));
   return (cost.training_flops + cost.evaluation_flops) / rate;
 }
+
+std::string count(std::int64_t number, std::string_view one) { return plural(std::to_string(number), one); }
 
 /// `normlab plan --slurm`: the array script for what is missing.
 struct PlanSlurm {
@@ -101,7 +104,7 @@ int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& desc
     job.trial_seconds = std::max(job.trial_seconds, core_seconds(cost, trial.config, gflops) / used);
   }
   if (job.missing == 0) {
-    tell("all {} trials have a result; there is nothing to submit\n", experiment.trials.size());
+    tell("{} and all have a result: there is nothing to submit\n", plural(experiment.trials.size(), "trial"));
     return 0;
   }
   job.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "run", absolute(descriptor.file), "--out",
@@ -113,33 +116,38 @@ int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& desc
   return 0;
 }
 
+void print_paragraph(const std::string& text) {
+  for (const std::string& line : wrapped(visible(text), std::min(text_columns(), kWidestProse)))
+    print_text("{}\n", line);
+}
+
 struct Plan {
   DescriptorOptions descriptor;
   PlanSlurm slurm;
   double gflops = 0;  // of one core; 0: what was measured
 
-  void print_row(const TrialConfig& config, const TrialCost& cost) const {
-    print_text("  {} parameters, {} macs an image, {} flops; with norms {} macs, {} flops\n", cost.model.parameters,
-               cost.model.macs, 2 * cost.model.macs, cost.model.macs_with_norms(), 2 * cost.model.macs_with_norms());
+  TrialCosts costs_of(const TrialConfig& config, const TrialCost& cost) const {
+    TrialCosts costs;
+    costs[0] = fmt::format("{} parameters, {} macs an image, with norms {}", cost.model.parameters, cost.model.macs,
+                           cost.model.macs_with_norms());
     if (cost.steps) {
-      print_text("  {} steps of {} images, {} an epoch of {} images; warm-up {} steps\n", cost.steps->total,
-                 config.train.batch_size, cost.steps->per_epoch, *cost.train_images, cost.steps->warmup);
-      print_text("  {} of products, about {} on one core\n", flops_text(cost.training_flops + cost.evaluation_flops),
-                 duration_text(core_seconds(cost, config, gflops)));
+      costs[1] = fmt::format("{} of {}, {} an epoch of {}; warm-up {}", count(cost.steps->total, "step"),
+                             count(config.train.batch_size, "image"), cost.steps->per_epoch,
+                             count(*cost.train_images, "image"), count(cost.steps->warmup, "step"));
+      costs[2] =
+          fmt::format("{} of products, about {} on one core", flops_text(cost.training_flops + cost.evaluation_flops),
+                      duration_text(core_seconds(cost, config, gflops)));
     } else {
-      print_text("  steps and time: once the data is there; nothing is known of \"{}\"\n", config.dataset.name);
+      costs[1] = fmt::format("steps and time: once the data is there; nothing is known of \"{}\"", config.dataset.name);
     }
-    print_text("  about {}: {} of weights, gradients and moments, {} of images, {} for {}\n", size_text(cost.bytes(1)),
-               size_text(cost.state_bytes), size_text(cost.batch_bytes),
-               size_text(cost.bytes(1) - cost.state_bytes - cost.batch_bytes),
-               cost.shards.lockstep ? "all shards" : "each thread");
-    print_text("  {} shards of {} images in {} lanes{}\n", cost.shards.shards, cost.shards.images, cost.shards.lanes,
-               cost.shards.lockstep ? ", in lockstep" : "");
-    print_text("  threads beyond {} have nothing to do in one trial\n", cost.shards.lanes);
-  }
-
-  static void print_wrapped(const std::string& text) {
-    for (const std::string& line : wrapped(visible(text), 80)) print_text("{}\n", line);
+    costs[3] = fmt::format("about {}: {} of weights, gradients and moments, {} of images, {} for {}",
+                           size_text(cost.bytes(1)), size_text(cost.state_bytes), size_text(cost.batch_bytes),
+                           size_text(cost.bytes(1) - cost.state_bytes - cost.batch_bytes),
+                           cost.shards.lockstep ? "all shards" : "each thread");
+    costs[4] = fmt::format("{} of {} in {}{}; threads beyond {} have nothing to do", count(cost.shards.shards, "shard"),
+                           count(cost.shards.images, "image"), count(cost.shards.lanes, "lane"),
+                           cost.shards.lockstep ? ", in lockstep" : "", cost.shards.lanes);
+    return costs;
   }
 
   /// What a table of these trials could not tell.
@@ -154,12 +162,12 @@ struct Plan {
       any_baseline = any_baseline || row.baseline.has_value();
     }
     if (single == experiment.rows.size() && experiment.rows.size() > 1)
-      print_wrapped("Warning: one seed a row tells no noise, so no gain can be told from it; give \"seeds\"");
+      print_paragraph("Warning: one seed a row tells no noise, so no gain can be told from it; give \"seeds\"");
     else if (single > 0 && experiment.rows.size() > 1)
-      print_wrapped(
+      print_paragraph(
           fmt::format("Warning: {} of {} rows have one seed, which tells no noise", single, experiment.rows.size()));
     if (any_baseline && lone > 0)
-      print_wrapped(
+      print_paragraph(
           fmt::format("Warning: {} of {} rows have no baseline to compare with", lone, experiment.rows.size()));
   }
 
@@ -175,40 +183,35 @@ struct Plan {
       done += status.emplace_back(store.trial(trial.id).status()).finished();
       tuning += trial.tuning;
     }
-    print_text("{}\n{}, {}", experiment.about, plural(experiment.rows.size(), "row"),
-               plural(experiment.trials.size(), "trial"));
+    print_paragraph(experiment.about);
+    print_text("{}, {}", plural(experiment.rows.size(), "row"), plural(experiment.trials.size(), "trial"));
     if (tuning > 0) print_text(", {} of them to tune", tuning);
     if (experiment.duplicates > 0) print_text(", {} more were the same as another", experiment.duplicates);
     print_text("; {} done already\n", done);
-    if (const std::string words = describe(change, experiment); !words.empty()) print_wrapped("Changed: " + words);
-    if (const std::string words = trials_to_come(experiment); !words.empty()) print_wrapped("To come: " + words);
+    if (const std::string words = describe(change, experiment); !words.empty()) print_paragraph("Changed: " + words);
+    if (const std::string words = trials_to_come(experiment); !words.empty()) print_paragraph("To come: " + words);
     print_warnings(experiment);
     print_text("{}\n", paper_text(experiment.paper));
-    std::size_t row = experiment.rows.size();
-    bool row_tunes = false;
-    TrialCost cost;
     double all = 0, left = 0, kept = 0, running = 0;
     bool known = true;
+    std::vector<PlanPart> parts;
+    TrialCost cost;
     for (std::size_t t = 0; t < experiment.trials.size(); ++t) {
       const Trial& trial = experiment.trials[t];
-      if (trial.row != row || trial.tuning != row_tunes) {
-        row = trial.row;
-        row_tunes = trial.tuning;
+      if (parts.empty() || parts.back().row != trial.row || parts.back().tunes != trial.tuning) {
         cost = trial_cost(trial.config);
-        print_text("{}{}\n", experiment.rows[row].label, row_tunes ? ", to tune" : "");
-        print_row(trial.config, cost);
+        parts.push_back({trial.row, trial.tuning, costs_of(trial.config, cost), {}});
       }
+      parts.back().trials.push_back(t);
       known = known && cost.steps;
       kept += cost.disk_kept(experiment.checkpoint.keep);
       running = std::max(running, cost.disk_running());
       const double seconds = core_seconds(cost, trial.config, gflops);
       all += seconds;
       if (!status[t].finished()) left += seconds;
-      const std::string name = trial.tuning ? trial.label.substr(experiment.rows[row].label.size() + 2)
-                                            : fmt::format("seed {:<3}", trial.config.seed);
-      print_text("    {}  {} {}{}\n", trial.id.substr(0, 12), name, word_of(status[t].state),
-                 added.contains(t) ? ", new" : "");
     }
+    print_costs(parts);
+    print_trials(experiment, parts, status, added);
     if (known) {
       print_text("\nAll trials about {} on one core, what is left {}: products at {} GFLOP/s a core, {};\n",
                  duration_text(all), duration_text(left),

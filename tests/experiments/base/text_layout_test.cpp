@@ -21,3 +21,14 @@ TEST_CASE("text layout: lines break at spaces, and inside words that are too lon
   CHECK(joined({"a", "b"}, ", ") == "a, b");
   CHECK(joined({}, ", ") == "");
 }
+
+TEST_CASE("text layout: long lines are broken between words, further in than they begin, and short ones stay") {
+  CHECK(broken_lines("", 5) == "");
+  CHECK(broken_lines("a  b\n\n  c\n", 5) == "a  b\n\n  c\n");
+  CHECK(broken_lines("ab cd ef", 5) == "ab cd\n  ef");
+  CHECK(broken_lines("ab  cd ef gh\n", 6) == "ab  cd\n  ef\n  gh\n");
+  CHECK(broken_lines("  ab cd ef\nx\n", 7) == "  ab cd\n    ef\nx\n");
+  CHECK(broken_lines("longer than it", 4) == "longer\n  than\n  it");
+  CHECK(broken_lines("longest", 4) == "longest");
+  CHECK(broken_lines("±± ±±", 5) == "±± ±±");
+}

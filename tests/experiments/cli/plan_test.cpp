@@ -1,6 +1,9 @@
 // What `plan` says of a trial before anything is there: no data is read.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
+#include "experiments/descriptor/experiment.h"
 #include "tests/experiments/cli/program.h"
 
 using namespace normlab;
@@ -19,7 +22,7 @@ TEST_CASE("plan: source, deviations, steps, products, time and memory of a paper
   CHECK(says(plan.out, "\nSource: Dual PatchNorm, appendix C"));
   CHECK(says(plan.out, "\nNot as there: train.drop_last is false there, true here: "));
   CHECK(says(plan.out, "  92897 steps of 4096 images, 309 an epoch of 1268355 images; warm-up 10000 steps\n"));
-  CHECK(says(plan.out, "  87157480 parameters, 17564418048 macs an image"));
+  CHECK(says(plan.out, "\n  row 1: 87157480 parameters, 17564418048 macs an image"));
   CHECK(says(plan.out, "EFLOP of products, about "));
   CHECK(says(plan.out, "of weights, gradients and moments"));
   CHECK(says(plan.out, "products at 200 (fp32) or 300 (bf16) GFLOP/s a core, as measured for docs/results.md;"));
@@ -43,4 +46,18 @@ TEST_CASE("plan: what a dataset of one's own holds is not guessed; a rate is abo
   CHECK_FALSE(says(unknown.out, "All trials about"));
   const Finished wrong = run_program(folder, "plan experiments/recipes/cifar_small.json --gflops 0" + out);
   CHECK(wrong.code == 2);
+}
+
+TEST_CASE("plan: what is the same for many rows stands once, and every trial is there") {
+  const TemporaryFolder folder;
+  const std::string out = " --out " + (folder / "r").string(), file = "experiments/placements_gratings.json";
+  const Finished plan = run_program(folder, "plan " + file + out);
+  REQUIRE_MESSAGE(plan.code == 0, plan.err);
+  CHECK(std::count(plan.out.begin(), plan.out.end(), '\n') < 40);
+  for (const Trial& trial : load_experiment(file).trials)
+    CHECK_MESSAGE(says(plan.out, " " + trial.id.substr(0, 8)), trial.label);
+  CHECK(says(plan.out, "\n  rows 1-2,4-5: 90826 parameters, 6636000 macs an image, with norms 6657504\n"));
+  CHECK(says(plan.out, "\n  row 12: 91018 parameters, "));
+  CHECK(says(plan.out, "\n  300 steps of 50 images, 50 an epoch of 2500 images; warm-up 50 steps\n"));
+  CHECK(says(plan.out, "\nRows and their trials, seeds 0-4 missing:\n  1 pre_pre: 3f53cbbd "));
 }

@@ -57,7 +57,8 @@ TEST_CASE("program: one trial of two descriptors is one; more seeds and a new va
   CHECK(says(plan.out, "2 rows, 10 trials; 5 done already\n"));
   CHECK(says(plan.out, "Changed: since its last run 5 trials are new (sub_ln, seed 0;"));
   CHECK(says(plan.out, "5 are no longer part of it and"));
-  CHECK(says(plan.out, "seed 4   missing, new\n"));
+  CHECK(says(plan.out, "\n  1 dpn: seeds 0-4 done "));
+  CHECK(says(plan.out, "\n  2 sub_ln: seeds 0-4 missing, new "));
   const std::string note = "5 trials of the last run of a have results and are not in this plan (pre_pre, seed 0; ";
   CHECK(says(run_program(folder, "status " + a + out).err, note));
   CHECK(says(run_program(folder, "table " + a + out).err, note));

@@ -1,0 +1,100 @@
+#include "experiments/cli/plan_rows.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "experiments/base/terminal.h"
+#include "experiments/base/text_layout.h"
+
+namespace normlab {
+namespace {
+
+/// "rows 1-3", "row 2 to tune".
+std::string rows_text(const std::vector<const PlanPart*>& parts) {
+  std::vector<std::string> names;
+  for (const bool tunes : {false, true}) {
+    std::vector<std::int64_t> rows;
+    for (const PlanPart* part : parts)
+      if (part->tunes == tunes) rows.push_back(std::int64_t(part->row) + 1);
+    if (!rows.empty())
+      names.push_back((rows.size() > 1 ? "rows " : "row ") + runs_name(rows) + (tunes ? " to tune" : ""));
+  }
+  return joined(names, ", ");
+}
+
+/// At least eight, as many as tell the trials apart.
+std::size_t digits_of(const Experiment& experiment) {
+  std::vector<std::string_view> ids;
+  for (const Trial& trial : experiment.trials) ids.push_back(trial.id);
+  std::sort(ids.begin(), ids.end());
+  std::size_t digits = 8;
+  for (std::size_t i = 1; i < ids.size(); ++i) {
+    const auto differ = std::mismatch(ids[i].begin(), ids[i].end(), ids[i - 1].begin(), ids[i - 1].end());
+    digits = std::max(digits, std::size_t(differ.first - ids[i].begin()) + 1);
+  }
+  return digits;
+}
+
+}  // namespace
+
+void print_costs(const std::vector<PlanPart>& parts) {
+  print_text("A trial (a mac is 2 flops):\n");
+  for (std::size_t line = 0; line < std::tuple_size_v<TrialCosts>; ++line) {
+    std::vector<std::pair<std::string, std::vector<const PlanPart*>>> same;
+    for (const PlanPart& part : parts) {
+      const auto is_same = [&](const auto& known) { return known.first == part.costs[line]; };
+      auto found = std::find_if(same.begin(), same.end(), is_same);
+      if (found == same.end()) found = same.insert(same.end(), {part.costs[line], {}});
+      found->second.push_back(&part);
+    }
+    for (const auto& [cost, of] : same)
+      if (!cost.empty()) print_text("  {}{}\n", same.size() == 1 ? "" : rows_text(of) + ": ", cost);
+  }
+}
+
+void print_trials(const Experiment& experiment, const std::vector<PlanPart>& parts,
+                  const std::vector<TrialStatus>& status, const std::set<std::size_t>& added) {
+  const std::size_t digits = digits_of(experiment);
+  struct Group {
+    std::string what, ids;
+  };
+  std::vector<std::vector<Group>> of_parts;
+  std::set<std::string> kinds;
+  for (const PlanPart& part : parts) {
+    std::vector<Group>& groups = of_parts.emplace_back();
+    for (std::size_t i = 0; i < part.trials.size();) {
+      const auto state_of = [&](std::size_t t) {
+        return std::string(word_of(status[t].state)) + (added.contains(t) ? ", new" : "");
+      };
+      const std::string state = state_of(part.trials[i]);
+      Group group;
+      std::vector<std::int64_t> seeds;
+      for (; i < part.trials.size() && state_of(part.trials[i]) == state; ++i) {
+        const Trial& trial = experiment.trials[part.trials[i]];
+        if (!group.ids.empty()) group.ids += part.tunes ? "; " : " ";
+        if (part.tunes) group.ids += trial.label.substr(experiment.rows[part.row].label.size() + 2) + " ";
+        group.ids += trial.id.substr(0, digits);
+        seeds.push_back(std::int64_t(trial.config.seed));
+      }
+      const bool ordered = std::is_sorted(seeds.begin(), seeds.end());
+      if (!part.tunes)
+        group.what = fmt::format("{} {} ", seeds.size() > 1 ? "seeds" : "seed",
+                                 ordered ? runs_name(seeds) : fmt::format("{}", fmt::join(seeds, ", ")));
+      group.what += state;
+      kinds.insert(group.what);
+      groups.push_back(std::move(group));
+    }
+  }
+  print_text("{}:\n", kinds.size() == 1 ? "\nRows and their trials, " + *kinds.begin() : "\nRows and their trials");
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    std::string line = fmt::format("{} {}{}:", parts[p].row + 1, experiment.rows[parts[p].row].label,
+                                   parts[p].tunes ? ", to tune" : "");
+    for (const Group& group : of_parts[p])
+      line += (line.ends_with(":") ? " " : "; ") + (kinds.size() == 1 ? "" : group.what + " ") + group.ids;
+    print_text("  {}\n", line);
+  }
+}
+
+}  // namespace normlab
