@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/base/terminal.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/formula.h"
@@ -107,8 +108,9 @@ void print_section(const char* title, const Differences& differences) {
   print_text("{}\n", title);
   for (const Difference& d : differences) {
     const std::string what = visible_line(d.what), a = visible_line(d.a), b = visible_line(d.b);
-    if (a.size() + b.size() + what.size() < 70)
-      print_text("  {:<34} {} -> {}\n", what, a, b);
+    constexpr std::size_t kNames = 34, kAround = 8;
+    if (std::max(kNames, display_width(what)) + display_width(a) + display_width(b) + kAround <= text_columns())
+      print_text("  {:<{}} {} -> {}\n", what, kNames, a, b);
     else
       print_text("  {}\n    {}\n    -> {}\n", what, a, b);
   }
@@ -161,8 +163,8 @@ struct Diff {
       for (const Trial& trial : e[i].trials) ids[i].insert(trial.id);
     std::size_t both = 0;
     for (const std::string& id : ids[0]) both += ids[1].count(id);
-    print_text("{} trials in both, {} only in {}, {} only in {}\n", both, ids[0].size() - both, a, ids[1].size() - both,
-               b);
+    print_text("{} in both, {} only in {}, {} only in {}\n", plural(both, "trial"), ids[0].size() - both, a,
+               ids[1].size() - both, b);
     std::map<std::string, const Cell*> rows_b;
     for (const Cell& row : e[1].rows) rows_b[row.label] = &row;
     // Rows of one name, and the only rows of two descriptors whatever their names.

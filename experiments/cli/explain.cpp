@@ -19,12 +19,10 @@
 namespace normlab {
 namespace {
 
-constexpr std::size_t kColumns = 80;
-
 /// `text` behind `label`, which takes `indent` columns of the first line.
 void print_wrapped(const std::string& label, std::size_t indent, const std::string& text) {
   std::string head = label;
-  for (const std::string& line : wrapped(visible(text), kColumns - indent)) {
+  for (const std::string& line : wrapped(visible(text), text_columns() - indent)) {
     print_text("{:<{}}{}\n", head, indent, line);
     head.clear();
   }
@@ -230,7 +228,7 @@ struct Explain {
         print_row(experiment, experiment.rows[r]);
     }
     if (rows < experiment.rows.size())
-      print_text("\nThe first of {} rows; --all explains each.\n", experiment.rows.size());
+      print_text("\nThe first of {}; --all explains each.\n", plural(experiment.rows.size(), "row"));
     return 0;
   }
 };

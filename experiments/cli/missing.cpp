@@ -5,6 +5,7 @@
 
 #include "core/visible_text.h"
 #include "experiments/base/terminal.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 
@@ -37,7 +38,7 @@ struct Missing {
     std::string by_state;
     for (const auto& [state, count] : counts)
       by_state += fmt::format("{}{} {}", by_state.empty() ? ": " : ", ", count, state);
-    tell("{} of {} trials without a result{}\n", missing, experiment.trials.size(), by_state);
+    tell("{} of {} without a result{}\n", missing, plural(experiment.trials.size(), "trial"), by_state);
     if (experiment.more_to_come) tell("More trials follow once these have finished.\n");
     return 0;
   }

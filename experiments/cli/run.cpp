@@ -36,8 +36,8 @@ struct RunCommand {
     const Experiment planned = next_stage(experiment, store);
     if (words) {
       if (options.device == DeviceKind::cpu)
-        tell("{}: {}, OpenBLAS {} ({}), {} cores\n", experiment.stem, plural(planned.trials.size(), "trial"),
-             blas_info().core, blas_info().flavour, available_cores());
+        tell("{}: {}, OpenBLAS {} ({}), {}\n", experiment.stem, plural(planned.trials.size(), "trial"),
+             blas_info().core, blas_info().flavour, plural(std::size_t(available_cores()), "core"));
       else
         tell("{}: {}, on the GPU\n", experiment.stem, plural(planned.trials.size(), "trial"));
       if (const std::string change = describe(plan_change(planned, store), planned); !change.empty())
@@ -59,8 +59,8 @@ struct RunCommand {
   }
 
   void tell_summary(const RunSummary& summary, double seconds, const std::string& note) const {
-    tell("{} of {} trials done ({} before), {} diverged, {} failed, {} refused, {}\n", summary.all_finished(),
-         summary.trials, summary.done_before, summary.diverged, summary.failed, summary.refused,
+    tell("{} of {} done ({} before), {} diverged, {} failed, {} refused, {}\n", summary.all_finished(),
+         plural(summary.trials, "trial"), summary.done_before, summary.diverged, summary.failed, summary.refused,
          duration_text(seconds));
     if (summary.failed > 0)
       tell("{} failed; the same command with --retry failed resumes from their last checkpoints\n", summary.failed);

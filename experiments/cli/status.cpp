@@ -22,17 +22,14 @@ namespace {
 struct Line {
   const Trial* trial = nullptr;
   TrialStatus status;
-  std::string state;  // TrialState's word, or "stopped": begun, and nobody works on it
   std::optional<LeaseRecord> lease;
   std::optional<double> images_per_second, loss, seconds_left;
 };
 
 Line line_of(const Trial& trial, const ResultStore& store) {
-  Line line{&trial, {}, {}, {}, {}, {}, {}};
+  Line line{&trial, {}, {}, {}, {}, {}};
   const TrialFolder folder = store.trial(trial.id);
   line.status = folder.status();
-  line.state = word_of(line.status.state);
-  if (line.status.state == TrialState::missing && line.status.progress > 0) line.state = "stopped";
   if (const auto& result = line.status.result) {
     if (result->images_per_second > 0) line.images_per_second = result->images_per_second;
     if (const auto found = result->metrics.find("train/loss"); found != result->metrics.end())
@@ -53,7 +50,7 @@ Line line_of(const Trial& trial, const ResultStore& store) {
 
 std::map<std::string, std::size_t> counts_of(const std::vector<Line>& lines) {
   std::map<std::string, std::size_t> counts;
-  for (const Line& line : lines) ++counts[line.state];
+  for (const Line& line : lines) ++counts[std::string(word_of(line.status.state))];
   return counts;
 }
 
@@ -67,13 +64,13 @@ std::optional<double> sweep_seconds_left(const std::vector<Line>& lines) {
   std::map<std::size_t, TrialCost> costs;  // by row
   double left = 0, rate = 0, longest = 0;
   for (const Line& line : lines) {
-    if (line.state == "done" || line.state == "diverged" || line.state == "failed") continue;
+    if (line.status.finished() || line.status.state == TrialState::failed) continue;
     const auto [cost, first] = costs.try_emplace(line.trial->row);
     if (first) cost->second = trial_cost(line.trial->config);
     if (cost->second.images <= 0) return std::nullopt;
     const double per_image = double(cost->second.model.macs);
     left += cost->second.images * per_image * (1 - line.status.progress);
-    if (line.state == "running") rate += line.images_per_second.value_or(0) * per_image;
+    if (line.status.state == TrialState::running) rate += line.images_per_second.value_or(0) * per_image;
     longest = std::max(longest, line.seconds_left.value_or(0));
   }
   if (rate <= 0) return std::nullopt;
@@ -87,57 +84,105 @@ std::string owner_text(const Line& line) {
 std::string step_text(const Line& line) {
   if (line.lease && line.lease->note.steps > 0)
     return fmt::format("{}/{}", line.lease->note.step, line.lease->note.steps);
-  if (line.state == "done" || line.state == "missing") return "";
-  if (line.state == "diverged" && line.status.result->diverged_step)
+  const TrialState state = line.status.state;
+  if (state == TrialState::done || state == TrialState::missing) return "";
+  if (state == TrialState::diverged && line.status.result->diverged_step)
     return fmt::format("@{}", *line.status.result->diverged_step);
   return fmt::format("{:.0f}%", 100 * line.status.progress);
 }
 
-std::string text_of(const Experiment& experiment, const std::vector<Line>& lines, bool all) {
-  constexpr std::size_t kColumns = 80, kGap = 2, kShortestLabel = 12;
-  std::vector<std::string> counts;
-  for (const auto& [state, count] : counts_of(lines)) counts.push_back(fmt::format("{} {}", count, state));
-  std::string text = fmt::format("{}: {} trials: {}", experiment.stem, lines.size(), joined(counts, ", "));
-  if (const auto left = sweep_seconds_left(lines)) text += fmt::format("; {} left", duration_text(*left));
-  text += "\n";
-  if (const std::size_t unsealed = unsealed_of(lines); unsealed > 0)
-    text += fmt::format("{} of the results are not sealed: {}.\n", unsealed, kUnsealedWords);
+/// A row of the text, a cell for each of kHeadings, and what goes below it.
+struct Row {
+  std::vector<std::string> cells;
+  std::string remark;
+};
+constexpr std::string_view kHeadings[] = {"trial", "state", "step", "img/s", "loss", "left", "process", "beat"};
+constexpr std::size_t kProcess = 6;
 
-  std::vector<std::vector<std::string>> table{{"trial", "state", "step", "img/s", "loss", "left", "process", "beat"}};
-  std::vector<std::string> remarks{""};
-  for (const Line& line : lines) {
-    if (!all && (line.state == "done" || line.state == "missing")) continue;
-    const bool says_why = line.state == "failed" || line.state == "diverged";
-    remarks.push_back(says_why ? line.status.message : "");
-    table.push_back({line.trial->label, line.state, step_text(line),
-                     line.images_per_second ? fmt::format("{:.0f}", *line.images_per_second) : "",
-                     line.loss ? fmt::format("{:.3f}", *line.loss) : "",
-                     line.seconds_left ? duration_text(*line.seconds_left) : "", owner_text(line),
-                     line.lease ? duration_text(line.lease->age_seconds) : ""});
+Row row_of(const Line& line) {
+  const TrialState state = line.status.state;
+  return {
+      {line.trial->label, std::string(word_of(state)), step_text(line),
+       line.images_per_second ? fmt::format("{:.0f}", *line.images_per_second) : "",
+       line.loss ? fmt::format("{:.3f}", *line.loss) : "", line.seconds_left ? duration_text(*line.seconds_left) : "",
+       owner_text(line), line.lease ? duration_text(line.lease->age_seconds) : ""},
+      state == TrialState::failed || state == TrialState::diverged ? line.status.message : ""};
+}
+
+void add_indented(std::string& text, const std::string& what, std::size_t columns) {
+  for (const std::string& line : wrapped(visible(what), columns - 2)) text += "  " + line + "\n";
+}
+
+/// For terminals that have no room for a table: each trial by name, and below it what its row would hold.
+std::string list_text(const std::vector<Row>& rows, std::size_t columns) {
+  std::string text;
+  for (const Row& row : rows) {
+    for (const std::string& line : wrapped(visible(row.cells[0]), columns)) text += line + "\n";
+    std::vector<std::string> parts{row.cells[1]};
+    for (std::size_t c = 2; c < row.cells.size(); ++c)
+      if (!row.cells[c].empty()) parts.push_back(fmt::format("{} {}", kHeadings[c], row.cells[c]));
+    add_indented(text, joined(parts, ", "), columns);
+    if (!row.remark.empty()) add_indented(text, row.remark, columns);
   }
-  if (table.size() == 1) return text;
-  std::vector<std::size_t> widths(table[0].size(), 0);
-  for (const auto& row : table)
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], display_width(row[c]));
+  return text;
+}
+
+/// A table of the columns in which a row has something; a list where it does not fit, or trials would look the same.
+std::string table_text(const std::vector<Row>& rows, std::size_t columns) {
+  constexpr std::size_t kGap = 2, kShortestLabel = 12, kShortestProcess = 8;
+  std::vector<std::size_t> widths(std::size(kHeadings), 0);
+  for (const Row& row : rows)
+    for (std::size_t c = 0; c < row.cells.size(); ++c) widths[c] = std::max(widths[c], display_width(row.cells[c]));
   std::size_t others = 0;
-  for (std::size_t c = 1; c < widths.size(); ++c) others += widths[c] + kGap;
-  widths[0] = std::min(widths[0], std::max(kShortestLabel, kColumns - std::min(kColumns, others)));
+  for (std::size_t c = 0; c < widths.size(); ++c) {
+    if (widths[c] > 0) widths[c] = std::max(widths[c], kHeadings[c].size());
+    if (c > 0 && widths[c] > 0) others += widths[c] + kGap;
+  }
   // A host's name may be longer than all the rest.
-  const std::size_t sum = widths[0] + others;
-  if (sum > kColumns) widths[6] -= std::min(widths[6] - std::min<std::size_t>(widths[6], 8), sum - kColumns);
-  text += "\n";
-  for (std::size_t r = 0; r < table.size(); ++r) {
+  const std::size_t excess = kShortestLabel + others > columns ? kShortestLabel + others - columns : 0;
+  const std::size_t given = std::min(excess, widths[kProcess] - std::min(widths[kProcess], kShortestProcess));
+  if (given < excess) return list_text(rows, columns);
+  widths[kProcess] -= given;
+  widths[0] = std::min(widths[0], columns - (others - given));
+  std::map<std::string, std::string> labels;  // as shown, in full
+  for (const Row& row : rows) {
+    const auto [same, first] = labels.try_emplace(shorten_middle(row.cells[0], widths[0]), row.cells[0]);
+    if (!first && same->second != row.cells[0]) return list_text(rows, columns);
+  }
+  std::string text;
+  const auto add = [&](const auto& cells) {
     std::string line;
     for (std::size_t c = 0; c < widths.size(); ++c) {
-      const std::string cell = shorten_middle(table[r][c], widths[c]);
+      if (widths[c] == 0) continue;
+      const std::string cell = shorten_middle(std::string(cells[c]), widths[c]);
       line += cell + std::string(widths[c] - display_width(cell) + kGap, ' ');
     }
     while (!line.empty() && line.back() == ' ') line.pop_back();
     text += line + "\n";
-    if (!remarks[r].empty())
-      for (const std::string& remark : wrapped(visible(remarks[r]), kColumns - 2)) text += "  " + remark + "\n";
+  };
+  add(kHeadings);
+  for (const Row& row : rows) {
+    add(row.cells);
+    if (!row.remark.empty()) add_indented(text, row.remark, columns);
   }
   return text;
+}
+
+std::string text_of(const Experiment& experiment, const std::vector<Line>& lines, bool all) {
+  std::vector<std::string> counts;
+  for (const auto& [state, count] : counts_of(lines)) counts.push_back(fmt::format("{} {}", count, state));
+  std::string text = fmt::format("{}: {}: {}", experiment.stem, plural(lines.size(), "trial"), joined(counts, ", "));
+  if (const auto left = sweep_seconds_left(lines)) text += fmt::format("; {} left", duration_text(*left));
+  text += "\n";
+  if (const std::size_t unsealed = unsealed_of(lines); unsealed > 0)
+    text +=
+        fmt::format("{} of the results {} not sealed: {}.\n", unsealed, unsealed == 1 ? "is" : "are", kUnsealedWords);
+  std::vector<Row> rows;
+  for (const Line& line : lines) {
+    const TrialState state = line.status.state;
+    if (all || (state != TrialState::done && state != TrialState::missing)) rows.push_back(row_of(line));
+  }
+  return rows.empty() ? text : text + "\n" + table_text(rows, text_columns());
 }
 
 using Json = nlohmann::ordered_json;
@@ -150,7 +195,7 @@ std::string json_of(const Experiment& experiment, const std::vector<Line>& lines
   Json trials = Json::array();
   for (const Line& line : lines) {
     Json trial{{"trial", line.trial->id},          {"label", line.trial->label},
-               {"seed", line.trial->config.seed},  {"state", line.state},
+               {"seed", line.trial->config.seed},  {"state", word_of(line.status.state)},
                {"progress", line.status.progress}, {"images_per_second", number(line.images_per_second)},
                {"loss", number(line.loss)},        {"seconds_left", number(line.seconds_left)}};
     if (line.lease && line.lease->note.steps > 0) {
@@ -189,7 +234,7 @@ struct StatusCommand {
       print_bytes(json_of(experiment, lines));
     else
       print_text("{}", text_of(experiment, lines, all));
-    const auto missing = [](const Line& line) { return line.state == "missing"; };
+    const auto missing = [](const Line& line) { return line.status.state == TrialState::missing; };
     if (std::any_of(lines.begin(), lines.end(), missing))
       if (const std::string note = other_settings_note(experiment, store); !note.empty()) tell("{}\n", note);
     return 0;

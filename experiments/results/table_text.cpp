@@ -8,7 +8,7 @@ namespace normlab {
 namespace {
 
 constexpr std::size_t kGap = 2;             // spaces between columns
-constexpr std::size_t kNarrowestLabel = 8;  // a label column gives way down to this
+constexpr std::size_t kNarrowestLabel = 8;  // a label column gives way down to this, or to its longest word
 constexpr std::size_t kEasyNotes = 36;      // down to which notes are wrapped before anything else
 constexpr std::size_t kNarrowestNotes = 20;
 
@@ -50,6 +50,7 @@ struct TextColumn {
   std::vector<std::string> cells;
   std::size_t width = 0;
   std::size_t natural = 0;  // width of the longest cell
+  std::size_t narrowest = 0;
 };
 
 std::size_t widest(const std::vector<std::string>& cells) {
@@ -68,6 +69,16 @@ std::size_t longest_word(const std::string& text) {
   return longest;
 }
 
+/// Settings in a label may be broken after their commas.
+std::string breakable(const std::string& label) {
+  std::string text;
+  for (std::size_t i = 0; i < label.size(); ++i) {
+    text += label[i];
+    if (label[i] == ',' && i + 1 < label.size() && label[i + 1] == '"') text += ' ';
+  }
+  return text;
+}
+
 std::size_t total(const std::vector<const TextColumn*>& columns) {
   std::size_t width = 0;
   for (const TextColumn* column : columns) width += column->width + (width == 0 ? 0 : kGap);
@@ -79,7 +90,7 @@ std::size_t narrow_labels(std::vector<TextColumn>& columns, std::size_t excess) 
   while (excess > 0) {
     TextColumn* widest_label = nullptr;
     for (TextColumn& column : columns)
-      if (column.kind == ColumnKind::label && column.width > kNarrowestLabel &&
+      if (column.kind == ColumnKind::label && column.width > column.narrowest &&
           (widest_label == nullptr || column.width > widest_label->width))
         widest_label = &column;
     if (widest_label == nullptr) break;
@@ -145,7 +156,7 @@ std::vector<std::vector<const TextColumn*>> blocks_of(std::vector<TextColumn>& c
 
 /// More settings than fit beside each other: one column that lists them, "embed_dim=64, depth=4".
 void join_labels(std::vector<TextColumn>& columns, std::size_t width) {
-  TextColumn all{"row", ColumnKind::label, {}, 0, 0};
+  TextColumn all{"row", ColumnKind::label, {}, 0, 0, kNarrowestLabel};
   for (const TextColumn& column : columns) {
     if (column.kind != ColumnKind::label) continue;
     all.cells.resize(column.cells.size());
@@ -165,11 +176,13 @@ void join_labels(std::vector<TextColumn>& columns, std::size_t width) {
 std::string render_table_text(const TableModel& model, std::size_t width) {
   std::vector<TextColumn> columns;
   for (std::size_t c = 0; c < model.columns.size(); ++c) {
-    TextColumn column{visible_line(model.columns[c].heading), model.columns[c].kind, {}, 0, 0};
+    TextColumn column{visible_line(model.columns[c].heading), model.columns[c].kind, {}, 0, 0, kNarrowestLabel};
     if (column.kind == ColumnKind::number)
       column.cells = aligned(model, c);
     else
-      for (const TableGridRow& row : model.grid) column.cells.push_back(visible_line(row.cells[c].text()));
+      for (const TableGridRow& row : model.grid) column.cells.push_back(breakable(visible_line(row.cells[c].text())));
+    for (const std::string& cell : column.cells)
+      column.narrowest = std::max(column.narrowest, std::min(longest_word(cell), width / 2));
     column.natural = column.width = std::max(widest(column.cells), display_width(column.heading));
     columns.push_back(std::move(column));
   }
@@ -205,7 +218,7 @@ std::string render_table_text(const TableModel& model, std::size_t width) {
   if (labels + widest_other > width) join_labels(columns, width);
   std::string text;
   if (!model.about.empty()) {
-    for (const std::string& line : wrapped(visible(model.about), width)) put_line(text, line);
+    for (const std::string& line : wrapped(visible(model.about), std::min(width, kWidestProse))) put_line(text, line);
     text += "\n";
   }
   if (excess() == 0) {
@@ -222,7 +235,7 @@ std::string render_table_text(const TableModel& model, std::size_t width) {
     }
   }
   for (const TableSentence& sentence : model.footer)
-    for (const std::string& line : wrapped(visible(sentence.text), width)) put_line(text, line);
+    for (const std::string& line : wrapped(visible(sentence.text), std::min(width, kWidestProse))) put_line(text, line);
   return text;
 }
 

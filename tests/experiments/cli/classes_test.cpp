@@ -203,7 +203,7 @@ TEST_CASE("classes: num_classes may be left out and is then that of the data, in
     CHECK_SAYS(text_of(c.folder / "out" / "trials" / trial / "config.json"), "\"num_classes\": 3");
     const Finished given = run_program(c.folder, "missing " + c.in("d.json") + out + " --set model.num_classes=3");
     CHECK_MESSAGE(given.code == 0, given.out, given.err);
-    CHECK_SAYS(given.err, "0 of 1 trials without a result");
+    CHECK_SAYS(given.err, "0 of 1 trial without a result");
     CHECK(c.run("table " + c.in("d.json") + out).code == 0);
     CHECK(c.run("plan " + c.in("d.json") + out).code == 0);
     CHECK(c.run("explain " + c.in("d.json")).code == 0);

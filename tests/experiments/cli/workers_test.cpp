@@ -184,12 +184,12 @@ TEST_CASE("workers: a diverged trial is a result; --retry diverged trains it fro
                                        "'baseline={\"model.placement\": \"none\"}'");
   const std::string arguments = "run " + file + " --out " + in_folder(folder, "r");
   CHECK(run_program(folder, arguments).code == 0);
-  CHECK(run_program(folder, arguments).err.find("1 of 1 trials done (1 before)") != std::string::npos);
+  CHECK(run_program(folder, arguments).err.find("1 of 1 trial done (1 before)") != std::string::npos);
   const ResultStore store(folder / "r");
   const TrialFolder trial = store.trial(store.trial_ids().at(0));
   CHECK(attempts(trial) == 1);
   const Finished again = run_program(folder, arguments + " --retry diverged");
-  CHECK_MESSAGE(again.err.find("1 of 1 trials done (0 before), 1 diverged") != std::string::npos, again.err);
+  CHECK_MESSAGE(again.err.find("1 of 1 trial done (0 before), 1 diverged") != std::string::npos, again.err);
   CHECK(std::filesystem::exists(attempt_folder(trial.path(), 2) / "diverged.json"));
   CHECK(trial.load_result()->status == TrialEnd::diverged);
 }
