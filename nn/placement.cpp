@@ -15,11 +15,15 @@ constexpr AttentionSites kAttn{.pre = kLN}, kBnAttn{.pre = kBN}, kBnAttnExtra{.p
 constexpr AttentionSites kLnAttnExtra{.pre = kLN, .value = kBN, .out = kBN};
 constexpr MlpSites kMlp{.pre = kLN};
 
-constexpr std::string_view kNine = "Dual PatchNorm, section 4.1; Xiong et al. 2020 for post-LN";
-constexpr std::string_view kRes = "Leveraging Batch Normalization for Vision Transformers, section 4.2, table 3";
-constexpr std::string_view kFfn = "Leveraging Batch Normalization for Vision Transformers, section 3.3";
-constexpr std::string_view kExtra = "Leveraging Batch Normalization for Vision Transformers, section 4.2, table 4";
-constexpr std::string_view kStem = "Dual PatchNorm, section 7, table 6";
+constexpr std::string_view kNine =
+    "Dual PatchNorm (arXiv:2302.01327), section 4.1; Xiong et al. 2020 (arXiv:2002.04745) for post-LN";
+constexpr std::string_view kRes =
+    "Leveraging Batch Normalization for Vision Transformers (ICCV Workshops 2021), section 4.2, table 3";
+constexpr std::string_view kFfn =
+    "Leveraging Batch Normalization for Vision Transformers (ICCV Workshops 2021), section 3.3";
+constexpr std::string_view kExtra =
+    "Leveraging Batch Normalization for Vision Transformers (ICCV Workshops 2021), section 4.2, table 4";
+constexpr std::string_view kStem = "Dual PatchNorm (arXiv:2302.01327), section 7, table 6";
 
 constexpr NamedPlacement kPlacements[] = {
     // Attention and MLP, each out of before the branch, after the sum, and both.
@@ -43,39 +47,41 @@ constexpr NamedPlacement kPlacements[] = {
     {"preres_respost", kRes, {.attn = {.pre = kLN, .out = kLN}, .mlp = {.out = kLN}, .final = kLN}},
     {"preres_preres", kRes, {.attn = {.pre = kLN, .out = kLN}, .mlp = {.pre = kLN, .out = kLN}, .final = kLN}},
 
-    {"post_post_no_final", "Xiong et al. 2020, section 3.1", {.attn = {.post = kLN}, .mlp = {.post = kLN}}},
+    {"post_post_no_final",
+     "Xiong et al. 2020 (arXiv:2002.04745), section 3.1",
+     {.attn = {.post = kLN}, .mlp = {.post = kLN}}},
 
     {"normformer",
-     "Dual PatchNorm, section 2; NormFormer, section 2, without its gains",
+     "Dual PatchNorm (arXiv:2302.01327), section 2; NormFormer (arXiv:2110.09456), section 2, without its gains",
      {.attn = {.pre = kLN, .out = kLN}, .mlp = {.pre = kLN, .inner = kLN}, .final = kLN}},
     {"normformer_full",
-     "NormFormer, section 2",
+     "NormFormer (arXiv:2110.09456), section 2",
      {.attn = {.pre = kLN, .out = kLN},
       .mlp = {.pre = kLN, .inner = kLN},
       .final = kLN,
       .head_scale = HeadScale::before_proj,
       .residual_scale = true}},
     {"normformer_head_scale_after_proj",
-     "NormFormer, section 2, as common implementations place the head gain",
+     "NormFormer (arXiv:2110.09456), section 2, as common implementations place the head gain",
      {.attn = {.pre = kLN, .out = kLN},
       .mlp = {.pre = kLN, .inner = kLN},
       .final = kLN,
       .head_scale = HeadScale::after_proj}},
     {"sub_ln",
-     "Magneto, section 2",
+     "Magneto (arXiv:2210.06423), section 2",
      {.attn = {.pre = kLN, .inner = kLN},
       .mlp = {.pre = kLN, .inner = kLN},
       .final = kLN,
       .init_gain = {.sub_ln = true}}},
     {"sub_ln_preact",
-     "Dual PatchNorm, section 2: before the non-linearity",
+     "Dual PatchNorm (arXiv:2302.01327), section 2: before the non-linearity",
      {.attn = {.pre = kLN, .inner = kLN},
       .mlp = {.pre = kLN, .hidden = kLN},
       .final = kLN,
       .init_gain = {.sub_ln = true}}},
 
     {"dpn",
-     "Dual PatchNorm, section 4.2",
+     "Dual PatchNorm (arXiv:2302.01327), section 4.2",
      {.stem = {.patch_in = kLN, .patch_out = kLN}, .attn = kAttn, .mlp = kMlp, .final = kLN}},
     {"stem_pre", kStem, {.stem = {.patch_in = kLN}, .attn = kAttn, .mlp = kMlp, .final = kLN}},
     {"stem_post", kStem, {.stem = {.patch_out = kLN}, .attn = kAttn, .mlp = kMlp, .final = kLN}},
@@ -103,13 +109,13 @@ constexpr NamedPlacement kPlacements[] = {
     {"ln_extra_bn", kExtra, {.attn = kLnAttnExtra, .mlp = {.pre = kLN, .hidden = kBN, .out = kBN}, .final = kLN}},
 
     {"dyt",
-     "Transformers without Normalization, section 4",
+     "Transformers without Normalization (arXiv:2503.10622), section 4",
      {.attn = {.pre = kDyt}, .mlp = {.pre = kDyt}, .final = kDyt}},
     {"rms_norm",
-     "Root Mean Square Layer Normalization, section 3",
+     "Root Mean Square Layer Normalization (arXiv:1910.07467), section 3",
      {.attn = {.pre = kRms}, .mlp = {.pre = kRms}, .final = kRms}},
     {"layer_scale",
-     "Going deeper with Image Transformers, section 2",
+     "Going deeper with Image Transformers (arXiv:2103.17239), section 2",
      {.attn = kAttn, .mlp = kMlp, .final = kLN, .layer_scale = {.kind = LayerScaleKind::channel}}},
     {"none", "no norm anywhere", {}},
 };

@@ -188,6 +188,10 @@ void print_init(const Trial& trial) {
 
 void print_placements() {
   constexpr std::size_t kIndent = 4;
+  print_wrapped("", 0,
+                "A name such as pre_post says where attention has its norm, then where the MLP has it: pre before the "
+                "branch, post after the sum, prepost both; respost at the end of the branch, preres before and there.");
+  print_text("\n");
   for (const NamedPlacement& row : named_placements()) {
     ViTConfig model;
     model.placement = row.placement;

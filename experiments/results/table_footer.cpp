@@ -89,7 +89,7 @@ class Footer {
     const ManyToOne& comparison = comparisons_[strip];
     const TableStrip& rows = facts_.strips[strip];
     const std::size_t row = comparison.spread_row ? rows.rows[*comparison.spread_row] : *rows.baseline;
-    return fmt::format("since {} spreads {:.1f} times as far as the others (more than {:.1f})", lines_[row].label,
+    return fmt::format("{} spreads {:.1f} times as far as the others (up to {:.1f} may be chance)", lines_[row].label,
                        comparison.spread.value_or(0), comparison.spread_limit);
   }
 
@@ -137,12 +137,9 @@ class Footer {
   void gains() {
     if (!any([](const TableLine& line) { return line.gain.value.has_value(); })) return;
     std::string text = lower_is_better(options_.metric)
-                           ? "Gains are how far rows lie below the baseline, paired by seed"
-                           : "Gains are differences to the baseline, paired by seed";
-    if (!has_intervals()) {
-      add("gain", text + ".");
-      return;
-    }
+                           ? "A gain is how far a row lies below the baseline, paired by seed."
+                           : "A gain is the difference to the baseline, paired by seed.";
+    if (!has_intervals()) return add("gain", text);
     std::set<std::string> reasons;
     bool simultaneous = false;
     for (std::size_t s = 0; s < comparisons_.size(); ++s) {
@@ -150,7 +147,7 @@ class Footer {
       if (comparisons_[s].procedure == Procedure::pooled)
         simultaneous = true;
       else if (comparisons_[s].diverged)
-        reasons.insert("since runs diverged");
+        reasons.insert("runs diverged");
       else if (reasons.size() < kReasons)
         reasons.insert(spread_words(s));
     }
@@ -160,17 +157,16 @@ class Footer {
                                   ? fmt::format("all {} rows of the table", compared_rows())
                                   : "the rows of a strip (one baseline)";
     if (simultaneous && compared_rows() == 1)
-      text += "; their ± are 95% paired t intervals";
+      text += " Its ± is a 95% paired t interval.";
     else if (simultaneous)
       text += fmt::format(
-          "; their ± are simultaneous 95% intervals for {}: many against one, seed as block, residual pooled over the "
-          "rows",
+          " Its ± is a 95% interval that holds for {} at once: many against one, seeds as blocks, one spread for all.",
           whole);
     if (!reasons.empty())
-      text += fmt::format("; {}{} each row has its own paired t interval, levels by Holm over {}",
-                          strips && simultaneous ? "in other strips " : "",
-                          joined({reasons.begin(), reasons.end()}, "; "), whole);
-    add("gain", text + ". * marks a gain whose interval leaves out zero.");
+      text += fmt::format(" {} has its own 95% paired t interval, at levels by Holm over {}, because {}.",
+                          strips && simultaneous ? "In other strips each row" : "Each row", whole,
+                          joined({reasons.begin(), reasons.end()}, ", "));
+    add("gain", text + " * marks a gain whose interval leaves out zero.");
   }
 
   void power() {

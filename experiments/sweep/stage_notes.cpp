@@ -137,12 +137,11 @@ std::vector<std::string> stage_notes(const Experiment& e) {
   if (e.rows.empty()) return notes;
   if (e.tuned) note_tuning(e, notes);
   if (const std::string shared = shared_settings(e); e.rows.size() > 1 && !shared.empty()) {
-    std::string words = concat(
-        e.tuned ? "Not tuned, the same in all rows: " : "Nothing was tuned; the same in all rows: ", shared, ", ");
-    words += e.tuned_for
-                 ? concat("chosen for ", *e.tuned_for, ".")
-                 : std::string("and the descriptor does not say for which row they were chosen (\"tuned_for\").");
-    notes.push_back(std::move(words));
+    notes.push_back(concat(
+        e.tuned ? "Not tuned, the same in all rows: " : "Nothing was tuned; the same in all rows: ", shared, ". They ",
+        e.tuned_for ? concat("were chosen for ", *e.tuned_for, ".")
+                    : std::string("may suit one row better than another: which one they were chosen "
+                                  "for, the descriptor does not say (its key \"tuned_for\").")));
   }
   if (e.two_stage) note_seeds(e, notes);
   return notes;

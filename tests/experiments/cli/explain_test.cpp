@@ -173,7 +173,13 @@ TEST_CASE("explain: all named placements with their papers") {
   for (const NamedPlacement& row : named_placements())
     CHECK(holds("\n" + done.out, concat("\n", row.name, "\n    x = ")));
   CHECK(holds(done.out, "dpn\n    x = LN(Embed(LN(patches))) + pos\n    x = x + Attn(LN(x))\n"));
-  CHECK(holds(done.out, "    source: Magneto, section 2\n"));
+  CHECK(holds(done.out, "    source: Magneto (arXiv:2210.06423), section 2\n"));
+  CHECK(done.out.starts_with("A name such as pre_post says where attention has its norm, then where the MLP"));
+  for (const NamedPlacement& row : named_placements()) {
+    const bool identified =
+        holds(std::string(row.source), "(arXiv:") || holds(std::string(row.source), "(ICCV Workshops 2021)");
+    CHECK_MESSAGE((identified || row.name == "none"), row.name << ": " << row.source);
+  }
   CHECK(run_program(folder, "explain").code == 2);
   CHECK(run_program(folder, "explain --placements x.json").code == 2);
   CHECK(run_program(folder, "explain absent.json").code == 2);

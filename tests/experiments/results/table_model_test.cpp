@@ -108,7 +108,7 @@ TEST_CASE("table_model: divergence: Holm's intervals, rates, gains over the pair
   CHECK(line.notes.front() == "2/3 diverged @1200 (rate " + std::to_string(std::lround(100 * rate.low)) + " to " +
                                   std::to_string(std::lround(100 * rate.high)) + "%)");
   CHECK(model.lines[1].procedure == "paired t, Holm");
-  CHECK(has(footer(model, "gain"), "since runs diverged each row has its own paired t interval"));
+  CHECK(has(footer(model, "gain"), "Each row has its own 95% paired t interval, at levels by Holm over"));
   CHECK(has(footer(model, "diverged"), "† marks gains over the pairs in which both finished"));
   CHECK(has(footer(model, "unfinished"), "7 of 18 runs are not finished"));
 
@@ -199,7 +199,7 @@ TEST_CASE("table_model: one seed says what it cannot say") {
   CHECK(!model.lines[2].equivalent);
   CHECK(footer(model, "interval") ==
         "One seed has no interval: no ± is shown, and no difference can be told from chance.");
-  CHECK(footer(model, "gain") == "Gains are differences to the baseline, paired by seed.");
+  CHECK(footer(model, "gain") == "A gain is the difference to the baseline, paired by seed.");
   CHECK(footer(model, "power").empty());
   CHECK(has(footer(model, "detect"), "cannot be said"));
 }
@@ -338,7 +338,7 @@ TEST_CASE("table_model: of a loss, a gain is how far a row lies below its baseli
   options.sort = "-gain";
   const TableModel loss = table_model(input, options);
   CHECK(loss.metric_heading() == "eval/loss [%] (lower is better)");
-  CHECK(footer(loss, "gain").starts_with("Gains are how far rows lie below the baseline"));
+  CHECK(footer(loss, "gain").starts_with("A gain is how far a row lies below the baseline"));
   CHECK(*loss.lines.front().gain.value >= *loss.lines[1].gain.value);
   for (const TableLine& line : loss.lines) {
     const TableLine& same = accuracy.lines[line.plan_index];

@@ -88,9 +88,9 @@ none                 (0/3)                  missing
 75.9 ±0.7 (3): mean of 3 seeds and its 95% Student-t interval, over training
 randomness, this test set.
 eval/accuracy is that of the last evaluation of each run; nothing was selected.
-Gains are differences to the baseline, paired by seed; since runs diverged each
-row has its own paired t interval, levels by Holm over 2 rows. * marks a gain
-whose interval leaves out zero.
+A gain is the difference to the baseline, paired by seed. Each row has its own
+95% paired t interval, at levels by Holm over 2 rows, because runs diverged. *
+marks a gain whose interval leaves out zero.
 If no row differed from the baseline, the best of 2 rows would still be expected
 to show +0.1 percentage points.
 The smallest true gain that 3 seeds show four times in five is 1.3 percentage
@@ -118,7 +118,7 @@ TEST_CASE("table: markdown") {
 
 - 75.9 ±0.7 (3): mean of 3 seeds and its 95% Student-t interval, over training randomness, this test set.
 - eval/accuracy is that of the last evaluation of each run; nothing was selected.
-- Gains are differences to the baseline, paired by seed; since runs diverged each row has its own paired t interval, levels by Holm over 2 rows. \* marks a gain whose interval leaves out zero.
+- A gain is the difference to the baseline, paired by seed. Each row has its own 95% paired t interval, at levels by Holm over 2 rows, because runs diverged. \* marks a gain whose interval leaves out zero.
 - If no row differed from the baseline, the best of 2 rows would still be expected to show +0.1 percentage points.
 - The smallest true gain that 3 seeds show four times in five is 1.3 percentage points (0.7 to 4.9, as the sd itself is uncertain).
 - Runs of one seed share their draws: over the rows their values correlate by 0.71.
@@ -193,7 +193,7 @@ none & (0/3) &  & missing \\
 {\footnotesize
 75.9 $\pm$0.7 (3): mean of 3 seeds and its 95\% Student-t interval, over training randomness, this test set.\par
 eval/accuracy is that of the last evaluation of each run; nothing was selected.\par
-Gains are differences to the baseline, paired by seed; since runs diverged each row has its own paired t interval, levels by Holm over 2 rows. * marks a gain whose interval leaves out zero.\par
+A gain is the difference to the baseline, paired by seed. Each row has its own 95\% paired t interval, at levels by Holm over 2 rows, because runs diverged. * marks a gain whose interval leaves out zero.\par
 If no row differed from the baseline, the best of 2 rows would still be expected to show +0.1 percentage points.\par
 The smallest true gain that 3 seeds show four times in five is 1.3 percentage points (0.7 to 4.9, as the sd itself is uncertain).\par
 Runs of one seed share their draws: over the rows their values correlate by 0.71.\par
@@ -222,7 +222,7 @@ TEST_CASE("table: html") {
 <tfoot>
 <tr><td colspan="4" data-note="interval">75.9 ±0.7 (3): mean of 3 seeds and its 95% Student-t interval, over training randomness, this test set.</td></tr>
 <tr><td colspan="4" data-note="selection">eval/accuracy is that of the last evaluation of each run; nothing was selected.</td></tr>
-<tr><td colspan="4" data-note="gain">Gains are differences to the baseline, paired by seed; since runs diverged each row has its own paired t interval, levels by Holm over 2 rows. * marks a gain whose interval leaves out zero.</td></tr>
+<tr><td colspan="4" data-note="gain">A gain is the difference to the baseline, paired by seed. Each row has its own 95% paired t interval, at levels by Holm over 2 rows, because runs diverged. * marks a gain whose interval leaves out zero.</td></tr>
 <tr><td colspan="4" data-note="chance">If no row differed from the baseline, the best of 2 rows would still be expected to show +0.1 percentage points.</td></tr>
 <tr><td colspan="4" data-note="power">The smallest true gain that 3 seeds show four times in five is 1.3 percentage points (0.7 to 4.9, as the sd itself is uncertain).</td></tr>
 <tr><td colspan="4" data-note="correlation">Runs of one seed share their draws: over the rows their values correlate by 0.71.</td></tr>
@@ -246,10 +246,10 @@ Cells are gains in eval/accuracy [%] over the baseline.
 74.9 ±0.5 (5): mean of 5 seeds and its 95% Student-t interval, over training
 randomness, this test set.
 eval/accuracy is that of the last evaluation of each run; nothing was selected.
-Gains are differences to the baseline, paired by seed; their ± are simultaneous
-95% intervals for the rows of a strip (one baseline): many against one, seed as
-block, residual pooled over the rows. * marks a gain whose interval leaves out
-zero.
+A gain is the difference to the baseline, paired by seed. Its ± is a 95%
+interval that holds for the rows of a strip (one baseline) at once: many against
+one, seeds as blocks, one spread for all. * marks a gain whose interval leaves
+out zero.
 If no row differed from the baseline, the best of a strip would still be
 expected to show +0.1 percentage points.
 The smallest true gain that 5 seeds show four times in five is 0.6 percentage
