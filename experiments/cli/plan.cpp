@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/visible_text.h"
+#include "experiments/base/build_info.h"
 #include "experiments/base/terminal.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
@@ -15,9 +16,10 @@
 #include "experiments/descriptor/tune.h"
 #include "experiments/results/store.h"
 #include "experiments/sweep/plan_file.h"
+#include "experiments/sweep/runner.h"
 #include "experiments/sweep/slurm.h"
-#include "experiments/train/cost.h"
 #include "experiments/train/probes.h"
+#include "experiments/train/step_time.h"
 
 namespace normlab {
 namespace {
@@ -39,11 +41,37 @@ std::string duration_text(double seconds) {
   return fmt::format("{:.0f} seconds", seconds);
 }
 
-/// On one core, which does `gflops`; 0: what was measured.
-double core_seconds(const TrialCost& cost, const TrialConfig& config, double gflops) {
-  const double rate = 1e9 * (gflops > 0 ? gflops : default_gflops(config.train.precision));
-  return (cost.training_flops + cost.evaluation_flops) / rate;
-}
+/// What the trials of a descriptor cost. `gflops`: of one core, in place of a measurement where it is above 0.
+class Costs {
+ public:
+  Costs(const Experiment& experiment, const DescriptorOptions& options, double gflops) : options_(options) {
+    std::vector<const TrialConfig*> configs;
+    for (const Trial& trial : experiment.trials) configs.push_back(&trial.config);
+    if (gflops <= 0) times_ = measured_step_times(configs, available_cores());
+    for (const TrialConfig* config : configs)
+      if (gflops > 0) times_.push_back(time_by_products(model_cost(config->model), gflops));
+  }
+  TrialCost cost(const TrialConfig& config) { return trial_cost(config, sizes(config.dataset)); }
+  /// On one core.
+  double seconds(std::size_t trial, const TrialCost& cost) const { return times_[trial].seconds(cost); }
+
+ private:
+  /// Known where the data are here, too.
+  SliceSizes sizes(const DatasetConfig& dataset) {
+    for (const auto& [known, sizes] : sizes_)
+      if (known == dataset) return sizes;
+    SliceSizes sizes = known_slice_sizes(dataset);
+    try {
+      sizes = slice_sizes(dataset, options_.data_root(), available_cores());
+    } catch (const InputError&) {  // the plan says that they are not known
+    }
+    return sizes_.emplace_back(dataset, sizes).second;
+  }
+
+  const DescriptorOptions& options_;
+  std::vector<StepTime> times_;  // by trial
+  std::vector<std::pair<DatasetConfig, SliceSizes>> sizes_;
+};
 
 /// `normlab plan --slurm`: the array script for what is missing.
 struct PlanSlurm {
@@ -53,7 +81,7 @@ struct PlanSlurm {
   SlurmJob asked;
 
   void add_options(Command& plan);
-  /// Prints the script for the trials of `experiment` that have no result. `gflops`: of one core; 0: as measured.
+  /// Prints the script for the trials of `experiment` that have no result. `gflops`: of one core; 0: measured.
   /// InputError where nobody knows how long a trial takes.
   int print(const Experiment& experiment, const DescriptorOptions& descriptor, double gflops) const;
 };
@@ -88,17 +116,20 @@ int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& desc
   job.gpu = device == DeviceKind::cuda;
   if (job.gpu && hours == 0)
     throw InputError("plan --slurm --device cuda: estimates are for CPUs; give a trial's time with --hours");
-  for (const Trial& trial : experiment.trials) {
+  std::optional<Costs> costs;
+  if (hours == 0) costs.emplace(experiment, descriptor, gflops);
+  for (std::size_t t = 0; t < experiment.trials.size(); ++t) {
+    const Trial& trial = experiment.trials[t];
     if (store.trial(trial.id).load_result()) continue;  // one that failed is left alone by `run` too
     ++job.missing;
-    if (hours > 0) continue;
-    const TrialCost cost = trial_cost(trial.config);
+    if (!costs) continue;
+    const TrialCost cost = costs->cost(trial.config);
     if (!cost.steps)
       throw InputError(fmt::format(
           "plan --slurm: nothing is known of \"{}\", so neither is the time of a trial; give it with --hours",
           trial.config.dataset.name));
     const double used = std::min<double>(job.cpus, double(cost.shards.lanes));
-    job.trial_seconds = std::max(job.trial_seconds, core_seconds(cost, trial.config, gflops) / used);
+    job.trial_seconds = std::max(job.trial_seconds, costs->seconds(t, cost) / used);
   }
   if (job.missing == 0) {
     tell("all {} trials have a result; there is nothing to submit\n", experiment.trials.size());
@@ -116,16 +147,16 @@ int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& desc
 struct Plan {
   DescriptorOptions descriptor;
   PlanSlurm slurm;
-  double gflops = 0;  // of one core; 0: what was measured
+  double gflops = 0;  // of one core; 0: measured
 
-  void print_row(const TrialConfig& config, const TrialCost& cost) const {
+  static void print_row(const TrialConfig& config, const TrialCost& cost, double seconds) {
     print_text("  {} parameters, {} macs an image, {} flops; with norms {} macs, {} flops\n", cost.model.parameters,
                cost.model.macs, 2 * cost.model.macs, cost.model.macs_with_norms(), 2 * cost.model.macs_with_norms());
     if (cost.steps) {
       print_text("  {} steps of {} images, {} an epoch of {} images; warm-up {} steps\n", cost.steps->total,
                  config.train.batch_size, cost.steps->per_epoch, *cost.train_images, cost.steps->warmup);
       print_text("  {} of products, about {} on one core\n", flops_text(cost.training_flops + cost.evaluation_flops),
-                 duration_text(core_seconds(cost, config, gflops)));
+                 duration_text(seconds));
     } else {
       print_text("  steps and time: once the data is there; nothing is known of \"{}\"\n", config.dataset.name);
     }
@@ -186,6 +217,7 @@ struct Plan {
     print_text("{}\n", paper_text(experiment.paper));
     std::size_t row = experiment.rows.size();
     bool row_tunes = false;
+    Costs costs(experiment, descriptor, gflops);
     TrialCost cost;
     double all = 0, left = 0, kept = 0, running = 0;
     bool known = true;
@@ -194,14 +226,14 @@ struct Plan {
       if (trial.row != row || trial.tuning != row_tunes) {
         row = trial.row;
         row_tunes = trial.tuning;
-        cost = trial_cost(trial.config);
+        cost = costs.cost(trial.config);
         print_text("{}{}\n", experiment.rows[row].label, row_tunes ? ", to tune" : "");
-        print_row(trial.config, cost);
+        print_row(trial.config, cost, costs.seconds(t, cost));
       }
       known = known && cost.steps;
       kept += cost.disk_kept(experiment.checkpoint.keep);
       running = std::max(running, cost.disk_running());
-      const double seconds = core_seconds(cost, trial.config, gflops);
+      const double seconds = costs.seconds(t, cost);
       all += seconds;
       if (!status[t].finished()) left += seconds;
       const std::string name = trial.tuning ? trial.label.substr(experiment.rows[row].label.size() + 2)
@@ -210,13 +242,14 @@ struct Plan {
                  added.contains(t) ? ", new" : "");
     }
     if (known) {
-      print_text("\nAll trials about {} on one core, what is left {}: products at {} GFLOP/s a core, {};\n",
-                 duration_text(all), duration_text(left),
-                 gflops > 0 ? fmt::format("{:g}", gflops)
-                            : fmt::format("{:g} (fp32) or {:g} (bf16)", default_gflops(Precision::fp32),
-                                          default_gflops(Precision::bf16)),
-                 gflops > 0 ? "as told" : "as measured for docs/results.md");
-      print_text("reading and augmenting images, which the data threads do, comes on top.\n");
+      const int cores = std::min<int>(available_cores(), static_cast<int>(experiment.trials.size()));
+      print_text("\n");
+      print_wrapped(fmt::format("All trials take about {} on {} of {}{}: {}. Decoding photographs comes on top.",
+                                duration_text(all / cores), plural(static_cast<std::size_t>(cores), "core"),
+                                gflops > 0 ? "such a machine" : cpu_model(),
+                                done > 0 ? ", what is left " + duration_text(left / cores) : "",
+                                gflops > 0 ? fmt::format("at {:g} GFLOP/s a core, as told", gflops)
+                                           : "by steps of these networks on this machine"));
     }
     print_text("Disk: about {} once all are done (checkpoint.keep \"{}\"), {} more for each trial that runs.\n",
                size_text(kept), word_of(experiment.checkpoint.keep), size_text(running));
@@ -256,7 +289,8 @@ void add_plan(Command& app) {
       app.add_command<Plan>("plan", "print the trials of a descriptor, what each costs and which are done");
   plan.descriptor.add_file(command);
   plan.descriptor.add_out(command);
-  command.add_option("--gflops", plan.gflops, "what one core does, for the time; `bench step` measures it").positive();
+  command.add_option("--gflops", plan.gflops, "what one core does, for the time, in place of measured steps")
+      .positive();
   plan.slurm.add_options(command);
 }
 
