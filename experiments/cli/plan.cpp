@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "core/error.h"
 #include "core/visible_text.h"
-#include "experiments/base/build_info.h"
 #include "experiments/base/terminal.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
@@ -41,19 +41,24 @@ std::string duration_text(double seconds) {
   return fmt::format("{:.0f} seconds", seconds);
 }
 
-/// What the trials of a descriptor cost. `gflops`: of one core, in place of a measurement where it is above 0.
+/// What trials cost. `gflops`: of one core, in place of a measurement where it is above 0.
 class Costs {
  public:
-  Costs(const Experiment& experiment, const DescriptorOptions& options, double gflops) : options_(options) {
+  /// Times are of those `trials` of the experiment.
+  Costs(const Experiment& experiment, const std::vector<std::size_t>& trials, const DescriptorOptions& options,
+        double gflops)
+      : options_(options) {
     std::vector<const TrialConfig*> configs;
-    for (const Trial& trial : experiment.trials) configs.push_back(&trial.config);
-    if (gflops <= 0) times_ = measured_step_times(configs, available_cores());
-    for (const TrialConfig* config : configs)
-      if (gflops > 0) times_.push_back(time_by_products(model_cost(config->model), gflops));
+    for (const std::size_t t : trials) configs.push_back(&experiment.trials[t].config);
+    const std::vector<StepTime> measured =
+        gflops > 0 ? std::vector<StepTime>() : measured_step_times(configs, available_cores());
+    for (std::size_t i = 0; i < trials.size(); ++i)
+      times_[trials[i]] = gflops > 0 ? time_by_products(model_cost(configs[i]->model), gflops) : measured[i];
   }
   TrialCost cost(const TrialConfig& config) { return trial_cost(config, sizes(config.dataset)); }
   /// On one core.
-  double seconds(std::size_t trial, const TrialCost& cost) const { return times_[trial].seconds(cost); }
+  double seconds(std::size_t trial, const TrialCost& cost) const { return times_.at(trial).seconds(cost); }
+  bool timed(std::size_t trial) const { return times_.contains(trial); }
 
  private:
   /// Known where the data are here, too.
@@ -69,7 +74,7 @@ class Costs {
   }
 
   const DescriptorOptions& options_;
-  std::vector<StepTime> times_;  // by trial
+  std::map<std::size_t, StepTime> times_;  // by trial
   std::vector<std::pair<DatasetConfig, SliceSizes>> sizes_;
 };
 
@@ -116,20 +121,21 @@ int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& desc
   job.gpu = device == DeviceKind::cuda;
   if (job.gpu && hours == 0)
     throw InputError("plan --slurm --device cuda: estimates are for CPUs; give a trial's time with --hours");
-  std::optional<Costs> costs;
-  if (hours == 0) costs.emplace(experiment, descriptor, gflops);
-  for (std::size_t t = 0; t < experiment.trials.size(); ++t) {
-    const Trial& trial = experiment.trials[t];
-    if (store.trial(trial.id).load_result()) continue;  // one that failed is left alone by `run` too
-    ++job.missing;
-    if (!costs) continue;
-    const TrialCost cost = costs->cost(trial.config);
+  std::vector<std::size_t> missing;
+  for (std::size_t t = 0; t < experiment.trials.size(); ++t)  // one that failed is left alone by `run` too
+    if (!store.trial(experiment.trials[t].id).load_result()) missing.push_back(t);
+  job.missing = missing.size();
+  Costs costs(experiment, hours > 0 ? std::vector<std::size_t>() : missing, descriptor, gflops);
+  for (const std::size_t t : missing) {
+    if (hours > 0) continue;
+    const TrialConfig& config = experiment.trials[t].config;
+    const TrialCost cost = costs.cost(config);
     if (!cost.steps)
       throw InputError(fmt::format(
           "plan --slurm: nothing is known of \"{}\", so neither is the time of a trial; give it with --hours",
-          trial.config.dataset.name));
+          config.dataset.name));
     const double used = std::min<double>(job.cpus, double(cost.shards.lanes));
-    job.trial_seconds = std::max(job.trial_seconds, costs->seconds(t, cost) / used);
+    job.trial_seconds = std::max(job.trial_seconds, costs.seconds(t, cost) / used);
   }
   if (job.missing == 0) {
     tell("all {} trials have a result; there is nothing to submit\n", experiment.trials.size());
@@ -149,14 +155,15 @@ struct Plan {
   PlanSlurm slurm;
   double gflops = 0;  // of one core; 0: measured
 
-  static void print_row(const TrialConfig& config, const TrialCost& cost, double seconds) {
+  /// `seconds`: of one core; none where nothing is left of the row.
+  static void print_row(const TrialConfig& config, const TrialCost& cost, std::optional<double> seconds) {
     print_text("  {} parameters, {} macs an image, {} flops; with norms {} macs, {} flops\n", cost.model.parameters,
                cost.model.macs, 2 * cost.model.macs, cost.model.macs_with_norms(), 2 * cost.model.macs_with_norms());
     if (cost.steps) {
       print_text("  {} steps of {} images, {} an epoch of {} images; warm-up {} steps\n", cost.steps->total,
                  config.train.batch_size, cost.steps->per_epoch, *cost.train_images, cost.steps->warmup);
-      print_text("  {} of products, about {} on one core\n", flops_text(cost.training_flops + cost.evaluation_flops),
-                 duration_text(seconds));
+      print_text("  {} of products{}\n", flops_text(cost.training_flops + cost.evaluation_flops),
+                 seconds ? ", about " + duration_text(*seconds) + " on one core" : "");
     } else {
       print_text("  steps and time: once the data is there; nothing is known of \"{}\"\n", config.dataset.name);
     }
@@ -201,11 +208,13 @@ struct Plan {
     const PlanChange change = plan_change(experiment, store);
     const std::set<std::size_t> added(change.added.begin(), change.added.end());
     std::vector<TrialStatus> status;
-    std::size_t done = 0, tuning = 0;
+    std::vector<std::size_t> left;
+    std::size_t tuning = 0;
     for (const Trial& trial : experiment.trials) {
-      done += status.emplace_back(store.trial(trial.id).status()).finished();
+      if (!status.emplace_back(store.trial(trial.id).status()).finished()) left.push_back(status.size() - 1);
       tuning += trial.tuning;
     }
+    const std::size_t done = status.size() - left.size();
     print_text("{}\n{}, {}", experiment.about, plural(experiment.rows.size(), "row"),
                plural(experiment.trials.size(), "trial"));
     if (tuning > 0) print_text(", {} of them to tune", tuning);
@@ -217,9 +226,9 @@ struct Plan {
     print_text("{}\n", paper_text(experiment.paper));
     std::size_t row = experiment.rows.size();
     bool row_tunes = false;
-    Costs costs(experiment, descriptor, gflops);
+    Costs costs(experiment, left, descriptor, gflops);
     TrialCost cost;
-    double all = 0, left = 0, kept = 0, running = 0;
+    double seconds_left = 0, kept = 0, running = 0;
     bool known = true;
     for (std::size_t t = 0; t < experiment.trials.size(); ++t) {
       const Trial& trial = experiment.trials[t];
@@ -228,28 +237,25 @@ struct Plan {
         row_tunes = trial.tuning;
         cost = costs.cost(trial.config);
         print_text("{}{}\n", experiment.rows[row].label, row_tunes ? ", to tune" : "");
-        print_row(trial.config, cost, costs.seconds(t, cost));
+        print_row(trial.config, cost, costs.timed(t) ? std::optional(costs.seconds(t, cost)) : std::nullopt);
       }
       known = known && cost.steps;
       kept += cost.disk_kept(experiment.checkpoint.keep);
       running = std::max(running, cost.disk_running());
-      const double seconds = costs.seconds(t, cost);
-      all += seconds;
-      if (!status[t].finished()) left += seconds;
+      if (costs.timed(t)) seconds_left += costs.seconds(t, cost);
       const std::string name = trial.tuning ? trial.label.substr(experiment.rows[row].label.size() + 2)
                                             : fmt::format("seed {:<3}", trial.config.seed);
       print_text("    {}  {} {}{}\n", trial.id.substr(0, 12), name, word_of(status[t].state),
                  added.contains(t) ? ", new" : "");
     }
-    if (known) {
-      const int cores = std::min<int>(available_cores(), static_cast<int>(experiment.trials.size()));
+    if (known && !left.empty()) {
+      const std::size_t cores = std::min<std::size_t>(static_cast<std::size_t>(available_cores()), left.size());
       print_text("\n");
-      print_wrapped(fmt::format("All trials take about {} on {} of {}{}: {}. Decoding photographs comes on top.",
-                                duration_text(all / cores), plural(static_cast<std::size_t>(cores), "core"),
-                                gflops > 0 ? "such a machine" : cpu_model(),
-                                done > 0 ? ", what is left " + duration_text(left / cores) : "",
-                                gflops > 0 ? fmt::format("at {:g} GFLOP/s a core, as told", gflops)
-                                           : "by steps of these networks on this machine"));
+      print_wrapped(fmt::format(
+          "{} take about {} on {} of this machine, {}. Decoding photographs comes on top.",
+          done == 0 ? "All trials" : "The trials that are left", duration_text(seconds_left / double(cores)),
+          plural(cores, "core"),
+          gflops > 0 ? fmt::format("at {:g} GFLOP/s a core, as told", gflops) : "by steps of each network on it"));
     }
     print_text("Disk: about {} once all are done (checkpoint.keep \"{}\"), {} more for each trial that runs.\n",
                size_text(kept), word_of(experiment.checkpoint.keep), size_text(running));

@@ -191,9 +191,14 @@ class TimeCache {
       file_ = std::filesystem::path(cache) / "normlab" / "step_times.json";
     else if (home != nullptr && *home != '\0')
       file_ = std::filesystem::path(home) / ".cache" / "normlab" / "step_times.json";
-    machine_ =
-        fmt::format("{}, {} cores, {}", cpu_model(), cores, sha256_hex(read_file("/proc/self/exe")).substr(0, 16));
     if (file_.empty()) return;
+    try {
+      machine_ =
+          fmt::format("{}, {} cores, {}", cpu_model(), cores, sha256_hex(read_file("/proc/self/exe")).substr(0, 16));
+    } catch (const EnvironmentError&) {  // without /proc nothing tells machines apart
+      file_.clear();
+      return;
+    }
     try {
       if (const std::optional<std::string> text = read_file_if_there(file_)) known_ = nlohmann::json::parse(*text);
       if (!known_.is_object() || known_.value("machine", "") != machine_) known_ = nlohmann::json::object();
