@@ -22,6 +22,7 @@ void add_bench(Command& app);
 void add_data(Command& app);
 void add_diff(Command& app);
 void add_find(Command& app);
+void add_init(Command& app);
 void add_list(Command& app);
 void add_missing(Command& app);
 void add_clean(Command& app);

@@ -8,6 +8,7 @@
 #include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/weights/convert_files.h"
+#include "experiments/weights/trained_on.h"
 #include "nn/fuse.h"
 #include "nn/init.h"
 #include "nn/model.h"
@@ -80,7 +81,10 @@ int ConvertCommand::operator()() const {
   require_finite(network->weights, in);
   if (fuse) network = fused(*network);
   const Tensors tensors = export_weights(network->weights, network->model, wanted);
-  write_weight_file(out, tensors, wanted, network->model, report.positions);
+  std::map<std::string, std::string> metadata;
+  if (!report.positions.empty()) metadata[kPositionsKey] = report.positions;
+  if (const auto trained = file.metadata.find(kTrainedOnKey); trained != file.metadata.end()) metadata.insert(*trained);
+  write_weight_file(out, tensors, wanted, network->model, std::move(metadata));
   print_text("{} ({}): {} tensors written, {} parameters\n", out, to_string(wanted), tensors.size(),
              network->weights.count());
   for (const std::string& advice : scheme_advice(wanted, network->model)) print_text("  note       {}\n", advice);

@@ -48,6 +48,20 @@ DataSource::Opened DataSource::open() const {
   return opened;
 }
 
+DataSource::Opened DataSource::open(const DatasetConfig& config) const {
+  Opened opened{config, {}, slices};
+  if (!config.generated() || config.layout != DatasetLayout::known)
+    opened.place = find_dataset_place(config, find_data_root(root ? std::optional<fs::path>(*root) : std::nullopt));
+  return opened;
+}
+
+std::vector<std::string> DataSource::Opened::class_names(const std::string& slice) const {
+  DatasetConfig there = config;
+  const std::vector<std::string> splits = dataset_splits(place);
+  if (std::find(splits.begin(), splits.end(), "train") == splits.end()) there.train = slice;
+  return dataset_classes(there, place);
+}
+
 ImageSet DataSource::read(const Opened& opened, const std::string& slice, const std::vector<std::string>& class_names,
                           bool skip_bad, bool keep_encoded) const {
   SliceRequest request;

@@ -23,10 +23,14 @@ struct DataSource {
     DatasetConfig config;
     DatasetPlace place;
     std::vector<std::string> slices;
+    /// Of the training split, or of that of `slice` where a folder has none.
+    std::vector<std::string> class_names(const std::string& slice) const;
   };
   /// Finds the dataset: a known name, a folder below the data root, or the path of a folder. InputError: not there, an
   /// unknown name without a layout.
   Opened open() const;
+  /// The data set of a descriptor.
+  Opened open(const DatasetConfig& config) const;
   /// One slice; `class_names`: those of the first slice. The rest as in SliceRequest.
   ImageSet read(const Opened& opened, const std::string& slice, const std::vector<std::string>& class_names,
                 bool skip_bad, bool keep_encoded) const;

@@ -2,12 +2,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/device_option.h"
 #include "experiments/cli/eval_images.h"
+#include "experiments/cli/trial_by_id.h"
+#include "experiments/results/trial_files.h"
 #include "experiments/sweep/runner.h"
+#include "experiments/train/evaluate_again.h"
+#include "experiments/train/trial.h"
 #include "experiments/weights/convert.h"
 #include "experiments/weights/convert_files.h"
 #include "experiments/weights/npy.h"
@@ -17,29 +22,111 @@
 namespace normlab {
 namespace {
 
+/// Weights of a trial, and the result that they gave where there is one.
+struct TrialWeights {
+  std::filesystem::path file;
+  std::optional<TrialResult> result;
+};
+
+/// The latest that the trial keeps; those of its result where it has one.
+TrialWeights weights_of(const TrialFolder& trial) {
+  TrialWeights found{{}, trial.load_result()};
+  const std::int64_t last = found.result ? result_attempt(trial, *found.result) : last_attempt(trial.path());
+  const std::int64_t first = found.result ? last : 1;
+  for (std::int64_t attempt = last; attempt >= first; --attempt)
+    for (const auto& file : {trial.checkpoint(attempt), attempt_folder(trial.path(), attempt) / kWeightsFile})
+      if (std::filesystem::exists(file)) {
+        found.file = file;
+        return found;
+      }
+  throw InputError(fmt::format(
+      "{}: keeps no weights; they stay where the descriptor says \"checkpoint\": {{\"keep\": \"last\"}} or \"weights\"",
+      trial.path().string()));
+}
+
 struct EvalCommand {
-  std::string weights;
+  std::string trial, out = "results", weights;
   std::optional<std::string> model, logits;
   EvalSource source;
   std::int64_t batch = 64;
   bool ema = false;
   DeviceKind device = DeviceKind::cpu;
+  Precision precision = Precision::fp32;
+  Option slice{}, precision_option{};
+  std::vector<Option> changes{};       // by which the evaluation is not the training's
+  std::vector<Option> of_transform{};  // of these, those that say how an image gets its size
 
-  int operator()() const {
+  int operator()() {
+    if (trial.empty() == weights.empty()) throw InputError("eval: name a trial, or a file with --weights");
     const ComputeDevice computer(device);
+    std::optional<TrialWeights> from;
+    if (!trial.empty()) from = weights_of(trial_named(trial, out));
+    if (from) weights = from->file.string();
     WeightFile file = read_weight_file(weights);
-    if (ema) take_average(file, weights);
+    const std::optional<TrainedOn> trained = trained_on(file.metadata, weights);
+    if (source.data.empty() && !trained)
+      throw InputError(fmt::format("{}: does not say on which images it was trained; name some with --data", weights));
     if (stated_names(file, std::nullopt) != NameScheme::normlab)
       throw InputError(
           fmt::format("{}: has the names of another program; `normlab convert` gives it ours first", weights));
     const ModelConfig network = stated_model(file, model, false);
-    const EvalImages images(source, network);
+    const auto any_given = [](const std::vector<Option>& options) {
+      return std::any_of(options.begin(), options.end(), [](const Option& option) { return option.given(); });
+    };
+    if (source.data.empty() && !ema && !logits && !any_given(changes) && !any_given(of_transform))
+      return repeat_evaluation(*trained, network, file, from ? from->result : std::nullopt, computer.backend());
+    if (ema) take_average(file, weights);
+    if (trained && !any_given(of_transform)) source.transform = trained->config.train.eval_transform;
+    if (source.data.empty() && !slice.given()) source.slice = trained->config.dataset.eval;
+    return evaluate(file, network, trained, computer.backend());
+  }
+
+ private:
+  /// What the training measured at its end, measured again.
+  int repeat_evaluation(const TrainedOn& trained, const ModelConfig& network, const WeightFile& file,
+                        const std::optional<TrialResult>& result, Backend& backend) const {
+    TrialConfig config = trained.config;
+    config.model = network;
+    const DataPair data =
+        load_dataset(config.dataset, source.root ? std::optional<std::filesystem::path>(*source.root) : std::nullopt,
+                     source.threads);
+    require_same_classes(trained, data.train.class_names, config.dataset.name);
+    if (const auto hash = file.metadata.find(kDataHashKey);
+        hash != file.metadata.end() && hash->second != data_hash(data))
+      throw InputError(
+          fmt::format("{}: was trained on other data than is at hand; it: {}, here: {}; point --data-root at the "
+                      "former data, or name other images with --data",
+                      weights, hash->second, data_hash(data)));
+    const std::map<std::string, double> metrics = evaluate_again(config, file, data, source.threads, backend);
+    for (const auto& [name, value] : metrics)
+      print_text("{:<22} {}\n", name,
+                 name.ends_with("accuracy") ? fmt::format("{:.2f}%", 100 * value) : fmt::format("{:.6g}", value));
+    if (!result || result->status != TrialEnd::done) return 0;
+    for (const auto& [name, value] : metrics)
+      if (const auto before = result->metrics.find(name);
+          before == result->metrics.end() ||
+          std::bit_cast<std::uint64_t>(before->second) != std::bit_cast<std::uint64_t>(value)) {
+        print_text("DIFFERENT from the trial's result: {} is {} there and {} now\n", name,
+                   before == result->metrics.end() ? "missing" : fmt::format("{}", before->second), value);
+        return static_cast<int>(ExitCode::trials_failed);
+      }
+    print_text("the same to the bit as the trial's result\n");
+    return 0;
+  }
+
+  int evaluate(const WeightFile& file, const ModelConfig& network, const std::optional<TrainedOn>& trained,
+               Backend& backend) const {
+    const EvalImages images(source, network, trained);
     const bool labelled = !images.labels().empty();
     if (!labelled && !logits)
       throw InputError("there are no labels and nothing is to be written; give --labels or --logits");
 
+    EngineSettings settings;
+    if (trained) settings = engine_settings(trained->config);
+    if (precision_option.given()) settings.precision = precision;
+    settings.ema = {};
     ShardPool pool(source.threads);
-    Engine engine(computer.backend(), pool, network, {});
+    Engine engine(backend, pool, network, settings);
     ConversionReport report;
     import_weights(file.tensors, NameScheme::normlab, network, {}, engine.parameters(), report);
     const Normalization& normalization = images.normalization();
@@ -56,6 +143,13 @@ struct EvalCommand {
     const auto most = static_cast<std::size_t>(batch);
     const auto [height, width] = image_size(network);
     std::vector<float> pixels(most * static_cast<std::size_t>(height * width * channels(network))), all_logits;
+    std::vector<bf16> rounded(engine.dtype() == DType::bf16 ? pixels.size() : 0);
+    const auto batch_of = [&](std::int64_t count) {
+      std::transform(pixels.begin(), pixels.begin() + std::ssize(rounded), rounded.begin(),
+                     [](float value) { return bf16(value); });
+      void* const values = rounded.empty() ? static_cast<void*>(pixels.data()) : rounded.data();
+      return Tensor(values, {count, height, width, channels(network)}, engine.dtype());
+    };
     std::vector<double> losses(most), values(most * classes);
     std::vector<std::int32_t> labels(most), predictions(most);
     std::int64_t right = 0;
@@ -65,9 +159,7 @@ struct EvalCommand {
       images.fill(first, count, pool, pixels.data());
       if (labelled) std::copy_n(images.labels().begin() + first, count, labels.begin());
       const Tensor wanted = labelled ? Tensor(labels.data(), {count}, DType::i32) : Tensor();
-      if (const auto found =
-              engine.evaluate(Tensor(pixels.data(), {count, height, width, channels(network)}, DType::f32), wanted,
-                              losses, predictions, values))
+      if (const auto found = engine.evaluate(batch_of(count), wanted, losses, predictions, values))
         throw NonFiniteError(
             fmt::format("{}: {}, so there is no result", images.name(first + found->image), found->text()),
             found->value);
@@ -92,43 +184,62 @@ struct EvalCommand {
 }  // namespace
 
 void add_eval(Command& app) {
-  auto [command, options] = app.add_command<EvalCommand>("eval", "run a network on images: accuracy, loss, logits");
-  command.add_option("--weights", options.weights, "a checkpoint, or what `normlab convert` wrote").required();
+  auto [command, options] = app.add_command<EvalCommand>(
+      "eval", "evaluate a trial again, or run a network on images: accuracy, loss, logits");
+  command.add_option("trial", options.trial, "a trial's folder, or the beginning of its id");
+  command.add_option("--out", options.out, "folder of the results").show_default();
+  command.add_option("--weights", options.weights,
+                     "in place of a trial: a checkpoint, or what `normlab convert` wrote");
   command.add_flag("--ema", options.ema, "of a checkpoint: its averaged weights");
   command.add_option("--model", options.model,
                      "the network as JSON, a file or the text itself; compared with what the weights say");
   EvalSource& source = options.source;
   source.threads = available_cores();
   EvalTransformConfig& transform = source.transform;
-  command
-      .add_option("--data", source.data,
-                  "a data set's name, a folder with its --layout, or a .npy of images, uint8 or float [N, H, W, C]")
-      .required();
-  command.add_choice("--layout", source.layout, "how the files of a folder lie");
-  command.add_option("--slice", source.slice, "of a data set: \"test[:1000]\"").show_default();
+  const auto change = [&](Option option) { options.changes.push_back(option); };
+  const auto of_transform = [&](Option option) { options.of_transform.push_back(option); };
+  command.add_option("--data", source.data,
+                     "a data set's name, a folder with its --layout, or a .npy of images, uint8 or float [N, H, W, C] "
+                     "(default: the data of the training)");
+  change(command.add_choice("--layout", source.layout, "how the files of a folder lie"));
+  options.slice = command.add_option("--slice", source.slice,
+                                     "of a data set: \"test[:1000]\" (default: test; of the training's data, its own)");
+  change(options.slice);
   command.add_option("--data-root", source.root, "folder of the data sets; else NORMLAB_DATA, else ./data");
-  command.add_option("--labels", source.labels,
-                     "of a .npy: a .npy of integers [N]; layout image_list, image_folder: the file of labels");
-  command.add_choice("--crop", transform.crop, "how an image gets the model's size; none: it has it");
-  command.add_number("--crop-pct", transform.crop_pct, "crop center: the model's size over the resized shorter side",
-                     0.01, 1.0);
-  command.add_option("--resize-to", transform.resize_to, "crop center: pixels of the shorter side, not by --crop-pct")
-      .range(1, 1 << 16);
-  command.add_choice("--resize", transform.resize, "how pixels between pixels come about",
-                     {"nearest", "bilinear", "bicubic", "lanczos", "bilinear_plain", "area"});
-  command.add_choice("--rounding", transform.rounding, "of the longer side and of odd margins");
+  change(command.add_option("--labels", source.labels,
+                            "of a .npy: a .npy of integers [N]; layout image_list, image_folder: the file of labels"));
+  command.add_flag("--allow-other-class-names", source.other_class_names,
+                   "compare only the number of classes with the training's");
+  of_transform(command.add_choice(
+      "--crop", transform.crop,
+      "how an image gets the model's size; none: it has it. With one option of this kind, all are as given here; "
+      "without, the training's"));
+  of_transform(command.add_number("--crop-pct", transform.crop_pct,
+                                  "crop center: the model's size over the resized shorter side", 0.01, 1.0));
+  of_transform(
+      command
+          .add_option("--resize-to", transform.resize_to, "crop center: pixels of the shorter side, not by --crop-pct")
+          .range(1, 1 << 16));
+  of_transform(command.add_choice("--resize", transform.resize, "how pixels between pixels come about",
+                                  {"nearest", "bilinear", "bicubic", "lanczos", "bilinear_plain", "area"}));
+  of_transform(command.add_choice("--rounding", transform.rounding, "of the longer side and of odd margins"));
   command.add_option("--logits", options.logits, "write them here: .npy, float32 [N, classes]");
   command.add_number("--batch", options.batch, "images at a time", 1, 1 << 20);
-  command
-      .add_option("--normalize", source.normalize,
-                  "imagenet: mean .485 .456 .406, std .229 .224 .225; half: .5 and .5; none. A data set's default: its "
-                  "training images'")
-      .one_of({"imagenet", "half", "none"});
-  command.add_option("--mean", source.mean, "of each channel, where the brightest pixel is 1").comma_separated();
-  command.add_option("--std", source.std, "of each channel").comma_separated();
+  change(command
+             .add_option("--normalize", source.normalize,
+                         "imagenet: mean .485 .456 .406, std .229 .224 .225; half: .5 and .5; none (default: the "
+                         "training's; of weights that do not say it, that of the data set's training images)")
+             .one_of({"imagenet", "half", "none"}));
+  change(
+      command.add_option("--mean", source.mean, "of each channel, where the brightest pixel is 1").comma_separated());
+  change(command.add_option("--std", source.std, "of each channel").comma_separated());
+  options.precision_option =
+      command.add_words("--precision", options.precision, "of the products (default: the training's; else fp32)");
+  change(options.precision_option);
   add_device(command, options.device);
   command.add_number("--threads", source.threads, "cores to use", 1, 1024);
-  command.examples({"normlab eval --weights weights.safetensors --data gratings --slice 'test[:500]'"});
+  command.examples({"normlab eval 3f53cbbd --out results",
+                    "normlab eval --weights ours.safetensors --data photos --layout image_folder --slice val"});
 }
 
 }  // namespace normlab

@@ -44,8 +44,10 @@ void require_unit(const char* option, std::span<const double> values, bool of_by
   }
 }
 
-/// What the command line says; nothing where it is silent. `of_bytes`: the images' brightest pixel is 1.
-std::optional<Normalization> given_normalization(const EvalSource& source, std::int64_t channels, bool of_bytes) {
+/// What the command line says, else the training; nothing where both are silent. `of_bytes`: the images' brightest
+/// pixel is 1.
+std::optional<Normalization> stated_normalization(const EvalSource& source, std::int64_t channels, bool of_bytes,
+                                                  const std::optional<TrainedOn>& trained) {
   if (source.normalize && (!source.mean.empty() || !source.std.empty()))
     throw InputError("--normalize and --mean, --std say the same thing; give one of them");
   if (source.normalize) {
@@ -54,7 +56,10 @@ std::optional<Normalization> given_normalization(const EvalSource& source, std::
         return Normalization{for_channels(named.mean, channels, "--normalize " + *source.normalize),
                              for_channels(named.std, channels, "--normalize " + *source.normalize), *source.normalize};
   }
-  if (source.mean.empty() && source.std.empty()) return std::nullopt;
+  if (source.mean.empty() && source.std.empty()) {
+    if (trained) return Normalization{trained->mean, trained->std, "those of the training"};
+    return std::nullopt;
+  }
   if (source.mean.empty() || source.std.empty()) throw InputError("give both --mean and --std");
   require_unit("--mean", source.mean, of_bytes, false);
   require_unit("--std", source.std, of_bytes, true);
@@ -82,24 +87,25 @@ ImageSize size_of_model(const ModelConfig& model) { return {image_size(model)[0]
 
 }  // namespace
 
-EvalImages::EvalImages(const EvalSource& source, const ModelConfig& model)
-    : source_(source.data),
+EvalImages::EvalImages(const EvalSource& source, const ModelConfig& model, const std::optional<TrainedOn>& trained)
+    : source_(source.data.empty() ? trained->config.dataset.name : source.data),
       resizes_(source.transform.crop != EvalCrop::none),
       transform_(source.transform, size_of_model(model)) {
   if (source.data.ends_with(".npy"))
-    read_npy_images(source, model);
+    read_npy_images(source, model, trained);
   else
-    read_dataset_images(source, model);
+    read_dataset_images(source, model, trained);
   const auto [height, width] = size_of_model(model);
   const bool other_size = !set_.encoded && !resizes_ && (set_.height != height || set_.width != width);
   if (other_size || set_.channels != channels(model))
     throw InputError(
         fmt::format("{}: images are [{}, {}, {}], this model takes [{}, {}, {}]; resize them (--crop), or convert the "
                     "weights for another image_size",
-                    source.data, set_.height, set_.width, set_.channels, height, width, channels(model)));
+                    source_, set_.height, set_.width, set_.channels, height, width, channels(model)));
 }
 
-void EvalImages::read_npy_images(const EvalSource& source, const ModelConfig& model) {
+void EvalImages::read_npy_images(const EvalSource& source, const ModelConfig& model,
+                                 const std::optional<TrainedOn>& trained) {
   const HostTensor tensor = read_npy(source.data);
   const bool is_bytes = tensor.dtype == "U8";
   if ((!is_bytes && tensor.dtype != "F32" && tensor.dtype != "F16" && tensor.dtype != "F64") ||
@@ -115,7 +121,7 @@ void EvalImages::read_npy_images(const EvalSource& source, const ModelConfig& mo
   set_.height = extent(1);
   set_.width = extent(2);
   set_.channels = extent(3);
-  const auto normalization = given_normalization(source, set_.channels, is_bytes);
+  const auto normalization = stated_normalization(source, set_.channels, is_bytes, trained);
   if (!normalization)
     throw InputError(
         fmt::format("{}: nothing says how its pixels were normalised in training; give --normalize imagenet, half or "
@@ -135,7 +141,8 @@ void EvalImages::read_npy_images(const EvalSource& source, const ModelConfig& mo
   if (source.labels) set_.labels = read_labels(*source.labels, count_, num_classes(model));
 }
 
-void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig& model) {
+void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig& model,
+                                     const std::optional<TrainedOn>& trained) {
   DataSource from;
   from.dataset = source.data;
   from.layout = source.layout;
@@ -145,9 +152,17 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
   from.threads = source.threads;
   if (source.labels && source.layout != DatasetLayout::image_list && source.layout != DatasetLayout::image_folder)
     throw InputError("--labels: this data set has its own; they go with a .npy, or with --layout image_list");
-  const DataSource::Opened opened = from.open();
-  const auto normalization = given_normalization(source, channels(model), true);
+  const DatasetConfig* const own = source.data.empty() ? &trained->config.dataset : nullptr;
+  if (own != nullptr)
+    from.shards =
+        parse_slice(source.slice).split == parse_slice(own->eval).split ? own->eval_shards : own->train_shards;
+  const DataSource::Opened opened = own != nullptr ? from.open(*own) : from.open();
   std::vector<std::string> class_names;
+  if (trained) {
+    class_names = opened.class_names(source.slice);
+    if (!source.other_class_names) require_same_classes(*trained, class_names, source_);
+  }
+  const auto normalization = stated_normalization(source, channels(model), true, trained);
   if (normalization) {
     normalization_ = *normalization;
   } else {
@@ -156,19 +171,20 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
       throw InputError(
           fmt::format("{}: nothing says how its pixels were normalised in training; give --normalize imagenet, half or "
                       "none, or --mean and --std (`normlab data info` measures them)",
-                      source.data));
+                      source_));
     finish_image_set(train);
-    normalization_ = {train.channel_mean, train.channel_std, "those of the training images, as in a training"};
+    normalization_ = {train.channel_mean, train.channel_std, "those of its training images"};
     class_names = std::move(train.class_names);
   }
-  set_ = from.read(opened, source.slice, class_names, false, false);
+  const bool skip_bad = own != nullptr && own->on_bad_image == OnBadImage::skip;
+  set_ = from.read(opened, source.slice, class_names, skip_bad, false);
   if (set_.num_classes != num_classes(model))
     throw InputError(
-        fmt::format("{} has {} classes, this model has {}", source.data, set_.num_classes, num_classes(model)));
+        fmt::format("{} has {} classes, this model has {}", source_, set_.num_classes, num_classes(model)));
   if (set_.encoded && !resizes_)
     throw InputError(fmt::format(
         "{}: its images have sizes of their own; say how they get the model's: --crop center or --crop stretch",
-        source.data));
+        source_));
   count_ = set_.size();
 }
 

@@ -86,6 +86,18 @@ std::string id_that_begins(const ResultStore& store, const std::string& prefix) 
                           ids.size() > 5 ? ", ..." : "", "; give more digits"));
 }
 
+TrialFolder trial_named(const std::string& folder_or_id, const std::string& out) {
+  const std::filesystem::path folder(folder_or_id);
+  if (std::error_code no_path; std::filesystem::exists(folder / "config.json", no_path))
+    return TrialFolder(std::filesystem::weakly_canonical(folder));
+  if (!is_hexadecimal(folder_or_id))
+    throw InputError(concat(in_quotes(folder_or_id),
+                            " is neither a trial's folder, which holds config.json, nor the "
+                            "beginning of an id"));
+  const ResultStore store(out);
+  return store.trial(id_that_begins(store, folder_or_id));
+}
+
 void add_find(Command& app) {
   auto [command, find] =
       app.add_command<Find>("find", "say which trial an id is, its state, and which experiments count on it");

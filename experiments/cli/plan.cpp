@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "core/error.h"
@@ -16,9 +17,10 @@
 #include "experiments/descriptor/tune.h"
 #include "experiments/results/store.h"
 #include "experiments/sweep/plan_file.h"
+#include "experiments/sweep/runner.h"
 #include "experiments/sweep/slurm.h"
-#include "experiments/train/cost.h"
 #include "experiments/train/probes.h"
+#include "experiments/train/step_time.h"
 
 namespace normlab {
 namespace {
@@ -40,11 +42,42 @@ std::string duration_text(double seconds) {
   return fmt::format("{:.0f} seconds", seconds);
 }
 
-/// On one core, which does `gflops`; 0: what was measured.
-double core_seconds(const TrialCost& cost, const TrialConfig& config, double gflops) {
-  const double rate = 1e9 * (gflops > 0 ? gflops : default_gflops(config.train.precision));
-  return (cost.training_flops + cost.evaluation_flops) / rate;
-}
+/// What trials cost. `gflops`: of one core, in place of a measurement where it is above 0.
+class Costs {
+ public:
+  /// Times are of those `trials` of the experiment.
+  Costs(const Experiment& experiment, const std::vector<std::size_t>& trials, const DescriptorOptions& options,
+        double gflops)
+      : options_(options) {
+    std::vector<const TrialConfig*> configs;
+    for (const std::size_t t : trials) configs.push_back(&experiment.trials[t].config);
+    const std::vector<StepTime> measured =
+        gflops > 0 ? std::vector<StepTime>() : measured_step_times(configs, available_cores());
+    for (std::size_t i = 0; i < trials.size(); ++i)
+      times_[trials[i]] = gflops > 0 ? time_by_products(model_cost(configs[i]->model), gflops) : measured[i];
+  }
+  TrialCost cost(const TrialConfig& config) { return trial_cost(config, sizes(config.dataset)); }
+  /// On one core.
+  double seconds(std::size_t trial, const TrialCost& cost) const { return times_.at(trial).seconds(cost); }
+  bool timed(std::size_t trial) const { return times_.contains(trial); }
+
+ private:
+  /// Known where the data are here, too.
+  SliceSizes sizes(const DatasetConfig& dataset) {
+    for (const auto& [known, sizes] : sizes_)
+      if (known == dataset) return sizes;
+    SliceSizes sizes = known_slice_sizes(dataset);
+    try {
+      sizes = slice_sizes(dataset, options_.data_root(), available_cores());
+    } catch (const InputError&) {  // the plan says that they are not known
+    }
+    return sizes_.emplace_back(dataset, sizes).second;
+  }
+
+  const DescriptorOptions& options_;
+  std::map<std::size_t, StepTime> times_;  // by trial
+  std::vector<std::pair<DatasetConfig, SliceSizes>> sizes_;
+};
 
 std::string count(std::int64_t number, std::string_view one) { return plural(std::to_string(number), one); }
 
@@ -56,7 +89,7 @@ struct PlanSlurm {
   SlurmJob asked;
 
   void add_options(Command& plan);
-  /// Prints the script for the trials of `experiment` that have no result. `gflops`: of one core; 0: as measured.
+  /// Prints the script for the trials of `experiment` that have no result. `gflops`: of one core; 0: measured.
   /// InputError where nobody knows how long a trial takes.
   int print(const Experiment& experiment, const DescriptorOptions& descriptor, double gflops) const;
 };
@@ -91,17 +124,21 @@ int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& desc
   job.gpu = device == DeviceKind::cuda;
   if (job.gpu && hours == 0)
     throw InputError("plan --slurm --device cuda: estimates are for CPUs; give a trial's time with --hours");
-  for (const Trial& trial : experiment.trials) {
-    if (store.trial(trial.id).load_result()) continue;  // one that failed is left alone by `run` too
-    ++job.missing;
+  std::vector<std::size_t> missing;
+  for (std::size_t t = 0; t < experiment.trials.size(); ++t)  // one that failed is left alone by `run` too
+    if (!store.trial(experiment.trials[t].id).load_result()) missing.push_back(t);
+  job.missing = missing.size();
+  Costs costs(experiment, hours > 0 ? std::vector<std::size_t>() : missing, descriptor, gflops);
+  for (const std::size_t t : missing) {
     if (hours > 0) continue;
-    const TrialCost cost = trial_cost(trial.config);
+    const TrialConfig& config = experiment.trials[t].config;
+    const TrialCost cost = costs.cost(config);
     if (!cost.steps)
       throw InputError(fmt::format(
           "plan --slurm: nothing is known of \"{}\", so neither is the time of a trial; give it with --hours",
-          trial.config.dataset.name));
+          config.dataset.name));
     const double used = std::min<double>(job.cpus, double(cost.shards.lanes));
-    job.trial_seconds = std::max(job.trial_seconds, core_seconds(cost, trial.config, gflops) / used);
+    job.trial_seconds = std::max(job.trial_seconds, costs.seconds(t, cost) / used);
   }
   if (job.missing == 0) {
     tell("{} and all have a result: there is nothing to submit\n", plural(experiment.trials.size(), "trial"));
@@ -124,9 +161,10 @@ void print_paragraph(const std::string& text) {
 struct Plan {
   DescriptorOptions descriptor;
   PlanSlurm slurm;
-  double gflops = 0;  // of one core; 0: what was measured
+  double gflops = 0;  // of one core; 0: measured
 
-  TrialCosts costs_of(const TrialConfig& config, const TrialCost& cost) const {
+  /// `seconds`: of one core; none where nothing is left of the row.
+  static TrialCosts costs_of(const TrialConfig& config, const TrialCost& cost, std::optional<double> seconds) {
     TrialCosts costs;
     costs[0] = fmt::format("{} parameters, {} macs an image, with norms {}", cost.model.parameters, cost.model.macs,
                            cost.model.macs_with_norms());
@@ -134,9 +172,8 @@ struct Plan {
       costs[1] = fmt::format("{} of {}, {} an epoch of {}; warm-up {}", count(cost.steps->total, "step"),
                              count(config.train.batch_size, "image"), cost.steps->per_epoch,
                              count(*cost.train_images, "image"), count(cost.steps->warmup, "step"));
-      costs[2] =
-          fmt::format("{} of products, about {} on one core", flops_text(cost.training_flops + cost.evaluation_flops),
-                      duration_text(core_seconds(cost, config, gflops)));
+      costs[2] = fmt::format("{} of products{}", flops_text(cost.training_flops + cost.evaluation_flops),
+                             seconds ? ", about " + duration_text(*seconds) + " on one core" : "");
     } else {
       costs[1] = fmt::format("steps and time: once the data is there; nothing is known of \"{}\"", config.dataset.name);
     }
@@ -178,11 +215,13 @@ struct Plan {
     const PlanChange change = plan_change(experiment, store);
     const std::set<std::size_t> added(change.added.begin(), change.added.end());
     std::vector<TrialStatus> status;
-    std::size_t done = 0, tuning = 0;
+    std::vector<std::size_t> left;
+    std::size_t tuning = 0;
     for (const Trial& trial : experiment.trials) {
-      done += status.emplace_back(store.trial(trial.id).status()).finished();
+      if (!status.emplace_back(store.trial(trial.id).status()).finished()) left.push_back(status.size() - 1);
       tuning += trial.tuning;
     }
+    const std::size_t done = status.size() - left.size();
     print_paragraph(experiment.about);
     print_text("{}, {}", plural(experiment.rows.size(), "row"), plural(experiment.trials.size(), "trial"));
     if (tuning > 0) print_text(", {} of them to tune", tuning);
@@ -192,34 +231,37 @@ struct Plan {
     if (const std::string words = trials_to_come(experiment); !words.empty()) print_paragraph("To come: " + words);
     print_warnings(experiment);
     print_text("{}\n", paper_text(experiment.paper));
-    double all = 0, left = 0, kept = 0, running = 0;
+    Costs costs(experiment, left, descriptor, gflops);
+    double seconds_left = 0, kept = 0, running = 0;
     bool known = true;
     std::vector<PlanPart> parts;
     TrialCost cost;
     for (std::size_t t = 0; t < experiment.trials.size(); ++t) {
       const Trial& trial = experiment.trials[t];
       if (parts.empty() || parts.back().row != trial.row || parts.back().tunes != trial.tuning) {
-        cost = trial_cost(trial.config);
-        parts.push_back({trial.row, trial.tuning, costs_of(trial.config, cost), {}});
+        cost = costs.cost(trial.config);
+        parts.push_back(
+            {trial.row,
+             trial.tuning,
+             costs_of(trial.config, cost, costs.timed(t) ? std::optional(costs.seconds(t, cost)) : std::nullopt),
+             {}});
       }
       parts.back().trials.push_back(t);
       known = known && cost.steps;
       kept += cost.disk_kept(experiment.checkpoint.keep);
       running = std::max(running, cost.disk_running());
-      const double seconds = core_seconds(cost, trial.config, gflops);
-      all += seconds;
-      if (!status[t].finished()) left += seconds;
+      if (costs.timed(t)) seconds_left += costs.seconds(t, cost);
     }
     print_costs(parts);
     print_trials(experiment, parts, status, added);
-    if (known) {
-      print_text("\nAll trials about {} on one core, what is left {}: products at {} GFLOP/s a core, {};\n",
-                 duration_text(all), duration_text(left),
-                 gflops > 0 ? fmt::format("{:g}", gflops)
-                            : fmt::format("{:g} (fp32) or {:g} (bf16)", default_gflops(Precision::fp32),
-                                          default_gflops(Precision::bf16)),
-                 gflops > 0 ? "as told" : "as measured for docs/results.md");
-      print_text("reading and augmenting images, which the data threads do, comes on top.\n");
+    if (known && !left.empty()) {
+      const std::size_t cores = std::min<std::size_t>(static_cast<std::size_t>(available_cores()), left.size());
+      print_text("\n");
+      print_paragraph(fmt::format(
+          "{} take about {} on {} of this machine, {}. Decoding photographs comes on top.",
+          done == 0 ? "All trials" : "The trials that are left", duration_text(seconds_left / double(cores)),
+          plural(cores, "core"),
+          gflops > 0 ? fmt::format("at {:g} GFLOP/s a core, as told", gflops) : "by steps of each network on it"));
     }
     print_text("Disk: about {} once all are done (checkpoint.keep \"{}\"), {} more for each trial that runs.\n",
                size_text(kept), word_of(experiment.checkpoint.keep), size_text(running));
@@ -259,7 +301,8 @@ void add_plan(Command& app) {
       app.add_command<Plan>("plan", "print the trials of a descriptor, what each costs and which are done");
   plan.descriptor.add_file(command);
   plan.descriptor.add_out(command);
-  command.add_option("--gflops", plan.gflops, "what one core does, for the time; `bench step` measures it").positive();
+  command.add_option("--gflops", plan.gflops, "what one core does, for the time, in place of measured steps")
+      .positive();
   plan.slurm.add_options(command);
   command.examples({"normlab plan experiments/placements_gratings.json",
                     "normlab plan experiments/placements_cifar10.json --slurm --cpus 8 > job.sh"});

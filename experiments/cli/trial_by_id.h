@@ -15,6 +15,9 @@ std::vector<std::string> ids_that_begin(const ResultStore& store, const std::str
 /// The only one. InputError where several begin so, with what tells them apart.
 std::string id_that_begins(const ResultStore& store, const std::string& prefix);
 
+/// The trial of a path to its folder, or of the beginning of its id in `out`. InputError where it is neither.
+TrialFolder trial_named(const std::string& folder_or_id, const std::string& out);
+
 /// True for text that may be the beginning of an id, and is no file.
 bool may_be_id(const std::string& text);
 

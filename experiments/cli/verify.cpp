@@ -1,11 +1,10 @@
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 
 #include "core/error.h"
-#include "core/visible_text.h"
 #include "experiments/base/terminal.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/device_option.h"
+#include "experiments/cli/trial_by_id.h"
 #include "experiments/results/store.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/runner.h"
@@ -21,23 +20,6 @@ struct Verify {
   VerifyOptions options;
   DeviceKind device = DeviceKind::cpu;
   bool files = false;
-
-  /// A trial's folder, or the one trial in `out` whose id begins so.
-  TrialFolder find() const {
-    if (std::error_code no_path; std::filesystem::exists(std::filesystem::path(run) / "config.json", no_path))
-      return TrialFolder(std::filesystem::weakly_canonical(run));
-    const ResultStore store(out);
-    std::vector<std::string> fitting;
-    for (const std::string& id : store.trial_ids())
-      if (id.rfind(run, 0) == 0) fitting.push_back(id);
-    if (fitting.empty())
-      throw InputError(fmt::format("{} is no trial's folder, and no id in {} begins so", in_quotes(run),
-                                   (store.out() / "trials").string()));
-    if (fitting.size() > 1)
-      throw InputError(fmt::format("{} fits {} trials; give more digits: {}", in_quotes(run), fitting.size(),
-                                   fmt::join(fitting, ", ")));
-    return store.trial(fitting.front());
-  }
 
   int operator()() {
     if (files != run.empty())
@@ -61,7 +43,7 @@ struct Verify {
   }
 
   int train_again() {
-    const TrialFolder trial = find();
+    const TrialFolder trial = trial_named(run, out);
     const TrialConfig config = read_trial_config(trial);
     const ComputeDevice computer(device);
     options.backend = &computer.backend();

@@ -71,6 +71,32 @@ void use_statistic(const DatasetConfig& config, const char* key, const std::vect
   statistic = given;
 }
 
+DatasetPlace place_of(const DatasetConfig& config, const std::optional<fs::path>& data_from_command_line) {
+  if (config.generated() && config.layout == DatasetLayout::known) return {};
+  return find_dataset_place(config, find_data_root(data_from_command_line));
+}
+
+DataPair read_slices(const DatasetConfig& config, const DatasetPlace& place, int threads, bool keep_encoded) {
+  SliceRequest request;
+  request.slice = parse_slice(config.train);
+  request.dataset = config.name;
+  request.subset = {config.per_class, config.fraction, config.subset_seed};
+  request.skip_bad = config.on_bad_image == OnBadImage::skip && !keep_encoded;
+  request.keep_encoded = keep_encoded;
+  request.threads = threads;
+  DataPair pair;
+  pair.train = read_dataset(config, place, config.train_shards, request);
+  request.slice = parse_slice(config.eval);
+  request.subset = {};
+  request.class_names = pair.train.class_names;
+  pair.eval = read_dataset(config, place, config.eval_shards, request);
+  if (config.minival.empty()) return pair;
+  request.slice = parse_slice(config.minival);
+  const bool as_eval = request.slice.split == parse_slice(config.eval).split;
+  pair.minival = read_dataset(config, place, as_eval ? config.eval_shards : config.train_shards, request);
+  return pair;
+}
+
 }  // namespace
 
 fs::path find_data_root(const std::optional<fs::path>& from_command_line) {
@@ -109,29 +135,17 @@ ClassCounts class_counts(const std::optional<fs::path>& data_from_command_line) 
   };
 }
 
+SliceSizes slice_sizes(const DatasetConfig& config, const std::optional<fs::path>& data_from_command_line,
+                       int threads) {
+  SliceSizes sizes = known_slice_sizes(config);
+  if (sizes.train && sizes.eval && sizes.minival) return sizes;
+  const DataPair pair = read_slices(config, place_of(config, data_from_command_line), threads, true);
+  return {pair.train.size(), pair.eval.size(), pair.minival ? pair.minival->size() : 0};
+}
+
 DataPair load_dataset(const DatasetConfig& config, const std::optional<fs::path>& data_from_command_line, int threads) {
-  DatasetPlace place;
-  if (!config.generated() || config.layout != DatasetLayout::known)
-    place = find_dataset_place(config, find_data_root(data_from_command_line));
-  SliceRequest request;
-  request.slice = parse_slice(config.train);
-  request.dataset = config.name;
-  request.subset = {config.per_class, config.fraction, config.subset_seed};
-  request.skip_bad = config.on_bad_image == OnBadImage::skip;
-  request.threads = threads;
-  DataPair pair;
-  pair.train = read_dataset(config, place, config.train_shards, request);
-  request.slice = parse_slice(config.eval);
-  request.subset = {};
-  request.class_names = pair.train.class_names;
-  pair.eval = read_dataset(config, place, config.eval_shards, request);
-
-  if (!config.minival.empty()) {
-    request.slice = parse_slice(config.minival);
-    const bool as_eval = request.slice.split == parse_slice(config.eval).split;
-    pair.minival = read_dataset(config, place, as_eval ? config.eval_shards : config.train_shards, request);
-  }
-
+  const DatasetPlace place = place_of(config, data_from_command_line);
+  DataPair pair = read_slices(config, place, threads, false);
   ImageSet &train = pair.train, &eval = pair.eval;
   train.folder = place.folder.string();
   for (const ImageSet* other : {&eval, pair.minival ? &*pair.minival : nullptr}) {

@@ -6,6 +6,7 @@
 
 #include "experiments/data/image_set.h"
 #include "experiments/descriptor/class_counts.h"
+#include "experiments/descriptor/known_images.h"
 
 namespace normlab {
 
@@ -25,6 +26,11 @@ std::filesystem::path find_data_root(const std::optional<std::filesystem::path>&
 /// How many classes the files of a data set name, for descriptors that leave `model.num_classes` to the data. Each data
 /// set is looked at once. InputError as load_dataset.
 ClassCounts class_counts(const std::optional<std::filesystem::path>& data_from_command_line);
+
+/// How many images the slices of a data set have: by its name where that says it, else by the files, none of which is
+/// decoded (those that cannot be decoded count). InputError as load_dataset.
+SliceSizes slice_sizes(const DatasetConfig& config, const std::optional<std::filesystem::path>& data_from_command_line,
+                       int threads);
 
 /// The two or three slices of a dataset, `hash`, `channel_mean` and `channel_std` filled. Images are in order of their
 /// keys, whatever the slice, and the same for any number of threads. per_class and fraction are of the training slice

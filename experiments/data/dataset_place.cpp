@@ -148,6 +148,26 @@ DatasetPlace find_dataset_place(const DatasetConfig& config, const fs::path& roo
   refuse_missing(config, places);
 }
 
+std::pair<DatasetLayout, std::string> recognised_layout(const fs::path& folder) {
+  const DatasetConfig unnamed{.name = ""};
+  constexpr Layout kWithMarks[] = {Layout::webdataset, Layout::cifar, Layout::idx, Layout::tiny_imagenet};
+  for (const Layout layout : kWithMarks)
+    if (look_in(folder, unnamed, layout)) return {layout, ""};
+  const FolderContent content = folder_content(folder);
+  const auto images = std::count_if(content.files.begin(), content.files.end(), has_image_extension);
+  if (content.files.empty() && !content.folders.empty()) return {Layout::image_folder, ""};
+  std::vector<std::string> lists;  // of labels
+  for (const std::string& file : content.files)
+    if (!has_image_extension(file) && file != "classes.txt") lists.push_back(file);
+  if (lists.size() == 1 && (images > 0 || !content.folders.empty())) return {Layout::image_list, lists[0]};
+  std::string message =
+      concat(folder.string(), ": is no data set of a known layout; it holds ", content.folders.size(), " folders, ", images,
+             " images and ", content.files.size() - std::size_t(images), " other files. Expected there one of\n");
+  for (const Layout layout : kWithMarks) message += concat("  ", expected(unnamed, layout), "\n");
+  throw InputError(concat(message, "  ", expected(unnamed, Layout::image_folder), "\n  ",
+                          expected(unnamed, Layout::image_list), ": one line FILE LABEL each"));
+}
+
 std::vector<std::string> dataset_splits(const DatasetPlace& place) {
   const auto training_first = [](std::vector<std::string> splits) {
     std::stable_partition(splits.begin(), splits.end(), [](const std::string& split) { return split == "train"; });

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/data/readers.h"
@@ -18,6 +19,10 @@ struct DatasetPlace {
 /// Looks for the dataset below `root` as load_dataset says. InputError: not there, with all places looked at and what
 /// is expected; a path that leaves the root; a layout that needs a key which is missing.
 DatasetPlace find_dataset_place(const DatasetConfig& config, const std::filesystem::path& root);
+
+/// The layout that the names of its files give away, and the file of labels of an image_list, which is the only file
+/// that is neither an image nor classes.txt. InputError, with what each layout looks like, for any other folder.
+std::pair<DatasetLayout, std::string> recognised_layout(const std::filesystem::path& folder);
 
 /// Splits that a place has, those to train on first.
 std::vector<std::string> dataset_splits(const DatasetPlace& place);

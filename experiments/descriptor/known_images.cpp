@@ -65,6 +65,10 @@ std::optional<std::int64_t> known_minival_images(const DatasetConfig& dataset) {
   return dataset.minival.empty() ? 0 : known_images(dataset, dataset.minival);
 }
 
+SliceSizes known_slice_sizes(const DatasetConfig& dataset) {
+  return {known_training_images(dataset), known_evaluation_images(dataset), known_minival_images(dataset)};
+}
+
 std::string shared_images(std::string_view a, std::string_view b, std::int64_t images) {
   const Slice first = parse_slice(a), second = parse_slice(b);
   if (first.split != second.split) return "";

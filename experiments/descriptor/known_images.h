@@ -17,6 +17,12 @@ std::optional<std::int64_t> known_evaluation_images(const DatasetConfig& dataset
 /// 0 where the dataset names no minival.
 std::optional<std::int64_t> known_minival_images(const DatasetConfig& dataset);
 
+/// Images of the slices of a trial, where that is known.
+struct SliceSizes {
+  std::optional<std::int64_t> train, eval, minival;
+};
+SliceSizes known_slice_sizes(const DatasetConfig& dataset);
+
 /// Images of a split of a dataset that is known by its name; nullopt where only the files can tell.
 std::optional<std::int64_t> known_split_images(const DatasetConfig& dataset, std::string_view split);
 

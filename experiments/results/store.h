@@ -20,6 +20,8 @@ namespace normlab {
 
 /// Metadata key of a checkpoint: its trial's id.
 inline constexpr const char* kTrialKey = "normlab.trial";
+/// data_hash() of what it was trained and evaluated on.
+inline constexpr const char* kDataHashKey = "normlab.data";
 /// The length of its attempt's metrics.jsonl when it was saved, in decimal.
 inline constexpr const char* kMetricsBytesKey = "normlab.metrics_bytes";
 /// And SHA-256 of those bytes: metrics that were damaged are seen.

@@ -17,7 +17,7 @@
 #include "experiments/base/system_calls.h"
 #include "experiments/sweep/shared_gpu.h"
 #include "experiments/sweep/signals.h"
-#include "experiments/train/cost.h"
+#include "experiments/train/step_time.h"
 
 namespace normlab {
 namespace {
@@ -61,16 +61,26 @@ Dispatcher::Dispatcher(const WorkerSettings& settings, const std::vector<std::si
 }
 
 void Dispatcher::plan_work(const std::vector<std::size_t>& pending) {
-  std::map<std::size_t, double> per_image;  // by row: seeds share a network
+  constexpr double kWorthMeasuring =
+      5;  // seconds by products alone, which small networks take several times longer for
+  std::vector<const TrialConfig*> configs;
+  std::vector<TrialCost> costs;
+  std::vector<StepTime> times;
+  double all = 0;
   for (const std::size_t t : pending) {
-    const TrialConfig& c = trial(t).config;
-    const StepCount steps = count_steps(c.train, settings_.data->at(data_key(c.dataset)).train.size());
-    const auto [cost, first] = per_image.try_emplace(trial(t).row, 1.0);
-    if (first) cost->second = std::max(1.0, double(trial_cost(c).model.macs));
-    work_[t] = {double(steps.total * c.train.batch_size), cost->second, 0};
+    const TrialConfig& c = *configs.emplace_back(&trial(t).config);
+    const DataPair& data = settings_.data->at(data_key(c.dataset));
+    costs.push_back(trial_cost(c, {data.train.size(), data.eval.size(), data.minival ? data.minival->size() : 0}));
+    times.push_back(time_by_products(costs.back().model, default_gflops(c.train.precision)));
+    all += times.back().seconds(costs.back());
+  }
+  measured_ = options_.device == DeviceKind::cpu && all > kWorthMeasuring;
+  if (measured_) times = measured_step_times(configs, cores_);
+  for (std::size_t i = 0; i < pending.size(); ++i) {
+    Work& work = work_[pending[i]] = {costs[i].images, times[i].seconds(costs[i]), 0};
     try {
-      const TrialStatus status = folder(t).status();
-      if (status.state != TrialState::diverged) work_[t].done = status.progress;
+      const TrialStatus status = folder(pending[i]).status();
+      if (status.state != TrialState::diverged) work.done = status.progress;
     } catch (const InputError&) {  // a damaged claim or metrics: the worker that gets this trial says so
     }
   }
@@ -346,16 +356,17 @@ SweepProgress Dispatcher::progress() const {
   p.finished = summary_.all_finished();
   p.total = summary_.trials;
   p.elsewhere = held_.size();
-  double rate = 0, left = 0, longest = 0;  // multiply-adds a second, multiply-adds, seconds
+  double rate = 0, left = 0, longest = 0;  // estimated seconds a second, estimated seconds, seconds
   for (const Worker& w : workers_) {
     if (w.trial < 0) continue;
     p.workers.push_back(w.progress);
     p.images_per_second += w.progress.images_per_second;
-    rate += w.progress.images_per_second * work_.at(static_cast<std::size_t>(w.trial)).per_image;
+    rate += w.progress.images_per_second * work_.at(static_cast<std::size_t>(w.trial)).per_image();
     longest = std::max(longest, w.progress.seconds_left.value_or(0));
   }
-  for (const auto& [t, note] : held_) rate += note.images_per_second * work_.at(t).per_image;
+  for (const auto& [t, note] : held_) rate += note.images_per_second * work_.at(t).per_image();
   for (const auto& [t, work] : work_) left += work.left();
+  if (rate == 0 && measured_) rate = double(cores_);  // nothing is measured yet
   if (rate > 0) p.seconds_left = std::max(longest, left / rate);
   return p;
 }

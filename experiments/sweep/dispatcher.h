@@ -31,10 +31,11 @@ class Dispatcher {
     std::int64_t trial = -1;  // that it works on
     WorkerProgress progress;
   };
-  /// How much a trial asks for, in multiply-adds of its network.
+  /// How much a trial asks for, in seconds of one core as they were estimated.
   struct Work {
-    double images = 0, per_image = 1, done = 0;  // done: a share, 0 to 1
-    double left() const { return images * per_image * (1 - done); }
+    double images = 0, seconds = 0, done = 0;  // trained on; of all of it; done: a share, 0 to 1
+    double per_image() const { return images > 0 ? seconds / images : 0; }  // evaluations included
+    double left() const { return seconds * (1 - done); }
   };
 
   void plan_work(const std::vector<std::size_t>& pending);
@@ -72,6 +73,7 @@ class Dispatcher {
   std::map<std::size_t, LeaseNote> held_;  // trials that other processes have, and what these say
   std::map<std::size_t, int> unbegun_;     // how many workers ended between taking a trial and claiming it
   std::map<std::size_t, Work> work_;       // of trials that are not over
+  bool measured_ = false;                  // their times are, on this machine
   LeaseWatch watch_;
   Clock::time_point looked_{};
   std::vector<Worker> workers_;

@@ -12,6 +12,7 @@
 #include "experiments/base/sha256.h"
 #include "experiments/results/store.h"
 #include "experiments/weights/convert_files.h"
+#include "experiments/weights/trained_on.h"
 
 namespace normlab {
 namespace {
@@ -67,12 +68,13 @@ void save_checkpoint(const std::filesystem::path& path, Engine& engine, const Ch
                                               {kMetricsBytesKey, std::to_string(info.metrics_bytes)},
                                               {"normlab.loss_sum", exact(info.loss_sum)},
                                               {"normlab.loss_count", std::to_string(info.loss_count)},
-                                              {"normlab.data", info.data_hash},
+                                              {kDataHashKey, info.data_hash},
                                               {"normlab.collapse", info.collapse},
                                               {"normlab.early_stop", info.early_stop},
                                               {"normlab.wall_seconds", exact(info.wall_seconds)},
                                               {"normlab.resumed", std::to_string(info.resumed)},
                                               {"normlab.different_bits", info.different_bits ? "true" : "false"}};
+  if (!info.trained_on.empty()) metadata[kTrainedOnKey] = info.trained_on;
   if (!info.products.empty()) metadata["normlab.products"] = info.products;
   if (!info.metrics_hash.empty()) metadata[kMetricsHashKey] = info.metrics_hash;
   if (!info.state_hash.empty()) metadata[kStateHashKey] = info.state_hash;
@@ -89,6 +91,7 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
         fmt::format("{}: no \"{}\" in its metadata, so it is not a checkpoint of normlab", path.string(), key));
   };
   CheckpointInfo info;
+  info.trained_on = expected.trained_on;
   info.trial_id = value(kTrialKey);
   info.model = value("normlab.model");
   if (info.model != expected.model)
@@ -102,7 +105,7 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
     const auto found = file.metadata().find(key);
     return found == file.metadata().end() ? otherwise : found->second;
   };
-  info.data_hash = value_or("normlab.data", expected.data_hash);
+  info.data_hash = value_or(kDataHashKey, expected.data_hash);
   if (info.data_hash != expected.data_hash)
     throw InputError(
         fmt::format("{}: was trained on other data than is at hand; it: {}, here: {}; point --data at the former data, "

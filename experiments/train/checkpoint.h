@@ -18,6 +18,7 @@ struct CheckpointInfo {
   std::string model;       // canonical JSON of the network
   std::string bits;        // bits_identity() of the program that wrote it
   std::string products{};  // Backend::product_choices()
+  std::string trained_on;  // to_metadata() of the training
   std::int64_t step = 0;
   std::uint64_t metrics_bytes = 0;  // of metrics.jsonl when it was written
   double loss_sum = 0.0;            // of the steps since the last metrics line

@@ -21,24 +21,23 @@ double kept_values(const ModelConfig& config) {
 
 }  // namespace
 
-TrialCost trial_cost(const TrialConfig& config) {
+TrialCost trial_cost(const TrialConfig& config, const SliceSizes& sizes) {
   const TrainConfig& train = config.train;
   const std::size_t bytes = size_of(dtype_of(train.precision));
   TrialCost out;
   out.model = model_cost(config.model);
   out.shards =
       plan_shards(config.model, train.batch_size / train.accumulate, out.model.parameters, std::int64_t(bytes));
-  out.train_images = known_training_images(config.dataset);
+  out.train_images = sizes.train;
   if (out.train_images) {
     out.steps = count_steps(train, *out.train_images);
     out.images = double(out.steps->total) * double(std::min(train.batch_size, *out.train_images));
     out.training_flops = 6 * double(out.model.macs) * out.images;
-    const std::optional<std::int64_t> eval = known_evaluation_images(config.dataset);
-    const std::optional<std::int64_t> minival = known_minival_images(config.dataset);
     const std::int64_t every = out.steps->eval_every, total = out.steps->total;
     const std::int64_t evaluations = every == 0 ? 1 : (total + every - 1) / every;
     const double rounds = double(evaluations) * (train.ema.decay > 0 ? 2 : 1);  // the averages as well
-    if (eval && minival) out.evaluation_flops = 2 * double(out.model.macs) * double(*eval + *minival) * rounds;
+    if (sizes.eval && sizes.minival) out.evaluated = double(*sizes.eval + *sizes.minival) * rounds;
+    out.evaluation_flops = 2 * double(out.model.macs) * out.evaluated;
   }
   // Weights and gradients in float, as many gradients as lanes; in bf16 a copy of the weights.
   const std::int64_t each =
@@ -52,6 +51,8 @@ TrialCost trial_cost(const TrialConfig& config) {
   out.batch_bytes = double(bytes) * double(train.batch_size * size[0] * size[1] * channels(config.model));
   return out;
 }
+
+TrialCost trial_cost(const TrialConfig& config) { return trial_cost(config, known_slice_sizes(config.dataset)); }
 
 double default_gflops(Precision precision) { return precision == Precision::bf16 ? 300 : 200; }
 

@@ -14,7 +14,7 @@ struct TrialCost {
   ShardPlan shards;
   std::optional<std::int64_t> train_images;  // of the slice
   std::optional<StepCount> steps;            // nullopt: unknown until the data is there
-  double images = 0;                         // trained on
+  double images = 0, evaluated = 0;          // trained on; seen by all evaluations
   /// Products alone: 6 macs an image trained on (backward costs twice the forward), 2 an image evaluated.
   double training_flops = 0, evaluation_flops = 0;
   /// Bytes, estimated: weights, gradients, moments and averages; what a shard keeps for its backward, one for a thread
@@ -32,10 +32,12 @@ struct TrialCost {
     return keep == KeepCheckpoint::last ? checkpoint_bytes : keep == KeepCheckpoint::weights ? weights_bytes : 0.0;
   }
 };
+TrialCost trial_cost(const TrialConfig& config, const SliceSizes& sizes);
+/// The same where only the data set's name says how many images it has.
 TrialCost trial_cost(const TrialConfig& config);
 
-/// Multiply-adds a second, twice counted, that one core does in whole steps of small and middling networks: measured
-/// by `normlab bench step`, docs/results.md.
+/// Multiply-adds a second, twice counted, that one core does in whole steps of networks of some size: `normlab bench
+/// step`, docs/results.md.
 double default_gflops(Precision precision);
 
 }  // namespace normlab

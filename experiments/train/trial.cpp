@@ -21,6 +21,7 @@
 #include "experiments/train/pipeline.h"
 #include "experiments/train/probes.h"
 #include "experiments/train/provenance.h"
+#include "experiments/weights/trained_on.h"
 #include "nn/init.h"
 
 namespace normlab {
@@ -56,6 +57,7 @@ class TrialRun {
     info_.model = canonical_model_json(config.model);
     info_.bits = bits_identity(*options.backend, config.train.precision);
     info_.data_hash = data_hash(data);
+    info_.trained_on = to_metadata({config, data.train.channel_mean, data.train.channel_std, data.train.class_names});
     info_.collapse = collapse_.state();
     info_.early_stop = early_stop_.state();
   }

@@ -15,7 +15,6 @@ namespace {
 
 constexpr const char* kModelKey = "normlab.model";
 constexpr const char* kNamesKey = "normlab.names";
-constexpr const char* kPositionsKey = "normlab.positions";
 
 bool is_npz(const std::filesystem::path& path) {
   const std::string ending = path.extension().string();
@@ -135,12 +134,11 @@ void load_weights(const std::filesystem::path& path, const ModelConfig& config, 
 }
 
 void write_weight_file(const std::filesystem::path& path, const Tensors& tensors, NameScheme scheme,
-                       const ModelConfig& config, const std::string& positions) {
+                       const ModelConfig& config, std::map<std::string, std::string> metadata) {
   require_container(path, scheme);
   if (stored_as_npz(scheme)) return write_npz(path, tensors);
-  std::map<std::string, std::string> metadata{{kModelKey, canonical_model_json(config)},
-                                              {kNamesKey, std::string(to_string(scheme))}};
-  if (!positions.empty()) metadata[kPositionsKey] = positions;
+  metadata[kModelKey] = canonical_model_json(config);
+  metadata[kNamesKey] = to_string(scheme);
   if (scheme == NameScheme::normlab)
     save_sealed_safetensors(path, std::move(metadata), tensors.views());
   else  // other programs have no use for hashes of ours

@@ -47,8 +47,11 @@ ModelConfig read_model_option(const std::string& text_or_path);
 /// Fills `into` from a file with our names; state of an optimiser in it is passed over. InputError as import_weights().
 void load_weights(const std::filesystem::path& path, const ModelConfig& config, ParameterSet& into);
 
-/// Writes them; safetensors also say whose names they have and which network they are.
+/// Metadata key: how positions were resized.
+inline constexpr const char* kPositionsKey = "normlab.positions";
+
+/// Writes them; safetensors also say whose names they have, which network they are, and what `metadata` holds.
 void write_weight_file(const std::filesystem::path& path, const Tensors& tensors, NameScheme scheme,
-                       const ModelConfig& config, const std::string& positions = "");
+                       const ModelConfig& config, std::map<std::string, std::string> metadata = {});
 
 }  // namespace normlab

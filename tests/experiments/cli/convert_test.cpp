@@ -198,7 +198,7 @@ TEST_CASE("eval: a training's checkpoint on its data set gives the training's ow
   REQUIRE(!checkpoint.empty());
   const Finished eval = run_program(folder, "eval --weights " + quoted(checkpoint) + " --data shapes");
   CHECK(eval.code == 0);
-  CHECK(has(eval.err, "those of the training images, as in a training"));
+  CHECK(has(eval.err, "(those of the training)"));
   const Finished table = run_program(
       folder, "table " + quoted(folder / "small.json") + " --out '" + out + "' --format csv --metric eval/loss");
   CAPTURE(table.out);

@@ -8,6 +8,7 @@
 #include "experiments/data/image.h"
 #include "experiments/data/jpeg.h"
 #include "experiments/results/store.h"
+#include "experiments/weights/convert_files.h"
 #include "tests/experiments/cli/program.h"
 
 using namespace normlab;
@@ -259,8 +260,17 @@ TEST_CASE("eval: photographs of many sizes give the loss that their training gav
     CHECK(run_program(folder, eval + " --normalize half" + center + threads).out == expected);
   CHECK(run_program(folder, eval + " --normalize half --crop stretch").out != expected);
 
+  // Weights that say nothing of a training.
+  WeightFile file = read_weight_file(trial.checkpoint(1));
+  const ModelConfig model = stated_model(file, std::nullopt, false);
+  Tensors weights(file.tensors.source());
+  for (const HostTensor& tensor : file.tensors)
+    if (!tensor.name.starts_with("optimizer.")) weights.add(tensor);
+  write_weight_file(folder / "bare.safetensors", weights, NameScheme::normlab, model);
+  const std::string bare = "eval --weights " + (folder / "bare.safetensors").string() + " --data " +
+                           (folder / "pets").string() + " --layout image_folder --slice val";
   const auto refused = [&](const std::string& options) {
-    const Finished done = run_program(folder, eval + options);
+    const Finished done = run_program(folder, bare + options);
     CHECK(done.code == 2);
     return done.err;
   };

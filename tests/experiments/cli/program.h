@@ -48,6 +48,7 @@ class Program {
                                 "' </dev/null " + streams;
     pid_ = fork();
     if (pid_ == 0) {
+      setenv("XDG_CACHE_HOME", (folder.path() / "cache").c_str(), 1);  // what it measures stays here
       setpgid(0, 0);  // a Ctrl-C of the test reaches this run and its workers, not the test
       unsetenv("COLUMNS");
       execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));

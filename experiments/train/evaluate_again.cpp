@@ -1,0 +1,42 @@
+#include "experiments/train/evaluate_again.h"
+
+#include <algorithm>
+
+#include "experiments/train/evaluation.h"
+#include "experiments/train/trial.h"
+#include "experiments/weights/convert.h"
+
+namespace normlab {
+
+std::map<std::string, double> evaluate_again(const TrialConfig& config, const WeightFile& file, const DataPair& data,
+                                             int threads, Backend& backend) {
+  EngineSettings settings = engine_settings(config);
+  settings.ema = {};  // the averaged weights are evaluated as weights
+  const auto products = file.metadata.find("normlab.products");
+  backend.choose_products(products == file.metadata.end() ? "" : products->second);
+  ShardPool pool(threads);
+  Engine engine(backend, pool, config.model, settings);
+  BatchSource batches(config, data.train, data.eval, engine.dtype());
+  std::optional<BatchSource> minival_batches;
+  if (data.minival) minival_batches.emplace(config, data.train, *data.minival, engine.dtype());
+  std::map<std::string, double> metrics;
+  const auto measure = [&](const Tensors& tensors, const std::string& prefix) {
+    ConversionReport report;
+    import_weights(tensors, NameScheme::normlab, config.model, {}, engine.parameters(), report);
+    metrics.merge(evaluate_slice(engine, batches, data.eval, pool, "eval/" + prefix));
+    if (minival_batches)
+      metrics.merge(evaluate_slice(engine, *minival_batches, *data.minival, pool, "minival/" + prefix));
+    require_finite_state(engine);
+  };
+  measure(file.tensors, "");
+  const bool averaged = std::any_of(file.tensors.begin(), file.tensors.end(),
+                                    [](const HostTensor& tensor) { return tensor.name.starts_with(kAveragePrefix); });
+  if (averaged) {
+    WeightFile average = file;
+    take_average(average, file.tensors.source());
+    measure(average.tensors, "ema_");
+  }
+  return metrics;
+}
+
+}  // namespace normlab

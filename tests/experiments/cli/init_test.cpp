@@ -1,0 +1,133 @@
+// `normlab init`: a descriptor from a folder of images.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/experiments/cli/program.h"
+#include "tests/experiments/data/fixtures.h"
+
+using namespace normlab;
+using namespace normlab::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kBadInput = static_cast<int>(ExitCode::bad_input);
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+
+class Place {
+ public:
+  Finished command(const std::string& arguments) const {
+    return run_program(folder, arguments, "unset NORMLAB_DATA; cd '" + folder.path().string() + "'; ");
+  }
+  /// init NAME, and then: the descriptor passes check, and trains as it is but for its length.
+  nlohmann::json init(const std::string& name) const {
+    const Finished made = command("init 'sets/" + name + "'");
+    CAPTURE(made.err);
+    REQUIRE(made.code == 0);
+    said = made.err;
+    const std::string file = name + ".json", options = "'" + file + "' --data sets";
+    const Finished checked = command("check " + options);
+    CAPTURE(checked.err);
+    CHECK(checked.code == 0);
+    const Finished run =
+        command("run " + options + " --set train.epochs=1 --set train.schedule.warmup_epochs=0 --set seeds=1");
+    CAPTURE(run.err);
+    CHECK(run.code == 0);
+    return nlohmann::json::parse(text_of(folder / file));
+  }
+
+  TemporaryFolder folder;
+  fs::path sets = folder / "sets";
+  mutable std::string said;
+};
+
+/// `images` photographs of each class, of sizes that differ where `sizes` is above 1.
+void write_classes(const fs::path& folder, int classes, int images, int sizes) {
+  for (int c = 0; c < classes; ++c)
+    for (int i = 0; i < images; ++i)
+      write_file(folder / concat("class ", c) / concat(i, ".png"),
+                 make_png(32 + 7 * (i % sizes), 32 + 9 * (i % sizes), static_cast<unsigned>(50 * c + i)));
+}
+
+}  // namespace
+
+TEST_CASE("init: photographs in train and val, with a broken one, become a descriptor that trains") {
+  const Place place;
+  write_classes(place.sets / "my photos" / "train", 3, 10, 3);
+  write_classes(place.sets / "my photos" / "val", 3, 4, 3);
+  write_file(place.sets / "my photos" / "train" / "class 1" / "cut.png", make_png(20, 20, 5).substr(0, 60));
+  const nlohmann::json d = place.init("my photos");
+  CHECK(d["dataset"]["layout"] == "image_folder");
+  CHECK(d["dataset"]["eval"] == "val");
+  CHECK(d["dataset"]["on_bad_image"] == "skip");
+  CHECK(d["dataset"]["mean"].size() == 3);
+  CHECK(d["train"]["eval_transform"]["crop"] == "center");
+  CHECK(has(place.said, "left out: class 1/cut.png: "));
+  CHECK(has(place.said, "train  30 images, 10 of each class, 32x32 to 50x46 pixels"));
+  CHECK(has(place.said, "normlab run 'my photos.json' --data "));
+}
+
+TEST_CASE("init: undivided folders are divided, and small images of one size stay as they are") {
+  const Place place;
+  write_classes(place.sets / "icons", 4, 20, 1);
+  const nlohmann::json d = place.init("icons");
+  CHECK(d["dataset"]["train"] == "train[:80%]");
+  CHECK(d["dataset"]["eval"] == "train[80%:]");
+  CHECK(d["model"]["image_size"] == 32);
+  CHECK(d["model"]["patch_size"] == 4);
+  CHECK(!d["train"].contains("eval_transform"));
+  CHECK(!d["dataset"].contains("allow_absent_classes"));
+  const Finished again = place.command("init sets/icons");
+  CHECK(again.code == kBadInput);
+  CHECK(has(again.err, "icons.json: is there already"));
+  CHECK(place.command("init sets/icons -o -").out == text_of(place.folder / "icons.json"));
+}
+
+TEST_CASE("init: classes of one image, shards under a known name, and lists of labels") {
+  const Place place;
+  write_classes(place.sets / "single", 6, 1, 1);
+  CHECK(place.init("single")["dataset"]["allow_absent_classes"] == true);
+  CHECK(has(place.said, "some classes have no image to train on"));
+
+  Members members;
+  for (int i = 0; i < 8; ++i) {
+    members.push_back({concat(i, ".png"), make_png(24, 24, static_cast<unsigned>(i))});
+    members.push_back({concat(i, ".cls"), std::to_string(i % 2)});
+  }
+  write_file(place.sets / "cifar10" / "classes.txt", "left\nright\n");
+  write_tar(place.sets / "cifar10" / "train-000000.tar", members);
+  write_tar(place.sets / "cifar10" / "test-000000.tar", members);
+  const nlohmann::json shards = place.init("cifar10");
+  CHECK(shards["dataset"]["name"] == "cifar10_own");
+  CHECK(shards["dataset"]["path"] == "cifar10");
+  CHECK(shards["dataset"]["eval"] == "test");
+
+  std::string labels;
+  for (int i = 0; i < 10; ++i) {
+    write_file(place.sets / "listed" / concat(i, ".png"), make_png(24, 24, static_cast<unsigned>(i)));
+    labels += concat(i, ".png ", i % 2 == 0 ? "even" : "odd", "\n");
+  }
+  write_file(place.sets / "listed" / "labels.txt", labels);
+  CHECK(place.init("listed")["dataset"]["labels"] == "labels.txt");
+}
+
+TEST_CASE("init: what is no data set is refused, and nothing is written") {
+  const Place place;
+  const auto refused = [&](const std::string& name, const std::string& message) {
+    const Finished done = place.command("init sets/" + name);
+    CAPTURE(done.err);
+    CHECK(done.code == kBadInput);
+    CHECK(has(done.err, message));
+    CHECK(!fs::exists(place.folder / (name + ".json")));
+  };
+  refused("nowhere", "no such folder");
+  write_file(place.sets / "texts" / "a.txt", "a");
+  write_file(place.sets / "texts" / "b.txt", "b");
+  refused("texts", "0 images and 2 other files");
+  write_classes(place.sets / "one", 1, 3, 1);
+  refused("one", "one class");
+  write_classes(place.sets / "later" / "val", 2, 3, 1);
+  refused("later", "has no training images");
+}

@@ -1,0 +1,78 @@
+// Estimates of time from steps on this machine. No test here says how long anything takes.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "experiments/base/build_info.h"
+#include "experiments/base/files.h"
+#include "experiments/train/step_time.h"
+#include "tests/experiments/base/temporary_folder.h"
+
+using namespace normlab;
+
+namespace {
+
+TrialConfig network(std::int64_t embed_dim, std::int64_t depth) {
+  TrialConfig config;
+  auto& vit = std::get<ViTConfig>(config.model);
+  vit.image_size = {32, 32};
+  vit.patch_size = 8;
+  vit.embed_dim = embed_dim;
+  vit.depth = depth;
+  vit.num_heads = 2;
+  vit.num_classes = 10;
+  config.train.batch_size = 16;
+  return config;
+}
+
+/// A cache of its own for a scope.
+struct Cache {
+  Cache() { setenv("XDG_CACHE_HOME", folder.path().c_str(), 1); }
+  ~Cache() { unsetenv("XDG_CACHE_HOME"); }
+  std::filesystem::path file() const { return folder / "normlab" / "step_times.json"; }
+  TemporaryFolder folder;
+};
+
+}  // namespace
+
+TEST_CASE("step_time: what is measured is kept for this CPU, and a second call measures nothing") {
+  const Cache cache;
+  const TrialConfig small = network(16, 1);
+  TrialConfig other_rate = small;
+  other_rate.train.optimizer.lr = 0.5;  // takes no other time
+  other_rate.seed = 7;
+  const std::vector<StepTime> first = measured_step_times({&small, &other_rate}, 2);
+  CHECK(first[0].training > 0);
+  CHECK(first[0].evaluation > 0);
+  CHECK(first[0].training == first[1].training);
+  const std::string kept = read_file(cache.file());
+  CHECK(kept.find(cpu_model()) != kept.npos);
+  CHECK(measured_step_times({&small}, 2)[0].training == first[0].training);
+  CHECK(read_file(cache.file()) == kept);
+}
+
+TEST_CASE("step_time: a damaged cache is measured anew, and a folder that cannot be written is no error") {
+  const Cache cache;
+  const TrialConfig small = network(16, 1);
+  make_folders(cache.file().parent_path());
+  for (const char* text : {"{", "[1, 2]", "{\"machine\": 3}", "{\"machine\": \"another\", \"x\": [1, 2]}"}) {
+    std::ofstream(cache.file()) << text;
+    CHECK(measured_step_times({&small}, 1)[0].training > 0);
+  }
+  setenv("XDG_CACHE_HOME", "/proc/none", 1);
+  CHECK(measured_step_times({&small}, 1)[0].training > 0);
+}
+
+TEST_CASE("step_time: a large network is measured in part, and what nothing measured goes by its products") {
+  const Cache cache;
+  TrialConfig large = network(768, 40), without = network(16, 1);
+  large.train.batch_size = 512;
+  const TrialConfig medium = network(192, 4);
+  without.train.precision = Precision::tf32;  // which no CPU has
+  const std::vector<StepTime> times = measured_step_times({&large, &medium, &without}, 2);
+  CHECK(times[0].training > times[1].training);
+  const StepTime by_products = time_by_products(model_cost(without.model), default_gflops(Precision::tf32));
+  CHECK(times[2].training == by_products.training);
+  CHECK(times[2].evaluation * 3 == doctest::Approx(times[2].training));
+}
