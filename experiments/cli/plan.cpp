@@ -163,8 +163,7 @@ struct Plan {
   PlanSlurm slurm;
   double gflops = 0;  // of one core; 0: measured
 
-  /// `seconds`: of one core; none where nothing is left of the row.
-  static TrialCosts costs_of(const TrialConfig& config, const TrialCost& cost, std::optional<double> seconds) {
+  static TrialCosts costs_of(const TrialConfig& config, const TrialCost& cost) {
     TrialCosts costs;
     costs[0] = fmt::format("{} parameters, {} macs an image, with norms {}", cost.model.parameters, cost.model.macs,
                            cost.model.macs_with_norms());
@@ -172,8 +171,7 @@ struct Plan {
       costs[1] = fmt::format("{} of {}, {} an epoch of {}; warm-up {}", count(cost.steps->total, "step"),
                              count(config.train.batch_size, "image"), cost.steps->per_epoch,
                              count(*cost.train_images, "image"), count(cost.steps->warmup, "step"));
-      costs[2] = fmt::format("{} of products{}", flops_text(cost.training_flops + cost.evaluation_flops),
-                             seconds ? ", about " + duration_text(*seconds) + " on one core" : "");
+      costs[2] = flops_text(cost.training_flops + cost.evaluation_flops) + " of products";
     } else {
       costs[1] = fmt::format("steps and time: once the data is there; nothing is known of \"{}\"", config.dataset.name);
     }
@@ -240,11 +238,12 @@ struct Plan {
       const Trial& trial = experiment.trials[t];
       if (parts.empty() || parts.back().row != trial.row || parts.back().tunes != trial.tuning) {
         cost = costs.cost(trial.config);
-        parts.push_back(
-            {trial.row,
-             trial.tuning,
-             costs_of(trial.config, cost, costs.timed(t) ? std::optional(costs.seconds(t, cost)) : std::nullopt),
-             {}});
+        const bool timed = cost.steps && costs.timed(t);
+        parts.push_back({trial.row,
+                         trial.tuning,
+                         costs_of(trial.config, cost),
+                         timed ? duration_text(costs.seconds(t, cost)) : "",
+                         {}});
       }
       parts.back().trials.push_back(t);
       known = known && cost.steps;

@@ -87,10 +87,13 @@ void print_trials(const Experiment& experiment, const std::vector<PlanPart>& par
       groups.push_back(std::move(group));
     }
   }
-  print_text("{}:\n", kinds.size() == 1 ? "\nRows and their trials, " + *kinds.begin() : "\nRows and their trials");
+  const bool timed = std::any_of(parts.begin(), parts.end(), [](const PlanPart& part) { return !part.time.empty(); });
+  print_text("\nRows{} and their trials{}:\n", timed ? ", the time of a trial on one core," : "",
+             kinds.size() == 1 ? ", " + *kinds.begin() : "");
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    std::string line = fmt::format("{} {}{}:", parts[p].row + 1, experiment.rows[parts[p].row].label,
-                                   parts[p].tunes ? ", to tune" : "");
+    std::string line =
+        fmt::format("{} {}{}{}:", parts[p].row + 1, experiment.rows[parts[p].row].label,
+                    parts[p].tunes ? ", to tune" : "", parts[p].time.empty() ? "" : ", " + parts[p].time);
     for (const Group& group : of_parts[p])
       line += (line.ends_with(":") ? " " : "; ") + (kinds.size() == 1 ? "" : group.what + " ") + group.ids;
     print_text("  {}\n", line);

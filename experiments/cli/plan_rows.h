@@ -19,6 +19,7 @@ struct PlanPart {
   std::size_t row = 0;
   bool tunes = false;
   TrialCosts costs;
+  std::string time;                 // of a trial that is left, on one core; empty where that is not known
   std::vector<std::size_t> trials;  // of Experiment::trials
 };
 
