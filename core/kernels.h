@@ -254,6 +254,8 @@ class Kernels {
   /// a bias.
   virtual void prepare_linear(LinearDims, DType, [[maybe_unused]] bool b) {}
   virtual void prepare_attention(AttentionDims, DType) {}
+  /// The same for a matrix that Muon updates with products in bf16.
+  virtual void prepare_muon([[maybe_unused]] std::int64_t rows, [[maybe_unused]] std::int64_t cols) {}
   /// Beside bf16 activations this device adds a dense layer's bias rounded to bf16, and is best given the copy.
   virtual bool rounds_bias() const { return false; }
   /// Whether linear_backward_through_gelu() saves a pass over memory here.

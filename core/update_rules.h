@@ -69,8 +69,9 @@ class Rule<AdamWSettings, P> {
                            const UpdateBuffers<P>& of)
       : of_(of),
         moments_(s, state),
-        shrink_(P(1 - state.lr * factors.lr * (s.weight_decay * factors.weight_decay))),
-        rate_(P(state.lr * factors.lr / state.bias_correction1)) {}
+        lr_((s.peak < 0 ? state.lr : state.schedule * s.peak) * factors.lr),
+        shrink_(P(1 - lr_ * (s.weight_decay * factors.weight_decay))),
+        rate_(P(lr_ / state.bias_correction1)) {}
   NORMLAB_HOST_DEVICE void operator()(std::int64_t i) const {
     moments_.update(of_, i);
     const P kept = of_.decays[i] ? of_.p[i] * shrink_ : of_.p[i];
@@ -80,6 +81,7 @@ class Rule<AdamWSettings, P> {
  private:
   UpdateBuffers<P> of_;
   AdamMoments<P> moments_;
+  double lr_;
   P shrink_, rate_;
 };
 
@@ -168,6 +170,40 @@ class Rule<LambSettings, P> {
  private:
   LambMoments<P> moments_;
   P rate_;
+};
+
+/// The direction of Muon before it is made orthogonal, which the moment goes into, and the step along X.
+template <class P>
+class MuonDirection {
+ public:
+  NORMLAB_HOST_DEVICE MuonDirection(const MuonSettings& s, const StepState& state, const UpdateBuffers<P>& of)
+      : of_(of), clip_(P(state.clip_factor)), kept_(P(s.momentum)), new_(P(1 - s.momentum)), nesterov_(s.nesterov) {}
+  NORMLAB_HOST_DEVICE P operator()(std::int64_t i) const {
+    const P grad = of_.gradient[i] * clip_;
+    of_.m[i] = kept_ * of_.m[i] + new_ * grad;
+    return nesterov_ ? new_ * grad + kept_ * of_.m[i] : of_.m[i];
+  }
+
+ private:
+  UpdateBuffers<P> of_;
+  P clip_, kept_, new_;
+  bool nesterov_;
+};
+template <class P>
+class MuonStep {
+ public:
+  NORMLAB_HOST_DEVICE MuonStep(const MuonSettings& s, std::int64_t rows, std::int64_t cols,
+                               const UpdateFactors& factors, const StepState& state)
+      : shrink_(P(1 - state.lr * factors.lr * (s.weight_decay * factors.weight_decay))),
+        rate_(P(state.lr * factors.lr * scale(s.scale, double(rows), double(cols)))) {}
+  NORMLAB_HOST_DEVICE P operator()(P p, bool decays, P x) const { return (decays ? p * shrink_ : p) - rate_ * x; }
+
+ private:
+  NORMLAB_HOST_DEVICE static double scale(MuonScale how, double rows, double cols) {
+    if (how == MuonScale::match_rms_adamw) return 0.2 * std::sqrt(rows > cols ? rows : cols);
+    return rows > cols ? std::sqrt(rows / cols) : 1.0;
+  }
+  P shrink_, rate_;
 };
 
 /// A moment of Big Vision's optimisers (its optax.py), which may be stored in bf16.

@@ -13,9 +13,11 @@
 
 namespace normlab {
 
-/// m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g g; p -= lr wd p, p -= lr m' / (sqrt(v') + eps).
+/// m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g g; p -= lr wd p, p -= lr m' / (sqrt(v') + eps). Its rate is state->lr,
+/// or state->schedule times `peak` where that is not negative: beside Muon, which has another rate.
 struct AdamWSettings {
   double beta1, beta2, eps, weight_decay;
+  double peak = -1;
 };
 /// m = momentum m + (g + wd p); p -= lr m, or lr (g + wd p + momentum m) for nesterov.
 struct SgdSettings {
@@ -52,6 +54,23 @@ struct LambSettings {
 struct LambSquares {
   double parameters = 0.0, direction = 0.0;
 };
+/// The factor of Muon's step for a matrix [rows, cols]. original: sqrt(max(1, rows / cols)); match_rms_adamw: 0.2
+/// sqrt(max(rows, cols)), with which rates and decay of AdamW can be kept (Liu et al. 2025, "Muon is Scalable for LLM
+/// Training", eq. 4).
+enum class MuonScale : std::uint8_t { original, match_rms_adamw };
+/// Muon (K. Jordan 2024) of one matrix, as torch.optim.Muon has it: m = momentum m + (1 - momentum) g;
+/// u = (1 - momentum) g + momentum m for nesterov, else m; p -= lr wd p, p -= lr scale X(u). X(u) is u / max(|u|, 1e-7)
+/// after five steps X = a X + (b A + c A A) X with A = X X', a = 3.4445, b = -4.7750, c = 2.0315, which bring its
+/// singular values near 1. `bf16`: the factors of these products are rounded to bf16, as those of other products are.
+struct MuonSettings {
+  double momentum, weight_decay;
+  bool nesterov;
+  MuonScale scale;
+  bool bf16;
+};
+inline constexpr double kMuonA = 3.4445, kMuonB = -4.7750, kMuonC = 2.0315, kMuonSmallest = 1e-7;
+inline constexpr int kMuonSteps = 5;
+
 struct UpdateRule {
   std::variant<AdamWSettings, SgdSettings, BigVisionAdamSettings, MomentumSettings, LionSettings, LambSettings>
       settings;

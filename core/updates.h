@@ -12,6 +12,7 @@ namespace normlab {
 enum class ClipForm : std::uint8_t;
 struct LambSettings;
 struct LambSquares;
+struct MuonSettings;
 struct ParameterUpdate;
 struct UpdateRule;
 
@@ -29,6 +30,8 @@ struct UpdateRule;
   /* or 1 where either is zero. */                                                                                   \
   UPDATE(lamb_moments(const LambSettings&, const ParameterUpdate&, LambSquares* squares))                            \
   UPDATE(lamb_ratio(std::int64_t pieces, const LambSquares* squares, double* trust_ratio))                           \
+  /* One step of Muon for one matrix [rows, cols]. */                                                                \
+  UPDATE(muon(const MuonSettings&, std::int64_t rows, std::int64_t cols, const ParameterUpdate&))                    \
   /* to = decay to + (1 - decay) x. */                                                                               \
   UPDATE(average(double decay, const StepState* state, Tensor x, Tensor to))                                         \
   /* to bf16 [n] = p rounded: the copy of a chunk that the next step's products read. */                             \

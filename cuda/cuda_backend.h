@@ -62,6 +62,10 @@ class CudaBackend final : public Backend {
   void input_and_weight_gradients(LinearDims, const LinearBackward& of, const T* dy, const Gradient& dx, Gradient& db);
   bool multiply_lt(const char* op, LtProduct, const LtOperands&);
   void multiply(const char* op, const LtProduct&, const void* a, const void* b, void* c);
+  // optimizer.cu: X [rows, cols] of Muon, whose norm's square is on the device. work [rows cols + 2 n n] and rounded
+  // [rows cols + n n], n the smaller of the two.
+  template <class P, class F>
+  void orthogonalise(std::int64_t rows, std::int64_t cols, const double* square, P* x, P* work, F* rounded);
   /// A weight or bias as products beside activations of T read it: itself, or a float one rounded into `to`.
   template <class T>
   T* as_read(Tensor parameter, Buffer& to);

@@ -100,6 +100,45 @@ __global__ void find_ratio(std::int64_t n, const LambSquares* squares, double* r
   if (threadIdx.x == 0) *ratio = trust_ratio(total);
 }
 
+/// X before it is made orthogonal, and the sum of squares of each block.
+template <class P>
+__global__ void muon_direction(std::int64_t n, MuonSettings s, const StepState* state, UpdateBuffers<P> of, P* x,
+                               double* partial) {
+  double square = 0;
+  const MuonDirection<P> direction(s, *state, of);
+  each_of_thread(n, [&](std::int64_t i) {
+    x[i] = state->nonfinite ? P(0) : direction(i);
+    square += double(x[i]) * double(x[i]);
+  });
+  square = block_sum(square);
+  if (threadIdx.x == 0) partial[blockIdx.x] = square;
+}
+template <class P, class F>
+__global__ void muon_normalise(std::int64_t n, const double* square, P* x, F* rounded) {
+  const double norm = std::sqrt(*square);
+  const P scale = P(1 / (norm > kMuonSmallest ? norm : kMuonSmallest));
+  each_of_thread(n, [&](std::int64_t i) { rounded[i] = F(x[i] *= scale); });
+}
+template <class P, class F>
+__global__ void muon_round(std::int64_t n, const P* from, F* to) {
+  each_of_thread(n, [&](std::int64_t i) { to[i] = F(from[i]); });
+}
+template <class P, class F>
+__global__ void muon_polynomial(std::int64_t n, const P* fourth, F* square) {
+  each_of_thread(n, [&](std::int64_t i) { square[i] = F(P(kMuonB) * P(square[i]) + P(kMuonC) * fourth[i]); });
+}
+template <class P, class F>
+__global__ void muon_add(std::int64_t n, const P* step, P* x, F* rounded) {
+  each_of_thread(n, [&](std::int64_t i) { rounded[i] = F(x[i] = P(kMuonA) * P(rounded[i]) + step[i]); });
+}
+template <class P>
+__global__ void muon_step(std::int64_t rows, std::int64_t cols, MuonSettings s, UpdateFactors factors,
+                          const StepState* state, UpdateBuffers<P> of, const P* x) {
+  if (state->nonfinite) return;
+  const MuonStep<P> after(s, rows, cols, factors, *state);
+  each_of_thread(rows * cols, [&](std::int64_t i) { of.p[i] = after(of.p[i], of.decays[i] != 0, x[i]); });
+}
+
 template <class P>
 struct Average {
   P kept, taken;
@@ -173,6 +212,45 @@ void CudaBackend::lamb_moments(const LambSettings& s, const ParameterUpdate& u, 
 
 void CudaBackend::lamb_ratio(std::int64_t pieces, const LambSquares* squares, double* ratio) {
   launch("lamb_ratio", find_ratio, {1, kWarp}, stream_, pieces, squares, ratio);
+}
+
+/// Steps towards an orthogonal matrix as core/cpu/optimizer.cpp takes them. F: the type of the products' factors.
+template <class P, class F>
+void CudaBackend::orthogonalise(std::int64_t rows, std::int64_t cols, const double* square, P* x, P* work, F* rounded) {
+  const std::int64_t size = rows * cols, n = rows < cols ? rows : cols, squared = n * n;
+  const bool wide = rows <= cols;
+  P *step = work, *second = step + size, *fourth = second + squared;
+  F* const squares = rounded + size;
+  constexpr DType kIn = Storage<F>::dtype, kOut = Storage<P>::dtype;
+  const auto over = [&](std::int64_t count) { return Launch{blocks_for(count), kThreads}; };
+  launch("muon", muon_normalise<P, F>, over(size), stream_, size, square, x, rounded);
+  for (int i = 0; i < kMuonSteps; ++i) {
+    device_->products("muon", {.m = n, .n = n, .k = size / n, .transpose_a = !wide, .transpose_b = wide, .tf32 = tf32_},
+                      kIn, rounded, rounded, kOut, second);
+    launch("muon", muon_round<P, F>, over(squared), stream_, squared, second, squares);
+    device_->products("muon", {.m = n, .n = n, .k = n, .tf32 = tf32_}, kIn, squares, squares, kOut, fourth);
+    launch("muon", muon_polynomial<P, F>, over(squared), stream_, squared, fourth, squares);
+    device_->products("muon", {.m = rows, .n = cols, .k = n, .tf32 = tf32_}, kIn, wide ? squares : rounded,
+                      wide ? rounded : squares, kOut, step);
+    launch("muon", muon_add<P, F>, over(size), stream_, size, step, x, rounded);
+  }
+}
+
+void CudaBackend::muon(const MuonSettings& s, std::int64_t rows, std::int64_t cols, const ParameterUpdate& u) {
+  for_param_type("muon", u.p.dtype(), [&](auto type) {
+    using P = typename decltype(type)::type;
+    const std::int64_t size = rows * cols, n = rows < cols ? rows : cols, blocks = blocks_for(size);
+    double* partial = partial_.get<double>(blocks + 1);
+    P* x = wide_.get<P>(2 * size + 2 * n * n);
+    const UpdateBuffers<P> of = buffers_of<P, P>(u);
+    launch("muon", muon_direction<P>, {blocks, kThreads}, stream_, size, s, u.state, of, x, partial);
+    launch("muon", add_squares, {1, kThreads}, stream_, blocks, partial, partial + blocks);
+    if (std::is_same_v<P, float> && s.bf16)
+      orthogonalise<P, bf16>(rows, cols, partial + blocks, x, x + size, rounded_weight_.get<bf16>(size + n * n));
+    else
+      orthogonalise<P, P>(rows, cols, partial + blocks, x, x + size, rounded_weight_.get<P>(size + n * n));
+    launch("muon", muon_step<P>, {blocks, kThreads}, stream_, rows, cols, s, u.factors, u.state, of, x);
+  });
 }
 
 void CudaBackend::average(double decay, const StepState* state, Tensor x, Tensor to) {

@@ -11,7 +11,8 @@ namespace {
 constexpr std::int64_t kChunk = 16384;  // elements; five float arrays of it fit the second-level cache
 
 bool has_second_moment(OptimizerName name) {
-  return name == OptimizerName::adamw || name == OptimizerName::big_vision_adam || name == OptimizerName::lamb;
+  return name == OptimizerName::adamw || name == OptimizerName::big_vision_adam || name == OptimizerName::lamb ||
+         name == OptimizerName::muon;
 }
 DType moment_dtype(const OptimizerSettings& s, DType parameters) {
   return s.is_big_vision() && s.bf16_moment ? DType::bf16 : parameters;
@@ -32,10 +33,12 @@ Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const Optimizer
   moments_.push_back({"m", parameters.make_flat(moment_dtype(settings, parameters.dtype()))});
   if (has_second_moment(settings.name)) moments_.push_back({"v", parameters.make_flat()});
   for (const ParameterInfo& p : parameters.parameters()) decaying_.push_back(p.decays || !settings.decay_matrices_only);
+  by_muon_.resize(decaying_.size());
+  if (settings_.is_muon()) find_matrices(factors);
   cut_into_pieces(factors);
   decay_ = parameters.make_flat(DType::u8);
   squares_ = parameters.make_zeroed({static_cast<std::int64_t>(begins_.size()) - 1}, DType::f64);
-  if (per_parameter()) {
+  if (settings_.name == OptimizerName::lamb) {
     lamb_squares_ = parameters.make_zeroed({static_cast<std::int64_t>(pieces_.size()), 2}, DType::f64);
     ratios_ = parameters.make_zeroed({static_cast<std::int64_t>(decaying_.size())}, DType::f64);
   }
@@ -45,6 +48,16 @@ Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const Optimizer
     std::fill_n(of.data<std::uint8_t>(), of.size(), decaying_[p]);
   }
   if (ratios_) std::fill_n(ratios_.data<double>(), ratios_.size(), 1.0);
+}
+
+void Optimizer::find_matrices(std::span<const UpdateFactors> factors) {
+  const std::vector<ParameterInfo>& all = parameters_.parameters();
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    by_muon_[p] = is_linear(all[p].role) && all[p].place.block >= 0 && all[p].shape.rank() == 2;
+    if (!by_muon_[p]) continue;
+    matrices_.push_back({all[p].offset, all[p].shape.size(), factors.empty() ? UpdateFactors{} : factors[p], p});
+    if (parameters_.update().copy) backend_.prepare_muon(all[p].shape[0], all[p].shape[1]);
+  }
 }
 
 void Optimizer::cut_into_pieces(std::span<const UpdateFactors> factors) {
@@ -78,8 +91,9 @@ std::span<const Optimizer::Piece> Optimizer::pieces_of(std::int64_t chunk) const
 
 void Optimizer::begin_step(StepState& state) const {
   const double t = double(state.step + 1);
-  state.bias_correction1 = 1 - std::pow(settings_.beta1, t);
-  state.bias_correction2 = 1 - std::pow(settings_.beta2, t);
+  const bool beside = settings_.is_muon();
+  state.bias_correction1 = 1 - std::pow(beside ? settings_.adamw.beta1 : settings_.beta1, t);
+  state.bias_correction2 = 1 - std::pow(beside ? settings_.adamw.beta2 : settings_.beta2, t);
 }
 
 Tensor Optimizer::chunk_of(const Tensor& flat, std::int64_t b) const {
@@ -97,9 +111,11 @@ void Optimizer::step(ShardPool& pool, StepState* state) {
   const ParameterSet::Update to = parameters_.update();
   sum_gradients(pool);
   backend_.clip(clip_form_, squares_.size(), squares_.data<double>(), state);
-  if (per_parameter()) update_lamb(pool, state);
+  if (settings_.name == OptimizerName::lamb) update_lamb(pool, state);
+  update_muon(pool, state);
   pool.for_blocks(squares_.size(), [&](std::int64_t b) {
-    for (const Piece& piece : pieces_of(b)) backend_.update(rule(piece), update_of(piece, state));
+    for (const Piece& piece : pieces_of(b))
+      if (!by_muon_[piece.parameter]) backend_.update(rule(piece), update_of(piece, state));
     if (to.copy) backend_.round_to_bf16(chunk_of(to.values, b), chunk_of(to.copy, b));  // still in a cache
   });
 }
@@ -137,6 +153,8 @@ UpdateRule Optimizer::rule(const Piece& piece) const {
       return {LionSettings{s.beta1, s.beta2, s.weight_decay}};
     case OptimizerName::lamb:
       return {lamb(piece)};
+    case OptimizerName::muon:
+      return {AdamWSettings{s.adamw.beta1, s.adamw.beta2, s.adamw.eps, s.adamw.weight_decay, s.adamw.lr}};
   }
   return {AdamWSettings{s.beta1, s.beta2, s.eps, s.weight_decay}};
 }
@@ -163,6 +181,22 @@ void Optimizer::update_lamb(ShardPool& pool, const StepState* state) {
       backend_.lamb_ratio(static_cast<std::int64_t>(i - begin), squares_of(begin),
                           ratios_.data<double>() + first.parameter);
   }
+}
+
+/// A matrix at a time on one thread: the order of its sums is that of its sizes.
+void Optimizer::update_muon(ShardPool& pool, const StepState* state) {
+  const OptimizerSettings& s = settings_;
+  const MuonSettings muon{s.momentum, s.weight_decay, s.nesterov, s.scale, bool(parameters_.update().copy)};
+  const auto update = [&](std::int64_t i) {
+    const Piece& matrix = matrices_[static_cast<std::size_t>(i)];
+    const Shape& shape = parameters_.parameters()[matrix.parameter].shape;
+    backend_.muon(muon, shape[0], shape[1], update_of(matrix, state));
+  };
+  const auto count = std::ssize(matrices_);
+  if (backend_.whole_batch())  // a device works on one at a time
+    for (std::int64_t i = 0; i < count; ++i) update(i);
+  else
+    pool.for_blocks(count, update);
 }
 
 }  // namespace normlab

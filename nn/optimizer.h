@@ -31,7 +31,7 @@ class Optimizer {
   /// The sum alone: lane 0 then holds the gradient.
   void sum_gradients(ShardPool& pool);
 
-  /// Flat moments by name for checkpoints: "m" and, for adamw, big_vision_adam and lamb, "v".
+  /// Flat moments by name for checkpoints: "m" and, for adamw, big_vision_adam, lamb and muon, "v".
   struct Moment {
     const char* name;
     Tensor flat;
@@ -51,7 +51,8 @@ class Optimizer {
     UpdateFactors factors;
     std::size_t parameter;
   };
-  bool per_parameter() const { return settings_.name == OptimizerName::lamb; }
+  bool per_parameter() const { return settings_.name == OptimizerName::lamb || settings_.is_muon(); }
+  void find_matrices(std::span<const UpdateFactors> factors);
   void cut_into_pieces(std::span<const UpdateFactors> factors);
   std::span<const Piece> pieces_of(std::int64_t chunk) const;
   Tensor chunk_of(const Tensor& flat, std::int64_t chunk) const;
@@ -59,6 +60,7 @@ class Optimizer {
   LambSettings lamb(const Piece& piece) const;
   UpdateRule rule(const Piece& piece) const;
   void update_lamb(ShardPool& pool, const StepState* state);
+  void update_muon(ShardPool& pool, const StepState* state);
   /// Sums over the pieces from `first` on.
   LambSquares* squares_of(std::size_t first) const;
 
@@ -71,6 +73,8 @@ class Optimizer {
   std::vector<Piece> pieces_;           // chunk by chunk
   std::vector<std::size_t> begins_;     // of each chunk's pieces, and the end
   std::vector<std::uint8_t> decaying_;  // 1 a parameter that decays
+  std::vector<Piece> matrices_;         // Muon's: those of blocks, whole
+  std::vector<bool> by_muon_;           // a parameter
   // In the backend's memory:
   Tensor decay_;         // u8, 1 a value that decays
   Tensor squares_;       // f64 [chunks], of the gradient

@@ -44,7 +44,21 @@ constexpr auto rows_of(const T*) {
                     field<&T::weight_decay>("their decay is multiplied by it", kNotNegative)};
 }
 
-enum class OptimizerName : std::uint8_t { adamw, sgd, big_vision_adam, momentum_hp, lamb, lion };
+enum class OptimizerName : std::uint8_t { adamw, sgd, big_vision_adam, momentum_hp, lamb, lion, muon };
+
+/// AdamW of the parameters that Muon leaves alone: all but the matrices of blocks.
+struct BesideMuon {
+  double lr = 1e-3;
+  double weight_decay = 0.05;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  bool operator==(const BesideMuon&) const = default;
+};
+template <std::same_as<BesideMuon> T>
+constexpr auto rows_of(const T*) {
+  return std::tuple{field<&T::lr>("peak learning rate", kNotNegative),
+                    field<&T::weight_decay>("times the rate", kNotNegative), field<&T::beta1>("first moment", kRate),
+                    field<&T::beta2>("second moment", kRate), field<&T::eps>("added under the division", kPositive)};
+}
 
 struct OptimizerSettings {
   OptimizerName name = OptimizerName::adamw;
@@ -57,22 +71,36 @@ struct OptimizerSettings {
   bool nesterov = false;
   bool bf16_moment = false;
   MomentProduct moment_product = MomentProduct::wide;
+  MuonScale scale = MuonScale::original;
+  BesideMuon adamw{};
   double layer_decay = 1.0;
   std::vector<Multiplier> multipliers{};
 
   bool is_big_vision() const { return name == OptimizerName::big_vision_adam || name == OptimizerName::momentum_hp; }
-  bool has_momentum() const { return name == OptimizerName::sgd || name == OptimizerName::momentum_hp; }
+  bool is_muon() const { return name == OptimizerName::muon; }
+  bool has_momentum() const { return name == OptimizerName::sgd || name == OptimizerName::momentum_hp || is_muon(); }
   /// The peak learning rate of steps of so many images, however they are accumulated.
   double peak_lr(std::int64_t batch_size) const {
     return lr_batch > 0 ? double(batch_size) / double(lr_batch) * lr : lr;
   }
   bool operator==(const OptimizerSettings&) const = default;
 };
+/// Muon's own are those of its author.
+inline OptimizerSettings defaults_beside(const OptimizerSettings& settings) {
+  OptimizerSettings defaults;
+  if (!settings.is_muon()) return defaults;
+  defaults.name = settings.name;
+  defaults.weight_decay = 0.1;
+  defaults.momentum = 0.95;
+  defaults.nesterov = true;
+  return defaults;
+}
 template <std::same_as<OptimizerSettings> T>
 constexpr auto rows_of(const T*) {
   constexpr std::string_view kHasNone = "{name} has no {}";
   constexpr When<T> kBetas{[](const T& c) { return !c.has_momentum(); }, kHasNone};
   constexpr When<T> kMomentum{[](const T& c) { return c.has_momentum(); }, kHasNone};
+  constexpr When<T> kMuon{[](const T& c) { return c.is_muon(); }, kHasNone};
   constexpr When<T> kBigVision{[](const T& c) { return c.is_big_vision(); }, kHasNone};
   return std::tuple{
       field<&T::name>("which optimiser"),
@@ -80,7 +108,7 @@ constexpr auto rows_of(const T*) {
       field<&T::lr_batch>("lr (alone) is for so many images a step and scaled to batch_size; 0: lr as it is",
                           kFromZero),
       field<&T::weight_decay>(
-          "times the rate for adamw, lamb and lion; added to the gradient for sgd; times the schedule alone for "
+          "times the rate for adamw, lamb, lion and muon; added to the gradient for sgd; times the schedule alone for "
           "big_vision_adam and momentum_hp",
           kNotNegative),
       field<&T::decay_matrices_only>("no decay on biases, gains, tokens, positions"),
@@ -89,12 +117,14 @@ constexpr auto rows_of(const T*) {
       field<&T::eps>("adamw, big_vision_adam, lamb", kPositive)
           .when(kBetas)
           .when({[](const T& c) { return c.name != OptimizerName::lion; }, kHasNone}),
-      field<&T::momentum>("sgd, momentum_hp", kRate).when(kMomentum),
-      field<&T::nesterov>("sgd, momentum_hp").when(kMomentum),
+      field<&T::momentum>("sgd, momentum_hp, muon", kRate).when(kMomentum),
+      field<&T::nesterov>("sgd, momentum_hp, muon").when(kMomentum),
       field<&T::bf16_moment>("big_vision_adam, momentum_hp: the first moment is stored in bf16").when(kBigVision),
       field<&T::moment_product>("bf16_moment: how the decay times the moment is computed")
           .when(kBigVision)
           .when({[](const T& c) { return c.bf16_moment; }, "bf16_moment is off"}),
+      field<&T::scale>("muon: the factor of a step by the shape of its matrix").when(kMuon),
+      field<&T::adamw>("muon: of all that is no matrix of a block").when(kMuon),
       field<&T::layer_decay>("a block's rate is multiplied by it once for each block above it", kOpenShare),
       field<&T::multipliers>("factors for the parameters whose names fit; the last that fits counts")};
 }

@@ -17,6 +17,7 @@ class CpuBackend final : public Backend {
   void match_thread_memory() override;
   void prepare_linear(LinearDims, DType, bool b) override;
   void prepare_attention(AttentionDims, DType) override;
+  void prepare_muon(std::int64_t rows, std::int64_t cols) override;
   bool has_products_through_gelu(GeluForm, DType) const override;
   NORMLAB_KERNELS(NORMLAB_OVERRIDE)
   NORMLAB_UPDATES(NORMLAB_OVERRIDE)

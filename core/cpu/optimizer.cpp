@@ -1,5 +1,10 @@
 // One chunk of the flat parameter buffer: sum of the lanes, clipping, each optimiser's rule, an average of weights.
+#include <algorithm>
+#include <cmath>
+
+#include "core/cpu/bf16_products.h"
 #include "core/cpu/kernel.h"
+#include "core/cpu/product.h"
 #include "core/update_rules.h"
 
 namespace normlab {
@@ -53,6 +58,90 @@ void CpuBackend::lamb_ratio(std::int64_t pieces, const LambSquares* squares, dou
     sum.direction += squares[i].direction;
   }
   *ratio = trust_ratio(sum);
+}
+
+namespace {
+
+/// X X' or X' X, its square, and what that is multiplied with X.
+struct MuonProducts {
+  Bf16Product square, fourth, step;  // of numbers of any type
+};
+MuonProducts muon_products(std::int64_t rows, std::int64_t cols) {
+  const std::int64_t n = std::min(rows, cols), k = std::max(rows, cols);
+  const bool wide = rows <= cols;
+  return {{.m = n, .n = n, .k = k, .transpose_a = !wide, .transpose_b = wide},
+          {.m = n, .n = n, .k = n},
+          {.m = rows, .n = cols, .k = n}};
+}
+
+/// Steps X [rows, cols] towards an orthogonal matrix. F: the type of the factors of its products, P or bf16.
+/// multiply(product, a, b, c) gives c in P.
+template <class F, class P, class Multiply>
+void orthogonalise(std::int64_t rows, std::int64_t cols, P* x, Multiply&& multiply) {
+  constexpr bool kRounds = !std::is_same_v<F, P>;
+  const MuonProducts products = muon_products(rows, cols);
+  const bool wide = rows <= cols;
+  const std::int64_t size = rows * cols, squared = std::min(rows, cols) * std::min(rows, cols);
+  P* const step = scratch<P>(Slot::b, size);
+  P* const second = scratch<P>(Slot::d, squared);
+  P* const fourth = scratch<P>(Slot::e, squared);
+  F *of, *square;
+  if constexpr (kRounds)
+    of = scratch<F>(Slot::c, size + squared), square = of + size;
+  else
+    of = x, square = second;
+  const auto round = [](std::int64_t n, const P* from, F* to) {
+    if constexpr (kRounds)
+      for (std::int64_t i = 0; i < n; ++i) to[i] = F(from[i]);
+  };
+  for (int n = 0; n < kMuonSteps; ++n) {
+    round(size, x, of);
+    multiply(products.square, of, of, second);
+    round(squared, second, square);
+    multiply(products.fourth, square, square, fourth);
+    for (std::int64_t i = 0; i < squared; ++i) square[i] = F(P(kMuonB) * P(square[i]) + P(kMuonC) * fourth[i]);
+    multiply(products.step, wide ? square : of, wide ? of : square, step);
+    for (std::int64_t i = 0; i < size; ++i) x[i] = P(kMuonA) * P(of[i]) + step[i];
+  }
+}
+
+}  // namespace
+
+void CpuBackend::prepare_muon(std::int64_t rows, std::int64_t cols) {
+  if (bf16_products_ == Bf16Products::emulated) return;
+  const MuonProducts products = muon_products(rows, cols);
+  for (const Bf16Product& product : {products.square, products.fourth, products.step}) bf16_prepare(product);
+}
+
+void CpuBackend::muon(const MuonSettings& s, std::int64_t rows, std::int64_t cols, const ParameterUpdate& u) {
+  if (u.state->nonfinite) return;
+  for_param_type("muon", u.p.dtype(), [&](auto type) {
+    using P = typename decltype(type)::type;
+    const UpdateBuffers<P> of = buffers_of<P, P>(u);
+    const MuonDirection<P> direction(s, *u.state, of);
+    const std::int64_t n = rows * cols;
+    P* const x = scratch<P>(Slot::a, n);
+    for (std::int64_t i = 0; i < n; ++i) x[i] = direction(i);
+    const double norm = std::sqrt(sum<double>(n, [&](auto i) { return double(x[i]) * double(x[i]); }));
+    const P scale = P(1 / std::max(norm, kMuonSmallest));
+    for (std::int64_t i = 0; i < n; ++i) x[i] *= scale;
+    if (std::is_same_v<P, float> && s.bf16)
+      orthogonalise<bf16>(rows, cols, x, [&](const Bf16Product& p, const bf16* a, const bf16* b, P* c) {
+        bf16_product(bf16_products_, p, a, b, nullptr, c);
+      });
+    else
+      orthogonalise<P>(rows, cols, x, [&](const Bf16Product& p, const P* a, const P* b, P* c) {
+        product(Product<P>{.m = p.m,
+                           .n = p.n,
+                           .k = p.k,
+                           .a = p.transpose_a ? transposed(a, p.m) : plain(a, p.k),
+                           .b = p.transpose_b ? transposed(b, p.k) : plain(b, p.n),
+                           .c = c,
+                           .c_row = p.n});
+      });
+    const MuonStep<P> after(s, rows, cols, u.factors, *u.state);
+    for (std::int64_t i = 0; i < n; ++i) of.p[i] = after(of.p[i], of.decays[i] != 0, x[i]);
+  });
 }
 
 void CpuBackend::average(double decay, const StepState* state, Tensor x, Tensor to) {

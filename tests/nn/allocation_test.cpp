@@ -91,7 +91,8 @@ TEST_CASE("engine: nor do they with other optimisers, an average of the weights 
   MESSAGE("skipped: a sanitizer allocates and takes pages for its own bookkeeping");
   return;
 #endif
-  for (const OptimizerName name : {OptimizerName::big_vision_adam, OptimizerName::lamb, OptimizerName::lion}) {
+  for (const OptimizerName name :
+       {OptimizerName::big_vision_adam, OptimizerName::lamb, OptimizerName::lion, OptimizerName::muon}) {
     EngineSettings settings;
     settings.optimizer.name = name;
     settings.optimizer.bf16_moment = true;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "experiments/base/files.h"
 #include "experiments/base/strict_json.h"
@@ -13,7 +14,14 @@ namespace {
 /// The parameters of the file in an optimiser, one lane of gradients.
 struct Setup {
   explicit Setup(const Fixture& f) : names(f.names("in/")) {
-    for (const std::string& name : names) parameters.add(name, f.shape("in/" + name), {.decays = name.ends_with(".weight")});
+    const nlohmann::json& c = f.config();
+    std::vector<std::string> matrices;
+    if (c.contains("muon")) c.at("muon").get_to(matrices);
+    for (const std::string& name : names) {
+      ParameterUse use{.decays = name.ends_with(".weight")};
+      if (std::count(matrices.begin(), matrices.end(), name) > 0) use.role = Role::q, use.place.block = 0;
+      parameters.add(name, f.shape("in/" + name), use);
+    }
     parameters.allocate(DType::f32, 1);
   }
   void fill(const Fixture& f, const std::string& prefix, bool gradients) {
@@ -70,10 +78,10 @@ Results steps(const Fixture& f, const std::string& how, OptimizerSettings settin
     s.state.clip_norm = c.at("clip").at(0).get<double>();
   }
   Optimizer optimizer(current_device().backend, s.parameters, settings, {}, form);
-  std::vector<std::string> decayed;
+  std::set<std::string> decayed;
   for (const ParameterInfo& p : s.parameters.parameters())
-    if (p.decays) decayed.push_back(p.name);
-  if (c.at("decayed") != decayed) throw InputError(concat(f.name(), ": other parameters decay than the file says"));
+    if (p.decays) decayed.insert(p.name);
+  if (c.at("decayed").get<std::set<std::string>>() != decayed) throw InputError(concat(f.name(), ": other parameters decay than the file says"));
   Results results{how};
   for (const auto& rate : c.at("rates")) {
     const std::string number = std::to_string(s.state.step + 1);
@@ -87,8 +95,9 @@ Results steps(const Fixture& f, const std::string& how, OptimizerSettings settin
   }
   for (const Optimizer::Moment& moment : optimizer.moments())
     for (std::size_t i = 0; i < s.names.size(); ++i)
-      add_moment(results, concat("out/state/", moment.name, "/", s.names[i]),
-                 s.parameters.view_flat(moment.flat, int(i)));
+      if (!settings.is_muon() || f.has(concat("out/state/", moment.name, "/", s.names[i])))  // a matrix has no second
+        add_moment(results, concat("out/state/", moment.name, "/", s.names[i]),
+                   s.parameters.view_flat(moment.flat, int(i)));
   return results;
 }
 
@@ -107,11 +116,49 @@ void set_product(const Fixture& f, OptimizerSettings& settings) {
     throw InputError(concat(f.name(), ": no rule for this product"));
 }
 
+OptimizerSettings muon_settings(const nlohmann::json& c) {
+  const nlohmann::json& beside = c.at("adamw");
+  OptimizerSettings settings{.name = OptimizerName::muon};
+  settings.weight_decay = c.at("wd").get<double>();
+  settings.momentum = c.at("mu").get<double>();
+  settings.nesterov = c.at("nesterov").get<bool>();
+  if (!find_word(c.at("scale").get<std::string>(), settings.scale)) throw InputError("there is no rule for this scale");
+  settings.adamw = {.weight_decay = beside.at("wd").get<double>(),
+                    .beta1 = beside.at("b1").get<double>(),
+                    .beta2 = beside.at("b2").get<double>(),
+                    .eps = beside.at("eps").get<double>()};
+  settings.adamw.lr = 0.1;  // its rates in the file are a tenth of Muon's
+  for (std::size_t i = 0; i < c.at("rates").size(); ++i)
+    if (std::abs(beside.at("rates").at(i).get<double>() - 0.1 * c.at("rates").at(i).get<double>()) > 1e-9)
+      throw InputError("the rates beside Muon are not a tenth of its own");
+  return settings;
+}
+
+/// A step of Muon from zero along the gradient itself, at the rate that its scale makes 1.
+Results orthogonalised(const Fixture& f) {
+  const Shape shape = f.shape("in/g");
+  ParameterSet set{current_device().memory()};
+  set.add("g", shape, {.role = Role::q, .place = {.block = 0}});
+  set.allocate(DType::f32, 1);
+  const std::vector<double> values = f.numbers("in/g");
+  std::transform(values.begin(), values.end(), set.gradient(0, 0).data<float>(), [](double v) { return float(v); });
+  Optimizer optimizer(current_device().backend, set, {.name = OptimizerName::muon, .momentum = 0.0});
+  ShardPool pool{1};
+  StepState state;
+  state.lr = -1 / std::sqrt(std::max(1.0, double(shape[0]) / double(shape[1])));
+  step_on_device(optimizer, pool, state);
+  Results results{"one step"};
+  results.add("out/y", set.value(0));
+  return results;
+}
+
 }  // namespace
 
 std::vector<Results> run_optimizer(const Fixture& f) {
   const nlohmann::json& c = f.config();
   const auto number = [&](const char* key) { return c.at(key).get<double>(); };
+  if (f.op() == "orthogonalize") return {orthogonalised(f)};
+  if (f.op() == "muon") return {steps(f, "muon", muon_settings(c), 1.0)};
   if (f.op() == "clip_global_norm") return {clipped(f)};
   OptimizerSettings settings;
   settings.weight_decay = number("wd");

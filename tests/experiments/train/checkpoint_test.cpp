@@ -66,8 +66,9 @@ CheckpointInfo info_at(std::int64_t step) {
 
 TEST_CASE("checkpoint: every optimiser goes on to the bit, with its average of the weights") {
   const TemporaryFolder folder;
-  for (const OptimizerName name : {OptimizerName::adamw, OptimizerName::sgd, OptimizerName::big_vision_adam,
-                                   OptimizerName::momentum_hp, OptimizerName::lamb, OptimizerName::lion})
+  for (const OptimizerName name :
+       {OptimizerName::adamw, OptimizerName::sgd, OptimizerName::big_vision_adam, OptimizerName::momentum_hp,
+        OptimizerName::lamb, OptimizerName::lion, OptimizerName::muon})
     for (const MomentProduct product : {MomentProduct::wide, MomentProduct::rounded})
       for (const DType dtype : {DType::f32, DType::bf16}) {
         CAPTURE(static_cast<int>(name));
