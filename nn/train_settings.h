@@ -85,11 +85,10 @@ struct OptimizerSettings {
   }
   bool operator==(const OptimizerSettings&) const = default;
 };
-/// Muon's own are those of its author.
+/// Muon's own are those of its author. The name is none of them.
 inline OptimizerSettings defaults_beside(const OptimizerSettings& settings) {
   OptimizerSettings defaults;
   if (!settings.is_muon()) return defaults;
-  defaults.name = settings.name;
   defaults.weight_decay = 0.1;
   defaults.momentum = 0.95;
   defaults.nesterov = true;

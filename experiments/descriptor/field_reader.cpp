@@ -112,6 +112,14 @@ void FieldReader::value(const JsonNode& node, std::array<double, 2>& out, Range 
   if (reported_ == before && out[0] > out[1]) report(node.at, "the first number is above the second");
 }
 
+/// Its name says what is meant by a setting that is left out.
+void FieldReader::value(const JsonNode& node, OptimizerSettings& out, Range) {
+  const JsonMember* const name = node.is_object() ? node.find("name") : nullptr;
+  if (OptimizerName known{}; name != nullptr && name->value.is_string() && find_word(name->value.text, known))
+    out = defaults_beside(OptimizerSettings{.name = known});
+  object(node, out);
+}
+
 void FieldReader::value(const JsonNode& node, NormSpec& out, Range) {
   NormKind kind{};
   const auto read_kind = [&](const JsonNode& word) {

@@ -63,6 +63,7 @@ class FieldReader {
   void value(const JsonNode& node, std::array<double, 2>& out, Range range);
   void value(const JsonNode& node, ModelConfig& out, Range);
   void value(const JsonNode& node, DatasetConfig& out, Range);
+  void value(const JsonNode& node, OptimizerSettings& out, Range);
 
   template <class T>
   void value(const JsonNode& node, std::vector<T>& out, Range range) {

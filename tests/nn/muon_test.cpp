@@ -33,7 +33,9 @@ struct Network {
     state.schedule = 1.0;
   }
   static OptimizerSettings muon() {
-    OptimizerSettings settings = defaults_beside(OptimizerSettings{.name = OptimizerName::muon});
+    OptimizerSettings settings{.name = OptimizerName::muon};
+    settings = defaults_beside(settings);
+    settings.name = OptimizerName::muon;
     settings.weight_decay = 0.0;
     return settings;
   }

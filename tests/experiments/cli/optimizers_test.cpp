@@ -18,7 +18,7 @@ const char* const kOptimisers = R"({
     "schedule": {"name": "compound", "factors": "constant * linear_warmup * cosine_decay", "warmup_epochs": 1},
     "optimizer": {"lr": 0.01, "lr_batch": 40, "layer_decay": 0.8, "multipliers": [{"name": "*.bias", "lr": 0.5}]},
     "clip_norm": 1, "clip_form": "optax"},
-  "sweep": {"train.optimizer.name": ["adamw", "sgd", "big_vision_adam", "momentum_hp", "lamb", "lion"]},
+  "sweep": {"train.optimizer.name": ["adamw", "sgd", "big_vision_adam", "momentum_hp", "lamb", "lion", "muon"]},
   "checkpoint": {"steps": 7, "seconds": 1000}
 })";
 
@@ -46,7 +46,7 @@ TEST_CASE("program: every optimiser trains, is stopped and goes on to the bit, a
   const Finished whole = run_program(folder, run + in("whole"));
   REQUIRE_MESSAGE(whole.code == 0, whole.err);
   const ResultStore store(folder / "whole");
-  REQUIRE(store.trial_ids().size() == 6);
+  REQUIRE(store.trial_ids().size() == 7);
   for (const std::string& id : store.trial_ids()) {
     const std::optional<TrialResult> result = store.trial(id).load_result();
     REQUIRE(result.has_value());

@@ -93,10 +93,21 @@ TEST_CASE("descriptor: settings of one optimiser mean nothing to another") {
     return files.problems(R"({"train": {"optimizer": {)" + settings + "}}}");
   };
   CHECK(optimizer(R"("name": "lion", "beta2": 0.99, "layer_decay": 0.65)") == "");
+  CHECK(optimizer(R"("name": "muon", "momentum": 0.9, "scale": "match_rms_adamw", "adamw": {"lr": 1e-4})") == "");
+  CHECK(optimizer(R"("name": "muon", "beta1": 0.9)").find("muon has no beta1") != std::string::npos);
+  CHECK(optimizer(R"("name": "adamw", "scale": "original")").find("adamw has no scale") != std::string::npos);
   CHECK(optimizer(R"("name": "lion", "eps": 1e-6)").find("lion has no eps") != std::string::npos);
   CHECK(optimizer(R"("name": "lamb", "bf16_moment": true)").find("lamb has no bf16_moment") != std::string::npos);
   CHECK(optimizer(R"("name": "momentum_hp", "moment_product": "rounded")").find("bf16_moment is off") !=
         std::string::npos);
   CHECK(optimizer(R"("name": "momentum_hp", "bf16_moment": true, "moment_product": "rounded")") == "");
+  // What is left out is Muon's own, also after a base with another optimiser; both written forms read back.
+  TrialConfig config = files.load(R"({"train": {"optimizer": {"name": "muon", "lr": 0.02}}})").trials.at(0).config;
+  CHECK(config.train.optimizer.momentum == 0.95);
+  CHECK(config.train.optimizer.nesterov);
+  CHECK(config.train.optimizer.weight_decay == 0.1);
+  CHECK(canonical_json(config).find("momentum") == std::string::npos);
+  CHECK(config_from_json(canonical_json(config), "canonical") == config);
+  CHECK(config_from_json(full_json(config), "full") == config);
   CHECK(files.problems(R"({"train": {"ema": {"every_steps": 2}}})").find("without a decay") != std::string::npos);
 }
