@@ -1,6 +1,7 @@
 #include "experiments/descriptor/unknown_setting.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/visible_text.h"
 #include "experiments/base/suggest.h"
@@ -32,6 +33,11 @@ std::string unknown_setting(std::string_view key, const std::vector<std::string_
   std::vector<std::string> paths;
   add_paths<TrialConfig>("", key, paths);
   std::erase(paths, key);
+  // Those of settings within settings are seldom meant.
+  const auto depth = [](const std::string& path) { return std::count(path.begin(), path.end(), '.'); };
+  std::ptrdiff_t least = std::numeric_limits<std::ptrdiff_t>::max();
+  for (const std::string& path : paths) least = std::min(least, depth(path));
+  std::erase_if(paths, [&](const std::string& path) { return depth(path) > least; });
   if (paths.empty() || paths.size() > kFew) return unknown_key(key, candidates);
   for (std::string& path : paths) path = in_quotes(path);
   return concat("unknown key here; did you mean ", joined(paths, " or "), "?");
