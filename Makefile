@@ -31,6 +31,7 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion 
 # g++ 12 sees overlaps and overflows in std::string that are not there (GCC bugs 105651, 105329).
 ifeq ($(findstring clang,$(shell $(CXX) --version 2>/dev/null)),)
 WARNINGS += -Wno-restrict -Wno-stringop-overflow
+CXXFLAGS += --param=ggc-min-heapsize=1048576  # garbage of g++ is collected from 1 GB on
 else ifneq ($(SANITIZE)$(COVERAGE),)
 WARNINGS += -Wno-pass-failed  # counters and sanitizers keep some loops scalar
 endif
@@ -48,8 +49,9 @@ VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 BUILD_FLAGS := $(CXX) $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 
 # Linked in this order: of an inline function that stands in several objects the first is taken, so what computes comes first.
-LIBRARY := $(filter-out experiments/main.cpp,$(shell find core autograd nn cuda -name '*.cpp' | sort) \
-  $(shell find experiments -name '*.cpp' | sort))
+LIGHT := $(sort $(foreach folder,base cli descriptor report results sweep weights,$(wildcard experiments/$(folder)/*.cpp)))
+LIBRARY := $(shell find core autograd nn cuda -name '*.cpp' | sort) \
+  $(filter-out experiments/main.cpp $(LIGHT),$(shell find experiments -name '*.cpp' | sort)) $(LIGHT)
 CUDA_SOURCES := $(sort $(wildcard cuda/*.cu))
 EMULATED := $(CUDA_SOURCES) $(sort $(wildcard tests/cuda_emulation/*_test.cu))
 TESTS := $(shell find tests -name '*_test.cpp' | sort)
@@ -217,10 +219,10 @@ $(BUILD)/experiments/base/build_info.o: $(BUILD)/version
 $(BUILD)/experiments/data/resize_weights.o $(BUILD)/experiments/data/resize_tensorflow.o \
 $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard experiments/data/ops/*.cpp)): CXXFLAGS += -ffp-contract=off
 
-# What computes has -O3. What reads, writes and prints is compiled in less time: -O1 with the fused multiply-adds of -O3.
+# What computes has -O3. What reads, writes and prints is compiled in less time. Tests have the fused multiply-adds of -O3.
 ifeq ($(SANITIZE)$(COVERAGE),)
-LIGHT := $(foreach folder,base cli descriptor report results sweep weights,$(filter experiments/$(folder)/%,$(LIBRARY)))
-$(LIGHT:%.cpp=$(BUILD)/%.o) $(TEST_OBJECTS): LEVEL := -O1 -fexpensive-optimizations
+$(LIGHT:%.cpp=$(BUILD)/%.o): LEVEL := -Og
+$(TEST_OBJECTS): LEVEL := -O1 -fexpensive-optimizations
 endif
 
 ifeq ($(CUDA),1)
