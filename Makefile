@@ -31,6 +31,11 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion 
 # g++ 12 sees overlaps and overflows in std::string that are not there (GCC bugs 105651, 105329).
 ifeq ($(findstring clang,$(shell $(CXX) --version 2>/dev/null)),)
 WARNINGS += -Wno-restrict -Wno-stringop-overflow
+CXXFLAGS += --param=ggc-min-heapsize=1048576  # garbage of g++ is collected from 1 GB on
+# Library headers that most files include. g++ reads them once, not for each file of the program.
+PRECOMPILED := $(if $(SANITIZE),,algorithm array chrono condition_variable filesystem functional map memory optional set \
+  span sstream string thread unordered_map variant vector fmt/core.h)
+export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 else ifneq ($(SANITIZE)$(COVERAGE),)
 WARNINGS += -Wno-pass-failed  # counters and sanitizers keep some loops scalar
 endif
@@ -48,8 +53,9 @@ VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 BUILD_FLAGS := $(CXX) $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 
 # Linked in this order: of an inline function that stands in several objects the first is taken, so what computes comes first.
-LIBRARY := $(filter-out experiments/main.cpp,$(shell find core autograd nn cuda -name '*.cpp' | sort) \
-  $(shell find experiments -name '*.cpp' | sort))
+LIGHT := $(sort $(foreach folder,base cli descriptor report results sweep weights,$(wildcard experiments/$(folder)/*.cpp)))
+LIBRARY := $(shell find core autograd nn cuda -name '*.cpp' | sort) \
+  $(filter-out experiments/main.cpp $(LIGHT),$(shell find experiments -name '*.cpp' | sort)) $(LIGHT)
 CUDA_SOURCES := $(sort $(wildcard cuda/*.cu))
 EMULATED := $(CUDA_SOURCES) $(sort $(wildcard tests/cuda_emulation/*_test.cu))
 TESTS := $(shell find tests -name '*_test.cpp' | sort)
@@ -198,6 +204,12 @@ $(BUILD)/%.o: %.cpp $(BUILD)/flags
 	@$(call step,CXX $<)
 	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LEVEL) -c $< -o $@
 
+# By its level, which those who include it must have.
+$(BUILD)/precompiled%.h.gch: $(BUILD)/flags
+	@printf '#include <%s>\n' $(PRECOMPILED) > $(@:.gch=)
+	@$(call step,CXX $@)
+	@$(CXX) $(CXXFLAGS) $* -x c++-header -c $(@:.gch=) -o $@
+
 # The recipes as text, so that a program that is taken elsewhere has them.
 RECIPES := $(sort $(wildcard experiments/recipes/*.json))
 $(BUILD)/recipes.cpp: $(RECIPES)
@@ -217,10 +229,18 @@ $(BUILD)/experiments/base/build_info.o: $(BUILD)/version
 $(BUILD)/experiments/data/resize_weights.o $(BUILD)/experiments/data/resize_tensorflow.o \
 $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard experiments/data/ops/*.cpp)): CXXFLAGS += -ffp-contract=off
 
-# What computes has -O3. What reads, writes and prints is compiled in less time: -O1 with the fused multiply-adds of -O3.
+# Not for kernels, nor for files with flags of their own.
+ifneq ($(PRECOMPILED),)
+WITH_PRECOMPILED := $(filter-out core/% experiments/data/resize_% experiments/data/ops/%,$(LIBRARY))
+$(WITH_PRECOMPILED:%.cpp=$(BUILD)/%.o): private CPPFLAGS += -fpch-preprocess -include $(BUILD)/precompiled$(LEVEL).h
+$(patsubst %.cpp,$(BUILD)/%.o,$(filter $(LIGHT),$(WITH_PRECOMPILED))): $(BUILD)/precompiled-Og.h.gch
+$(patsubst %.cpp,$(BUILD)/%.o,$(filter-out $(LIGHT),$(WITH_PRECOMPILED))): $(BUILD)/precompiled-O3.h.gch
+endif
+
+# What computes has -O3. What reads, writes and prints is compiled in less time. Tests have the fused multiply-adds of -O3.
 ifeq ($(SANITIZE)$(COVERAGE),)
-LIGHT := $(foreach folder,base cli descriptor report results sweep weights,$(filter experiments/$(folder)/%,$(LIBRARY)))
-$(LIGHT:%.cpp=$(BUILD)/%.o) $(TEST_OBJECTS): LEVEL := -O1 -fexpensive-optimizations
+$(LIGHT:%.cpp=$(BUILD)/%.o): LEVEL := -Og
+$(TEST_OBJECTS): LEVEL := -O1 -fexpensive-optimizations
 endif
 
 ifeq ($(CUDA),1)
@@ -262,7 +282,7 @@ define remember
 	+@echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
 endef
 $(BUILD)/flags: FORCE
-	$(call remember,$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LEVEL) CUDA=$(CUDA) $(CUDA_ARCH))
+	$(call remember,$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LEVEL) $(PRECOMPILED) CUDA=$(CUDA) $(CUDA_ARCH))
 $(BUILD)/version: FORCE
 	$(call remember,$(VERSION))
 .PHONY: FORCE

@@ -167,7 +167,8 @@ std::string runs_name(const std::vector<std::int64_t>& numbers) {
   for (std::size_t i = 0; i < numbers.size();) {
     std::size_t end = i + 1;
     while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
-    out += (out.empty() ? "" : ",") + block_range_name(numbers[i], numbers[end - 1]);
+    if (!out.empty()) out += ",";
+    out += block_range_name(numbers[i], numbers[end - 1]);
     i = end;
   }
   return out;
