@@ -75,6 +75,9 @@ Option Option::check(std::function<std::string(const std::string&)> complaint) c
 }
 Option Option::comma_separated() const { return Option(option_->delimiter(',')); }
 Option Option::one_each() const { return Option(option_->allow_extra_args(false)); }
+Option Option::or_alone(std::string_view value) const {
+  return Option(option_->expected(0, 1)->default_str(std::string(value)));
+}
 Option Option::show_default() const { return Option(option_->capture_default_str()); }
 Option Option::show_default(std::string_view text) const { return Option(option_->default_str(std::string(text))); }
 

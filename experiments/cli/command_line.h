@@ -41,6 +41,8 @@ class Option {
   Option comma_separated() const;
   /// One value each time: the word after it is another argument.
   Option one_each() const;
+  /// May stand without its value, which is this one then.
+  Option or_alone(std::string_view value) const;
   /// The help shows the value that the variable has now, or this text.
   Option show_default() const;
   Option show_default(std::string_view text) const;

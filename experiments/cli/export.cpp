@@ -6,29 +6,55 @@
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/output_file.h"
+#include "experiments/report/trial_data.h"
 #include "experiments/results/exported.h"
 
 namespace normlab {
 namespace {
 
+/// archive: what --from reads. csv, jsonl: tables for other programs.
+enum class ExportFormat : std::uint8_t { archive, csv, jsonl };
+
 struct Export {
   DescriptorOptions descriptor;
   std::filesystem::path file;
-  bool full = false;
+  ExportFormat format = ExportFormat::archive;
+  bool full = false, curves = false;
 
   int operator()() const {
-    const bool folder = std::filesystem::is_directory(descriptor.file);
-    const ResultStore store(folder ? descriptor.file : descriptor.out);
+    const bool folder = std::filesystem::is_directory(descriptor.file), archive = format == ExportFormat::archive;
     if (folder && !descriptor.sets.empty())
       throw InputError("--set: changes a descriptor, and this is a folder of results");
+    if (folder && !descriptor.from.empty())
+      throw InputError("--from: goes with a descriptor, and this is a folder of results");
+    if (archive && file.empty()) throw InputError("--output: name the file to write, NAME.jsonl");
+    if (archive && (curves || !descriptor.from.empty()))
+      throw InputError(fmt::format("{}: goes with --format csv and --format jsonl", curves ? "--curves" : "--from"));
+    if (!archive && full) throw InputError("--full: goes with --format archive; --curves writes a table of the curves");
+    const ResultStore store = folder ? ResultStore(descriptor.file) : descriptor.store();
+    std::optional<Experiment> experiment;
+    if (!folder) experiment = descriptor.load_staged(store);
+    return archive ? write_archive(store, experiment) : write_data({store, experiment ? &*experiment : nullptr});
+  }
+
+  /// Results that cannot be read are no reason to leave out the others; the exit code and standard error tell.
+  int write_data(const DataSource& source) const {
+    const DataTable table = curves ? curve_data(source) : trial_data(source);
+    const std::filesystem::path target = file.empty() ? "-" : file;
+    write_output(target, data_text(table, format == ExportFormat::csv ? DataFormat::csv : DataFormat::jsonl));
+    tell_written(target);
+    for (const std::string& problem : table.problems) tell("{}\n", problem);
+    return static_cast<int>(table.outcome);
+  }
+
+  int write_archive(const ResultStore& store, const std::optional<Experiment>& experiment) const {
     std::vector<std::string> ids, stems;
-    if (folder) {
+    if (experiment) {
+      for (const Trial& trial : experiment->trials) ids.push_back(trial.id);
+      stems.push_back(experiment->stem);
+    } else {
       ids = store.trial_ids();
       for (const auto& path : list_folder(store.out() / "experiments")) stems.push_back(path.filename().string());
-    } else {
-      const Experiment experiment = descriptor.load_staged(store);
-      for (const Trial& trial : experiment.trials) ids.push_back(trial.id);
-      stems.push_back(experiment.stem);
     }
     std::string lines;
     std::size_t trials = 0;
@@ -57,19 +83,26 @@ struct Export {
 
 void add_export(Command& app) {
   auto [command, options] = app.add_command<Export>(
-      "export", "write results into one file, a line a trial, which table, report and curves read by --from");
+      "export", "write results into one file: a table of all settings and metrics, or an archive that --from reads");
   command
       .add_option("what", options.descriptor.file,
                   "the experiment, a JSON file, whose results --out has; or a folder with results, for all in it")
       .required();
   options.descriptor.add_reading(command);
-  options.descriptor.add_out(command);
-  command.add_flag("--full", options.full, "also the curve of each trial, which curves, report and --select need");
-  command.add_option("-o,--output", options.file, "the file to write: NAME.jsonl").required();
+  options.descriptor.add_out_or_from(command);
+  command.add_choice("--format", options.format,
+                     "csv, jsonl: a row a trial with every setting and metric; archive: what table, report and curves "
+                     "read by --from");
+  command.add_flag("--curves", options.curves, "csv, jsonl: a row a trial, step and metric instead");
+  command.add_flag("--full", options.full,
+                   "archive: also the curve of each trial, which curves, report and --select need");
+  command.add_option("-o,--output", options.file, "the file to write; csv, jsonl: standard output when left out");
   command.footer(
-      "Each line has the settings, the result with its seal, and a seal of its own. Checkpoints, states and "
-      "correct.bits are not in it. A damaged result is named, and nothing written.");
-  command.examples({"normlab export experiments/placements_gratings.json --full -o gratings.jsonl"});
+      "Each line of an archive has the settings, the result with its seal, and a seal of its own. Checkpoints, states "
+      "and correct.bits are not in it. A damaged result is named, and no archive written. In a table its trial is "
+      "unreadable, and the exit code 2.");
+  command.examples({"normlab export experiments/placements_gratings.json --format csv -o trials.csv",
+                    "normlab export experiments/placements_gratings.json --full -o gratings.jsonl"});
 }
 
 }  // namespace normlab

@@ -1,4 +1,10 @@
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <chrono>
+#include <optional>
+#include <set>
+#include <thread>
 
 #include "core/error.h"
 #include "experiments/base/build_info.h"
@@ -8,6 +14,7 @@
 #include "experiments/cli/output_file.h"
 #include "experiments/cli/table_options.h"
 #include "experiments/report/report.h"
+#include "experiments/sweep/signals.h"
 #include "experiments/sweep/sweep_table.h"
 
 namespace normlab {
@@ -18,25 +25,70 @@ struct Report {
   TableOptions table;
   std::vector<std::string> curves;
   std::string file = "report.html", pictures;
+  std::optional<int> watch;    // seconds between two writes
+  std::set<std::string> told;  // that has been said, so that a watched report says it once
 
-  int operator()() const {
+  int operator()() {
+    if (!watch) return write(false).code;
+    if (file == "-") throw InputError("--watch: writes a file again and again; name one by -o");
+    catch_stop_signals();
+    for (;;) {
+      const Written written = write(true);
+      if (written.finished) return written.code;
+      say(fmt::format("writing it every {} s until all trials have ended, or Ctrl-C", *watch));
+      for (int slices = *watch * 10; slices > 0 && !stop_requested(); --slices)
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      if (!stop_requested()) continue;
+      write(false);
+      return stop_exit_code();
+    }
+  }
+
+ private:
+  struct Written {
+    int code = 0;
+    bool finished = false;  // no trial is running or still to come
+  };
+
+  /// The report as the results are now; `live`: it loads itself again unless they are final.
+  Written write(bool live) {
     const ResultStore store = descriptor.store();
     const Experiment experiment = descriptor.load_staged(store);
     const TableModel model = sweep_table_model(experiment, store, table);
     const ExperimentCurves read =
         read_curves(experiment, store, curves.empty() ? default_curves(table.metric) : curves);
-    for (const std::string& metric : curves) require_metric(read, metric, "--curves");
-    const ReportInput input{experiment, store, model, read, utc_time() + " by normlab " + build_version()};
-    const std::vector<std::string> problems = report_problems(input);
-    for (const std::string& problem : problems) tell("{}\n", problem);
+    const bool finished = !experiment.more_to_come && has_ended(experiment, store);
+    for (const std::string& metric : curves)
+      if (finished || !watch) require_metric(read, metric, "--curves");
+    const ReportInput input{
+        experiment, store, model, read, utc_time() + " by normlab " + build_version(), live && !finished ? *watch : 0};
+    for (const std::string& problem : report_problems(input)) say(problem);
     write_output(file, report_html(input));
-    tell_written(file);
+    say_written(file);
     for (const PictureFile& picture : pictures.empty() ? std::vector<PictureFile>() : report_pictures(input)) {
       const std::filesystem::path path = std::filesystem::path(pictures) / picture.name;
       write_output(path, picture.svg);
-      tell_written(path);
+      say_written(path);
     }
-    return static_cast<int>(std::max(model.outcome, read.outcome()));
+    return {static_cast<int>(std::max(model.outcome, read.outcome())), finished};
+  }
+
+  static bool has_ended(const Experiment& experiment, const ResultStore& store) {
+    return std::all_of(experiment.trials.begin(), experiment.trials.end(), [&](const Trial& trial) {
+      try {
+        const TrialState state = store.trial(trial.id).status().state;
+        return state != TrialState::missing && state != TrialState::running;
+      } catch (const Error&) {
+        return true;  // nothing comes of a result that cannot be read
+      }
+    });
+  }
+
+  void say(const std::string& text) {
+    if (told.insert(text).second) tell("{}\n", text);
+  }
+  void say_written(const std::filesystem::path& path) {
+    if (told.insert(path.string()).second) tell_written(path);
   }
 };
 
@@ -48,6 +100,14 @@ void add_report(Command& app) {
   report.descriptor.add_file(command);
   report.descriptor.add_out_or_from(command);
   command.add_option("-o,--output", report.file, "the file to write").show_default();
+  command
+      .add_option("--watch", report.watch,
+                  "write it again every SECONDS (5) until all trials have ended; the page loads itself again")
+      .or_alone("5")
+      .check([](const std::string& value) {
+        const bool number = !value.empty() && value.find_first_not_of("0123456789") == value.npos;
+        return number && value.size() < 6 && value != "0" ? "" : "expected whole seconds above 0";
+      });
   command.add_option("--svg", report.pictures, "folder for the pictures as SVG files of their own");
   command
       .add_option("--curves", report.curves,
@@ -60,6 +120,7 @@ void add_report(Command& app) {
       "Folders are made where they are missing. Exit code 2 after the report: some results cannot be read; it names "
       "them. 3: the disk fails.");
   command.examples({"normlab report experiments/placements_gratings.json -o report.html --svg pictures",
+                    "normlab report experiments/placements_gratings.json --watch",
                     "normlab report experiments/placements_cifar10.json --from docs/results/cifar10.jsonl"});
 }
 

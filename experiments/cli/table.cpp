@@ -79,7 +79,10 @@ void add_layout(Command& command, TableCommand& table) {
   command.add_option("--width", table.layout.width, "columns of the text (default: the terminal's, to 120; else 80)")
       .range(40, 10'000);
   command.add_option("--caption", table.layout.caption, "latex: of a table around the tabular");
-  command.add_option("--label", table.layout.label, "latex: what \\ref names");
+  command.add_option("--label", table.layout.label, "latex: what \\ref names").check([](const std::string& label) {
+    constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_./+ ";
+    return label.find_first_not_of(kPlain) == label.npos ? "" : "has letters, digits and : - _ . / + alone";
+  });
   command.add_flag("--no-footer", table.no_footer, "leaves out what stands below the table");
 }
 

@@ -182,6 +182,16 @@ std::string canonical_model_json(const ModelConfig& model) {
   return write_json(root, JsonStyle::compact);
 }
 
+std::string placement_name(const ModelConfig& model) {
+  const std::string canonical = canonical_model_json(model);
+  ModelConfig named = model;
+  for (const NamedPlacement& row : named_placements()) {
+    std::visit([&](auto& config) { config.placement = row.placement; }, named);
+    if (canonical_model_json(named) == canonical) return std::string(row.name);
+  }
+  return "";
+}
+
 std::string trial_id(const TrialConfig& config) { return sha256_hex(canonical_json(config)); }
 
 std::string full_json(const TrialConfig& config) {

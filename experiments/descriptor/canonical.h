@@ -16,6 +16,9 @@ std::string canonical_json(const TrialConfig& config);
 /// The canonical form of a model alone, with image size, channels and classes always written.
 std::string canonical_model_json(const ModelConfig& model);
 
+/// The named row that the model's placement is, or "" where it is none.
+std::string placement_name(const ModelConfig& model);
+
 /// 64 lower-case hexadecimal digits: SHA-256 of the canonical form.
 std::string trial_id(const TrialConfig& config);
 

@@ -37,7 +37,7 @@ struct TopLevelKey {
 };
 inline constexpr TopLevelKey kTopLevelKeys[] = {
     {"$schema", "string", "for editors; the file `normlab schema` wrote"},
-    {"about", "string", "question, cost and, once measured, the outcome"},
+    {"about", "string", "question, cost and, once measured, the outcome; that of a recipe stays with it"},
     {"paper", "object",
      "\"source\", and \"deviations\": what is knowingly not as published, as {\"key\", \"paper\", \"here\", \"why\"}; "
      "a list "

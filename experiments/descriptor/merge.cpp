@@ -181,6 +181,7 @@ class Chain {
     const JsonNode target = extends->value;
     root.remove("extends");
     JsonNode merged = load_base(file, target);
+    if (target.text.starts_with(kRecipePrefix)) merged.remove("about");  // a recipe asks no question
     merge_over(merged, root);
     merged.at = root.at;
     return merged;

@@ -12,9 +12,8 @@
 #include "experiments/results/trial_files.h"
 
 namespace normlab {
-namespace {
 
-std::vector<MetricsLine> metrics_of(const TrialFolder& folder, const TrialStatus& status) {
+std::vector<MetricsLine> trial_metrics(const TrialFolder& folder, const TrialStatus& status) {
   if (status.finished()) return read_result_metrics(folder, *status.result);
   if (folder.exported() != nullptr) return {};
   const std::int64_t attempt = last_attempt(folder.path());
@@ -23,8 +22,6 @@ std::vector<MetricsLine> metrics_of(const TrialFolder& folder, const TrialStatus
     require_checkpoint_metrics(SafetensorsFile::read(checkpoint), checkpoint, path);
   return std::filesystem::exists(path) ? read_metrics(path) : std::vector<MetricsLine>();
 }
-
-}  // namespace
 
 std::vector<BandPoint> seed_band(const std::vector<SeedCurve>& seeds) {
   std::map<std::int64_t, BandPoint> points;
@@ -69,7 +66,7 @@ ExperimentCurves read_curves(const Experiment& experiment, const ResultStore& st
       try {
         const TrialFolder folder = store.trial(trial.id);
         status = folder.status();
-        lines = metrics_of(folder, status);
+        lines = trial_metrics(folder, status);
       } catch (const Error& error) {
         curves.problems.push_back({trial.label, error.what(), error.code()});
         continue;

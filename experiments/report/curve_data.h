@@ -8,9 +8,14 @@
 
 #include "core/error.h"
 #include "experiments/descriptor/experiment.h"
+#include "experiments/results/metrics_log.h"
 #include "experiments/results/store.h"
 
 namespace normlab {
+
+/// What a trial has measured so far: of the attempt that its result names, or of the latest one. Nothing for a trial
+/// without a result in an exported file. InputError where the file is damaged, or is not there though it was exported.
+std::vector<MetricsLine> trial_metrics(const TrialFolder& folder, const TrialStatus& status);
 
 /// One metric of one trial.
 struct SeedCurve {

@@ -74,6 +74,22 @@ std::string_view page_script() {
       for (const part of document.querySelectorAll("#trials details.row, #trials details.trial")) part.open = open;
     });
   for (const tools of document.querySelectorAll(".tools")) tools.hidden = false;
+  // A page that loads itself again stays where it was, with the same words in the filter and the same parts open.
+  try {
+    const name = "normlab " + location.pathname, filter = document.getElementById("filter");
+    const parts = () => [...document.querySelectorAll("details")];
+    const kept = JSON.parse(sessionStorage.getItem(name));
+    sessionStorage.removeItem(name);
+    if (kept) {
+      filter.value = kept.filter;
+      filter.dispatchEvent(new Event("input"));
+      parts().forEach((part, place) => { part.open = kept.open[place] ?? part.open; });
+      scrollTo(0, kept.top);
+    }
+    if (document.querySelector("meta[http-equiv=refresh]"))
+      addEventListener("pagehide", () => sessionStorage.setItem(name, JSON.stringify(
+        { top: scrollY, filter: filter.value, open: parts().map((part) => part.open) })));
+  } catch (error) {}  // a browser that keeps nothing for files
 })();
 )js";
 }

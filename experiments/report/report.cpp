@@ -108,6 +108,8 @@ std::string report_html(const ReportInput& input) {
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
       "script-src '" +
       script_hash(page_script()) + "'; base-uri 'none'; form-action 'none'\">\n";
+  if (input.reload_seconds > 0)
+    html += fmt::format("<meta http-equiv=\"refresh\" content=\"{}\">\n", input.reload_seconds);
   html += html_element("title", input.table.name + ": " + question) + "\n<style>";
   html += page_style();
   html += picture_style();
@@ -122,7 +124,10 @@ std::string report_html(const ReportInput& input) {
       "<li><a href=\"#curves\">Learning curves</a></li><li><a href=\"#trials\">Trials</a></li></ul></nav>\n"
       "</header>\n<main>\n";
   html += problems_part(input) + results_section(input) + gains + curves_section(input) + trials_section(input);
-  html += "</main>\n<footer>" + html_element("p", "Written " + input.written + ".", "soft") + "</footer>\n<script>";
+  const std::string again =
+      input.reload_seconds > 0 ? fmt::format(" Loads itself again every {} s.", input.reload_seconds) : "";
+  html +=
+      "</main>\n<footer>" + html_element("p", "Written " + input.written + "." + again, "soft") + "</footer>\n<script>";
   html += page_script();
   return html + "</script>\n</body>\n</html>\n";
 }

@@ -18,6 +18,7 @@ struct ReportInput {
   const TableModel& table;
   const ExperimentCurves& curves;  // of the metrics to draw
   std::string written;             // when and by what: "2026-11-21 17:20 UTC by normlab 1a2b3c4"
+  int reload_seconds = 0;          // the page loads itself again after so many; 0: never
 };
 
 /// A picture as a file: name without folder, and SVG.

@@ -1,9 +1,11 @@
 // Tables for documents: Markdown, LaTeX, HTML.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
+#include "core/visible_text.h"
 #include "experiments/base/text_layout.h"
 #include "experiments/results/markup.h"
 #include "experiments/results/table.h"
@@ -53,13 +55,11 @@ std::string latex_escaped(std::string_view text) {
     const auto* found = kLatex.end();
     for (const auto* entry = kLatex.begin(); entry != kLatex.end(); ++entry)
       if (text.starts_with(entry->first)) found = entry;
-    if (found == kLatex.end()) {
-      result += text.front();
-      text.remove_prefix(1);
-    } else {
-      result += found->second;
-      text.remove_prefix(found->first.size());
-    }
+    const Character next = first_character(text);
+    const bool control = next.code < 0x20 || next.code == 0x7F;  // as is a byte that is not UTF-8
+    const std::size_t bytes = found != kLatex.end() ? found->first.size() : std::max<std::size_t>(next.bytes, 1);
+    result += found != kLatex.end() ? found->second : control ? "?" : text.substr(0, bytes);
+    text.remove_prefix(bytes);
   }
   return result;
 }
@@ -70,6 +70,31 @@ std::string latex_cell(const TableCell& cell) {
   std::string text = "$" + cell.value + (cell.half_width.empty() ? "" : " \\pm " + cell.half_width) + "$";
   if (!cell.tail.empty()) text += " " + latex_escaped(cell.tail);
   return text;
+}
+
+/// What a document needs for this text, as a comment, and rules for one without booktabs. OT1, TeX's own encoding,
+/// lacks some letters of the blocks Latin-1 and Latin Extended-A; pdflatex knows few beyond these, also in T1.
+std::string latex_preamble(std::string_view text) {
+  constexpr std::string_view kNotInT1 = "ĦħĸĿŀŉŦŧ";
+  bool letters = false;
+  std::string unknown;
+  while (!text.empty()) {
+    const Character next = first_character(text);
+    const std::string_view character = text.substr(0, std::max<std::size_t>(next.bytes, 1));
+    letters = letters || next.bytes > 1;
+    if ((next.code > 0x17E || kNotInT1.find(character) != kNotInT1.npos) && next.bytes > 1 &&
+        unknown.find(character) == unknown.npos)
+      unknown += character;
+    text.remove_prefix(character.size());
+  }
+  std::string comment = "% In the preamble: \\usepackage{booktabs} for better rules";
+  if (!unknown.empty())
+    comment += fmt::format("; by lualatex or xelatex, a font that has {}, which pdflatex lacks", unknown);
+  else if (letters)
+    comment += ", \\usepackage[T1]{fontenc} for letters";
+  return comment +
+         "\n\\providecommand{\\toprule}{\\hline}\\providecommand{\\midrule}{\\hline}"
+         "\\providecommand{\\bottomrule}{\\hline}\n";
 }
 
 }  // namespace
@@ -94,7 +119,7 @@ std::string render_table_markdown(const TableModel& model) {
 
 std::string render_table_latex(const TableModel& model, const std::string& caption, const std::string& label) {
   const bool floats = !caption.empty() || !label.empty();
-  std::string text = "% \\usepackage{booktabs} in the preamble\n";
+  std::string text;
   if (floats) text += "\\begin{table}\n\\centering\n";
   if (!caption.empty()) text += "\\caption{" + latex_escaped(caption) + "}\n";
   if (!label.empty()) text += "\\label{" + label + "}\n";
@@ -109,15 +134,15 @@ std::string render_table_latex(const TableModel& model, const std::string& capti
     for (std::size_t c = 0; c < row.cells.size(); ++c)
       cells.push_back(model.columns[c].kind == ColumnKind::number ? latex_cell(row.cells[c])
                                                                   : latex_escaped(row.cells[c].text()));
-    // A "[" at the beginning of the next line would be read as an argument of "\\".
-    text += (cells.front().starts_with("[") ? "{}" : "") + joined(cells, " & ") + " \\\\\n";
+    // "[" or "*" at the beginning of the next line would be read as an argument of "\\".
+    text += (cells.front().find_first_of("[*") == 0 ? "{}" : "") + joined(cells, " & ") + " \\\\\n";
   }
   text += "\\bottomrule\n\\end{tabular}\n";
   if (!model.footer.empty()) text += "\\par\\medskip\n{\\footnotesize\n";
   for (const TableSentence& sentence : model.footer) text += latex_escaped(sentence.text) + "\\par\n";
   if (!model.footer.empty()) text += "}\n";
   if (floats) text += "\\end{table}\n";
-  return text;
+  return latex_preamble(text) + text;
 }
 
 std::string render_table_html(const TableModel& model) {

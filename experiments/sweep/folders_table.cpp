@@ -12,7 +12,6 @@
 #include "experiments/results/trial_files.h"
 #include "experiments/sweep/sweep_table.h"
 #include "experiments/sweep/trial_seed.h"
-#include "nn/placement.h"
 
 namespace normlab {
 namespace {
@@ -27,17 +26,6 @@ void flatten(const nlohmann::json& node, const std::string& path, Settings& out)
     return;
   }
   for (const auto& [key, value] : node.items()) flatten(value, path.empty() ? key : path + "." + key, out);
-}
-
-/// The named row that this placement is, or "" where it is none.
-std::string placement_name(const TrialConfig& config) {
-  const std::string canonical = canonical_model_json(config.model);
-  ModelConfig named = config.model;
-  for (const NamedPlacement& row : named_placements()) {
-    std::visit([&](auto& model) { model.placement = row.placement; }, named);
-    if (canonical_model_json(named) == canonical) return std::string(row.name);
-  }
-  return "";
 }
 
 struct FoundTrial {
@@ -57,7 +45,7 @@ FoundTrial read_trial_folder(const std::filesystem::path& path, std::map<std::st
   json.erase("seed");
   flatten(json, "", trial.settings);
   const auto [known, added] = names.try_emplace(json["model"]["placement"].dump());
-  if (added) known->second = placement_name(trial.config);
+  if (added) known->second = placement_name(trial.config.model);
   trial.placement = known->second;
   return trial;
 }

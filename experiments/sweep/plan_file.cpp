@@ -29,9 +29,13 @@ std::string first_few(const List& list, Words&& words) {
   return list.size() > kShown ? concat(out, " and ", list.size() - kShown, " more") : out;
 }
 
-void take_trials(const nlohmann::json& list, const std::string& row, bool tuning, std::vector<PlannedTrial>& out) {
-  for (const nlohmann::json& trial : list)
-    out.push_back({trial.at("id").get<std::string>(), row, trial.at("seed").get<std::uint64_t>(), tuning});
+void take_trials(const nlohmann::json& list, PlannedTrial trial, bool tuning, std::vector<PlannedTrial>& out) {
+  trial.tuning = tuning;
+  for (const nlohmann::json& entry : list) {
+    trial.id = entry.at("id").get<std::string>();
+    trial.seed = entry.at("seed").get<std::uint64_t>();
+    out.push_back(trial);
+  }
 }
 
 }  // namespace
@@ -58,6 +62,24 @@ std::string plan_json(const Experiment& experiment) {
   return write_note(plan);
 }
 
+std::vector<PlannedTrial> planned_trials(const Experiment& experiment) {
+  std::vector<PlannedTrial> planned;
+  std::unordered_set<std::string> seen;
+  for (const bool tuning : {false, true})
+    for (const Cell& row : experiment.rows)
+      for (const std::size_t t : tuning ? row.tuning : row.trials) {
+        const Trial& trial = experiment.trials[t];
+        if (!seen.insert(trial.id).second) continue;
+        planned.push_back({trial.id,
+                           row.label,
+                           row.baseline ? experiment.rows[*row.baseline].label : "",
+                           {row.axes.begin(), row.axes.end()},
+                           trial.config.seed,
+                           tuning});
+      }
+  return planned;
+}
+
 std::optional<PlanFile> read_plan_file(const ResultStore& store, const std::string& stem) {
   const auto path = store.out() / "experiments" / stem / "plan.json";
   if (!std::filesystem::exists(path)) return std::nullopt;
@@ -69,9 +91,12 @@ std::optional<PlanFile> read_plan_file(const ResultStore& store, const std::stri
   try {
     if (plan.contains("descriptor")) out.descriptor = plan.at("descriptor").get<std::string>();
     for (const nlohmann::json& row : plan.at("rows")) {
-      const std::string label = row.at("label").get<std::string>();
-      if (row.contains("tuning")) take_trials(row.at("tuning"), label, true, out.trials);
-      take_trials(row.at("trials"), label, false, out.trials);
+      PlannedTrial trial;
+      trial.row = row.at("label").get<std::string>();
+      if (row.contains("baseline")) trial.baseline = row.at("baseline").get<std::string>();
+      if (row.contains("axes")) trial.axes = row.at("axes").get<std::map<std::string, std::string>>();
+      if (row.contains("tuning")) take_trials(row.at("tuning"), trial, true, out.trials);
+      take_trials(row.at("trials"), trial, false, out.trials);
     }
   } catch (const nlohmann::json::exception&) {
     throw InputError(concat(path.string(), ": it is no plan; delete this file, the next run writes it again"));

@@ -1,6 +1,7 @@
 // OUT/experiments/<stem>/plan.json: which trials an experiment is made of, for people and for tools that read results.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,14 @@ std::string plan_json(const Experiment& experiment);
 
 /// A trial as a plan names it.
 struct PlannedTrial {
-  std::string id, row;  // row: its label
+  std::string id, row, baseline;  // labels of its row and of the row that this one's gain is over, "" for none
+  std::map<std::string, std::string> axes;  // of its row: path -> label
   std::uint64_t seed = 0;
   bool tuning = false;
 };
+
+/// Those of an experiment, row by row; then those that choose values, unless they are in a row as well.
+std::vector<PlannedTrial> planned_trials(const Experiment& experiment);
 
 struct PlanFile {
   std::string stem, descriptor;  // descriptor: "" in plans of former versions

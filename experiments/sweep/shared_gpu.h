@@ -10,8 +10,8 @@ namespace normlab {
 class SharedGpu {
  public:
   /// Starts the service for this process and those that it forks from now on; it ends with this object. Nothing is
-  /// started, and `message()` says so to the user, where its program (nvidia-cuda-mps-control, part of the driver) is not
-  /// there or fails: workers then take turns. Where CUDA_MPS_PIPE_DIRECTORY is set, the user has one already.
+  /// started, and `message()` says so to the user, where its program (nvidia-cuda-mps-control, part of the driver) is
+  /// not there or fails: workers then take turns. Where CUDA_MPS_PIPE_DIRECTORY is set, the user has one already.
   explicit SharedGpu(int workers);
   ~SharedGpu();
   SharedGpu(const SharedGpu&) = delete;

@@ -18,12 +18,6 @@ std::string environment_of(const TrialResult& result) {
   return words;
 }
 
-SeedState state_of(const TrialStatus& status) {
-  SeedState same{};
-  find_word(word_of(status.state), same);
-  return same;
-}
-
 /// oneDNN makes the products of bf16 alone, so that only those trials name it: no reason to tell two rows apart.
 std::string without_onednn(std::string program) {
   const std::size_t begin = program.find(" | oneDNN ");
@@ -32,6 +26,22 @@ std::string without_onednn(std::string program) {
 }
 
 }  // namespace
+
+SeedState state_of(const TrialStatus& status) {
+  SeedState same{};
+  find_word(word_of(status.state), same);
+  return same;
+}
+
+TrialStatus agreed_status(const TrialFolder& folder, std::uint64_t seed) {
+  TrialStatus status = folder.status();
+  if (!status.finished()) return status;
+  require_agreement(folder, *status.result);
+  if (status.result->seed != seed)
+    throw InputError(concat((folder.path() / "result.json").string(), ": is damaged: seed ", status.result->seed,
+                            " here, this trial has ", seed));
+  return status;
+}
 
 TableSeed unreadable(TableSeed seed, const Error& error) {
   seed.state = SeedState::unreadable;
@@ -46,13 +56,7 @@ TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
   cell.trial = folder.path().filename().string();
   TrialStatus status;
   try {
-    status = folder.status();
-    if (status.finished()) {
-      require_agreement(folder, *status.result);
-      if (status.result->seed != seed)
-        throw InputError(concat((folder.path() / "result.json").string(), ": is damaged: seed ", status.result->seed,
-                                " here, this trial has ", seed));
-    }
+    status = agreed_status(folder, seed);
   } catch (const Error& error) {  // damaged, newer, or not ours to open
     return unreadable(std::move(cell), error);
   }

@@ -11,6 +11,12 @@
 
 namespace normlab {
 
+/// Of a trial that was begun and ended without a result: stopped.
+SeedState state_of(const TrialStatus& status);
+
+/// The state of a trial. InputError where its result cannot be read, contradicts its files or is of another seed.
+TrialStatus agreed_status(const TrialFolder& folder, std::uint64_t seed);
+
 /// The cell of a trial that cannot be read, and why.
 TableSeed unreadable(TableSeed seed, const Error& error);
 

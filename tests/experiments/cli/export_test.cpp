@@ -1,9 +1,12 @@
 // Results in one file: `normlab export`, and the commands that read it by --from.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "experiments/base/files.h"
 #include "experiments/results/store.h"
 #include "tests/experiments/cli/program.h"
+#include "tests/experiments/cli/python.h"
 #include "tests/experiments/cli/two_trials.h"
 
 using namespace normlab;
@@ -108,6 +111,10 @@ TEST_CASE("export: what a file does not hold is said, and what is damaged is not
   fails("export " + two.file + " --out " + two.out, "--output");
   fails("export " + two.file + " --out " + two.folder.path().string() + " -o x", "has results of none of 2 trials");
   fails("export " + two.out + " --set seeds=1 -o x", "--set: changes a descriptor");
+  fails("export " + two.out + " --format csv" + from, "--from: goes with a descriptor");
+  fails("export " + two.file + from + " -o x", "--from: goes with --format csv and --format jsonl");
+  fails("export " + two.file + " --curves -o x", "--curves: goes with --format csv and --format jsonl");
+  fails("export " + two.file + " --full --format csv", "--full: goes with --format archive");
 
   std::string text = text_of(two.jsonl);
   const auto at = text.rfind("\"train/loss\":") + 13;
@@ -144,4 +151,46 @@ TEST_CASE("export: the tables of docs/results.md are those of the files that it 
       run_program(folder, "table experiments/placements_cifar10.json" + with_file + "cifar10_twin.jsonl");
   CHECK(twins.code == 2);
   CHECK_MESSAGE(has(twins.err, "cifar10_twin.jsonl: holds no trial of normlab"), twins.err);
+}
+
+TEST_CASE("export: tables come from a folder, from a descriptor and from an archive alike") {
+  const Trained two;
+  CHECK(two.export_to("--full").code == 0);
+  for (const std::string options : {" --format csv", " --format jsonl", " --format csv --curves"}) {
+    two.same("export " + two.file + options);
+    const Finished folder = two.call("export " + two.out + options);
+    CHECK(folder.code == 0);
+    CHECK(folder.out.size() == two.call("export " + two.file + options + " --out " + two.out).out.size());
+  }
+}
+
+TEST_CASE("export: the lines of pandas and polars in docs/tables.md run, and read every number as it was stored") {
+  const Trained two;
+  const std::string to = " --out " + two.out + " --format csv -o " + two.folder.path().string();
+  REQUIRE(two.call("export " + two.file + to + "/trials.csv").code == 0);
+  REQUIRE(two.call("export " + two.file + " --curves" + to + "/curves.csv").code == 0);
+  REQUIRE(two.call("export " + two.file + " --out " + two.out + " --format jsonl -o " + two.jsonl).code == 0);
+  const std::string page = text_of("docs/tables.md"), kCheck = R"(
+import json
+wanted = [json.loads(line) for line in open("new/two.jsonl")]
+assert len(wanted) == 2 and None not in [row["eval/loss"] for row in wanted]
+for name in ["eval/accuracy", "eval/loss", "train/loss", "wall_seconds", "train.optimizer.lr", "train.batch_size"]:
+    assert list(trials[name]) == [row[name] for row in wanted], name
+assert len(losses) == len(set(zip(losses["trial"], losses["step"]))) > 2
+assert str(trials["model.qkv_bias"].dtype).lower() in ("bool", "boolean"), trials["model.qkv_bias"].dtype
+)";
+  std::size_t at = 0;
+  for (const std::string module : {"pandas", "polars"}) {
+    const std::size_t begin = page.find("```python\nimport " + module, at) + 10;
+    REQUIRE(begin > at + 9);
+    at = page.find("```\n", begin);
+    const std::string lines = page.substr(begin, at - begin);
+    CHECK(std::count(lines.begin(), lines.end(), '\n') == 5);
+    if (const std::string why = lacks_module(two.folder, module); !why.empty()) {
+      MESSAGE(why);
+      continue;
+    }
+    const Finished done = run_python(two.folder, lines + kCheck);
+    CHECK_MESSAGE(done.code == 0, done.out);
+  }
 }

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/experiments/cli/program.h"
+#include "tests/experiments/cli/small_sweep.h"
 #include "tests/experiments/report/fake_results.h"
 #include "tests/experiments/report/svg_reader.h"
 
@@ -149,4 +150,52 @@ TEST_CASE("program: -o writes where it is told: through devices and links, and t
   CHECK(shown.out.find("<h1>Which one is best?</h1>") != std::string::npos);
   CHECK(shown.err.find("wrote") == std::string::npos);
   CHECK_FALSE(fs::exists("-"));
+}
+
+TEST_CASE("program: a watched report is there before the sweep, loads itself again, and ends with the sweep") {
+  const TemporaryFolder folder;
+  const std::string arguments = small_sweep(folder) + " --out " + in(folder, "results");
+  const auto page = [&] { return text_of(folder / "page.html"); };
+  const auto reloads = [&] { return page().find("<meta http-equiv=\"refresh\" content=\"1\">") != std::string::npos; };
+  const Program watch(folder, "report " + arguments + " --watch 1 -o " + in(folder, "page.html"));
+  REQUIRE(comes_true(reloads));
+  CHECK(page().find("2 rows, 4 trials: 4 missing.") != std::string::npos);
+  CHECK_FALSE(fs::exists(folder / "results/trials"));
+  REQUIRE(run_program(folder, "run " + arguments + " --workers 1").code == 0);
+  REQUIRE(comes_true([&] { return watch.ended(); }));
+  const Finished watched = watch.wait();
+  CHECK_MESSAGE(watched.code == 0, watched.err);
+  CHECK(occurrences(watched.err, "page.html") == 1);
+  CHECK(page().find("2 rows, 4 trials: 4 done.") != std::string::npos);
+  CHECK_FALSE(reloads());
+
+  // Of a sweep that is over it is an ordinary report.
+  CHECK(run_program(folder, "report " + arguments + " --watch -o " + in(folder, "page.html")).code == 0);
+}
+
+TEST_CASE("program: Ctrl-C ends a watched report, whose page then stays as it is") {
+  const TemporaryFolder folder;
+  const std::string arguments = small_sweep(folder) + " --out " + in(folder, "results");
+  const Program watch(folder, "report " + arguments + " --watch 60 -o " + in(folder, "page.html"));
+  const auto reloads = [&] {
+    return text_of(folder / "page.html").find("http-equiv=\"refresh\"") != std::string::npos;
+  };
+  REQUIRE(comes_true(reloads));
+  watch.signal_one(SIGINT);
+  REQUIRE(comes_true([&] { return watch.ended(); }, 10));
+  CHECK(watch.wait().code == 130);
+  CHECK_FALSE(reloads());
+  CHECK(text_of(folder / "page.html").find("4 missing.") != std::string::npos);
+}
+
+TEST_CASE("program: what --watch cannot do is said") {
+  const TemporaryFolder folder;
+  const std::string sweep = small_sweep(folder);
+  for (const auto& [words, part] :
+       {std::pair{"report " + sweep + " --watch -o -", "--watch: writes a file again and again"},
+        std::pair{"report " + sweep + " --watch 0", "expected whole seconds"}}) {
+    const Finished refused = run_program(folder, words);
+    CHECK(refused.code == 2);
+    CHECK_MESSAGE(refused.err.find(part) != std::string::npos, refused.err);
+  }
 }

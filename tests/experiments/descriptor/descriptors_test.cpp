@@ -41,6 +41,8 @@ TEST_CASE("descriptor: recipes are in the program, and are those of the folder")
     CHECK(recipe.text == read_file(file));
     std::ofstream(folder / "by_name.json") << concat("{\"extends\": \"recipe:", recipe.name, "\"}");
     const Experiment named = load_experiment(folder / "by_name.json"), read = load_experiment(file);
+    CHECK_FALSE(read.about.empty());
+    CHECK(named.about.empty());  // a question of one's own has words of its own
     REQUIRE(named.trials.size() == read.trials.size());
     for (std::size_t t = 0; t < read.trials.size(); ++t) CHECK(named.trials[t].id == read.trials[t].id);
   }

@@ -24,28 +24,45 @@ TEST_CASE("schema: a closed object with every key of the field tables") {
     });
   };
   const nlohmann::json& top = schema["properties"];
-  has_all(top["model"]["else"], ViTConfig{});
-  has_all(top["model"]["then"], SwinConfig{});
-  CHECK(top["model"]["if"]["properties"]["kind"]["const"] == "swin");
+  const nlohmann::json& parts = schema["$defs"];
+  has_all(parts["vit"], ViTConfig{});
+  has_all(parts["swin"], SwinConfig{});
+  CHECK(parts["model"]["properties"].contains("pool"));
+  CHECK(parts["model"]["properties"].contains("depths"));
   has_all(top["train"], TrainConfig{});
   has_all(top["train"]["properties"]["optimizer"], OptimizerSettings{});
-  has_all(top["dataset"]["anyOf"][1], DatasetConfig{});
-  has_all(schema["$defs"]["placement"]["anyOf"][1], Placement{});
-  has_all(schema["$defs"]["norm"]["anyOf"][1], NormSpec{});
+  has_all(top["dataset"]["then"], DatasetConfig{});
+  has_all(parts["placement"]["then"], Placement{});
+  has_all(parts["norm"]["then"], NormSpec{});
   for (const TopLevelKey& known : kTopLevelKeys) CHECK(top.contains(std::string(known.key)));
   CHECK_FALSE(top.contains("seed"));
   CHECK(top["train"]["properties"]["batch_size"]["minimum"] == 1);
   CHECK(top["train"]["properties"]["optimizer"]["properties"]["beta1"]["exclusiveMaximum"] == 1);
-  CHECK(top["model"]["else"]["properties"]["pool"]["enum"] == nlohmann::json({"token", "gap"}));
+  CHECK(parts["vit"]["properties"]["pool"]["enum"] == nlohmann::json({"token", "gap"}));
 }
 
 TEST_CASE("schema: references lead somewhere") {
   const nlohmann::json schema = nlohmann::json::parse(json_schema());
   const std::string text = schema.dump();
   for (std::size_t at = 0; (at = text.find("#/$defs/", at)) != std::string::npos;) {
+    CHECK(schema.contains(nlohmann::json::json_pointer(text.substr(at + 1, text.find('"', at) - at - 1))));
     at += 8;
-    CHECK(schema["$defs"].contains(text.substr(at, text.find('"', at) - at)));
   }
+}
+
+TEST_CASE("schema: axes have the names and the meaning of the settings that they set") {
+  const nlohmann::json schema = nlohmann::json::parse(json_schema());
+  const nlohmann::json& axes = schema["$defs"]["grid"]["properties"];
+  for (const char* path : {"dataset", "dataset.per_class", "model.depths", "model.depth",
+                           "model.placement.attn.query.eps", "model.placement.layer_scale.kind", "model.layer_scale",
+                           "train.optimizer.lr", "train.augment.randaugment.layers", "train"}) {
+    CAPTURE(path);
+    CHECK(axes.contains(path));
+    CHECK(schema["$defs"]["choice"]["properties"].contains(path));
+  }
+  CHECK(axes["train.optimizer.lr"]["description"] ==
+        schema["properties"]["train"]["properties"]["optimizer"]["properties"]["lr"]["description"]);
+  CHECK(axes["train.optimizer.lr"]["items"]["$ref"] == "#/properties/train/properties/optimizer/properties/lr");
 }
 
 TEST_CASE("schema: the documentation names every key with its default") {

@@ -1,0 +1,96 @@
+// The axes of a sweep in the JSON Schema.
+#include <set>
+#include <string>
+
+#include "experiments/descriptor/schema_nodes.h"
+
+namespace normlab {
+namespace {
+
+/// Every path of a setting that a sweep may have as an axis, found by walking the schemas of the settings.
+class AxisPaths {
+ public:
+  explicit AxisPaths(const JsonNode& root) : root_(root) {
+    for (const char* key : {"dataset", "train"}) add(key, concat("#/properties/", key));
+    add("model", "#/$defs/model");
+  }
+
+  /// An object of axes, whose values are lists; or of one value of each.
+  JsonNode schema(bool lists) const {
+    JsonNode axes = json_object(), patterns = json_object();
+    for (const auto& [path, pointer] : pointers_) {
+      JsonNode node = object({{"$ref", pointer}});
+      if (lists) {
+        node = list_of(std::move(node));
+        node.add("minItems", 1);
+        if (const JsonMember* doc = at(pointer).find("description")) node.add("description", doc->value);
+      }
+      axes.add(path, std::move(node));
+    }
+    std::string segments;
+    for (const std::string& key : keys_) segments += key + "|";
+    const std::string_view range = kRangeName;
+    segments = concat("(\\.(", segments, range.substr(1, range.size() - 2), "))*");
+    const JsonNode values = lists ? object({{"type", "array"}, {"minItems", 1}}) : json_object();
+    patterns.add("^model\\.placement\\.blocks" + segments + "$", values);
+    if (lists) {
+      const std::string path = "(dataset|model|train)" + segments;
+      JsonNode joint = list_of(object({{"type", "array"}, {"minItems", 2}}));
+      joint.add("minItems", 1);
+      patterns.add(concat("^ *", path, "( *, *", path, ")+ *$"), std::move(joint));
+      axes.add("seeds", reference("seeds"));
+    }
+    return object({{"type", "object"},
+                   {"properties", std::move(axes)},
+                   {"patternProperties", std::move(patterns)},
+                   {"additionalProperties", false}});
+  }
+
+ private:
+  const JsonNode& at(std::string_view pointer) const {
+    const JsonNode* node = &root_;
+    for (std::size_t end = 1; end < pointer.size();) {
+      const std::size_t begin = end + 1;
+      end = std::min(pointer.find('/', begin), pointer.size());
+      node = &node->find(pointer.substr(begin, end - begin))->value;
+    }
+    return *node;
+  }
+
+  void add(const std::string& path, std::string pointer) {
+    pointers_.emplace_back(path, pointer);
+    const JsonNode* node = &at(pointer);
+    while (true) {
+      if (const JsonMember* reference = node->find("$ref"))
+        pointer = reference->value.text;
+      else if (node->find("then") != nullptr)
+        pointer += "/then";
+      else
+        break;
+      node = &at(pointer);
+    }
+    const JsonMember* members = node->find("properties");
+    if (members == nullptr) return;
+    for (const JsonMember& member : members->value.members) {
+      keys_.insert(member.key);
+      add(concat(path, ".", member.key), concat(pointer, "/properties/", member.key));
+    }
+  }
+
+  const JsonNode& root_;
+  std::vector<std::pair<std::string, std::string>> pointers_;  // by path, in the order of the tables
+  std::set<std::string> keys_;
+};
+
+}  // namespace
+
+void add_axis_schemas(JsonNode& root) {
+  const AxisPaths paths(root);
+  JsonNode grid = paths.schema(/*lists=*/true), choice = paths.schema(/*lists=*/false);
+  choice.add("minProperties", 1);
+  JsonNode& definitions = root.find("$defs")->value;
+  definitions.add("grid", std::move(grid));
+  definitions.add("choice", std::move(choice));
+}
+
+}  // namespace normlab

@@ -1,0 +1,185 @@
+// What an editor says of a descriptor, by a validator of another program: Python's jsonschema.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "experiments/base/text_layout.h"
+#include "experiments/descriptor/schema.h"
+#include "tests/experiments/cli/python.h"
+#include "tests/experiments/descriptor/descriptor_files.h"
+
+using namespace normlab;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Reads lists of [name, descriptor], and gives for each the validator's messages, as JSON.
+const char* const kValidate = R"(
+import json, jsonschema
+validator = jsonschema.Draft202012Validator(json.load(open("schema.json")))
+jsonschema.Draft202012Validator.check_schema(validator.schema)
+print(json.dumps([[error.json_path + " " + error.message for error in validator.iter_errors(descriptor)]
+                  for descriptor in json.load(open("descriptors.json"))]))
+)";
+
+/// What the schema says of each; nothing where Python cannot be asked.
+std::vector<std::vector<std::string>> complaints(const nlohmann::json& descriptors) {
+  const TemporaryFolder folder;
+  if (const std::string why = lacks_module(folder, "jsonschema"); !why.empty()) {
+    MESSAGE(why);
+    return {};
+  }
+  std::ofstream(folder / "schema.json") << json_schema();
+  std::ofstream(folder / "descriptors.json") << descriptors.dump();
+  const Finished done = run_python(folder, kValidate);
+  REQUIRE_MESSAGE(done.code == 0, done.out);
+  return nlohmann::json::parse(done.out);
+}
+
+/// All ```json blocks of the README and of docs that are descriptors which `check` takes, some of them a line each.
+std::vector<std::string> documented(DescriptorFiles& files) {
+  fs::create_directory_symlink(fs::absolute("experiments"), files.folder() / "experiments");
+  std::vector<fs::path> pages{"README.md"};
+  for (const auto& entry : fs::directory_iterator("docs"))
+    if (entry.path().extension() == ".md") pages.push_back(entry.path());
+  std::vector<std::string> found;
+  const auto take = [&](const std::string& text) {
+    if (nlohmann::json::accept(text) && files.problems(text).empty()) found.push_back(text);
+  };
+  constexpr std::string_view kFence = "```json\n";
+  for (const fs::path& page : pages) {
+    const std::string text = text_of(page);
+    for (std::size_t at = 0; (at = text.find(kFence, at)) != text.npos;) {
+      at += kFence.size();
+      const std::string block = text.substr(at, text.find("```", at) - at);
+      take(block);
+      std::istringstream lines(block);
+      for (std::string line; std::getline(lines, line);) take(line);
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("schema: every descriptor that comes with the program is strict JSON, and valid to jsonschema") {
+  nlohmann::json descriptors = nlohmann::json::array();
+  std::vector<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator("experiments")) {
+    if (entry.path().extension() != ".json") continue;
+    CAPTURE(entry.path().string());
+    const std::string text = text_of(entry.path());
+    REQUIRE(nlohmann::json::accept(text));
+    descriptors.push_back(nlohmann::json::parse(text));
+    names.push_back(entry.path().string());
+  }
+  CHECK(names.size() > 60);
+  DescriptorFiles files;
+  const std::vector<std::string> printed = documented(files);
+  CHECK(printed.size() >= 8);
+  for (const std::string& text : printed) {
+    descriptors.push_back(nlohmann::json::parse(text));
+    names.push_back(text);
+  }
+  const auto found = complaints(descriptors);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    CHECK_MESSAGE(found[i].empty(), names[i], ": ", found[i].empty() ? "" : found[i].front());
+}
+
+TEST_CASE("schema: what check takes in unusual forms is valid too") {
+  DescriptorFiles files;
+  files.write("base.json", R"({"model": {"kind": "swin", "depths": [1, 1], "num_heads": [2, 2], "embed_dim": 16},
+                               "placements": {"mine": {"final": "rms_norm"}}})");
+  const char* const right[] = {
+      R"({"extends": "base.json", "model": {"depths": [2, 2], "window": 4, "placement": "mine"}})",
+      R"({"extends": "recipe:swin_small", "model": {"window": 2}, "sweep": {"model.placement": ["dpn", "post_pre"]}})",
+      R"({"model": {"depths": [2, 2], "embed_dim": 16, "depth": 2, "window": 4, "patch_size": 4},
+          "sweep": {"model.kind,model.num_heads": [["vit", 2], ["swin", [2, 2]]]}})",
+      R"({"placements": {"a": {"base": "b"}, "b": "dpn"}, "model": {"placement": "a"},
+          "sweep": {"model.placement": ["a", "pre_pre", {"base": "b", "final": "none"}]}, "baseline": {"model.placement": "a"}})",
+      R"({"sweep": [{"train.optimizer.lr": [0.1], "seeds": [3, 4]}, {"dataset": ["gratings", {"name": "shapes"}]}],
+          "exclude": [{"train.optimizer.lr": 0.1}], "seeds": 2})",
+      R"({"sweep": {"model.placement.blocks.0-1.attn.query": ["none", {"kind": "rms_norm", "eps": 1e-5}],
+                    "model.placement.layer_scale.kind": ["channel", "scalar"]}})",
+      R"({"sweep": {"train.steps , model.depth": [[10, 1], [20, 2]]}, "seeds": {"first": 2, "max": 4, "gain_halfwidth": 1},
+          "baseline": {"train.steps": 10, "model.depth": 1}})",
+      R"({"tune": [{"axes": {"train.optimizer.lr": [1e-3, 1e-2]}, "dataset": {"train": "train[:900]", "eval": "train[900:]"}}],
+          "sweep": {"model.placement": ["pre_pre", "dpn"]}})",
+      R"({"dataset": {"path": "pets", "layout": "image_folder"}, "model": {"image_size": [32, 32], "num_classes": 3,
+          "layer_scale": {"kind": "channel", "init": "auto"}, "placement": {"init_gain": "sub_ln", "final": {"kind": "dyt"}}}})"};
+  nlohmann::json descriptors = nlohmann::json::array();
+  for (const char* text : right) {
+    CAPTURE(std::string(text));
+    CHECK(files.problems(text) == "");
+    descriptors.push_back(nlohmann::json::parse(text));
+  }
+  const auto found = complaints(descriptors);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    CHECK_MESSAGE(found[i].empty(), right[i], ": ", found[i].empty() ? "" : found[i].front());
+}
+
+TEST_CASE("schema: a typo is refused by check and by jsonschema, in one message that names it") {
+  struct Typo {
+    const char *text, *word;
+  };
+  const Typo typos[] = {
+      {R"({"sead": 3})", "sead"},
+      {R"({"extends": "recipe:cifar_smal"})", "cifar_smal"},
+      {R"({"dataset": "cifra10"})", "cifra10"},
+      {R"({"dataset": {"name": "cifra10"}})", "cifra10"},
+      {R"({"dataset": {"name": "shapes", "per_clas": 3}})", "per_clas"},
+      {R"({"model": {"placment": "dpn"}})", "placment"},
+      {R"({"model": {"depths": [2, 2]}})", "depths"},
+      {R"({"model": {"kind": "swin", "depth": 2}})", "depth"},
+      {R"({"model": {"variant": "Q/16"}})", "Q/16"},
+      {R"({"model": {"kind": "swin", "variant": "Swin-Q"}})", "Swin-Q"},
+      {R"({"model": {"placement": "pre_pst"}})", "pre_pst"},
+      {R"({"extends": "recipe:cifar_small", "model": {"placement": "pre_pst"}})", "pre_pst"},
+      {R"({"model": {"placement": {"base": "pre_pst"}}})", "pre_pst"},
+      {R"({"model": {"placement": {"atn": {"query": "rms_norm"}}}})", "atn"},
+      {R"({"model": {"placement": {"attn": {"quer": "rms_norm"}}}})", "quer"},
+      {R"({"model": {"placement": {"attn": {"query": "rmsnorm"}}}})", "rmsnorm"},
+      {R"({"model": {"placement": {"final": {"kind": "rms_norm", "epsilon": 1e-5}}}})", "epsilon"},
+      {R"({"model": {"placement": {"final": {"kind": "rmsnorm"}}}})", "rmsnorm"},
+      {R"({"model": {"placement": {"blocks": {"0-1": {"atn": {}}}}}})", "atn"},
+      {R"({"model": {"placement": {"blocks": {"rst": {"attn": {}}}}}})", "rst"},
+      {R"({"model": {"layer_scale": "chanel"}})", "chanel"},
+      {R"({"placements": {"a": {"base": "none", "fnal": "dyt"}}, "model": {"placement": "a"}})", "fnal"},
+      {R"({"train": {"optimizer": {"name": "adam_w"}}})", "adam_w"},
+      {R"({"train": {"optimizer": "adamw"}})", "adamw"},
+      {R"({"train": {"schedule": {"warmup_epoch": 1}}})", "warmup_epoch"},
+      {R"({"train": {"batch_size": 0}})", "0"},
+      {R"({"sweep": {"model.placment": ["dpn"]}})", "model.placment"},
+      {R"({"sweep": {"model.placement": ["dnp"]}})", "dnp"},
+      {R"({"sweep": {"model.placement": "dpn"}})", "dpn"},
+      {R"({"sweep": {"model.placement.attn.quer": ["dyt"]}})", "model.placement.attn.quer"},
+      {R"({"sweep": {"model.placement.attn.query": ["dytt"]}})", "dytt"},
+      {R"({"sweep": {"model.placement.blocks.0-1.atn.query": ["dyt"]}})", "model.placement.blocks.0-1.atn.query"},
+      {R"({"sweep": {"train.optimiser.lr": [0.1]}})", "train.optimiser.lr"},
+      {R"({"sweep": {"train.optimizer.lr": ["fast"]}})", "fast"},
+      {R"({"sweep": {"train.optimizer.lr": []}})", "[]"},
+      {R"({"sweep": {"dataset": ["cifra10"]}})", "cifra10"},
+      {R"({"sweep": {"seeds": 3}})", "seeds"},
+      {R"({"sweep": [{"seed": 3}]})", "seed"},
+      {R"({"sweep": {"model.depth,model.hedas": [[1, 2]]}})", "model.hedas"},
+      {R"({"sweep": {"model.depth": [1, 2]}, "baseline": {"model.deph": 1}})", "model.deph"},
+      {R"({"sweep": {"model.depth": [1, 2]}, "exclude": [{"model.dept": 1}]})", "model.dept"},
+      {R"({"seeds": {"first": 2, "max": 3, "gain_halfwidth": 1, "metrc": "eval/loss"}})", "metrc"},
+      {R"({"checkpoint": {"secnds": 3}})", "secnds"},
+      {R"({"tune": [{"axes": {"train.optimizer.l": [1]}, "dataset": {"eval": "train[900:]"}}]})", "train.optimizer.l"}};
+  DescriptorFiles files;
+  nlohmann::json descriptors = nlohmann::json::array();
+  for (const Typo& typo : typos) {
+    CAPTURE(std::string(typo.text));
+    CHECK(files.problems(typo.text) != "");
+    descriptors.push_back(nlohmann::json::parse(typo.text));
+  }
+  const auto found = complaints(descriptors);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CAPTURE(std::string(typos[i].text));
+    CHECK_MESSAGE(found[i].size() == 1, joined(found[i], "\n"));
+    const std::string message = found[i].empty() ? "" : found[i].front();
+    CHECK_MESSAGE(message.find(typos[i].word) != message.npos, message);
+  }
+}
