@@ -77,7 +77,7 @@ struct Report {
     return std::all_of(experiment.trials.begin(), experiment.trials.end(), [&](const Trial& trial) {
       try {
         const TrialState state = store.trial(trial.id).status().state;
-        return state != TrialState::missing && state != TrialState::running;
+        return state != TrialState::missing && state != TrialState::stopped && state != TrialState::running;
       } catch (const Error&) {
         return true;  // nothing comes of a result that cannot be read
       }
