@@ -1,6 +1,7 @@
 // Lines of text that fit. Widths are counted in code points.
 #pragma once
 
+#include <concepts>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,7 +27,10 @@ std::string broken_lines(std::string_view text, std::size_t columns);
 inline std::string plural(std::string_view count, std::string_view one) {
   return std::string(count) + " " + std::string(one) + (count == "1" ? "" : "s");
 }
-inline std::string plural(std::size_t count, std::string_view one) { return plural(std::to_string(count), one); }
+template <std::integral Count>
+std::string plural(Count count, std::string_view one) {
+  return plural(std::to_string(count), one);
+}
 
 std::string joined(const std::vector<std::string>& parts, std::string_view separator);
 

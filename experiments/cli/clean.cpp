@@ -2,6 +2,7 @@
 #include "core/error.h"
 #include "experiments/base/files.h"
 #include "experiments/base/terminal.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/train/keep.h"
@@ -58,7 +59,7 @@ struct Clean {
       list(removals);
       trials += removals.empty() ? 0 : 1;
     }
-    print_text("{} bytes in {} files of {} finished trials {}\n", bytes, files, trials,
+    print_text("{} in {} of {} {}\n", plural(bytes, "byte"), plural(files, "file"), plural(trials, "finished trial"),
                yes ? "deleted" : "would be deleted");
     if (!yes && files > 0) print_text("nothing was deleted; add --yes to do it\n");
     return 0;

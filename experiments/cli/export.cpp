@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "experiments/base/files.h"
 #include "experiments/base/terminal.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/descriptor_options.h"
 #include "experiments/cli/output_file.h"
@@ -68,12 +69,11 @@ struct Export {
       for (const char* kind : {"/fixed", "/tabled"})
         for (const std::string& name : store.note_names(stem + kind)) lines += export_note(store, stem + kind, name);
     if (trials == 0)
-      throw InputError(
-          fmt::format("{}: has results of none of {} trials; run them first, or name their folder by --out",
-                      store.out().string(), ids.size()));
+      throw InputError(fmt::format("{}: has results of none of {}; run them first, or name their folder by --out",
+                                   store.out().string(), plural(ids.size(), "trial")));
     write_output(file, lines);
     if (file != "-")
-      tell("wrote {}: {} of {} trials{}\n", file.string(), trials, ids.size(),
+      tell("wrote {}: {} of {}{}\n", file.string(), trials, plural(ids.size(), "trial"),
            trials < ids.size() ? "; the others have no result" : "");
     return 0;
   }

@@ -168,7 +168,7 @@ struct InitCommand {
       const auto range = [](const std::string& from, const std::string& to) {
         return from == to ? from : concat(from, " to ", to);
       };
-      tell("  {:<6} {}, {} of each class, {} pixels\n", split.name, plural(std::to_string(m.images), "image"),
+      tell("  {:<6} {}, {} of each class, {} pixels\n", split.name, plural(m.images, "image"),
            range(std::to_string(*least), std::to_string(*most)),
            range(fmt::format("{}x{}", m.width[0], m.height[0]), fmt::format("{}x{}", m.width[2], m.height[2])));
       constexpr std::size_t kShown = 10;

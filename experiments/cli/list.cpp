@@ -1,6 +1,7 @@
 // `normlab list`: every experiment in a folder of results, and how far it is.
 #include <fmt/core.h>
 
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -11,19 +12,26 @@
 #include "experiments/cli/commands.h"
 #include "experiments/results/store.h"
 #include "experiments/sweep/plan_file.h"
+#include "experiments/sweep/trial_seed.h"
 
 namespace normlab {
 namespace {
 
-constexpr TrialState kStates[] = {TrialState::done,    TrialState::diverged, TrialState::failed,
-                                  TrialState::running, TrialState::stopped,  TrialState::missing};
-
 /// The trials of a plan by state.
 struct Listed {
   std::string name, descriptor;
-  std::map<TrialState, std::size_t> states;
+  std::map<SeedState, std::size_t, std::greater<>> states;
   std::size_t trials = 0;
 };
+
+/// A trial whose files are damaged hides no other.
+SeedState state_on_disk(const TrialFolder& trial) {
+  try {
+    return state_of(trial.status());
+  } catch (const InputError&) {
+    return SeedState::unreadable;
+  }
+}
 
 struct List {
   std::filesystem::path out = "results";
@@ -38,7 +46,7 @@ struct List {
       for (const PlannedTrial& trial : plan.trials) {
         if (!planned.insert(trial.id).second && trial.tuning) continue;
         ++listed.trials;
-        ++listed.states[store.trial(trial.id).status().state];
+        ++listed.states[state_on_disk(store.trial(trial.id))];
       }
     }
     std::size_t others = 0;
@@ -52,9 +60,8 @@ struct List {
     std::string text;
     for (const Listed& listed : all) {
       std::string states;
-      for (const TrialState state : kStates)
-        if (const auto found = listed.states.find(state); found != listed.states.end())
-          states += fmt::format("{}{} {}", states.empty() ? "" : ", ", found->second, word_of(state));
+      for (const auto& [state, count] : listed.states)
+        states += fmt::format("{}{} {}", states.empty() ? "" : ", ", count, word_of(state));
       text += fmt::format("{}: {}, {}\n", visible_line(listed.name), plural(listed.trials, "trial"), states);
       if (!listed.descriptor.empty()) text += fmt::format("  {}\n", visible_line(listed.descriptor));
     }

@@ -39,7 +39,7 @@ std::string duration_text(double seconds) {
   for (const auto& [unit, name] :
        {std::pair{365.25 * 86400, "years"}, {86400.0, "days"}, {3600.0, "hours"}, {60.0, "minutes"}})
     if (seconds >= 2 * unit) return fmt::format("{:.{}f} {}", seconds / unit, seconds < 10 * unit ? 1 : 0, name);
-  return fmt::format("{:.0f} seconds", seconds);
+  return seconds < 0.5 ? "less than a second" : plural(fmt::format("{:.0f}", seconds), "second");
 }
 
 /// What trials cost. `gflops`: of one core, in place of a measurement where it is above 0.
@@ -78,8 +78,6 @@ class Costs {
   std::map<std::size_t, StepTime> times_;  // by trial
   std::vector<std::pair<DatasetConfig, SliceSizes>> sizes_;
 };
-
-std::string count(std::int64_t number, std::string_view one) { return plural(std::to_string(number), one); }
 
 /// `normlab plan --slurm`: the array script for what is missing.
 struct PlanSlurm {
@@ -168,9 +166,9 @@ struct Plan {
     costs[0] = fmt::format("{} parameters, {} macs an image, with norms {}", cost.model.parameters, cost.model.macs,
                            cost.model.macs_with_norms());
     if (cost.steps) {
-      costs[1] = fmt::format("{} of {}, {} an epoch of {}; warm-up {}", count(cost.steps->total, "step"),
-                             count(config.train.batch_size, "image"), cost.steps->per_epoch,
-                             count(*cost.train_images, "image"), count(cost.steps->warmup, "step"));
+      costs[1] = fmt::format("{} of {}, {} an epoch of {}; warm-up {}", plural(cost.steps->total, "step"),
+                             plural(config.train.batch_size, "image"), cost.steps->per_epoch,
+                             plural(*cost.train_images, "image"), plural(cost.steps->warmup, "step"));
       costs[2] = flops_text(cost.training_flops + cost.evaluation_flops) + " of products";
     } else {
       costs[1] = fmt::format("steps and time: once the data is there; nothing is known of \"{}\"", config.dataset.name);
@@ -179,9 +177,10 @@ struct Plan {
                            size_text(cost.bytes(1)), size_text(cost.state_bytes), size_text(cost.batch_bytes),
                            size_text(cost.bytes(1) - cost.state_bytes - cost.batch_bytes),
                            cost.shards.lockstep ? "all shards" : "each thread");
-    costs[4] = fmt::format("{} of {} in {}{}; threads beyond {} have nothing to do", count(cost.shards.shards, "shard"),
-                           count(cost.shards.images, "image"), count(cost.shards.lanes, "lane"),
-                           cost.shards.lockstep ? ", in lockstep" : "", cost.shards.lanes);
+    costs[4] =
+        fmt::format("{} of {} in {}{}; threads beyond {} have nothing to do", plural(cost.shards.shards, "shard"),
+                    plural(cost.shards.images, "image"), plural(cost.shards.lanes, "lane"),
+                    cost.shards.lockstep ? ", in lockstep" : "", cost.shards.lanes);
     return costs;
   }
 

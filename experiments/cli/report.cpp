@@ -120,8 +120,7 @@ void add_report(Command& app) {
       "Folders are made where they are missing. Exit code 2 after the report: some results cannot be read; it names "
       "them. 3: the disk fails.");
   command.examples({"normlab report experiments/placements_gratings.json -o report.html --svg pictures",
-                    "normlab report experiments/placements_gratings.json --watch",
-                    "normlab report experiments/placements_cifar10.json --from docs/results/cifar10.jsonl"});
+                    "normlab report experiments/placements_gratings.json --watch"});
 }
 
 }  // namespace normlab

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "experiments/base/terminal.h"
+#include "experiments/base/text_layout.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/device_option.h"
 #include "experiments/cli/trial_by_id.h"
@@ -32,13 +33,14 @@ struct Verify {
       throw InputError(fmt::format("--out {}: holds no trials; it is no folder of results", out));
     const FilesReport report = verify_files(ResultStore(out));
     for (const std::string& problem : report.problems) print_text("{}\n", problem);
-    print_text("{}: {} trials, {} files: {} results sealed, {} unsealed, {} trials without a result{}\n", out,
-               report.trials, report.files, report.sealed, report.unsealed, report.unfinished,
+    print_text("{}: {}, {}: {} sealed, {} unsealed, {} without a result{}\n", out, plural(report.trials, "trial"),
+               plural(report.files, "file"), plural(report.sealed, "result"), report.unsealed,
+               plural(report.unfinished, "trial"),
                report.running > 0 ? fmt::format(", {} of them running and passed over", report.running) : "");
     if (report.unsealed > 0) print_text("unsealed: {}\n", kUnsealedWords);
-    if (report.removed > 0) print_text("{} files were taken away by `normlab clean`\n", report.removed);
+    if (report.removed > 0) print_text("taken away by `normlab clean`: {}\n", plural(report.removed, "file"));
     if (report.problems.empty()) return print_text("nothing is damaged\n"), 0;
-    print_text("{} problem{}\n", report.problems.size(), report.problems.size() == 1 ? "" : "s");
+    print_text("{}\n", plural(report.problems.size(), "problem"));
     return static_cast<int>(ExitCode::bad_input);
   }
 
@@ -55,11 +57,11 @@ struct Verify {
     const std::string id = trial.path().filename().string().substr(0, 12);
     print_text("{}: from {} at step {} to step {}\n", id, report.start, report.from, report.to);
     if (report.states > 0)
-      print_text(
-          "{} state{} on record {} the same to the bit: SHA-256 over {} tensors (weights, moments, buffers, "
-          "averages)\n",
-          report.states, report.states == 1 ? "" : "s", report.states == 1 ? "is" : "are", report.tensors);
-    if (report.metrics > 0) print_text("{} lines of metrics are the same to the bit\n", report.metrics);
+      print_text("{} on record {} the same to the bit: SHA-256 over {} (weights, moments, buffers, averages)\n",
+                 plural(report.states, "state"), report.states == 1 ? "is" : "are", plural(report.tensors, "tensor"));
+    if (report.metrics > 0)
+      print_text("{} of metrics {} the same to the bit\n", plural(report.metrics, "line"),
+                 report.metrics == 1 ? "is" : "are");
     if (report.result) print_text("the result is the same to the bit\n");
     if (!report.difference) return 0;
     print_text("DIFFERENT at {}\n", *report.difference);

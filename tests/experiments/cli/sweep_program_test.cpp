@@ -6,6 +6,7 @@
 
 #include "experiments/descriptor/experiment.h"
 #include "experiments/results/store.h"
+#include "experiments/sweep/plan_file.h"
 #include "tests/experiments/cli/program.h"
 
 using namespace normlab;
@@ -58,7 +59,7 @@ TEST_CASE("program: one trial of two descriptors is one; more seeds and a new va
   CHECK(says(plan.out, "Changed: since its last run 5 trials are new (sub_ln, seed 0;"));
   CHECK(says(plan.out, "5 are no longer part of it and"));
   CHECK(says(plan.out, "\n  1 dpn: seeds 0-4 done "));
-  CHECK(says(plan.out, "\n  2 sub_ln: seeds 0-4 missing, new "));
+  CHECK(says(plan.out, "\n  2 sub_ln, less than a second: seeds 0-4 missing, new "));
   const std::string note = "5 trials of the last run of a have results and are not in this plan (pre_pre, seed 0; ";
   CHECK(says(run_program(folder, "status " + a + out).err, note));
   CHECK(says(run_program(folder, "table " + a + out).err, note));
@@ -199,4 +200,12 @@ TEST_CASE("program: list names each experiment of a folder with the states of it
   REQUIRE(run_program(folder, "run " + b + " --set seeds=[8]" + out).code == 0);
   CHECK(says(run_program(folder, "list" + out).out, "1 trial of earlier plans"));
   CHECK(says(run_program(folder, "list --format json" + out).out, "\"trials_of_earlier_plans\": 1"));
+  // A damaged result hides no other trial.
+  const ResultStore store(folder / "r");
+  for (const PlanFile& plan : read_plan_files(store))
+    if (plan.stem == "b") std::ofstream(store.trial(plan.trials.at(0).id).path() / "result.json") << "{";
+  const Finished damaged = run_program(folder, "list" + out);
+  CHECK(damaged.code == 0);
+  CHECK_MESSAGE(says(damaged.out, "b: 1 trial, 1 unreadable\n"), damaged.out);
+  CHECK(says(damaged.out, "a: 4 trials, 3 done, 1 missing\n"));
 }
