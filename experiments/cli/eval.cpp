@@ -141,7 +141,7 @@ struct EvalCommand {
 
     const auto classes = static_cast<std::size_t>(num_classes(network));
     const auto most = static_cast<std::size_t>(batch);
-    const auto [height, width] = image_size(network);
+    const std::int64_t height = image_size(network)[0], width = image_size(network)[1];
     std::vector<float> pixels(most * static_cast<std::size_t>(height * width * channels(network))), all_logits;
     std::vector<bf16> rounded(engine.dtype() == DType::bf16 ? pixels.size() : 0);
     const auto batch_of = [&](std::int64_t count) {
@@ -196,8 +196,8 @@ void add_eval(Command& app) {
   EvalSource& source = options.source;
   source.threads = available_cores();
   EvalTransformConfig& transform = source.transform;
-  const auto change = [&](Option option) { options.changes.push_back(option); };
-  const auto of_transform = [&](Option option) { options.of_transform.push_back(option); };
+  const auto change = [&to = options.changes](Option option) { to.push_back(option); };
+  const auto of_transform = [&to = options.of_transform](Option option) { to.push_back(option); };
   command.add_option("--data", source.data,
                      "a data set's name, a folder with its --layout, or a .npy of images, uint8 or float [N, H, W, C] "
                      "(default: the data of the training)");

@@ -160,9 +160,9 @@ std::pair<DatasetLayout, std::string> recognised_layout(const fs::path& folder) 
   for (const std::string& file : content.files)
     if (!has_image_extension(file) && file != "classes.txt") lists.push_back(file);
   if (lists.size() == 1 && (images > 0 || !content.folders.empty())) return {Layout::image_list, lists[0]};
-  std::string message =
-      concat(folder.string(), ": is no data set of a known layout; it holds ", content.folders.size(), " folders, ", images,
-             " images and ", content.files.size() - std::size_t(images), " other files. Expected there one of\n");
+  std::string message = concat(folder.string(), ": is no data set of a known layout; it holds ", content.folders.size(),
+                               " folders, ", images, " images and ", content.files.size() - std::size_t(images),
+                               " other files. Expected there one of\n");
   for (const Layout layout : kWithMarks) message += concat("  ", expected(unnamed, layout), "\n");
   throw InputError(concat(message, "  ", expected(unnamed, Layout::image_folder), "\n  ",
                           expected(unnamed, Layout::image_list), ": one line FILE LABEL each"));

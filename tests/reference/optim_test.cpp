@@ -81,7 +81,8 @@ Results steps(const Fixture& f, const std::string& how, OptimizerSettings settin
   std::set<std::string> decayed;
   for (const ParameterInfo& p : s.parameters.parameters())
     if (p.decays) decayed.insert(p.name);
-  if (c.at("decayed").get<std::set<std::string>>() != decayed) throw InputError(concat(f.name(), ": other parameters decay than the file says"));
+  if (c.at("decayed").get<std::set<std::string>>() != decayed)
+    throw InputError(concat(f.name(), ": other parameters decay than the file says"));
   Results results{how};
   for (const auto& rate : c.at("rates")) {
     const std::string number = std::to_string(s.state.step + 1);

@@ -106,7 +106,8 @@ TEST_CASE("help: every page fits 40 and 80 columns, breaks no word, and shows no
       if (word != "\\") all.push_back(word);
     return all;
   };
-  for (const auto& [path, page] : wide) {
+  for (const auto& each : wide) {
+    const std::string &path = each.first, &page = each.second;
     for (const std::string& line : lines_of(page)) CHECK_MESSAGE(display_width(line) <= 80, path << ": " << line);
     for (const std::string& line : lines_of(narrow.at(path)))
       CHECK_MESSAGE(display_width(line) <= 40, path << ": " << line);
@@ -121,7 +122,8 @@ TEST_CASE("help: every page ends with one or two examples that parse, of files a
   const TemporaryFolder folder;
   const Experiment front = load_experiment("experiments/placements_gratings.json");
   const auto pages = all_help(folder, 80);
-  for (const auto& [path, page] : pages) {
+  for (const auto& each : pages) {
+    const std::string &path = each.first, &page = each.second;
     const std::vector<std::string> examples = examples_in(page);
     CHECK_MESSAGE((examples.size() == 1 || examples.size() == 2), path << " has " << examples.size() << " examples");
     for (const std::string& example : examples) {

@@ -176,7 +176,8 @@ TEST_CASE("table: latex with a caption and a label is a table of its own") {
 }
 
 TEST_CASE("table: latex") {
-  CHECK(rendered(states_table(), TableFormat::latex) == R"golden(% In the preamble: \usepackage{booktabs} for better rules
+  CHECK(rendered(states_table(), TableFormat::latex) ==
+        R"golden(% In the preamble: \usepackage{booktabs} for better rules
 \providecommand{\toprule}{\hline}\providecommand{\midrule}{\hline}\providecommand{\bottomrule}{\hline}
 \begin{tabular}{lrrl}
 \toprule
