@@ -161,6 +161,7 @@ CurvePlot curve_plot(const MetricCurves& curves, const std::vector<std::size_t>&
   for (const std::size_t r : shown) {
     const RowCurves& row = curves.rows[r];
     CurvePanel& panel = plot.panels.emplace_back();
+    panel.row = r;
     panel.label = row.label;
     panel.seeds = row.seeds.size();
     panel.band = prepared(row);

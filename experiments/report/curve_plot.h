@@ -14,6 +14,7 @@
 namespace normlab {
 
 struct CurvePanel {
+  std::size_t row = 0;  // of the plan
   std::string label;
   std::vector<BandPoint> band;  // in the picture's unit, thinned to what can be seen
   std::vector<BandPoint> baseline;
@@ -29,6 +30,7 @@ struct CurvePanel {
 struct CurvePlot {
   std::string metric, unit;  // unit "%" or ""
   std::vector<CurvePanel> panels;
+  std::vector<CurvePanel> single;  // rows with one value, which are named instead of drawn
   PlotAxis steps, values;
   bool cut = false;        // some values lie outside the picture
   std::int64_t every = 1;  // of so many points at most one is drawn; 1: all are

@@ -4,7 +4,7 @@ namespace normlab {
 
 std::string_view page_style() {
   return R"css(
-:root{color-scheme:light dark;--back:#fff;--text:#1a1a1a;--soft:#555;--line:#d0d4d9;--fill:#f3f5f7;--link:#005a9c;--warn:#a84300}
+:root{color-scheme:light dark;--back:#fff;--text:#1a1a1a;--soft:#555;--line:#d0d4d9;--fill:#f3f5f7;--link:#005a9c;--warn:#a84300;--shade:#0004}
 *{box-sizing:border-box}
 body{margin:0 auto;padding:1rem 1.25rem 3rem;max-width:62rem;background:var(--back);color:var(--text);
 font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;overflow-wrap:anywhere}
@@ -18,7 +18,8 @@ nav ul{list-style:none;display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;padding:0;
 .footnotes{padding-left:1.2rem;max-width:46rem}
 .footnotes li{margin:.2rem 0}
 .problems{border-left:4px solid var(--warn);padding:.25rem .75rem;background:var(--fill)}
-.scroll{overflow-x:auto;margin:.5rem 0}
+.scroll{overflow-x:auto;margin:.5rem 0;background:linear-gradient(to left,var(--back) 1rem,transparent) 100%/2rem 100% no-repeat local,
+linear-gradient(to left,var(--shade),transparent) 100%/.75rem 100% no-repeat scroll}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92rem}
 caption{text-align:left;color:var(--soft);font-size:.9rem;padding:.25rem 0}
 th,td{padding:.3rem .7rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;overflow-wrap:normal}
@@ -28,8 +29,10 @@ tbody th{font-weight:500}
 td.number,th.number{text-align:right}td.number{white-space:nowrap}
 #results td:not(.number){min-width:14rem;overflow-wrap:anywhere}
 #results tbody th{min-width:6rem;overflow-wrap:anywhere}
+#results tr>:first-child{position:sticky;left:0}
+#results tbody tr>:first-child{background:var(--back)}
 tr.baseline th{font-weight:700}
-tr.baseline td,tr.baseline th{background:var(--fill)}
+#results tbody tr.baseline>*{background:var(--fill)}
 th button{font:inherit;font-weight:600;color:inherit;background:none;border:0;padding:0;cursor:pointer;text-align:left}
 th button::after{content:"\2195";padding-left:.35em;color:var(--soft)}
 th[aria-sort=ascending] button::after{content:"\2191";color:var(--text)}
@@ -69,11 +72,13 @@ footer{margin-top:3rem;border-top:1px solid var(--line);padding-top:.5rem}
 .skip:focus{left:1rem;top:.5rem;background:var(--back);padding:.3rem .6rem}
 @media (max-width:640px){body{padding:.75rem .75rem 2rem}th,td{padding:.3rem .45rem}.wide{display:none}.narrow{display:block}
 dl{grid-template-columns:1fr}dd{margin-bottom:.3rem}}
+@media screen and (max-width:480px){#results table{font-size:.85rem}#results th,#results td{padding:.3rem .25rem}
+#results thead th{white-space:normal}#results tbody th{min-width:4.5rem}#results td:not(.number){min-width:9rem}}
 @media screen and (prefers-color-scheme:dark){:root{--back:#15181c;--text:#ececec;--soft:#b5bac0;--line:#3a4048;
---fill:#20252b;--link:#7cc4f5;--warn:#f0a13c}}
+--fill:#20252b;--link:#7cc4f5;--warn:#f0a13c;--shade:#fff6}}
 @media print{:root{color-scheme:light}body{max-width:none;padding:0;font-size:11pt}.tools,.skip,nav{display:none}
 th button::after{content:""}.wide{display:block}.narrow{display:none}
-figure svg,.panel,tr{break-inside:avoid}h2,h3,summary{break-after:avoid}.scroll{overflow:visible}
+figure svg,.panel,tr{break-inside:avoid}h2,h3,summary{break-after:avoid}.scroll{overflow:visible;background:none}
 .panels{grid-template-columns:repeat(3,1fr)}pre{max-height:none;white-space:pre-wrap}a{color:inherit;text-decoration:none}}
 )css";
 }

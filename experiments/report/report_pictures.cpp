@@ -48,7 +48,7 @@ PlotLane lane_of(const TableLine& line, const std::string& strip, const TableMod
   if (value.value && std::isfinite(*value.value)) lane.mean = value.value;
   if (lane.mean && half_width.value && std::isfinite(*half_width.value)) lane.half_width = half_width.value;
   lane.clear = gains && line.differs;
-  lane.numbers = with_interval(value, half_width);
+  lane.numbers = gains ? gain_cell(line).text() : with_interval(value, half_width);
   return lane;
 }
 
@@ -123,7 +123,7 @@ std::string plot_caption(const StripPlot& plot) {
                          : "No row to compare with: the values themselves. Dots: seeds.";
   text += " Diamond: their mean.";
   if (intervals)
-    text += plot.gains ? " Bar: the interval that the table prints; a filled diamond where it leaves out zero."
+    text += plot.gains ? " Bar: the interval that the table prints; a filled diamond and * where it leaves out zero."
                        : " Bar: the interval that the table prints.";
   else
     text += " No bars: one seed has no interval.";
@@ -132,17 +132,18 @@ std::string plot_caption(const StripPlot& plot) {
 
 std::string curve_numbers(const CurvePlot& plot) {
   constexpr std::size_t kMostLines = 20;
-  std::string html =
-      "<details><summary>Numbers of these pictures</summary><div class=\"scroll\" tabindex=\"0\"><table>";
+  std::string html = fmt::format("<details><summary>Numbers{}</summary><div class=\"scroll\" tabindex=\"0\"><table>",
+                                 plot.panels.empty() ? "" : " of these pictures");
   bool all = plot.every == 1;
   std::string body;
-  for (const CurvePanel& panel : plot.panels) {
-    all = all && panel.band.size() <= kMostLines;
-    for (const BandPoint& point : thinned(panel.band, kMostLines))
-      body += "<tr><th scope=\"row\">" + escaped(panel.label) +
-              fmt::format("</th><td>{}</td><td>{:.4g}</td><td>{:.4g}</td><td>{:.4g}</td><td>{}</td></tr>\n", point.step,
-                          point.mean, point.low, point.high, point.n);
-  }
+  for (const auto* panels : {&plot.panels, &plot.single})
+    for (const CurvePanel& panel : *panels) {
+      all = all && panel.band.size() <= kMostLines;
+      for (const BandPoint& point : thinned(panel.band, kMostLines))
+        body += "<tr><th scope=\"row\">" + escaped(panel.label) +
+                fmt::format("</th><td>{}</td><td>{:.4g}</td><td>{:.4g}</td><td>{:.4g}</td><td>{}</td></tr>\n",
+                            point.step, point.mean, point.low, point.high, point.n);
+    }
   html += html_element(
       "caption", plot.heading() + " over seeds" +
                      (all ? ""
@@ -170,6 +171,19 @@ std::string curve_caption(const CurvePlot& plot) {
   return text;
 }
 
+/// What there is instead of a panel with a lone dot.
+std::string single_words(const CurvePlot& plot) {
+  std::string names;
+  bool one_step = true;
+  for (const CurvePanel& panel : plot.single) {
+    names += (names.empty() ? "" : ", ") + panel.label;
+    one_step = one_step && panel.band.front().step == plot.single.front().band.front().step;
+  }
+  if (!plot.panels.empty()) return "Not drawn, with one value each: " + names + ".";
+  return fmt::format("One value per row{}: no curve to draw.",
+                     one_step ? fmt::format(", at step {}", plot.single.front().band.front().step) : "");
+}
+
 }  // namespace
 
 std::vector<StripPlot> strip_plots(const TableModel& table) {
@@ -195,7 +209,14 @@ std::vector<CurvePlot> curve_plots(const ReportInput& input) {
     CurvePlot plot = curve_plot(curves, shown, baselines, share ? "%" : "", share ? 100 : 1);
     const bool any =
         std::any_of(plot.panels.begin(), plot.panels.end(), [](const CurvePanel& p) { return !p.band.empty(); });
-    if (any) plots.push_back(std::move(plot));
+    if (!any) continue;
+    const auto is_curve = [](const CurvePanel& p) { return p.band.size() > 1 || p.baseline.size() > 1; };
+    const auto lone = std::stable_partition(plot.panels.begin(), plot.panels.end(),
+                                            [&](const CurvePanel& p) { return p.band.empty() || is_curve(p); });
+    plot.single.assign(std::make_move_iterator(lone), std::make_move_iterator(plot.panels.end()));
+    plot.panels.erase(lone, plot.panels.end());
+    if (std::none_of(plot.panels.begin(), plot.panels.end(), is_curve)) plot.panels.clear();
+    plots.push_back(std::move(plot));
   }
   return plots;
 }
@@ -221,12 +242,16 @@ std::string curves_section(const ReportInput& input) {
                                                          : "No shown row has values of the metrics to draw.");
   for (std::size_t p = 0; p < plots.size(); ++p) {
     const CurvePlot& plot = plots[p];
-    html += html_element("h3", plot.heading() + " by step");
-    html += "\n<figure>\n" + html_element("figcaption", curve_caption(plot)) + "\n<div class=\"panels\">\n";
-    for (std::size_t i = 0; i < plot.panels.size(); ++i)
-      html += fmt::format("<div class=\"panel\" data-row=\"{}\">", input.table.lines[i].plan_index) +
-              curve_panel(plot, i, fmt::format("curve-{}-{}", p, i)) + "</div>\n";
-    html += "</div>\n</figure>\n" + curve_numbers(plot);
+    html += html_element("h3", plot.heading() + " by step") + "\n";
+    if (!plot.single.empty()) html += html_element("p", single_words(plot)) + "\n";
+    if (!plot.panels.empty()) {
+      html += "<figure>\n" + html_element("figcaption", curve_caption(plot)) + "\n<div class=\"panels\">\n";
+      for (std::size_t i = 0; i < plot.panels.size(); ++i)
+        html += fmt::format("<div class=\"panel\" data-row=\"{}\">", plot.panels[i].row) +
+                curve_panel(plot, i, fmt::format("curve-{}-{}", p, i)) + "</div>\n";
+      html += "</div>\n</figure>\n";
+    }
+    html += curve_numbers(plot);
   }
   return html + "</section>\n";
 }
@@ -239,6 +264,7 @@ std::vector<PictureFile> report_pictures(const ReportInput& input) {
   }
   std::set<std::string> taken;
   for (const CurvePlot& plot : curve_plots(input)) {
+    if (plot.panels.empty()) continue;
     const std::string wanted = "curves-" + plain_name(plot.metric);
     std::string name = wanted;
     for (int number = 2; !taken.insert(name).second; ++number) name = fmt::format("{}-{}", wanted, number);

@@ -123,8 +123,10 @@ std::string row_summary(const TableLine& line) {
   std::string html = "<summary>" + html_element("span", line.label, "name");
   if (!line.mean.text.empty())
     html += html_element("span", with_interval(line.mean, line.half_width) + " (" + line.count + ")");
-  if (!line.gain.text.empty()) html += html_element("span", "gain " + with_interval(line.gain, line.gain_half_width));
-  if (line.is_baseline) html += html_element("span", "baseline", "soft");
+  if (line.is_baseline)
+    html += html_element("span", "baseline", "soft");
+  else if (const std::string gain = gain_cell(line).text(); !gain.empty())
+    html += html_element("span", "gain " + gain);
   if (!line.notes.empty()) html += html_element("span", joined(line.notes, ", "), "warn");
   return html + "</summary>\n";
 }

@@ -12,14 +12,15 @@ namespace normlab {
 namespace {
 
 constexpr double kDot = 3.5, kMean = 4.5, kCap = 4;  // radius, half diagonal, half height
-constexpr double kHeadingHeight = 24, kAxisHeight = 22, kAxisLabelHeight = 20, kStripGap = 14, kNoteHeight = 14;
+constexpr double kHeadingHeight = 24, kAxisHeight = 22, kAxisLabelHeight = 20, kStripGap = 14, kNoteHeight = 14,
+                 kTick = 4;
 
 struct Layout {
   bool narrow = false;
-  double width, left, right, lane_height, dots, bar, note;  // the last three: from a lane's top
+  double width, left, right, lane_height, dots, bar, note, grid;  // the last four: from a lane's top
 };
 
-constexpr Layout kWide{false, 760, 220, 640, 30, 9, 20, 33}, kNarrow{true, 360, 14, 346, 46, 25, 36, 29};
+constexpr Layout kWide{false, 760, 220, 640, 30, 9, 20, 40, 0}, kNarrow{true, 360, 14, 346, 46, 25, 36, 29, 20};
 
 class Drawing {
  public:
@@ -59,6 +60,8 @@ class Drawing {
 
  private:
   double lane_height(const PlotLane& lane) const { return layout_.lane_height + (lane.note.empty() ? 0 : kNoteHeight); }
+  /// How far a note moves down what is drawn: it stands below wide lanes, and above what is drawn in narrow ones.
+  double shift_of(const PlotLane& lane) const { return layout_.narrow && !lane.note.empty() ? kNoteHeight : 0; }
   double lanes_height(const PlotStrip& strip) const {
     double height = 0;
     for (const PlotLane& lane : strip.lanes) height += lane_height(lane);
@@ -86,7 +89,7 @@ class Drawing {
     }
     for (const double tick : axis_.ticks) {
       const bool zero = plot_.gains && std::abs(tick) < axis_.step / 2;
-      svg_.line(zero ? "p-zero" : "p-grid", x_(tick), x_(tick), lanes_top, bottom + 4);
+      svg_.element("path", {{"class", zero ? "p-zero" : "p-grid"}, {"d", grid_path(strip, x_(tick), lanes_top)}});
       svg_.words("p-soft p-mid p-tick", x_(tick), bottom + 17, tick_label(tick, axis_.step, plot_.gains));
     }
     double lane_top = lanes_top;
@@ -98,8 +101,22 @@ class Drawing {
     svg_.close();
   }
 
+  /// A tick and its line through the lanes, interrupted by names above narrow lanes and by notes.
+  std::string grid_path(const PlotStrip& strip, double x, double top) const {
+    std::string path;
+    const auto piece = [&](double from, double height) {
+      path += fmt::format("M{} {}v{}", svg_number(x), svg_number(from), svg_number(height));
+    };
+    for (const PlotLane& lane : strip.lanes) {
+      piece(top + layout_.grid + shift_of(lane), layout_.lane_height - layout_.grid);
+      top += lane_height(lane);
+    }
+    piece(top, kTick);
+    return path;
+  }
+
   void draw_lane(const PlotLane& lane, double top) {
-    const double shift = layout_.narrow && !lane.note.empty() ? kNoteHeight : 0;
+    const double shift = shift_of(lane);
     const double label_room = layout_.narrow ? layout_.width - text_width(lane.numbers, 12) - 16 : layout_.left - 12;
     const double label_y = layout_.narrow ? top + 15 : top + 19;
     svg_.words("p-label", 2.0, label_y, fitted(lane.label, label_room, 12));

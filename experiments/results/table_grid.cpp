@@ -26,15 +26,6 @@ TableCell mean_cell(const TableLine& line) {
   return {line.mean.text, line.half_width.text, "(" + line.count + ")", line.mean.value, line.half_width.value};
 }
 
-TableCell gain_cell(const TableLine& line) {
-  if (line.is_baseline) return words("baseline");
-  if (line.gain.text.empty()) return words("");
-  if (!line.cut)
-    return {line.gain.text, line.gain_half_width.text, marks(line), line.gain.value, line.gain_half_width.value};
-  return {line.gain.text, "", fmt::format("[{}, {}] {}", line.gain_low.text, line.gain_high.text, marks(line)),
-          line.gain.value, std::nullopt};
-}
-
 TableCell equivalence_cell(const TableLine& line) {
   if (!line.equivalent) return words("");
   return {*line.equivalent ? "yes" : "not shown", "", "", line.equivalent_p.value, std::nullopt};
@@ -169,6 +160,15 @@ void lay_out_pivot(TableModel& model, const std::vector<std::string>& all, const
 }
 
 }  // namespace
+
+TableCell gain_cell(const TableLine& line) {
+  if (line.is_baseline) return words("baseline");
+  if (line.gain.text.empty()) return words("");
+  if (!line.cut)
+    return {line.gain.text, line.gain_half_width.text, marks(line), line.gain.value, line.gain_half_width.value};
+  return {line.gain.text, "", fmt::format("[{}, {}] {}", line.gain_low.text, line.gain_high.text, marks(line)),
+          line.gain.value, std::nullopt};
+}
 
 std::string TableCell::text() const {
   std::string all = value;

@@ -136,6 +136,9 @@ struct TableCell {
   std::string text() const;
 };
 
+/// The gain as every table and picture prints it: "+0.4 ±1.3 *", "-1.0 [-2.0, -0.1] *", "baseline"; empty without one.
+TableCell gain_cell(const TableLine& line);
+
 enum class ColumnKind : std::uint8_t { label, number, words };
 
 struct TableColumn {

@@ -10,6 +10,7 @@
 #include "experiments/descriptor/canonical.h"
 #include "experiments/results/table_filter.h"
 #include "experiments/results/trial_files.h"
+#include "experiments/sweep/plan_file.h"
 #include "experiments/sweep/sweep_table.h"
 #include "experiments/sweep/trial_seed.h"
 
@@ -20,34 +21,107 @@ using Settings = std::map<std::string, std::string>;  // path -> value, for peop
 
 constexpr const char* kPlacement = "model.placement";
 
+/// A norm's kind stands at its site, its other settings below.
 void flatten(const nlohmann::json& node, const std::string& path, Settings& out) {
   if (!node.is_object()) {
     out[path] = node.is_string() ? node.get<std::string>() : node.dump();
     return;
   }
-  for (const auto& [key, value] : node.items()) flatten(value, path.empty() ? key : path + "." + key, out);
+  for (const auto& [key, value] : node.items())
+    flatten(value, key == "kind" && path.starts_with(kPlacement) ? path : path.empty() ? key : path + "." + key, out);
 }
 
 struct FoundTrial {
   TrialFolder folder;
   TrialConfig config;
-  Settings settings;                // without the seed
-  std::string placement;            // "" for one without a name
+  Settings settings;                // without the seed and the placement's
+  std::string placement;            // as the plan names it, or a name of the program's; "" for one without a name
+  std::string sites;                // the whole placement, as text
+  bool built_in = false;            // whether it is the program's placement of that name
+  bool varied = false;              // the plan changes it further, so its name does not say all
   std::vector<std::string> values;  // at the axes
 };
 
-FoundTrial read_trial_folder(const std::filesystem::path& path, std::map<std::string, std::string>& names) {
-  const TrialFolder folder(path);
-  const std::string file = (path / "config.json").string();
-  FoundTrial trial{folder, read_trial_config(folder), {}, {}, {}};
-  // Written anew, so that a setting that came later stands at its default in older trials too.
-  nlohmann::json json = parse_strict_json(full_json(trial.config), file);
-  json.erase("seed");
-  flatten(json, "", trial.settings);
-  const auto [known, added] = names.try_emplace(json["model"]["placement"].dump());
-  if (added) known->second = placement_name(trial.config.model);
-  trial.placement = known->second;
-  return trial;
+class FolderReader {
+ public:
+  FoundTrial read(const std::filesystem::path& path) {
+    const TrialFolder folder(path);
+    FoundTrial trial{folder, read_trial_config(folder), {}, {}, {}, false, false, {}};
+    // Written anew, so that a setting that came later stands at its default in older trials too.
+    nlohmann::json json = parse_strict_json(full_json(trial.config), (path / "config.json").string());
+    json.erase("seed");
+    trial.sites = json["model"]["placement"].dump();
+    json["model"].erase("placement");
+    flatten(json, "", trial.settings);
+    const auto [known, added] = names_.try_emplace(trial.sites);
+    if (added) known->second = placement_name(trial.config.model);
+    trial.placement = known->second;
+    trial.built_in = !trial.placement.empty();
+    if (!trial.built_in) name_by_plan(path, trial);
+    return trial;
+  }
+
+ private:
+  void name_by_plan(const std::filesystem::path& path, FoundTrial& trial) {
+    if (path.parent_path().filename() != "trials") return;  // copied from elsewhere, without a plan
+    const auto [plans, added] = planned_.try_emplace(path.parent_path().parent_path());
+    if (added)
+      for (PlanFile& plan : read_plan_files(ResultStore(plans->first)))
+        for (PlannedTrial& planned : plan.trials) plans->second.try_emplace(planned.id, std::move(planned.axes));
+    const auto axes = plans->second.find(path.filename().string());
+    if (axes == plans->second.end()) return;
+    for (const auto& [axis, label] : axes->second) {
+      if (axis == kPlacement) trial.placement = label;
+      trial.varied = trial.varied || axis.starts_with(std::string(kPlacement) + ".");
+    }
+  }
+
+  std::map<std::string, std::string> names_;                                  // by placement
+  std::map<std::filesystem::path, std::map<std::string, Settings>> planned_;  // axes by folder of results and trial
+};
+
+std::string value_at(const Settings& settings, const std::string& path) {
+  const auto found = settings.find(path);
+  return found == settings.end() ? "" : found->second;
+}
+
+/// Of trials whose placements share a name that does not tell them apart, or have none: what is not at its default, and
+/// differs between them where they are several placements.
+void add_sites(const std::vector<FoundTrial*>& trials, bool several) {
+  std::vector<Settings> sites;
+  std::set<std::string> paths;
+  for (const FoundTrial* trial : trials) {
+    const nlohmann::json changes = parse_strict_json(canonical_json(trial->config), trial->folder.path().string());
+    const nlohmann::json& model = changes.at("model");
+    Settings& own = sites.emplace_back();
+    if (model.contains("placement")) flatten(model.at("placement"), kPlacement, own);
+    for (const auto& [path, value] : own) paths.insert(path);
+  }
+  for (const std::string& path : paths) {
+    const auto same = [&](const Settings& other) { return value_at(other, path) == value_at(sites.front(), path); };
+    if (several && std::all_of(sites.begin(), sites.end(), same)) continue;
+    for (std::size_t t = 0; t < trials.size(); ++t)
+      if (sites[t].contains(path)) trials[t]->settings[path] = sites[t][path];
+  }
+}
+
+/// Names the placement of each trial.
+void add_placements(std::vector<FoundTrial>& trials) {
+  std::map<std::string, std::vector<FoundTrial*>> by_name;
+  for (FoundTrial& trial : trials) {
+    trial.settings[kPlacement] = trial.placement.empty() ? "other" : trial.placement;
+    by_name[trial.placement].push_back(&trial);
+  }
+  for (const auto& [name, named] : by_name) {
+    bool built_in = true, varied = name.empty();
+    std::set<std::string> placements;
+    for (const FoundTrial* trial : named) {
+      built_in = built_in && trial->built_in;
+      varied = varied || trial->varied;
+      placements.insert(trial->sites);
+    }
+    if (!built_in && (varied || placements.size() > 1)) add_sites(named, placements.size() > 1);
+  }
 }
 
 /// Folders of trials under the given ones, sorted; the same trial in two of them is one.
@@ -73,11 +147,6 @@ std::vector<std::filesystem::path> trial_folders(std::span<const std::filesystem
   return found;
 }
 
-std::string value_at(const Settings& settings, const std::string& path) {
-  const auto found = settings.find(path);
-  return found == settings.end() ? "" : found->second;
-}
-
 /// Numbers by size, words by their letters.
 bool comes_before(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
@@ -90,7 +159,8 @@ bool comes_before(const std::vector<std::string>& a, const std::vector<std::stri
 TableRow row_of(const FoundTrial& trial, const TableInput& input) {
   TableRow row;
   std::vector<std::string> parts;
-  for (std::size_t a = 0; a < input.axes.size(); ++a) parts.push_back(input.axes[a] + "=" + trial.values[a]);
+  for (std::size_t a = 0; a < input.axes.size(); ++a)
+    if (!trial.values[a].empty()) parts.push_back(axis_name(input.axes, a) + "=" + trial.values[a]);
   row.label = parts.empty() ? trial.placement : joined(parts, ", ");
   row.axes = trial.values;
   if (!input.unit.empty()) row.chance = chance_accuracy(trial.config.model);
@@ -101,11 +171,11 @@ TableRow row_of(const FoundTrial& trial, const TableInput& input) {
 
 TableModel folders_table_model(std::span<const std::filesystem::path> folders, const TableOptions& options) {
   std::vector<FoundTrial> trials;
-  std::map<std::string, std::string> names;
+  FolderReader folder_reader;
   TableInput input;
   std::vector<TableRow> damaged;
   for (const std::filesystem::path& path : trial_folders(folders)) try {
-      trials.push_back(read_trial_folder(path, names));
+      trials.push_back(folder_reader.read(path));
     } catch (const Error& error) {
       TableRow row;
       row.label = path.filename().string();
@@ -116,14 +186,7 @@ TableModel folders_table_model(std::span<const std::filesystem::path> folders, c
     }
   if (trials.empty() && damaged.empty()) throw InputError("these folders hold no trial");
 
-  const bool all_named =
-      std::all_of(trials.begin(), trials.end(), [](const FoundTrial& trial) { return !trial.placement.empty(); });
-  for (FoundTrial& trial : trials) {
-    if (all_named)
-      std::erase_if(trial.settings,
-                    [](const auto& entry) { return entry.first.starts_with(std::string(kPlacement) + "."); });
-    trial.settings[kPlacement] = trial.placement.empty() ? "other" : trial.placement;
-  }
+  add_placements(trials);
   std::set<std::string> paths, differing;
   for (const FoundTrial& trial : trials)
     for (const auto& [path, value] : trial.settings) paths.insert(path);

@@ -17,7 +17,8 @@ namespace normlab {
 TableModel sweep_table_model(const Experiment& experiment, const ResultStore& store, const TableOptions& options);
 
 /// The same without a descriptor: of every trial in these folders, each a folder of results or of one trial. Rows are
-/// trials that differ by their seed alone; their axes are the settings that differ; no row is a baseline.
+/// trials that differ by their seed alone; their axes are the settings that differ; no row is a baseline. A
+/// placement has the name that its plan or the program gives it. InputError where a plan is damaged.
 TableModel folders_table_model(std::span<const std::filesystem::path> folders, const TableOptions& options);
 
 /// What sweep_table_model makes a model of.

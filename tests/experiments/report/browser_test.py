@@ -33,6 +33,18 @@ def shown(browser, selector):
     return browser.value("[...document.querySelectorAll('%s')].filter(e => e.checkVisibility()).length" % selector)
 
 
+def fits(browser, name):
+    """Marks of gains are in sight, and the labels stay when the table is scrolled."""
+    box = browser.value("document.querySelector('#results .scroll').getBoundingClientRect().right")
+    ends = browser.value("[...document.querySelectorAll('#results tbody tr')].map(r => r.cells[2].getBoundingClientRect().right)")
+    check(all(end <= box + 1 for end in ends), f"{name}: gains end at {ends}, the table is cut at {box}")
+    left = ("(() => { const s = document.querySelector('#results .scroll'); s.style.width = '12rem'; s.scrollLeft = 60;"
+            " const at = [...document.querySelectorAll('#results tr > :first-child')].map(c => c.getBoundingClientRect().left"
+            " - s.getBoundingClientRect().left); s.style.width = ''; return at; })()")
+    places = browser.value(left)
+    check(all(abs(place) < 1 for place in places), f"{name}: labels scroll out of sight: {places}")
+
+
 def sort_by_mouse(browser, name):
     """By the first column that has numbers."""
     number = browser.value("[...document.querySelector('#results tbody tr').cells].findIndex(c => c.dataset.sort !== undefined)")
@@ -148,6 +160,7 @@ def main():
                                 ".split(' ').every(id => document.querySelectorAll('#' + id).length === 1))"),
                   f"{name}: a picture without its title and description")
             appearance(browser, name, pictures)
+            fits(browser, name)
             sort_by_mouse(browser, name)
             sort_by_keys(browser, name)
             filter_rows(browser, name)

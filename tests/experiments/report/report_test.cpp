@@ -96,7 +96,33 @@ TEST_CASE("report: question, table, gains, curves and trials of a finished sweep
   REQUIRE(lane.dots.size() == 3);
   CHECK(lane.dots[2].value == doctest::Approx(5.4));
   CHECK(*lane.mean == doctest::Approx(5.2));
-  CHECK(lane.numbers == made.table.lines[1].gain.text + " ±" + made.table.lines[1].gain_half_width.text);
+  // As the table prints it, its mark included.
+  CHECK(lane.numbers == made.table.grid[1].cells[2].text());
+  CHECK(lane.numbers.ends_with(" *"));
+  CHECK(made.html.find("<span>gain " + lane.numbers + "</span>") != std::string::npos);
+}
+
+TEST_CASE("report: one value per row is a sentence, not a panel with a lone dot") {
+  const TemporaryFolder folder;
+  const Experiment experiment =
+      experiment_of(folder, descriptor(R"({"model.placement": ["pre_pre", "dpn", "sub_ln"]})", 1, kBaseline, "Why?"));
+  const auto trial = [&](std::size_t row) { return experiment.trials[experiment.rows[row].trials[0]]; };
+  const ResultStore once(folder / "once");
+  for (const std::size_t row : {0, 1}) fake_metrics(once, trial(row), 0.5, 1);
+  const Made lone = make(experiment, once);
+  CHECK(well_formed(lone.html));
+  CHECK(occurrences(lone.html, "One value per row, at step 10: no curve to draw.") == 2);
+  CHECK(occurrences(lone.html, "class=\"panel\"") == 0);
+  CHECK(occurrences(lone.html, "<td>10</td><td>") == 4);  // the numbers stay
+  for (const PictureFile& picture : lone.pictures) CHECK(picture.name == "gains.svg");
+  // Beside rows that have a curve.
+  const ResultStore mixed(folder / "mixed");
+  fake_metrics(mixed, trial(0), 0.5, 1);
+  fake_metrics(mixed, trial(1), 0.5, 3);
+  const Made some = make(experiment, mixed);
+  CHECK(occurrences(some.html, "Not drawn, with one value each: pre_pre.") == 2);
+  CHECK(occurrences(some.html, "class=\"panel\" data-row=\"1\"") == 2);
+  CHECK(occurrences(some.html, "class=\"panel\" data-row=\"0\"") == 0);
 }
 
 TEST_CASE("report: every state of a trial shows, with its reason") {
@@ -155,7 +181,7 @@ TEST_CASE("report: nothing has run, one seed, no baseline") {
     CHECK(well_formed(made.html));
     CHECK(made.pictures[0].name == "values.svg");
     CHECK(made.html.find("No row to compare with: the values themselves.") != std::string::npos);
-    CHECK(drawn(made.pictures[0].svg, "line", "p-zero").empty());
+    CHECK(drawn(made.pictures[0].svg, "path", "p-zero").empty());
     const auto plots = strip_plots(made.table);
     REQUIRE(plots.size() == 1);
     std::vector<double> values;

@@ -78,9 +78,9 @@ TEST_CASE("strip plot: dots, means and bars stand where the ticks say") {
       CHECK(std::abs(low - x(bars[i].first)) < 0.02);
       CHECK(std::abs(high - x(bars[i].second)) < 0.02);
     }
-    const auto zeros = drawn(svg, "line", "p-zero");
+    const auto zeros = drawn(svg, "path", "p-zero");
     REQUIRE(zeros.size() == 2);  // one a strip
-    for (const DrawnElement& zero : zeros) CHECK(std::abs(zero.number("x1") - x(0)) < 0.02);
+    for (const DrawnElement& zero : zeros) CHECK(std::abs(path_numbers(zero.attributes.at("d")).front() - x(0)) < 0.02);
     // Dots of one lane stand at one height, those of the next one lower.
     CHECK(circles[0].number("cy") == circles[1].number("cy"));
     CHECK(circles[3].number("cy") > circles[2].number("cy"));
@@ -99,6 +99,31 @@ TEST_CASE("strip plot: marks, notes and names are drawn once, all inside the pic
   for (const DrawnElement& text : drawn(svg, "text")) {
     CHECK(text.number("x") <= width);
     CHECK(text.number("y") <= height);
+  }
+}
+
+TEST_CASE("strip plot: no label, number or note is written across the zero line or the grid, at both widths") {
+  StripPlot plot = example();
+  plot.strips[0].lanes[0].note = "a note as long as the picture is wide: 1/3 diverged @1200, 2/3 running 43%, and more";
+  for (const StripWidth width : {StripWidth::wide, StripWidth::narrow}) {
+    const std::string svg = strip_plot(plot, "id", width, false);
+    std::vector<DrawnElement> texts = drawn(svg, "text", "p-label"), lines = drawn(svg, "path", "p-grid");
+    for (const DrawnElement& note : drawn(svg, "text", "p-note")) texts.push_back(note);
+    for (const DrawnElement& zero : drawn(svg, "path", "p-zero")) lines.push_back(zero);
+    REQUIRE(texts.size() == 11);
+    REQUIRE(lines.size() >= 8);
+    for (const DrawnElement& text : texts) {
+      const double wide = text_width(text.content, 12), y = text.number("y");
+      const double left = text.is("p-end") ? text.number("x") - wide : text.number("x");
+      for (const DrawnElement& line : lines) {
+        const std::vector<double> numbers = path_numbers(line.attributes.at("d"));  // x, top and height of each piece
+        for (std::size_t i = 0; i + 2 < numbers.size(); i += 3) {
+          CAPTURE(text.content);
+          const bool beside = numbers[i] < left || numbers[i] > left + wide;
+          CHECK((beside || numbers[i + 1] > y || numbers[i + 1] + numbers[i + 2] < y - 8));
+        }
+      }
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 #include "experiments/descriptor/canonical.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/table.h"
+#include "experiments/sweep/plan_file.h"
 #include "tests/experiments/base/temporary_folder.h"
 #include "tests/experiments/results/unsealed_result.h"
 
@@ -266,4 +267,58 @@ TEST_CASE("sweep_table: folders without a descriptor make rows of what differs")
   CHECK(damaged.lines.size() == 5);
   CHECK(damaged.problems.size() == 1);
   CHECK_THROWS_AS(folders_table_model(std::vector{sweep.folder.path()}, {}), InputError);
+}
+
+TEST_CASE(
+    "sweep_table: rows of a folder have the plan's names of placements, and settings only where those do not do") {
+  TemporaryFolder folder;
+  const ResultStore store(folder / "out");
+  const auto publish = [&](const std::string& stem, const std::string& model, const std::string& more, bool planned) {
+    std::ofstream(folder / (stem + ".json"))
+        << R"({"dataset": {"name": "shapes"}, "seeds": 1,
+      "model": {"kind": "vit", "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2)"
+        << model << R"(}, "train": {"steps": 10, "batch_size": 4}, )" << more << "}";
+    const Experiment experiment = load_experiment(folder / (stem + ".json"));
+    for (const Trial& trial : experiment.trials) {
+      store.trial(trial.id).write_config(full_json(trial.config));
+      TrialResult result;
+      result.id = trial.id;
+      result.attempt = 1;
+      result.metrics = {{"eval/accuracy", 0.5}};
+      store.trial(trial.id).publish_result(result);
+    }
+    if (!planned) return;
+    std::filesystem::create_directories(store.out() / "experiments" / stem);
+    std::ofstream(store.out() / "experiments" / stem / "plan.json") << plan_json(experiment);
+  };
+  const auto labels = [&] {
+    std::string out;
+    for (const TableLine& line : folders_table_model(std::vector{store.out()}, {}).lines) out += line.label + "\n";
+    return out;
+  };
+  publish("own", "", R"("placements": {"mine": {"base": "pre_pre", "stem": {"patch_in": "rms_norm"}}},
+    "sweep": {"model.placement": ["pre_pre", "dpn", "mine"]})",
+          true);
+  CHECK(labels() ==
+        "placement=dpn\n"
+        "placement=mine\n"
+        "placement=pre_pre\n");
+  // One of no plan has no name; what is not at its default tells what it is.
+  publish("unnamed", R"(, "placement": {"attn": {"query": {"kind": "rms_norm", "eps": 0.001}}})", R"("about": "")",
+          false);
+  CHECK(labels() ==
+        "placement=dpn\n"
+        "placement=mine\n"
+        "placement=other, query=rms_norm, eps=0.001\n"
+        "placement=pre_pre\n");
+  // One name for two placements.
+  publish("again", "", R"("placements": {"mine": {"base": "pre_pre", "final": "none"}},
+    "sweep": {"model.placement": ["mine"]})",
+          true);
+  CHECK(labels() ==
+        "placement=dpn\n"
+        "placement=mine\n"
+        "placement=mine, final=layer_norm, patch_in=rms_norm\n"
+        "placement=other, query=rms_norm, eps=0.001\n"
+        "placement=pre_pre\n");
 }
