@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 /// As a shell takes it for one word.
 std::string shell_word(const std::string& text) {
   const auto plain = [](unsigned char c) {
-    return std::isalnum(c) || std::string_view("_-./~").find(char(c)) != std::string_view::npos;
+    return std::isalnum(c) || std::string_view("_-./").find(char(c)) != std::string_view::npos;
   };
   if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return text;
   std::string word = "'";
@@ -95,6 +95,11 @@ struct InitCommand {
     if (splits.front().name != "train")
       throw InputError(concat(folder, ": has no training images; it has the split ", splits.front().name));
     if (classes.size() < 2) throw InputError(concat(folder, ": has one class, so there is nothing to learn"));
+    const std::vector<double>& deviation = splits.front().measures.deviation;
+    if (splits.front().measures.images == 0)
+      throw InputError(concat(folder, ": none of its training images can be decoded"));
+    if (std::any_of(deviation.begin(), deviation.end(), [](double d) { return d < 1e-4; }))
+      throw InputError(concat(folder, ": all pixels of its training images are alike in some channel"));
     const std::string text = descriptor(opened, splits, classes);
     if (output == "-") {
       print_bytes(text);
@@ -122,6 +127,7 @@ struct InitCommand {
     const bool photographs = images.channels == 3;
     const Pixels pixels = pixels_of(train.measures, photographs);
     const std::int64_t count = images.size();
+    if (count == 0) throw InputError(concat(folder, ": has too few images to train on some and evaluate others"));
     const std::int64_t batch = std::clamp<std::int64_t>(count / 8, 1, 64);
     const std::int64_t epochs = std::clamp<std::int64_t>(100000 / count, 4, 100);
 

@@ -130,4 +130,10 @@ TEST_CASE("init: what is no data set is refused, and nothing is written") {
   refused("one", "one class");
   write_classes(place.sets / "later" / "val", 2, 3, 1);
   refused("later", "has no training images");
+  write_file(place.sets / "shard" / "classes.txt", "a\nb\n");
+  write_tar(place.sets / "shard" / "train-000000.tar", {{"0.png", make_png(24, 24, 1)}, {"0.cls", "0"}});
+  refused("shard", "");
+  for (const char* name : {"a/0.png", "b/0.png"})
+    write_file(place.sets / "broken" / name, make_png(20, 20, 5).substr(0, 60));
+  refused("broken", "none of its training images can be decoded");
 }
