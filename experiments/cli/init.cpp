@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
@@ -16,22 +15,12 @@
 #include "experiments/data/image_files.h"
 #include "experiments/data/measure.h"
 #include "experiments/sweep/runner.h"
+#include "experiments/sweep/slurm.h"
 
 namespace normlab {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// As a shell takes it for one word.
-std::string shell_word(const std::string& text) {
-  const auto plain = [](unsigned char c) {
-    return std::isalnum(c) || std::string_view("_-./").find(char(c)) != std::string_view::npos;
-  };
-  if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return text;
-  std::string word = "'";
-  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return word + "'";
-}
 
 std::string json_text(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -184,8 +173,8 @@ struct InitCommand {
     }
     if (absent_) tell("  some classes have no image to train on (\"allow_absent_classes\")\n");
     if (output == "-") return;
-    const std::string descriptor = shell_word(file.string()),
-                      data = " --data " + shell_word(path.parent_path().string());
+    const std::string descriptor = shell_quoted(file.string()),
+                      data = " --data " + shell_quoted(path.parent_path().string());
     tell("wrote {}\n  normlab check {}{}\n  normlab plan {}{}\n  normlab run {}{}\n", visible_line(file.string()),
          descriptor, data, descriptor, data, descriptor, data);
   }
