@@ -1,5 +1,7 @@
 #include "autograd/grad_check.h"
 
+#include "core/backend.h"
+
 #include <cmath>
 
 namespace normlab {

@@ -3,8 +3,15 @@
 #pragma once
 
 #include "autograd/tape.h"
+#include "core/collective.h"
+#include "core/kernel_settings.h"
+#include "core/random.h"
+#include "core/resample.h"
+#include "core/step_state.h"
 
 namespace normlab {
+
+struct WindowDims;
 
 /// y [..., out] = x [..., in] weight^T + bias; weight [out, in], bias [out] or Var().
 Var linear(const Var& x, const Var& weight, const Var& bias);
@@ -82,7 +89,7 @@ Var attention(const Var& qkv, std::int64_t num_heads, Tensor keep = {}, double r
 /// not divide a side, tokens of zeros follow below and to the right.
 struct Windows {
   std::int64_t height, width, window, shift;
-  WindowDims dims(std::int64_t batch, std::int64_t cols) const { return {batch, height, width, cols, window, shift}; }
+  WindowDims dims(std::int64_t batch, std::int64_t cols) const;
   /// True where one window is the whole grid: cutting it changes nothing.
   bool whole() const { return height == window && width == window && shift == 0; }
 };

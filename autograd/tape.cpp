@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/backend.h"
 #include "core/nonfinite.h"
 
 namespace normlab {

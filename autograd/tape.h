@@ -12,7 +12,8 @@
 
 #include "autograd/profile.h"
 #include "core/arena.h"
-#include "core/backend.h"
+#include "core/devices.h"
+#include "core/gradient.h"
 
 namespace normlab {
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/device.h"
+#include "core/devices.h"
 #include "core/kernels.h"
 #include "core/updates.h"
 
@@ -24,9 +25,5 @@ class Backend : public Device, public Kernels, public Updates {
   /// From here on as in `recorded` ("": by the device's own choice). InputError where this device cannot.
   virtual void choose_products([[maybe_unused]] const std::string& recorded) {}
 };
-
-/// The CPU: single-threaded kernels, products by OpenBLAS and, in bf16, oneDNN. Stateless but for scratch memory of
-/// each thread.
-Backend& cpu_backend();
 
 }  // namespace normlab

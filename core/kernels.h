@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/collective.h"
+#include "core/gradient.h"
 #include "core/kernel_settings.h"
 #include "core/random.h"
 #include "core/resample.h"
@@ -16,14 +17,6 @@
 #include "core/tensor.h"
 
 namespace normlab {
-
-enum class Write : std::uint8_t { assign, add };
-
-struct Gradient {
-  Tensor to;
-  Write write = Write::assign;
-  explicit operator bool() const { return bool(to); }
-};
 
 struct LinearDims {
   std::int64_t rows, in, out;

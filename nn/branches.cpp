@@ -1,5 +1,7 @@
 #include "nn/branches.h"
 
+#include "core/backend.h"
+
 namespace normlab {
 namespace {
 

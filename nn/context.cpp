@@ -1,6 +1,15 @@
 #include "nn/context.h"
 
+#include "core/backend.h"
+
 namespace normlab {
+
+Var Context::bias(int number) const { return tape.backend().rounds_bias() ? weight(number) : parameter(number); }
+
+Var Context::stacked_bias(std::span<const int> numbers) const {
+  if (tape.backend().rounds_bias()) return stacked_weight(numbers);
+  return stacked(numbers, parameters.stacked_read(numbers));
+}
 
 Tensor Context::mask(const Shape& shape, double rate, const std::string& site) const {
   if (!drops(rate)) return {};

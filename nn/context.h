@@ -6,6 +6,7 @@
 #include <string>
 
 #include "autograd/ops.h"
+#include "core/step_state.h"
 #include "nn/parameters.h"
 
 namespace normlab {
@@ -32,15 +33,12 @@ struct Context {
   /// The same for the weight of a product, which may be rounded to bf16; its gradient is not.
   Var weight(int number) const { return parameter(number, parameters.weight(number)); }
   /// And for its bias, which some devices round too.
-  Var bias(int number) const { return tape.backend().rounds_bias() ? weight(number) : parameter(number); }
+  Var bias(int number) const;
   /// Weights, and biases, that were declared stacked, as one.
   Var stacked_weight(std::span<const int> numbers) const {
     return stacked(numbers, parameters.stacked_weight(numbers));
   }
-  Var stacked_bias(std::span<const int> numbers) const {
-    if (tape.backend().rounds_bias()) return stacked_weight(numbers);
-    return stacked(numbers, parameters.stacked_read(numbers));
-  }
+  Var stacked_bias(std::span<const int> numbers) const;
   /// Shows `x` to the observer, and gives it back.
   Var show(const std::string& name, const Var& x) const {
     if (observe) observe(name, x);

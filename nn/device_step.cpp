@@ -1,5 +1,7 @@
 #include "nn/device_step.h"
 
+#include "core/backend.h"
+
 namespace normlab {
 
 void DeviceState::upload(Backend& backend, std::int64_t steps_done) {
@@ -8,6 +10,8 @@ void DeviceState::upload(Backend& backend, std::int64_t steps_done) {
   const Tensor state = backend.upload(Upload::state, bytes_of(&before_));
   device_ = reinterpret_cast<StepState*>(state.data<std::uint8_t>());
 }
+
+void DeviceState::read(Backend& backend) { backend.read(bytes_of(device_), &after_); }
 
 void DeviceState::take_results() {
   host.grad_norm = after_.grad_norm;

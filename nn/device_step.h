@@ -5,7 +5,9 @@
 #include <map>
 #include <memory>
 
-#include "core/backend.h"
+#include "core/device.h"
+#include "core/devices.h"
+#include "core/step_state.h"
 
 namespace normlab {
 
@@ -20,7 +22,7 @@ class DeviceState {
   /// In the backend's memory. At most two uploads old.
   StepState* device() const { return device_; }
   /// Asks the device for the results of its step; take_results() puts them into `host` once it has been waited for.
-  void read(Backend& backend) { backend.read(bytes_of(device_), &after_); }
+  void read(Backend& backend);
   void take_results();
 
  private:

@@ -1,5 +1,7 @@
 #include "nn/engine.h"
 
+#include "core/backend.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>

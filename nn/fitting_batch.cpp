@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/backend.h"
 #include "core/memory_error.h"
 
 namespace normlab {

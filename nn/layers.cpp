@@ -1,5 +1,7 @@
 #include "nn/layers.h"
 
+#include "core/backend.h"
+
 namespace normlab {
 
 Linear::Linear(ParameterSet& parameters, const Place& place, Role role, std::int64_t in, std::int64_t out,

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "autograd/tape.h"
+#include "core/backend.h"
 
 namespace normlab {
 namespace {

@@ -16,6 +16,8 @@
 
 namespace normlab {
 
+struct TokenDims;
+
 /// Which axis keeps its statistics apart. channel: one mean and variance a channel, over images and positions, as batch
 /// norm sees features. position: one a position of each image, over channels, as layer norm sees them.
 enum class ProbeAxis : std::uint8_t { channel, position };

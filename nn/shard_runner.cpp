@@ -2,7 +2,11 @@
 
 #include <algorithm>
 
+#include "core/backend.h"
+
 namespace normlab {
+
+ShardRunner::Workspace::Workspace(Backend& backend) : arena(backend.memory()), tape(backend, arena) {}
 
 void ShardRunner::run(const ShardPlan& plan, std::int64_t images,
                       FunctionRef<void(Workspace&, const BatchSlice&)> body) {

@@ -24,7 +24,7 @@ class ShardRunner {
     Tape tape;
     Profile profile;
     std::array<const void*, 4> addresses{};  // of tensors of the last shard, for last_addresses()
-    explicit Workspace(Backend& backend) : arena(backend.memory()), tape(backend, arena) {}
+    explicit Workspace(Backend& backend);
   };
   /// Calls `body` for each shard of `images` images, with an empty tape. Afterwards the memory of every workspace and
   /// thread is as large as the largest, since which of them meets which shard next time is chance.

@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "core/backend.h"
+#include "core/devices.h"
+#include "core/dtype.h"
 #include "core/field.h"
+#include "core/kernel_settings.h"
 #include "core/update_settings.h"
 
 namespace normlab {
@@ -23,11 +25,7 @@ constexpr DType dtype_of(Precision p) {
   return is_bf16(p) ? DType::bf16 : p == Precision::fp64 ? DType::f64 : DType::f32;
 }
 /// The backend as it multiplies in this precision. EnvironmentError where it has no instructions for that.
-inline Backend& in_precision(Backend& backend, Precision p) {
-  if (p == Precision::tf32) return backend.with_tf32();
-  if (!is_bf16(p)) return backend;
-  return backend.with_bf16(p == Precision::bf16 ? Bf16Products::native : Bf16Products::emulated);
-}
+Backend& in_precision(Backend& backend, Precision p);
 
 enum class LossKind : std::uint8_t { softmax, sigmoid };
 

@@ -1,5 +1,6 @@
 // Gain and bias without any statistics: the "only learnable" half of a LayerNorm.
 #include "autograd/ops.h"
+#include "core/backend.h"
 
 namespace normlab {
 

@@ -2,6 +2,7 @@
 // images or inside (shifted) windows with a learned bias by relative position ("Swin Transformer", section 3.2). Kept:
 // the log-sum-exp of each row of scores; the weights are made again from it.
 #include "autograd/ops.h"
+#include "core/backend.h"
 
 namespace normlab {
 namespace {

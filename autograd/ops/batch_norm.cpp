@@ -1,5 +1,6 @@
 // Batch norm (Ioffe and Szegedy 2015) over a batch that may be cut into shards, and with frozen statistics.
 #include "autograd/ops.h"
+#include "core/backend.h"
 
 namespace normlab {
 namespace {

@@ -1,5 +1,6 @@
 // Classification losses, one number an image; the mean over the batch is in the seed of backward().
 #include "autograd/ops.h"
+#include "core/backend.h"
 
 namespace normlab {
 namespace {

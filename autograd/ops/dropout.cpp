@@ -1,6 +1,7 @@
 // Dropout (Srivastava et al. 2014) and drop-path (Huang et al. 2016): a given mask, or one drawn by (site, step,
 // element).
 #include "autograd/ops.h"
+#include "core/backend.h"
 
 namespace normlab {
 namespace {

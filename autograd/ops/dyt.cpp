@@ -1,5 +1,6 @@
 // Dynamic Tanh, "Transformers without Normalization" section 4.
 #include "autograd/ops.h"
+#include "core/backend.h"
 
 namespace normlab {
 

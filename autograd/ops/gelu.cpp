@@ -1,5 +1,6 @@
 // GELU (Hendrycks and Gimpel 2016), exact or by tanh.
 #include "autograd/ops.h"
+#include "core/backend.h"
 
 namespace normlab {
 

@@ -1,5 +1,6 @@
 // GroupNorm (Wu and He 2018).
 #include "autograd/ops.h"
+#include "core/backend.h"
 
 namespace normlab {
 

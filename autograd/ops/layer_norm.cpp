@@ -1,5 +1,6 @@
 // LayerNorm (Ba et al. 2016), with and without learnable parameters.
 #include "autograd/ops.h"
+#include "core/backend.h"
 
 namespace normlab {
 

@@ -1,5 +1,6 @@
 // Dense layers, alone and followed by GELU.
 #include "autograd/ops.h"
+#include "core/backend.h"
 
 namespace normlab {
 namespace {

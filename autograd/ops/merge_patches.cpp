@@ -1,5 +1,6 @@
 // Patch merging before its reduction ("Swin Transformer", section 3.1).
 #include "autograd/ops.h"
+#include "core/backend.h"
 
 namespace normlab {
 

@@ -1,5 +1,6 @@
 // RMSNorm (Zhang and Sennrich 2019); the epsilon stands inside the root.
 #include "autograd/ops.h"
+#include "core/backend.h"
 
 namespace normlab {
 

@@ -1,5 +1,6 @@
 // Learned gains: a channel, a head, or one number.
 #include "autograd/ops.h"
+#include "core/backend.h"
 
 namespace normlab {
 

@@ -1,4 +1,5 @@
 #include "autograd/ops.h"
+#include "core/backend.h"
 
 namespace normlab {
 

@@ -1,5 +1,6 @@
 // Positions, class token, pooling: what happens to tokens as wholes.
 #include "autograd/ops.h"
+#include "core/backend.h"
 
 namespace normlab {
 namespace {

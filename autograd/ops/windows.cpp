@@ -1,7 +1,12 @@
 // Windows out of a grid of tokens, and back ("Swin Transformer", section 3.2).
 #include "autograd/ops.h"
+#include "core/backend.h"
 
 namespace normlab {
+
+WindowDims Windows::dims(std::int64_t batch, std::int64_t cols) const {
+  return {batch, height, width, cols, window, shift};
+}
 
 Var cut_windows(const Var& x, const Windows& windows) {
   const Shape& s = x.shape();

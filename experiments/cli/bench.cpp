@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "core/backend.h"
 #include "experiments/base/terminal.h"
 #include "experiments/cli/bench_shapes.h"
 

@@ -9,7 +9,7 @@
 #include "experiments/cli/device_option.h"
 #include "experiments/cli/machine_load.h"
 #include "experiments/sweep/runner.h"
-#include "nn/engine.h"
+#include "nn/train_settings.h"
 
 namespace normlab {
 

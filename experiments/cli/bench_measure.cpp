@@ -1,5 +1,7 @@
 #include "experiments/cli/bench_measure.h"
 
+#include "core/backend.h"
+
 #include <algorithm>
 
 namespace normlab {

@@ -1,5 +1,6 @@
 #include "experiments/cli/bench_shapes.h"
 
+#include "core/backend.h"
 #include "experiments/cli/bench_measure.h"
 #include "nn/fuse.h"
 #include "nn/host_tensors.h"

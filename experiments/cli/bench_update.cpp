@@ -1,6 +1,7 @@
 // Measured speed of the update alone, optimiser by optimiser, on the parameters of a network.
 #include <fmt/core.h>
 
+#include "core/backend.h"
 #include "core/random.h"
 #include "experiments/base/terminal.h"
 #include "experiments/cli/bench.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "core/backend.h"
 #include "core/error.h"
 #include "nn/layers.h"
 

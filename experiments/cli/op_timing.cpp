@@ -1,5 +1,7 @@
 #include "experiments/cli/op_timing.h"
 
+#include "core/backend.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/kernels.h"
 #include "experiments/cli/bench_measure.h"
 #include "nn/vit_config.h"
 

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "core/backend.h"
 #include "core/cpu/bf16_products.h"
 #include "core/cpu/blas.h"
 #include "core/cpu/vector_math.h"
@@ -13,6 +14,8 @@
 #include "experiments/results/store.h"
 #include "experiments/weights/convert_files.h"
 #include "experiments/weights/trained_on.h"
+#include "nn/engine.h"
+#include "nn/shard_plan.h"
 
 namespace normlab {
 namespace {

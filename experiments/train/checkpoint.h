@@ -8,9 +8,11 @@
 
 #include "experiments/descriptor/config.h"
 #include "experiments/results/state_log.h"
-#include "nn/engine.h"
 
 namespace normlab {
+
+class Backend;
+class Engine;
 
 /// What a checkpoint says besides its tensors. The position in the data is a function of `step`.
 struct CheckpointInfo {

@@ -1,5 +1,7 @@
 #include "experiments/train/cost.h"
 
+#include "nn/optimizer.h"
+
 #include <algorithm>
 
 namespace normlab {

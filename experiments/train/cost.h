@@ -5,7 +5,7 @@
 
 #include "experiments/descriptor/known_images.h"
 #include "experiments/train/batches.h"
-#include "nn/engine.h"
+#include "nn/shard_plan.h"
 
 namespace normlab {
 

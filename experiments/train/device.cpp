@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "core/backend.h"
 #include "core/cpu/blas.h"
 #include "cuda/backend.h"
 #include "experiments/base/system_calls.h"
@@ -65,6 +66,8 @@ ComputeDevice::ComputeDevice(DeviceKind kind)
   require_stack();
   if (kind == DeviceKind::cpu) blas_info();
 }
+
+ComputeDevice::~ComputeDevice() = default;
 
 void require_device(DeviceKind kind, const std::set<Precision>& precisions) {
   if (kind == DeviceKind::cpu) return require_here(kind, precisions);

@@ -6,9 +6,9 @@
 #include <set>
 #include <string>
 
+#include "core/devices.h"
 #include "core/memory_error.h"
 #include "experiments/descriptor/config.h"
-#include "nn/engine.h"
 
 namespace normlab {
 
@@ -18,6 +18,7 @@ class ComputeDevice {
  public:
   /// EnvironmentError without such a device, or where this program has no kernels for it: nothing takes its place.
   explicit ComputeDevice(DeviceKind kind);
+  ~ComputeDevice();
   Backend& backend() const { return *backend_; }
 
  private:

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "core/backend.h"
 #include "experiments/train/evaluation.h"
 #include "experiments/train/trial.h"
 #include "experiments/weights/convert.h"
+#include "nn/engine.h"
 
 namespace normlab {
 

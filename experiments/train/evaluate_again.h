@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "core/backend.h"
+#include "core/devices.h"
 #include "experiments/data/dataset.h"
 #include "experiments/descriptor/config.h"
 #include "experiments/weights/convert_files.h"

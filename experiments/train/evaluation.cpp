@@ -5,6 +5,7 @@
 #include "core/nonfinite.h"
 #include "experiments/data/eval_transform.h"
 #include "experiments/train/checkpoint.h"
+#include "nn/engine.h"
 #include "nn/nonfinite.h"
 
 namespace normlab {

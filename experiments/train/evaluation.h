@@ -8,9 +8,10 @@
 #include "experiments/data/dataset.h"
 #include "experiments/statistics/correctness.h"
 #include "experiments/train/batches.h"
-#include "nn/engine.h"
 
 namespace normlab {
+
+class Engine;
 
 /// Evaluates all of `images`, the evaluation slice of `batches`, and gives PREFIXaccuracy, a share, and PREFIXloss, the
 /// mean. `right`, where given, is replaced by which images are right. The same for any number of threads.

@@ -11,6 +11,7 @@
 #include "experiments/train/batches.h"
 #include "experiments/train/trial.h"
 #include "experiments/weights/convert_files.h"
+#include "nn/engine.h"
 #include "nn/init.h"
 #include "nn/nonfinite.h"
 

@@ -8,9 +8,12 @@
 #include "experiments/descriptor/experiment.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/results/store.h"
-#include "nn/engine.h"
+#include "nn/probes.h"
 
 namespace normlab {
+
+class Backend;
+class Engine;
 
 /// The signal and the gradients of one batch.
 struct ProbeReading {

@@ -2,8 +2,10 @@
 
 #include <fmt/core.h>
 
+#include "core/backend.h"
 #include "core/cpu/blas.h"
 #include "experiments/base/build_info.h"
+#include "nn/shard_plan.h"
 
 namespace normlab {
 

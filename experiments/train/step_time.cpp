@@ -22,6 +22,7 @@
 #include "experiments/base/system_calls.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/train/trial.h"
+#include "nn/engine.h"
 #include "nn/init.h"
 
 namespace normlab {

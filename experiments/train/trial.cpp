@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "core/backend.h"
 #include "experiments/base/build_info.h"
 #include "experiments/base/files.h"
 #include "experiments/base/sha256.h"
@@ -22,6 +23,7 @@
 #include "experiments/train/probes.h"
 #include "experiments/train/provenance.h"
 #include "experiments/weights/trained_on.h"
+#include "nn/engine.h"
 #include "nn/init.h"
 
 namespace normlab {

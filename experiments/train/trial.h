@@ -6,12 +6,11 @@
 #include <functional>
 #include <set>
 
-#include "core/backend.h"
+#include "core/devices.h"
 #include "experiments/data/dataset.h"
 #include "experiments/descriptor/probes.h"
 #include "experiments/results/store.h"
 #include "experiments/train/batches.h"
-#include "nn/engine.h"
 
 namespace normlab {
 

@@ -12,6 +12,7 @@
 #include "experiments/base/safetensors.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/train/checkpoint.h"
+#include "nn/engine.h"
 
 namespace normlab {
 namespace {

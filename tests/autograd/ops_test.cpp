@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "autograd/grad_check.h"
+#include "autograd/tape.h"
 #include "tests/devices.h"
 
 using namespace normlab;

@@ -9,6 +9,7 @@
 #include "experiments/base/safetensors.h"
 #include "experiments/descriptor/experiment.h"
 #include "experiments/train/trial.h"
+#include "nn/engine.h"
 #include "nn/init.h"
 
 using namespace normlab;

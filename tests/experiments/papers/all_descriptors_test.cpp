@@ -12,6 +12,7 @@
 #include "experiments/descriptor/tune.h"
 #include "experiments/train/cost.h"
 #include "experiments/train/trial.h"
+#include "nn/engine.h"
 #include "nn/init.h"
 #include "tests/nn/small_network.h"
 

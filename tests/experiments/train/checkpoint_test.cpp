@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "core/shards.h"
+#include "nn/engine.h"
 #include "nn/init.h"
 #include "tests/core/cpu/bf16_choice.h"
 #include "tests/experiments/base/temporary_folder.h"

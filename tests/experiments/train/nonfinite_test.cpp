@@ -7,6 +7,7 @@
 #include "experiments/results/correctness_file.h"
 #include "experiments/results/metrics_log.h"
 #include "experiments/train/evaluation.h"
+#include "nn/engine.h"
 #include "nn/init.h"
 #include "nn/nonfinite.h"
 #include "tests/experiments/train/small_trial.h"
