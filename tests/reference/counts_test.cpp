@@ -5,6 +5,7 @@
 #include "experiments/base/files.h"
 #include "experiments/base/strict_json.h"
 #include "nn/model_config.h"
+#include "tests/experiments/base/text.h"
 #include "tests/reference/fixture.h"
 
 namespace normlab::reference {
@@ -35,8 +36,6 @@ constexpr Label kPlacements[] = {{"LN", "pre_pre"},
                                  {"prepost_prepost", "prepost_prepost"},
                                  {"query and key LN", "pre_pre"},
                                  {"no qkv bias", "pre_pre"}};
-
-bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 const Placement& row(std::string_view name) { return find_placement(name)->placement; }
 

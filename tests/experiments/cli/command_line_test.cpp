@@ -2,9 +2,22 @@
 #include <doctest/doctest.h>
 
 #include "experiments/base/text_layout.h"
+#include "tests/experiments/base/text.h"
 #include "tests/experiments/cli/program.h"
 
 using namespace normlab;
+
+namespace {
+
+std::string refused(const std::string& words) {
+  const TemporaryFolder folder;
+  const Finished finished = run_program(folder, words);
+  CHECK(finished.code == kBadInput);
+  CHECK(finished.out.empty());
+  return finished.err;
+}
+
+}  // namespace
 
 TEST_CASE("command line: help is a word too") {
   const TemporaryFolder folder;
@@ -15,13 +28,6 @@ TEST_CASE("command line: help is a word too") {
 }
 
 TEST_CASE("command line: an unknown command or option names the nearest, and blames nothing else") {
-  const TemporaryFolder folder;
-  const auto refused = [&](const std::string& words) {
-    const Finished finished = run_program(folder, words);
-    CHECK(finished.code == 2);
-    CHECK(finished.out.empty());
-    return finished.err;
-  };
   CHECK(refused("chekc x.json") == "unknown command \"chekc\"; did you mean \"check\"?; see normlab --help\n");
   CHECK(refused("help chekc") == "unknown command \"chekc\"; did you mean \"check\"?; see normlab --help\n");
   CHECK(refused("run --workrs 1 x.json") ==
@@ -33,13 +39,6 @@ TEST_CASE("command line: an unknown command or option names the nearest, and bla
 }
 
 TEST_CASE("command line: a wrong or missing value names the option and what it takes") {
-  const TemporaryFolder folder;
-  const auto refused = [&](const std::string& words) {
-    const Finished finished = run_program(folder, words);
-    CHECK(finished.code == 2);
-    CHECK(finished.out.empty());
-    return finished.err;
-  };
   const std::string help = "; see normlab run --help\n";
   CHECK(refused("run --workers 0 x.json") == "--workers: must be 1 to 1024, not \"0\"" + help);
   CHECK(refused("run --lease soon x.json") == "--lease: must be 0.5 to 86400, not \"soon\"" + help);

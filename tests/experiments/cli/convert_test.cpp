@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "experiments/weights/npy.h"
+#include "tests/experiments/base/text.h"
 #include "tests/experiments/cli/program.h"
 #include "tests/experiments/weights/network_files.h"
 
@@ -13,16 +14,12 @@ using namespace normlab;
 
 namespace {
 
-constexpr int kBadInput = static_cast<int>(ExitCode::bad_input);
-
 std::string quoted(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
 
 void save_images(const std::filesystem::path& path) {
   const SafetensorsFile expected = expected_file();
   write_npy(path, expected.get("images"));
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 }  // namespace
 

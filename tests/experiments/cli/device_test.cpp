@@ -3,12 +3,11 @@
 #include "experiments/train/checkpoint.h"
 #include "experiments/train/device.h"
 #include "tests/devices.h"
+#include "tests/experiments/base/text.h"
 #include "tests/experiments/cli/small_sweep.h"
 
 namespace normlab {
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 bool gpu_is_there() {
   for (const TestDevice& device : devices_under_test())

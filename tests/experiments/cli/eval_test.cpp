@@ -1,6 +1,7 @@
 // `normlab eval` of a training's own weights.
 #include <doctest/doctest.h>
 
+#include "tests/experiments/base/text.h"
 #include "tests/experiments/cli/program.h"
 #include "tests/experiments/data/fixtures.h"
 
@@ -9,10 +10,6 @@ using namespace normlab::test;
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr int kBadInput = static_cast<int>(ExitCode::bad_input);
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 const std::vector<std::string> kNames{"ant", "bee", "cat"};
 

@@ -5,6 +5,7 @@
 
 #include "experiments/base/files.h"
 #include "experiments/results/store.h"
+#include "tests/experiments/base/text.h"
 #include "tests/experiments/cli/program.h"
 #include "tests/experiments/cli/python.h"
 #include "tests/experiments/cli/two_trials.h"
@@ -13,8 +14,6 @@ using namespace normlab;
 namespace fs = std::filesystem;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 struct Exported {
   TemporaryFolder folder;

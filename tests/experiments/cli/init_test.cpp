@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/experiments/base/text.h"
 #include "tests/experiments/cli/program.h"
 #include "tests/experiments/data/fixtures.h"
 
@@ -11,10 +12,6 @@ using namespace normlab::test;
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr int kBadInput = static_cast<int>(ExitCode::bad_input);
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 class Place {
  public:

@@ -3,13 +3,12 @@
 #include <oneapi/dnnl/dnnl_version.h>
 
 #include "core/cpu/instruction_set.h"
+#include "tests/experiments/base/text.h"
 #include "tests/experiments/cli/small_sweep.h"
 
 using namespace normlab;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 /// A sweep that is done, and commands that multiply nothing.
 struct Done {

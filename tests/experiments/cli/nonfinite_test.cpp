@@ -11,6 +11,7 @@
 #include "experiments/descriptor/experiment.h"
 #include "experiments/results/store.h"
 #include "experiments/weights/npy.h"
+#include "tests/experiments/base/text.h"
 #include "tests/experiments/cli/program.h"
 #include "tests/experiments/weights/poison.h"
 
@@ -58,8 +59,6 @@ const Trained& trained() {
   static const Trained once;
   return once;
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 /// Tensors that the network itself has.
 std::vector<TensorView> weights_of(const SafetensorsFile& file) {

@@ -8,6 +8,7 @@
 #include "experiments/base/build_info.h"
 #include "experiments/base/files.h"
 #include "experiments/results/store.h"
+#include "tests/experiments/base/text.h"
 #include "tests/experiments/cli/program.h"
 #include "tests/experiments/cli/two_trials.h"
 
@@ -28,8 +29,6 @@ const std::vector<std::pair<std::string, std::string>> kForged = {{"eval/accurac
                                                                   {"wall_seconds", "-1"},
                                                                   {"wall_seconds", "1e300"},
                                                                   {"status", "\"diverged\""}};
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const auto at = text.find(from);

@@ -8,13 +8,12 @@
 #include "experiments/descriptor/experiment.h"
 #include "experiments/results/correctness_file.h"
 #include "experiments/results/store.h"
+#include "tests/experiments/base/text.h"
 #include "tests/experiments/cli/program.h"
 
 using namespace normlab;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// Results of three placements, three seeds each, in `folder`/out.
 Experiment finished_sweep(const TemporaryFolder& folder) {

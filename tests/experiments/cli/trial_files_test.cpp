@@ -6,6 +6,7 @@
 #include "experiments/base/files.h"
 #include "experiments/results/store.h"
 #include "experiments/train/checkpoint.h"
+#include "tests/experiments/base/text.h"
 #include "tests/experiments/cli/end_states.h"
 #include "tests/experiments/cli/program.h"
 #include "tests/experiments/cli/two_trials.h"
@@ -31,8 +32,6 @@ struct Sweep {
     return run_program(folder, words + " --out " + store.out().string());
   }
 };
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 void flip(const fs::path& path, std::size_t from_end) {
   std::string bytes = read_file(path);

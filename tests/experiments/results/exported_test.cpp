@@ -10,6 +10,7 @@
 #include "experiments/base/strict_json.h"
 #include "experiments/descriptor/canonical.h"
 #include "experiments/results/trial_files.h"
+#include "tests/experiments/base/text.h"
 #include "tests/experiments/report/fake_results.h"
 #include "tests/experiments/results/unsealed_result.h"
 
@@ -76,8 +77,6 @@ std::string changed(const std::string& line, const std::string& pointer, const J
   }
   return json.dump() + "\n";
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 }  // namespace
 

@@ -1,9 +1,13 @@
 // Tables that tests look at.
 #pragma once
 
+#include <doctest/doctest.h>
+
+#include <sstream>
 #include <string>
 
-#include "experiments/results/table_model.h"
+#include "experiments/base/text_layout.h"
+#include "experiments/results/table.h"
 
 namespace normlab {
 
@@ -83,6 +87,16 @@ inline TableInput strips_table() {
                                      std::move(seeds)));
     }
   return input;
+}
+
+inline std::string rendered(const TableInput& input, TableFormat format, const TableOptions& options = {},
+                            std::size_t width = kTableWidth) {
+  return render_table(table_model(input, options), format, {.width = width, .caption = {}, .label = {}});
+}
+
+inline void check_fits(const std::string& text, std::size_t width = kTableWidth) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(display_width(line) <= width, line);
 }
 
 }  // namespace normlab

@@ -12,6 +12,7 @@
 #include "experiments/results/table.h"
 #include "experiments/statistics/many_to_one.h"
 #include "experiments/statistics/proportions.h"
+#include "tests/experiments/base/text.h"
 #include "tests/experiments/results/table_example.h"
 
 using namespace normlab;
@@ -23,8 +24,6 @@ std::string footer(const TableModel& model, const std::string& key) {
     if (sentence.key == key) return sentence.text;
   return "";
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 StripRow values_of(const TableRow& row) {
   StripRow out;

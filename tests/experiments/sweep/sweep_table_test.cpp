@@ -11,6 +11,7 @@
 #include "experiments/results/table.h"
 #include "experiments/sweep/plan_file.h"
 #include "tests/experiments/base/temporary_folder.h"
+#include "tests/experiments/base/text.h"
 #include "tests/experiments/results/unsealed_result.h"
 
 using namespace normlab;
@@ -66,8 +67,6 @@ std::string error_of(const Sweep& sweep, const TableOptions& options) {
   }
   return "";
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "tests/experiments/base/text.h"
 #include "tests/experiments/weights/network_files.h"
 
 using namespace normlab;
@@ -38,8 +39,6 @@ std::string refusal(const Tensors& file, NameScheme scheme, const ViTConfig& con
     return error.what();
   }
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 struct Loaded {
   ViTConfig config;
