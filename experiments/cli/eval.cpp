@@ -73,6 +73,8 @@ struct EvalCommand {
     const auto any_given = [](const std::vector<Option>& options) {
       return std::any_of(options.begin(), options.end(), [](const Option& option) { return option.given(); });
     };
+    if (source.data.empty() && source.other_class_names)
+      throw InputError("--allow-other-class-names is for other images; name them with --data");
     if (source.data.empty() && !ema && !logits && !any_given(changes) && !any_given(of_transform))
       return repeat_evaluation(*trained, network, file, from ? from->result : std::nullopt, computer.backend());
     if (ema) take_average(file, weights);

@@ -104,6 +104,9 @@ TEST_CASE("eval: data that are not the training's, or whose classes differ in nu
   const std::string renamed = "--data renamed --layout image_folder --slice train";
   refused(renamed, "only here: \"dog\"");
   refused(renamed, "only in the training: \"cat\"");
+  const Finished alone = t.command("eval --weights '" + t.checkpoint().string() + "' --allow-other-class-names");
+  CHECK(alone.code == kBadInput);
+  CHECK(has(alone.err, "--allow-other-class-names is for other images; name them with --data"));
   CHECK(t.command("eval --weights '" + t.checkpoint().string() + "' " + renamed + " --allow-other-class-names").code ==
         0);
   write_photos(t.folder / "fewer", {"ant", "bee"});
