@@ -19,7 +19,8 @@ struct UpdateRule;
 /// The updates that each device has, as declarations. All work on a chunk of the flat buffer, whose tensors are slices
 /// in Param<T>. Where state->nonfinite is set, parameters, moments and averages stay as they are.
 #define NORMLAB_UPDATES(UPDATE)                                                                                      \
-  /* Sums lanes [L, n] in order into lane 0; *square receives the sum of squares of the total. */                    \
+  /* Sums lanes [L, n], at most kMostLanes, into lane 0 by the tree of core/lane_tree.h; *square receives the sum of \
+     squares of the total. */                                                                                        \
   UPDATE(sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor lane0, double* square))                      \
   /* From the sum over chunks, in their order: grad_norm, nonfinite and, by clip_norm, clip_factor of *state. */     \
   UPDATE(clip(ClipForm, std::int64_t chunks, const double* squares, StepState* state))                               \

@@ -1,5 +1,6 @@
 // The flat parameter buffer: sum of the lanes, clipping, each optimiser's rule, an average of weights. What changes
 // from step to step is read from the StepState on the GPU, so the launches of all steps are the same.
+#include "core/lane_tree.h"
 #include "core/update_rules.h"
 #include "cuda/cuda_backend.h"
 #include "cuda/each_vector.cuh"
@@ -31,6 +32,14 @@ __global__ void follow(std::int64_t n, Settings settings, UpdateFactors factors,
   each_of_thread(n, [&](std::int64_t i) { each(i); });
 }
 
+template <class P>
+struct Summed {
+  P values[kVector<P>];
+  __device__ void operator+=(const Summed& more) {
+    for (int k = 0; k < kVector<P>; ++k) values[k] += more.values[k];
+  }
+};
+
 /// squares [blocks]: of what each block adds up. A thread has its values kVector<P> at a time, whether they are read so
 /// (kWhole) or not: the order of a sum is that of n alone.
 template <class P, bool kWhole>
@@ -39,22 +48,16 @@ __global__ void add_lanes(std::int64_t lanes, std::int64_t stride, std::int64_t 
   double square = 0;
   each_of_thread(ceil_div(n, V), [&](std::int64_t i) {
     const std::int64_t at = i * V;
-    P total[V] = {};
-    const auto read = [&](const P* from, P(&to)[V]) {
+    const auto total = lane_tree<Summed<P>>(lanes, [&](std::int64_t l, Summed<P>& to) {
+      const P* const from = g + l * stride + at;
       if (kWhole && at + V <= n)
-        load(from + at, to);
+        load(from, to.values);
       else
-        for (int k = 0; k < V && at + k < n; ++k) to[k] = from[at + k];
-    };
-    read(g, total);
-    for (std::int64_t l = 1; l < lanes; ++l) {
-      P more[V] = {};
-      read(g + l * stride, more);
-      for (int k = 0; k < V; ++k) total[k] += more[k];
-    }
+        for (int k = 0; k < V; ++k) to.values[k] = at + k < n ? from[k] : P(0);
+    });
     if (lanes > 1)
-      for (int k = 0; k < V && at + k < n; ++k) g[at + k] = total[k];
-    for (int k = 0; k < V; ++k) square += double(total[k]) * double(total[k]);
+      for (int k = 0; k < V && at + k < n; ++k) g[at + k] = total.values[k];
+    for (const P value : total.values) square += double(value) * double(value);
   });
   square = block_sum(square);
   if (threadIdx.x == 0) squares[blockIdx.x] = square;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/dtype.h"
+#include "core/lane_tree.h"
 
 namespace normlab {
 namespace {
@@ -16,6 +17,9 @@ constexpr std::int64_t kShardMultiple = 16, kShardMultipleBf16 = 4;
 // Shards in lockstep are all alive, so no cut keeps them in a cache, and each meeting costs a change of threads: a few,
 // and more than two only where one layer of each has this many bytes.
 constexpr std::int64_t kLockstepBytes = std::int64_t{12} << 20, kFewestLockstep = 2, kMostLockstep = 4;
+// Lanes bound how many threads, or ranks, a step can have, and each takes the memory of a gradient: as many as take
+// these bytes.
+constexpr std::int64_t kSixteenLanes = std::int64_t{256} << 20, kEightLanes = std::int64_t{1} << 30;
 
 }  // namespace
 
@@ -31,8 +35,9 @@ ShardPlan plan_shards(const ModelConfig& c, std::int64_t batch, std::int64_t par
   plan.shards = std::min(batch, plan.shards);
   plan.images = (batch + plan.shards - 1) / plan.shards;
   plan.shards = (batch + plan.images - 1) / plan.images;
-  const bool eight_fit = 8 * parameters * 4 <= (std::int64_t{256} << 20);
-  plan.lanes = std::min<std::int64_t>(plan.shards, eight_fit ? 8 : 4);
+  const std::int64_t lane_bytes = 4 * parameters;
+  const std::int64_t most = 16 * lane_bytes <= kSixteenLanes ? 16 : 8 * lane_bytes <= kEightLanes ? 8 : 4;
+  plan.lanes = std::min(plan.shards, most);
   plan.lockstep = uses_batch_norm(c) && plan.shards > 1;
   return plan;
 }
@@ -58,7 +63,7 @@ ShardPlan BatchCut::training(std::int64_t images) const {
 
 ShardPlan BatchCut::evaluation(std::int64_t images) const {
   ShardPlan plan = training(images);
-  plan.lanes = std::min<std::int64_t>(plan.shards, 8);
+  plan.lanes = std::min<std::int64_t>(plan.shards, kMostLanes);
   plan.lockstep = false;
   return plan;
 }

@@ -5,6 +5,7 @@
 #include "core/cpu/bf16_products.h"
 #include "core/cpu/kernel.h"
 #include "core/cpu/product.h"
+#include "core/lane_tree.h"
 #include "core/update_rules.h"
 
 namespace normlab {
@@ -15,8 +16,12 @@ void CpuBackend::sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor 
     using P = typename decltype(type)::type;
     P* g = lane0.data<P>();
     const std::int64_t n = lane0.size();
-    for (std::int64_t l = 1; l < lanes; ++l)
-      for (std::int64_t i = 0; i < n; ++i) g[i] += g[l * lane_stride + i];
+    if (lanes > 1)
+      with_lanes(lanes, [&](auto count) {
+#pragma omp simd
+        for (std::int64_t i = 0; i < n; ++i)
+          g[i] = lane_tree<count>([&](std::int64_t l) { return g[l * lane_stride + i]; });
+      });
     *square = sum<double>(n, [&](auto i) { return double(g[i]) * double(g[i]); });
   });
 }

@@ -30,6 +30,7 @@ class Footer {
     unfinished();
     for (const std::string& remark : facts_.input.remarks) add("remark", remark);
     early_stops();
+    arithmetic();
     environments();
     unsealed();
     bad_images();
@@ -263,6 +264,21 @@ class Footer {
       sentence +=
           fmt::format("{} {} = {}", i == 0 ? "" : ";", i + 1, all[i].words.empty() ? "not recorded" : all[i].words);
     add("environments", sentence + ".");
+  }
+
+  void arithmetic() {
+    std::map<std::string, std::size_t> orders;
+    for (const TableLine& line : lines_)
+      for (const TableSeed& seed : line.seeds)
+        if (seed.state == SeedState::done || seed.state == SeedState::diverged)
+          ++orders[seed.arithmetic.empty() ? "not recorded" : seed.arithmetic];
+    if (orders.size() < 2) return;
+    std::vector<std::string> counts;
+    for (const auto& [order, count] : orders) counts.push_back(fmt::format("{} ({})", order, plural(count, "run")));
+    add("arithmetic",
+        fmt::format("Mixed arithmetic: {}. Versions of normlab that differ in it add in another order, so the same "
+                    "settings and seed train to other digits.",
+                    joined(counts, ", ")));
   }
 
   void unsealed() {

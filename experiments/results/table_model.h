@@ -60,6 +60,7 @@ struct TableSeed {
   std::string early_stop_rule;  // in words
   std::size_t bad_images = 0;   // that could not be decoded and were left out
   std::string environment;      // device, version and the like, as words
+  std::string arithmetic;       // the order of additions (kArithmetic); "" where none is recorded
   std::string program;          // what equal bits are promised for, its parts apart by " | "; "" where it is not known
   bool sealed = true;           // false: of a version whose results carry no hashes
 };

@@ -11,9 +11,10 @@ namespace {
 /// What has to be equal for two results to be comparable to the bit, in words.
 std::string environment_of(const TrialResult& result) {
   std::string words;
-  for (const char* key : {"version", "device", "gpu", "cublas", "cpu", "blas_core", "arithmetic"}) {
+  for (const char* key : {"version", "device", "gpu", "cublas", "cpu", "blas_core"})
     if (const std::string* const found = result.stated(key)) words += (words.empty() ? "" : ", ") + *found;
-  }
+  if (const std::string* const order = result.stated("arithmetic"))
+    words += concat(words.empty() ? "" : ", ", "arithmetic ", *order);
   if (result.different_bits) words += ", resumed under another program";
   return words;
 }
@@ -66,6 +67,7 @@ TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
   if (!status.result || cell.state == SeedState::failed) return cell;
   const TrialResult& result = *status.result;
   cell.environment = environment_of(result);
+  if (const std::string* const order = result.stated("arithmetic")) cell.arithmetic = *order;
   if (const std::string* const bits = result.stated("bits")) cell.program = without_onednn(*bits);
   cell.sealed = result.sealed;
   cell.diverged_step = result.diverged_step.value_or(0);

@@ -230,7 +230,9 @@ TEST_CASE("engine: plan_shards is a function of model and batch alone") {
   CHECK(plan_shards(c, 1, 20000, 4).lanes == 1);
   c.image_size = {224, 224};
   CHECK(plan_shards(c, 32, 20000, 4).images == 1);
-  CHECK(plan_shards(c, 32, 100'000'000, 4).lanes == 4);  // eight gradients would not stay under 256 MB
+  CHECK(plan_shards(c, 32, 4'000'000, 4).lanes == 16);
+  CHECK(plan_shards(c, 32, 22'000'000, 4).lanes == 8);   // sixteen gradients would take more than 256 MB
+  CHECK(plan_shards(c, 32, 100'000'000, 4).lanes == 4);  // eight would take more than 1 GB
 }
 
 TEST_CASE("engine: soft targets of one class are labels to the bit, smoothed ones train as smoothed labels do") {

@@ -254,6 +254,18 @@ TEST_CASE("table_model: environments, early stops, unmeasured runs and remarks s
   CHECK(footer(model, "remark") == input.remarks.front());
 }
 
+TEST_CASE("table_model: results that were added up in different orders are counted in the footer") {
+  TableInput input = strips_table();
+  for (TableRow& row : input.rows)
+    for (TableSeed& seed : row.seeds) seed.arithmetic = "4";
+  CHECK(footer(table_model(input, {}), "arithmetic").empty());
+  input.rows[1].seeds[0].arithmetic = "3";
+  input.rows[2].seeds[0].arithmetic = "";
+  const std::string text = footer(table_model(input, {}), "arithmetic");
+  CHECK(text.starts_with("Mixed arithmetic: 3 (1 run), 4 ("));
+  CHECK(has(text, " runs), not recorded (1 run). Versions of normlab"));
+}
+
 TEST_CASE("table_model: a first stage keeps its noise") {
   TableInput input = strips_table();
   const TableModel one = table_model(input, {});

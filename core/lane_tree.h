@@ -1,0 +1,52 @@
+// The order in which the gradients of the lanes are added: a balanced binary tree over lane numbers. Lanes 0 to n - 1
+// are the sum of as many as the largest power of two below n and of the rest, each a tree itself: seven are
+// ((0 + 1) + (2 + 3)) + ((4 + 5) + 6). An aligned group of lanes is one node, so whoever has those lanes alone can hand
+// on their sum.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "core/host_device.h"
+
+namespace normlab {
+
+inline constexpr int kMostLanes = 16;
+
+/// of(l) of lanes kFirst to kFirst + kCount - 1, added up.
+template <int kCount, int kFirst = 0, class F>
+constexpr auto lane_tree(const F& of) {
+  if constexpr (kCount == 1) {
+    return of(kFirst);
+  } else {
+    constexpr int kLower = int(std::bit_ceil(unsigned(kCount)) / 2);
+    return lane_tree<kLower, kFirst>(of) + lane_tree<kCount - kLower, kFirst + kLower>(of);
+  }
+}
+
+/// Calls f with `lanes` as an integral constant.
+template <class F>
+void with_lanes(std::int64_t lanes, F&& f) {
+  [&]<int... kBefore>(std::integer_sequence<int, kBefore...>) {
+    (void)((lanes == kBefore + 1 && (f(std::integral_constant<int, kBefore + 1>{}), true)) || ...);
+  }
+  (std::make_integer_sequence<int, kMostLanes>{});
+}
+
+/// The same sum of a number that only the run knows: of(l, total) writes what lane l has, T has operator+=.
+template <class T, class F>
+NORMLAB_HOST_DEVICE T lane_tree(std::int64_t lanes, const F& of) {
+  T waiting[5];  // nodes that wait for the one at their right, the largest first
+  static_assert(kMostLanes <= 16);
+  int count = 0;
+  for (std::int64_t l = 0; l < lanes; ++l) {
+    of(l, waiting[count++]);
+    for (std::int64_t left = l; left & 1; left >>= 1, --count) waiting[count - 2] += waiting[count - 1];
+  }
+  for (; count > 1; --count) waiting[count - 2] += waiting[count - 1];
+  return waiting[0];
+}
+
+}  // namespace normlab
