@@ -84,6 +84,10 @@ Var batch_norm_frozen(const Var& x, const Var& gamma, const Var& beta, Tensor ru
 Var attention(const Var& q, const Var& k, const Var& v, std::int64_t num_heads, Tensor keep = {}, double rate = 0.0);
 /// The same with q, k and v side by side in one tensor [B, N, 3 D], as one product makes them.
 Var attention(const Var& qkv, std::int64_t num_heads, Tensor keep = {}, double rate = 0.0);
+/// Attention of one token of each image: q [B, 1, D], k and v [B, N, D], the result [B, 1, D].
+Var token_attention(const Var& q, const Var& k, const Var& v, std::int64_t num_heads);
+/// The same with k and v side by side in one tensor [B, N, 2 D].
+Var token_attention(const Var& q, const Var& kv, std::int64_t num_heads);
 
 /// A grid of tokens cut into square windows, after a cyclic shift of `shift` tokens up and left. Where the window does
 /// not divide a side, tokens of zeros follow below and to the right.

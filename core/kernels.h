@@ -87,6 +87,15 @@ struct AttentionOutput {
 struct AttentionGradients {
   Gradient dq{}, dk{}, dv{}, dtable{};
 };
+/// Attention of one token of each image to all: q, y and their gradients [B, H d], k and v [B, N, H d]. `stride` of
+/// AttentionDims is that of k and v. weights [B, H, N] are kept.
+struct TokenAttention {
+  Tensor q{}, k{}, v{}, y{}, weights{};
+};
+struct TokenAttentionBackward {
+  Tensor dy{}, q{}, k{}, v{}, weights{};
+  Gradient dq{}, dk{}, dv{};
+};
 /// A grid of tokens [batch, height, width, cols].
 struct GridDims {
   std::int64_t batch, height, width, cols;
@@ -178,6 +187,8 @@ struct MaskDraw {
   KERNEL(attention(AttentionDims, const AttentionInput&, const AttentionOutput&))                                     \
   KERNEL(attention_backward(AttentionDims, const AttentionInput&, const AttentionOutput&, Tensor dy,                  \
                             const AttentionGradients&))                                                               \
+  KERNEL(token_attention(AttentionDims, const TokenAttention&))                                                       \
+  KERNEL(token_attention_backward(AttentionDims, const TokenAttentionBackward&))                                      \
                                                                                                                       \
   /* losses [batch] of each image. labels i32 [batch], or targets [batch, classes] in Acc<T>; the other one is */     \
   /* empty. softmax: -sum_c t_c log p_c. sigmoid: summed over classes (Big Vision). */                                \

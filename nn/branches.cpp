@@ -103,6 +103,32 @@ Var AttentionBranch::operator()(const Var& x, const Context& ctx) const {
   return end(x, inner_(before_proj_(heads(h, x.shape()[0], ctx), ctx), ctx), ctx);
 }
 
+Var AttentionBranch::first_token(const Var& x, const Context& ctx) const {
+  const Shape one{x.shape()[0], 1, x.shape()[2]};
+  const auto first = [&](const Var& all) { return reshape(select_tokens(all, 0, 1), one); };
+  const Var h = pre_(x, ctx);
+  const Var q = query_.per_head(qkv_.one(0, first(h), ctx), heads_, ctx);
+  Var attended;
+  if (key_.is_identity() && value_.is_identity()) {
+    const Var kv = qkv_.keys_and_values(h, ctx);
+    ctx.tape.at(name_.c_str());
+    attended = token_attention(q, kv, heads_);
+  } else {
+    const Var k = key_.per_head(qkv_.one(1, h, ctx), heads_, ctx);
+    const Var v = value_(qkv_.one(2, h, ctx), ctx);
+    ctx.tape.at(name_.c_str());
+    attended = token_attention(q, k, v, heads_);
+  }
+  return end(first(x), inner_(before_proj_(attended, ctx), ctx), ctx);
+}
+
+void AttentionBranch::prepare_first_token(Backend& backend, std::int64_t images, std::int64_t tokens,
+                                          DType dtype) const {
+  qkv_.prepare(backend, images, dtype);
+  qkv_.prepare(backend, images * tokens, dtype);
+  last_.prepare(backend, images, dtype);
+}
+
 void AttentionBranch::prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const {
   std::int64_t sequences = images;
   if (windows_) {
@@ -140,6 +166,16 @@ Var MlpBranch::operator()(const Var& x, const Context& ctx) const {
 
 void MlpBranch::prepare(Backend& backend, std::int64_t rows, DType dtype) const {
   for (const Linear* layer : {&fc1_, &last_}) layer->prepare(backend, rows, dtype);
+}
+
+Var Block::first_token(const Var& x, const Context& ctx) const {
+  Context quiet = ctx;
+  if (ctx.observe || ctx.observe_branch) {
+    const Tape::Unrecorded values_alone(ctx.tape);
+    (*this)(x, ctx);
+    quiet.observe = quiet.observe_branch = nullptr;
+  }
+  return mlp(attention.first_token(x, quiet), quiet);
 }
 
 }  // namespace normlab

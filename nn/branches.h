@@ -60,7 +60,10 @@ class AttentionBranch : Branch {
   /// sites from query to inner then see windows, padding included.
   AttentionBranch(ParameterSet& parameters, const BranchConfig& config, const std::optional<Windows>& windows = {});
   Var operator()(const Var& x, const Context& ctx) const;  // [B, N, D] to the same
+  /// The first token of that alone, [B, 1, D]. Not for windows, batch or group norms, or where dropout is on.
+  Var first_token(const Var& x, const Context& ctx) const;
   void prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const;
+  void prepare_first_token(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const;
 
  private:
   Var heads(const Var& h, std::int64_t images, const Context& ctx) const;  // [.., N, D], heads joined
@@ -99,9 +102,15 @@ struct Block {
     const Var z = ctx.show(attention_name, attention(x, ctx));
     return ctx.show(mlp_name, mlp(z, ctx));
   }
+  /// The first token of that alone, see AttentionBranch. Observers see all tokens, which are computed for them.
+  Var first_token(const Var& x, const Context& ctx) const;
   void prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const {
     attention.prepare(backend, images, tokens, dtype);
     mlp.prepare(backend, images * tokens, dtype);
+  }
+  void prepare_first_token(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const {
+    attention.prepare_first_token(backend, images, tokens, dtype);
+    mlp.prepare(backend, images, dtype);
   }
 };
 

@@ -22,6 +22,9 @@ struct Context {
   /// Where what goes through at a time is one part of a step's batch (gradient accumulation): the image that the part
   /// begins with, and how many images all parts have; 0 where there is one part.
   std::int64_t part_begin = 0, step_images = 0;
+  /// A network may leave out what its result does not depend on, such as the other tokens beside the class token at the
+  /// end. Its gradients are then the same but for rounding.
+  bool short_forms = true;
   /// Masks given by name instead of drawn (u8, this shard's images), as fixtures have them.
   const std::map<std::string, Tensor>* masks = nullptr;
   /// Sees named intermediate values: "stem", "blocks.0.attn", "blocks.0.mlp", "pre_logits".

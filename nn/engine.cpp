@@ -89,7 +89,8 @@ void Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
                 .state = state_.device(),
                 .drop_seed = settings_.drop_seed,
                 .part_begin = part.begin,
-                .step_images = part.step_images};
+                .step_images = part.step_images,
+                .short_forms = settings_.short_forms};
     if (probe_ && training) probe_->observe(ctx);
     const Var logits = (*model_)(w.tape.input(of_shard(part.images)), ctx);
     then(w, slice, logits, part.labels ? loss(logits, of_shard(part.labels)) : Var());

@@ -28,7 +28,7 @@ void Linear::prepare(Backend& backend, std::int64_t rows, DType dtype) const {
 }
 
 QkvLinear::QkvLinear(ParameterSet& parameters, const Place& place, std::int64_t width, bool has_bias)
-    : together_name_(place.prefix() + "attn.qkv"), width_(width) {
+    : together_name_(place.prefix() + "attn.qkv"), pair_name_(place.prefix() + "attn.kv"), width_(width) {
   constexpr Role kRoles[] = {Role::q, Role::k, Role::v};
   const auto add = [&](const char* last, const Shape& shape, bool decays) {
     std::vector<int> numbers;
@@ -44,10 +44,13 @@ QkvLinear::QkvLinear(ParameterSet& parameters, const Place& place, std::int64_t 
   if (has_bias) biases_ = add(".bias", {width}, false);
 }
 
-Var QkvLinear::together(const Var& x, const Context& ctx) const {
-  ctx.tape.at(together_name_.c_str());
-  return linear(x, ctx.stacked_weight(weights_), biases_.empty() ? Var() : ctx.stacked_bias(biases_));
+Var QkvLinear::stacked(const std::string& name, std::size_t from, const Var& x, const Context& ctx) const {
+  ctx.tape.at(name.c_str());
+  const auto of = [from](const std::vector<int>& numbers) { return std::span(numbers).subspan(from); };
+  return linear(x, ctx.stacked_weight(of(weights_)), biases_.empty() ? Var() : ctx.stacked_bias(of(biases_)));
 }
+Var QkvLinear::together(const Var& x, const Context& ctx) const { return stacked(together_name_, 0, x, ctx); }
+Var QkvLinear::keys_and_values(const Var& x, const Context& ctx) const { return stacked(pair_name_, 1, x, ctx); }
 
 Var QkvLinear::one(int which, const Var& x, const Context& ctx) const {
   const auto at = static_cast<std::size_t>(which);
@@ -56,7 +59,7 @@ Var QkvLinear::one(int which, const Var& x, const Context& ctx) const {
 }
 
 void QkvLinear::prepare(Backend& backend, std::int64_t rows, DType dtype) const {
-  for (const std::int64_t out : {width_, 3 * width_})
+  for (const std::int64_t out : {width_, 2 * width_, 3 * width_})
     backend.prepare_linear({rows, width_, out}, dtype, !biases_.empty());
 }
 

@@ -42,21 +42,24 @@ class Linear {
   int weight_ = -1, bias_ = -1;
 };
 
-/// Queries, keys and values of one input: three linear layers whose weights are stacked, so that one product can make all
-/// three.
+/// Queries, keys and values of one input: three linear layers whose weights are stacked, so that one product can make
+/// all three.
 class QkvLinear {
  public:
   QkvLinear() = default;
   QkvLinear(ParameterSet& parameters, const Place& place, std::int64_t width, bool has_bias);
   /// [B, N, 3 width]: q, k, v side by side.
   Var together(const Var& x, const Context& ctx) const;
+  /// [B, N, 2 width]: k, v side by side.
+  Var keys_and_values(const Var& x, const Context& ctx) const;
   /// One of them, [B, N, width]; 0 is q, 1 k, 2 v.
   Var one(int which, const Var& x, const Context& ctx) const;
   void prepare(Backend& backend, std::int64_t rows, DType dtype) const;
 
  private:
   std::array<std::string, 3> names_;
-  std::string together_name_;
+  std::string together_name_, pair_name_;
+  Var stacked(const std::string& name, std::size_t from, const Var& x, const Context& ctx) const;
   std::int64_t width_ = 0;
   std::vector<int> weights_, biases_;
 };

@@ -1,5 +1,7 @@
 #include "nn/sites.h"
 
+#include "core/function_ref.h"
+
 namespace normlab {
 
 std::int64_t rows_of(Rows rows, const BlockSizes& s) {
@@ -30,12 +32,24 @@ const NormSpec& norm_at(const Placement& placement, const SiteRow& site, std::in
   return *norm_in(placement, site);
 }
 
-bool uses_batch_norm(const Placement& placement) {
+namespace {
+
+bool any_norm(const Placement& placement, FunctionRef<bool(const NormSpec&)> is) {
   bool found = false;
-  const auto see = [&](const SiteRow&, const NormSpec& spec) { found = found || spec.kind == NormKind::batch_norm; };
+  const auto see = [&](const SiteRow&, const NormSpec& spec) { found = found || is(spec); };
   visit_sites(placement, see);
   for (const BlockRange& range : placement.blocks) visit_sites(range, see);
   return found;
+}
+
+}  // namespace
+
+bool uses_batch_norm(const Placement& placement) {
+  return any_norm(placement, [](const NormSpec& spec) { return spec.kind == NormKind::batch_norm; });
+}
+
+bool norms_see_one_token(const Placement& placement) {
+  return !any_norm(placement, [](const NormSpec& spec) { return parts_of(spec.kind).statistics > Statistics::row; });
 }
 
 }  // namespace normlab

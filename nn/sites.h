@@ -118,5 +118,7 @@ const NormSpec& norm_at(const Placement& placement, const SiteRow& site, std::in
 
 /// True where some site is a batch norm, so that shards must meet in every step.
 bool uses_batch_norm(const Placement& placement);
+/// Every norm takes its statistics over a token, or has none: what one token becomes depends on no other by a norm.
+bool norms_see_one_token(const Placement& placement);
 
 }  // namespace normlab

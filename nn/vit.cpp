@@ -37,12 +37,15 @@ ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {
   pooled_ = norm(end, &Placement::pooled);
   if (c.rep_size > 0) rep_ = Linear(p, end, Role::rep, c.embed_dim, c.rep_size);
   head_ = Linear(p, end, Role::head, c.rep_size > 0 ? c.rep_size : c.embed_dim, c.num_classes);
+  class_token_alone_ = c.pool == Pool::token && !c.distill_token && c.dropout == 0 && c.attention_dropout == 0 &&
+                       norms_see_one_token(c.placement);
   if (c.distill_token) head_dist_ = Linear(p, end, Role::head_dist, c.embed_dim, c.num_classes);
 }
 
 void ViT::prepare(Backend& backend, std::int64_t images, DType dtype) const {
   patch_embed_.prepare(backend, images * config_.patches(), dtype);
   for (const Block& block : blocks_) block.prepare(backend, images, config_.tokens(), dtype);
+  if (class_token_alone_) blocks_.back().prepare_first_token(backend, images, config_.tokens(), dtype);
   for (const Linear* layer : {&rep_, &head_, &head_dist_}) layer->prepare(backend, images, dtype);
 }
 
@@ -76,8 +79,10 @@ Var ViT::stem(const Var& images, const Context& ctx) const {
 Var ViT::operator()(const Var& images, const Context& ctx) const {
   const ViTConfig& c = config_;
   require_shape("vit", "images", images.shape(), {images.shape()[0], c.image_size[0], c.image_size[1], c.channels});
-  Var z = ctx.dropout(ctx.show("stem", stem(images, ctx)), c.dropout, "stem");  // [B, N, D]        (1)
-  for (const Block& block : blocks_) z = block(z, ctx);                         // (2), (3)
+  Var z = ctx.dropout(ctx.show("stem", stem(images, ctx)), c.dropout, "stem");                // [B, N, D]        (1)
+  for (const Block& block : std::span(blocks_).first(blocks_.size() - 1)) z = block(z, ctx);  // (2), (3)
+  const bool alone = class_token_alone_ && ctx.short_forms;
+  z = alone ? blocks_.back().first_token(z, ctx) : blocks_.back()(z, ctx);
   return logits(final_(z, ctx), ctx);
 }
 

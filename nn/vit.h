@@ -33,6 +33,7 @@ class ViT final : public Model {
   Linear patch_embed_, rep_, head_, head_dist_;
   int pos_embed_ = -1, sincos_ = -1, cls_token_ = -1, dist_token_ = -1;
   std::vector<Block> blocks_;
+  bool class_token_alone_ = false;  // the last block may compute it alone
 };
 
 /// Fixed positions [height * width, dim], token = y width + x, rows (sin x w, cos x w, sin y w, cos y w) with w_k =

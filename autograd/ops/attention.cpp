@@ -60,10 +60,11 @@ Var attention(const Options& of, const Var& q, const Var& k, const Var& v) {
   });
 }
 
-/// q, k or v, or the gradient of one, where they lie side by side in [B, N, 3 D]: the tensor from its first value on.
-Tensor third(const Tensor& t, int which) {
+/// One of `count` tensors, such as q, k and v or their gradients, that lie side by side in [B, N, count D]: the tensor
+/// from its first value on.
+Tensor side_by_side(const Tensor& t, int which, int count) {
   if (!t) return t;
-  const std::int64_t width = t.shape().back() / 3;
+  const std::int64_t width = t.shape().back() / count;
   return Tensor(static_cast<char*>(t.raw()) + static_cast<std::size_t>(which * width) * size_of(t.dtype()),
                 {t.shape()[0], t.shape()[1], width}, t.dtype());
 }
@@ -74,14 +75,27 @@ Var attention(const Options& of, const Var& qkv) {
     throw InputError(
         concat(of.op, ": qkv is ", s.str(), ", expected [", of.windows ? "windows" : "batch", ", tokens, 3 width]"));
   const Tensor all = qkv.value();
-  AttentionInput input{third(all, 0), third(all, 1), third(all, 2)};
+  AttentionInput input{side_by_side(all, 0, 3), side_by_side(all, 1, 3), side_by_side(all, 2, 3)};
   const AttentionDims dims = dims_of(of, {s[0], s[1], s[2] / 3}, s[2], input);
   const AttentionOutput output = attend(qkv.tape(), dims, input);
   return qkv.tape().record(of.op, {qkv, of.table}, output.y, [=](Backend& backend, const Tensor& dy, Grads& d) {
     const Gradient g = d[0];
-    const auto part = [&](int which) { return Gradient{third(g.to, which), g.write}; };
+    const auto part = [&](int which) { return Gradient{side_by_side(g.to, which, 3), g.write}; };
     backend.attention_backward(dims, input, output, dy, {part(0), part(1), part(2), d[1]});
   });
+}
+
+AttentionDims token_dims(const Shape& q, std::int64_t tokens, std::int64_t num_heads, std::int64_t stride) {
+  if (num_heads < 1 || q[2] % num_heads != 0)
+    throw InputError(concat("token_attention: ", num_heads, " heads do not divide a width of ", q[2]));
+  return {q[0], tokens, num_heads, q[2] / num_heads, stride};
+}
+
+TokenAttention attend_token(const Var& q, const AttentionDims& dims, const Tensor& k, const Tensor& v) {
+  const TokenAttention of{q.value(), k, v, q.tape().empty_like(q.value()),
+                          q.tape().empty_acc(q.value(), {dims.batch, dims.heads, dims.tokens})};
+  q.tape().backend().token_attention(dims, of);
+  return of;
 }
 
 }  // namespace
@@ -99,6 +113,27 @@ Var window_attention(const Var& q, const Var& k, const Var& v, const Var& table,
 Var window_attention(const Var& qkv, const Var& table, std::int64_t num_heads, const Windows& windows, Tensor keep,
                      double rate) {
   return attention({"window_attention", num_heads, keep, rate, &windows, table}, qkv);
+}
+
+Var token_attention(const Var& q, const Var& k, const Var& v, std::int64_t num_heads) {
+  const Shape &all = k.shape(), one{all[0], 1, all.back()};
+  require_shape("token_attention", "q", q.shape(), one);
+  require_shape("token_attention", "v", v.shape(), all);
+  const AttentionDims dims = token_dims(one, all[1], num_heads, all.back());
+  const TokenAttention of = attend_token(q, dims, k.value(), v.value());
+  return q.tape().record("token_attention", {q, k, v}, of.y, [=](Backend& backend, const Tensor& dy, Grads& d) {
+    backend.token_attention_backward(dims, {dy, of.q, of.k, of.v, of.weights, d[0], d[1], d[2]});
+  });
+}
+Var token_attention(const Var& q, const Var& kv, std::int64_t num_heads) {
+  const Shape &all = kv.shape(), one{all[0], 1, all.back() / 2};
+  require_shape("token_attention", "q", q.shape(), one);
+  const AttentionDims dims = token_dims(one, all[1], num_heads, all.back());
+  const TokenAttention of = attend_token(q, dims, side_by_side(kv.value(), 0, 2), side_by_side(kv.value(), 1, 2));
+  return q.tape().record("token_attention", {q, kv}, of.y, [=](Backend& backend, const Tensor& dy, Grads& d) {
+    const auto part = [g = d[1]](int which) { return Gradient{side_by_side(g.to, which, 2), g.write}; };
+    backend.token_attention_backward(dims, {dy, of.q, of.k, of.v, of.weights, d[0], part(0), part(1)});
+  });
 }
 
 }  // namespace normlab

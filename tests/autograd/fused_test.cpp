@@ -117,6 +117,23 @@ TEST_CASE("fused: attention of one head is softmax(q k^T / sqrt(d)) v") {
   });
 }
 
+TEST_CASE("fused: attention of one token is its row of all tokens'") {
+  on_each_device([] {
+    const auto first = [](const Var& x) { return reshape(select_tokens(x, 0, 1), {x.shape()[0], 1, x.shape()[2]}); };
+    check_same([=](const Vars& v) { return token_attention(first(v[0]), v[1], v[2], 3); },
+               [=](const Vars& v) { return first(attention(v[0], v[1], v[2], 3)); }, {{2, 5, 6}, {2, 5, 6}, {2, 5, 6}});
+    // More tokens than a block of the GPU has threads, and k and v side by side.
+    check_same([=](const Vars& v) { return token_attention(first(v[0]), linear(v[0], v[1], Var()), 2); },
+               [=](const Vars& v) {
+                 const auto half = [&](int which) {
+                   return linear(v[0], reshape(select_tokens(reshape(v[1], {1, 8, 4}), which * 4, 4), {4, 4}), Var());
+                 };
+                 return first(attention(v[0], half(0), half(1), 2));
+               },
+               {{2, 150, 4}, {8, 4}});
+  });
+}
+
 TEST_CASE("fused: attention of q, k, v from one product is attention of three") {
   on_each_device([] {
     Arena memory(current_device().memory());

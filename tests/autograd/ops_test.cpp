@@ -129,6 +129,17 @@ std::vector<OpCase> op_cases(Arena& arena) {
       {"attention with dropped weights",
        {{2, 5, 6}, {2, 5, 6}, {2, 5, 6}},
        [=](Tape&, const Vars& v) { return attention(v[0], v[1], v[2], 3, keep_weights, 0.3); }},
+      {"token_attention",
+       {{2, 1, 6}, {2, 5, 6}, {2, 5, 6}},
+       [](Tape&, const Vars& v) { return token_attention(v[0], v[1], v[2], 3); }},
+      {"token_attention, all used twice",
+       {{2, 1, 6}, {2, 5, 6}},
+       [](Tape&, const Vars& v) {
+         return add(token_attention(v[0], v[1], v[1], 2), token_attention(tanh(v[0]), v[1], v[1], 1));
+       }},
+      {"token_attention of k and v side by side",
+       {{3, 1, 6}, {3, 4, 12}},
+       [](Tape&, const Vars& v) { return token_attention(v[0], v[1], 3); }},
       {"cut_windows",
        {{2, 24, 3}},
        [](Tape&, const Vars& v) {
@@ -253,6 +264,10 @@ TEST_CASE("ops: wrong shapes are refused with op, argument and both shapes") {
   CHECK_THROWS_WITH_AS(linear(var({3, 5}), var({4, 6}), Var()), "linear: weight is [4, 6], expected [4, 5]",
                        InputError);
   CHECK_THROWS_WITH_AS(add(var({3, 5}), var({3, 6})), "add: b is [3, 6], expected [3, 5]", InputError);
+  CHECK_THROWS_WITH_AS(token_attention(var({1, 2, 6}), var({1, 3, 12}), 2),
+                       "token_attention: q is [1, 2, 6], expected [1, 1, 6]", InputError);
+  CHECK_THROWS_WITH_AS(token_attention(var({1, 1, 6}), var({1, 3, 12}), 4),
+                       "token_attention: 4 heads do not divide a width of 6", InputError);
   CHECK_THROWS_WITH_AS(attention(var({1, 2, 6}), var({1, 2, 6}), var({1, 2, 6}), 4),
                        "attention: 4 heads do not divide a width of 6", InputError);
   CHECK_THROWS_WITH_AS(attention(var({1, 2, 8}), 2), "attention: qkv is [1, 2, 8], expected [batch, tokens, 3 width]",

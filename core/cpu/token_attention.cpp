@@ -1,0 +1,88 @@
+// Attention of one token of each image to all its tokens, such as that of a class token whose image is judged by it
+// alone. Nothing here is worth a product: a head takes 2 N d multiply-adds.
+#include "core/cpu/kernel.h"
+#include "core/cpu/vector_exp.h"
+
+namespace normlab {
+using namespace cpu;
+namespace {
+
+/// Head h of image b: where it begins in q and y, in k and v, and in the weights.
+struct TokenHead {
+  std::int64_t token, tokens, weights;
+  TokenHead(const AttentionDims& d, std::int64_t i)
+      : token(i * d.head_dim),
+        tokens(i / d.heads * d.tokens * d.stride + i % d.heads * d.head_dim),
+        weights(i * d.tokens) {}
+};
+
+template <class A>
+A scale_of(const AttentionDims& d) {
+  return A(1 / std::sqrt(double(d.head_dim)));
+}
+
+template <class A, class T>
+A dot(std::int64_t n, const T* a, const T* b) {
+  return sum<A>(n, [&](auto c) { return A(a[c]) * A(b[c]); });
+}
+
+template <class T>
+void forward(const AttentionDims& d, const TokenAttention& of) {
+  using A = Acc<T>;
+  A* total = scratch<A>(Slot::a, d.head_dim);
+  for (std::int64_t i = 0; i < d.batch * d.heads; ++i) {
+    const TokenHead at(d, i);
+    const T *q = of.q.data<T>() + at.token, *k = of.k.data<T>() + at.tokens, *v = of.v.data<T>() + at.tokens;
+    A* weights = of.weights.data<A>() + at.weights;
+    for (std::int64_t n = 0; n < d.tokens; ++n) weights[n] = scale_of<A>(d) * dot<A>(d.head_dim, q, k + n * d.stride);
+    const A inverse = 1 / exp_row(d.tokens, weights, A(1), row_max(d.tokens, weights));
+    std::fill_n(total, d.head_dim, A(0));
+    for (std::int64_t n = 0; n < d.tokens; ++n) {
+      weights[n] *= inverse;
+      for (std::int64_t c = 0; c < d.head_dim; ++c) total[c] += weights[n] * A(v[n * d.stride + c]);
+    }
+    for (std::int64_t c = 0; c < d.head_dim; ++c) of.y.data<T>()[at.token + c] = T(total[c]);
+  }
+}
+
+/// With w the weights and dw = v dy:  dv = w dy,  ds = w (dw - sum(w dw)) / sqrt(d),  dq = sum(ds k),  dk = ds q.
+template <class T>
+void gradients(const AttentionDims& d, const TokenAttentionBackward& of) {
+  using A = Acc<T>;
+  A *total = scratch<A>(Slot::a, d.head_dim), *ds = scratch<A>(Slot::b, d.tokens);
+  for (std::int64_t i = 0; i < d.batch * d.heads; ++i) {
+    const TokenHead at(d, i);
+    const T *dy = of.dy.data<T>() + at.token, *q = of.q.data<T>() + at.token;
+    const T *k = of.k.data<T>() + at.tokens, *v = of.v.data<T>() + at.tokens;
+    const A* weights = of.weights.data<A>() + at.weights;
+    for (std::int64_t n = 0; n < d.tokens; ++n) ds[n] = dot<A>(d.head_dim, dy, v + n * d.stride);
+    const A mean = sum<A>(d.tokens, [&](auto n) { return weights[n] * ds[n]; });
+    for (std::int64_t n = 0; n < d.tokens; ++n) ds[n] = weights[n] * (ds[n] - mean) * scale_of<A>(d);
+    std::fill_n(total, d.head_dim, A(0));
+    const auto put_rows = [&](const Gradient& to, const A* factors, const T* row) {
+      if (!to) return;
+      T* out = to.to.data<T>() + at.tokens;
+      for (std::int64_t n = 0; n < d.tokens; ++n)
+        for (std::int64_t c = 0; c < d.head_dim; ++c) put(out[n * d.stride + c], T(factors[n] * A(row[c])), adds(to));
+    };
+    put_rows(of.dv, weights, dy);
+    put_rows(of.dk, ds, q);
+    if (!of.dq) continue;
+    for (std::int64_t n = 0; n < d.tokens; ++n)
+      for (std::int64_t c = 0; c < d.head_dim; ++c) total[c] += ds[n] * A(k[n * d.stride + c]);
+    for (std::int64_t c = 0; c < d.head_dim; ++c) put(of.dq.to.data<T>()[at.token + c], T(total[c]), adds(of.dq));
+  }
+}
+
+}  // namespace
+
+void CpuBackend::token_attention(AttentionDims d, const TokenAttention& of) {
+  for_type("token_attention", of.q.dtype(), [&](auto type) { forward<typename decltype(type)::type>(d, of); });
+}
+
+void CpuBackend::token_attention_backward(AttentionDims d, const TokenAttentionBackward& of) {
+  for_type("token_attention_backward", of.q.dtype(),
+           [&](auto type) { gradients<typename decltype(type)::type>(d, of); });
+}
+
+}  // namespace normlab
