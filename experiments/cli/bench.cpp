@@ -57,6 +57,7 @@ EngineSettings BenchOptions::settings(std::int64_t batch) const {
   EngineSettings result;
   find_word(precision, result.precision);
   result.max_batch = batch;
+  result.short_forms = !full_forms;
   return result;
 }
 

@@ -30,6 +30,7 @@ struct BenchOptions {
   int threads = available_cores();
   double seconds = 5.0;
   DeviceKind device = DeviceKind::cpu;
+  bool full_forms = false;     // Context::short_forms is off
   bool with_roofline = false;  // measured on the CPU too; on a GPU it always is
 
   void add_shape(Command& command);
