@@ -261,8 +261,9 @@ struct Plan {
           plural(cores, "core"),
           gflops > 0 ? fmt::format("at {:g} GFLOP/s a core, as told", gflops) : "by steps of each network on it"));
     }
-    print_text("Disk: about {} once all are done (checkpoint.keep \"{}\"), {} more for each trial that runs.\n",
-               size_text(kept), word_of(experiment.checkpoint.keep), size_text(running));
+    print_paragraph(
+        fmt::format("Disk: about {} once all are done (checkpoint.keep \"{}\"), {} more for each trial that runs.",
+                    size_text(kept), word_of(experiment.checkpoint.keep), size_text(running)));
     print_text("\n{} of {} done\n{}", done, experiment.trials.size(), missing_probes_note(experiment, store));
     return 0;
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/visible_text.h"
 #include "experiments/base/terminal.h"
 #include "experiments/base/text_layout.h"
 
@@ -37,6 +38,8 @@ std::size_t digits_of(const Experiment& experiment) {
   return digits;
 }
 
+void print_line(const std::string& text) { print_text("{}\n", broken_lines(visible(text), text_columns())); }
+
 }  // namespace
 
 void print_costs(const std::vector<PlanPart>& parts) {
@@ -50,7 +53,7 @@ void print_costs(const std::vector<PlanPart>& parts) {
       found->second.push_back(&part);
     }
     for (const auto& [cost, of] : same)
-      if (!cost.empty()) print_text("  {}{}\n", same.size() == 1 ? "" : rows_text(of) + ": ", cost);
+      if (!cost.empty()) print_line(fmt::format("  {}{}", same.size() == 1 ? "" : rows_text(of) + ": ", cost));
   }
 }
 
@@ -88,15 +91,16 @@ void print_trials(const Experiment& experiment, const std::vector<PlanPart>& par
     }
   }
   const bool timed = std::any_of(parts.begin(), parts.end(), [](const PlanPart& part) { return !part.time.empty(); });
-  print_text("\nRows{} and their trials{}:\n", timed ? ", the time of a trial on one core," : "",
-             kinds.size() == 1 ? ", " + *kinds.begin() : "");
+  print_text("\n");
+  print_line(fmt::format("Rows{} and their trials{}:", timed ? ", the time of a trial on one core," : "",
+                         kinds.size() == 1 ? ", " + *kinds.begin() : ""));
   for (std::size_t p = 0; p < parts.size(); ++p) {
     std::string line =
         fmt::format("{} {}{}{}:", parts[p].row + 1, experiment.rows[parts[p].row].label,
                     parts[p].tunes ? ", to tune" : "", parts[p].time.empty() ? "" : ", " + parts[p].time);
     for (const Group& group : of_parts[p])
       line += (line.ends_with(":") ? " " : "; ") + (kinds.size() == 1 ? "" : group.what + " ") + group.ids;
-    print_text("  {}\n", line);
+    print_line("  " + line);
   }
 }
 

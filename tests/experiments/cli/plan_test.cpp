@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "experiments/base/text_layout.h"
 #include "experiments/descriptor/experiment.h"
 #include "tests/experiments/cli/program.h"
 #include "tests/experiments/data/fixtures.h"
@@ -11,6 +12,8 @@ using namespace normlab;
 
 namespace {
 
+constexpr const char* kWide = "export COLUMNS=200; ";
+
 bool says(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
 
 }  // namespace
@@ -18,7 +21,7 @@ bool says(const std::string& text, const std::string& what) { return text.find(w
 TEST_CASE("plan: source, deviations, steps, products, time and memory of a paper's descriptor") {
   const TemporaryFolder folder;
   const std::string out = " --out " + (folder / "r").string();
-  const Finished plan = run_program(folder, "plan experiments/papers/dual_patchnorm/b16.json" + out);
+  const Finished plan = run_program(folder, "plan experiments/papers/dual_patchnorm/b16.json" + out, kWide);
   REQUIRE_MESSAGE(plan.code == 0, plan.err);
   CHECK(says(plan.out, "\nSource: Dual PatchNorm, appendix C"));
   CHECK(says(plan.out, "\nNot as there: train.drop_last is false there, true here: "));
@@ -28,7 +31,8 @@ TEST_CASE("plan: source, deviations, steps, products, time and memory of a paper
   CHECK(says(plan.out, "of weights, gradients and moments"));
   CHECK(says(plan.out, "by steps of"));
   CHECK(says(plan.out, "0 of 6 done"));
-  const Finished told = run_program(folder, "plan experiments/papers/dual_patchnorm/b16.json --gflops 64.5" + out);
+  const Finished told =
+      run_program(folder, "plan experiments/papers/dual_patchnorm/b16.json --gflops 64.5" + out, kWide);
   CHECK(says(told.out, "at 64.5"));
   const Finished explain = run_program(folder, "explain experiments/papers/dual_patchnorm/b16.json");
   CHECK(says(explain.out, "Source: Dual PatchNorm, appendix C"));
@@ -52,7 +56,7 @@ TEST_CASE("plan: what a dataset of one's own holds is not guessed; a rate is abo
 TEST_CASE("plan: what is the same for many rows stands once, and every trial is there") {
   const TemporaryFolder folder;
   const std::string out = " --out " + (folder / "r").string(), file = "experiments/placements_gratings.json";
-  const Finished plan = run_program(folder, "plan " + file + out);
+  const Finished plan = run_program(folder, "plan " + file + out, kWide);
   REQUIRE_MESSAGE(plan.code == 0, plan.err);
   CHECK(std::count(plan.out.begin(), plan.out.end(), '\n') < 40);
   for (const Trial& trial : load_experiment(file).trials)
@@ -61,6 +65,17 @@ TEST_CASE("plan: what is the same for many rows stands once, and every trial is 
   CHECK(says(plan.out, "\n  row 12: 91018 parameters, "));
   CHECK(says(plan.out, "\n  300 steps of 50 images, 50 an epoch of 2500 images; warm-up 50 steps\n"));
   CHECK(says(plan.out, "\nRows, the time of a trial on one core, and their trials, seeds 0-4 missing:\n  1 pre_pre, "));
+}
+
+TEST_CASE("plan: no line is wider than the terminal") {
+  const TemporaryFolder folder;
+  for (const std::size_t columns : {40u, 80u}) {
+    const Finished plan =
+        run_program(folder, "plan experiments/placements_gratings.json --out " + (folder / "r").string(),
+                    "export COLUMNS=" + std::to_string(columns) + "; ");
+    std::istringstream lines(plan.out);
+    for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(display_width(line) <= columns, line);
+  }
 }
 
 TEST_CASE("plan: images of one's own are counted where they are at hand, broken ones too") {
