@@ -125,6 +125,7 @@ void add_bench(Command& app) {
   add_bench_models(bench);
   add_bench_data(bench);
   add_bench_update(bench);
+  add_bench_sweep(bench);
   bench.examples({"normlab bench step --shape tiny", "normlab help bench step"});
 }
 

@@ -21,6 +21,7 @@ void add_bench_norms(Command& bench);
 void add_bench_models(Command& bench);
 void add_bench_data(Command& bench);
 void add_bench_update(Command& bench);
+void add_bench_sweep(Command& bench);
 
 using Json = nlohmann::ordered_json;
 

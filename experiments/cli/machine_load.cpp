@@ -17,9 +17,13 @@ constexpr double kNoticeable = 0.1;  // of a core; below it lies what any machin
 double seconds_of(const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); }
 
 double own_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+  double seconds = 0;
+  for (const auto of : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage{};
+    getrusage(of, &usage);
+    seconds += seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+  }
+  return seconds;
 }
 
 }  // namespace

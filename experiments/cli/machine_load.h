@@ -26,7 +26,8 @@ struct MachineLoad {
 class LoadMeter {
  public:
   LoadMeter();
-  /// Of the machine so far, less what this process itself used; nothing where /proc/stat cannot be read.
+  /// Of the machine so far, less what this process and children that ended used; nothing where /proc/stat cannot be
+  /// read.
   std::optional<MachineLoad> load() const;
 
  private:

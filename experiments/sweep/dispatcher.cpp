@@ -54,6 +54,7 @@ Dispatcher::Dispatcher(const WorkerSettings& settings, const std::vector<std::si
       log_file_(worker_log(*settings.store, getpid())) {
   const int wanted = options_.workers > 0 ? options_.workers : options_.device == DeviceKind::cpu ? cores_ : 1;
   worker_count_ = std::min<std::size_t>(static_cast<std::size_t>(wanted), pending.size());
+  summary_.workers = worker_count_;
   if (!options_.json_progress.empty()) log_ = std::make_unique<ProgressLog>(options_.json_progress);
   if (options_.json_progress != "-") printer_ = std::make_unique<ProgressPrinter>();
   make_folders(log_file_.parent_path());
@@ -93,7 +94,7 @@ void Dispatcher::run() {
   if (shared && !shared->message().empty()) say(shared->message());
   if (log_) log_->begin(*settings_.experiment, summary_, static_cast<int>(worker_count_));
   while (workers_.size() < worker_count_) {
-    workers_.push_back({start_worker(settings_), -1, {}});
+    workers_.push_back({start_worker(settings_), -1, {}, {}});
     register_worker(workers_.back().process.pid);
   }
   while (true) {
@@ -213,6 +214,9 @@ void Dispatcher::wait_for_reports() {
 void Dispatcher::take(Worker& w, const Report& report) {
   if (report.event == WorkerEvent::progress) return take_progress(w, report);
   w.trial = -1;
+  for (std::size_t part = 0; part < report.times.seconds.size(); ++part)
+    summary_.times.seconds[part] += report.times.seconds[part] - w.times.seconds[part];
+  w.times = report.times;
   end_trial(static_cast<std::size_t>(report.trial), w.process.pid, report.event, report.text);
 }
 
@@ -305,6 +309,7 @@ Dispatcher::WorkerEnd Dispatcher::end_of(Worker& w) {
 void Dispatcher::replace(Worker& w) {
   if (stopping_) return;
   w.process = start_worker(settings_);
+  w.times = {};
   register_worker(w.process.pid);
 }
 

@@ -30,6 +30,7 @@ class Dispatcher {
     WorkerProcess process;
     std::int64_t trial = -1;  // that it works on
     WorkerProgress progress;
+    WorkTimes times{};  // at the end of its last trial
   };
   /// How much a trial asks for, in seconds of one core as they were estimated.
   struct Work {

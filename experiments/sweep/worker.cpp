@@ -71,10 +71,11 @@ std::string folder_name(std::string label) {
 class TrialWork {
  public:
   /// `device`: the worker's, opened for its first trial.
-  TrialWork(const WorkerSettings& settings, std::optional<ComputeDevice>& device, const Assignment& assignment,
-            int socket)
+  TrialWork(const WorkerSettings& settings, std::optional<ComputeDevice>& device, WorkClock& clock,
+            const Assignment& assignment, int socket)
       : settings_(settings),
         device_(device),
+        clock_(clock),
         assignment_(assignment),
         socket_(socket),
         trial_(settings.experiment->trials[static_cast<std::size_t>(assignment.trial)]),
@@ -145,6 +146,7 @@ class TrialWork {
     if (!settings_.options->tensorboard.empty())
       options.tensorboard = settings_.options->tensorboard / settings_.experiment->stem / folder_name(trial_.label);
     options.stop = &stop_flag();
+    options.clock = &clock_;
     Speed speed;
     options.report = [&](const TrialProgress& p) {
       Report report = answer(WorkerEvent::progress);
@@ -191,6 +193,7 @@ class TrialWork {
 
   const WorkerSettings& settings_;
   std::optional<ComputeDevice>& device_;
+  WorkClock& clock_;
   const Assignment& assignment_;
   const int socket_;
   const Trial& trial_;
@@ -206,7 +209,7 @@ void prefer_to_be_killed() {
   }
 }
 
-[[noreturn]] void worker_main(const WorkerSettings& settings, int socket, pid_t parent) {
+[[noreturn]] void worker_main(const WorkerSettings& settings, WorkClock clock, int socket, pid_t parent) {
   catch_worker_signals();
   prctl(PR_SET_PDEATHSIG, SIGTERM);  // without the process that started it nobody would read its reports
   if (getppid() != parent) _exit(0);
@@ -220,8 +223,13 @@ void prefer_to_be_killed() {
   }
   Assignment assignment;
   std::optional<ComputeDevice> device;
-  while (!stop_requested() && receive_record(socket, assignment) && assignment.trial >= 0)
-    if (!send_record(socket, TrialWork(settings, device, assignment, socket).run())) break;
+  while (!stop_requested() && receive_record(socket, assignment) && assignment.trial >= 0) {
+    clock.enter(WorkPart::start);
+    Report report = TrialWork(settings, device, clock, assignment, socket).run();
+    clock.enter(WorkPart::waiting);
+    report.times = clock.times();
+    if (!send_record(socket, report)) break;
+  }
   std::fflush(nullptr);
   _exit(0);  // the parent's buffers and destructors are not this process's to run
 }
@@ -246,6 +254,7 @@ WorkerProcess start_worker(const WorkerSettings& settings) {
     throw EnvironmentError(fmt::format("cannot start a worker: {}", std::strerror(errno)));
   const pid_t parent = getpid();
   std::fflush(nullptr);
+  const WorkClock clock;
   const pid_t pid = fork();
   if (pid < 0) {
     close(sockets[0]), close(sockets[1]);
@@ -253,7 +262,7 @@ WorkerProcess start_worker(const WorkerSettings& settings) {
   }
   if (pid == 0) {
     close(sockets[0]);
-    worker_main(settings, sockets[1], parent);
+    worker_main(settings, clock, sockets[1], parent);
   }
   close(sockets[1]);
   return {pid, sockets[0]};

@@ -10,6 +10,7 @@
 
 #include "experiments/sweep/runner.h"
 #include "experiments/train/trial.h"
+#include "experiments/train/work_times.h"
 
 namespace normlab {
 
@@ -37,6 +38,7 @@ struct Report {
   WorkerEvent event = WorkerEvent::progress;
   std::int64_t trial = -1, step = 0, steps = 0;
   double loss = 0.0, images_per_second = 0.0;
+  WorkTimes times{};  // of the worker so far, at the end of a trial
   char text[1024] = {};
 };
 

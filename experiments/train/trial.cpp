@@ -78,6 +78,7 @@ class TrialRun {
     const std::int64_t first_step = engine_.state().step;
     Clock::time_point saved = begin;
     std::int64_t saved_step = first_step;
+    const WorkScope scope(options_.clock, WorkPart::steps);
     while (!finished()) {
       const std::int64_t step = engine_.state().step;
       const bool finite = train_one(step);
@@ -172,6 +173,7 @@ class TrialRun {
   bool finished() { return engine_.state().step >= batches_.steps().total || early_stop_.triggered(); }
 
   void upload(std::int64_t step) {
+    const WorkScope scope(options_.clock, WorkPart::data);
     const BatchSource::Batch batch = pipeline_.training(step, pool_);
     uploaded_ = engine_.upload(batch.images, batch.wanted());
     uploaded_step_ = step;
@@ -240,6 +242,7 @@ class TrialRun {
 
   /// Why it gives no numbers, where it does not.
   std::optional<Divergence> evaluate() {
+    const WorkScope scope(options_.clock, WorkPart::evaluation);
     try {
       evaluation_.measure();
     } catch (const NonFiniteError& error) {
@@ -259,12 +262,14 @@ class TrialRun {
 
   /// The hash of all tensors.
   std::string record() {
+    const WorkScope scope(options_.clock, WorkPart::checkpoints);
     const StateRecord record = record_state(engine_);
     states_->append(write_state_record(record));
     return record.state;
   }
 
   void save() {
+    const WorkScope scope(options_.clock, WorkPart::checkpoints);
     const std::string state = record();
     metrics_->sync();
     states_->sync();
@@ -313,6 +318,7 @@ class TrialRun {
 
   /// What the result goes with is on the disk before it, names included.
   TrialOutcome publish(TrialResult r) {
+    const WorkScope scope(options_.clock, WorkPart::result);
     write_kept_weights(folder_, options_.checkpoint.keep);
     metrics_->sync();
     states_->sync();

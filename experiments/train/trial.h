@@ -11,6 +11,7 @@
 #include "experiments/descriptor/probes.h"
 #include "experiments/results/store.h"
 #include "experiments/train/batches.h"
+#include "experiments/train/work_times.h"
 
 namespace normlab {
 
@@ -33,6 +34,7 @@ struct TrialOptions {
   std::set<std::int64_t> record_at{};       // steps after which the state is recorded besides
   std::filesystem::path tensorboard{};      // folder for an event file of this trial; empty: none
   std::function<void(const TrialProgress&)> report = nullptr;
+  WorkClock* clock = nullptr;  // may be null
 };
 
 /// lost: another process has taken the trial over, or published its result first.

@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <bit>
 #include <cmath>
@@ -10,6 +9,7 @@
 
 #include "experiments/base/files.h"
 #include "experiments/base/safetensors.h"
+#include "experiments/base/scratch_folder.h"
 #include "experiments/results/trial_files.h"
 #include "experiments/train/checkpoint.h"
 #include "nn/engine.h"
@@ -23,25 +23,6 @@ namespace fs = std::filesystem;
 struct Start {
   std::int64_t step = 0, attempt = 0;  // attempt 0: the initial values
   std::string bits;                    // of the program that wrote it
-};
-
-/// Removed with all that is in it.
-class ScratchFolder {
- public:
-  ScratchFolder() : path_(fs::temp_directory_path() / concat("normlab-verify-", ::getpid())) {
-    fs::remove_all(path_);
-    make_folders(path_);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
 };
 
 /// All there are, in order of their steps. A checkpoint that is damaged, or just being replaced, is passed over.
@@ -120,7 +101,7 @@ class Verification {
                                        : fmt::format("the checkpoint of attempt {}", start.attempt);
     if (report_.difference) return report_;
     require_same_program(start);
-    const ScratchFolder scratch;
+    const ScratchFolder scratch("normlab-verify");
     train_again(start, TrialFolder(scratch.path() / "trials" / trial_.path().filename()));
     return report_;
   }

@@ -1,0 +1,82 @@
+// Where the workers of a sweep spend their time: each trial is trained as `run` does it, into a folder that is removed.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "experiments/base/scratch_folder.h"
+#include "experiments/base/terminal.h"
+#include "experiments/base/text_layout.h"
+#include "experiments/cli/bench.h"
+#include "experiments/cli/descriptor_options.h"
+#include "experiments/sweep/signals.h"
+
+namespace normlab {
+namespace {
+
+struct PartWords {
+  WorkPart part;
+  const char *key, *words;
+};
+constexpr PartWords kParts[] = {
+    {WorkPart::start, "start", "start of processes and trials, up to the first step"},
+    {WorkPart::data, "data", "batches, made in the step or waited for"},
+    {WorkPart::steps, "steps", "steps and lines of metrics"},
+    {WorkPart::evaluation, "evaluation", "evaluations"},
+    {WorkPart::checkpoints, "checkpoints", "checkpoints and hashes of states"},
+    {WorkPart::result, "result", "results: seals, kept weights, syncs"},
+    {WorkPart::waiting, "waiting", "waiting for a trial, or for the last worker"},
+};
+
+struct BenchSweep : BenchOptions {
+  DescriptorOptions descriptor;
+  RunOptions options;
+
+  int operator()() {
+    const Experiment experiment = descriptor.load();
+    const ScratchFolder folder("normlab-bench");
+    options.out = folder.path() / "results";
+    options.data = descriptor.data_root();
+    const LoadMeter meter;
+    const auto begin = std::chrono::steady_clock::now();
+    RunSummary summary = run_experiment(experiment, options);
+    const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (summary.stopped) return stop_exit_code();
+    const double all = wall * double(summary.workers);
+    // To the end of the run, and before the workers began.
+    const double told = std::accumulate(summary.times.seconds.begin(), summary.times.seconds.end(), 0.0);
+    summary.times[WorkPart::waiting] += std::max(0.0, all - told);
+    Json parts = Json::object();
+    for (const PartWords& row : kParts) parts[row.key] = rounded(summary.times[row.part], 3);
+    if (!json()) {
+      print_text("{} by {} in {:.1f} s, so {:.1f} s of workers\n\n{:<54}{:>9}{:>9}\n", plural(summary.trials, "trial"),
+                 plural(summary.workers, "worker"), wall, all, "", "s", "share");
+      for (const PartWords& row : kParts)
+        print_text("{:<54}{:>9.2f}{:>8.1f}%\n", row.words, summary.times[row.part],
+                   100 * summary.times[row.part] / all);
+    }
+    return end({{"descriptor", experiment.stem},
+                {"trials", summary.trials},
+                {"failed", summary.failed + summary.refused},
+                {"workers", summary.workers},
+                {"wall_seconds", rounded(wall, 3)},
+                {"worker_seconds", parts}},
+               meter, available_cores());
+  }
+};
+
+}  // namespace
+
+void add_bench_sweep(Command& bench) {
+  auto [command, sweep] = bench.add_command<BenchSweep>(
+      "sweep", "a sweep as `run` trains it, into a folder that is removed: where its workers spend their time");
+  sweep.descriptor.add_file(command);
+  command.add_option("--workers", sweep.options.workers, "trials at a time (default: one a core)").range(1, 1024);
+  command.add_option("--threads", sweep.options.threads, "cores in a trial (default: what the workers leave)")
+      .range(1, 1024);
+  sweep.add_format(command);
+  command.examples({"normlab bench sweep experiments/placements_gratings.json --set train.epochs=1"});
+}
+
+}  // namespace normlab

@@ -1,0 +1,54 @@
+// Where the time of a worker goes, from its process's start on. One clock, which is always in one part: nothing is
+// counted twice and nothing is left out.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+namespace normlab {
+
+/// start: of the process, and of each trial before its first step. steps: their batches are `data` where they are made
+/// in the step, or waited for. waiting: for a trial.
+enum class WorkPart : std::uint8_t { start, data, steps, evaluation, checkpoints, result, waiting };
+
+struct WorkTimes {
+  std::array<double, 7> seconds{};
+  double& operator[](WorkPart part) { return seconds[std::size_t(part)]; }
+  double operator[](WorkPart part) const { return seconds[std::size_t(part)]; }
+};
+
+class WorkClock {
+ public:
+  WorkPart enter(WorkPart part) {
+    const auto now = std::chrono::steady_clock::now();
+    times_[part_] += std::chrono::duration<double>(now - std::exchange(since_, now)).count();
+    return std::exchange(part_, part);
+  }
+  const WorkTimes& times() const { return times_; }
+
+ private:
+  WorkTimes times_;
+  WorkPart part_ = WorkPart::start;
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+};
+
+/// In that part until the end of the scope. `clock` may be null.
+class WorkScope {
+ public:
+  WorkScope(WorkClock* clock, WorkPart part) : clock_(clock) {
+    if (clock_) before_ = clock_->enter(part);
+  }
+  ~WorkScope() {
+    if (clock_) clock_->enter(before_);
+  }
+  WorkScope(const WorkScope&) = delete;
+  WorkScope& operator=(const WorkScope&) = delete;
+
+ private:
+  WorkClock* clock_;
+  WorkPart before_{};
+};
+
+}  // namespace normlab

@@ -1,0 +1,43 @@
+// `normlab bench sweep`: all of the workers' time is in one part.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/experiments/base/text.h"
+#include "tests/experiments/cli/small_sweep.h"
+
+using namespace normlab;
+
+TEST_CASE("bench sweep: every part has its time, the sum is that of the workers, and nothing is left behind") {
+  const TemporaryFolder folder;
+  const std::string temporary = "export TMPDIR='" + in_folder(folder, "tmp") + "'; ";
+  std::filesystem::create_directory(folder / "tmp");
+  const Finished run = run_program(
+      folder, "bench sweep " + small_sweep(folder, "--workers 2 --format json --set train.epochs=1"), temporary);
+  REQUIRE_MESSAGE(run.code == 0, run.err);
+  const auto result = nlohmann::json::parse(run.out);
+  CHECK(result["trials"] == 4);
+  CHECK(result["failed"] == 0);
+  CHECK(result["workers"] == 2);
+  double all = 0;
+  for (const auto& [part, seconds] : result["worker_seconds"].items()) {
+    CHECK_MESSAGE(seconds.get<double>() > 0, part);
+    all += seconds.get<double>();
+  }
+  CHECK(result["worker_seconds"].size() == 7);
+  const double wall = result["wall_seconds"];
+  CHECK(all == doctest::Approx(2 * wall).epsilon(0.02));
+  CHECK(std::filesystem::is_empty(folder / "tmp"));
+  CHECK_FALSE(std::filesystem::exists("results/experiments/small"));
+}
+
+TEST_CASE("bench sweep: a table for people; a wrong descriptor is refused") {
+  const TemporaryFolder folder;
+  const Finished run =
+      run_program(folder, "bench sweep " + small_sweep(folder, "--workers 2 --set train.epochs=1 --set seeds=1"));
+  REQUIRE_MESSAGE(run.code == 0, run.err);
+  CHECK(has(run.out, "2 trials by 2 workers in "));
+  for (const char* words : {"start of processes", "batches", "evaluations", "checkpoints", "waiting for a trial"})
+    CHECK_MESSAGE(has(run.out, words), words);
+  CHECK(run_program(folder, "bench sweep " + small_sweep(folder, "--set train.epochz=1")).code == kBadInput);
+}
