@@ -20,9 +20,9 @@ TEST_CASE("bench sweep: every part has its time, the sum is that of the workers,
   CHECK(result["failed"] == 0);
   CHECK(result["workers"] == 2);
   double all = 0;
-  for (const auto& [part, seconds] : result["worker_seconds"].items()) {
-    CHECK_MESSAGE(seconds.get<double>() > 0, part);
-    all += seconds.get<double>();
+  for (const auto& part : result["worker_seconds"].items()) {
+    CHECK_MESSAGE(part.value().get<double>() > 0, part.key());
+    all += part.value().get<double>();
   }
   CHECK(result["worker_seconds"].size() == 7);
   const double wall = result["wall_seconds"];
