@@ -87,6 +87,14 @@ void TrialFolder::tidy() const {
   remove_all_temporaries(path_);  // also of one that was killed before it had claimed anything
 }
 
+bool TrialFolder::has_checkpoint(std::int64_t last) const {
+  for (std::int64_t attempt = last; attempt > 0; --attempt) {
+    if (std::filesystem::exists(checkpoint(attempt))) return true;
+    if (std::filesystem::exists(attempt_folder(path_, attempt) / kDivergedFile)) break;  // it began anew
+  }
+  return false;
+}
+
 TrialStatus TrialFolder::status() const {
   TrialStatus status;
   status.result = load_result();
@@ -109,7 +117,7 @@ TrialStatus TrialFolder::status() const {
     status.state = TrialState::running;
     status.owner = owner;
     status.message = concat("process ", owner->pid, " on ", owner->host);
-  } else if (!status.result && status.progress > 0) {
+  } else if (!status.result && (status.progress > 0 || has_checkpoint(attempt))) {
     status.state = TrialState::stopped;
   }
   return status;

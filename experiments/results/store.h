@@ -100,6 +100,8 @@ class TrialFolder {
   void copy_metrics(const ResumePoint& from, std::int64_t attempt) const;
 
  private:
+  /// Of an attempt up to `last`, damaged or not: one that latest_checkpoint() looks at.
+  bool has_checkpoint(std::int64_t last) const;
   std::filesystem::path path_;
   const ExportedTrial* exported_;
 };

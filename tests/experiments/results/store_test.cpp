@@ -118,6 +118,10 @@ TEST_CASE("store: states follow the files") {
   }
   CHECK(trial.status().state == TrialState::stopped);
   CHECK(trial.status().progress == 0.4);
+  save_safetensors(trial.checkpoint(1), {{kMetricsBytesKey, "0"}}, {});
+  std::filesystem::remove(trial.metrics(1));  // how far it was is lost, that it began is not
+  CHECK(trial.status().state == TrialState::stopped);
+  CHECK(trial.status().progress == 0);
   trial.publish_result(result_of("a"));
   CHECK(trial.status().state == TrialState::done);
 }
