@@ -13,11 +13,11 @@
 
 namespace normlab {
 
-inline constexpr int kMostLanes = 16;
+inline constexpr std::int64_t kMostLanes = 8;
 
 /// of(l) of lanes kFirst to kFirst + kCount - 1, added up.
 template <int kCount, int kFirst = 0, class F>
-constexpr auto lane_tree(const F& of) {
+[[gnu::always_inline]] constexpr auto lane_tree(const F& of) {
   if constexpr (kCount == 1) {
     return of(kFirst);
   } else {
@@ -32,14 +32,14 @@ void with_lanes(std::int64_t lanes, F&& f) {
   [&]<int... kBefore>(std::integer_sequence<int, kBefore...>) {
     (void)((lanes == kBefore + 1 && (f(std::integral_constant<int, kBefore + 1>{}), true)) || ...);
   }
-  (std::make_integer_sequence<int, kMostLanes>{});
+  (std::make_integer_sequence<int, int(kMostLanes)>{});
 }
 
 /// The same sum of a number that only the run knows: of(l, total) writes what lane l has, T has operator+=.
 template <class T, class F>
 NORMLAB_HOST_DEVICE T lane_tree(std::int64_t lanes, const F& of) {
-  T waiting[5];  // nodes that wait for the one at their right, the largest first
-  static_assert(kMostLanes <= 16);
+  T waiting[4];  // nodes that wait for the one at their right, the largest first
+  static_assert(kMostLanes <= 8);
   int count = 0;
   for (std::int64_t l = 0; l < lanes; ++l) {
     of(l, waiting[count++]);

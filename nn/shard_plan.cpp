@@ -17,9 +17,9 @@ constexpr std::int64_t kShardMultiple = 16, kShardMultipleBf16 = 4;
 // Shards in lockstep are all alive, so no cut keeps them in a cache, and each meeting costs a change of threads: a few,
 // and more than two only where one layer of each has this many bytes.
 constexpr std::int64_t kLockstepBytes = std::int64_t{12} << 20, kFewestLockstep = 2, kMostLockstep = 4;
-// Lanes bound how many threads, or ranks, a step can have, and each takes the memory of a gradient: as many as take
-// these bytes.
-constexpr std::int64_t kSixteenLanes = std::int64_t{256} << 20, kEightLanes = std::int64_t{1} << 30;
+// Lanes bound how many threads, or ranks, a step can have, and each takes the memory of a gradient: half as many where
+// all would take more than these bytes. Twice as many cost a small network 4% of a step.
+constexpr std::int64_t kMostLaneBytes = std::int64_t{1} << 30;
 
 }  // namespace
 
@@ -35,9 +35,7 @@ ShardPlan plan_shards(const ModelConfig& c, std::int64_t batch, std::int64_t par
   plan.shards = std::min(batch, plan.shards);
   plan.images = (batch + plan.shards - 1) / plan.shards;
   plan.shards = (batch + plan.images - 1) / plan.images;
-  const std::int64_t lane_bytes = 4 * parameters;
-  const std::int64_t most = 16 * lane_bytes <= kSixteenLanes ? 16 : 8 * lane_bytes <= kEightLanes ? 8 : 4;
-  plan.lanes = std::min(plan.shards, most);
+  plan.lanes = std::min(plan.shards, kMostLanes * 4 * parameters <= kMostLaneBytes ? kMostLanes : kMostLanes / 2);
   plan.lockstep = uses_batch_norm(c) && plan.shards > 1;
   return plan;
 }

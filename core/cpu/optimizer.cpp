@@ -18,9 +18,9 @@ void CpuBackend::sum_lanes(std::int64_t lanes, std::int64_t lane_stride, Tensor 
     const std::int64_t n = lane0.size();
     if (lanes > 1)
       with_lanes(lanes, [&](auto count) {
-#pragma omp simd
-        for (std::int64_t i = 0; i < n; ++i)
-          g[i] = lane_tree<count>([&](std::int64_t l) { return g[l * lane_stride + i]; });
+        each_vector<P>(n, [&](std::int64_t i, auto values) {
+          store(g + i, lane_tree<count>([&](std::int64_t l) { return load(g + l * lane_stride + i, values); }), values);
+        });
       });
     *square = sum<double>(n, [&](auto i) { return double(g[i]) * double(g[i]); });
   });

@@ -106,7 +106,7 @@ void add_bench_update(Command& bench) {
   update.add_network(command);
   update.add_threads(command);
   add_device(command, update.device);
-  command.add_number("--lanes", update.lanes, "gradient buffers that are summed", 1, kMostLanes);
+  command.add_number("--lanes", update.lanes, "gradient buffers that are summed", 1, int(kMostLanes));
   update.add_seconds(command, "how long to measure each");
   update.add_format(command);
   command.examples({"normlab bench update --shape tiny --lanes 8"});

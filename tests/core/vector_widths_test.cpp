@@ -185,7 +185,7 @@ TEST_CASE("vector widths: lanes added up with their squares, averages and rounde
       CAPTURE(shift);
       as_on_cpu(
           [&](Run& run) {
-            for (const std::int64_t lanes : {1, 3, 7, 16}) {
+            for (const std::int64_t lanes : {1, 3, 7, 8}) {
               const std::int64_t stride = n + 5;
               const Tensor all = run.kept(run.parameter({lanes * stride})), square = run.memory({1}, DType::f64);
               run.backend.sum_lanes(lanes, stride, all.slice(0, n), square.data<double>());
