@@ -1,7 +1,7 @@
-// The order in which the gradients of the lanes are added: a balanced binary tree over lane numbers. Lanes 0 to n - 1
-// are the sum of as many as the largest power of two below n and of the rest, each a tree itself: seven are
-// ((0 + 1) + (2 + 3)) + ((4 + 5) + 6). An aligned group of lanes is one node, so whoever has those lanes alone can hand
-// on their sum.
+// The order in which the gradients of the lanes are added: a balanced binary tree over lane numbers. The left half of n
+// lanes is the largest power of two below n, the right half is the rest, and each half is a tree itself. Seven lanes
+// add up as ((0 + 1) + (2 + 3)) + ((4 + 5) + 6). An aligned group of lanes is one node, so a process that has only
+// those lanes can send their sum.
 #pragma once
 
 #include <bit>
@@ -35,7 +35,8 @@ void with_lanes(std::int64_t lanes, F&& f) {
   (std::make_integer_sequence<int, int(kMostLanes)>{});
 }
 
-/// The same sum of a number that only the run knows: of(l, total) writes what lane l has, T has operator+=.
+/// The same sum where the number of lanes is known only at run time: of(l, total) writes what lane l has, T has
+/// operator+=.
 template <class T, class F>
 NORMLAB_HOST_DEVICE T lane_tree(std::int64_t lanes, const F& of) {
   T waiting[4];  // nodes that wait for the one at their right, the largest first

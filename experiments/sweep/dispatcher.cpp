@@ -54,7 +54,7 @@ Dispatcher::Dispatcher(const WorkerSettings& settings, const std::vector<std::si
       log_file_(worker_log(*settings.store, getpid())) {
   const int wanted = options_.workers > 0 ? options_.workers : options_.device == DeviceKind::cpu ? cores_ : 1;
   worker_count_ = std::min<std::size_t>(static_cast<std::size_t>(wanted), pending.size());
-  summary_.workers = worker_count_;
+  summary_.workers = std::max(summary_.workers, worker_count_);
   if (!options_.json_progress.empty()) log_ = std::make_unique<ProgressLog>(options_.json_progress);
   if (options_.json_progress != "-") printer_ = std::make_unique<ProgressPrinter>();
   make_folders(log_file_.parent_path());

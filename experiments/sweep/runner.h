@@ -37,7 +37,7 @@ struct RunSummary {
   std::size_t elsewhere = 0;      // left to other processes: RunOptions::no_wait
   std::size_t begun = 0;          // by this process, what RunOptions::max_trials counts
   bool stopped = false;           // by a signal
-  std::size_t workers = 0;        // of the last stage
+  std::size_t workers = 0;        // the most of any stage
   WorkTimes times{};              // of all workers, to the end of each one's last trial
   std::size_t all_finished() const { return done_before + finished; }
 };
