@@ -1,8 +1,9 @@
 #include "core/shards.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
+#include <chrono>
+#include <latch>
+#include <limits>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -13,14 +14,23 @@
 
 namespace normlab {
 namespace {
-/// Ends a shard that waits for one that failed; never leaves run().
+/// Ends a shard whose meeting was called off since another failed; never leaves run().
 struct Aborted {};
+
+/// A thread without work looks for some so long before it sleeps: about what a wake-up costs.
+constexpr std::chrono::microseconds kPatience{50};
 
 /// Takes the pages of the stack that shards will use, before any does.
 void touch_stack() {
   constexpr std::size_t kBytes = 128 << 10, kPage = 4096;
   [[maybe_unused]] volatile char pages[kBytes];
   for (std::size_t i = 0; i < kBytes; i += kPage) pages[i] = 0;
+}
+
+void relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
 }
 }  // namespace
 
@@ -30,23 +40,70 @@ void flush_denormals() {
 #endif
 }
 
-class ShardPool::Member final : public Collective {
+class ShardPool::Shard final : public Collective {
  public:
-  Member(ShardPool& pool, int shard) : pool_(pool), shard_(shard) {}
-  int rank() const override { return shard_; }
-  int size() const override { return pool_.shards_; }
-  void meet(void* mine, FunctionRef<void(std::span<void* const>)> combine) override {
-    if (!pool_.lockstep_ && pool_.shards_ > 1)
-      throw InputError("collective: shards can only meet in a run that keeps them in lockstep");
-    pool_.meet(shard_, mine, combine);
+  enum class State { waiting, running, in_meeting, finished };
+
+  Shard(ShardPool& pool, int rank) : pool_(pool), rank_(rank) {}
+  int rank() const override { return rank_; }
+  int size() const override { return pool_.total_; }
+
+  void meet(void* mine, FunctionRef<void(std::span<void* const>)> how) override {
+    if (pool_.total_ == 1) return how({&mine, 1});
+    if (!pool_.lockstep_) throw InputError("collective: shards can only meet in a run that keeps them in lockstep");
+    contribution = mine;
+    combine = &how;
+    fiber->pause();
+    if (called_off) throw Aborted();
   }
 
+  std::byte* kept(std::size_t bytes) override {
+    kept_.resize(std::max(kept_.size(), bytes));
+    return kept_.data();
+  }
+
+  void begin() {
+    state = State::waiting;
+    segments = 0;
+    error = nullptr;
+    begun = called_off = false;
+  }
+
+  /// Until it meets or ends; true if it has ended.
+  bool advance() {
+    if (!pool_.lockstep_) {
+      call_body();
+      return true;
+    }
+    if (!begun) fiber->begin([](void* self) { static_cast<Shard*>(self)->call_body(); }, this);
+    begun = true;
+    return fiber->resume();
+  }
+
+  std::unique_ptr<Fiber> fiber;  // in lockstep
+  State state = State::waiting;
+  int segments = 0;  // meetings reached
+  bool begun = false, called_off = false;
+  void* contribution = nullptr;
+  const FunctionRef<void(std::span<void* const>)>* combine = nullptr;
+  std::exception_ptr error;
+
  private:
+  void call_body() {
+    try {
+      (*pool_.body_)(*this);
+    } catch (const Aborted&) {
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+
   ShardPool& pool_;
-  const int shard_;
+  const int rank_;
+  std::vector<std::byte> kept_;
 };
 
-ShardPool::ShardPool(int threads) : slots_(threads) {
+ShardPool::ShardPool(int threads) : count_(threads) {
   if (threads < 1) throw InputError(concat("threads: ", threads, " is below 1"));
   flush_denormals();
 }
@@ -55,171 +112,131 @@ ShardPool::~ShardPool() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
+    changed();
   }
-  work_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
-void ShardPool::start_threads(int count) {
-  while (static_cast<int>(threads_.size()) < count) threads_.push_back(start_thread([this] { thread_loop(); }));
-}
-
-void ShardPool::thread_loop() {
-  flush_denormals();
-  touch_stack();
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    work_.wait(lock, [this] { return stop_ || helpers_wanted_ > 0; });
-    if (stop_) return;
-    --helpers_wanted_;
-    lock.unlock();
-    take_shards();
-    lock.lock();
-    if (--active_ == 0) done_.notify_all();
-  }
+void ShardPool::start_threads() {
+  while (static_cast<int>(threads_.size()) < count_ - 1)
+    threads_.push_back(start_thread([this] {
+      flush_denormals();
+      touch_stack();
+      std::unique_lock lock(mutex_);
+      work(lock, [this] { return stop_; });
+    }));
 }
 
 void ShardPool::run(int shards, int lanes, bool lockstep, FunctionRef<void(Collective&)> body) {
+  if (shards > 1) start_threads();
   std::unique_lock lock(mutex_);
-  while (static_cast<int>(records_.size()) < shards) records_.push_back(std::make_unique<ShardRecord>());
-  for (int i = 0; i < shards; ++i) {
-    ShardRecord& r = *records_[static_cast<std::size_t>(i)];
-    r.segments = 0;
-    r.waiting_to_run = r.in_meeting = false;
-    r.error = nullptr;
-  }
-  contributions_.resize(static_cast<std::size_t>(shards));
-  body_ = &body;
-  shards_ = shards, lanes_ = lanes, next_ = finished_ = arrived_ = 0;
-  free_slots_ = slots_;
+  while (static_cast<int>(shards_.size()) < shards)
+    shards_.push_back(std::make_unique<Shard>(*this, static_cast<int>(shards_.size())));
+  contributions_.resize(shards_.size());
   lockstep_ = lockstep && shards > 1;
+  for (int i = 0; i < shards; ++i) {
+    Shard& shard = *shards_[static_cast<std::size_t>(i)];
+    shard.begin();
+    if (lockstep_ && !shard.fiber) shard.fiber = std::make_unique<Fiber>();
+  }
+  body_ = &body;
+  total_ = shards, lanes_ = lanes, finished_ = arrived_ = 0;
   aborted_ = false;
-  // The calling thread is one of them.
-  const int helpers = (lockstep_ ? shards : std::min(slots_, shards)) - 1;
-  start_threads(helpers);
-  helpers_wanted_ = active_ = helpers;
-  lock.unlock();
-  if (helpers > 0) work_.notify_all();
-  take_shards();
-  lock.lock();
-  active_ -= helpers_wanted_;  // whoever has not woken yet need not
-  helpers_wanted_ = 0;
-  done_.wait(lock, [this] { return active_ == 0; });
+  changed();
+  work(lock, [this] { return finished_ == total_; });  // the calling thread is one of them
   body_ = nullptr;
   for (int i = 0; i < shards; ++i)
-    if (records_[static_cast<std::size_t>(i)]->error)
-      std::rethrow_exception(records_[static_cast<std::size_t>(i)]->error);
+    if (const auto& error = shards_[static_cast<std::size_t>(i)]->error) std::rethrow_exception(error);
 }
 
-bool ShardPool::lane_is_free(int shard) const {
-  return shard < lanes_ || records_[static_cast<std::size_t>(shard - lanes_)]->segments >
-                               records_[static_cast<std::size_t>(shard)]->segments;
+template <class Ended>
+void ShardPool::work(std::unique_lock<std::mutex>& lock, const Ended& ended) {
+  while (!ended())
+    if (Shard* shard = next_runnable())
+      run_shard(lock, *shard);
+    else
+      wait_for_change(lock);
 }
 
-void ShardPool::take_shards() {
-  std::unique_lock lock(mutex_);
-  while (next_ < shards_) {
-    const int shard = next_++;
-    acquire(lock, shard);
-    run_shard(shard);
-    lock.lock();
-    ++records_[static_cast<std::size_t>(shard)]->segments;
-    ++finished_;
-    ++free_slots_;
-    grant();
+ShardPool::Shard* ShardPool::next_runnable() const {
+  for (int i = 0; i < total_; ++i) {
+    Shard& shard = *shards_[static_cast<std::size_t>(i)];
+    if (shard.state == Shard::State::waiting &&
+        (i < lanes_ || shards_[static_cast<std::size_t>(i - lanes_)]->segments > shard.segments))
+      return &shard;
   }
+  return nullptr;
 }
 
-void ShardPool::run_shard(int shard) {
-  try {
-    Member member(*this, shard);
-    (*body_)(member);
-  } catch (const Aborted&) {
-  } catch (...) {
-    abort(shard, std::current_exception());
-  }
-}
-
-void ShardPool::abort(int shard, std::exception_ptr error) {
-  std::lock_guard lock(mutex_);
-  records_[static_cast<std::size_t>(shard)]->error = error;
-  aborted_ = true;
-  for (auto& record : records_) {
-    if (!record->in_meeting) continue;
-    record->waiting_to_run = record->in_meeting = false;
-    // Taken again before its exception travels on: take_shards() gives one back for every shard that ends.
-    --free_slots_;
-    wake(*record, Signal::aborted);
-  }
-}
-
-ShardPool::Signal ShardPool::wait(ShardRecord& record) {
-  while (sem_wait(&record.wake) != 0 && errno == EINTR) {
-  }
-  return record.signal;
-}
-
-void ShardPool::wake(ShardRecord& record, Signal signal) {
-  record.signal = signal;
-  sem_post(&record.wake);
-}
-
-void ShardPool::acquire(std::unique_lock<std::mutex>& lock, int shard) {
-  ShardRecord& r = *records_[static_cast<std::size_t>(shard)];
-  r.waiting_to_run = true;
-  grant();
+void ShardPool::run_shard(std::unique_lock<std::mutex>& lock, Shard& shard) {
+  shard.state = Shard::State::running;
   lock.unlock();
-  wait(r);
+  const bool ended = shard.advance();
+  lock.lock();
+  if (!ended) return arrive(lock, shard);
+  shard.state = Shard::State::finished;
+  shard.segments = std::numeric_limits<int>::max();
+  ++finished_;
+  if (shard.error) call_off();
+  changed();
 }
 
-void ShardPool::grant() {
-  for (int i = 0; i < shards_ && free_slots_ > 0; ++i) {
-    ShardRecord& r = *records_[static_cast<std::size_t>(i)];
-    if (!r.waiting_to_run || !lane_is_free(i)) continue;
-    r.waiting_to_run = r.in_meeting = false;
-    --free_slots_;
-    wake(r, Signal::granted);
-  }
-}
-
-void ShardPool::meet(int shard, void* mine, FunctionRef<void(std::span<void* const>)> combine) {
-  std::unique_lock lock(mutex_);
-  ShardRecord& r = *records_[static_cast<std::size_t>(shard)];
-  contributions_[static_cast<std::size_t>(shard)] = mine;
-  if (aborted_) throw Aborted();
-  ++r.segments;
-  if (++arrived_ == shards_) {
+void ShardPool::arrive(std::unique_lock<std::mutex>& lock, Shard& shard) {
+  shard.state = Shard::State::in_meeting;
+  ++shard.segments;
+  contributions_[static_cast<std::size_t>(shard.rank())] = shard.contribution;
+  if (++arrived_ == total_) {
     // All others wait, so nobody reads or writes what is combined here.
     lock.unlock();
-    combine(contributions_);
+    try {
+      (*shard.combine)({contributions_.data(), static_cast<std::size_t>(total_)});
+    } catch (...) {
+      shard.error = std::current_exception();
+    }
     lock.lock();
     arrived_ = 0;
-    for (int i = 0; i < shards_; ++i)
-      if (i != shard) records_[static_cast<std::size_t>(i)]->waiting_to_run = true;
-    // The last to arrive keeps its slot only if its lane is free already; it joins the queue like everybody else.
-    ++free_slots_;
-    acquire(lock, shard);
-  } else {
-    r.in_meeting = true;
-    ++free_slots_;
-    grant();
-    lock.unlock();
-    if (wait(r) == Signal::aborted) throw Aborted();
+    for (int i = 0; i < total_; ++i) shards_[static_cast<std::size_t>(i)]->state = Shard::State::waiting;
   }
-  if (aborted_) throw Aborted();
+  if (aborted_ || shard.error) call_off();
+  changed();
+}
+
+void ShardPool::call_off() {
+  aborted_ = true;
+  for (int i = 0; i < total_; ++i) {
+    Shard& other = *shards_[static_cast<std::size_t>(i)];
+    if (other.state == Shard::State::in_meeting) other.state = Shard::State::waiting;
+    if (other.state == Shard::State::waiting) other.called_off = true;
+  }
+}
+
+void ShardPool::changed() {
+  ++changes_;
+  if (sleeping_ > 0) change_.notify_all();
+}
+
+void ShardPool::wait_for_change(std::unique_lock<std::mutex>& lock) {
+  const std::uint64_t seen = changes_;
+  lock.unlock();
+  for (const auto until = std::chrono::steady_clock::now() + kPatience;
+       changes_ == seen && std::chrono::steady_clock::now() < until;)
+    relax();
+  lock.lock();
+  ++sleeping_;
+  change_.wait(lock, [&] { return changes_ != seen; });
+  --sleeping_;
 }
 
 void ShardPool::on_each_thread(FunctionRef<void()> body) {
-  // None ends before all have begun, so no thread gets two.
-  const int threads = std::max(static_cast<int>(threads_.size()) + 1, slots_);
-  run(threads, threads, true, [&](Collective& shards) {
+  std::latch all_have_begun(count_);  // so no thread gets two
+  run(count_, count_, false, [&](Collective&) {
+    all_have_begun.arrive_and_wait();
     body();
-    shards.meet(nullptr, [](std::span<void* const>) {});
   });
 }
 
 void ShardPool::for_blocks(std::int64_t blocks, FunctionRef<void(std::int64_t)> body) {
-  const std::int64_t workers = std::min<std::int64_t>(slots_, blocks);
+  const std::int64_t workers = std::min<std::int64_t>(count_, blocks);
   if (workers <= 1) {
     for (std::int64_t b = 0; b < blocks; ++b) body(b);
     return;

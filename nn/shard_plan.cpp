@@ -14,9 +14,6 @@ namespace {
 constexpr std::int64_t kCacheBytes = std::int64_t{2} << 20, kCacheBytesBf16 = std::int64_t{3} << 20;
 // Shards are few: a multiple of this, so that threads end multiple.
 constexpr std::int64_t kShardMultiple = 16, kShardMultipleBf16 = 4;
-// Shards in lockstep are all alive, so no cut keeps them in a cache, and each meeting costs a change of threads: a few,
-// and more than two only where one layer of each has this many bytes.
-constexpr std::int64_t kLockstepBytes = std::int64_t{12} << 20, kFewestLockstep = 2, kMostLockstep = 4;
 // Lanes bound how many threads, or ranks, a step can have, and each takes the memory of a gradient: half as many where
 // all would take more than these bytes. Twice as many cost a small network 4% of a step.
 constexpr std::int64_t kMostLaneBytes = std::int64_t{1} << 30;
@@ -31,7 +28,6 @@ ShardPlan plan_shards(const ModelConfig& c, std::int64_t batch, std::int64_t par
   plan.shards = std::max<std::int64_t>(1, (batch + fitting - 1) / fitting);
   const std::int64_t multiple = narrow ? kShardMultipleBf16 : kShardMultiple;
   plan.shards = (plan.shards + multiple - 1) / multiple * multiple;
-  if (uses_batch_norm(c)) plan.shards = std::clamp(batch * widest / kLockstepBytes, kFewestLockstep, kMostLockstep);
   plan.shards = std::min(batch, plan.shards);
   plan.images = (batch + plan.shards - 1) / plan.shards;
   plan.shards = (batch + plan.images - 1) / plan.images;

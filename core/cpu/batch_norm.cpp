@@ -109,7 +109,7 @@ void batch_norm_forward(BatchNormDims d, Collective& shards, const T* x, const P
                         Param<T>* running_mean, Param<T>* running_var, T* y, Acc<T>* mean, Acc<T>* rstd) {
   using A = Acc<T>;
   const std::int64_t image_size = d.rows_per_image * d.cols;
-  double* numbers = scratch<double>(Slot::a, d.images * 2 * d.cols);
+  double* numbers = reinterpret_cast<double*>(shards.kept(std::size_t(d.images * 2 * d.cols) * sizeof(double)));
   for (std::int64_t i = 0; i < d.images; ++i)
     image_statistics(d.rows_per_image, d.cols, x + i * image_size, numbers + i * 2 * d.cols,
                      numbers + (i * 2 + 1) * d.cols);
@@ -163,8 +163,11 @@ void batch_norm_gradients(BatchNormDims d, Collective& shards, const NormBackwar
   const Param<T>* gamma = of.gamma.data<Param<T>>();
   const A *mean = of.mean.data<A>(), *rstd = of.rstd.data<A>();
   const std::int64_t image_size = d.rows_per_image * d.cols, m = d.groups() * d.cols;
-  double* numbers = scratch<double>(Slot::a, d.images * 2 * d.cols);  // of each image: sums of dy x_hat and of dy
-  A *mean_uph = scratch<A>(Slot::b, 2 * m), *mean_up = mean_uph + m;
+  // Of each image the sums of dy x_hat and of dy, and then the means of both.
+  const std::int64_t count = d.images * 2 * d.cols;
+  double* numbers =
+      reinterpret_cast<double*>(shards.kept(std::size_t(count) * sizeof(double) + std::size_t(2 * m) * sizeof(A)));
+  A *mean_uph = reinterpret_cast<A*>(numbers + count), *mean_up = mean_uph + m;
   for (std::int64_t i = 0; i < d.images; ++i) {
     const std::int64_t at = (d.first_image + i) / d.group_size() * d.cols;
     RowAdder<A, 2> sums(Slot::c, d.cols);
