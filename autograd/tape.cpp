@@ -1,15 +1,25 @@
 #include "autograd/tape.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "core/backend.h"
 #include "core/nonfinite.h"
 
 namespace normlab {
 
-const Tensor& Var::value() const { return state_->value; }
+const Tensor& Var::value() const {
+  if (!state_->value) throw std::logic_error("tape: a value is read that was forgotten");
+  return state_->value;
+}
 bool Var::needs_grad() const { return state_ && state_->needs_grad; }
 Tensor Var::grad() const { return state_->grad; }
+
+const Tensor& Kept::value() const {
+  Var::State& state = *var_.state_;
+  if (!state.value) var_.tape_->remake(state);
+  return state.value;
+}
 
 bool Grads::same_gradient(const Var::State* a, const Var::State* b) {
   return a == b || (a && a->is_parameter && b->is_parameter && a->grad.raw() == b->grad.raw());
@@ -68,6 +78,7 @@ Tape::Node* Tape::add_node(const char* op, std::initializer_list<Var> inputs, Te
   node->output->value = value;
   for (const Var& var : inputs) {
     node->inputs[static_cast<std::size_t>(node->count++)] = var.state_;
+    if (var) ++var.state_->uses;
     node->output->needs_grad |= recording_ && var.needs_grad();
   }
   node->number = ++nodes_;
@@ -77,6 +88,25 @@ Tape::Node* Tape::add_node(const char* op, std::initializer_list<Var> inputs, Te
   if (profile_) time(*node, false);
   check(value, *node, false);
   return node;
+}
+
+Kept Tape::keep(const Var& x) {
+  ++x.state_->patient_uses;
+  return Kept(x);
+}
+
+void Tape::forget(const Var& x) {
+  Var::State& state = *x.state_;
+  if (!state.remake || !state.value || state.patient_uses != state.uses) return;
+  arena_.release(state.value.raw(), state.value.bytes());
+  state.value = Tensor(nullptr, state.value.shape(), state.value.dtype());
+}
+
+void Tape::remake(Var::State& state) {
+  const Tensor value = empty(state.value.shape(), state.value.dtype());
+  state.remake(state.remake_closure, backend_, value);
+  state.value = value;
+  state.remade = true;
 }
 
 void Tape::backward(const Var& output, Tensor seed) {
@@ -95,6 +125,8 @@ void Tape::backward(const Var& output, Tensor seed) {
     grads.inputs = node->inputs;
     grads.keeps_dy = node->output == output.state_;  // the seed belongs to the caller
     const Tensor dy = node->output->grad;
+    // All who read the value are done: an operation that can be made again does not read its own.
+    if (node->output->remade) arena_.release(node->output->value.raw(), node->output->value.bytes());
     node->call(node->closure, backend_, dy, grads);
     for (int i = 0; i < node->count; ++i) {
       const auto at = static_cast<std::size_t>(i);

@@ -35,16 +35,34 @@ class Var {
  private:
   friend class Tape;
   friend class Grads;
+  friend class Kept;
   struct State {
     Tensor value;
     Tensor grad;
     bool needs_grad = false;
     bool is_parameter = false;  // grad is a lane of the flat gradient buffer, shared by shards
     std::span<std::uint8_t> written{};
+    // How to make the value again, and who may still read it: all who do must be able to wait for that.
+    void (*remake)(void* closure, Backend&, const Tensor& value) = nullptr;
+    void* remake_closure = nullptr;
+    int uses = 0, patient_uses = 0;
+    bool remade = false;
   };
   Var(Tape* tape, State* state) : tape_(tape), state_(state) {}
   Tape* tape_ = nullptr;
   State* state_ = nullptr;
+};
+
+/// An input as a closure keeps it whose value may be forgotten until the backward pass.
+class Kept {
+ public:
+  /// Makes the value again if it is forgotten.
+  const Tensor& value() const;
+
+ private:
+  friend class Tape;
+  explicit Kept(const Var& var) : var_(var) {}
+  Var var_;
 };
 
 inline constexpr int kMaxInputs = 8;
@@ -116,6 +134,25 @@ class Tape {
     return Var(this, node->output);
   }
 
+  /// For the closures of one operation that reads `x`, to be captured in place of its value. Where an operation's
+  /// closures need no value of x, calling it is enough.
+  Kept keep(const Var& x);
+  /// remake(backend, y) writes the value of `output` into y once more, bit for bit. The operation's own backward pass
+  /// must not read that value.
+  template <class Remake>
+  void can_remake(const Var& output, Remake remake) {
+    static_assert(std::is_trivially_copyable_v<Remake> && std::is_trivially_destructible_v<Remake>);
+    Var::State& state = *output.state_;
+    if (!state.needs_grad) return;
+    state.remake_closure = new (arena_.allocate_host(sizeof(Remake))) Remake(remake);
+    state.remake = [](void* closure, Backend& backend, const Tensor& value) {
+      (*static_cast<Remake*>(closure))(backend, value);
+    };
+  }
+  /// Gives the memory of a value back until the backward pass asks for it. No operation may use `x` after this. Does
+  /// nothing where the value cannot be made again, or where a closure holds it.
+  void forget(const Var& x);
+
   /// Runs the closures in reverse from `output`, whose gradient is `seed`, of the same shape and in the type of its
   /// value.
   void backward(const Var& output, Tensor seed);
@@ -148,6 +185,7 @@ class Tape {
 
  private:
   friend class Grads;
+  friend class Kept;
   using Call = void (*)(void*, Backend&, const Tensor&, Grads&);
   struct Node {
     Node* previous;
@@ -160,6 +198,7 @@ class Tape {
     std::int32_t number;
   };
   Node* add_node(const char* op, std::initializer_list<Var> inputs, Tensor value);
+  void remake(Var::State& state);
   void check(const Tensor& value, const Node& node, bool in_backward);
   void time(const Node& node, bool backward);
 

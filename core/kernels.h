@@ -177,6 +177,8 @@ struct MaskDraw {
   /* take the first group's, the variance unbiased (PyTorch). */                                                      \
   KERNEL(batch_norm(BatchNormDims, Collective&, const NormForward&, Tensor running_mean, Tensor running_var))         \
   KERNEL(batch_norm_backward(BatchNormDims, Collective&, const NormBackward&))                                        \
+  /* y once more, from the mean and rstd that batch_norm gave. */                                                     \
+  KERNEL(batch_norm_again(BatchNormDims, const NormForward&))                                                         \
   /* With running statistics: y = gamma (x - running_mean) / sqrt(running_var + eps) + beta. Its NormBackward has */  \
   /* no mean and no rstd. */                                                                                          \
   KERNEL(batch_norm_frozen(NormDims, Tensor x, Tensor gamma, Tensor beta, Tensor running_mean, Tensor running_var,    \

@@ -271,7 +271,17 @@ void CudaBackend::batch_norm(BatchNormDims d, Collective& shards, const NormForw
     sum_chunks<2, T>(op, groups, groups.chunk_rows, whole, Centred<T>{d.cols, in, m}, partial, stream_);
     launch(op, statistics<A, P>, a_group_a_row(groups), stream_, groups, d.eps, d.momentum, partial, m, s,
            running_mean.data<P>(), running_var.data<P>());
-    each_vector<T>(op, groups, whole, stream_,
+  });
+  batch_norm_again(d, n);
+}
+
+void CudaBackend::batch_norm_again(BatchNormDims d, const NormForward& n) {
+  for_type("batch_norm", n.x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    using P = Param<T>;
+    const T* in = n.x.data<T>();
+    const auto *m = n.mean.data<Acc<T>>(), *s = n.rstd.data<Acc<T>>();
+    each_vector<T>("batch_norm", Groups(d), aligned({in, n.gamma.raw(), n.beta.raw(), m, s, n.y.raw()}), stream_,
                    Normalise<T>{d.cols, in, n.gamma.data<P>(), n.beta.data<P>(), m, s, n.y.data<T>()});
   });
 }

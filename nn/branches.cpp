@@ -18,13 +18,16 @@ Place branch_of(const BranchConfig& c, std::string_view branch) {
   return place;
 }
 
+void done_with(const Var& x, const Context& ctx) { ctx.done_with(x); }
+void done_with(const Activation&, const Context&) {}  // whose slope is kept in its argument's place
+
 }  // namespace
 
 Branch::Branch(const std::string& name, const BranchConfig& c)
     : gelu_(c.gelu), dropout_(c.dropout), drop_path_(c.drop_path), name_(name), path_name_(name + "_path") {}
 
 Branch::Fused Branch::fused(DType dtype, const Context& ctx) const {
-  const bool gelu = hidden_.is_identity(), drops = ctx.drops(dropout_);
+  const bool gelu = hidden_.is_identity() && !ctx.spare_memory, drops = ctx.drops(dropout_);
   return {.gelu = gelu,
           .through_gelu =
               gelu && inner_.is_identity() && !drops && ctx.tape.backend().has_products_through_gelu(gelu_, dtype),
@@ -37,9 +40,13 @@ Var Branch::end(const Var& x, const Inner& inner, const Context& ctx) const {
   const Var shortcut = residual_scale_(x, ctx);
   if (fused(x.value().dtype(), ctx).sum) {
     ctx.show_branch(name_, [&] { return last_(inner, ctx); });
-    return post_(last_.added_to(shortcut, inner, ctx), ctx);
+    const Var sum = last_.added_to(shortcut, inner, ctx);
+    done_with(inner, ctx);
+    return post_(sum, ctx);
   }
-  Var branch = head_scale_(last_(inner, ctx), ctx);
+  const Var product = last_(inner, ctx);
+  done_with(inner, ctx);
+  Var branch = head_scale_(product, ctx);
   if (cuts()) branch = join_windows(branch, *windows_);
   branch = layer_scale_(ctx.dropout(out_(branch, ctx), dropout_, name_), ctx);
   ctx.show_branch(name_, [&] { return branch; });
@@ -98,9 +105,13 @@ Var AttentionBranch::operator()(const Var& x, const Context& ctx) const {
   Var h = pre_(x, ctx);
   if (cuts()) {
     ctx.tape.at(name_.c_str());
-    h = cut_windows(h, *windows_);
+    const Var whole = h;
+    h = cut_windows(whole, *windows_);
+    if (!pre_.is_identity()) ctx.done_with(whole);  // else it is x, which the sum still needs
   }
-  return end(x, inner_(before_proj_(heads(h, x.shape()[0], ctx), ctx), ctx), ctx);
+  const Var attended = heads(h, x.shape()[0], ctx);
+  if (!pre_.is_identity() || cuts()) ctx.done_with(h);
+  return end(x, inner_(before_proj_(attended, ctx), ctx), ctx);
 }
 
 Var AttentionBranch::first_token(const Var& x, const Context& ctx) const {
@@ -160,8 +171,18 @@ Var MlpBranch::operator()(const Var& x, const Context& ctx) const {
   const Var h = pre_(x, ctx);
   const Fused as_one = fused(h.value().dtype(), ctx);
   if (as_one.through_gelu) return end(x, fc1_.activation(h, gelu_, ctx), ctx);
-  const Var activated = as_one.gelu ? fc1_.with_gelu(h, gelu_, ctx) : gelu(hidden_(fc1_(h, ctx), ctx), gelu_);
-  return end(x, ctx.dropout(inner_(activated, ctx), dropout_, hidden_name_), ctx);
+  Var activated;
+  if (as_one.gelu) {
+    activated = fc1_.with_gelu(h, gelu_, ctx);
+  } else {
+    const Var hidden = hidden_(fc1_(h, ctx), ctx);
+    if (!pre_.is_identity()) ctx.done_with(h);
+    activated = gelu(hidden, gelu_);
+    ctx.done_with(hidden);
+  }
+  const Var inner = ctx.dropout(inner_(activated, ctx), dropout_, hidden_name_);
+  if (!inner_.is_identity()) ctx.done_with(activated);
+  return end(x, inner, ctx);
 }
 
 void MlpBranch::prepare(Backend& backend, std::int64_t rows, DType dtype) const {

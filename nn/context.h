@@ -25,6 +25,8 @@ struct Context {
   /// A network may leave out what its result does not depend on, such as the other tokens beside the class token at the
   /// end. Its gradients are then the same but for rounding.
   bool short_forms = true;
+  /// All shards are alive at once: values that a pass over memory makes again are not kept for the backward pass.
+  bool spare_memory = false;
   /// Masks given by name instead of drawn (u8, this shard's images), as fixtures have them.
   const std::map<std::string, Tensor>* masks = nullptr;
   /// Sees named intermediate values: "stem", "blocks.0.attn", "blocks.0.mlp", "pre_logits".
@@ -42,6 +44,10 @@ struct Context {
     return stacked(numbers, parameters.stacked_weight(numbers));
   }
   Var stacked_bias(std::span<const int> numbers) const;
+  /// Says that the forward pass uses `x` no more.
+  void done_with(const Var& x) const {
+    if (spare_memory) tape.forget(x);
+  }
   /// Shows `x` to the observer, and gives it back.
   Var show(const std::string& name, const Var& x) const {
     if (observe) observe(name, x);

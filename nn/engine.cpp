@@ -90,7 +90,8 @@ void Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
                 .drop_seed = settings_.drop_seed,
                 .part_begin = part.begin,
                 .step_images = part.step_images,
-                .short_forms = settings_.short_forms};
+                .short_forms = settings_.short_forms,
+                .spare_memory = training && plan.lockstep};
     if (probe_ && training) probe_->observe(ctx);
     const Var logits = (*model_)(w.tape.input(of_shard(part.images)), ctx);
     then(w, slice, logits, part.labels ? loss(logits, of_shard(part.labels)) : Var());

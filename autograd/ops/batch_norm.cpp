@@ -32,10 +32,15 @@ Var batch_norm(const Var& x, const Var& gamma, const Var& beta, Tensor running_m
   Collective* shards = slice.shards;
   tape.backend().batch_norm(dims, *shards, {x.value(), gamma.value(), beta.value(), y, mean, rstd}, running_mean,
                             running_var);
-  return tape.record("batch_norm", {x, gamma, beta}, y,
-                     [=, x = x.value(), g = gamma.value()](Backend& backend, const Tensor& dy, Grads& d) {
-                       backend.batch_norm_backward(dims, *shards, {dy, x, g, mean, rstd, d[0], d[1], d[2]});
-                     });
+  const Kept kept = tape.keep(x);
+  const Tensor g = gamma.value(), b = beta.value();
+  const Var out = tape.record("batch_norm", {x, gamma, beta}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
+    backend.batch_norm_backward(dims, *shards, {dy, kept.value(), g, mean, rstd, d[0], d[1], d[2]});
+  });
+  tape.can_remake(out, [=](Backend& backend, const Tensor& again) {
+    backend.batch_norm_again(dims, {kept.value(), g, b, again, mean, rstd});
+  });
+  return out;
 }
 
 Var batch_norm_frozen(const Var& x, const Var& gamma, const Var& beta, Tensor running_mean, Tensor running_var,

@@ -8,9 +8,12 @@ Var gelu(const Var& x, GeluForm form) {
   Tape& tape = x.tape();
   Tensor y = tape.empty_like(x.value());
   tape.backend().gelu(form, x.value(), y);
-  return tape.record("gelu", {x}, y, [=, x = x.value()](Backend& backend, const Tensor& dy, Grads& d) {
-    backend.gelu_backward(form, dy, x, d[0]);
+  const Kept kept = tape.keep(x);
+  const Var out = tape.record("gelu", {x}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
+    backend.gelu_backward(form, dy, kept.value(), d[0]);
   });
+  tape.can_remake(out, [=](Backend& backend, const Tensor& again) { backend.gelu(form, kept.value(), again); });
+  return out;
 }
 
 }  // namespace normlab

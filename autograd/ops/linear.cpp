@@ -29,9 +29,9 @@ Var product(const Source& source, const Var& x, const Var& weight, const Var& bi
   Tensor y = tape.empty(shape, x.value().dtype());
   tape.backend().linear(dims, x.value(), weight.value(), value_of(bias), value_of(residual), y);
   return tape.record(op, {x, weight, bias, residual}, y,
-                     [=, x = x.value(), w = weight.value()](Backend& backend, const Tensor& dy, Grads& d) {
+                     [=, x = tape.keep(x), w = weight.value()](Backend& backend, const Tensor& dy, Grads& d) {
                        const LinearBackward of{
-                           .dy = dy, .x = x, .w = w, .dx = d[0], .dw = d[1], .db = d[2], .kept = source.kept};
+                           .dy = dy, .x = x.value(), .w = w, .dx = d[0], .dw = d[1], .db = d[2], .kept = source.kept};
                        if (source.kept)
                          backend.linear_backward_through_gelu(dims, source.form, of);
                        else
@@ -49,15 +49,15 @@ Var product_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form
   // What makes the backward pass short; the activation is kept as the next layer's input.
   if (tape.recording()) kept = tape.empty(shape, x.value().dtype());
   tape.backend().linear_gelu(dims, form, x.value(), weight.value(), value_of(bias), kept, y);
-  return tape.record("linear_gelu", {x, weight, bias}, y,
-                     [=, x = x.value(), w = weight.value(), kept = kept](Backend& backend, const Tensor& dy, Grads& d) {
-                       const LinearBackward of{
-                           .dy = dy, .x = x, .w = w, .dx = d[0], .dw = d[1], .db = d[2], .kept = kept};
-                       if (open)
-                         backend.linear_backward(dims, of);
-                       else
-                         backend.linear_gelu_backward(dims, form, of);
-                     });
+  return tape.record(
+      "linear_gelu", {x, weight, bias}, y,
+      [=, x = tape.keep(x), w = weight.value(), kept = kept](Backend& backend, const Tensor& dy, Grads& d) {
+        const LinearBackward of{.dy = dy, .x = x.value(), .w = w, .dx = d[0], .dw = d[1], .db = d[2], .kept = kept};
+        if (open)
+          backend.linear_backward(dims, of);
+        else
+          backend.linear_gelu_backward(dims, form, of);
+      });
 }
 
 }  // namespace

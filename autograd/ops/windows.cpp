@@ -19,9 +19,12 @@ Var cut_windows(const Var& x, const Windows& windows) {
   Tape& tape = x.tape();
   Tensor y = tape.empty({dims.batch * dims.windows(), dims.tokens(), dims.cols}, x.value().dtype());
   tape.backend().cut_windows(dims, x.value(), y);
-  return tape.record("cut_windows", {x}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
+  const Kept kept = tape.keep(x);
+  const Var out = tape.record("cut_windows", {x}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
     backend.cut_windows_backward(dims, dy, d[0]);
   });
+  tape.can_remake(out, [=](Backend& backend, const Tensor& again) { backend.cut_windows(dims, kept.value(), again); });
+  return out;
 }
 
 Var join_windows(const Var& x, const Windows& windows) {

@@ -105,8 +105,8 @@ void image_statistics(std::int64_t rows, std::int64_t cols, const T* x, double* 
 }
 
 template <class T>
-void batch_norm_forward(BatchNormDims d, Collective& shards, const T* x, const Param<T>* gamma, const Param<T>* beta,
-                        Param<T>* running_mean, Param<T>* running_var, T* y, Acc<T>* mean, Acc<T>* rstd) {
+void batch_norm_statistics(BatchNormDims d, Collective& shards, const T* x, Param<T>* running_mean,
+                           Param<T>* running_var, Acc<T>* mean, Acc<T>* rstd) {
   using A = Acc<T>;
   const std::int64_t image_size = d.rows_per_image * d.cols;
   double* numbers = reinterpret_cast<double*>(shards.kept(std::size_t(d.images * 2 * d.cols) * sizeof(double)));
@@ -139,7 +139,16 @@ void batch_norm_forward(BatchNormDims d, Collective& shards, const T* x, const P
       }
     });
   });
+}
 
+template <class T>
+void batch_norm_apply(BatchNormDims d, const NormForward& of) {
+  using A = Acc<T>;
+  const T* x = of.x.data<T>();
+  T* y = of.y.data<T>();
+  const Param<T>*gamma = of.gamma.data<Param<T>>(), *beta = of.beta.data<Param<T>>();
+  const A *mean = of.mean.data<A>(), *rstd = of.rstd.data<A>();
+  const std::int64_t image_size = d.rows_per_image * d.cols;
   A* factor = scratch<A>(Slot::c, d.cols);
   std::int64_t of_group = -1;
   for (std::int64_t i = 0; i < d.images; ++i) {
@@ -258,9 +267,14 @@ void CpuBackend::batch_norm(BatchNormDims d, Collective& shards, const NormForwa
   for_type("batch_norm", n.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     using P = Param<T>;
-    batch_norm_forward<T>(d, shards, n.x.data<T>(), n.gamma.data<P>(), n.beta.data<P>(), running_mean.data<P>(),
-                          running_var.data<P>(), n.y.data<T>(), n.mean.data<Acc<T>>(), n.rstd.data<Acc<T>>());
+    batch_norm_statistics<T>(d, shards, n.x.data<T>(), running_mean.data<P>(), running_var.data<P>(),
+                             n.mean.data<Acc<T>>(), n.rstd.data<Acc<T>>());
+    batch_norm_apply<T>(d, n);
   });
+}
+
+void CpuBackend::batch_norm_again(BatchNormDims d, const NormForward& n) {
+  for_type("batch_norm", n.x.dtype(), [&](auto type) { batch_norm_apply<typename decltype(type)::type>(d, n); });
 }
 
 void CpuBackend::batch_norm_backward(BatchNormDims d, Collective& shards, const NormBackward& n) {

@@ -101,6 +101,48 @@ TEST_CASE("tape: a branch that the output does not use costs no gradient") {
   CHECK(!b.grad());
 }
 
+TEST_CASE("tape: a forgotten value frees its memory, and comes back for the backward pass bit for bit") {
+  Arena memory;
+  const Tensor x = randn(memory, {1000, 64}, DType::f32, 1), w = randn(memory, {64, 64}, DType::f32, 2),
+               seed = randn(memory, {1000, 64}, DType::f32, 3);
+  for (std::int64_t i = 0; i < w.size(); ++i) w.data<float>()[i] *= 0.2f;
+  const auto gradients = [&](Arena& arena, bool forgetful, int layers) {
+    Tape tape(cpu_backend(), arena);
+    const Var input = tape.input(x, true), weight = tape.input(w, true);
+    Var h = input;
+    for (int layer = 0; layer < layers; ++layer) {
+      const Var argument = linear(h, weight, Var()), active = gelu(argument, GeluForm::erf);
+      h = linear(active, weight, Var());
+      if (!forgetful) continue;
+      tape.forget(active);
+      tape.forget(argument);  // a product is not made again
+      CHECK_THROWS_WITH(active.value(), doctest::Contains("forgotten"));
+      CHECK(bool(argument.value()));
+    }
+    tape.backward(h, seed);
+    std::vector<float> all;
+    for (const Tensor& g : {input.grad(), weight.grad()})
+      all.insert(all.end(), g.data<float>(), g.data<float>() + g.size());
+    return all;
+  };
+  Arena kept, forgotten;
+  constexpr int kLayers = 24;  // of three values of 256 kB each
+  CHECK(gradients(kept, false, kLayers) == gradients(forgotten, true, kLayers));
+  CHECK(forgotten.reserved() < kept.reserved());
+}
+
+TEST_CASE("tape: a value that an operation holds, or that has no way back, is not forgotten") {
+  Arena arena, memory;
+  Tape tape(cpu_backend(), arena);
+  const Var x = tape.input(randn(memory, {4, 4}, DType::f32, 1), true);
+  const Var active = gelu(x, GeluForm::erf), both = tanh(active);
+  add(active, linear(active, x, Var()));
+  for (const Var& v : {x, active, both}) {
+    tape.forget(v);
+    CHECK(bool(v.value()));
+  }
+}
+
 TEST_CASE("tape: steps two and three lie at the same addresses, and a step after the first takes no memory") {
   Arena arena, memory;
   Tape tape(cpu_backend(), arena);
