@@ -27,7 +27,7 @@ void BenchOptions::add_shape(Command& command) {
   command.add_choice(
       "--shape", shape,
       "micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12; s16: the "
-      "same, 256 images; swin_t: Swin-T, 224 px",
+      "same, 256 images; deit_s: DeiT-S, 224 px; swin_t: Swin-T, 224 px",
       bench_shape_names());
 }
 
@@ -39,6 +39,11 @@ void BenchOptions::add_network(Command& command) {
 
 void BenchOptions::add_precision(Command& command) {
   command.add_choice("--precision", precision, "of activations", words_of<Precision>());
+}
+
+void BenchOptions::add_full_forms(Command& command) {
+  command.add_flag("--full-forms", full_forms,
+                   "compute what a network may leave out, as other programs do: the other tokens of DeiT's last block");
 }
 
 void BenchOptions::add_threads(Command& command) {

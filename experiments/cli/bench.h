@@ -38,11 +38,13 @@ struct BenchOptions {
   void add_network(Command& command);  // shape, precision and placement
   void add_precision(Command& command);
   void add_roofline(Command& command);
+  void add_full_forms(Command& command);
   void add_threads(Command& command);
   void add_seconds(Command& command, const char* what = "how long to measure");
   void add_format(Command& command);
   bool on_gpu() const { return device != DeviceKind::cpu; }
   bool json() const { return format == "json"; }
+  const char* forms() const { return full_forms ? "full" : "short"; }
   EngineSettings settings(std::int64_t batch) const;  // for steps of `batch` images in that precision
   DType dtype() const { return dtype_of(settings(1).precision); }
   /// The device with the products of that precision. EnvironmentError where it lacks the instructions.

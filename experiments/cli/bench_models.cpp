@@ -27,13 +27,7 @@ constexpr BenchModel kModels[] = {
 
 ModelConfig config_of(const BenchModel& model, const char* placement, std::int64_t image) {
   // The sizes of DeiT-S/16; a variant of Swin has its own.
-  ModelConfig config = bench_model({model.word, image, 16, 384, 12, 6, 1000, 0, model.name}, placement);
-  if (auto* vit = std::get_if<ViTConfig>(&config)) {
-    vit->pool = Pool::token;
-    vit->pos_embed_class = true;
-    vit->init = Init::deit;
-  }
-  return config;
+  return bench_model({model.word, image, 16, 384, 12, 6, 1000, 0, model.name, true}, placement);
 }
 
 struct BenchModels : BenchOptions {
@@ -87,7 +81,7 @@ struct BenchModels : BenchOptions {
                 {"precision", precision},
                 {"batch", images},
                 {"image", image},
-                {"forms", full_forms ? "full" : "short"},
+                {"forms", forms()},
                 {"threads", threads},
                 {"rows", std::move(rows)}},
                meter, threads);
@@ -155,15 +149,14 @@ void add_bench_models(Command& bench) {
       .show_default();
   command.add_option("--batch", models.batch, "images a step (default: 128 on a GPU, 4 on the CPU)").range(2, 1 << 20);
   command.add_number("--image", models.image, "pixels of a side", 32, 1024);
-  command.add_flag("--full-forms", models.full_forms,
-                   "compute what a network may leave out, as other programs do: the other tokens of DeiT's last block");
+  models.add_full_forms(command);
   models.add_precision(command);
   models.add_threads(command);
   add_device(command, models.device);
   models.add_seconds(command, "how long to measure each");
   models.add_format(command);
-  command.examples({"normlab bench models --models deit_s,swin_t --image 64",
-                    "normlab bench models --models deit_s --full-forms"});
+  command.examples(
+      {"normlab bench models --models deit_s,swin_t --image 64", "normlab bench models --models deit_s --full-forms"});
 }
 
 }  // namespace normlab

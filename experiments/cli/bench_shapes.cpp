@@ -14,6 +14,7 @@ constexpr BenchShape kShapes[] = {
     {"tiny", 32, 4, 192, 12, 3, 10, 128},
     {"small", 224, 16, 384, 12, 6, 1000, 32},
     {"s16", 224, 16, 384, 12, 6, 1000, 256},
+    {"deit_s", 224, 16, 384, 12, 6, 1000, 32, "", true},
     {"swin_t", 224, 4, 96, 12, 3, 1000, 32, "Swin-T"},
 };
 
@@ -36,7 +37,7 @@ std::vector<std::string> bench_shape_names() {
 const BenchShape& bench_shape(const std::string& name) {
   for (const BenchShape& s : kShapes)
     if (name == s.name) return s;
-  throw InputError(concat("--shape ", name, ": micro, tiny, small, s16 and swin_t are there"));
+  throw InputError(concat("--shape ", name, ": micro, tiny, small, s16, deit_s and swin_t are there"));
 }
 
 ModelConfig bench_model(const BenchShape& s, const std::string& placement) {
@@ -60,6 +61,11 @@ ModelConfig bench_model(const BenchShape& s, const std::string& placement) {
   c.num_heads = s.heads;
   c.num_classes = s.classes;
   c.placement = row->placement;
+  if (s.class_token) {
+    c.pool = Pool::token;
+    c.pos_embed_class = true;
+    c.init = Init::deit;
+  }
   return c;
 }
 

@@ -13,9 +13,10 @@ struct BenchShape {
   const char* name;
   std::int64_t image, patch, embed_dim, depth, heads, classes, batch;
   std::string_view swin = {};  // a variant of Swin, which has its own sizes
+  bool class_token = false;    // a ViT that starts and ends as DeiT does
 };
 /// micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12; s16: the same in batches
-/// of 256; swin_t: Swin-T, 224 px.
+/// of 256; deit_s: DeiT-S, the sizes of small with a class token; swin_t: Swin-T, 224 px.
 std::vector<std::string> bench_shape_names();
 /// InputError for a name that is not there.
 const BenchShape& bench_shape(const std::string& name);

@@ -65,6 +65,7 @@ struct BenchStep : BenchOptions {
                     {"device", device_words(backend)},
                     {"precision", precision},
                     {"placement", placement},
+                    {"forms", forms()},
                     {"images_per_second", rounded(rate, 1)},
                     {"peak_mb", std::llround(peak_mb)},
                     {"network_mb", rounded(device_mb, 1)},
@@ -108,6 +109,7 @@ struct BenchStep : BenchOptions {
 void add_bench_step(Command& bench) {
   auto [command, step] = bench.add_command<BenchStep>("step", "optimisation steps: forward, backward, clip, AdamW");
   step.add_network(command);
+  step.add_full_forms(command);
   step.add_threads(command);
   add_device(command, step.device);
   command.add_option("--batch", step.batch, "images a step (default: the shape's)").range(1, 1 << 20);

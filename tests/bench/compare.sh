@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # One optimisation step here and elsewhere, taken in turns on the same cores.
-#   PYTHON=~/venv/bin/python tests/bench/compare.sh [--markdown] [SHAPE...]    shapes: micro tiny small, all by default
+#   PYTHON=~/venv/bin/python tests/bench/compare.sh [--markdown] [SHAPE...]    shapes: micro tiny small by default
+# deit_s and swin_t, too, are shapes: timm's DeiT-S and Swin-T. DeiT-S leaves out products that PyTorch computes, so it
+# also runs with all of them (normlab+full), and the table has both ratios.
 # PYTHON needs torch, timm and numpy; torch.compile needs g++. JAX_PYTHON, where set, needs jax.
 # Settings: NORMLAB=build/normlab THREADS=2 SECONDS_EACH=5 ROUNDS=3, and which programs run:
 #   PRECISIONS="fp32 bf16"      (default fp32)
@@ -19,7 +21,7 @@ table=(${MARKDOWN:+--markdown}) shapes=()
 for word in "$@"; do
   case $word in
     --markdown) table+=("$word") ;;
-    micro | tiny | small) shapes+=("$word") ;;
+    micro | tiny | small | deit_s | swin_t) shapes+=("$word") ;;
     *) echo "compare.sh: no shape and no option: $word" >&2; exit 2 ;;
   esac
 done
@@ -79,9 +81,20 @@ if [[ " ${programs[*]} " = *" jax "* ]] && ! "${JAX_PYTHON:-$python}" -c 'import
   exit 3
 fi
 
+runs_of() {  # SHAPE: the programs that have it
+  local program
+  for program in "${programs[@]}"; do
+    case $1:$program in
+      deit_s:jax | swin_t:jax) ;;
+      deit_s:normlab*) echo "$program" "${program/normlab/normlab+full}" ;;
+      *) echo "$program" ;;
+    esac
+  done
+}
 one_run() {  # PROGRAM SHAPE, JSON to standard output
   local common=(--shape "$2" --threads "$threads" --seconds "$seconds" --format json) flags=() preload=""
   [[ $1 = *+bf16* ]] && flags+=(--precision bf16)
+  [[ $1 = *+full* ]] && flags+=(--full-forms)
   [[ $1 = *+compile* ]] && flags+=(--compile)
   [[ $1 = *+avx512* ]] && preload=$scratch/libintel.so
   case $1 in
@@ -97,7 +110,7 @@ if awk -v cores="$(nproc)" '{ exit !($1 > cores / 4) }' /proc/loadavg; then
 fi
 for shape in "${shapes[@]}"; do
   for ((round = 0; round < rounds; ++round)); do
-    for program in "${programs[@]}"; do
+    for program in $(runs_of "$shape"); do
       echo "$shape, round $((round + 1)) of $rounds: $program" >&2
       if ! one_run "$program" "$shape" >"$folder/$shape.$program.$round.json" 2>"$scratch/err"; then
         cat "$scratch/err" >&2

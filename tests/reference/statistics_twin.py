@@ -27,8 +27,7 @@ D, I = ctypes.c_double, ctypes.c_int
 
 def library():
     sources = [*(ROOT / "experiments/statistics").glob("*.cpp"), ROOT / "tests/reference/statistics_twin.cpp"]
-    sources += [ROOT / "experiments/results/correctness.cpp", ROOT / "experiments/base/files.cpp"]
-    sources += [ROOT / "core/random.cpp"]
+    sources += [ROOT / "core/error.cpp", ROOT / "core/random.cpp"]
     out = pathlib.Path(tempfile.mkdtemp()) / "twin.so"
     flags = "-std=c++20 -O2 -march=native -shared -fPIC -pthread".split()
     subprocess.run([os.environ.get("CXX", "c++"), *flags, f"-I{ROOT}", *map(str, sources), "-o", str(out)], check=True)

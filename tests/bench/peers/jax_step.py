@@ -9,13 +9,15 @@ as the process has cores, so --threads sets its cores. Without jax it says so an
 import os
 import sys
 
-from measure import measure, parser, sizes
+from measure import TIMM, measure, parser, sizes
 
 B1, B2, EPS, RATE, DECAY = 0.9, 0.999, 1e-8, 1e-3, 0.05
 
 
 def main():
     args = sizes(parser(__doc__).parse_args())
+    if args.shape in TIMM:
+        sys.exit(f"jax_step: --shape {args.shape}: plain ViTs alone")
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])  # before XLA counts the cores
     os.environ["JAX_PLATFORMS"] = "cpu"
     try:

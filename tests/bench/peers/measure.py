@@ -13,7 +13,11 @@ SHAPES = {
     "tiny": (32, 4, 192, 12, 3, 10, 128),
     "small": (224, 16, 384, 12, 6, 1000, 32),
     "s16": (224, 16, 384, 12, 6, 1000, 256),
+    "deit_s": (224, 16, 384, 12, 6, 1000, 32),
+    "swin_t": (224, 4, 96, 12, 3, 1000, 32),
 }
+TIMM = {"deit_s": "deit_small_patch16_224", "swin_t": "swin_tiny_patch4_window7_224"}  # these are built by name
+WARM_SECONDS = 1.0
 
 
 def parser(description):
@@ -22,7 +26,7 @@ def parser(description):
     for size in SIZES:
         options.add_argument(f"--{size}", type=int, help="in place of the shape's")
     options.add_argument("--threads", type=int, default=1)
-    options.add_argument("--seconds", type=float, default=5, help="of timed steps, after three that compile")
+    options.add_argument("--seconds", type=float, default=5, help="of timed steps, after those that compile")
     options.add_argument("--steps", type=int, default=0, help="so many timed steps in place of --seconds")
     options.add_argument("--format", choices=("text", "json"), default="text")
     return options
@@ -39,6 +43,8 @@ def sizes(args):
     for size, value in zip(SIZES, SHAPES[args.shape]):
         if getattr(args, size) is None:
             setattr(args, size, value)
+        elif args.shape in TIMM and size not in ("classes", "batch"):
+            raise SystemExit(f"--{size}: {TIMM[args.shape]} has its own")
     return args
 
 
@@ -56,7 +62,9 @@ def cpu_seconds():
 def measure(args, step, together=1, **more):
     """Times `step()`, which runs `together` steps to their end, and prints the result; `more` goes into it, of which
     what can be called is called at the end."""
-    for _ in range(3):  # the first compiles, where anything does
+    step()  # compiles, where anything does
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < WARM_SECONDS:
         step()
     times, before, begin = [], cpu_seconds(), time.perf_counter()
     end = begin + args.seconds

@@ -1,4 +1,4 @@
-"""One optimisation step of timm's VisionTransformer in PyTorch on the CPU or a GPU: forward, backward, clipping at 1, AdamW.
+"""One optimisation step of a network of timm's in PyTorch on the CPU or a GPU: forward, backward, clipping at 1, AdamW.
 
     pip install torch timm numpy
     python tests/bench/peers/torch_step.py --shape tiny --threads 2 --seconds 5 --format json
@@ -12,18 +12,21 @@ PyTorch's MKL takes its AVX-512 kernels only on Intel CPUs. On AMD:
 """
 import contextlib
 
+import timm
 import torch
 import torch.nn.functional as F
 from timm.layers import set_fused_attn
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
-from measure import device_options, measure, parser, sizes
+from measure import TIMM, device_options, measure, parser, sizes
 
 
 def network(args):
     """The network of `bench step` with the sizes in `args`, on its device."""
     set_fused_attn(True)
+    if args.shape in TIMM:
+        return timm.create_model(TIMM[args.shape], num_classes=args.classes, drop_path_rate=0.0).to(args.device)
     model = VisionTransformer(img_size=args.image, patch_size=args.patch, num_classes=args.classes,
                               embed_dim=args.width, depth=args.depth, num_heads=args.heads, global_pool="avg",
                               class_token=False, fc_norm=False)
@@ -42,15 +45,15 @@ def set_precision(args):
     return lambda: torch.autocast(args.device, torch.bfloat16) if args.precision == "bf16" else contextlib.nullcontext()
 
 
-def run(args):
-    """Times steps of that network and prints the result."""
+def run(args, make=network, **more):
+    """Times steps of that network, or of what `make` gives, and prints the result with `more` in it."""
     torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)
     torch.manual_seed(0)
     gpu = args.device == "cuda"
     if gpu:
         torch.cuda.reset_peak_memory_stats()
-    model = network(args)
+    model = make(args)
     forward = compiled(args, model) if args.compile else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.05, fused=True)
     images = torch.randn(args.batch, 3, args.image, args.image, device=args.device)
@@ -75,7 +78,7 @@ def run(args):
 
     memory = {"gpu_peak_mb": lambda: round(torch.cuda.max_memory_reserved() / 2**20, 1)} if gpu else {}
     measure(args, steps if gpu else step, together=10 if gpu else 1, device=args.device, precision=args.precision,
-            compiled=args.compile, torch=torch.__version__, **memory)
+            compiled=args.compile, torch=torch.__version__, **memory, **more)
 
 
 def main():

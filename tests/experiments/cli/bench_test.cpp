@@ -128,6 +128,11 @@ TEST_CASE("bench: the layers of a network have its multiply-adds") {
   CHECK(macs == 5 * (double(model_cost(c).macs) - attention));
 }
 
+TEST_CASE("bench: DeiT-S and Swin-T have as many parameters as timm's") {
+  for (const auto& [shape, parameters] : {std::pair{"deit_s", 22050664}, std::pair{"swin_t", 28288354}})
+    CHECK(model_cost(bench_model(bench_shape(shape), "pre_pre")).parameters == parameters);
+}
+
 TEST_CASE("bench: every norm is measured on each device") {
   on_each_device([] {
     ShardPool pool(2);
@@ -172,9 +177,11 @@ TEST_CASE("bench: each command prints one JSON document with what its text has")
 
   const std::string step = "step --batch 4 --depth 1 --seconds 0.01 --threads 1";
   const nlohmann::json plain = json_of(bench(step + json)), bound = json_of(bench(step + " --roofline" + json));
-  check_keys(plain, {"shape", "device", "precision", "placement", "images_per_second", "step_ms", "peak_mb",
+  check_keys(plain, {"shape", "device", "precision", "placement", "forms", "images_per_second", "step_ms", "peak_mb",
                      "network_mb", "gflops", "steps", "load", "publishable", "note"});
   CHECK(!plain.contains("roofline"));
+  CHECK(plain["forms"] == "short");
+  CHECK(json_of(bench(step + " --full-forms" + json))["forms"] == "full");
   check_keys(bound, {"roofline", "bytes", "products_bound_ms", "bytes_bound_ms", "share"});
   check_keys(bound["roofline"], {"copy_gb_per_second", "product_gflops"});
   check_width(bench(step + " --roofline"));
