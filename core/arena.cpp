@@ -74,10 +74,6 @@ void Arena::grow_like(const Arena& other) {
   if (host_) host_->grow_like(*other.host_);
 }
 
-Tensor Arena::empty(const Shape& shape, DType dtype) {
-  return Tensor(allocate(static_cast<std::size_t>(shape.size()) * size_of(dtype)), shape, dtype, &epoch_);
-}
-
 void Arena::reset() {
   for (std::size_t i = 0; i < chunks_.size() && i <= chunk_; ++i) memory_.end_use(chunks_[i].begin, chunks_[i].bytes);
   chunk_ = used_ = 0;

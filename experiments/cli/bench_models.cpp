@@ -87,6 +87,7 @@ struct BenchModels : BenchOptions {
                 {"precision", precision},
                 {"batch", images},
                 {"image", image},
+                {"drop_path", drop_path},
                 {"forms", full_forms ? "full" : "short"},
                 {"threads", threads},
                 {"rows", std::move(rows)}},
@@ -97,7 +98,7 @@ struct BenchModels : BenchOptions {
   enum class Variant { ln, bn, fused };
 
   ModelConfig config_in(Backend& backend, const BenchModel& model, Variant variant) const {
-    const ModelConfig config = config_of(model, variant == Variant::ln ? "pre_pre" : "bn_ffnbn", image);
+    const ModelConfig config = in_forms(config_of(model, variant == Variant::ln ? "pre_pre" : "bn_ffnbn", image));
     throw_if_any(validate(config));
     return variant == Variant::fused ? fused_config(backend, config) : config;
   }
@@ -155,15 +156,14 @@ void add_bench_models(Command& bench) {
       .show_default();
   command.add_option("--batch", models.batch, "images a step (default: 128 on a GPU, 4 on the CPU)").range(2, 1 << 20);
   command.add_number("--image", models.image, "pixels of a side", 32, 1024);
-  command.add_flag("--full-forms", models.full_forms,
-                   "compute what a network may leave out, as other programs do: the other tokens of DeiT's last block");
+  models.add_forms(command);
   models.add_precision(command);
   models.add_threads(command);
   add_device(command, models.device);
   models.add_seconds(command, "how long to measure each");
   models.add_format(command);
-  command.examples({"normlab bench models --models deit_s,swin_t --image 64",
-                    "normlab bench models --models deit_s --full-forms"});
+  command.examples(
+      {"normlab bench models --models deit_s,swin_t --image 64", "normlab bench models --models deit_s --full-forms"});
 }
 
 }  // namespace normlab
