@@ -168,3 +168,45 @@ TEST_CASE("short forms: batch norm sees the dropped images too") {
   c.drop_path = 0.5;
   CHECK(compute(c, true).gradient == compute(c, false).gradient);
 }
+
+TEST_CASE("short forms: masks given by name are those of the kept images") {
+  ViTConfig c = small_vit("pre_pre");
+  c.depth = 1;
+  c.dropout = c.attention_dropout = c.drop_path = 0.5;
+  const std::int64_t images = 5, tokens = c.tokens();
+  Arena memory;
+  std::map<std::string, Tensor> masks;
+  const auto add_mask = [&](const char* name, const Shape& shape) {
+    const Tensor mask = masks[name] = memory.empty(shape, DType::u8);
+    const StreamKey key = stream_key(3, "test", name);
+    for (std::int64_t i = 0; i < mask.size(); ++i)
+      mask.data<std::uint8_t>()[i] = keep(draw(key, static_cast<std::uint64_t>(i))[0], drop_threshold(0.5));
+  };
+  for (const char* name : {"stem", "blocks.0.attn", "blocks.0.mlp"}) add_mask(name, {images, tokens, c.embed_dim});
+  for (const char* name : {"blocks.0.attn_path", "blocks.0.mlp_path"}) add_mask(name, {images});
+  add_mask("blocks.0.hidden", {images, tokens, c.mlp_dim});
+  add_mask("blocks.0.weights", {images, c.num_heads, tokens, tokens});
+  const Batch data(c, images, DType::f64);
+  const auto logits = [&](bool short_forms) {
+    c.short_forms = short_forms;
+    ShardPool pool(1);
+    EngineSettings settings;
+    settings.precision = Precision::fp64;
+    Engine engine(cpu_backend(), pool, c, settings);  // for its parameters
+    initialise(engine.parameters(), c, 3);
+    random_head(engine);
+    ParameterSet declared;
+    const std::unique_ptr<Model> model = make_model(declared, c);
+    Arena arena;
+    Tape tape(cpu_backend(), arena);
+    SingleShard alone;
+    Context ctx{
+        .tape = tape, .parameters = engine.parameters(), .training = true, .slice = {images, 0, images, &alone}};
+    ctx.masks = &masks;
+    const Tensor out = (*model)(tape.input(data.images), ctx).value();
+    return std::vector<double>(out.data<double>(), out.data<double>() + out.size());
+  };
+  const std::vector<double> some = logits(true), all = logits(false);
+  CHECK(furthest(some, all) < 1e-12);
+  CHECK(std::count(all.begin(), all.end(), 0.0) == 0);
+}
