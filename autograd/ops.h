@@ -150,6 +150,12 @@ Var drop_path(const Var& x, Tensor keep, double rate);
 /// residual + dropout(x) or residual + drop_path(x) in one pass; keep of x's shape or [B].
 Var dropout_add(const Var& x, Tensor keep, double rate, const Var& residual);
 
+/// The images of x [B, ...] that `keep` (u8 [B], in memory of the host) keeps, in order: [kept, ...].
+Var gather_images(const Var& x, Tensor keep);
+/// residual [B, ...], and x [kept, ...] / (1 - rate) added to the images that are kept: residual + drop_path(branch)
+/// where x is the branch of gather_images().
+Var scatter_add_images(const Var& x, Tensor keep, double rate, const Var& residual);
+
 /// What a mask is drawn from: element e of image i is draw first_image * (elements an image) + e of `stream` at the
 /// step in `state`.
 struct DrawKey {
@@ -157,8 +163,9 @@ struct DrawKey {
   std::int64_t first_image;
   const StepState* state;
 };
-/// A mask u8 of `shape` (images first) with P(0) = rate, for the ops above.
-Tensor draw_mask(Tape& tape, const Shape& shape, double rate, const DrawKey& key);
+/// A mask u8 of `shape` (images first) with P(0) = rate, for the ops above. `keep`: as in gather_images(), of which the
+/// mask is that of the kept images alone.
+Tensor draw_mask(Tape& tape, const Shape& shape, double rate, const DrawKey& key, Tensor keep = {});
 
 /// `shape` with another last axis.
 inline Shape with_back(const Shape& shape, std::int64_t back) {

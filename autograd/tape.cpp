@@ -33,7 +33,7 @@ Gradient Grads::operator[](int input) {
       // The same variable twice in one operation: kernels may interleave their writes, so the second gets its own
       // place.
       Tensor& t = second[static_cast<std::size_t>(input)];
-      t = tape->empty_like(state->value);
+      t = tape->empty_beside(*state);
       return {t, Write::assign};
     }
   if (state->is_parameter && !state->written.empty() && state->written.front() != kWritten) {
@@ -41,7 +41,7 @@ Gradient Grads::operator[](int input) {
     return {state->grad, Write::assign};
   }
   if (state->grad) return {state->grad, Write::add};
-  state->grad = tape->empty_like(state->value);
+  state->grad = tape->empty_beside(*state);
   return {state->grad, Write::assign};
 }
 
@@ -76,6 +76,7 @@ Tape::Node* Tape::add_node(const char* op, std::initializer_list<Var> inputs, Te
   node->site = site_;
   node->output = new (arena_.allocate_host(sizeof(Var::State))) Var::State;
   node->output->value = value;
+  node->output->room = room_;
   for (const Var& var : inputs) {
     node->inputs[static_cast<std::size_t>(node->count++)] = var.state_;
     if (var) ++var.state_->uses;
@@ -132,7 +133,7 @@ void Tape::backward(const Var& output, Tensor seed) {
       const auto at = static_cast<std::size_t>(i);
       if (grads.second[at]) {
         backend_.copy_gradient(grads.second[at], {node->inputs[at]->grad, Write::add});
-        arena_.release(grads.second[at].raw(), grads.second[at].bytes());
+        release(grads.second[at], node->inputs[at]->room);
       }
       const Var::State* input = node->inputs[at];
       if (!guarded_ || !input || !input->grad) continue;
@@ -141,7 +142,7 @@ void Tape::backward(const Var& output, Tensor seed) {
     }
     if (profile_) time(*node, true);
     if (grads.keeps_dy) continue;
-    if (node->output->grad) arena_.release(dy.raw(), dy.bytes());  // unless it was handed on
+    if (node->output->grad) release(dy, node->output->room);  // unless it was handed on
     node->output->grad = Tensor();
   }
 }

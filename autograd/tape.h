@@ -19,6 +19,15 @@ namespace normlab {
 
 class Tape;
 
+/// How much memory a tensor of some of a shard's images takes: that of all of them.
+struct Room {
+  std::int64_t images = 1, all = 1;
+  std::size_t bytes_of(const Tensor& t) const { return bytes_for(t.shape(), t.dtype()); }
+  std::size_t bytes_for(const Shape& shape, DType dtype) const {
+    return std::size_t(shape.size()) * size_of(dtype) * std::size_t(all) / std::size_t(images);
+  }
+};
+
 /// A tensor on a tape. A handle: copies mean the same variable. Valid until the tape is reset.
 class Var {
  public:
@@ -39,6 +48,7 @@ class Var {
   struct State {
     Tensor value;
     Tensor grad;
+    Room room{};
     bool needs_grad = false;
     bool is_parameter = false;  // grad is a lane of the flat gradient buffer, shared by shards
     std::span<std::uint8_t> written{};
@@ -113,7 +123,7 @@ class Tape {
   Var parameter(Tensor value, Tensor grad, std::span<std::uint8_t> written = {});
 
   /// Undefined tensors that live until reset().
-  Tensor empty(const Shape& shape, DType dtype) { return arena_.empty(shape, dtype); }
+  Tensor empty(const Shape& shape, DType dtype) { return empty(shape, dtype, room_); }
   Tensor empty_like(const Tensor& t) { return empty(t.shape(), t.dtype()); }
   /// In the type of statistics beside activations like `t`.
   Tensor empty_acc(const Tensor& t, const Shape& shape) { return empty(shape, acc_of(t.dtype())); }
@@ -173,6 +183,19 @@ class Tape {
     const bool before_;
   };
   bool recording() const { return recording_; }
+  /// As long as it lives, what is taken for some images, and later for its gradient, has room for all of them. So a
+  /// step takes the same blocks however many images there are.
+  class RoomForAll {
+   public:
+    RoomForAll(Tape& tape, Room room) : tape_(tape), before_(tape.room_) { tape.room_ = room; }
+    ~RoomForAll() { tape_.room_ = before_; }
+    RoomForAll(const RoomForAll&) = delete;
+    RoomForAll& operator=(const RoomForAll&) = delete;
+
+   private:
+    Tape& tape_;
+    const Room before_;
+  };
   /// Name of the place in the model that the next operations belong to; the text must outlive the step.
   void at(const char* site) { site_ = site; }
   /// Until reset() every output and every gradient, those of parameters too, is searched for NaN and infinity. Slow:
@@ -197,6 +220,12 @@ class Tape {
     std::array<Var::State*, kMaxInputs> inputs;
     std::int32_t number;
   };
+  Tensor empty(const Shape& shape, DType dtype, Room room) {
+    return arena_.empty(shape, dtype, room.bytes_for(shape, dtype));
+  }
+  /// For a gradient of it.
+  Tensor empty_beside(const Var::State& state) { return empty(state.value.shape(), state.value.dtype(), state.room); }
+  void release(const Tensor& t, Room room) { arena_.release(t.raw(), room.bytes_of(t)); }
   Node* add_node(const char* op, std::initializer_list<Var> inputs, Tensor value);
   void remake(Var::State& state);
   void check(const Tensor& value, const Node& node, bool in_backward);
@@ -210,6 +239,7 @@ class Tape {
   Tensor flag_;                   // of the guard, in the arena
   std::int32_t flag_value_ = 0;   // what the host has seen of it
   double nonfinite_value_ = 0.0;  // what raised the flag
+  Room room_{};
   bool recording_ = true, guarded_ = false;
   Profile* profile_ = nullptr;
 };

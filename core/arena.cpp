@@ -17,9 +17,8 @@ Arena::~Arena() {
 }
 
 void Arena::add_chunk(std::size_t at_least) {
-  // Chunks double, so that a small model takes little and a large one few maps.
-  const std::size_t wanted = chunks_.empty() ? kFirstChunk : std::min(2 * chunks_.back().bytes, kMaxChunk);
-  const std::size_t bytes = round_up(std::max(at_least, wanted), kFirstChunk);
+  // Chunks grow with what is there: a large model takes few maps, and none leaves much of the last one unused.
+  const std::size_t bytes = round_up(std::max(at_least, std::min(reserved_ / 8, kMaxChunk)), kFirstChunk);
   char* begin = static_cast<char*>(memory_.allocate(bytes));
   memory_.end_use(begin, bytes);
   chunks_.push_back({begin, bytes});
@@ -72,10 +71,6 @@ void Arena::grow_like(const Arena& other) {
     memory_.touch(chunks_.back().begin, chunks_.back().bytes);
   }
   if (host_) host_->grow_like(*other.host_);
-}
-
-Tensor Arena::empty(const Shape& shape, DType dtype) {
-  return Tensor(allocate(static_cast<std::size_t>(shape.size()) * size_of(dtype)), shape, dtype, &epoch_);
 }
 
 void Arena::reset() {

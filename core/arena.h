@@ -28,7 +28,13 @@ class Arena {
   /// Gives a block of `allocate(bytes)` back before the reset; the next request of the same size gets it.
   void release(void* block, std::size_t bytes);
   /// An undefined tensor that is stale after the next reset.
-  Tensor empty(const Shape& shape, DType dtype);
+  Tensor empty(const Shape& shape, DType dtype) {
+    return empty(shape, dtype, static_cast<std::size_t>(shape.size()) * size_of(dtype));
+  }
+  /// The same in a block of `bytes`, which may be more.
+  Tensor empty(const Shape& shape, DType dtype, std::size_t bytes) {
+    return Tensor(allocate(bytes), shape, dtype, &epoch_);
+  }
   /// Takes everything back. The same requests in the same order get the same addresses again.
   void reset();
   /// Takes and touches as much memory as `other` has, where that has more.

@@ -1,5 +1,6 @@
 #include "nn/branches.h"
 
+#include "autograd/image_runs.h"
 #include "core/backend.h"
 
 namespace normlab {
@@ -24,7 +25,16 @@ void done_with(const Activation&, const Context&) {}  // whose slope is kept in 
 }  // namespace
 
 Branch::Branch(const std::string& name, const BranchConfig& c)
-    : gelu_(c.gelu), dropout_(c.dropout), drop_path_(c.drop_path), name_(name), path_name_(name + "_path") {}
+    : gelu_(c.gelu),
+      dropout_(c.dropout),
+      drop_path_(c.drop_path),
+      short_forms_(c.short_forms && !uses_batch_norm(c.placement)),
+      name_(name),
+      path_name_(name + "_path") {}
+
+bool Branch::skips_dropped(Backend& backend) const {
+  return short_forms_ && drop_path_ > 0 && backend.memory().on_host();
+}
 
 Branch::Fused Branch::fused(DType dtype, const Context& ctx) const {
   const bool gelu = hidden_.is_identity() && !ctx.spare_memory, drops = ctx.drops(dropout_);
@@ -35,23 +45,56 @@ Branch::Fused Branch::fused(DType dtype, const Context& ctx) const {
                  !ctx.drops(drop_path_)};
 }
 
-template <class Inner>
-Var Branch::end(const Var& x, const Inner& inner, const Context& ctx) const {
-  const Var shortcut = residual_scale_(x, ctx);
-  if (fused(x.value().dtype(), ctx).sum) {
-    ctx.show_branch(name_, [&] { return last_(inner, ctx); });
-    const Var sum = last_.added_to(shortcut, inner, ctx);
-    done_with(inner, ctx);
-    return post_(sum, ctx);
-  }
+template <class Applied>
+Var Branch::path(const Applied& inner, const Context& ctx) const {
   const Var product = last_(inner, ctx);
   done_with(inner, ctx);
   Var branch = head_scale_(product, ctx);
   if (cuts()) branch = join_windows(branch, *windows_);
-  branch = layer_scale_(ctx.dropout(out_(branch, ctx), dropout_, name_), ctx);
+  return layer_scale_(ctx.dropout(out_(branch, ctx), dropout_, name_), ctx);
+}
+
+template <class Shortcut, class Inner>
+Var Branch::sum(const Var& x, const Context& ctx, const Shortcut& shortcut, const Inner& inner) const {
+  const std::int64_t images = x.shape()[0];
+  const Tensor keep = ctx.mask({images}, drop_path_, path_name_);
+  if (keep && skips_dropped(ctx.tape.backend())) {
+    if (ctx.rehearses) std::fill_n(keep.data<std::uint8_t>(), images, std::uint8_t{1});
+    const std::int64_t kept = kept_images(keep);
+    if (kept < images || ctx.rehearses) return post_(sum_of_kept(keep, kept, x, ctx, shortcut, inner), ctx);
+  }
+  const auto applied = inner(x, ctx);
+  const Var residual = residual_scale_(shortcut(), ctx);
+  if (fused(x.value().dtype(), ctx).sum) {
+    ctx.show_branch(name_, [&] { return last_(applied, ctx); });
+    const Var all = last_.added_to(residual, applied, ctx);
+    done_with(applied, ctx);
+    return post_(all, ctx);
+  }
+  const Var branch = path(applied, ctx);
   ctx.show_branch(name_, [&] { return branch; });
   ctx.tape.at(name_.c_str());
-  return post_(ctx.add_drop_path(shortcut, branch, drop_path_, path_name_), ctx);
+  return post_(keep ? dropout_add(branch, keep, drop_path_, residual) : add(residual, branch), ctx);
+}
+
+template <class Shortcut, class Inner>
+Var Branch::sum_of_kept(const Tensor& keep, std::int64_t kept, const Var& x, const Context& ctx,
+                        const Shortcut& shortcut, const Inner& inner) const {
+  Context some = ctx;
+  some.observe_branch = nullptr;
+  ctx.show_branch(name_, [&] { return path(inner(x, some), some); });
+  if (kept == 0) return residual_scale_(shortcut(), ctx);
+  some.kept = keep;
+  some.slice.images = kept;
+  Var branch;
+  {
+    const Tape::RoomForAll room(ctx.tape, {kept, keep.size()});
+    ctx.tape.at(name_.c_str());
+    branch = path(inner(gather_images(x, keep), some), some);
+  }
+  const Var residual = residual_scale_(shortcut(), ctx);
+  ctx.tape.at(name_.c_str());
+  return scatter_add_images(branch, keep, drop_path_, residual);
 }
 
 AttentionBranch::AttentionBranch(ParameterSet& p, const BranchConfig& c, const std::optional<Windows>& windows)
@@ -101,36 +144,44 @@ Var AttentionBranch::heads(const Var& h, std::int64_t images, const Context& ctx
   return attention(q, k, v, heads_, keep, attention_dropout_);
 }
 
-Var AttentionBranch::operator()(const Var& x, const Context& ctx) const {
-  Var h = pre_(x, ctx);
-  if (cuts()) {
-    ctx.tape.at(name_.c_str());
-    const Var whole = h;
-    h = cut_windows(whole, *windows_);
-    if (!pre_.is_identity()) ctx.done_with(whole);  // else it is x, which the sum still needs
-  }
-  const Var attended = heads(h, x.shape()[0], ctx);
-  if (!pre_.is_identity() || cuts()) ctx.done_with(h);
-  return end(x, inner_(before_proj_(attended, ctx), ctx), ctx);
+Var AttentionBranch::operator()(const Var& all, const Context& of_all) const {
+  const auto inner = [&](const Var& x, const Context& ctx) {
+    const bool normed = !pre_.is_identity();  // else it is x, which the sum still needs
+    Var h = pre_(x, ctx);
+    if (cuts()) {
+      ctx.tape.at(name_.c_str());
+      const Var whole = h;
+      h = cut_windows(whole, *windows_);
+      if (normed) ctx.done_with(whole);
+    }
+    const Var attended = heads(h, x.shape()[0], ctx);
+    if (normed || cuts()) ctx.done_with(h);
+    return inner_(before_proj_(attended, ctx), ctx);
+  };
+  const auto shortcut = [&] { return all; };
+  return sum(all, of_all, shortcut, inner);
 }
 
-Var AttentionBranch::first_token(const Var& x, const Context& ctx) const {
-  const Shape one{x.shape()[0], 1, x.shape()[2]};
-  const auto first = [&](const Var& all) { return reshape(select_tokens(all, 0, 1), one); };
-  const Var h = pre_(x, ctx);
-  const Var q = query_.per_head(qkv_.one(0, first(h), ctx), heads_, ctx);
-  Var attended;
-  if (key_.is_identity() && value_.is_identity()) {
-    const Var kv = qkv_.keys_and_values(h, ctx);
-    ctx.tape.at(name_.c_str());
-    attended = token_attention(q, kv, heads_);
-  } else {
-    const Var k = key_.per_head(qkv_.one(1, h, ctx), heads_, ctx);
-    const Var v = value_(qkv_.one(2, h, ctx), ctx);
-    ctx.tape.at(name_.c_str());
-    attended = token_attention(q, k, v, heads_);
-  }
-  return end(first(x), inner_(before_proj_(attended, ctx), ctx), ctx);
+Var AttentionBranch::first_token(const Var& all, const Context& of_all) const {
+  const auto first = [](const Var& x) { return reshape(select_tokens(x, 0, 1), {x.shape()[0], 1, x.shape()[2]}); };
+  const auto inner = [&](const Var& x, const Context& ctx) {
+    const Var h = pre_(x, ctx);
+    const Var q = query_.per_head(qkv_.one(0, first(h), ctx), heads_, ctx);
+    Var attended;
+    if (key_.is_identity() && value_.is_identity()) {
+      const Var kv = qkv_.keys_and_values(h, ctx);
+      ctx.tape.at(name_.c_str());
+      attended = token_attention(q, kv, heads_);
+    } else {
+      const Var k = key_.per_head(qkv_.one(1, h, ctx), heads_, ctx);
+      const Var v = value_(qkv_.one(2, h, ctx), ctx);
+      ctx.tape.at(name_.c_str());
+      attended = token_attention(q, k, v, heads_);
+    }
+    return inner_(before_proj_(attended, ctx), ctx);
+  };
+  const auto shortcut = [&] { return first(all); };
+  return sum(all, of_all, shortcut, inner);
 }
 
 void AttentionBranch::prepare_first_token(Backend& backend, std::int64_t images, std::int64_t tokens,
@@ -167,22 +218,27 @@ MlpBranch::MlpBranch(ParameterSet& p, const BranchConfig& c)
   post_ = norm(&MlpSites::post);
 }
 
-Var MlpBranch::operator()(const Var& x, const Context& ctx) const {
-  const Var h = pre_(x, ctx);
-  const Fused as_one = fused(h.value().dtype(), ctx);
-  if (as_one.through_gelu) return end(x, fc1_.activation(h, gelu_, ctx), ctx);
-  Var activated;
-  if (as_one.gelu) {
-    activated = fc1_.with_gelu(h, gelu_, ctx);
-  } else {
-    const Var hidden = hidden_(fc1_(h, ctx), ctx);
-    if (!pre_.is_identity()) ctx.done_with(h);
-    activated = gelu(hidden, gelu_);
-    ctx.done_with(hidden);
-  }
-  const Var inner = ctx.dropout(inner_(activated, ctx), dropout_, hidden_name_);
-  if (!inner_.is_identity()) ctx.done_with(activated);
-  return end(x, inner, ctx);
+Var MlpBranch::operator()(const Var& all, const Context& of_all) const {
+  const auto shortcut = [&] { return all; };
+  const Fused as_one = fused(all.value().dtype(), of_all);
+  if (as_one.through_gelu)
+    return sum(all, of_all, shortcut,
+               [&](const Var& x, const Context& ctx) { return fc1_.activation(pre_(x, ctx), gelu_, ctx); });
+  return sum(all, of_all, shortcut, [&](const Var& x, const Context& ctx) {
+    const Var h = pre_(x, ctx);
+    Var activated;
+    if (as_one.gelu) {
+      activated = fc1_.with_gelu(h, gelu_, ctx);
+    } else {
+      const Var hidden = hidden_(fc1_(h, ctx), ctx);
+      if (!pre_.is_identity()) ctx.done_with(h);
+      activated = gelu(hidden, gelu_);
+      ctx.done_with(hidden);
+    }
+    const Var inner = ctx.dropout(inner_(activated, ctx), dropout_, hidden_name_);
+    if (!inner_.is_identity()) ctx.done_with(activated);
+    return inner;
+  });
 }
 
 void MlpBranch::prepare(Backend& backend, std::int64_t rows, DType dtype) const {
@@ -197,6 +253,20 @@ Var Block::first_token(const Var& x, const Context& ctx) const {
     quiet.observe = quiet.observe_branch = nullptr;
   }
   return mlp(attention.first_token(x, quiet), quiet);
+}
+
+void Block::prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const {
+  for (std::int64_t some = skips_dropped(backend) ? 1 : images; some <= images; ++some) {
+    attention.prepare(backend, some, tokens, dtype);
+    mlp.prepare(backend, some * tokens, dtype);
+  }
+}
+
+void Block::prepare_first_token(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const {
+  for (std::int64_t some = skips_dropped(backend) ? 1 : images; some <= images; ++some) {
+    attention.prepare_first_token(backend, some, tokens, dtype);
+    mlp.prepare(backend, some, dtype);
+  }
 }
 
 }  // namespace normlab

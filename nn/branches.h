@@ -17,18 +17,33 @@ struct BranchConfig {
   bool qkv_bias;
   GeluForm gelu;
   double dropout, attention_dropout, drop_path;
+  bool short_forms;
   const Placement& placement;
 };
 
 /// What both branches have, from the norm `pre` to the residual sum and the norm `post`:
 /// y = post(residual_scale * x + path(layer_scale * drop(out(head_scale(last(inner(...)))))))
+/// In the short form the images that drop-path drops stay out of all that is inside `path`. A batch norm would miss
+/// them, and on a device with memory of its own the host does not know which they are.
 class Branch {
+ public:
+  /// Whether training goes through the branch with the images alone that drop-path keeps.
+  bool skips_dropped(Backend& backend) const;
+
  protected:
   /// `name` is "blocks.0.attn", say. Parameters are declared by the branches, in the order of the network.
   Branch(const std::string& name, const BranchConfig& config);
-  /// From what the last product is applied to, a Var or Activation, to y.
-  template <class Inner>
-  Var end(const Var& x, const Inner& inner, const Context& ctx) const;
+  /// y from x. inner(images, ctx), a Var or Activation, is what the last product is applied to, given all images of x
+  /// or some; shortcut() is x, or the token of it that goes on.
+  template <class Shortcut, class Inner>
+  Var sum(const Var& x, const Context& ctx, const Shortcut& shortcut, const Inner& inner) const;
+  /// The same before `post`, in the short form.
+  template <class Shortcut, class Inner>
+  Var sum_of_kept(const Tensor& keep, std::int64_t kept, const Var& x, const Context& ctx, const Shortcut& shortcut,
+                  const Inner& inner) const;
+  /// From what the last product is applied to, to what drop-path sees.
+  template <class Applied>
+  Var path(const Applied& inner, const Context& ctx) const;
 
   /// Operations that run as one because nothing lies between them. Values are those of the single operations.
   ///
@@ -36,7 +51,7 @@ class Branch {
   ///   fc1, GELU               linear_gelu    norm `hidden`
   ///   fc1, GELU, fc2          Activation     norm `hidden`, norm `inner`, dropout; or the device has no such products
   ///   last product, sum       linear_add     head scale, windows, norm `out`, dropout, LayerScale, drop-path
-  ///   drop-path, sum          dropout_add
+  ///   drop-path, sum          dropout_add, scatter_add_images
   struct Fused {
     bool gelu, through_gelu, sum;
   };
@@ -46,6 +61,7 @@ class Branch {
 
   GeluForm gelu_;
   double dropout_, drop_path_;
+  bool short_forms_;
   std::string name_, path_name_;
   std::optional<Windows> windows_{};
   Norm pre_, hidden_, inner_, out_, post_;
@@ -56,6 +72,7 @@ class Branch {
 /// y = post(x + path(layer_scale * drop(out(after_proj(proj(inner(before_proj(heads))))))))
 class AttentionBranch : Branch {
  public:
+  using Branch::skips_dropped;
   /// With `windows`: attention inside them, with the parameter `BLOCK.attn.bias_table` [(2 window - 1)^2, heads]; the
   /// sites from query to inner then see windows, padding included.
   AttentionBranch(ParameterSet& parameters, const BranchConfig& config, const std::optional<Windows>& windows = {});
@@ -104,14 +121,10 @@ struct Block {
   }
   /// The first token of that alone, see AttentionBranch. Observers see all tokens, which are computed for them.
   Var first_token(const Var& x, const Context& ctx) const;
-  void prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const {
-    attention.prepare(backend, images, tokens, dtype);
-    mlp.prepare(backend, images * tokens, dtype);
-  }
-  void prepare_first_token(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const {
-    attention.prepare_first_token(backend, images, tokens, dtype);
-    mlp.prepare(backend, images, dtype);
-  }
+  bool skips_dropped(Backend& backend) const { return attention.skips_dropped(backend); }
+  /// For `images` of them, and for fewer where drop-path may leave fewer.
+  void prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const;
+  void prepare_first_token(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const;
 };
 
 }  // namespace normlab

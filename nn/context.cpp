@@ -1,5 +1,8 @@
 #include "nn/context.h"
 
+#include <cstring>
+
+#include "autograd/image_runs.h"
 #include "core/backend.h"
 
 namespace normlab {
@@ -16,19 +19,26 @@ Tensor Context::mask(const Shape& shape, double rate, const std::string& site) c
   if (masks) {
     const auto found = masks->find(site);
     if (found == masks->end()) throw InputError(concat("mask ", site, " is missing among the given masks"));
-    return found->second;
+    return kept ? of_kept(found->second, shape) : found->second;
   }
-  return draw_mask(tape, shape, rate, {stream_key(drop_seed, "drop", site), part_begin + slice.first_image, state});
+  return draw_mask(tape, shape, rate, {stream_key(drop_seed, "drop", site), part_begin + slice.first_image, state},
+                   kept);
+}
+
+Tensor Context::of_kept(const Tensor& mask, const Shape& shape) const {
+  const Tensor of_some = tape.empty(shape, DType::u8),
+               some = of_some.reshape({slice.images, shape.size() / slice.images}),
+               all = mask.reshape({kept.size(), mask.size() / kept.size()});
+  for_image_runs(kept, [&](const ImageRun& run) {
+    const Tensor from = all.slice(run.first, run.count);
+    if (run.kept) std::memcpy(some.slice(run.at, run.count).raw(), from.raw(), from.bytes());
+  });
+  return of_some;
 }
 
 Var Context::dropout(const Var& x, double rate, const std::string& site) const {
   const Tensor keep = mask(x.shape(), rate, site);
   return keep ? normlab::dropout(x, keep, rate) : x;
-}
-
-Var Context::add_drop_path(const Var& x, const Var& branch, double rate, const std::string& site) const {
-  const Tensor keep = mask({x.shape()[0]}, rate, site);
-  return keep ? dropout_add(branch, keep, rate, x) : add(x, branch);
 }
 
 }  // namespace normlab

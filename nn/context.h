@@ -22,9 +22,11 @@ struct Context {
   /// Where what goes through at a time is one part of a step's batch (gradient accumulation): the image that the part
   /// begins with, and how many images all parts have; 0 where there is one part.
   std::int64_t part_begin = 0, step_images = 0;
-  /// A network may leave out what its result does not depend on, such as the other tokens beside the class token at the
-  /// end. Its gradients are then the same but for rounding.
-  bool short_forms = true;
+  /// Inside a branch that leaves out the images which drop-path drops: u8, of all of this shard's images, and `slice`
+  /// counts those kept. Empty: all go through.
+  Tensor kept{};
+  /// For the memory alone: drop-path keeps all images, and treats them as if it did not.
+  bool rehearses = false;
   /// All shards are alive at once: values that a pass over memory makes again are not kept for the backward pass.
   bool spare_memory = false;
   /// Masks given by name instead of drawn (u8, this shard's images), as fixtures have them.
@@ -55,8 +57,6 @@ struct Context {
   }
   /// Dropout named `site`; the identity in evaluation and at rate 0.
   Var dropout(const Var& x, double rate, const std::string& site) const;
-  /// x + drop_path(branch).
-  Var add_drop_path(const Var& x, const Var& branch, double rate, const std::string& site) const;
   /// Shows what `branch()` gives to observe_branch, where there is one. What it computes leaves no gradient.
   template <class Branch>
   void show_branch(const std::string& name, Branch&& branch) const {
@@ -70,6 +70,8 @@ struct Context {
   Tensor mask(const Shape& shape, double rate, const std::string& site) const;
 
  private:
+  /// The part of a given mask that belongs to the kept images.
+  Tensor of_kept(const Tensor& mask, const Shape& shape) const;
   Var parameter(int number, Tensor value) const {
     if (lane < 0) return tape.parameter(value, Tensor());
     return tape.parameter(value, parameters.gradient(lane, number), parameters.written(lane, number, 1));

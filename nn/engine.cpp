@@ -90,12 +90,28 @@ void Engine::run_part(const Part& part, const ShardPlan& plan, Pass pass,
                 .drop_seed = settings_.drop_seed,
                 .part_begin = part.begin,
                 .step_images = part.step_images,
-                .short_forms = settings_.short_forms,
+                .rehearses = pass == Pass::rehearsal,
                 .spare_memory = training && plan.lockstep};
-    if (probe_ && training) probe_->observe(ctx);
+    if (probe_ && (pass == Pass::training || pass == Pass::search)) probe_->observe(ctx);
     const Var logits = (*model_)(w.tape.input(of_shard(part.images)), ctx);
     then(w, slice, logits, part.labels ? loss(logits, of_shard(part.labels)) : Var());
   });
+}
+
+Tensor Engine::backward(Tape& tape, const Var& losses) const {
+  const Tensor seed = tape.empty_like(losses.value());
+  backend_.fill(seed, 1.0 / double(step_images_));
+  tape.backward(losses, seed);
+  return seed;
+}
+
+void Engine::rehearse(const DeviceBatch& batch) {
+  const std::int64_t images = cut_.training(cut_.part_images(step_images_)).images;
+  if (!model_->skips_dropped(backend_) || images <= rehearsed_) return;
+  rehearsed_ = images;
+  run_part({batch.images.slice(0, images), batch.labels.slice(0, images), 0, step_images_}, {.images = images},
+           Pass::rehearsal,
+           [&](Workspace& w, const BatchSlice&, const Var&, const Var& losses) { backward(w.tape, losses); });
 }
 
 void Engine::train_part(const Part& part, NonFinite* search) {
@@ -104,10 +120,8 @@ void Engine::train_part(const Part& part, NonFinite* search) {
   run_part(
       part, plan, search ? Pass::search : Pass::training,
       [&](Workspace& w, const BatchSlice& slice, const Var& logits, const Var& losses) {
-        Tensor seed = w.tape.empty_like(losses.value());
-        backend_.fill(seed, 1.0 / double(part.step_images));
         backend_.copy_gradient(losses.value(), {step_losses_.slice(part.begin + slice.first_image, slice.images)});
-        w.tape.backward(losses, seed);
+        const Tensor seed = backward(w.tape, losses);
         w.addresses = {logits.value().raw(), losses.value().raw(), seed.raw(), w.tape.empty({1}, DType::f32).raw()};
         if (search) findings[static_cast<std::size_t>(slice.shards->rank())] = w.tape.nonfinite();
       });
@@ -128,6 +142,7 @@ void Engine::begin_step(const DeviceBatch& batch, std::int64_t steps_done) {
 
 void Engine::run_batch(const DeviceBatch& batch, NonFinite* search) {
   const std::int64_t part = cut_.part_images(step_images_);
+  rehearse(batch);  // what it leaves in a lane is overwritten
   parameters_.begin_step();
   for (std::int64_t first = 0; first < step_images_; first += part) {
     const std::int64_t count = std::min(part, step_images_ - first);

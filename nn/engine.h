@@ -91,14 +91,18 @@ class Engine {
     Tensor images, labels;
     std::int64_t begin, step_images;
   };
-  /// search: training under the tape's guard.
-  enum class Pass : std::uint8_t { evaluation, training, search };
+  /// search: training under the tape's guard. rehearsal: training for its memory, see Context::rehearses.
+  enum class Pass : std::uint8_t { evaluation, training, search, rehearsal };
   using Workspace = ShardRunner::Workspace;
   /// Runs the network and the loss on each shard of a part, and `then` on what that gives: logits [images, classes] and
   /// losses [images], or Var() without labels.
   void run_part(const Part& part, const ShardPlan& plan, Pass pass,
                 FunctionRef<void(Workspace&, const BatchSlice&, const Var& logits, const Var& losses)> then);
   Var loss(const Var& logits, Tensor labels) const;
+  /// From the losses of a shard, whose mean over the whole step is the step's loss. Gives the gradient it begins with.
+  Tensor backward(Tape& tape, const Var& losses) const;
+  /// Takes as much memory as a step of that batch may need, where drop-path decides how much that is.
+  void rehearse(const DeviceBatch& batch);
   /// Forward and backward of a part; puts the first value that is not finite into `search` where that is given.
   void train_part(const Part& part, NonFinite* search);
   /// Makes everything ready for a step of `batch` after `steps_done` steps.
@@ -125,6 +129,7 @@ class Engine {
   std::vector<double> losses_, logits_;  // memory on the host for those of a batch, in the device's types
   std::optional<std::int64_t> first_nonfinite_loss_;
   std::set<std::int64_t> prepared_;  // batch sizes
+  std::int64_t rehearsed_ = 0;       // images of a shard
   SignalProbe* probe_ = nullptr;
 };
 

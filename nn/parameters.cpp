@@ -89,6 +89,7 @@ void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy) {
 void ParameterSet::begin_step() {
   const std::size_t flags = static_cast<std::size_t>(lanes_) * parameters_.size();
   std::replace(written_.get(), written_.get() + flags, kWritten, kOld);
+  std::fill_n(written_.get(), parameters_.size(), kOld);  // lane 0, which was given the sum of all
 }
 
 void ParameterSet::end_step() {

@@ -28,7 +28,7 @@ Swin::Swin(ParameterSet& p, const SwinConfig& c) : config_(c) {
       ++place.layer;
       stage.blocks.emplace_back(p,
                                 BranchConfig{place, of, c.qkv_bias, c.gelu, c.dropout, c.attention_dropout,
-                                             c.drop_path_rate(s.first_block + i), c.placement},
+                                             c.drop_path_rate(s.first_block + i), c.short_forms, c.placement},
                                 Windows{s.height, s.width, s.window, s.shift(i)});
     }
   }

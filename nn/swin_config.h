@@ -25,6 +25,7 @@ struct SwinConfig {
   double dropout = 0.0;
   double attention_dropout = 0.0;
   double drop_path = 0.0;  // rate of the last block; grows linearly from 0 at the first, over all stages
+  bool short_forms = true;
   double head_bias_init = 0.0;
   Placement placement{};
 
@@ -55,6 +56,8 @@ constexpr auto rows_of(const T*) {
                     field<&T::dropout>("after the stem, both branches and the hidden layer", kRate),
                     field<&T::attention_dropout>("on the attention weights", kRate),
                     field<&T::drop_path>("rate of the last block, growing linearly from 0 at the first", kRate),
+                    field<&T::short_forms>("compute no branch of an image that drop_path drops")
+                        .when({[](const T& c) { return c.drop_path > 0; }, "without drop_path nothing is left out"}),
                     field<&T::head_bias_init>("start value of the head's bias"),
                     field<&T::placement>("a row's name, or sites")};
 }

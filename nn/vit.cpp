@@ -32,13 +32,14 @@ ViT::ViT(ParameterSet& p, const ViTConfig& c) : config_(c) {
                                          c.dropout,
                                          c.attention_dropout,
                                          c.drop_path_rate(i),
+                                         c.short_forms,
                                          c.placement});
   final_ = norm(end, &Placement::final);
   pooled_ = norm(end, &Placement::pooled);
   if (c.rep_size > 0) rep_ = Linear(p, end, Role::rep, c.embed_dim, c.rep_size);
   head_ = Linear(p, end, Role::head, c.rep_size > 0 ? c.rep_size : c.embed_dim, c.num_classes);
-  class_token_alone_ = c.pool == Pool::token && !c.distill_token && c.dropout == 0 && c.attention_dropout == 0 &&
-                       norms_see_one_token(c.placement);
+  class_token_alone_ = c.short_forms && c.pool == Pool::token && !c.distill_token && c.dropout == 0 &&
+                       c.attention_dropout == 0 && norms_see_one_token(c.placement);
   if (c.distill_token) head_dist_ = Linear(p, end, Role::head_dist, c.embed_dim, c.num_classes);
 }
 
@@ -81,8 +82,7 @@ Var ViT::operator()(const Var& images, const Context& ctx) const {
   require_shape("vit", "images", images.shape(), {images.shape()[0], c.image_size[0], c.image_size[1], c.channels});
   Var z = ctx.dropout(ctx.show("stem", stem(images, ctx)), c.dropout, "stem");                // [B, N, D]        (1)
   for (const Block& block : std::span(blocks_).first(blocks_.size() - 1)) z = block(z, ctx);  // (2), (3)
-  const bool alone = class_token_alone_ && ctx.short_forms;
-  z = alone ? blocks_.back().first_token(z, ctx) : blocks_.back()(z, ctx);
+  z = class_token_alone_ ? blocks_.back().first_token(z, ctx) : blocks_.back()(z, ctx);
   return logits(final_(z, ctx), ctx);
 }
 

@@ -37,6 +37,7 @@ struct ViTConfig {
   double dropout = 0.0;
   double attention_dropout = 0.0;
   double drop_path = 0.0;
+  bool short_forms = true;
   Init init = Init::big_vision;
   double head_bias_init = 0.0;  // Big Vision sets -6.9 for the sigmoid loss
   Placement placement{};
@@ -79,6 +80,11 @@ constexpr auto rows_of(const T*) {
                     field<&T::dropout>("after the stem, both branches and the hidden layer", kRate),
                     field<&T::attention_dropout>("on the attention weights", kRate),
                     field<&T::drop_path>("rate of the last block, growing linearly from 0 at the first", kRate),
+                    field<&T::short_forms>(
+                        "compute no branch of an image that drop_path drops, and in the last block the class token "
+                        "alone (pool token)")
+                        .when({[](const T& c) { return c.drop_path > 0 || c.pool == Pool::token; },
+                               "without drop_path and a class token (pool token) nothing is left out"}),
                     field<&T::init>("initial values as in this code base; timm_jax: timm's weight_init \"jax\""),
                     field<&T::head_bias_init>("start value of the head's bias"),
                     field<&T::placement>("a row's name, or sites")};

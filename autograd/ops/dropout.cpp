@@ -1,5 +1,6 @@
 // Dropout (Srivastava et al. 2014) and drop-path (Huang et al. 2016): a given mask, or one drawn by (site, step,
 // element).
+#include "autograd/image_runs.h"
 #include "autograd/ops.h"
 #include "core/backend.h"
 
@@ -44,12 +45,22 @@ Var dropout_add(const Var& x, Tensor keep, double rate, const Var& residual) {
   return masked("dropout_add", x, keep, rate, by_image ? x.shape().size() / x.shape()[0] : 1, residual);
 }
 
-Tensor draw_mask(Tape& tape, const Shape& shape, double rate, const DrawKey& key) {
+Tensor draw_mask(Tape& tape, const Shape& shape, double rate, const DrawKey& key, Tensor keep) {
   check_rate("draw_mask", rate);
   const std::int64_t per_image = shape[0] ? shape.size() / shape[0] : 0;
-  Tensor keep = tape.empty(shape, DType::u8);
-  tape.backend().draw_mask({key.stream, rate, key.first_image * per_image}, key.state, keep);
-  return keep;
+  const Tensor mask = tape.empty(shape, DType::u8);
+  const auto draw = [&](std::int64_t first, Tensor of_images) {
+    tape.backend().draw_mask({key.stream, rate, (key.first_image + first) * per_image}, key.state, of_images);
+  };
+  if (!keep) {
+    draw(0, mask);
+    return mask;
+  }
+  require_shape("draw_mask", "images of the mask", {shape[0]}, {kept_images(keep)});
+  for_image_runs(keep, [&](const ImageRun& run) {
+    if (run.kept) draw(run.first, mask.slice(run.at, run.count));
+  });
+  return mask;
 }
 
 }  // namespace normlab

@@ -41,9 +41,21 @@ void BenchOptions::add_precision(Command& command) {
   command.add_choice("--precision", precision, "of activations", words_of<Precision>());
 }
 
-void BenchOptions::add_full_forms(Command& command) {
+void BenchOptions::add_forms(Command& command) {
+  command.add_option("--drop-path", drop_path, "rate of the last block, growing from 0 at the first").range(0.0, 0.99);
   command.add_flag("--full-forms", full_forms,
-                   "compute what a network may leave out, as other programs do: the other tokens of DeiT's last block");
+                   "compute what a network may leave out, as other programs do: the branches of images that drop-path "
+                   "drops, and the other tokens beside a class token in the last block");
+}
+
+ModelConfig BenchOptions::in_forms(ModelConfig config) const {
+  std::visit(
+      [this](auto& c) {
+        c.drop_path = drop_path;
+        c.short_forms = !full_forms;
+      },
+      config);
+  return config;
 }
 
 void BenchOptions::add_threads(Command& command) {
@@ -62,7 +74,6 @@ EngineSettings BenchOptions::settings(std::int64_t batch) const {
   EngineSettings result;
   find_word(precision, result.precision);
   result.max_batch = batch;
-  result.short_forms = !full_forms;
   return result;
 }
 

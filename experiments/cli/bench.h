@@ -9,6 +9,7 @@
 #include "experiments/cli/device_option.h"
 #include "experiments/cli/machine_load.h"
 #include "experiments/sweep/runner.h"
+#include "nn/model_config.h"
 #include "nn/train_settings.h"
 
 namespace normlab {
@@ -31,14 +32,15 @@ struct BenchOptions {
   int threads = available_cores();
   double seconds = 5.0;
   DeviceKind device = DeviceKind::cpu;
-  bool full_forms = false;     // Context::short_forms is off
+  double drop_path = 0;
+  bool full_forms = false;     // the model's short_forms is off
   bool with_roofline = false;  // measured on the CPU too; on a GPU it always is
 
   void add_shape(Command& command);
   void add_network(Command& command);  // shape, precision and placement
   void add_precision(Command& command);
+  void add_forms(Command& command);  // drop-path, and how much is computed
   void add_roofline(Command& command);
-  void add_full_forms(Command& command);
   void add_threads(Command& command);
   void add_seconds(Command& command, const char* what = "how long to measure");
   void add_format(Command& command);
@@ -46,6 +48,7 @@ struct BenchOptions {
   bool json() const { return format == "json"; }
   const char* forms() const { return full_forms ? "full" : "short"; }
   EngineSettings settings(std::int64_t batch) const;  // for steps of `batch` images in that precision
+  ModelConfig in_forms(ModelConfig config) const;     // with what add_forms() read
   DType dtype() const { return dtype_of(settings(1).precision); }
   /// The device with the products of that precision. EnvironmentError where it lacks the instructions.
   Backend& with_products(Backend& backend) const;

@@ -81,6 +81,7 @@ struct BenchModels : BenchOptions {
                 {"precision", precision},
                 {"batch", images},
                 {"image", image},
+                {"drop_path", drop_path},
                 {"forms", forms()},
                 {"threads", threads},
                 {"rows", std::move(rows)}},
@@ -91,7 +92,7 @@ struct BenchModels : BenchOptions {
   enum class Variant { ln, bn, fused };
 
   ModelConfig config_in(Backend& backend, const BenchModel& model, Variant variant) const {
-    const ModelConfig config = config_of(model, variant == Variant::ln ? "pre_pre" : "bn_ffnbn", image);
+    const ModelConfig config = in_forms(config_of(model, variant == Variant::ln ? "pre_pre" : "bn_ffnbn", image));
     throw_if_any(validate(config));
     return variant == Variant::fused ? fused_config(backend, config) : config;
   }
@@ -149,7 +150,7 @@ void add_bench_models(Command& bench) {
       .show_default();
   command.add_option("--batch", models.batch, "images a step (default: 128 on a GPU, 4 on the CPU)").range(2, 1 << 20);
   command.add_number("--image", models.image, "pixels of a side", 32, 1024);
-  models.add_full_forms(command);
+  models.add_forms(command);
   models.add_precision(command);
   models.add_threads(command);
   add_device(command, models.device);

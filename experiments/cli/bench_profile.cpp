@@ -21,7 +21,7 @@ struct BenchProfile : BenchOptions {
     if (on_gpu()) setenv("NORMLAB_CUDA_SYNC", "1", 1);  // each kernel is waited for, or the times are of its start
     const ComputeDevice computer(device);
     const BenchShape& s = bench_shape(shape);
-    const ModelConfig config = bench_model(s, placement);
+    const ModelConfig config = in_forms(bench_model(s, placement));
     std::optional<Roofline> limits;  // first, since its memory goes back
     if (wants_roofline()) {
       ShardPool pool(1);
@@ -99,6 +99,7 @@ void add_bench_profile(Command& bench) {
   auto [command, profile] = bench.add_command<BenchProfile>(
       "profile", "where the time of a step goes by operation, on one thread (GB/s: each operand and result once)");
   profile.add_network(command);
+  profile.add_forms(command);
   add_device(command, profile.device);
   command.add_option("--batch", profile.batch, "images a step (default: the shape's)").range(1, 1 << 20);
   profile.add_roofline(command);

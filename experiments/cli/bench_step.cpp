@@ -22,7 +22,7 @@ struct BenchStep : BenchOptions {
     BenchShape s = bench_shape(shape);
     if (batch > 0) s.batch = batch;
     if (depth > 0) s.depth = depth;
-    const ModelConfig config = bench_model(s, placement);
+    const ModelConfig config = in_forms(bench_model(s, placement));
     if (const auto* swin = std::get_if<SwinConfig>(&config); swin && swin->depth() != s.depth)
       throw InputError(concat("--depth: ", s.swin, " has blocks in stages, not one depth"));
     EngineSettings cut = settings(s.batch);
@@ -65,6 +65,7 @@ struct BenchStep : BenchOptions {
                     {"device", device_words(backend)},
                     {"precision", precision},
                     {"placement", placement},
+                    {"drop_path", drop_path},
                     {"forms", forms()},
                     {"images_per_second", rounded(rate, 1)},
                     {"peak_mb", std::llround(peak_mb)},
@@ -109,7 +110,7 @@ struct BenchStep : BenchOptions {
 void add_bench_step(Command& bench) {
   auto [command, step] = bench.add_command<BenchStep>("step", "optimisation steps: forward, backward, clip, AdamW");
   step.add_network(command);
-  step.add_full_forms(command);
+  step.add_forms(command);
   step.add_threads(command);
   add_device(command, step.device);
   command.add_option("--batch", step.batch, "images a step (default: the shape's)").range(1, 1 << 20);

@@ -85,6 +85,20 @@ TEST_CASE("fused: linear_add is add of linear, also onto its own input") {
   });
 }
 
+TEST_CASE("fused: scatter_add_images of what gather_images gives is dropout_add, whatever is kept") {
+  on_each_device([] {
+    Arena memory(current_device().memory());
+    const Tensor keep = memory.empty({5}, DType::u8);
+    for (const unsigned kept : {0b11001u, 0b00110u, 0b11111u}) {
+      for (unsigned i = 0; i < 5; ++i) keep.data<std::uint8_t>()[i] = kept >> i & 1;
+      check_same([=](const Vars& v) { return scatter_add_images(tanh(gather_images(v[0], keep)), keep, 0.3, v[1]); },
+                 [=](const Vars& v) { return dropout_add(tanh(v[0]), keep, 0.3, v[1]); }, {{5, 4, 3}, {5, 4, 3}});
+      check_same([=](const Vars& v) { return scatter_add_images(tanh(gather_images(v[0], keep)), keep, 0.3, v[0]); },
+                 [=](const Vars& v) { return dropout_add(tanh(v[0]), keep, 0.3, v[0]); }, {{5, 4, 3}});
+    }
+  });
+}
+
 TEST_CASE("fused: dropout_add is add of dropout, of elements and of whole images") {
   on_each_device([] {
     Arena memory(current_device().memory());

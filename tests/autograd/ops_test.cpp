@@ -62,6 +62,8 @@ std::vector<OpCase> op_cases(Arena& arena) {
   const Tensor keep_weights = keep_of(arena, {2, 3, 5, 5}, 0.3);
   const Tensor keep_windows = keep_of(arena, {8, 2, 9, 9}, 0.3);
   const Tensor keep_values = keep_of(arena, {2, 5, 3}, 0.4), keep_images = keep_of(arena, {4}, 0.5);
+  const Tensor keep_some = arena.empty({6}, DType::u8);
+  for (std::int64_t i = 0; i < 6; ++i) keep_some.data<std::uint8_t>()[i] = i == 1 || i == 2 || i == 5;
   return {
       {"linear", {{2, 3, 5}, {4, 5}, {4}}, [](Tape&, const Vars& v) { return linear(v[0], v[1], v[2]); }},
       {"linear without bias", {{3, 7}, {2, 7}}, [](Tape&, const Vars& v) { return linear(v[0], v[1], Var()); }},
@@ -225,6 +227,13 @@ std::vector<OpCase> op_cases(Arena& arena) {
        [](Tape&, const Vars& v) { return concat_tokens(select_tokens(v[0], 1, 2), v[0]); }},
       {"dropout", {{2, 5, 3}}, [=](Tape&, const Vars& v) { return dropout(v[0], keep_values, 0.4); }},
       {"drop_path", {{4, 5}}, [=](Tape&, const Vars& v) { return drop_path(v[0], keep_images, 0.5); }},
+      {"gather_images", {{6, 5}}, [=](Tape&, const Vars& v) { return gather_images(v[0], keep_some); }},
+      {"gather_images, added",
+       {{6, 5}},
+       [=](Tape&, const Vars& v) { return scatter_add_images(gather_images(v[0], keep_some), keep_some, 0.5, v[0]); }},
+      {"scatter_add_images",
+       {{3, 2, 5}, {6, 2, 5}},
+       [=](Tape&, const Vars& v) { return scatter_add_images(v[0], keep_some, 0.5, v[1]); }},
   };
 }
 
@@ -270,6 +279,10 @@ TEST_CASE("ops: wrong shapes are refused with op, argument and both shapes") {
                        "token_attention: 4 heads do not divide a width of 6", InputError);
   CHECK_THROWS_WITH_AS(attention(var({1, 2, 6}), var({1, 2, 6}), var({1, 2, 6}), 4),
                        "attention: 4 heads do not divide a width of 6", InputError);
+  const Tensor keep = keep_of(arena, {3}, 0.0);
+  CHECK_THROWS_WITH_AS(gather_images(var({2, 6}), keep), "gather_images: keep is [3], expected [2]", InputError);
+  CHECK_THROWS_WITH_AS(scatter_add_images(var({2, 6}), keep, 0.1, var({3, 6})),
+                       "scatter_add_images: x is [2, 6], expected [3, 6]", InputError);
   CHECK_THROWS_WITH_AS(attention(var({1, 2, 8}), 2), "attention: qkv is [1, 2, 8], expected [batch, tokens, 3 width]",
                        InputError);
   CHECK_THROWS_WITH_AS(cut_windows(var({2, 24, 3}), {4, 5, 2, 0}),

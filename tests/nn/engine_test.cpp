@@ -89,6 +89,10 @@ TEST_CASE("engine: equal bits for 1, 2, 3 and 7 threads, dropout and batch norm 
     CHECK(std::isfinite(one.losses.back()));
     for (const int threads : {2, 7}) CHECK(train(c, threads, 3, 2) == one);
   }
+  ViTConfig skipping = small_vit("pre_pre");
+  skipping.drop_path = 0.9;
+  for (const DType dtype : {DType::f32, DType::bf16})
+    CHECK(train(skipping, 1, 4, 5, dtype, 13, best_bf16()) == train(skipping, 3, 4, 5, dtype, 13, best_bf16()));
   for (const char* placement : {"bn", "pre_pre"})
     for (const Bf16Products how : {best_bf16(), Bf16Products::emulated})
       CHECK(train(small_vit(placement), 1, 3, 2, DType::bf16, 13, how) ==

@@ -21,25 +21,39 @@ struct Computed {
   std::vector<double> gradient, losses, logits;
 };
 
-Computed compute(const ViTConfig& c, bool short_forms) {
+/// Forward and backward of `steps` steps, of which only the masks differ.
+template <class Config>
+std::vector<Computed> compute_steps(Config c, bool short_forms, std::int64_t images_per_shard, int steps = 8,
+                                    SignalProbe* probe = nullptr) {
+  c.short_forms = short_forms;
   ShardPool pool(1);
   EngineSettings settings;
   settings.precision = Precision::fp64;
   settings.max_batch = kBatch;
-  settings.images_per_shard = 4;
-  settings.short_forms = short_forms;
+  settings.images_per_shard = images_per_shard;
   Engine engine(current_device().backend, pool, c, settings);
   initialise(engine.parameters(), c, 3);
   random_head(engine);
+  engine.use_probe(probe);
   const Batch data(c, kBatch, DType::f64);
-  Computed out{engine.forward_backward(data.images, data.labels), {}, std::vector<double>(kBatch), {}};
-  engine.sum_gradients();
-  const Tensor gradient = engine.parameters().flat_lane(0);
-  out.gradient.assign(gradient.data<double>(), gradient.data<double>() + gradient.size());
-  std::vector<std::int32_t> predicted(kBatch);
-  out.logits.resize(std::size_t(kBatch * c.num_classes));
-  CHECK(!engine.evaluate(data.images, data.labels, out.losses, predicted, out.logits));
+  std::vector<Computed> out;
+  for (int step = 0; step < steps; ++step) {
+    engine.state().step = step;
+    Computed& of_step = out.emplace_back(
+        Computed{engine.forward_backward(data.images, data.labels), {}, std::vector<double>(kBatch), {}});
+    engine.sum_gradients();
+    const Tensor gradient = engine.parameters().flat_lane(0);
+    of_step.gradient.assign(gradient.data<double>(), gradient.data<double>() + gradient.size());
+    std::vector<std::int32_t> predicted(kBatch);
+    of_step.logits.resize(std::size_t(kBatch * c.num_classes));
+    CHECK(!engine.evaluate(data.images, data.labels, of_step.losses, predicted, of_step.logits));
+  }
   return out;
+}
+
+template <class Config>
+Computed compute(const Config& c, bool short_forms, std::int64_t images_per_shard = 4, SignalProbe* probe = nullptr) {
+  return compute_steps(c, short_forms, images_per_shard, 1, probe).front();
 }
 
 /// Beside the largest value: a norm of a class token that is still zero makes gradients of thousands.
@@ -56,6 +70,20 @@ ViTConfig with_class_token(std::string_view placement) {
   ViTConfig c = small_vit(placement);
   c.pool = Pool::token;
   return c;
+}
+
+/// Of the short form of drop-path beside the full one, alone and with dropout on all that a mask is drawn for.
+template <class Config>
+void check_drop_path(Config c) {
+  for (const double dropout : {0.0, 0.2}) {
+    CAPTURE(dropout);
+    c.dropout = c.attention_dropout = dropout;
+    c.drop_path = 0.5;
+    const Computed some = compute(c, true), all = compute(c, false);
+    CHECK(some.loss == doctest::Approx(all.loss).epsilon(1e-13));
+    CHECK(furthest(some.gradient, all.gradient) < 1e-12);
+    CHECK(furthest(some.losses, all.losses) < 1e-12);
+  }
 }
 
 }  // namespace
@@ -76,12 +104,13 @@ TEST_CASE("short forms: the class token alone in the last block gives the loss, 
   });
 }
 
-TEST_CASE("short forms: drop-path drops the same images, and one block is enough") {
-  ViTConfig c = with_class_token("layer_scale");
-  c.drop_path = 0.5;
-  CHECK(furthest(compute(c, true).gradient, compute(c, false).gradient) < 1e-12);
-  c.depth = 1;
-  CHECK(furthest(compute(c, true).gradient, compute(c, false).gradient) < 1e-12);
+TEST_CASE("short forms: the branches of the images that drop-path keeps give the loss and the gradients of all") {
+  for (const NamedPlacement& row : named_placements()) {
+    CAPTURE(row.name);
+    check_drop_path(small_vit(row.name));
+    check_drop_path(with_class_token(row.name));
+    if (row.name != "stem_posembed") check_drop_path(small_swin(row.name));
+  }
 }
 
 TEST_CASE("short forms: none where other tokens are asked for, or dropout draws for them") {
@@ -92,4 +121,92 @@ TEST_CASE("short forms: none where other tokens are asked for, or dropout draws 
     change(c);
     CHECK(compute(c, true).gradient == compute(c, false).gradient);
   }
+}
+
+TEST_CASE("short forms: a lane none of whose shards keeps an image has no gradient there, whatever it held before") {
+  ViTConfig c = small_vit("post_post");
+  c.drop_path = 0.9;
+  int unwritten = 0;
+  for (const std::int64_t images_per_shard : {1, 3}) {
+    // Several steps: lanes are not cleared, and the masks change.
+    const std::vector<Computed> some = compute_steps(c, true, images_per_shard),
+                                all = compute_steps(c, false, images_per_shard);
+    for (std::size_t step = 0; step < some.size(); ++step) {
+      CAPTURE(step);
+      CHECK(furthest(some[step].gradient, all[step].gradient) < 1e-12);
+      const std::vector<double>& g = some[step].gradient;
+      unwritten += std::count(g.begin(), g.end(), 0.0) > std::ptrdiff_t(g.size()) / 4;
+    }
+  }
+  CHECK(unwritten > 0);
+}
+
+TEST_CASE("short forms: a probe changes no bit of a gradient, and sees the branches of dropped images too") {
+  for (const std::int64_t images_per_shard : {1, 4}) {
+    for (ViTConfig c : {small_vit("pre_pre"), with_class_token("normformer")}) {
+      c.drop_path = 0.6;
+      SignalProbe some, all;
+      const Computed probed = compute(c, true, images_per_shard, &some);
+      CHECK(probed.gradient == compute(c, true, images_per_shard).gradient);
+      compute(c, false, images_per_shard, &all);
+      const auto a = some.layers(), b = all.layers();
+      REQUIRE(a.size() == b.size());
+      for (std::size_t i = 0; i < a.size(); ++i) {
+        CAPTURE(a[i].name);
+        CHECK(a[i].name == b[i].name);
+        for (int axis = 0; axis < 2; ++axis) {
+          CHECK(a[i].branch[axis].afv == doctest::Approx(b[i].branch[axis].afv).epsilon(1e-12));
+          CHECK(a[i].stream[axis].afv == doctest::Approx(b[i].stream[axis].afv).epsilon(1e-12));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("short forms: batch norm sees the dropped images too") {
+  ViTConfig c = small_vit("bn_ffnbn");
+  c.drop_path = 0.5;
+  CHECK(compute(c, true).gradient == compute(c, false).gradient);
+}
+
+TEST_CASE("short forms: masks given by name are those of the kept images") {
+  ViTConfig c = small_vit("pre_pre");
+  c.depth = 1;
+  c.dropout = c.attention_dropout = c.drop_path = 0.5;
+  const std::int64_t images = 5, tokens = c.tokens();
+  Arena memory;
+  std::map<std::string, Tensor> masks;
+  const auto add_mask = [&](const char* name, const Shape& shape) {
+    const Tensor mask = masks[name] = memory.empty(shape, DType::u8);
+    const StreamKey key = stream_key(3, "test", name);
+    for (std::int64_t i = 0; i < mask.size(); ++i)
+      mask.data<std::uint8_t>()[i] = keep(draw(key, static_cast<std::uint64_t>(i))[0], drop_threshold(0.5));
+  };
+  for (const char* name : {"stem", "blocks.0.attn", "blocks.0.mlp"}) add_mask(name, {images, tokens, c.embed_dim});
+  for (const char* name : {"blocks.0.attn_path", "blocks.0.mlp_path"}) add_mask(name, {images});
+  add_mask("blocks.0.hidden", {images, tokens, c.mlp_dim});
+  add_mask("blocks.0.weights", {images, c.num_heads, tokens, tokens});
+  const Batch data(c, images, DType::f64);
+  const auto logits = [&](bool short_forms) {
+    c.short_forms = short_forms;
+    ShardPool pool(1);
+    EngineSettings settings;
+    settings.precision = Precision::fp64;
+    Engine engine(cpu_backend(), pool, c, settings);  // for its parameters
+    initialise(engine.parameters(), c, 3);
+    random_head(engine);
+    ParameterSet declared;
+    const std::unique_ptr<Model> model = make_model(declared, c);
+    Arena arena;
+    Tape tape(cpu_backend(), arena);
+    SingleShard alone;
+    Context ctx{
+        .tape = tape, .parameters = engine.parameters(), .training = true, .slice = {images, 0, images, &alone}};
+    ctx.masks = &masks;
+    const Tensor out = (*model)(tape.input(data.images), ctx).value();
+    return std::vector<double>(out.data<double>(), out.data<double>() + out.size());
+  };
+  const std::vector<double> some = logits(true), all = logits(false);
+  CHECK(furthest(some, all) < 1e-12);
+  CHECK(std::count(all.begin(), all.end(), 0.0) == 0);
 }

@@ -124,6 +124,20 @@ TEST_CASE("canonical: both forms read back with every setting away from its defa
   CHECK(model_from_json(canonical_model_json(c.model), "model") == c.model);
 }
 
+TEST_CASE("canonical: short forms are part of the id where they are off, and where they leave something out") {
+  TrialConfig c;
+  const std::string plain = trial_id(c);
+  vit_of(c).short_forms = false;
+  CHECK(trial_id(c) == plain);
+  vit_of(c).drop_path = 0.1;
+  const std::string full = trial_id(c);
+  CHECK(canonical_json(c).find(R"("short_forms":false)") != std::string::npos);
+  check_round_trip(c);
+  vit_of(c).short_forms = true;
+  CHECK(canonical_json(c).find("short_forms") == std::string::npos);
+  CHECK(trial_id(c) != full);
+}
+
 TEST_CASE("canonical: a Swin is written with its kind, and only what is not its default") {
   TrialConfig c;
   SwinConfig swin;

@@ -371,6 +371,8 @@ TEST_CASE("descriptor: DeiT has a class token with a position, and a second one 
         std::string::npos);
   CHECK(files.problems(R"({"model": {"distill_token": true}})") ==
         "d.json:1:12: /model/distill_token: a distillation token stands beside a class token; set pool token");
+  CHECK(files.problems(R"({"model": {"short_forms": false}})") ==
+        "d.json:1:12: /model/short_forms: without drop_path and a class token (pool token) nothing is left out");
 }
 
 TEST_CASE("descriptor: a caller may allow fewer trials") {

@@ -1,0 +1,33 @@
+// Walks a mask of images on the host.
+#pragma once
+
+#include "core/tensor.h"
+
+namespace normlab {
+
+/// Neighbouring images of one fate: `first` to first + count of all, and of the kept ones those from `at` on.
+struct ImageRun {
+  bool kept;
+  std::int64_t first, count, at;
+};
+/// Calls visit(ImageRun) for each run of `keep` (u8 [B], in memory of the host), in order.
+template <class Visit>
+void for_image_runs(const Tensor& keep, Visit&& visit) {
+  const auto* mask = keep.data<std::uint8_t>();
+  const std::int64_t images = keep.size();
+  for (std::int64_t first = 0, at = 0; first < images;) {
+    const bool kept = mask[first] != 0;
+    std::int64_t end = first + 1;
+    while (end < images && (mask[end] != 0) == kept) ++end;
+    visit(ImageRun{kept, first, end - first, at});
+    if (kept) at += end - first;
+    first = end;
+  }
+}
+inline std::int64_t kept_images(const Tensor& keep) {
+  std::int64_t kept = 0;
+  for_image_runs(keep, [&](const ImageRun& run) { kept += run.kept ? run.count : 0; });
+  return kept;
+}
+
+}  // namespace normlab
