@@ -103,6 +103,8 @@ void Tape::forget(const Var& x) {
   state.value = Tensor(nullptr, state.value.shape(), state.value.dtype());
 }
 
+void Tape::copy(const Var& from, const Tensor& to) { backend_.copy_gradient(from.value(), {to, Write::assign}); }
+
 void Tape::remake(Var::State& state) {
   const Tensor value = empty(state.value.shape(), state.value.dtype());
   state.remake(state.remake_closure, backend_, value);

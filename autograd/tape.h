@@ -183,6 +183,18 @@ class Tape {
     const bool before_;
   };
   bool recording() const { return recording_; }
+  /// body(), a Var of the shape and type of `like`, where only values are wanted: all other memory that it takes is
+  /// given back at once.
+  template <class Body>
+  Var value_alone(const Var& like, const Body& body) {
+    const Tensor value = empty_like(like.value());
+    Node* const last = last_;
+    const Arena::Mark mark = arena_.mark();
+    copy(body(), value);
+    arena_.rewind(mark);
+    last_ = last;
+    return input(value);
+  }
   /// As long as it lives, what is taken for some images, and later for its gradient, has room for all of them. So a
   /// step takes the same blocks however many images there are.
   class RoomForAll {
@@ -228,6 +240,7 @@ class Tape {
   void release(const Tensor& t, Room room) { arena_.release(t.raw(), room.bytes_of(t)); }
   Node* add_node(const char* op, std::initializer_list<Var> inputs, Tensor value);
   void remake(Var::State& state);
+  void copy(const Var& from, const Tensor& to);
   void check(const Tensor& value, const Node& node, bool in_backward);
   void time(const Node& node, bool backward);
 

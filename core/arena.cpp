@@ -17,8 +17,9 @@ Arena::~Arena() {
 }
 
 void Arena::add_chunk(std::size_t at_least) {
-  // Chunks grow with what is there: a large model takes few maps, and none leaves much of the last one unused.
-  const std::size_t bytes = round_up(std::max(at_least, std::min(reserved_ / 8, kMaxChunk)), kFirstChunk);
+  // Chunks double, so that a small model takes little and a large one few maps.
+  const std::size_t wanted = chunks_.empty() ? kFirstChunk : std::min(2 * chunks_.back().bytes, kMaxChunk);
+  const std::size_t bytes = round_up(std::max(at_least, wanted), kFirstChunk);
   char* begin = static_cast<char*>(memory_.allocate(bytes));
   memory_.end_use(begin, bytes);
   chunks_.push_back({begin, bytes});
@@ -71,6 +72,11 @@ void Arena::grow_like(const Arena& other) {
     memory_.touch(chunks_.back().begin, chunks_.back().bytes);
   }
   if (host_) host_->grow_like(*other.host_);
+}
+
+void Arena::rewind(const Mark& mark) {
+  chunk_ = mark.chunk, used_ = mark.used;
+  if (host_) host_->chunk_ = mark.host_chunk, host_->used_ = mark.host_used;
 }
 
 void Arena::reset() {

@@ -35,6 +35,13 @@ class Arena {
   Tensor empty(const Shape& shape, DType dtype, std::size_t bytes) {
     return Tensor(allocate(bytes), shape, dtype, &epoch_);
   }
+  /// Where the next block begins, to come back to.
+  struct Mark {
+    std::size_t chunk, used, host_chunk, host_used;
+  };
+  Mark mark() const { return {chunk_, used_, host_ ? host_->chunk_ : 0, host_ ? host_->used_ : 0}; }
+  /// Takes back what was handed out since; nothing may have been released since.
+  void rewind(const Mark& mark);
   /// Takes everything back. The same requests in the same order get the same addresses again.
   void reset();
   /// Takes and touches as much memory as `other` has, where that has more.

@@ -29,7 +29,7 @@
 namespace normlab {
 namespace {
 
-constexpr std::size_t kStack = std::size_t{1} << 20;
+constexpr std::size_t kStack = std::size_t{512} << 10;
 constexpr std::size_t kGuard = 4096;      // below the stack: running over it ends the process instead of writing on
 constexpr std::size_t kWarm = 128 << 10;  // that shards use: taken now, so that no later step takes a page
 

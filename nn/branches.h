@@ -116,8 +116,11 @@ struct Block {
         attention_name(config.place.prefix() + "attn"),
         mlp_name(config.place.prefix() + "mlp") {}
   Var operator()(const Var& x, const Context& ctx) const {
-    const Var z = ctx.show(attention_name, attention(x, ctx));
-    return ctx.show(mlp_name, mlp(z, ctx));
+    const auto both = [&] {
+      const Var z = ctx.show(attention_name, attention(x, ctx));
+      return ctx.show(mlp_name, mlp(z, ctx));
+    };
+    return ctx.tape.recording() ? both() : ctx.tape.value_alone(x, both);
   }
   /// The first token of that alone, see AttentionBranch. Observers see all tokens, which are computed for them.
   Var first_token(const Var& x, const Context& ctx) const;

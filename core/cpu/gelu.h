@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/cpu/vector.h"
 #include "core/kernels.h"
 
 namespace normlab::cpu {
@@ -37,10 +38,12 @@ void gelu_forward(GeluForm form, std::int64_t n, const X* x, T* y, T* slope = nu
     alignas(64) A wide[kGeluPiece], value[kGeluPiece], rise[kGeluPiece];
     for (std::int64_t i = 0; i < n; i += kGeluPiece) {
       const std::int64_t m = std::min(kGeluPiece, n - i);
-      for (std::int64_t j = 0; j < m; ++j) wide[j] = A(x[i + j]);
+      each_vector<A>(m, [&](std::int64_t j, auto lanes) { store(wide + j, load(x + i + j, lanes), lanes); });
       gelu_values(form, m, wide, value, slope ? rise : nullptr);
-      for (std::int64_t j = 0; j < m; ++j) y[i + j] = T(value[j]);
-      for (std::int64_t j = 0; slope && j < m; ++j) slope[i + j] = T(rise[j]);
+      each_vector<A>(m, [&](std::int64_t j, auto lanes) {
+        store(y + i + j, load(value + j, lanes), lanes);
+        if (slope) store(slope + i + j, load(rise + j, lanes), lanes);
+      });
     }
   }
 }
@@ -52,12 +55,12 @@ void gelu_gradient(GeluForm form, std::int64_t n, const T* dy, const T* x, T* dx
   alignas(64) A wide[kGeluPiece], rise[kGeluPiece];
   for (std::int64_t i = 0; i < n; i += kGeluPiece) {
     const std::int64_t m = std::min(kGeluPiece, n - i);
-    for (std::int64_t j = 0; j < m; ++j) wide[j] = A(x[i + j]);
+    each_vector<A>(m, [&](std::int64_t j, auto lanes) { store(wide + j, load(x + i + j, lanes), lanes); });
     gelu_values(form, m, wide, nullptr, rise);
-    for (std::int64_t j = 0; j < m; ++j) {
-      const A g = A(dy[i + j]) * rise[j];
-      dx[i + j] = add ? T(A(dx[i + j]) + g) : T(g);
-    }
+    each_vector<A>(m, [&](std::int64_t j, auto lanes) {
+      const Vec<A> g = load(dy + i + j, lanes) * load(rise + j, lanes);
+      store(dx + i + j, add ? load(dx + i + j, lanes) + g : g, lanes);
+    });
   }
 }
 

@@ -22,7 +22,7 @@ const bf16* rounded(const Tensor& w) {
   if (w.dtype() == DType::bf16) return w.data<bf16>();
   const float* from = w.data<float>();
   bf16* to = scratch<bf16>(Slot::e, w.size());
-  for (std::int64_t i = 0, n = w.size(); i < n; ++i) to[i] = bf16(from[i]);
+  each_vector<float>(w.size(), [&](std::int64_t i, auto lanes) { store(to + i, load(from + i, lanes), lanes); });
   return to;
 }
 
@@ -34,11 +34,11 @@ void add_column_sums(std::int64_t rows, std::int64_t cols, const bf16* dy, const
   std::int64_t r = 0;
   for (; r + kRows <= rows; r += kRows) {
     const bf16* g = dy + r * cols;
-    for (std::int64_t c = 0; c < cols; ++c) {
-      float few = 0.0f;
-      for (std::int64_t i = 0; i < kRows; ++i) few += g[i * cols + c];
-      total[c] += double(few);
-    }
+    each_vector<float>(cols, [&](std::int64_t c, auto lanes) {
+      Vec<float> few{};
+      for (std::int64_t i = 0; i < kRows; ++i) few += load(g + i * cols + c, lanes);
+      for (std::int64_t j = 0; j < lanes.count(); ++j) total[c + j] += double(few[j]);
+    });
   }
   for (; r < rows; ++r)
     for (std::int64_t c = 0; c < cols; ++c) total[c] += double(float(dy[r * cols + c]));
@@ -80,7 +80,8 @@ void CpuBackend::linear_gelu_bf16_backward(LinearDims d, LinearBackward of) {
   const std::int64_t n = d.rows * d.out;
   const bf16 *up = of.dy.data<bf16>(), *rise = of.kept.data<bf16>();
   bf16* dh = scratch<bf16>(Slot::d, n);
-  for (std::int64_t i = 0; i < n; ++i) dh[i] = bf16(float(up[i]) * float(rise[i]));
+  each_vector<float>(
+      n, [&](std::int64_t i, auto lanes) { store(dh + i, load(up + i, lanes) * load(rise + i, lanes), lanes); });
   of.dy = Tensor(dh, of.dy.shape(), DType::bf16);
   linear_bf16_backward(d, of);
 }
@@ -91,7 +92,11 @@ void CpuBackend::linear_bf16_backward_through_gelu(LinearDims d, LinearBackward 
     const bf16* rise = of.kept.data<bf16>();
     bf16 *out = of.dx.to.data<bf16>(), *da = scratch<bf16>(Slot::d, n);
     bf16_product(bf16_products_, input_product(d, false), of.dy.data<bf16>(), rounded(of.w), nullptr, da);
-    for (std::int64_t i = 0; i < n; ++i) put(out[i], float(da[i]) * float(rise[i]), adds(of.dx));
+    choose(adds(of.dx), [&](auto add) {
+      each_vector<float>(n, [&](std::int64_t i, auto lanes) {
+        put<decltype(add)::value>(out + i, load(da + i, lanes) * load(rise + i, lanes), lanes);
+      });
+    });
   }
   of.dx = {};
   linear_bf16_backward(d, of);

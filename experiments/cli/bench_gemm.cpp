@@ -1,6 +1,7 @@
 // The products of a network: on the CPU at the sizes its shards have, by OpenBLAS and by our kernels; on a GPU those of
 // a whole batch beside their bound. What a step could reach.
 
+#include "core/cpu/bf16_products.h"
 #include "core/cpu/blas.h"
 #include "core/cpu/product.h"
 #include "experiments/base/terminal.h"
@@ -44,13 +45,13 @@ struct BenchGemm : BenchOptions {
   }
 
   /// FLOP/s of one thread while all are busy with the same: the median over the threads.
-  template <class F>
+  template <class T = float, class F>
   double rate(ShardPool& pool, const Kind& kind, F&& multiply) const {
     std::vector<double> rates(static_cast<std::size_t>(threads));
     pool.for_blocks(threads, [&](std::int64_t thread) {
-      const auto values = [](std::int64_t n) { return std::vector<float>(static_cast<std::size_t>(n), 0.5f); };
-      const std::vector<float> a = values(kind.m * kind.k), b = values(kind.k * kind.n);
-      std::vector<float> c = values(kind.m * kind.n);
+      const auto values = [](std::int64_t n) { return std::vector<T>(static_cast<std::size_t>(n), T(0.5f)); };
+      const std::vector<T> a = values(kind.m * kind.k), b = values(kind.k * kind.n);
+      std::vector<float> c(static_cast<std::size_t>(kind.m * kind.n), 0.5f);  // or bf16, which is less
       multiply(a.data(), b.data(), c.data());
       const double time = median(call_times(seconds, 5, [&] { multiply(a.data(), b.data(), c.data()); }));
       rates[static_cast<std::size_t>(thread)] = 2.0 * double(kind.m) * double(kind.n) * double(kind.k) / time;
@@ -64,8 +65,9 @@ struct BenchGemm : BenchOptions {
     if (batch > 0) s.batch = batch;
     const ViTConfig config = std::get<ViTConfig>(bench_model(s, "pre_pre"));
     if (on_gpu()) return whole_batch(config, s.batch);
+    if (precision == "bf16") return by_onednn(config, s.batch);
     if (precision != "fp32")
-      throw InputError("--precision " + precision + ": on the CPU bench gemm compares products of fp32 alone");
+      throw InputError("--precision " + precision + ": on the CPU bench gemm knows products of fp32 and bf16 alone");
     return both_kernels(config, s.batch);
   }
 
@@ -121,6 +123,58 @@ struct BenchGemm : BenchOptions {
                 {"share", rounded(bound / time, 4)},
                 {"products", std::move(rows)}},
                meter, 1);
+  }
+
+  int by_onednn(const ViTConfig& config, std::int64_t images) const {
+    with_products(cpu_backend());
+    const ShardPlan plan = plan_shards(config, images, model_cost(config).parameters, sizeof(bf16));
+    ShardPool pool(threads);
+    if (!json())
+      print_text(
+          "{}: shards of {} images; oneDNN {}; GFLOP/s a thread, {} threads busy\n{:<31}{:>6}{:>6}{:>6}{:>8}{:>9}\n",
+          shape, plan.images, onednn_info(), threads, "product", "m", "n", "k", "share", "oneDNN");
+    const LoadMeter meter;
+    const std::vector<Kind> kinds = kinds_of(config, plan.images);
+    double flops = 0, time = 0;
+    for (const Kind& kind : kinds) flops += kind.flops();
+    Json rows = Json::array();
+    for (const Kind& kind : kinds) {
+      const Bf16Product product{.m = kind.m,
+                                .n = kind.n,
+                                .k = kind.k,
+                                .transpose_a = kind.transpose_a,
+                                .transpose_b = kind.transpose_b,
+                                .to = kind.add ? DType::f32 : DType::bf16,  // gradients of weights are sums in float
+                                .add = kind.add};
+      const double by = rate<bf16>(pool, kind, [&](const bf16* a, const bf16* b, float* c) {
+        bf16_product(Bf16Products::native, product, a, b, nullptr, c);
+      });
+      time += kind.flops() / by;
+      if (json())
+        rows.push_back({{"product", kind.name},
+                        {"m", kind.m},
+                        {"n", kind.n},
+                        {"k", kind.k},
+                        {"share", rounded(kind.flops() / flops, 4)},
+                        {"onednn", rounded(by * 1e-9, 1)}});
+      else
+        print_text("{:<31}{:>6}{:>6}{:>6}{:>7.1f}%{:>9.0f}\n", kind.name, kind.m, kind.n, kind.k,
+                   100 * kind.flops() / flops, by * 1e-9);
+    }
+    const double limit = double(threads) * flops / time / (flops / double(plan.images));
+    if (!json())
+      print_text(
+          "weighted by FLOP, a thread: {:.0f} GFLOP/s\n{} threads at that rate and nothing else to do: {:.1f} "
+          "images/s\n",
+          flops / time * 1e-9, threads, limit);
+    return end({{"shape", shape},
+                {"threads", threads},
+                {"precision", precision},
+                {"images_a_shard", plan.images},
+                {"onednn_gflops", rounded(flops / time * 1e-9, 1)},
+                {"limit_images_per_second", rounded(limit, 1)},
+                {"products", std::move(rows)}},
+               meter, threads);
   }
 
   int both_kernels(const ViTConfig& config, std::int64_t images) const {
@@ -193,7 +247,7 @@ void add_bench_gemm(Command& bench) {
   auto [command, gemm] = bench.add_command<BenchGemm>(
       "gemm",
       "the products of a network: on the CPU at the sizes of its shards, by OpenBLAS and by our "
-      "kernels; on a GPU those of a whole batch beside their bound");
+      "kernels, or in bf16 by oneDNN; on a GPU those of a whole batch beside their bound");
   gemm.add_shape(command);
   gemm.add_precision(command);
   command.add_option("--batch", gemm.batch, "images a step (default: the shape's)").range(1, 1 << 20);

@@ -125,3 +125,40 @@ TEST_CASE("shards: of several that fail the lowest one's error is thrown, whiche
                                 }),
                        "shard 5", InputError);
 }
+
+TEST_CASE("shards: what a shard keeps outlives a meeting, and an error of the combination ends the run") {
+  ShardPool pool(3);
+  std::vector<double> seen(20);
+  pool.run(20, 8, true, [&](Collective& c) {
+    auto* kept = reinterpret_cast<double*>(c.kept(sizeof(double)));
+    *kept = double(c.rank());
+    c.barrier();
+    seen[static_cast<std::size_t>(c.rank())] = *kept;
+  });
+  for (int s = 0; s < 20; ++s) CHECK(seen[static_cast<std::size_t>(s)] == double(s));
+  std::atomic<int> went_on{0};
+  CHECK_THROWS_WITH_AS(pool.run(20, 8, true,
+                                [&](Collective& c) {
+                                  c.meet(nullptr, [](std::span<void* const>) { throw InputError("combined"); });
+                                  ++went_on;
+                                }),
+                       "combined", InputError);
+  CHECK(went_on == 0);
+}
+
+TEST_CASE("shards: many more than threads meet thousands of times, on whichever thread comes first") {
+  for (const int threads : {1, 4}) {
+    ShardPool pool(threads);
+    std::vector<double> sums(40);
+    pool.run(40, 8, true, [&](Collective& c) {
+      double total = 0;
+      for (int round = 0; round < 500; ++round) {
+        double value[1] = {double(c.rank() + round)};
+        c.all_reduce(value);
+        total += value[0];
+      }
+      sums[static_cast<std::size_t>(c.rank())] = total;
+    });
+    for (const double sum : sums) CHECK(sum == 500.0 * 780 + 40.0 * 124750);
+  }
+}

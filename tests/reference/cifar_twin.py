@@ -14,6 +14,7 @@ Seeds can run side by side, one thread each, into one --out. With two threads on
 OMP_WAIT_POLICY=passive: OpenMP's threads spin for one another, and a step takes many times as long.
 """
 import argparse
+import hashlib
 import io
 import json
 import math

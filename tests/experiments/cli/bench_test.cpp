@@ -235,7 +235,7 @@ TEST_CASE("bench: options that do not fit are refused") {
   const TemporaryFolder folder;
   for (const char* words : {"models --models resnet", "models --batch 1", "models --image 16", "norms --table other",
                             "norms --table dyt --shape 4x4", "attention --tokens 0", "attention --shape swin_t",
-                            "attention --batch 65536 --tokens 65536", "gemm --precision bf16", "gemm --shape swin_t",
+                            "attention --batch 65536 --tokens 65536", "gemm --precision tf32", "gemm --shape swin_t",
                             "gemm --device gpu", "step --format xml", "step --precision fp16"}) {
     const Finished refused = run_program(folder, std::string("bench ") + words);
     CHECK_MESSAGE(refused.code == 2, words << ": " << refused.err);
