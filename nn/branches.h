@@ -120,7 +120,8 @@ struct Block {
       const Var z = ctx.show(attention_name, attention(x, ctx));
       return ctx.show(mlp_name, mlp(z, ctx));
     };
-    return ctx.tape.recording() ? both() : ctx.tape.value_alone(x, both);
+    const bool kept = ctx.tape.recording() || ctx.observe || ctx.observe_branch;
+    return kept ? both() : ctx.tape.value_alone(x, both);
   }
   /// The first token of that alone, see AttentionBranch. Observers see all tokens, which are computed for them.
   Var first_token(const Var& x, const Context& ctx) const;

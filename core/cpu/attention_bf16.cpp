@@ -28,6 +28,12 @@ Bf16Product values_product(AttentionDims d, bool transpose) {
   return {.m = d.tokens, .n = d.head_dim, .k = d.tokens, .batch = heads_at_once(d), .transpose_a = transpose};
 }
 
+/// to [n] = value(i, lanes), vector by vector, rounded.
+template <class F>
+[[gnu::always_inline]] inline void round_to(bf16* to, std::int64_t n, F&& value) {
+  each_vector<float>(n, [&](std::int64_t i, auto lanes) { store(to + i, value(i, lanes), lanes); });
+}
+
 /// A group of heads of one image out of [B, N, H d], where it begins and how it lies in scratch.
 struct Heads {
   AttentionDims dims;
@@ -46,9 +52,10 @@ struct Heads {
         const float* from = x + (h * dims.tokens + n) * dims.head_dim;
         bf16* out = to + n * stride + h * dims.head_dim;
         if (add)
-          for (std::int64_t c = 0; c < dims.head_dim; ++c) out[c] = bf16(float(out[c]) + from[c]);
+          round_to(out, dims.head_dim,
+                   [&](auto c, auto lanes) { return load(out + c, lanes) + load(from + c, lanes); });
         else
-          for (std::int64_t c = 0; c < dims.head_dim; ++c) out[c] = bf16(from[c]);
+          round_to(out, dims.head_dim, [&](auto c, auto lanes) { return load(from + c, lanes); });
       }
   }
 };
@@ -60,7 +67,7 @@ float softmax_row(std::int64_t n, float scale, float* s, const std::uint8_t* kee
   if (keep)
     for (std::int64_t j = 0; j < n; ++j) p[j] = bf16(keep[j] ? s[j] * inverse : 0.0f);
   else
-    for (std::int64_t j = 0; j < n; ++j) p[j] = bf16(s[j] * inverse);
+    round_to(p, n, [&](auto j, auto lanes) { return load(s + j, lanes) * inverse; });
   return shift + std::log(total);
 }
 
@@ -166,7 +173,7 @@ void CpuBackend::attention_bf16_backward(AttentionDims d, const AttentionInput& 
         if (kept)
           for (std::int64_t j = 0; j < N; ++j) out[j] = bf16(kept[j] ? pr[j] * inverse_keep : 0.0f);
         else
-          for (std::int64_t j = 0; j < N; ++j) out[j] = bf16(pr[j]);
+          round_to(out, N, [&](auto j, auto lanes) { return load(pr + j, lanes); });
       }
       if (dv) {
         bf16_product(bf16_products_, values_product(d, true), narrow, gs, nullptr, sums);
@@ -186,7 +193,8 @@ void CpuBackend::attention_bf16_backward(AttentionDims d, const AttentionInput& 
           for (std::int64_t j = 0; j < N; ++j)
             out[j] = bf16(scale * pr[j] * ((kept[j] ? dr[j] * inverse_keep : 0.0f) - inner));
         else
-          for (std::int64_t j = 0; j < N; ++j) out[j] = bf16(scale * pr[j] * (dr[j] - inner));
+          round_to(out, N,
+                   [&](auto j, auto lanes) { return scale * load(pr + j, lanes) * (load(dr + j, lanes) - inner); });
         if (!dtable) continue;
         float* total = dbias + (h * N + i) * N;
         for (std::int64_t j = 0; j < N; ++j)
