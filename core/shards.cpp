@@ -130,23 +130,23 @@ void ShardPool::start_threads() {
 void ShardPool::run(int shards, int lanes, bool lockstep, FunctionRef<void(Collective&)> body) {
   if (shards > 1) start_threads();
   std::unique_lock lock(mutex_);
+  // Whatever can fail comes first: a thread starts on a shard as soon as one waits.
   while (static_cast<int>(shards_.size()) < shards)
     shards_.push_back(std::make_unique<Shard>(*this, static_cast<int>(shards_.size())));
   contributions_.resize(shards_.size());
   lockstep_ = lockstep && shards > 1;
-  for (int i = 0; i < shards; ++i) {
-    Shard& shard = *shards_[static_cast<std::size_t>(i)];
-    shard.begin();
-    if (lockstep_ && !shard.fiber) shard.fiber = std::make_unique<Fiber>();
-  }
+  const std::span ours(shards_.data(), static_cast<std::size_t>(shards));
+  for (const auto& shard : ours)
+    if (lockstep_ && !shard->fiber) shard->fiber = std::make_unique<Fiber>();
+  for (const auto& shard : ours) shard->begin();
   body_ = &body;
   total_ = shards, lanes_ = lanes, finished_ = arrived_ = 0;
   aborted_ = false;
   changed();
   work(lock, [this] { return finished_ == total_; });  // the calling thread is one of them
   body_ = nullptr;
-  for (int i = 0; i < shards; ++i)
-    if (const auto& error = shards_[static_cast<std::size_t>(i)]->error) std::rethrow_exception(error);
+  for (const auto& shard : ours)
+    if (shard->error) std::rethrow_exception(shard->error);
 }
 
 template <class Ended>

@@ -1,6 +1,10 @@
 // The products of a network: on the CPU at the sizes its shards have, by OpenBLAS and by our kernels; on a GPU those of
 // a whole batch beside their bound. What a step could reach.
 
+#include <fmt/core.h>
+
+#include <functional>
+
 #include "core/cpu/bf16_products.h"
 #include "core/cpu/blas.h"
 #include "core/cpu/product.h"
@@ -125,119 +129,119 @@ struct BenchGemm : BenchOptions {
                meter, 1);
   }
 
+  /// What can multiply a kind of product, and its FLOP/s on one thread.
+  struct Kernel {
+    std::string name, key;
+    std::function<double(ShardPool&, const Kind&)> rate;
+  };
+
   int by_onednn(const ViTConfig& config, std::int64_t images) const {
     with_products(cpu_backend());
-    const ShardPlan plan = plan_shards(config, images, model_cost(config).parameters, sizeof(bf16));
-    ShardPool pool(threads);
-    if (!json())
-      print_text(
-          "{}: shards of {} images; oneDNN {}; GFLOP/s a thread, {} threads busy\n{:<31}{:>6}{:>6}{:>6}{:>8}{:>9}\n",
-          shape, plan.images, onednn_info(), threads, "product", "m", "n", "k", "share", "oneDNN");
-    const LoadMeter meter;
-    const std::vector<Kind> kinds = kinds_of(config, plan.images);
-    double flops = 0, time = 0;
-    for (const Kind& kind : kinds) flops += kind.flops();
-    Json rows = Json::array();
-    for (const Kind& kind : kinds) {
-      const Bf16Product product{.m = kind.m,
-                                .n = kind.n,
-                                .k = kind.k,
-                                .transpose_a = kind.transpose_a,
-                                .transpose_b = kind.transpose_b,
-                                .to = kind.add ? DType::f32 : DType::bf16,  // gradients of weights are sums in float
-                                .add = kind.add};
-      const double by = rate<bf16>(pool, kind, [&](const bf16* a, const bf16* b, float* c) {
-        bf16_product(Bf16Products::native, product, a, b, nullptr, c);
-      });
-      time += kind.flops() / by;
-      if (json())
-        rows.push_back({{"product", kind.name},
-                        {"m", kind.m},
-                        {"n", kind.n},
-                        {"k", kind.k},
-                        {"share", rounded(kind.flops() / flops, 4)},
-                        {"onednn", rounded(by * 1e-9, 1)}});
-      else
-        print_text("{:<31}{:>6}{:>6}{:>6}{:>7.1f}%{:>9.0f}\n", kind.name, kind.m, kind.n, kind.k,
-                   100 * kind.flops() / flops, by * 1e-9);
-    }
-    const double limit = double(threads) * flops / time / (flops / double(plan.images));
-    if (!json())
-      print_text(
-          "weighted by FLOP, a thread: {:.0f} GFLOP/s\n{} threads at that rate and nothing else to do: {:.1f} "
-          "images/s\n",
-          flops / time * 1e-9, threads, limit);
-    return end({{"shape", shape},
-                {"threads", threads},
-                {"precision", precision},
-                {"images_a_shard", plan.images},
-                {"onednn_gflops", rounded(flops / time * 1e-9, 1)},
-                {"limit_images_per_second", rounded(limit, 1)},
-                {"products", std::move(rows)}},
-               meter, threads);
+    const Kernel onednn{"oneDNN", "onednn", [this](ShardPool& pool, const Kind& kind) {
+                          const Bf16Product product{
+                              .m = kind.m,
+                              .n = kind.n,
+                              .k = kind.k,
+                              .transpose_a = kind.transpose_a,
+                              .transpose_b = kind.transpose_b,
+                              .to = kind.add ? DType::f32 : DType::bf16,  // gradients of weights are sums in float
+                              .add = kind.add};
+                          return rate<bf16>(pool, kind, [&](const bf16* a, const bf16* b, float* c) {
+                            bf16_product(Bf16Products::native, product, a, b, nullptr, c);
+                          });
+                        }};
+    return on_cpu(config, images, sizeof(bf16), "oneDNN " + onednn_info(), {onednn}, [](const Kind&) { return 0; });
   }
 
   int both_kernels(const ViTConfig& config, std::int64_t images) const {
-    const ShardPlan plan = plan_shards(config, images, model_cost(config).parameters, sizeof(float));
+    const Kernel blas{"OpenBLAS", "openblas", [this](ShardPool& pool, const Kind& kind) {
+                        return rate(pool, kind, [&](const float* a, const float* b, float* c) {
+                          gemm(kind.transpose_a, kind.transpose_b, kind.m, kind.n, kind.k, 1.0f, a,
+                               kind.transpose_a ? kind.m : kind.k, b, kind.transpose_b ? kind.k : kind.n,
+                               kind.add ? 1.0f : 0.0f, c, kind.n);
+                        });
+                      }};
+    const Kernel ours{"ours", "ours", [this](ShardPool& pool, const Kind& kind) {
+                        return rate(pool, kind, [&](const float* a, const float* b, float* c) {
+                          cpu::own_kernels(product_of(kind, a, b, c), [](auto, auto, auto, auto) {});
+                        });
+                      }};
+    return on_cpu(
+        config, images, sizeof(float), concat("OpenBLAS ", blas_info().core), {blas, ours},
+        [](const Kind& kind) { return cpu::own_product(product_of(kind, nullptr, nullptr, nullptr)) ? 1 : 0; });
+  }
+
+  static cpu::Product<float> product_of(const Kind& kind, const float* a, const float* b, float* c) {
+    return {kind.m,
+            kind.n,
+            kind.k,
+            kind.transpose_a ? cpu::transposed(a, kind.m) : cpu::plain(a, kind.k),
+            kind.transpose_b ? cpu::transposed(b, kind.k) : cpu::plain(b, kind.n),
+            c,
+            kind.n,
+            kind.add};
+  }
+
+  /// The limit is what all threads reach by the first kernel; `used` picks the kernel that a step takes.
+  int on_cpu(const ViTConfig& config, std::int64_t images, std::size_t value_bytes, const std::string& library,
+             const std::vector<Kernel>& kernels, const std::function<int(const Kind&)>& used) const {
+    const ShardPlan plan = plan_shards(config, images, model_cost(config).parameters, value_bytes);
+    const bool choice = kernels.size() > 1;
     ShardPool pool(threads);
+    std::string head = fmt::format("{:<31}{:>6}{:>6}{:>6}{:>8}", "product", "m", "n", "k", "share");
+    for (const Kernel& kernel : kernels) head += fmt::format("{:>9}", kernel.name);
     if (!json())
-      print_text(
-          "{}: shards of {} images; OpenBLAS {}; GFLOP/s a thread, {} threads "
-          "busy\n{:<31}{:>6}{:>6}{:>6}{:>8}{:>10}{:>7}{:>6}\n",
-          shape, plan.images, blas_info().core, threads, "product", "m", "n", "k", "share", "OpenBLAS", "ours", "used");
+      print_text("{}: shards of {} images; {}; GFLOP/s a thread, {} threads busy\n{}{}\n", shape, plan.images, library,
+                 threads, head, choice ? "     used" : "");
     const LoadMeter meter;
     const std::vector<Kind> kinds = kinds_of(config, plan.images);
-    double flops = 0, blas_time = 0, own_time = 0, used_time = 0;
+    double flops = 0, used_time = 0;
+    std::vector<double> times(kernels.size());
     for (const Kind& kind : kinds) flops += kind.flops();
     Json rows = Json::array();
     for (const Kind& kind : kinds) {
-      const std::int64_t lda = kind.transpose_a ? kind.m : kind.k, ldb = kind.transpose_b ? kind.k : kind.n;
-      cpu::Product<float> p{kind.m, kind.n, kind.k, {}, {}, nullptr, kind.n, kind.add};
-      p.a = kind.transpose_a ? cpu::transposed<float>(nullptr, lda) : cpu::plain<float>(nullptr, lda);
-      p.b = kind.transpose_b ? cpu::transposed<float>(nullptr, ldb) : cpu::plain<float>(nullptr, ldb);
-      const double blas = rate(pool, kind, [&](const float* a, const float* b, float* c) {
-        gemm(kind.transpose_a, kind.transpose_b, kind.m, kind.n, kind.k, 1.0f, a, lda, b, ldb, kind.add ? 1.0f : 0.0f,
-             c, kind.n);
-      });
-      const double own = rate(pool, kind, [&](const float* a, const float* b, float* c) {
-        cpu::Product<float> mine = p;
-        mine.a.data = a, mine.b.data = b, mine.c = c;
-        cpu::own_kernels(mine, [](auto, auto, auto, auto) {});
-      });
-      const bool use_own = cpu::own_product(p);
-      blas_time += kind.flops() / blas;
-      own_time += kind.flops() / own;
-      used_time += kind.flops() / (use_own ? own : blas);
+      Json row{{"product", kind.name},
+               {"m", kind.m},
+               {"n", kind.n},
+               {"k", kind.k},
+               {"share", rounded(kind.flops() / flops, 4)}};
+      std::string line =
+          fmt::format("{:<31}{:>6}{:>6}{:>6}{:>7.1f}%", kind.name, kind.m, kind.n, kind.k, 100 * kind.flops() / flops);
+      const auto taken = static_cast<std::size_t>(used(kind));
+      for (std::size_t i = 0; i < kernels.size(); ++i) {
+        const double flops_a_second = kernels[i].rate(pool, kind), time = kind.flops() / flops_a_second;
+        times[i] += time;
+        if (i == taken) used_time += time;
+        row[kernels[i].key] = rounded(flops_a_second * 1e-9, 1);
+        line += fmt::format("{:>9.0f}", flops_a_second * 1e-9);
+      }
+      if (choice) row["used"] = kernels[taken].key, line += fmt::format("{:>9}", kernels[taken].name);
       if (json())
-        rows.push_back({{"product", kind.name},
-                        {"m", kind.m},
-                        {"n", kind.n},
-                        {"k", kind.k},
-                        {"share", rounded(kind.flops() / flops, 4)},
-                        {"openblas", rounded(blas * 1e-9, 1)},
-                        {"ours", rounded(own * 1e-9, 1)},
-                        {"used", use_own ? "ours" : "openblas"}});
+        rows.push_back(std::move(row));
       else
-        print_text("{:<31}{:>6}{:>6}{:>6}{:>7.1f}%{:>10.0f}{:>7.0f}{:>6}\n", kind.name, kind.m, kind.n, kind.k,
-                   100 * kind.flops() / flops, blas * 1e-9, own * 1e-9, use_own ? "ours" : "blas");
+        print_text("{}\n", line);
     }
-    const double per_image = flops / double(plan.images);
-    const auto weighted = [&](double time) { return flops / time; };
-    const double limit = double(threads) * weighted(blas_time) / per_image;
-    if (!json())
-      print_text(
-          "weighted by FLOP, a thread: OpenBLAS {:.0f}, ours {:.0f}, the faster by rule {:.0f} GFLOP/s\n"
-          "{} threads at OpenBLAS's rate and nothing else to do: {:.1f} images/s\n",
-          weighted(blas_time) * 1e-9, weighted(own_time) * 1e-9, weighted(used_time) * 1e-9, threads, limit);
-    return end({{"shape", shape},
+    const auto weighted = [&](double time) { return flops / time * 1e-9; };
+    const double limit = double(threads) * weighted(times[0]) * 1e9 / (flops / double(plan.images));
+    Json record{{"shape", shape},
                 {"threads", threads},
+                {"precision", precision},
                 {"images_a_shard", plan.images},
-                {"openblas_gflops", rounded(weighted(blas_time) * 1e-9, 1)},
-                {"ours_gflops", rounded(weighted(own_time) * 1e-9, 1)},
-                {"used_gflops", rounded(weighted(used_time) * 1e-9, 1)},
                 {"limit_images_per_second", rounded(limit, 1)},
-                {"products", std::move(rows)}},
-               meter, threads);
+                {"products", std::move(rows)}};
+    std::string words;
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      record[kernels[i].key + "_gflops"] = rounded(weighted(times[i]), 1);
+      words += fmt::format("{}{} {:.0f}", i > 0 ? ", " : "", kernels[i].name, weighted(times[i]));
+    }
+    if (choice) {
+      record["used_gflops"] = rounded(weighted(used_time), 1);
+      words += fmt::format(", the faster by rule {:.0f}", weighted(used_time));
+    }
+    if (!json())
+      print_text("weighted by FLOP, a thread: {} GFLOP/s\n{} at {}'s rate and nothing else to do: {:.1f} images/s\n",
+                 words, threads_words(threads), kernels[0].name, limit);
+    return end(std::move(record), meter, threads);
   }
 };
 

@@ -1,13 +1,16 @@
 #include "core/shards.h"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <thread>
 #include <vector>
 
 #include "core/error.h"
+#include "tests/sanitizer.h"
 
 using namespace normlab;
 
@@ -162,3 +165,29 @@ TEST_CASE("shards: many more than threads meet thousands of times, on whichever 
     for (const double sum : sums) CHECK(sum == 500.0 * 780 + 40.0 * 124750);
   }
 }
+
+#if !defined(NORMLAB_ADDRESS_SANITIZER) && !defined(NORMLAB_THREAD_SANITIZER)  // they map memory of their own
+TEST_CASE("shards: where memory lacks for their stacks no shard starts, and the pool goes on working") {
+  std::atomic<int> calls{0};
+  const auto meet = [&](Collective& c) {
+    ++calls;
+    c.barrier();
+  };
+  for (int round = 0; round < 50; ++round) {
+    ShardPool pool(3);
+    pool.run(4, 4, true, meet);  // its threads have just seen the last change, so they look for shards right now
+    rlimit before{};
+    REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlimit limit{(pages << 12) + (8 << 20), before.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+    calls = 0;
+    CHECK_THROWS_AS(pool.run(64, 8, true, meet), EnvironmentError);
+    REQUIRE(setrlimit(RLIMIT_AS, &before) == 0);
+    CHECK(calls == 0);
+    pool.run(64, 8, true, meet);
+    CHECK(calls == 64);
+  }
+}
+#endif

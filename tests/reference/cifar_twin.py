@@ -125,7 +125,18 @@ class Pixels:
         return self.normalised(self.bytes[image, channel, row.view(n, 1, 32, 1), column.view(n, 1, 1, 32)])
 
 
-def train(seed, args):
+def recipe():
+    """The model, its loss on a batch, and an update: what train() repeats."""
+    model = make_model(embed_dim=64, depth=4, num_heads=2)
+    optimizer = make_optimizer(model)
+
+    def step(loss, number, total, per_epoch):
+        update(model, optimizer, loss, learning_rate(number, total, per_epoch))
+
+    return model, lambda forward, images, labels: F.cross_entropy(forward(images), labels), step
+
+
+def train(seed, args, recipe=recipe, epochs=EPOCHS):
     train_images, train_labels = load_split(args.data, "train")
     test_images, test_labels = load_split(args.data, "test")
     whole = train_images.numpy().reshape(-1, 3)
@@ -133,12 +144,11 @@ def train(seed, args):
     std = torch.from_numpy(whole.std(0, dtype=np.float64) / 255).float()
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
-    model = make_model(embed_dim=64, depth=4, num_heads=2)
-    optimizer = make_optimizer(model)
+    model, loss_of, update_with = recipe()
     forward = torch.compile(model) if args.compile else model
     pixels = Pixels(train_images, mean, std, PADDING)
     per_epoch = len(train_labels) // BATCH
-    total, warmup = EPOCHS * per_epoch, per_epoch
+    total = epochs * per_epoch
     stop = min(args.steps or total, total)
     losses, started = [], time.perf_counter()
     for step in range(stop):
@@ -148,8 +158,8 @@ def train(seed, args):
             steady, timed = time.perf_counter(), stop - step
         first = step % per_epoch * BATCH
         indices = order[first:first + BATCH]
-        loss = F.cross_entropy(forward(pixels.augmented(indices, generator)), train_labels[indices])
-        update(model, optimizer, loss, learning_rate(step, total, warmup))
+        loss = loss_of(forward, pixels.augmented(indices, generator), train_labels[indices])
+        update_with(loss, step, total, per_epoch)
         losses.append(loss.detach())
         if (step + 1) % per_epoch == 0 or step + 1 == stop:
             print(f"seed {seed} step {step + 1}/{total} loss {torch.stack(losses[-100:]).mean():.4f}", file=sys.stderr)
