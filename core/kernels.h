@@ -264,6 +264,10 @@ class Kernels {
   virtual void prepare_muon([[maybe_unused]] std::int64_t rows, [[maybe_unused]] std::int64_t cols) {}
   /// Beside bf16 activations this device adds a dense layer's bias rounded to bf16, and is best given the copy.
   virtual bool rounds_bias() const { return false; }
+  /// linear() reads a weight [out, in] fastest in panels of so many of its rows; 0: as it is.
+  virtual std::int64_t panel_rows(DType) const { return 0; }
+  /// The whole panels of w [out, in], for Tensor::with_panels(): [out / panel_rows(), in, panel_rows()].
+  virtual void pack_panels([[maybe_unused]] Tensor w, [[maybe_unused]] Tensor panels) {}
   /// Whether linear_backward_through_gelu() saves a pass over memory here.
   virtual bool has_products_through_gelu(GeluForm, DType) const { return false; }
 

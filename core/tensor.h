@@ -40,6 +40,7 @@ class Tensor {
     if (shape.size() != size()) throw InputError(concat("reshape: ", shape_.str(), " does not fit ", shape.str()));
     Tensor t = *this;
     t.shape_ = shape;
+    t.panels_ = nullptr;
     return t;
   }
   /// Rows first .. first+count of the outermost axis.
@@ -53,7 +54,19 @@ class Tensor {
     t.shape_ = Shape(dims.begin(), dims.begin() + shape_.rank());
     const auto row = shape_[0] ? bytes() / static_cast<std::size_t>(shape_[0]) : 0;
     t.data_ = static_cast<char*>(data_) + static_cast<std::size_t>(first) * row;
+    t.panels_ = nullptr;
     return t;
+  }
+  /// This weight with what Kernels::pack_panels() made of it, which products read instead.
+  Tensor with_panels(const void* panels) const {
+    Tensor t = *this;
+    t.panels_ = panels;
+    return t;
+  }
+  /// Null where there are none.
+  template <class T>
+  const T* panels() const {
+    return static_cast<const T*>(panels_);
   }
 
  private:
@@ -61,6 +74,7 @@ class Tensor {
   Shape shape_;
   const std::uint64_t* epoch_ = nullptr;
   std::uint64_t made_at_ = 0;
+  const void* panels_ = nullptr;
   DType dtype_ = DType::f32;
 };
 static_assert(std::is_trivially_copyable_v<Tensor>);

@@ -5,6 +5,7 @@
 
 #include "autograd/tape.h"
 #include "core/backend.h"
+#include "core/shards.h"
 
 namespace normlab {
 namespace {
@@ -55,12 +56,18 @@ void ParameterSet::exchange(Tensor& values, Tensor& buffers) {
   handed_out_ = bool(copy_);  // the copy is of the others
 }
 
-void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy) {
+void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy, std::int64_t panel_rows) {
   if (bf16_copy && dtype != DType::f32) throw InputError("parameters: a bf16 copy is of f32 values");
   dtype_ = dtype;
   lanes_ = lanes;
   values_ = make_flat();
   if (bf16_copy) copy_ = make_zeroed({flat_size_}, DType::bf16);
+  if (panel_rows > 0) {
+    panel_rows_ = panel_rows;
+    panels_ = make_flat();
+    for (std::size_t p = 0; p < parameters_.size(); ++p)
+      if (has_panels(parameters_[p])) in_panels_.push_back(static_cast<int>(p));
+  }
   if (lanes > 0) {
     gradients_ = make_zeroed({lanes, flat_size_}, dtype);
     const std::size_t flags = static_cast<std::size_t>(lanes) * parameters_.size();
@@ -119,8 +126,8 @@ Tensor ParameterSet::flat_values() const {
 }
 
 Tensor ParameterSet::weight(int parameter) const {
-  if (!copy_) return read(parameter);
   const ParameterInfo& info = parameters_[static_cast<std::size_t>(parameter)];
+  if (!copy_) return with_panels(read(parameter), info);
   if (handed_out_)
     throw InputError(
         concat("parameter ", info.name, ": its bf16 copy may be older than its value; refresh_copy() first"));
@@ -128,12 +135,26 @@ Tensor ParameterSet::weight(int parameter) const {
 }
 
 Tensor ParameterSet::stacked_weight(std::span<const int> parameters) const {
-  if (!copy_) return stacked_read(parameters);
+  if (!copy_) return with_panels(stacked_read(parameters), parameters_[static_cast<std::size_t>(parameters.front())]);
   weight(parameters.front());  // for its check
   return stacked_view(copy_, parameters);
 }
 
-void ParameterSet::refresh_copy(Backend& backend) {
+bool ParameterSet::has_panels(const ParameterInfo& info) const {
+  return panel_rows_ > 0 && is_linear(info.role) && info.decays && info.shape[0] >= panel_rows_;
+}
+
+Tensor ParameterSet::with_panels(const Tensor& weight, const ParameterInfo& first) const {
+  const bool alone = weight.size() == first.shape.size();
+  if (!has_panels(first) || (!alone && first.shape[0] % panel_rows_ != 0)) return weight;
+  return weight.with_panels(panels_.slice(first.offset, weight.size()).raw());
+}
+
+void ParameterSet::refresh_copy(Backend& backend, ShardPool& pool) {
+  pool.for_blocks(static_cast<std::int64_t>(in_panels_.size()), [&](std::int64_t i) {
+    const int p = in_panels_[static_cast<std::size_t>(i)];
+    backend.pack_panels(read(p), view(panels_, parameters_[static_cast<std::size_t>(p)]));
+  });
   if (!handed_out_) return;
   backend.round_to_bf16(values_, copy_);
   handed_out_ = false;

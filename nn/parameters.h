@@ -16,6 +16,7 @@
 namespace normlab {
 
 class Backend;
+class ShardPool;
 struct SiteRow;  // nn/sites.h
 
 /// What a parameter is to the network.
@@ -46,8 +47,9 @@ class ParameterSet {
   /// Declares a table that never changes and is no part of a checkpoint; allocate() asks for its values.
   int add_constant(const Shape& shape, std::function<std::vector<double>()> values);
   /// Takes memory: `dtype` f32 or f64, `lanes` gradient buffers (0 for none). All zero, buffers at their start.
-  /// `bf16_copy`, for f32: a rounded copy of all values is kept for weight().
-  void allocate(DType dtype, std::int64_t lanes, bool bf16_copy = false);
+  /// `bf16_copy`, for f32: a rounded copy of all values is kept for weight(). `panel_rows`: weight() comes with panels
+  /// of so many rows (Backend::panel_rows()); 0: without.
+  void allocate(DType dtype, std::int64_t lanes, bool bf16_copy = false, std::int64_t panel_rows = 0);
 
   const std::vector<ParameterInfo>& parameters() const { return parameters_; }
   const std::vector<ParameterInfo>& buffers() const { return buffers_; }
@@ -63,10 +65,10 @@ class ParameterSet {
   /// For the forward pass, which only reads.
   Tensor read(int parameter) const { return view(values_, parameters_[static_cast<std::size_t>(parameter)]); }
   /// The same for the weight or bias of a product: the rounded copy where there is one. Throws InputError where values
-  /// were handed out since the copy was last made.
+  /// were handed out since the copy was last made. Panels hold the values of the last refresh_copy().
   Tensor weight(int parameter) const;
-  /// Rounds all values again where any were handed out. Not while a step runs.
-  void refresh_copy(Backend& backend);
+  /// Rounds all values again where any were handed out, and packs the panels. Before a pass; not while a step runs.
+  void refresh_copy(Backend& backend, ShardPool& pool);
   Tensor buffer(int number) const { return view(buffer_values_, buffers_[static_cast<std::size_t>(number)]); }
   Tensor constant(int number) const { return constants_[static_cast<std::size_t>(number)].value; }
   /// A parameter and those stacked after it as one tensor, their first axes joined: read(), weight() and gradient() of
@@ -122,6 +124,9 @@ class ParameterSet {
  private:
   static Tensor view(const Tensor& flat, const ParameterInfo& info);
   Tensor stacked_view(const Tensor& flat, std::span<const int> parameters) const;
+  bool has_panels(const ParameterInfo& info) const;
+  /// `weight` with its panels. Stacked weights have them where those of each are whole: then they follow one another.
+  Tensor with_panels(const Tensor& weight, const ParameterInfo& first) const;
   Memory& device_memory_;
   Arena memory_;
   std::vector<ParameterInfo> parameters_, buffers_;
@@ -133,7 +138,9 @@ class ParameterSet {
   };
   std::vector<Constant> constants_;
   std::unique_ptr<std::uint8_t[]> written_;  // [lanes, parameters]
-  Tensor values_, gradients_, buffer_values_, copy_;
+  Tensor values_, gradients_, buffer_values_, copy_, panels_;
+  std::vector<int> in_panels_;  // the parameters that have panels, at the same offsets
+  std::int64_t panel_rows_ = 0;
   // Where a copy is kept: values handed out since it was made. Their tensors carry the epoch, which the next copy ends.
   mutable bool handed_out_ = false;
   std::uint64_t epoch_ = 1;

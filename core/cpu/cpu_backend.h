@@ -18,6 +18,8 @@ class CpuBackend final : public Backend {
   void prepare_linear(LinearDims, DType, bool b) override;
   void prepare_attention(AttentionDims, DType) override;
   void prepare_muon(std::int64_t rows, std::int64_t cols) override;
+  std::int64_t panel_rows(DType) const override;
+  void pack_panels(Tensor w, Tensor panels) override;
   bool has_products_through_gelu(GeluForm, DType) const override;
   NORMLAB_KERNELS(NORMLAB_OVERRIDE)
   NORMLAB_UPDATES(NORMLAB_OVERRIDE)

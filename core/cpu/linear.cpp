@@ -11,8 +11,15 @@ namespace {
 /// y = x w^T + b.
 template <class T>
 Product<T> forward_product(LinearDims d, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y) {
-  return {d.rows, d.out, d.in,       plain(x.data<T>(), d.in), transposed(w.data<T>(), d.in), y.data<T>(), d.out,
-          false,  T(1),  b.data<T>()};
+  return {.m = d.rows,
+          .n = d.out,
+          .k = d.in,
+          .a = plain(x.data<T>(), d.in),
+          .b = transposed(w.data<T>(), d.in),
+          .c = y.data<T>(),
+          .c_row = d.out,
+          .bias = b.data<T>(),
+          .panels = w.panels<T>()};
 }
 
 /// Fetches a tile that is next, and still in no cache.
@@ -77,6 +84,20 @@ void CpuBackend::linear_gelu_backward(LinearDims d, GeluForm, const LinearBackwa
     T* dh = scratch<T>(Slot::d, n);
     for (std::int64_t i = 0; i < n; ++i) dh[i] = up[i] * rise[i];
     linear_gradients<T>(d, of, dh, of.dx);
+  });
+}
+
+std::int64_t CpuBackend::panel_rows(DType dtype) const {
+  return dtype == DType::f32 ? detail::kPanel<float> : dtype == DType::f64 ? detail::kPanel<double> : 0;
+}
+
+void CpuBackend::pack_panels(Tensor w, Tensor panels) {
+  for_param_type("pack_panels", w.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    constexpr std::int64_t kRows = detail::kPanel<T>;
+    const std::int64_t out = w.shape()[0], in = w.size() / out;
+    for (std::int64_t j = 0; j + kRows <= out; j += kRows)
+      detail::pack_panel(transposed<T>(w.data<T>(), in), 0, in, j, kRows, panels.data<T>() + j * in);
   });
 }
 

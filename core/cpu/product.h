@@ -39,6 +39,8 @@ struct Product {
   T alpha = T(1);
   const T* bias = nullptr;
   const T* plus = nullptr;
+  /// Null, or B's whole panels one after the other, each as pack_panel() leaves it with all its rows.
+  const T* panels = nullptr;
 };
 
 /// Whether product() uses the kernels here: a function of the sizes alone, so that the same product has the same bits
@@ -79,19 +81,6 @@ template <class T>
 void pack_panel(const Factor<T>& b, std::int64_t first, std::int64_t depth, std::int64_t j, std::int64_t width,
                 T* panel);
 
-/// Fetches part `part` of `parts` of what pack_panel() would read.
-template <class T>
-void prefetch_panel(const Factor<T>& b, std::int64_t first, std::int64_t depth, std::int64_t j, std::int64_t width,
-                    std::int64_t part, std::int64_t parts) {
-  constexpr std::int64_t kLine = 64 / std::int64_t(sizeof(T));
-  const bool by_rows = b.col == 1;
-  const std::int64_t runs = by_rows ? depth : width, length = by_rows ? width : depth;
-  const std::int64_t stride = by_rows ? b.row : b.col;
-  const T* from = b.data + first * b.row + j * b.col;
-  for (std::int64_t r = part * runs / parts; r < (part + 1) * runs / parts; ++r)
-    for (std::int64_t i = 0; i < length; i += kLine) __builtin_prefetch(from + r * stride + i);
-}
-
 /// Products beyond own_product(), by OpenBLAS.
 void large_product(const Product<float>& p);
 void large_product(const Product<double>& p);
@@ -111,18 +100,14 @@ void own_kernels(const Product<T>& p, Done&& done) {
       const std::int64_t depth = std::min(kDepthBlock, p.k - first);
       const T* panel = p.b.data + first * p.b.row + j;
       std::int64_t panel_row = p.b.row;
-      if (p.b.col != 1 || !whole || depth > kShallow) {
+      if (p.panels && whole) {
+        panel = p.panels + j * p.k + first * kWidth, panel_row = kWidth;
+      } else if (p.b.col != 1 || !whole || depth > kShallow) {
         pack_panel(p.b, first, depth, j, width, scratch<T>(Slot::panel, kDepthBlock * kWidth));
         panel = scratch<T>(Slot::panel, kDepthBlock * kWidth), panel_row = kWidth;
       }
       const T* bias = first == 0 && p.bias ? p.bias + j : nullptr;
-      // The next panel, fetched while this one is multiplied.
-      const bool deeper = first + depth < p.k;
-      const std::int64_t next_first = deeper ? first + depth : 0, next_j = deeper ? j : j + kWidth;
-      const std::int64_t next_depth = std::min(kDepthBlock, p.k - next_first),
-                         next_width = std::min(kWidth, p.n - next_j);
       for (std::int64_t t = 0; t < tiles; ++t) {  // rows in equal parts: no thin tile at the end
-        if (next_width > 0) prefetch_panel(p.b, next_first, next_depth, next_j, next_width, t, tiles);
         const std::int64_t row = t * p.m / tiles, rows = (t + 1) * p.m / tiles - row;
         const Factor<T> a{p.a.data + row * p.a.row + first * p.a.col, p.a.row, p.a.col};
         T* c = p.c + row * p.c_row + j;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/backend.h"
+#include "core/shards.h"
 #include "nn/context.h"
 
 using namespace normlab;
@@ -63,4 +65,45 @@ TEST_CASE("parameters: the first shard of a lane assigns, the others add, what n
   set.begin_step();
   set.end_step();
   CHECK(sum_of(set.gradient(0, used)) == 0);
+}
+
+TEST_CASE("parameters: a product from a weight's panels has the bits of one from the weight, and sees each refresh") {
+  Backend& backend = cpu_backend();
+  const std::int64_t panel = backend.panel_rows(DType::f32), in = 800, rows = 20;  // deeper than one block of a product
+  REQUIRE(panel > 0);
+  ParameterSet set;
+  const auto add = [&](const char* name, std::int64_t out, Role role, bool stacked) {
+    return set.add(name, {out, in}, {.role = role, .decays = true, .stacked = stacked});
+  };
+  const std::vector<int> whole{add("q", 2 * panel, Role::q, false), add("k", 2 * panel, Role::k, true)},
+      ragged{add("fc1", panel + 5, Role::fc1, false), add("fc2", panel + 5, Role::fc2, true)};
+  const int narrow = add("head", panel - 1, Role::head, false);
+  set.allocate(DType::f32, 0, false, panel);
+  const Tensor values = set.flat_values();
+  for (std::int64_t i = 0; i < values.size(); ++i) values.data<float>()[i] = float(i * 37 % 101) / 50 - 1;
+  ShardPool pool(2);
+  set.refresh_copy(backend, pool);
+
+  Arena arena;
+  Tape tape(backend, arena);
+  const Tensor x = tape.empty({rows, in}, DType::f32);
+  for (std::int64_t i = 0; i < x.size(); ++i) x.data<float>()[i] = float(i * 53 % 89) / 40 - 1;
+  const auto product = [&](const Tensor& w) {
+    const Tensor y = tape.empty({rows, w.shape()[0]}, DType::f32);
+    backend.linear({rows, in, w.shape()[0]}, x, w, {}, {}, y);
+    return std::vector<float>(y.data<float>(), y.data<float>() + y.size());
+  };
+  const Tensor alone = set.weight(ragged[0]), stacked = set.stacked_weight(whole);
+  CHECK(alone.panels<float>());
+  CHECK(stacked.panels<float>());
+  CHECK_FALSE(set.weight(narrow).panels<float>());
+  CHECK_FALSE(set.stacked_weight(ragged).panels<float>());  // the second's do not follow the first's
+  CHECK_FALSE(stacked.slice(1, 2).panels<float>());
+  CHECK(product(alone) == product(set.read(ragged[0])));
+  CHECK(product(stacked) == product(set.stacked_read(whole)));
+
+  values.data<float>()[0] += 1;
+  CHECK(product(stacked) != product(set.stacked_read(whole)));
+  set.refresh_copy(backend, pool);
+  CHECK(product(stacked) == product(set.stacked_read(whole)));
 }
