@@ -58,6 +58,7 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
 }
 
 void Engine::prepare(std::int64_t batch) {
+  parameters_.refresh_copy(backend_, pool_);
   if (!prepared_.insert(batch).second) return;
   const std::int64_t images = cut_.training(batch).images;
   model_->prepare(backend_, images, dtype());
@@ -135,7 +136,6 @@ void Engine::begin_step(const DeviceBatch& batch, std::int64_t steps_done) {
   const std::int64_t part = cut_.part_images(step_images_);
   for (const std::int64_t at_once : {part, step_images_ % part})
     if (at_once > 0) prepare(at_once);
-  parameters_.refresh_copy(backend_, pool_);
   optimizer_->begin_step(state_.host);
   state_.upload(backend_, steps_done);
 }
@@ -221,7 +221,6 @@ std::optional<NonFiniteAnswer> Engine::evaluate(Tensor images, Tensor labels, st
   const std::int64_t batch = images.shape()[0], classes = num_classes(config_);
   if (labels) require_targets(images, labels, classes);
   prepare(batch);
-  parameters_.refresh_copy(backend_, pool_);
   const Tensor all_logits = as_tensor(logits_, {batch, classes}, dtype()),
                all_losses = labels ? as_tensor(losses_, {batch}, acc_of(dtype())) : Tensor();
   const Part part{backend_.upload(Upload::evaluated_images, images),
