@@ -151,7 +151,7 @@ TIME ?= 60
 fuzz:
 	@MAKE="$(MAKE)" JOBS=$(JOBS) bash tests/fuzz/run $(BUILD)-fuzz $(TIME) $(TARGETS)
 
-# docs/fuzz_coverage.md: the lines of each reader that the targets' inputs and the readers' tests run.
+# tests/fuzz/coverage.md: the lines of each reader that the targets' inputs and the readers' tests run.
 fuzz-coverage:
 	@MAKE="$(MAKE)" JOBS=$(JOBS) bash tests/fuzz/coverage $(BUILD)-fuzz-coverage $(BUILD)-fuzz
 
