@@ -1,4 +1,4 @@
-# make sweep | test | all | deps | test-long | torture | test-reference | bench | bench-peers | example-report
+# make sweep | test | all | deps | test-long | torture | test-reference | bench | bench-peers | example-report | site
 #      | cuda-report | fuzz | lint | format | clean
 # Settings: ARCH=native  BUILD=build  CXX=g++  SANITIZE=address,undefined|thread  CUDA=0|1  CUDA_ARCH="80 90"  JOBS=...  V=1
 ARCH ?= native
@@ -71,8 +71,8 @@ FAULTS := $(BUILD)/faults.so
 # What is being compiled: .ci/build counts these lines first, and then has STEPS of them written as a count.
 step = $(if $(STEPS),sh .ci/step $(BUILD) $(STEPS) "$(1)",echo "  $(1)")
 
-.PHONY: all deps build-all test test-long torture test-reference sweep bench bench-peers example-report cuda-report fuzz \
-  fuzz-coverage tsan asan lint format clean
+.PHONY: all deps build-all test test-long torture test-reference sweep bench bench-peers example-report site cuda-report \
+  fuzz fuzz-coverage tsan asan lint format clean
 .DEFAULT_GOAL := all
 
 # Everything that a user calls goes through `deps` once. The build itself then runs in parallel and counts its files.
@@ -133,6 +133,17 @@ TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
 asan: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)-asan SANITIZE=address,undefined CUDA=0 build-all
 	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 bash tests/run_tests $(BUILD)-asan
+
+# The pages as a static site with search in build/site; needs mkdocs (Debian's package) and says so.
+site:
+	@command -v mkdocs >/dev/null || { echo "make site: needs mkdocs (apt-get install mkdocs)" >&2; exit 3; }
+	@rm -rf build/site build/site_pages && mkdir -p build/site_pages
+	@cp -r docs/*.md docs/*.svg docs/images docs/report build/site_pages
+	@sed 's|(docs/|(|g; s|(CHANGELOG.md)|(changes.md)|g' README.md > build/site_pages/index.md
+	@sed 's|(docs/|(|g' CHANGELOG.md > build/site_pages/changes.md
+	@sed -i 's|(../README.md|(index.md|g; s|(../CHANGELOG.md|(changes.md|g' build/site_pages/*.md
+	@mkdocs build -q --strict -f docs/site.yml
+	@echo "build/site/index.html"
 
 bench: all
 	@for shape in micro tiny small; do $(BINARY) bench step --shape $$shape; done

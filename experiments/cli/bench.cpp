@@ -59,7 +59,7 @@ ModelConfig BenchOptions::in_forms(ModelConfig config) const {
 }
 
 void BenchOptions::add_threads(Command& command) {
-  command.add_number("--threads", threads, "cores, all busy at once", 1, 1024);
+  command.add_number("--threads", threads, "cores, all busy at once", 1, 1024).show_default("all cores");
 }
 
 void BenchOptions::add_seconds(Command& command, const char* what) {

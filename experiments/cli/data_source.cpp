@@ -15,7 +15,7 @@ void DataSource::add_to(Command& command) {
   command.add_option("--slice", slices, "\"train\", \"train[:99%]\", ...; every split when left out").one_each();
   command.add_option("--shards", shards, "webdataset: file names, as \"pets-{0000..0146}.tar\"; one --slice then");
   command.add_option("--labels", labels, "image_list, image_folder: the file of labels");
-  command.add_number("--threads", threads, "cores to use", 1, 1024);
+  command.add_number("--threads", threads, "cores to use", 1, 1024).show_default("all cores");
 }
 
 DataSource::Opened DataSource::open() const {

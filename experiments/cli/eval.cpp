@@ -239,7 +239,7 @@ void add_eval(Command& app) {
       command.add_words("--precision", options.precision, "of the products (default: the training's; else fp32)");
   change(options.precision_option);
   add_device(command, options.device);
-  command.add_number("--threads", source.threads, "cores to use", 1, 1024);
+  command.add_number("--threads", source.threads, "cores to use", 1, 1024).show_default("all cores");
   command.examples({"normlab eval 3f53cbbd --out results",
                     "normlab eval --weights ours.safetensors --data photos --layout image_folder --slice val"});
 }

@@ -194,7 +194,7 @@ void add_init(Command& app) {
       .required();
   command.add_option("-o", init.output, "the descriptor (default: FOLDER.json here); - for standard output");
   init.source.threads = available_cores();
-  command.add_number("--threads", init.source.threads, "cores to use", 1, 1024);
+  command.add_number("--threads", init.source.threads, "cores to use", 1, 1024).show_default("all cores");
   command.footer("Every image is decoded once. Those that cannot be are named, and left out of the training.");
   command.examples({"normlab init photos"});
 }

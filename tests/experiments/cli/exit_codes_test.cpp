@@ -1,4 +1,4 @@
-// The table of docs/exit_codes.md: what each command ends with where its input, a part of the machine or a limit fails
+// The table of docs/commands.md: what each command ends with where its input, a part of the machine or a limit fails
 // it.
 #include <doctest/doctest.h>
 
