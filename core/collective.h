@@ -15,7 +15,6 @@ namespace normlab {
 class Collective {
  public:
   virtual ~Collective() = default;
-  /// This shard's index and the number of shards.
   virtual int rank() const = 0;
   virtual int size() const = 0;
   /// Contributes `mine`. Once all shards have, `combine` runs once, on one thread, over all contributions in shard

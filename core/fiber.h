@@ -1,7 +1,7 @@
 // A call stack that a thread can leave in the middle of a function and any thread can resume.
 //
-// Switching threads costs a sleep and a wake-up, 30 to 70 us in a virtual machine; switching fibers costs less than 1
-// us. After pause() code may continue on another thread, so it must not keep addresses of thread-local variables
+// Switching threads costs a sleep and a wake-up, 30 to 70 us in a virtual machine; switching fibers costs less than
+// 1 us. After pause() code may continue on another thread, so it must not keep addresses of thread-local variables
 // across it.
 #pragma once
 

@@ -87,7 +87,6 @@ constexpr bool kHasFields = std::is_class_v<T>&& requires(const T* settings) {
   rows_of(settings);
 };
 
-/// Calls `see(row)` for each row of the struct.
 template <class T, class Visitor>
 void for_each_field(Visitor&& see) {
   std::apply([&](const auto&... each) { (see(each), ...); }, fields<T>());

@@ -1,7 +1,7 @@
 // The order in which the lanes' gradients are added: a balanced binary tree over lane numbers. The left half of n lanes
-// is the largest power of two below n, the right half is the rest, and each half is again a tree. Seven lanes give ((0
-// + 1) + (2 + 3)) + ((4 + 5) + 6). An aligned group of lanes is one node, so a process that has only those lanes can
-// send their sum.
+// is the largest power of two below n, the right half is the rest, and each half is again a tree. Seven lanes give
+// ((0 + 1) + (2 + 3)) + ((4 + 5) + 6). An aligned group of lanes is one node, so a process that has only those lanes
+// can send their sum.
 #pragma once
 
 #include <bit>

@@ -24,7 +24,6 @@ NORMLAB_HOST_DEVICE constexpr void philox4x32(std::uint32_t (&counter)[4], std::
   }
 }
 
-/// The four words for (counter, key).
 constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                                   std::array<std::uint32_t, 2> key) {
   std::uint32_t words[4] = {counter[0], counter[1], counter[2], counter[3]};

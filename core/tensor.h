@@ -35,7 +35,6 @@ class Tensor {
     if (stale()) throw InputError(concat("tensor ", shape_.str(), " is stale: its arena was reset since it was made"));
     return static_cast<T*>(data_);
   }
-  /// The same elements under another shape of the same size.
   Tensor reshape(const Shape& shape) const {
     if (shape.size() != size()) throw InputError(concat("reshape: ", shape_.str(), " does not fit ", shape.str()));
     Tensor t = *this;

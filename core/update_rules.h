@@ -54,7 +54,6 @@ class AdamMoments {
     of.m[i] = b1_ * of.m[i] + new1_ * grad;
     of.v[i] = b2_ * of.v[i] + new2_ * grad * grad;
   }
-  /// sqrt(v') + eps.
   NORMLAB_HOST_DEVICE P divisor(const UpdateBuffers<P>& of, std::int64_t i) const {
     return std::sqrt(of.v[i]) * inverse_root_ + eps_;
   }

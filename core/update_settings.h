@@ -13,8 +13,9 @@
 
 namespace normlab {
 
-/// m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g g; p -= lr wd p, p -= lr m' / (sqrt(v') + eps). The rate is state->lr,
-/// or, if `peak` is not negative, state->schedule times `peak`: next to Muon, which has another rate.
+/// m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g g; p -= lr wd p, p -= lr m' / (sqrt(v') + eps). The rate is
+/// state->lr. If `peak` is not negative, it is state->schedule times `peak`: this AdamW then runs beside Muon, which
+/// has another rate.
 struct AdamWSettings {
   double beta1, beta2, eps, weight_decay;
   double peak = -1;
@@ -54,14 +55,16 @@ struct LambSettings {
 struct LambSquares {
   double parameters = 0.0, direction = 0.0;
 };
-/// The factor of Muon's step for a matrix [rows, cols]. original: sqrt(max(1, rows / cols)). match_rms_adamw: 0.2
-/// sqrt(max(rows, cols)), with which AdamW's rate and decay can be kept (Liu et al. 2025, "Muon is Scalable for LLM
+/// The factor of Muon's step for a matrix [rows, cols]. original: sqrt(max(1, rows / cols)). match_rms_adamw:
+/// 0.2 sqrt(max(rows, cols)), with which AdamW's rate and decay can be kept (Liu et al. 2025, "Muon is Scalable for LLM
 /// Training", eq. 4).
 enum class MuonScale : std::uint8_t { original, match_rms_adamw };
-/// Muon (K. Jordan 2024) for one matrix, as in torch.optim.Muon: m = momentum m + (1 - momentum) g; u = (1 - momentum)
-/// g + momentum m for nesterov, else m; p -= lr wd p, p -= lr scale X(u). X(u) is u / max(|u|, 1e-7) after five steps X
-/// = a X + (b A + c A A) X with A = X X', a = 3.4445, b = -4.7750, c = 2.0315, which bring its singular values near 1.
-/// `bf16`: the factors of these products are rounded to bf16, like those of other products.
+/// Muon (K. Jordan 2024) for one matrix, as in torch.optim.Muon:
+///   m = momentum m + (1 - momentum) g;  u = (1 - momentum) g + momentum m for nesterov, else m;
+///   p -= lr wd p, p -= lr scale X(u).
+/// X(u) is u / max(|u|, 1e-7) after five steps X = a X + (b A + c A A) X with A = X X', a = 3.4445, b = -4.7750,
+/// c = 2.0315, which bring its singular values near 1. `bf16`: the factors of these products are rounded to bf16, like
+/// those of other products.
 struct MuonSettings {
   double momentum, weight_decay;
   bool nesterov;

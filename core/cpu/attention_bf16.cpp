@@ -135,9 +135,10 @@ void CpuBackend::attention_bf16(AttentionDims d, const AttentionInput& input, co
     }
 }
 
-/// With P the weights, M = keep / (1 - rate) and dP = (dy v^T) M: dv = (P M)^T dy, dS = P (dP - rowsum(dP P)), dq = dS
-/// k / sqrt(d), dk = dS^T q / sqrt(d). The row sums equal dy . y. P M and dS / sqrt(d) are rounded; the gradient of the
-/// bias is the unrounded dS summed over windows.
+/// With P the weights, M = keep / (1 - rate) and dP = (dy v^T) M:
+///   dv = (P M)^T dy,  dS = P (dP - rowsum(dP P)),  dq = dS k / sqrt(d),  dk = dS^T q / sqrt(d).
+/// The row sums equal dy . y. P M and dS / sqrt(d) are rounded; the gradient of the bias is the unrounded dS summed
+/// over windows.
 void CpuBackend::attention_bf16_backward(AttentionDims d, const AttentionInput& input, const AttentionOutput& output,
                                          Tensor dy, const AttentionGradients& to) {
   const auto& [q, k, v, keep, rate, windows, table] = input;

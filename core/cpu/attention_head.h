@@ -76,9 +76,10 @@ struct HeadGradients {
   bool add_q, add_k, add_v;
 };
 
-/// With P the weights, M = keep / (1 - rate) and dP = (dy v^T) M: dv = (P M)^T dy, dS = P (dP - rowsum(dP P)), dq = dS
-/// k / sqrt(d), dk = dS^T q / sqrt(d). The row sums equal dy . y. p is scratch for 2 N N values; its second half holds
-/// dS afterwards if `scores` is set or dq or dk is wanted.
+/// With P the weights, M = keep / (1 - rate) and dP = (dy v^T) M:
+///   dv = (P M)^T dy,  dS = P (dP - rowsum(dP P)),  dq = dS k / sqrt(d),  dk = dS^T q / sqrt(d).
+/// The row sums equal dy . y. p is scratch for 2 N N values; its second half holds dS afterwards if `scores` is set or
+/// dq or dk is wanted.
 template <class T>
 void head_gradients(const HeadWork<T>& work, Head<T> dy, Head<T> q, Head<T> k, Head<T> v, const T* bias,
                     const std::uint8_t* keep, const T* y, const T* lse, T* p, bool scores, const HeadGradients<T>& to) {

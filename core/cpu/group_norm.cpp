@@ -18,8 +18,8 @@ void group_means(GroupNormDims d, const double* sums, A* means) {
   }
 }
 
-/// For each channel, the means over its group in one image of K values. terms(e, c, n, add) contributes them by add(k,
-/// v) for the n values from e on, which are in column c.
+/// For each channel, the means over its group in one image of K values. terms(e, c, n, add) contributes them by
+/// add(k, v) for the n values from e on, which are in column c.
 template <int K, class A, class F>
 void image_means(GroupNormDims d, A* const (&means)[K], F&& terms) {
   RowAdder<A, K> sums(Slot::d, d.cols);

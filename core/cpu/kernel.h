@@ -53,7 +53,6 @@ const double* column_sums(std::int64_t rows, std::int64_t cols, Slot slot, F&& t
   return total;
 }
 
-/// to[c] (+)= total[c].
 template <class P>
 [[gnu::always_inline]] inline void put_sums(std::int64_t cols, const double* total, const Gradient& to) {
   P* out = to.to.data<P>();

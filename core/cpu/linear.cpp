@@ -8,7 +8,6 @@ namespace normlab {
 using namespace cpu;
 namespace {
 
-/// y = x w^T + b.
 template <class T>
 Product<T> forward_product(LinearDims d, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y) {
   return {.m = d.rows,

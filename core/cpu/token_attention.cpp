@@ -45,7 +45,8 @@ void forward(const AttentionDims& d, const TokenAttention& of) {
   }
 }
 
-/// With w the weights and dw = v dy: dv = w dy, ds = w (dw - sum(w dw)) / sqrt(d), dq = sum(ds k), dk = ds q.
+/// With w the weights and dw = v dy:
+///   dv = w dy,  ds = w (dw - sum(w dw)) / sqrt(d),  dq = sum(ds k),  dk = ds q.
 template <class T>
 void gradients(const AttentionDims& d, const TokenAttentionBackward& of) {
   using A = Acc<T>;
