@@ -65,7 +65,6 @@ struct Context {
     const Tape::Unrecorded values_alone(tape);
     observe_branch(name, branch());
   }
-  /// Whether this rate drops anything.
   bool drops(double rate) const { return training && rate > 0.0; }
   /// The mask for `site` in this step; empty if nothing is dropped.
   Tensor mask(const Shape& shape, double rate, const std::string& site) const;

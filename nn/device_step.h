@@ -28,7 +28,7 @@ class DeviceState {
 
  private:
   static Tensor bytes_of(StepState* state) { return Tensor(state, {sizeof(StepState)}, DType::u8); }
-  StepState before_, after_;  // a step
+  StepState before_, after_;  // before and after a step
   StepState* device_ = nullptr;
 };
 

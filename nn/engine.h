@@ -56,9 +56,9 @@ class Engine {
   /// non-finite value appeared.
   NonFinite find_nonfinite(Tensor images, Tensor labels);
 
-  /// Evaluates B images: writes losses [B], predicted classes [B] and, if `logits` is given, logits [B,
-  /// num_classes]. Computes no loss if `labels` is an empty tensor. Returns none if all logits and losses are
-  /// finite. Otherwise returns the first image's non-finite value; every such image is predicted as -1, and no
+  /// Evaluates B images: writes losses [B], predicted classes [B] and, if `logits` is given,
+  /// logits [B, num_classes]. Computes no loss if `labels` is an empty tensor. Returns none if all logits and losses
+  /// are finite. Otherwise returns the first image's non-finite value; every such image is predicted as -1, and no
   /// output may be used as a result.
   [[nodiscard]] std::optional<NonFiniteAnswer> evaluate(Tensor images, Tensor labels, std::span<double> losses,
                                                         std::span<std::int32_t> predictions,
@@ -79,7 +79,6 @@ class Engine {
   /// Prepares steps or evaluations of `batch` images, so that they allocate nothing. Otherwise the first one of that
   /// size does this.
   void prepare(std::int64_t batch);
-  /// Size of all arenas in bytes.
   std::size_t arena_bytes() const { return runner_.arena_bytes(); }
   /// Measures the signal in the following batches without changing a bit of any step; null stops.
   void use_probe(SignalProbe* probe) { probe_ = probe; }

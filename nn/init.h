@@ -29,7 +29,7 @@ struct InitRule {
 ///               PyTorch's convolution; positions normal 0.02, class token normal 1e-6
 ///   timm_jax    timm's weight_init "jax": like big_vision, but Xavier over the fused q, k and v, which has half the
 ///               variance of each separately; positions and class token as in timm
-///   deit        like timm, but the class token is drawn like the positions
+///   deit        like timm, but the class token is truncated normal 0.02
 ///   torch       PyTorch's modules unchanged: q, k, v Xavier over the fused projection; other linear layers and the
 ///               patches uniform 1/sqrt(fan_in) with their biases; biases of attention zero; positions normal 0.02;
 ///               class token zero
@@ -44,7 +44,6 @@ inline StreamKey init_stream(std::uint64_t seed, std::string_view name) { return
 /// Value number `i` of a parameter.
 double initial_value(const InitRule& rule, const StreamKey& stream, std::uint64_t i);
 
-/// Fills every parameter by its rule.
 void initialise(ParameterSet& parameters, const ModelConfig& config, std::uint64_t seed);
 
 }  // namespace normlab

@@ -30,7 +30,6 @@ inline constexpr std::int64_t kSide = 1 << 16, kTokens = 1 << 16, kWidth = 1 << 
 inline constexpr std::int64_t kChannels = 1 << 10, kMlp = 1 << 17, kClasses = 1 << 22;
 }  // namespace limits
 
-/// Collects the problems of a configuration.
 class ConfigChecks {
  public:
   void report(const std::string& key, const std::string& message) { problems_.push_back({key, message}); }

@@ -46,7 +46,6 @@ using NormSetting = std::variant<double NormSpec::*, std::int64_t NormSpec::*>;
 /// For batch statistics the shards meet, and evaluation uses running statistics.
 enum class Statistics : std::uint8_t { none, row, image, batch };
 
-/// The properties of a kind of norm.
 struct NormParts {
   std::string_view word, sign;                      // in descriptors, and in formulas
   bool gamma = false, beta = false, alpha = false;  // its parameters
@@ -123,8 +122,8 @@ struct MlpSites {
   bool operator==(const MlpSites&) const = default;
 };
 
-/// A learned gain per head, before the output projection (NormFormer's paper) or on its output (a
-/// common implementation).
+/// A learned gain per head, before the output projection (NormFormer's paper) or on its output (as
+/// commonly implemented).
 enum class HeadScale : std::uint8_t { none, before_proj, after_proj };
 
 enum class LayerScaleKind : std::uint8_t { none, channel, scalar };

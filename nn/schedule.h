@@ -30,7 +30,7 @@ enum class ScheduleFactor : std::uint8_t {
   decay_every,      // decay_factor^floor(step / decay_every)
   cosine_decay,     // half a cosine from the end of the warm-up to `total`, down to final_lr / lr
   linear_decay,     // the product of the factors to its left goes linearly to final_lr
-  linear_cooldown,  // (total - step) / cooldown, at most 1
+  linear_cooldown,  // (total - max(step, warmup)) / cooldown, at most 1
 };
 
 /// The words between the stars, without surrounding spaces.
@@ -119,9 +119,11 @@ class Schedule {
 
   /// The rate of 0-based `step`. With progress = (step - warmup) / (total - warmup) in [0, 1], or step / total for
   /// decay_from start, after the warm-up:
-  ///   constant lr; linear lr + (final_lr - lr) progress; cosine final_lr + (lr - final_lr) (1 + cos(pi progress)) / 2;
-  ///   polynomial final_lr + (lr - final_lr) (1 - progress)^power; rsqrt lr / sqrt(1 + (step - warmup + shift) /
-  ///   timescale), at least final_lr (Big Vision's schedules, utils.py).
+  ///   constant    lr
+  ///   linear      lr + (final_lr - lr) progress
+  ///   cosine      final_lr + (lr - final_lr) (1 + cos(pi progress)) / 2
+  ///   polynomial  final_lr + (lr - final_lr) (1 - progress)^power
+  ///   rsqrt       lr / sqrt(1 + (step - warmup + shift) / timescale), at least final_lr (Big Vision, utils.py)
   /// The warm-up leads to lr, or for rsqrt to its value at the end of the warm-up. Over the last `cooldown_steps` the
   /// rate is multiplied by (total - step) / cooldown_steps.
   double rate(std::int64_t step) const;

@@ -34,7 +34,6 @@ class ShardRunner {
   void set_profiling(bool on);
   bool profiling() const { return profiling_; }
   Profile profile() const;
-  /// Size of all arenas in bytes.
   std::size_t arena_bytes() const;
   std::vector<const void*> last_addresses() const;
 

@@ -37,9 +37,9 @@ class ViT final : public Model {
   bool class_token_alone_ = false;  // the last block may compute only the class token
 };
 
-/// Fixed positions [height * width, dim], token = y width + x, rows (sin x w, cos x w, sin y w, cos y w) with w_k =
-/// 10000^(-k / (dim/4 - 1)) (Big Vision's sincos2d, "Better plain ViT baselines"). dim must be a multiple of four, at
-/// least eight.
+/// Fixed positions [height * width, dim], token = y width + x, rows (sin x w, cos x w, sin y w, cos y w) with
+/// w_k = 10000^(-k / (dim/4 - 1)) (Big Vision's sincos2d, "Better plain ViT baselines"). dim must be a multiple of
+/// four, at least eight.
 constexpr bool fits_sincos2d(std::int64_t dim) { return dim % 4 == 0 && dim >= 8; }
 std::vector<double> sincos2d(std::int64_t height, std::int64_t width, std::int64_t dim);
 

@@ -15,9 +15,9 @@ class WeightAverage {
 
   /// Starts from the network's current values.
   void start();
-  /// Call after an update; `done` counts updates so far. If it is a multiple of every_steps, average = decay average +
-  /// (1 - decay) value, also for running statistics of batch norms. Does nothing after a skipped update. `state` is in
-  /// the backend's memory.
+  /// Call after an update; `done` counts updates so far. If it is a multiple of every_steps,
+  /// average = decay average + (1 - decay) value, also for running statistics of batch norms. Does nothing after a
+  /// skipped update. `state` is in the backend's memory.
   void step(ShardPool& pool, std::int64_t done, const StepState* state);
 
   /// In the layout of the parameters' flat_values() and flat_buffers().
