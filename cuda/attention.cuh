@@ -6,7 +6,7 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// The most warps per block, and the blocks that should fit a multiprocessor at once, which limits a
+/// The most warps per block, and the number of blocks that should fit a multiprocessor at once, which limits a
 /// thread's registers.
 template <class A, int kWidth>
 inline constexpr int kForwardWarps = Tiling<A, kWidth>::most_warps(1, 2, 6);

@@ -25,7 +25,7 @@ class MmaBackwardTile {
         tiles_(memory + 2 * rows_ * L::kPitch) {}
 
   /// Starts to load the block's own tile and the other kind's tokens from `first` on. All threads must call this and
-  /// arrive(), after which both are there. If the block owns queries, arrive() also computes delta from y.
+  /// arrive(), after which both are there.
   __device__ __forceinline__ void take(const BlockPart& part, int first) {
     part_ = part;
     row_ = part.of.row(dims_);
@@ -45,7 +45,7 @@ class MmaBackwardTile {
       if constexpr (!kOwnsKeys) lse_[i] = kLog2E * work_.lse[row_ + token];
     }
   }
-  /// delta of the block's own queries: computed and written to memory, or read from there.
+  /// Computes delta of the block's own queries from y and stores it in memory; read_delta() reads it from there.
   __device__ __forceinline__ void make_delta(const bf16* y, float* delta) {
     y += part_.of.begin(dims_, dims_.width());
     NORMLAB_UNROLL

@@ -94,7 +94,6 @@ struct Lane {
   __device__ int col_of(int j) const { return x + j * L::kLanesAcross; }
 };
 
-/// Rows of a block.
 template <class L>
 __device__ __forceinline__ int block_rows() {
   return static_cast<int>(blockDim.x) / kWarp * L::kWarpRows;

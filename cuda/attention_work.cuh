@@ -18,7 +18,7 @@ struct AttentionWork {
   const T *q, *k, *v;
   const std::uint8_t* keep;
   Bias bias;
-  bool fours, eights;  // addresses and strides allow to read four values, or 16 bytes of bf16, at once
+  bool fours, eights;  // four values, or 16 bytes of bf16, may be read at once
 };
 
 template <class T, class Bias>

@@ -59,7 +59,7 @@ __device__ void add_chunks(const double*& from, std::int64_t step, std::int64_t&
   }
 }
 /// The sum over chunks of the column that starts at `first`. The lanes of a warp have one column each. The warps share
-/// the chunks and read many at once, since for so few values memory latency counts, not bandwidth. All threads of a
+/// the chunks and read many at once, since reading so few values is limited by latency, not bandwidth. All threads of a
 /// block of kColumnThreads must call this; 0 if not `inside`.
 __device__ inline double sum_of_chunks(std::int64_t chunks, std::int64_t cols, const double* first, bool inside) {
   NORMLAB_SHARED(double, of_warp, kColumnThreads);

@@ -1,4 +1,4 @@
-// Elementwise loops in vectors of 16 bytes, or in single values if widths or pointers do not allow vectors. A thread
+// Elementwise loops in vectors of 16 bytes, or in single values where widths or pointers do not allow vectors. A thread
 // has its vectors in the same columns of several rows, so it reads column data and computes its position only once.
 // Rows are read ahead, because the compiler cannot move a kernel's reads before its writes.
 #pragma once

@@ -22,8 +22,8 @@ namespace normlab::NORMLAB_CUDA_NAMESPACE {
 ///   bgrad                D = h, v [m] = the sums of op(A) over columns: a bias gradient next to a weight's
 enum class Epilogue : std::uint8_t { none, bias, bias_gelu_tanh_aux, dgelu_tanh, dgelu_tanh_bgrad, bgrad };
 
-/// D [m, n] = op(A) op(B) (+ C), row-major without gaps. op(A) is [m, k], op(B) [k, n]; `transpose_a`: A is stored [k,
-/// m], `transpose_b`: B is stored [n, k]. Types: `in` for A and B, `out` for C, D and x, `vector` for v.
+/// D [m, n] = op(A) op(B) (+ C), row-major without gaps. op(A) is [m, k], op(B) [k, n]; `transpose_a`: A is stored
+/// [k, m], `transpose_b`: B is stored [n, k]. Types: `in` for A and B, `out` for C, D and x, `vector` for v.
 struct LtProduct {
   std::int64_t m, n, k;
   DType in, out, vector;

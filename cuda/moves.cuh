@@ -7,9 +7,9 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// What a Place returns for a value without a source. A Place is a struct with a device function template <class I> I
-/// operator()(I) for unsigned integers I, since 32-bit divisions cost a fraction of longer ones. Its together() is the
-/// length of aligned runs of values that are adjacent at both ends.
+/// What a Place returns for a value without a source. A Place is a struct with a device function
+/// template <class I> I operator()(I) for unsigned integers I, since 32-bit divisions cost a fraction of longer ones.
+/// Its together() is the length of aligned runs of values that are adjacent at both ends.
 inline constexpr int kPadding = -1;
 
 template <class T, class Place, class I>

@@ -153,8 +153,8 @@ constexpr std::size_t norm_gradient_shared(int warps) {
   return K * kHeld * (sizeof(double) * static_cast<std::size_t>(warps * kWarp) + sizeof(A) * kNormThreads);
 }
 
-/// total [K, kHeld, team.lanes] += `few` of all teams of the block, team by team; then few = 0. `each` is [K,
-/// kHeld, kNormThreads]. The i-th values of adjacent lanes are adjacent, rather than those of columns, to avoid
+/// total [K, kHeld, team.lanes] += `few` of all teams of the block, team by team; then few = 0. `each` is
+/// [K, kHeld, kNormThreads]. The i-th values of adjacent lanes are adjacent, rather than those of columns, to avoid
 /// bank conflicts.
 template <int K, int kHeld, class A>
 __device__ void add_few(const Team& team, A (&few)[K][kHeld], double* total, A* each) {

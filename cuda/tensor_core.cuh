@@ -4,8 +4,8 @@
 // tests/core/tensor_core_test.cpp checks the plain version against the tables of the PTX ISA and, on a GPU, the
 // instructions against the plain version.
 //
-// Layout: PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" (.bf16) and "ldmatrix". With g = lane /
-// 4 and t = lane % 4, each register holds a pair (low half first):
+// Layout: PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" (.bf16) and "ldmatrix". With
+// g = lane / 4 and t = lane % 4, each register holds a pair (low half first):
 //   A [16, 16]:  x[0] row g, columns 2 t, 2 t + 1;  x[1] row g + 8;  x[2], x[3] the same rows, columns + 8
 //   B [16, 8]:   x[0] rows 2 t, 2 t + 1 of column g;  x[1] rows + 8
 //   C [16, 8]:   x[0], x[1] row g, columns 2 t, 2 t + 1;  x[2], x[3] row g + 8
@@ -190,7 +190,7 @@ __device__ __forceinline__ void copy_eight(const bf16* from, bf16* to) {
 }
 
 /// A thread's asynchronous copies from global to shared memory. In the emulation the destination is undefined until
-/// wait(), which detects early reads and copies over memory that is still read.
+/// wait(), which exposes early reads, and copies to memory that is still being read.
 class AsyncCopies {
  public:
   /// Copies kBytes, 4 or 16 and aligned accordingly; writes zeros and does not read `from` unless `there`.
