@@ -34,7 +34,7 @@ class Fiber {
   void (*body_)(void*) = nullptr;
   void* of_ = nullptr;
   bool done_ = true;
-  /// What a sanitizer identifies this stack and the resumer's by; unused in other builds.
+  /// How a sanitizer knows this stack and the resumer's; unused in other builds.
   void *sanitizer_own_ = nullptr, *sanitizer_resumer_ = nullptr;
   const void* resumer_stack_ = nullptr;
   std::size_t resumer_stack_bytes_ = 0;

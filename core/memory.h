@@ -15,7 +15,7 @@ class Memory {
   virtual void release(void* block, std::size_t bytes) noexcept = 0;
   /// Zeroes the block, in order with kernels started before and after.
   virtual void clear(void* block, std::size_t bytes) = 0;
-  /// Makes the system supply the pages of a fresh block, which would otherwise happen on first use.
+  /// Makes the system supply a fresh block's pages, which would otherwise happen on first use.
   virtual void touch(void* block, std::size_t bytes) = 0;
   /// The host uses this memory all the time, so small host objects may lie between tensors.
   virtual bool on_host() const = 0;

@@ -79,7 +79,7 @@ struct UpdateRule {
       settings;
 };
 
-/// Factors of some parameters on the optimiser's settings.
+/// Factors on the optimiser's settings, for some parameters.
 struct UpdateFactors {
   double lr = 1.0, weight_decay = 1.0;
   bool operator==(const UpdateFactors&) const = default;
