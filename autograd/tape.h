@@ -169,7 +169,7 @@ class Tape {
   /// Forgets everything and resets the arena.
   void reset();
 
-  /// While it lives, operations compute values only. Also ends correctly when the scope is left by an exception.
+  /// While it lives, operations compute values only. An exception that leaves the scope ends it too.
   class Unrecorded {
    public:
     explicit Unrecorded(Tape& tape) : tape_(tape), before_(tape.recording_) { tape.recording_ = false; }
