@@ -11,7 +11,7 @@
 
 namespace normlab {
 
-/// The state of a step. The host writes it before the step and reads it afterwards; kernels use it in between.
+/// The state of a step: the host writes it before the step and reads it afterwards; kernels use it in between.
 class DeviceState {
  public:
   /// For the caller: settings of the next step, results of the last one read.

@@ -76,8 +76,8 @@ class Engine {
   /// Measures time per operation, summed over all threads, until switched off.
   void set_profiling(bool on) { runner_.set_profiling(on); }
   Profile profile() const { return runner_.profile(); }
-  /// Prepares steps or evaluations of `batch` images, so that they allocate nothing. Otherwise the first one of that
-  /// size does this.
+  /// Prepares steps or evaluations of `batch` images, so that they allocate nothing.
+  /// Without this call the first one prepares them.
   void prepare(std::int64_t batch);
   std::size_t arena_bytes() const { return runner_.arena_bytes(); }
   /// Measures the signal in the following batches without changing a bit of any step; null stops.

@@ -32,7 +32,6 @@ inline const Placement& placement_of(const ModelConfig& config) {
   return std::visit(
       [](const auto& c) -> const auto& { return c.placement; }, config);
 }
-/// Whether some site is a batch norm, so that shards must meet in every step.
 inline bool uses_batch_norm(const ModelConfig& config) { return uses_batch_norm(placement_of(config)); }
 
 std::vector<BlockSizes> block_sizes(const ModelConfig& config);

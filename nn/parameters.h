@@ -116,8 +116,8 @@ class ParameterSet {
   Tensor view_flat_buffer(const Tensor& flat, int number) const {
     return view(flat, buffers_[static_cast<std::size_t>(number)]);
   }
-  /// Swaps values and buffers with tensors of the same layout. Tensors handed out earlier still refer to the old
-  /// memory. Not during a step.
+  /// Swaps values and buffers with tensors of the same layout. Tensors handed out earlier keep the old memory. Not
+  /// during a step.
   void exchange(Tensor& values, Tensor& buffers);
 
  private:

@@ -122,8 +122,7 @@ struct MlpSites {
   bool operator==(const MlpSites&) const = default;
 };
 
-/// A learned gain per head, before the output projection (NormFormer's paper) or on its output (as
-/// commonly implemented).
+/// A learned gain per head, before the output projection (NormFormer's paper) or on its output (a common variant).
 enum class HeadScale : std::uint8_t { none, before_proj, after_proj };
 
 enum class LayerScaleKind : std::uint8_t { none, channel, scalar };

@@ -35,7 +35,7 @@ struct FeatureMoments {
   double afsm = 0.0, afv = 0.0;
 };
 
-/// Computes the moments of features that arrive image by image, in any order and from several threads.
+/// Moments of features that arrive image by image, in any order and from several threads.
 class FeatureStatistics {
  public:
   FeatureStatistics(std::int64_t images, std::int64_t channels);
@@ -44,7 +44,7 @@ class FeatureStatistics {
   /// out of range.
   void see(const Tensor& features, std::int64_t first_image);
   void see(const Var& features, std::int64_t first_image);
-  /// Call it once all images were added and the tape's device has synchronised.
+  /// Only after all images were added and the tape's device has synchronised.
   FeatureMoments moments(ProbeAxis axis) const;
 
  private:
@@ -58,8 +58,7 @@ class FeatureStatistics {
   std::vector<double> channels_sums_;    // [images, 2, C]: as from Backend::feature_statistics()
 };
 
-/// The signal of one batch through a network. Make one, give its observers to each shard's Context, and read it after
-/// the batch.
+/// The signal of one batch through a network: give its observers to each shard's Context, and read it after the batch.
 class SignalProbe {
  public:
   /// A branch that ends in a residual sum, in the order of the network.

@@ -1,4 +1,4 @@
-// Resizes learnt position tables to another grid of patches, for loading weights at another image or patch size.
+// Resizes learnt position tables to another grid, for loading weights at another image or patch size.
 #pragma once
 
 #include <cstdint>

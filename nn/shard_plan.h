@@ -24,8 +24,8 @@ inline constexpr int kArithmetic = 4;
 ShardPlan plan_shards(const ModelConfig& config, std::int64_t batch, std::int64_t parameters,
                       std::int64_t bytes_per_value);
 
-/// How a network's batches are cut: a step's batch into parts, which pass through the network one after another, and
-/// each part or evaluation batch into shards.
+/// How a network's batches are cut: a step's batch into parts, which run one after another, and each part or evaluation
+/// batch into shards.
 struct BatchCut {
   const ModelConfig& config;
   std::int64_t parameters, bytes_per_value;

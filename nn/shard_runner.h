@@ -30,7 +30,6 @@ class ShardRunner {
   /// much memory as the largest, since it is chance which of them gets which shard next.
   void run(const ShardPlan& plan, std::int64_t images, FunctionRef<void(Workspace&, const BatchSlice&)> body);
 
-  /// Measures time per operation, summed over all workspaces, until switched off.
   void set_profiling(bool on);
   bool profiling() const { return profiling_; }
   Profile profile() const;
