@@ -11,7 +11,7 @@ namespace normlab::NORMLAB_CUDA_NAMESPACE {
 inline constexpr int kColumnThreads = 256;  // a warp has kWarp adjacent columns, the warps share the rows
 inline constexpr int kColumnWarps = kColumnThreads / kWarp;
 
-/// Rows that one block adds: a function of the shape alone, so that the order of a sum depends on nothing else.
+/// Rows that one block adds: a function of the shape alone, which fixes the order of sums.
 constexpr std::int64_t rows_of_chunk(std::int64_t rows) {
   constexpr std::int64_t kMostChunks = 256, kFewest = 64;
   return ceil_div(rows, kMostChunks) > kFewest ? ceil_div(rows, kMostChunks) : kFewest;

@@ -30,8 +30,8 @@ struct Ahead {
       if (at + a * step < end) load(from + at + a * step, values[a]);
   }
 };
-/// The number of rows whose inputs (`bytes` per row) a thread reads before it works on the first: 64 bytes in total,
-/// with which some 20 warps of an SM keep the memory busy.
+/// Rows whose inputs (`bytes` per row) a thread reads before it works on the first: 64 bytes in total, with which some
+/// 20 warps of an SM keep the memory busy.
 constexpr int rows_ahead(std::size_t bytes, int most) {
   int rows = 1;
   while (rows < most && bytes > 0 && 2 * rows * bytes <= 64) rows *= 2;

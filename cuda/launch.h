@@ -1,4 +1,4 @@
-// The only way to start a kernel. It checks the limits of a launch, names the op in later errors, and lets the tests'
+// The only way to start a kernel: checks the limits of a launch, names the op in later errors, and lets the tests'
 // emulation take over.
 #pragma once
 

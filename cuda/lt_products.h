@@ -1,5 +1,5 @@
-// Products by cuBLASLt, fused with operations before or after them. The algorithm of a product is chosen at its first
-// use and never changes afterwards.
+// Products by cuBLASLt, fused with operations before or after them. A product's algorithm is chosen at its first use
+// and never changes.
 #pragma once
 
 #include <cublasLt.h>

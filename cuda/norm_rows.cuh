@@ -138,7 +138,7 @@ constexpr int norm_blocks(int held) {
 }
 
 /// Rows per block in the backward pass. There are at most as many blocks as an H200's 132 multiprocessors hold, so that
-/// all finish together. A function of the shape alone, so that the order of a sum depends on nothing else.
+/// all finish together. A function of the shape alone, which fixes the order of sums.
 template <class T>
 constexpr std::int64_t rows_of_norm_chunk(std::int64_t rows, int held) {
   constexpr std::int64_t kFewest = 16;

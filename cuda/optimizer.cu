@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Blocks for n values: a function of n alone, so that the order of a sum depends on nothing else. Few enough that each
-/// thread's setup does not matter.
+/// Blocks for n values: a function of n alone, which fixes the order of sums. Few enough that each thread's setup does
+/// not matter.
 std::int64_t blocks_for(std::int64_t n) {
   constexpr std::int64_t kMost = 1024, kValuesAThread = 4;
   const std::int64_t enough = ceil_div(n, kThreads * kValuesAThread);

@@ -39,7 +39,7 @@ struct WindowBias {
     return {table + head, heads, window, last_row ? window - shift : window, last_col ? window - shift : window};
   }
 };
-/// Windows that one block adds: a function of the shape alone, so that the order of the sum depends on nothing else.
+/// Windows that one block adds: a function of the shape alone, which fixes the order of sums.
 std::int64_t windows_of_chunk(std::int64_t windows) {
   constexpr std::int64_t kMostChunks = 128;
   return ceil_div(windows, kMostChunks);
