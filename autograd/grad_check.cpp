@@ -44,8 +44,7 @@ GradCheckReport grad_check(Backend& backend, const std::function<Var(Tape&, cons
   };
   GradCheckReport report;
   constexpr double kStep = 1e-5;
-  // One projection of the output, u, for all inputs; its gradient in each input is what backward() gives for the seed
-  // u.
+  // One projection u of the output for all inputs: backward() with the seed u gives its gradient in each input.
   const Var first = run().first;
   const Tensor u = randn(memory, first.shape(), DType::f64, seed);
   auto [output, leaves] = run();
@@ -77,7 +76,7 @@ GradCheckReport grad_check(Backend& backend, const std::function<Var(Tape&, cons
       std::copy(saved.begin(), saved.end(), x);
       const double analytic = dot(gradients[k], v);
       const double error = std::abs(analytic - numeric) / (1 + std::abs(numeric));
-      if (!(error <= report.max_error)) {  // NaN counts
+      if (!(error <= report.max_error)) {  // also catches NaN
         report.max_error = error;
         report.worst = concat("input ", k, ", direction ", j, ": analytic ", analytic, ", numeric ", numeric);
       }

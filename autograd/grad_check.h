@@ -1,5 +1,5 @@
-// Gradients against finite differences, by random projection (after HIPS autograd's check): for random directions u and
-// v, u^T J v must agree with the central difference of u^T f along v.
+// Checks gradients against finite differences by random projection (after HIPS autograd's check): for random directions
+// u and v, u^T J v must agree with the central difference of u^T f along v.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@ struct GradCheckReport {
   std::string worst;       // "input 1, direction 0: analytic 0.3, numeric 0.2"
 };
 
-/// `f` builds one output from leaves on the given tape. `inputs` are f64 tensors in the backend's memory; each is
-/// checked by itself in several directions and, element by element, along up to `elements` axes.
+/// `f` builds one output from leaves on the given tape. `inputs` are f64 tensors in the backend's memory. Each is
+/// checked separately, in several directions and along up to `elements` single elements.
 GradCheckReport grad_check(Backend& backend, const std::function<Var(Tape&, const std::vector<Var>&)>& f,
                            std::vector<Tensor> inputs, std::uint64_t seed, int directions = 3, int elements = 4);
 

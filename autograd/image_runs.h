@@ -1,16 +1,17 @@
-// Walks a mask of images on the host.
+// Iterates over a mask of images on the host.
 #pragma once
 
 #include "core/tensor.h"
 
 namespace normlab {
 
-/// Neighbouring images of one fate: `first` to first + count of all, and of the kept ones those from `at` on.
+/// Consecutive images that are all kept or all dropped: `first` to first + count of all images. Kept ones start at
+/// index `at` among the kept images.
 struct ImageRun {
   bool kept;
   std::int64_t first, count, at;
 };
-/// Calls visit(ImageRun) for each run of `keep` (u8 [B], in memory of the host), in order.
+/// Calls visit(ImageRun) for each run of `keep` (u8 [B], in host memory), in order.
 template <class Visit>
 void for_image_runs(const Tensor& keep, Visit&& visit) {
   const auto* mask = keep.data<std::uint8_t>();

@@ -5,7 +5,7 @@
 namespace normlab {
 namespace {
 
-/// Multiply-adds of the products in one forward call, times two.
+/// Twice the multiply-adds of the products in one forward call.
 double forward_flops(std::string_view op, const Tensor* inputs, const Tensor& output) {
   const auto size = [](const Tensor& t) { return double(t.size()); };
   if (op.starts_with("linear")) return 2 * size(output) * double(inputs[0].shape().back());

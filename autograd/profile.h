@@ -1,4 +1,4 @@
-// Where the time of a step goes, by operation: a tape that has a profile adds to it. For measurements only.
+// Time of a step by operation, collected by tapes that have a profile. For measurements only.
 #pragma once
 
 #include <chrono>
@@ -15,16 +15,16 @@ struct OpTime {
   bool backward = false;
   std::int64_t calls = 0;
   double seconds = 0;
-  double flops = 0;  // of the products in it; element-wise arithmetic is not counted
-  double bytes = 0;  // each operand and result once
+  double flops = 0;  // of the products; elementwise arithmetic is not counted
+  double bytes = 0;  // each operand and result counted once
 };
 
 class Profile {
  public:
-  /// The clock starts: what runs until the next done() belongs to that operation.
+  /// Starts the clock: the time until the next done() belongs to that operation.
   void start() { mark_ = Clock::now(); }
-  /// `op` has run. Backward counts twice the forward's products, attention's two and a half times (it makes the weights
-  /// again).
+  /// `op` has run. A backward pass counts twice the forward pass's products, or 2.5 times for attention, which
+  /// recomputes the weights.
   void done(const char* op, bool backward, const Tensor* inputs, int count, const Tensor& output);
 
   const std::vector<OpTime>& times() const { return times_; }

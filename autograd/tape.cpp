@@ -30,8 +30,8 @@ Gradient Grads::operator[](int input) {
   if (!state || !state->needs_grad) return {};
   for (int earlier = 0; earlier < input; ++earlier)
     if (same_gradient(inputs[static_cast<std::size_t>(earlier)], state)) {
-      // The same variable twice in one operation: kernels may interleave their writes, so the second gets its own
-      // place.
+      // The same variable twice in one operation: kernels may interleave their writes, so the second use gets its
+      // own memory.
       Tensor& t = second[static_cast<std::size_t>(input)];
       t = tape->empty_beside(*state);
       return {t, Write::assign};
@@ -121,14 +121,14 @@ void Tape::backward(const Var& output, Tensor seed) {
     profile_->start();
   }
   for (Node* node = last_; node; node = node->previous) {
-    if (!node->call || !node->output->grad) continue;  // nothing downstream used it
+    if (!node->call || !node->output->grad) continue;  // no later operation used it
     Grads grads;
     grads.tape = this;
     grads.output = node->output;
     grads.inputs = node->inputs;
     grads.keeps_dy = node->output == output.state_;  // the seed belongs to the caller
     const Tensor dy = node->output->grad;
-    // All who read the value are done: an operation that can be made again does not read its own.
+    // All readers of the value are done, since an operation with a recomputable output does not read it.
     if (node->output->remade) arena_.release(node->output->value.raw(), node->output->value.bytes());
     node->call(node->closure, backend_, dy, grads);
     for (int i = 0; i < node->count; ++i) {
@@ -139,12 +139,12 @@ void Tape::backward(const Var& output, Tensor seed) {
       }
       const Var::State* input = node->inputs[at];
       if (!guarded_ || !input || !input->grad) continue;
-      // The memory of a parameter's gradient holds nothing before its first contribution.
+      // The memory of a parameter's gradient is uninitialised before its first contribution.
       if (input->written.empty() || input->written.front() == kWritten) check(input->grad, *node, true);
     }
     if (profile_) time(*node, true);
     if (grads.keeps_dy) continue;
-    if (node->output->grad) release(dy, node->output->room);  // unless it was handed on
+    if (node->output->grad) release(dy, node->output->room);  // unless taken by an input
     node->output->grad = Tensor();
   }
 }

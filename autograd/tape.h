@@ -1,5 +1,5 @@
-// The tape: operations in the order they ran, each with the closure that runs it backwards. One tape a shard;
-// everything on it, closures included, lives in the shard's arena, so a step allocates nothing.
+// The tape: operations in execution order, each with a closure for its backward pass. There is one tape per shard.
+// Everything on it, closures included, lives in the shard's arena, so a step allocates nothing.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace normlab {
 
 class Tape;
 
-/// How much memory a tensor of some of a shard's images takes: that of all of them.
+/// Memory reserved for a tensor of some of a shard's images: enough for all of them.
 struct Room {
   std::int64_t images = 1, all = 1;
   std::size_t bytes_of(const Tensor& t) const { return bytes_for(t.shape(), t.dtype()); }
@@ -28,17 +28,17 @@ struct Room {
   }
 };
 
-/// A tensor on a tape. A handle: copies mean the same variable. Valid until the tape is reset.
+/// A tensor on a tape. Copies refer to the same variable. Valid until the tape is reset.
 class Var {
  public:
   Var() = default;
-  /// False for a default-constructed Var, which stands for an argument that is not there.
+  /// False for a default-constructed Var, which means an absent argument.
   explicit operator bool() const { return state_ != nullptr; }
   const Tensor& value() const;
   const Shape& shape() const { return value().shape(); }
   Tape& tape() const { return *tape_; }
   bool needs_grad() const;
-  /// After backward(): the gradient of a leaf, or an empty tensor where nothing depended on it.
+  /// After backward(): the gradient of a leaf, or an empty tensor if no gradient reached it.
   Tensor grad() const;
 
  private:
@@ -52,7 +52,7 @@ class Var {
     bool needs_grad = false;
     bool is_parameter = false;  // grad is a lane of the flat gradient buffer, shared by shards
     std::span<std::uint8_t> written{};
-    // How to make the value again, and who may still read it: all who do must be able to wait for that.
+    // How to recompute the value, and who may still read it. It can be forgotten only if all readers hold it as Kept.
     void (*remake)(void* closure, Backend&, const Tensor& value) = nullptr;
     void* remake_closure = nullptr;
     int uses = 0, patient_uses = 0;
@@ -63,10 +63,10 @@ class Var {
   State* state_ = nullptr;
 };
 
-/// An input as a closure keeps it whose value may be forgotten until the backward pass.
+/// An input captured by a closure, whose value may be forgotten until the backward pass.
 class Kept {
  public:
-  /// Makes the value again if it is forgotten.
+  /// Recomputes the value if it was forgotten.
   const Tensor& value() const;
 
  private:
@@ -78,13 +78,13 @@ class Kept {
 inline constexpr int kMaxInputs = 8;
 inline constexpr std::uint8_t kWritten = 1;
 
-/// The gradients that a closure fills, one an input in the order of record(). An input that needs none gives an empty
-/// Gradient.
+/// The gradients that a closure fills, one per input in the order of record(). Inputs that need none have an
+/// empty Gradient.
 class Grads {
  public:
   Gradient operator[](int input);
-  /// Hands dy itself over as the gradient of `input` where that is its first contribution, and says so; where it is
-  /// not, the caller copies. Saves the copy that a residual sum would cost. At most once a closure, as its last act.
+  /// Makes dy itself the gradient of `input` and returns true if it is the first contribution; otherwise the caller
+  /// copies. Saves the copy for a residual sum. Call it at most once per closure, as the last action.
   bool take(int input);
 
  private:
@@ -93,18 +93,18 @@ class Grads {
   Tape* tape = nullptr;
   Var::State* output = nullptr;
   std::array<Var::State*, kMaxInputs> inputs{};
-  std::array<Tensor, kMaxInputs> second{};  // of an input that stands twice: added once the closure is done
+  std::array<Tensor, kMaxInputs> second{};  // of an input that occurs twice: added after the closure
   bool keeps_dy = false;
 };
 
-/// Where a value first stopped being finite. `site` is the model's name for the place, `op` the operation.
+/// Where a value first became non-finite: the model's name for the place, and the operation.
 struct NonFinite {
   const char* op = nullptr;
   const char* site = nullptr;
   bool in_backward = false;
-  double value = std::numeric_limits<double>::quiet_NaN();  // the first of its values that is not finite
+  double value = std::numeric_limits<double>::quiet_NaN();  // the first non-finite value
   explicit operator bool() const { return op != nullptr; }
-  /// "the gradient of linear at blocks.0.mlp.fc1"; not of a default-constructed one.
+  /// "the gradient of linear at blocks.0.mlp.fc1"; not for a default-constructed object.
   std::string words() const;
 };
 
@@ -118,18 +118,18 @@ class Tape {
 
   /// A leaf. Its gradient, if wanted, is kept after backward().
   Var input(Tensor value, bool needs_grad = false);
-  /// A leaf whose gradient is added into `grad`, which belongs to somebody else. Where `written` is given and its first
-  /// flag is not kWritten, `grad` holds nothing yet: the first contribution is assigned, and sets all flags.
+  /// A leaf whose gradient is added to `grad`, which belongs to the caller. If `written` is given and its first flag is
+  /// not kWritten, `grad` is uninitialised: the first contribution is assigned and sets all flags.
   Var parameter(Tensor value, Tensor grad, std::span<std::uint8_t> written = {});
 
-  /// Undefined tensors that live until reset().
+  /// Uninitialised tensors that live until reset().
   Tensor empty(const Shape& shape, DType dtype) { return empty(shape, dtype, room_); }
   Tensor empty_like(const Tensor& t) { return empty(t.shape(), t.dtype()); }
-  /// In the type of statistics beside activations like `t`.
+  /// In the type of statistics for activations like `t`.
   Tensor empty_acc(const Tensor& t, const Shape& shape) { return empty(shape, acc_of(t.dtype())); }
 
-  /// Says that `op` has made `value` from `inputs`, and how its gradient goes back: backward(backend, dy, grads).
-  /// Inputs that are not there may be passed as Var(). Without an input that needs a gradient nothing is kept.
+  /// Records that `op` made `value` from `inputs`; backward(backend, dy, grads) propagates its gradient. Absent inputs
+  /// may be passed as Var(). Nothing is kept if no input needs a gradient.
   template <class Backward>
   Var record(const char* op, std::initializer_list<Var> inputs, Tensor value, Backward backward) {
     static_assert(std::is_trivially_copyable_v<Backward> && std::is_trivially_destructible_v<Backward>,
@@ -144,11 +144,11 @@ class Tape {
     return Var(this, node->output);
   }
 
-  /// For the closures of one operation that reads `x`, to be captured in place of its value. Where an operation's
-  /// closures need no value of x, calling it is enough.
+  /// For the closures of an operation that reads `x`: capture the result instead of x's value. An operation whose
+  /// closures do not need x's value only has to call it.
   Kept keep(const Var& x);
-  /// remake(backend, y) writes the value of `output` into y once more, bit for bit. The operation's own backward pass
-  /// must not read that value.
+  /// remake(backend, y) writes the value of `output` into y again, bit for bit. The operation's own backward pass must
+  /// not read that value.
   template <class Remake>
   void can_remake(const Var& output, Remake remake) {
     static_assert(std::is_trivially_copyable_v<Remake> && std::is_trivially_destructible_v<Remake>);
@@ -159,18 +159,17 @@ class Tape {
       (*static_cast<Remake*>(closure))(backend, value);
     };
   }
-  /// Gives the memory of a value back until the backward pass asks for it. No operation may use `x` after this. Does
-  /// nothing where the value cannot be made again, or where a closure holds it.
+  /// Releases the memory of a value until the backward pass needs it. No operation may use `x` afterwards. Does nothing
+  /// if the value cannot be recomputed or a closure holds it.
   void forget(const Var& x);
 
-  /// Runs the closures in reverse from `output`, whose gradient is `seed`, of the same shape and in the type of its
-  /// value.
+  /// Runs the closures in reverse from `output`. `seed` is its gradient, in the shape and type of its value.
   void backward(const Var& output, Tensor seed);
 
-  /// Forgets everything and takes the arena back.
+  /// Forgets everything and resets the arena.
   void reset();
 
-  /// As long as it lives only values are wanted, also where the scope is left by an exception.
+  /// While it lives, operations compute values only. An exception that leaves the scope ends it too.
   class Unrecorded {
    public:
     explicit Unrecorded(Tape& tape) : tape_(tape), before_(tape.recording_) { tape.recording_ = false; }
@@ -183,8 +182,8 @@ class Tape {
     const bool before_;
   };
   bool recording() const { return recording_; }
-  /// body(), a Var of the shape and type of `like`, where only values are wanted: all other memory that it takes is
-  /// given back at once.
+  /// The value of body(), a Var of the shape and type of `like`, computed without recording. All other memory that it
+  /// takes is released at once.
   template <class Body>
   Var value_alone(const Var& like, const Body& body) {
     const Tensor value = empty_like(like.value());
@@ -195,8 +194,8 @@ class Tape {
     last_ = last;
     return input(value);
   }
-  /// As long as it lives, what is taken for some images, and later for its gradient, has room for all of them. So a
-  /// step takes the same blocks however many images there are.
+  /// While it lives, memory for some of the images, and later for the gradient, has room for all of them. A step then
+  /// takes the same blocks whatever the number of images.
   class RoomForAll {
    public:
     RoomForAll(Tape& tape, Room room) : tape_(tape), before_(tape.room_) { tape.room_ = room; }
@@ -208,14 +207,14 @@ class Tape {
     Tape& tape_;
     const Room before_;
   };
-  /// Name of the place in the model that the next operations belong to; the text must outlive the step.
+  /// Names the place in the model to which the next operations belong. The text must outlive the step.
   void at(const char* site) { site_ = site; }
-  /// Until reset() every output and every gradient, those of parameters too, is searched for NaN and infinity. Slow:
-  /// meant for running a step again.
+  /// Checks every output and gradient for NaN and infinity until reset(), including those of parameters. Slow: meant
+  /// for repeating a step.
   void guard();
-  /// From now on times go there; null to stop. The profile outlives its use here.
+  /// Adds times to `profile` from now on; null stops. `profile` must outlive this use.
   void set_profile(Profile* profile) { profile_ = profile; }
-  /// What the guard found first, in the order of execution.
+  /// What the guard found first, in execution order.
   NonFinite nonfinite() const;
 
  private:
@@ -235,7 +234,7 @@ class Tape {
   Tensor empty(const Shape& shape, DType dtype, Room room) {
     return arena_.empty(shape, dtype, room.bytes_for(shape, dtype));
   }
-  /// For a gradient of it.
+  /// Memory for a gradient of it.
   Tensor empty_beside(const Var::State& state) { return empty(state.value.shape(), state.value.dtype(), state.room); }
   void release(const Tensor& t, Room room) { arena_.release(t.raw(), room.bytes_of(t)); }
   Node* add_node(const char* op, std::initializer_list<Var> inputs, Tensor value);
@@ -250,7 +249,7 @@ class Tape {
   const char* site_ = "";
   std::int32_t nodes_ = 0;
   Tensor flag_;                   // of the guard, in the arena
-  std::int32_t flag_value_ = 0;   // what the host has seen of it
+  std::int32_t flag_value_ = 0;   // its last value seen by the host
   double nonfinite_value_ = 0.0;  // what raised the flag
   Room room_{};
   bool recording_ = true, guarded_ = false;

@@ -17,7 +17,7 @@ Arena::~Arena() {
 }
 
 void Arena::add_chunk(std::size_t at_least) {
-  // Chunks double, so that a small model takes little and a large one few maps.
+  // Chunks double in size, so that a small model takes little memory and a large one few mappings.
   const std::size_t wanted = chunks_.empty() ? kFirstChunk : std::min(2 * chunks_.back().bytes, kMaxChunk);
   const std::size_t bytes = round_up(std::max(at_least, wanted), kFirstChunk);
   char* begin = static_cast<char*>(memory_.allocate(bytes));

@@ -1,5 +1,5 @@
-// Memory of one shard's step: handed out front to back, taken back all at once, never returned to the system. Fresh
-// pages cost more than a pass of arithmetic over them, so a training step after the first touches none.
+// Memory of one shard's step: allocated front to back, reset as a whole, never returned to the system. Fresh pages cost
+// more than a pass of arithmetic over them, so a training step after the first uses none.
 #pragma once
 
 #include <array>
@@ -21,30 +21,30 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// `bytes` at an address that is a multiple of 64; the content is undefined. Throws EnvironmentError without memory.
+  /// `bytes` at a multiple of 64, contents undefined. Throws EnvironmentError if out of memory.
   void* allocate(std::size_t bytes);
-  /// The same for what the host alone uses and the reset forgets: beside the tensors where they are on the host.
+  /// The same for objects that only the host uses and the reset drops. On the host they lie among the tensors.
   void* allocate_host(std::size_t bytes) { return host_ ? host_->allocate(bytes) : allocate(bytes); }
-  /// Gives a block of `allocate(bytes)` back before the reset; the next request of the same size gets it.
+  /// Returns a block of `allocate(bytes)` before the reset; the next request of that size reuses it.
   void release(void* block, std::size_t bytes);
-  /// An undefined tensor that is stale after the next reset.
+  /// An uninitialised tensor that becomes stale at the next reset.
   Tensor empty(const Shape& shape, DType dtype) {
     return empty(shape, dtype, static_cast<std::size_t>(shape.size()) * size_of(dtype));
   }
-  /// The same in a block of `bytes`, which may be more.
+  /// The same in a block of `bytes`, which may be larger than the tensor.
   Tensor empty(const Shape& shape, DType dtype, std::size_t bytes) {
     return Tensor(allocate(bytes), shape, dtype, &epoch_);
   }
-  /// Where the next block begins, to come back to.
+  /// The current position, for rewind().
   struct Mark {
     std::size_t chunk, used, host_chunk, host_used;
   };
   Mark mark() const { return {chunk_, used_, host_ ? host_->chunk_ : 0, host_ ? host_->used_ : 0}; }
-  /// Takes back what was handed out since; nothing may have been released since.
+  /// Frees everything allocated since the mark. Nothing may have been released in between.
   void rewind(const Mark& mark);
-  /// Takes everything back. The same requests in the same order get the same addresses again.
+  /// Frees everything. The same requests in the same order then get the same addresses.
   void reset();
-  /// Takes and touches as much memory as `other` has, where that has more.
+  /// Takes and touches as much memory as `other` has, if that is more.
   void grow_like(const Arena& other);
   /// Bytes taken from the system so far.
   std::size_t reserved() const { return reserved_ + (host_ ? host_->reserved() : 0); }
@@ -54,7 +54,7 @@ class Arena {
     char* begin;
     std::size_t bytes;
   };
-  /// A block that was given back. Beside it and not inside: the host does not write where a device works.
+  /// A released block. Stored outside the block because the host does not write to device memory.
   struct Free {
     Free* next;
     void* block;
@@ -67,10 +67,10 @@ class Arena {
   void add_chunk(std::size_t at_least);
 
   Memory& memory_;
-  const std::unique_ptr<Arena> host_;  // where memory_ is a device's
+  const std::unique_ptr<Arena> host_;  // if memory_ belongs to a device
   std::vector<Chunk> chunks_;
   std::size_t chunk_ = 0, used_ = 0, reserved_ = 0;
-  std::array<FreeList, 32> free_{};  // a network has few distinct sizes; a size that finds no list waits for the reset
+  std::array<FreeList, 32> free_{};  // networks use few distinct sizes; blocks of further sizes wait for the reset
   Free* spare_ = nullptr;
   std::uint64_t epoch_ = 1;
 };

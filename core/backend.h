@@ -1,5 +1,5 @@
-// A device with its kernels and updates, and how it computes products. Each part has a header of its own; code that
-// needs one part includes that one.
+// A complete device: memory, kernels, updates and product settings. Code that needs only one part includes that
+// part's header.
 #pragma once
 
 #include "core/device.h"
@@ -7,22 +7,23 @@
 #include "core/kernels.h"
 #include "core/updates.h"
 
-/// A declaration from NORMLAB_KERNELS or NORMLAB_UPDATES inside the class of a device.
+/// Declares a function of NORMLAB_KERNELS or NORMLAB_UPDATES in a device's class.
 #define NORMLAB_OVERRIDE(...) void __VA_ARGS__ override;
 
 namespace normlab {
 
 class Backend : public Device, public Kernels, public Updates {
  public:
-  /// This device with products in bf16 done that way. Throws EnvironmentError where it lacks the instructions.
+  /// This device with bf16 products computed in the given way. Throws EnvironmentError if it lacks the instructions.
   virtual Backend& with_bf16(Bf16Products) = 0;
-  /// This device with products of floats that round their inputs to 10 bits after the first (TF32). Throws
-  /// EnvironmentError where there are no such products.
+  /// This device with float products that round their inputs to 10 mantissa bits (TF32). Throws EnvironmentError if it
+  /// has no such products.
   virtual Backend& with_tf32() = 0;
-  /// Which algorithm each product uses, on a device that chooses one by itself, in a form for choose_products(). Empty
-  /// where there is no choice. All backends of one device share the choice.
+  /// The algorithms chosen for products so far, in the form that choose_products() reads. Empty on a device that does
+  /// not choose. All backends of one device share the choice.
   virtual std::string product_choices() const { return {}; }
-  /// From here on as in `recorded` ("": by the device's own choice). InputError where this device cannot.
+  /// Uses the algorithms in `recorded` from now on; "" restores the device's own choice. Throws InputError if this
+  /// device cannot use them.
   virtual void choose_products([[maybe_unused]] const std::string& recorded) {}
 };
 

@@ -1,4 +1,4 @@
-// What shards may say to each other within a step.
+// Communication between the shards of a step.
 #pragma once
 
 #include <algorithm>
@@ -11,28 +11,27 @@
 
 namespace normlab {
 
-/// Shards of this process, or one shard alone. Every shard makes the same calls in the same order.
+/// The shards of this process, or a single one. Every shard makes the same calls in the same order.
 class Collective {
  public:
   virtual ~Collective() = default;
-  /// This shard's number and how many there are.
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Hands in `mine`. When all shards have, `combine` runs once, on one thread, over all contributions in shard order,
-  /// and its writes are seen by all shards when they go on. Whoever waits gives its thread and its lane away: memory
-  /// of the thread, such as scratch(), may be another's after it.
+  /// Contributes `mine`. Once all shards have, `combine` runs once, on one thread, over all contributions in shard
+  /// order; all shards see its writes afterwards. A waiting shard gives up its thread and lane, so it must not keep
+  /// thread-local memory such as scratch() across the call.
   virtual void meet(void* mine, FunctionRef<void(std::span<void* const>)> combine) = 0;
-  /// Memory of this shard that outlives a meeting, aligned for a double, with whatever was there; until it asks again.
+  /// Memory of this shard that survives meetings, aligned for double, contents undefined. Valid until the next call.
   virtual std::byte* kept(std::size_t bytes) = 0;
 
-  /// Replaces `values` in every shard by the sum over all shards, added in shard order, in double.
+  /// Replaces `values` in every shard by their sum, added in double in shard order.
   void all_reduce(std::span<double> values);
   /// Copies `values` of shard `root` to all shards.
   void broadcast(std::span<double> values, int root);
   void barrier();
 };
 
-/// A collective of one shard: nothing ever waits.
+/// The collective of a single shard, which never waits.
 class SingleShard final : public Collective {
  public:
   int rank() const override { return 0; }

@@ -1,13 +1,12 @@
-// The devices by name, for code that hands a backend on and asks nothing of it. What a backend can do is in
-// core/backend.h.
+// The devices by name, for code that only passes a backend on. What a backend can do is in core/backend.h.
 #pragma once
 
 namespace normlab {
 
 class Backend;
 
-/// The CPU: single-threaded kernels, products by OpenBLAS and, in bf16, oneDNN. Stateless but for scratch memory of
-/// each thread.
+/// The CPU: single-threaded kernels with products by OpenBLAS and, in bf16, oneDNN. Its only state is per-thread
+/// scratch memory.
 Backend& cpu_backend();
 
 }  // namespace normlab

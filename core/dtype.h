@@ -1,4 +1,4 @@
-// Element types. Kernels are templates over the storage type; parameters and statistics of a bf16 kernel are float.
+// Element types. Kernels are templates over the storage type; a bf16 kernel has float parameters and statistics.
 #pragma once
 
 #include <bit>
@@ -12,8 +12,8 @@ namespace normlab {
 
 enum class DType : std::uint8_t { f32, f64, bf16, i32, u8 };
 
-/// How products of bf16 values are computed: by instructions for them, or in float on the widened values, which rounds
-/// at the same places, runs on every CPU and is slow.
+/// How bf16 products are computed: by bf16 instructions, or in float on widened values. The latter rounds at the same
+/// places and runs on every CPU, but slowly.
 enum class Bf16Products : std::uint8_t { native, emulated };
 
 constexpr std::size_t size_of(DType dtype) {
@@ -67,10 +67,10 @@ struct Storage<std::uint8_t> {
   static constexpr DType dtype = DType::u8;
 };
 
-/// The type of parameters and their gradients beside activations of type T.
+/// The type of parameters and their gradients for activations of type T.
 template <class T>
 using Param = typename Storage<T>::Param;
-/// The type in which kernels over T add up, and of the statistics they keep.
+/// The type of sums and kept statistics in kernels over T.
 template <class T>
 using Acc = typename Storage<T>::Acc;
 

@@ -1,4 +1,4 @@
-// Errors are for users: what happened, where, and what to do about it.
+// Errors tell users what happened, where, and what to do about it.
 #pragma once
 
 #include <stdexcept>
@@ -10,7 +10,7 @@ namespace normlab {
 /// The process's exit codes. A signal that stopped a run cleanly adds 128 (130 for Ctrl-C, 143 for SIGTERM).
 enum class ExitCode : int { done = 0, trials_failed = 1, bad_input = 2, environment = 3 };
 
-/// Base of every error that a user may see; `code` is what the process exits with.
+/// Base of every error that a user may see; `code` is the process's exit code.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& what) : std::runtime_error(what), code_(code) {}
@@ -20,12 +20,12 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// Something that was handed in is wrong: a descriptor, a shape, a data file, a checkpoint.
+/// Wrong input: a descriptor, a shape, a data file, a checkpoint.
 struct InputError : Error {
   explicit InputError(const std::string& what) : Error(ExitCode::bad_input, what) {}
 };
 
-/// The machine is at fault: no disk space, a folder that cannot be written, a missing library, another CPU.
+/// A problem of the machine: no disk space, an unwritable folder, a missing library, a different CPU.
 struct EnvironmentError : Error {
   explicit EnvironmentError(const std::string& what) : Error(ExitCode::environment, what) {}
 };
@@ -41,7 +41,7 @@ void append(std::string& text, unsigned long part);
 void append(std::string& text, unsigned long long part);
 void append(std::string& text, double part);
 
-/// Joins its arguments as `operator<<` prints them.
+/// Concatenates its arguments as `operator<<` prints them.
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::string text;

@@ -30,10 +30,10 @@ namespace normlab {
 namespace {
 
 constexpr std::size_t kStack = std::size_t{512} << 10;
-constexpr std::size_t kGuard = 4096;      // below the stack: running over it ends the process instead of writing on
-constexpr std::size_t kWarm = 128 << 10;  // that shards use: taken now, so that no later step takes a page
+constexpr std::size_t kGuard = 4096;      // below the stack: an overflow ends the process instead of corrupting memory
+constexpr std::size_t kWarm = 128 << 10;  // what shards use: touched now, so that no later step takes a page
 
-/// A sanitizer must know which stack a thread is on.
+/// Tells a sanitizer which stack the thread is on.
 void leave_stack([[maybe_unused]] void** keep, [[maybe_unused]] void* to, [[maybe_unused]] const void* stack,
                  [[maybe_unused]] std::size_t bytes) {
 #if defined(NORMLAB_FIBER_ASAN)

@@ -1,4 +1,4 @@
-// From a type that a tensor carries to the one that a kernel is compiled for.
+// Dispatch from a tensor's dtype to the type that a kernel is compiled for.
 #pragma once
 
 #include "core/dtype.h"
@@ -38,7 +38,7 @@ void for_param_type(const char* op, DType dtype, F&& f) {
   }
 }
 
-/// Calls f(Type<T>{}) for a type that is no rounded one.
+/// Calls f(Type<T>{}) for f32, f64 or i32.
 template <class F>
 void for_number_type(const char* op, DType dtype, F&& f) {
   if (dtype == DType::i32) return f(Type<std::int32_t>{});

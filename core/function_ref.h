@@ -1,4 +1,4 @@
-// A view of a callable: what std::function is without its allocation. Valid while the callable lives.
+// A non-owning reference to a callable: std::function without the allocation. Valid while the callable lives.
 #pragma once
 
 #include <memory>

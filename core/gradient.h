@@ -1,4 +1,4 @@
-// Where a kernel puts a gradient.
+// Where a kernel writes a gradient.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Marks what device code may call as well; nothing to every other compiler.
+// Marks functions that device code may call too; empty for compilers other than nvcc.
 #pragma once
 
 #ifdef __CUDACC__

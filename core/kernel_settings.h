@@ -1,4 +1,4 @@
-// What kernels are told by a setting, the same for all devices.
+// Settings that choose between variants of a kernel, the same for all devices.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@ namespace normlab {
 
 enum class GeluForm : std::uint8_t { erf, tanh };
 
-/// Over which classes label smoothing e goes. all: e / C for every class (PyTorch). others: e / (C - 1) for each class
-/// but the label's (Big Vision).
+/// How label smoothing e is spread. all: e / C for every class (PyTorch). others: e / (C - 1) for every class but the
+/// label's (Big Vision).
 enum class Smoothing : std::uint8_t { all, others };
 
 }  // namespace normlab

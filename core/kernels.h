@@ -1,8 +1,8 @@
-// The kernels that a device must have: one call an operation, each forward beside its backward.
+// The kernels that every device implements: one call per operation, each forward next to its backward.
 //
-// Conventions: tensors are contiguous and row-major. "rows" are all axes but the last. Activations have the storage
-// type T of the network (f32, f64, bf16), parameters and their gradients Param<T>, kept statistics Acc<T>. A `Gradient`
-// says where a gradient goes and whether it is written or added; an empty one is not wanted and is skipped.
+// Tensors are contiguous and row-major. "rows" are all axes but the last. Activations have the network's storage type T
+// (f32, f64, bf16), parameters and their gradients Param<T>, kept statistics Acc<T>. A `Gradient` says where a gradient
+// goes and whether it is assigned or added; an empty one is not computed.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace normlab {
 struct LinearDims {
   std::int64_t rows, in, out;
 };
-/// The backward pass of a dense layer. `kept`: what linear_gelu kept.
+/// The backward pass of a dense layer. `kept` is the tensor of that name from linear_gelu.
 struct LinearBackward {
   Tensor dy{}, x{}, w{};
   Gradient dx{}, dw{}, db{};
@@ -31,7 +31,7 @@ struct NormDims {
   std::int64_t rows, cols;
   double eps;
 };
-/// y = norm(x) with gain gamma and bias beta [cols]. mean and rstd are written and kept for the backward pass.
+/// y = norm(x) with gain gamma and bias beta [cols]. mean and rstd are outputs, kept for the backward pass.
 struct NormForward {
   Tensor x{}, gamma{}, beta{}, y{}, mean{}, rstd{};
 };
@@ -39,13 +39,13 @@ struct NormBackward {
   Tensor dy{}, x{}, gamma{}, mean{}, rstd{};
   Gradient dx{}, dgamma{}, dbeta{};
 };
-/// Each image is [rows, cols]; its statistics are over all rows and cols / groups channels.
+/// Each image is [rows, cols]. Statistics are over all rows and cols / groups channels.
 struct GroupNormDims {
   std::int64_t images, rows, cols, groups;
   double eps;
 };
-/// Batch norm sees [images, rows_per_image, cols]; statistics are over all images of a group of `statistics_batch`
-/// images of the whole batch (0: all of it), of which this shard has `images` from `first_image` on.
+/// Batch norm sees [images, rows_per_image, cols]. Statistics cover groups of `statistics_batch` images of the whole
+/// batch (0: all of it). This shard has `images` of them, starting at `first_image`.
 struct BatchNormDims {
   std::int64_t images, rows_per_image, cols, first_image, batch, statistics_batch;
   double eps, momentum;
@@ -54,41 +54,42 @@ struct BatchNormDims {
   }
   constexpr std::int64_t groups() const { return (batch + group_size() - 1) / group_size(); }
 };
-/// A grid of tokens [batch, height, width, cols] cut into square windows after a cyclic shift of `shift` tokens up and
-/// left. A side that the window does not divide gets tokens of zeros below and to the right.
+/// A token grid [batch, height, width, cols], cyclically shifted by `shift` tokens up and left, then cut into square
+/// windows. A side that the window does not divide is padded with zero tokens at the bottom and right.
 struct WindowDims {
   std::int64_t batch, height, width, cols, window, shift;
   constexpr std::int64_t down() const { return (height + window - 1) / window; }
   constexpr std::int64_t across() const { return (width + window - 1) / window; }
-  constexpr std::int64_t windows() const { return down() * across(); }  // an image
-  constexpr std::int64_t tokens() const { return window * window; }     // a window
+  constexpr std::int64_t windows() const { return down() * across(); }  // per image
+  constexpr std::int64_t tokens() const { return window * window; }     // per window
   constexpr std::int64_t offsets() const { return (2 * window - 1) * (2 * window - 1); }
 };
-/// q, k and v, and their gradients, have `stride` values from a token to the next: the width heads * head_dim, or three
-/// times that where they lie side by side in one tensor [B, N, 3 H d] (each tensor then begins at its own third).
+/// q, k, v and their gradients have `stride` values from one token to the next: the width heads * head_dim, or three
+/// times that if they share one tensor [B, N, 3 H d], each starting at its own third.
 struct AttentionDims {
   std::int64_t batch, tokens, heads, head_dim, stride;
   constexpr std::int64_t width() const { return heads * head_dim; }
 };
-/// keep [B, H, N, N] u8 or empty: the weights are multiplied by keep / (1 - rate). `windows`: attention is inside
-/// windows (Liu et al. 2021), which stand in place of images in the order of cut_windows; only then is there a `table`
-/// [offsets, H]. The scores are then q k^T / sqrt(d) + bias + mask. For the tokens i and j of a window, bias = table at
-/// (yi - yj + w - 1)(2 w - 1) + xi - xj + w - 1; mask = -100 where only the cyclic shift made them neighbours, else 0.
+/// keep [B, H, N, N] u8 or empty: attention weights are multiplied by keep / (1 - rate). With `windows`, attention is
+/// inside windows (Liu et al. 2021), which take the place of images in the order of cut_windows. Only then is there a
+/// `table` [offsets, H], and the scores are q k^T / sqrt(d) + bias + mask. For tokens i and j of a window, bias is
+/// table row (yi - yj + w - 1)(2 w - 1) + xi - xj + w - 1, and mask is -100 if only the cyclic shift made them
+/// neighbours, else 0.
 struct AttentionInput {
   Tensor q{}, k{}, v{}, keep{};
   double rate = 0.0;
   std::optional<WindowDims> windows{};
   Tensor table{};
 };
-/// y [B, N, H d], and the log-sum-exp of each row of scores, lse [B, H, N].
+/// y [B, N, H d] and the log-sum-exp of each row of scores, lse [B, H, N].
 struct AttentionOutput {
   Tensor y{}, lse{};
 };
 struct AttentionGradients {
   Gradient dq{}, dk{}, dv{}, dtable{};
 };
-/// Attention of one token of each image to all: q, y and their gradients [B, H d], k and v [B, N, H d]. `stride` of
-/// AttentionDims is that of k and v. weights [B, H, N] are kept.
+/// Attention from one token of each image to all tokens: q, y and their gradients [B, H d], k and v [B, N, H d].
+/// `stride` in AttentionDims applies to k and v. weights [B, H, N] are kept.
 struct TokenAttention {
   Tensor q{}, k{}, v{}, y{}, weights{};
 };
@@ -96,7 +97,7 @@ struct TokenAttentionBackward {
   Tensor dy{}, q{}, k{}, v{}, weights{};
   Gradient dq{}, dk{}, dv{};
 };
-/// A grid of tokens [batch, height, width, cols].
+/// A token grid [batch, height, width, cols].
 struct GridDims {
   std::int64_t batch, height, width, cols;
 };
@@ -115,48 +116,47 @@ struct LossDims {
   double label_smoothing;
   Smoothing smoothing;
 };
-/// Rows of a drawn mask: element i of this shard is element first + i of the whole batch.
+/// Element i of this shard's mask is element first + i of the whole batch's.
 struct MaskDraw {
   StreamKey key;
   double rate;
   std::int64_t first;
 };
 
-/// All kernels, as declarations: `Kernels` makes pure virtual functions of them, each device overrides. A device that
-/// lacks one does not link.
+/// All kernels, as declarations: `Kernels` makes them pure virtual functions, and each device overrides all of them.
 #define NORMLAB_KERNELS(KERNEL)                                                                                       \
-  /* y [rows, out] = x [rows, in] w^T + b, or + b + residual; w [out, in], b [out] or empty, residual [rows, out] */  \
-  /* or empty, whose gradient is dy. Beside bf16 activations w may be bf16 too, the rounded copy of the parameter; */ \
-  /* a float w is rounded here. dw is float either way. b may be bf16 where rounds_bias(). */                         \
+  /* y [rows, out] = x [rows, in] w^T + b (+ residual); w [out, in]; b [out] or empty; residual [rows, out] or */     \
+  /* empty, its gradient is dy. With bf16 activations w may be the rounded bf16 copy of the parameter; a float w */   \
+  /* is rounded here. dw is float either way. b may be bf16 if rounds_bias(). */                                      \
   KERNEL(linear(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y))                                 \
   KERNEL(linear_backward(LinearDims, const LinearBackward&))                                                          \
-  /* y = gelu(h), h = x w^T + b. `kept`, of y's shape, is what the same device reads in the backward pass: */         \
-  /* gelu'(h) or h. Empty where there is no backward pass. */                                                         \
+  /* y = gelu(h), h = x w^T + b. `kept` has y's shape and holds what this device reads in the backward pass, */       \
+  /* gelu'(h) or h. Empty if there is no backward pass. */                                                            \
   KERNEL(linear_gelu(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor kept, Tensor y))                      \
   KERNEL(linear_gelu_backward(LinearDims, GeluForm, const LinearBackward&))                                           \
-  /* The backward pass of linear whose x is the y of linear_gelu, and on through that GELU: dx is */                  \
-  /* then the gradient of its h. */                                                                                   \
+  /* The backward pass of linear whose x is the y of linear_gelu, continued through that GELU: dx is the gradient */  \
+  /* of its h. */                                                                                                     \
   KERNEL(linear_backward_through_gelu(LinearDims, GeluForm, const LinearBackward&))                                   \
                                                                                                                       \
-  /* Element by element, any shape. copy_gradient is the backward pass of add for each side. */                       \
+  /* Elementwise, any shape. copy_gradient is the backward pass of add for either operand. */                         \
   KERNEL(gelu(GeluForm, Tensor x, Tensor y))                                                                          \
   KERNEL(gelu_backward(GeluForm, Tensor dy, Tensor x, Gradient dx))                                                   \
   KERNEL(tanh(Tensor x, Tensor y))                                                                                    \
   KERNEL(tanh_backward(Tensor dy, Tensor y, Gradient dx))                                                             \
   KERNEL(add(Tensor a, Tensor b, Tensor y))                                                                           \
   KERNEL(copy_gradient(Tensor dy, Gradient dx))                                                                       \
-  /* f32, f64 or i32. */                                                                                              \
+  /* x is f32, f64 or i32. */                                                                                         \
   KERNEL(fill(Tensor x, double value))                                                                                \
-  /* y [rows, cols] = x * gain[c / group], gain [cols / group]: group 1 for a gain a channel, cols for a scalar, */   \
-  /* a head's width for a gain a head. */                                                                             \
+  /* y [rows, cols] = x * gain[c / group], gain [cols / group]. group is 1 for a gain per channel, cols for a */      \
+  /* scalar, the head width for a gain per head. */                                                                   \
   KERNEL(scale(std::int64_t group, Tensor x, Tensor gain, Tensor y))                                                  \
   KERNEL(scale_backward(std::int64_t group, Tensor dy, Tensor x, Tensor gain, Gradient dx, Gradient dgain))           \
   /* Over the last axis. */                                                                                           \
   KERNEL(softmax(Tensor x, Tensor y))                                                                                 \
   KERNEL(softmax_backward(Tensor dy, Tensor y, Gradient dx))                                                          \
                                                                                                                       \
-  /* LayerNorm (Ba et al. 2016): y = gamma (x - mean) rstd + beta. gamma and beta may both be empty. mean, rstd */    \
-  /* [rows]. */                                                                                                       \
+  /* LayerNorm (Ba et al. 2016): y = gamma (x - mean) rstd + beta; mean and rstd [rows]. gamma and beta may both */   \
+  /* be empty. */                                                                                                     \
   KERNEL(layer_norm(NormDims, const NormForward&))                                                                    \
   KERNEL(layer_norm_backward(NormDims, const NormBackward&))                                                          \
   /* RMSNorm (Zhang and Sennrich 2019): y = gamma x / sqrt(mean(x^2) + eps). rstd [rows]; no beta, no mean. */        \
@@ -171,42 +171,42 @@ struct MaskDraw {
   /* Dynamic Tanh (Zhu et al. 2025): y = gamma tanh(alpha x) + beta; alpha [1]. No mean, no rstd. */                  \
   KERNEL(dyt(Tensor x, Tensor alpha, Tensor gamma, Tensor beta, Tensor y))                                            \
   KERNEL(dyt_backward(const NormBackward&, Tensor alpha, Gradient dalpha))                                            \
-  /* Batch norm over shards (Ioffe and Szegedy 2015), which meet once forward and once backward. mean, rstd */        \
-  /* [groups, cols] of the whole batch come back in every shard. Statistics are taken an image at a time and put */   \
-  /* together in image order, so that the cut into shards changes no bit. running_mean and running_var [cols] */      \
-  /* take the first group's, the variance unbiased (PyTorch). */                                                      \
+  /* Batch norm over shards (Ioffe and Szegedy 2015), which meet once forward and once backward. Every shard */       \
+  /* receives mean and rstd [groups, cols] of the whole batch. Statistics are taken per image and combined in */      \
+  /* image order, so the cut into shards changes no bit. running_mean and running_var [cols] are updated from the */  \
+  /* first group, with unbiased variance (PyTorch). */                                                                \
   KERNEL(batch_norm(BatchNormDims, Collective&, const NormForward&, Tensor running_mean, Tensor running_var))         \
   KERNEL(batch_norm_backward(BatchNormDims, Collective&, const NormBackward&))                                        \
-  /* y once more, from the mean and rstd that batch_norm gave. */                                                     \
+  /* Recomputes y from the mean and rstd of batch_norm. */                                                            \
   KERNEL(batch_norm_again(BatchNormDims, const NormForward&))                                                         \
-  /* With running statistics: y = gamma (x - running_mean) / sqrt(running_var + eps) + beta. Its NormBackward has */  \
-  /* no mean and no rstd. */                                                                                          \
+  /* With running statistics: y = gamma (x - running_mean) / sqrt(running_var + eps) + beta. NormBackward's mean */   \
+  /* and rstd are empty. */                                                                                           \
   KERNEL(batch_norm_frozen(NormDims, Tensor x, Tensor gamma, Tensor beta, Tensor running_mean, Tensor running_var,    \
                            Tensor y))                                                                                 \
   KERNEL(batch_norm_frozen_backward(NormDims, const NormBackward&, Tensor running_mean, Tensor running_var))          \
                                                                                                                       \
-  /* y = softmax(q k^T / sqrt(d)) v for each image and head; lse is kept, the weights are not. */                     \
+  /* y = softmax(q k^T / sqrt(d)) v per image and head. lse is kept, the weights are not. */                          \
   KERNEL(attention(AttentionDims, const AttentionInput&, const AttentionOutput&))                                     \
   KERNEL(attention_backward(AttentionDims, const AttentionInput&, const AttentionOutput&, Tensor dy,                  \
                             const AttentionGradients&))                                                               \
   KERNEL(token_attention(AttentionDims, const TokenAttention&))                                                       \
   KERNEL(token_attention_backward(AttentionDims, const TokenAttentionBackward&))                                      \
                                                                                                                       \
-  /* losses [batch] of each image. labels i32 [batch], or targets [batch, classes] in Acc<T>; the other one is */     \
-  /* empty. softmax: -sum_c t_c log p_c. sigmoid: summed over classes (Big Vision). */                                \
+  /* losses [batch], one per image. labels i32 [batch], or targets [batch, classes] in Acc<T>; the other is empty. */ \
+  /* softmax: -sum_c t_c log p_c. sigmoid: summed over classes (Big Vision). */                                       \
   KERNEL(softmax_cross_entropy(LossDims, Tensor logits, Tensor labels, Tensor targets, Tensor losses))                \
   KERNEL(softmax_cross_entropy_backward(LossDims, Tensor dlosses, Tensor logits, Tensor labels, Tensor targets,       \
                                         Gradient dlogits))                                                            \
   KERNEL(sigmoid_cross_entropy(LossDims, Tensor logits, Tensor labels, Tensor targets, Tensor losses))                \
   KERNEL(sigmoid_cross_entropy_backward(LossDims, Tensor dlosses, Tensor logits, Tensor labels, Tensor targets,       \
                                         Gradient dlogits))                                                            \
-  /* The same for segmentation: batch counts pixels, labels i32 [batch]. A pixel labelled `ignore` has loss 0 and */  \
+  /* For segmentation: batch counts pixels, labels i32 [batch]. A pixel labelled `ignore` has loss 0 and */           \
   /* no gradient. */                                                                                                  \
   KERNEL(pixel_softmax_cross_entropy(LossDims, std::int32_t ignore, Tensor logits, Tensor labels, Tensor losses))     \
   KERNEL(pixel_softmax_cross_entropy_backward(LossDims, std::int32_t ignore, Tensor dlosses, Tensor logits,           \
                                               Tensor labels, Gradient dlogits))                                       \
                                                                                                                       \
-  /* images [B, H, W, C] -> [B, (H/p)(W/p), p p C], a patch flattened row, column, channel. */                        \
+  /* images [B, H, W, C] -> [B, (H/p)(W/p), p p C]; a patch is flattened as row, column, channel. */                  \
   KERNEL(patchify(PatchDims, Tensor images, Tensor y))                                                                \
   KERNEL(patchify_backward(PatchDims, Tensor dy, Gradient dimages))                                                   \
   /* x [B, H, W, C] to y [B, out_height, out_width, C], each axis by the weights of core/resample.h. */               \
@@ -224,30 +224,30 @@ struct MaskDraw {
   /* Tokens first .. first + count of each image; count 1 gives [B, C]. */                                            \
   KERNEL(select_tokens(TokenDims, std::int64_t first, std::int64_t count, Tensor x, Tensor y))                        \
   KERNEL(select_tokens_backward(TokenDims, std::int64_t first, std::int64_t count, Tensor dy, Gradient dx))           \
-  /* [B, N, C]: `first` [B, n, C] before `rest` [B, N - n, C], image by image. dims.tokens is N. */                   \
+  /* [B, N, C]: `first` [B, n, C] before `rest` [B, N - n, C] in each image. dims.tokens is N. */                     \
   KERNEL(concat_tokens(TokenDims, std::int64_t n, Tensor first, Tensor rest, Tensor y))                               \
   KERNEL(concat_tokens_backward(TokenDims, std::int64_t n, Tensor dy, Gradient dfirst, Gradient drest))               \
                                                                                                                       \
-  /* y [B windows, w w, C]: the windows of x [B, H, W, C], row by row, the tokens of a window row by row. */          \
+  /* y [B windows, w w, C]: the windows of x [B, H, W, C], row by row, and the tokens of each window row by row. */   \
   KERNEL(cut_windows(WindowDims, Tensor x, Tensor y))                                                                 \
   KERNEL(cut_windows_backward(WindowDims, Tensor dy, Gradient dx))                                                    \
-  /* The inverse: y [B, H, W, C] from x [B windows, w w, C]; what stands for padding is left out. */                  \
+  /* The inverse: y [B, H, W, C] from x [B windows, w w, C], without the padding. */                                  \
   KERNEL(join_windows(WindowDims, Tensor x, Tensor y))                                                                \
   KERNEL(join_windows_backward(WindowDims, Tensor dy, Gradient dx))                                                   \
-  /* y [B, ceil(H/2) ceil(W/2), 4 C]: four neighbours side by side, (row, column) = (0,0), (1,0), (0,1), (1,1), */    \
-  /* zeros beyond an odd side. */                                                                                     \
+  /* y [B, ceil(H/2) ceil(W/2), 4 C]: four neighbours concatenated, (row, column) = (0,0), (1,0), (0,1), (1,1), */    \
+  /* with zeros beyond an odd side. */                                                                                \
   KERNEL(merge_patches(GridDims, Tensor x, Tensor y))                                                                 \
   KERNEL(merge_patches_backward(GridDims, Tensor dy, Gradient dx))                                                    \
                                                                                                                       \
-  /* y = x keep / (1 - rate), or residual + that; residual of the shape of x or empty, its gradient dy. keep u8, */   \
-  /* one for every `group` elements: 1 for dropout, an image's for drop-path. */                                      \
+  /* y = x keep / (1 - rate), plus residual unless that is empty; residual has x's shape, its gradient is dy. keep */ \
+  /* u8, one per `group` elements: group is 1 for dropout, an image's size for drop-path. */                          \
   KERNEL(dropout(std::int64_t group, double rate, Tensor x, Tensor keep, Tensor residual, Tensor y))                  \
   KERNEL(dropout_backward(std::int64_t group, double rate, Tensor dy, Tensor keep, Gradient dx))                      \
-  /* 0/1 by integer comparison of a draw keyed by (site, step, element). */                                           \
+  /* Writes 0 or 1 by comparing an integer drawn for (site, step, element) with a threshold. */                       \
   KERNEL(draw_mask(MaskDraw, const StepState* state, Tensor keep))                                                    \
                                                                                                                       \
-  /* Of features x [B, N, C], for probes, in double. of_images [B, 2]: the sums over positions of the squared mean */ \
-  /* and of the biased variance over channels. of_channels [B, 2, C]: the mean over positions and the sum of */       \
+  /* For probes, from features x [B, N, C], in double. of_images [B, 2]: sums over positions of the squared */        \
+  /* mean and the biased variance over channels. of_channels [B, 2, C]: mean over positions and sum of */             \
   /* squared deviations. */                                                                                           \
   KERNEL(feature_statistics(TokenDims, Tensor x, Tensor of_images, Tensor of_channels))                               \
   /* Writes `code` to *flag (i32 [1]) if x holds NaN or infinity and *flag is still 0. */                             \
@@ -256,19 +256,19 @@ struct MaskDraw {
 class Kernels {
  public:
   virtual ~Kernels() = default;
-  /// Gets ready for products of these sizes, so that no step has to; a device that needs nothing ignores it. `b`: with
-  /// a bias.
+  /// Prepares products of these sizes, so that no step has to. `b`: with a bias.
   virtual void prepare_linear(LinearDims, DType, [[maybe_unused]] bool b) {}
   virtual void prepare_attention(AttentionDims, DType) {}
-  /// The same for a matrix that Muon updates with products in bf16.
+  /// The same for a matrix that Muon updates with bf16 products.
   virtual void prepare_muon([[maybe_unused]] std::int64_t rows, [[maybe_unused]] std::int64_t cols) {}
-  /// Beside bf16 activations this device adds a dense layer's bias rounded to bf16, and is best given the copy.
+  /// With bf16 activations this device adds the bias of a dense layer rounded to bf16, and prefers to be given the
+  /// rounded copy.
   virtual bool rounds_bias() const { return false; }
-  /// linear() reads a weight [out, in] fastest in panels of so many of its rows; 0: as it is.
+  /// linear() reads a weight [out, in] fastest in panels of this many rows; 0: row-major.
   virtual std::int64_t panel_rows(DType) const { return 0; }
-  /// The whole panels of w [out, in], for Tensor::with_panels(): [out / panel_rows(), in, panel_rows()].
+  /// Writes the full panels of w [out, in] for Tensor::with_panels(): [out / panel_rows(), in, panel_rows()].
   virtual void pack_panels([[maybe_unused]] Tensor w, [[maybe_unused]] Tensor panels) {}
-  /// Whether linear_backward_through_gelu() saves a pass over memory here.
+  /// Whether linear_backward_through_gelu() saves a pass over memory on this device.
   virtual bool has_products_through_gelu(GeluForm, DType) const { return false; }
 
 #define NORMLAB_PURE(...) virtual void __VA_ARGS__ = 0;

@@ -1,7 +1,7 @@
-// The order in which the gradients of the lanes are added: a balanced binary tree over lane numbers. The left half of n
-// lanes is the largest power of two below n, the right half is the rest, and each half is a tree itself. Seven lanes
-// add up as ((0 + 1) + (2 + 3)) + ((4 + 5) + 6). An aligned group of lanes is one node, so a process that has only
-// those lanes can send their sum.
+// The order in which the lanes' gradients are added: a balanced binary tree over lane numbers. The left half of n lanes
+// is the largest power of two below n, the right half is the rest, and each half is again a tree. Seven lanes give
+// ((0 + 1) + (2 + 3)) + ((4 + 5) + 6). An aligned group of lanes is one node, so a process that has only those lanes
+// can send their sum.
 #pragma once
 
 #include <bit>
@@ -15,7 +15,7 @@ namespace normlab {
 
 inline constexpr std::int64_t kMostLanes = 8;
 
-/// of(l) of lanes kFirst to kFirst + kCount - 1, added up.
+/// The sum of of(l) over the lanes kFirst to kFirst + kCount - 1.
 template <int kCount, int kFirst = 0, class F>
 [[gnu::always_inline]] constexpr auto lane_tree(const F& of) {
   if constexpr (kCount == 1) {
@@ -35,11 +35,10 @@ void with_lanes(std::int64_t lanes, F&& f) {
   (std::make_integer_sequence<int, int(kMostLanes)>{});
 }
 
-/// The same sum where the number of lanes is known only at run time: of(l, total) writes what lane l has, T has
-/// operator+=.
+/// The same sum for a number of lanes known only at run time. of(l, total) writes lane l's value; T has operator+=.
 template <class T, class F>
 NORMLAB_HOST_DEVICE T lane_tree(std::int64_t lanes, const F& of) {
-  T waiting[4];  // nodes that wait for the one at their right, the largest first
+  T waiting[4];  // nodes waiting for their right sibling, the largest first
   static_assert(kMostLanes <= 8);
   int count = 0;
   for (std::int64_t l = 0; l < lanes; ++l) {

@@ -1,4 +1,4 @@
-// Libraries that are opened when they are used: a command that uses none of them needs none of them.
+// Shared libraries that are opened on first use, so that commands which need none run without them.
 #pragma once
 
 #include <string>
@@ -7,15 +7,15 @@ namespace normlab {
 
 class Library {
  public:
-  /// Opens the shared library of that file name, for as long as the process lives. EnvironmentError with `name`, the
-  /// loader's reason and `advice`.
+  /// Opens the shared library `file` for the lifetime of the process. Throws EnvironmentError with `name`, the loader's
+  /// reason and `advice`.
   Library(std::string name, const std::string& file, std::string advice);
-  /// Sets `to` to that function, of the library or of one that it needs. EnvironmentError where there is none.
+  /// Sets `to` to that function of the library or of one of its dependencies. Throws EnvironmentError if there is none.
   template <class Function>
   void find(const char* function, Function*& to) const {
     to = reinterpret_cast<Function*>(address(function));
   }
-  /// The same, or null.
+  /// The same, but sets null if there is none.
   template <class Function>
   void find_if_there(const char* function, Function*& to) const {
     to = reinterpret_cast<Function*>(address_if_there(function));

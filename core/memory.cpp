@@ -12,14 +12,14 @@ namespace normlab {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr std::size_t kPage = 4096;  // the smallest there is; a huge page is there after its first byte
+constexpr std::size_t kPage = 4096;  // the smallest page size; a huge page is resident after its first byte
 constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
 class HostMemory final : public Memory {
  public:
   void* allocate(std::size_t asked) override {
     const std::size_t bytes = round_up(asked, kHugePage);
-    // One huge page more than needed: the front and the tail beyond the aligned part go back at once.
+    // Maps one huge page more than needed and unmaps the front and the tail around the aligned part.
     void* map = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
       throw MemoryError(concat("out of memory: cannot map ", bytes >> 20, " MB (", std::strerror(errno),

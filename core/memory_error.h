@@ -1,4 +1,4 @@
-// Memory that one trial asks for and does not get is no fault of the machine that other trials would meet, too.
+// Memory that one trial cannot get. Unlike other environment errors it need not affect other trials.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ struct MemoryError : EnvironmentError {
   using EnvironmentError::EnvironmentError;
 };
 
-/// A device has less free than was asked for: whether it fits depends on who else works there. Bytes.
+/// A device has less free memory than requested, which depends on what else runs there. Sizes in bytes.
 struct DeviceMemoryError : EnvironmentError {
   DeviceMemoryError(std::size_t wanted, std::size_t left, std::size_t all)
       : EnvironmentError(concat("out of GPU memory: ", (wanted >> 20) + 1, " MB asked, ", left >> 20, " MB of ",

@@ -1,4 +1,4 @@
-// NaN and infinity in a tensor, for what tells people of them.
+// Finds NaN and infinity in a tensor, for messages.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,14 @@
 
 namespace normlab {
 
-/// A value that is not finite, and its place among those of its tensor.
+/// A non-finite value and its index in the tensor.
 struct NonFiniteValue {
   std::int64_t index = 0;
   double value = 0.0;
 };
 
-/// The first such value of `t`, which the host can read; none where all are finite or `t` holds integers.
+/// The first non-finite value of `t`, which the host must be able to read. None if all are finite or `t`
+/// holds integers.
 std::optional<NonFiniteValue> first_nonfinite(const Tensor& t);
 
 /// "nan" of either sign, "inf" or "-inf".

@@ -1,5 +1,5 @@
 // Philox4x32-10, the counter-based generator of Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (SC 2011).
-// The same bits on every machine, in any order, on host and device: a number is a function of (counter, key) alone.
+// A number is a function of (counter, key) alone: the same bits on every machine, in any order, on host and device.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace normlab {
 
-/// Ten rounds over `counter` in place. Plain words and no std::array: this is the form that device code calls.
+/// Ten rounds over `counter` in place. Device code calls this form, hence no std::array.
 NORMLAB_HOST_DEVICE constexpr void philox4x32(std::uint32_t (&counter)[4], std::uint32_t key0, std::uint32_t key1) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t product0 = std::uint64_t{0xD2511F53u} * counter[0];
@@ -24,7 +24,6 @@ NORMLAB_HOST_DEVICE constexpr void philox4x32(std::uint32_t (&counter)[4], std::
   }
 }
 
-/// The four words that belong to (counter, key).
 constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                                   std::array<std::uint32_t, 2> key) {
   std::uint32_t words[4] = {counter[0], counter[1], counter[2], counter[3]};

@@ -20,7 +20,7 @@ std::uint64_t fnv_text(std::uint64_t hash, std::string_view text) {
   return hash;
 }
 
-/// A polynomial, coefficient of the highest power first.
+/// A polynomial, highest power first.
 template <std::size_t kTerms>
 double horner(const double (&coefficients)[kTerms], double x) {
   double sum = 0;
@@ -84,7 +84,7 @@ double normal(StreamKey key, std::uint64_t position) {
 }
 
 double truncated_normal(StreamKey key, std::uint64_t position, double lo, double hi) {
-  // In the upper tail the distribution function is 1 - tiny: work in the lower one, where nothing is lost.
+  // In the upper tail the distribution function is 1 - tiny; the lower tail loses no digits.
   if (lo > 0) return -truncated_normal(key, position, -hi, -lo);
   const auto words = draw(key, position);
   const double from = normal_cdf(lo), to = normal_cdf(hi);

@@ -1,5 +1,5 @@
-// Weights of resampling along one axis, for images and tables of positions: each place of the result is a sum over a
-// few neighbours of the input. One table serves both directions: the gradient runs through it transposed.
+// Weights for resampling along one axis, for images and position tables: each output value is a sum over a few input
+// neighbours. One table serves both directions: the gradient uses its transpose.
 #pragma once
 
 #include <cstdint>
@@ -7,26 +7,25 @@
 
 namespace normlab {
 
-/// How values between the grid points come about. Pixel i of n lies at (i + 1/2) / n, but for `corners`, where the
-/// first and the last points of both grids coincide.
+/// How values between grid points are interpolated. Pixel i of n lies at (i + 1/2) / n, except for `corners`, where the
+/// first and last points of both grids coincide.
 enum class Resampling : std::uint8_t {
-  bilinear,            // two neighbours, also where the image shrinks (timm's import of npz, TensorFlow)
-  bilinear_antialias,  // a triangle, as wide as a pixel of the result where the image shrinks (Pillow, PyTorch)
+  bilinear,            // two neighbours, even when shrinking (timm's import of npz, TensorFlow)
+  bilinear_antialias,  // a triangle, as wide as an output pixel when shrinking (Pillow, PyTorch)
   corners,             // two neighbours, corners on corners (order-1 spline zoom: Big Vision's resize of positions)
   bicubic,             // Keys 1981, a = -0.75, borders repeated (PyTorch)
-  bicubic_antialias,   // a = -0.5, stretched where the image shrinks, cut at the borders (Pillow, PyTorch; timm's
-                       // resize)
+  bicubic_antialias,   // a = -0.5, stretched when shrinking, cut at borders (Pillow, PyTorch; timm's resize)
 };
 constexpr std::string_view to_string(Resampling how) {
   constexpr std::string_view kNames[] = {"bilinear", "bilinear_antialias", "corners", "bicubic", "bicubic_antialias"};
   return kNames[static_cast<int>(how)];
 }
 
-/// Neighbours that each place of the result has a weight for; at most `in`. in, out >= 1.
+/// Number of neighbours weighted per output value; at most `in`. in, out >= 1.
 std::int64_t resample_taps(Resampling how, std::int64_t in, std::int64_t out);
 
-/// Fills first [out] and weights [out, taps], taps as above: value o of the result is the sum over t of weights[o, t]
-/// times value first[o] + t of the input; all of these lie inside it. The weights of one place add up to 1.
+/// Fills first [out] and weights [out, taps], with taps as above. Output o is the sum over t of weights[o, t] times
+/// input first[o] + t; all of these lie inside the input. The weights of one output add up to 1.
 void resample_weights(Resampling how, std::int64_t in, std::int64_t out, std::int64_t* first, double* weights);
 
 }  // namespace normlab

@@ -1,4 +1,4 @@
-// One row of the tables of core/resample.h, for hosts and devices.
+// One row of the tables of core/resample.h, for host and device.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace normlab {
 
-/// A kernel that is zero from `support` on; antialiased it is stretched to the width of a pixel of the result.
+/// A kernel that is zero from `support` on. With antialiasing it is stretched to the width of an output pixel.
 struct ResampleKernel {
   double support, a;
   bool antialias;
@@ -22,7 +22,7 @@ struct ResampleKernel {
   NORMLAB_HOST_DEVICE double stretch(std::int64_t in, std::int64_t out) const {
     return antialias && in > out ? double(in) / double(out) : 1.0;
   }
-  /// Linear: 1 - |x|. Cubic convolution (Keys 1981), whose slope at 1 is a.
+  /// Linear: 1 - |x|. Cubic convolution (Keys 1981) with slope a at 1.
   NORMLAB_HOST_DEVICE double operator()(double x) const {
     x = std::abs(x);
     if (x >= support) return 0.0;
@@ -32,20 +32,21 @@ struct ResampleKernel {
   }
 };
 
-/// Where place o of the result lies among the points of the input, point j lying at j.
+/// The position of output o on the input grid, where point j lies at j.
 NORMLAB_HOST_DEVICE inline double resample_position(Resampling how, std::int64_t in, std::int64_t out, std::int64_t o) {
   if (how != Resampling::corners) return (double(o) + 0.5) * double(in) / double(out) - 0.5;
   return out > 1 ? double(o) * double(in - 1) / double(out - 1) : 0.0;
 }
 
-/// Fills row [taps], the weights of place o, and returns the first point that they are for.
+/// Fills row [taps] with the weights of output o and returns the input point of the first.
 NORMLAB_HOST_DEVICE inline std::int64_t resample_row(Resampling how, std::int64_t in, std::int64_t out,
                                                      std::int64_t taps, std::int64_t o, double* row) {
   const ResampleKernel kernel = ResampleKernel::of(how);
   const double stretch = kernel.stretch(in, out), reach = kernel.support * stretch;
   const double at = resample_position(how, in, out, o);
   for (std::int64_t t = 0; t < taps; ++t) row[t] = 0.0;
-  // Points beyond a border stand for the border itself; antialiased they are left out, hence the division by the sum.
+  // Points beyond a border count as the border point. With antialiasing they are left out, hence the division by
+  // the sum.
   const auto begin = static_cast<std::int64_t>(std::floor(at - reach + 1.0));
   const auto end = static_cast<std::int64_t>(std::floor(at + reach + 1.0));
   const std::int64_t first = std::clamp(begin, std::int64_t{0}, in - taps);

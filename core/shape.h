@@ -1,4 +1,4 @@
-// The sizes of a tensor, outermost first. Held inline: a shape never allocates.
+// The sizes of a tensor, outermost first. Stored inline: a shape never allocates.
 #pragma once
 
 #include <algorithm>

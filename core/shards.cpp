@@ -14,13 +14,13 @@
 
 namespace normlab {
 namespace {
-/// Ends a shard whose meeting was called off since another failed; never leaves run().
+/// Ends a shard whose meeting was called off because another shard failed; never leaves run().
 struct Aborted {};
 
-/// A thread without work looks for some so long before it sleeps: about what a wake-up costs.
+/// How long an idle thread looks for work before it sleeps: about the cost of a wake-up.
 constexpr std::chrono::microseconds kPatience{50};
 
-/// Takes the pages of the stack that shards will use, before any does.
+/// Touches the stack pages that shards will use, before any shard runs.
 void touch_stack() {
   constexpr std::size_t kBytes = 128 << 10, kPage = 4096;
   [[maybe_unused]] volatile char pages[kBytes];
@@ -69,7 +69,7 @@ class ShardPool::Shard final : public Collective {
     begun = called_off = false;
   }
 
-  /// Until it meets or ends; true if it has ended.
+  /// Runs until it meets or ends; true if it has ended.
   bool advance() {
     if (!pool_.lockstep_) {
       call_body();
@@ -130,7 +130,7 @@ void ShardPool::start_threads() {
 void ShardPool::run(int shards, int lanes, bool lockstep, FunctionRef<void(Collective&)> body) {
   if (shards > 1) start_threads();
   std::unique_lock lock(mutex_);
-  // Whatever can fail comes first: a thread starts on a shard as soon as one waits.
+  // Everything that can fail comes first, since threads start on a shard as soon as one is waiting.
   while (static_cast<int>(shards_.size()) < shards)
     shards_.push_back(std::make_unique<Shard>(*this, static_cast<int>(shards_.size())));
   contributions_.resize(shards_.size());
@@ -143,7 +143,7 @@ void ShardPool::run(int shards, int lanes, bool lockstep, FunctionRef<void(Colle
   total_ = shards, lanes_ = lanes, finished_ = arrived_ = 0;
   aborted_ = false;
   changed();
-  work(lock, [this] { return finished_ == total_; });  // the calling thread is one of them
+  work(lock, [this] { return finished_ == total_; });  // the calling thread takes part
   body_ = nullptr;
   for (const auto& shard : ours)
     if (shard->error) std::rethrow_exception(shard->error);
@@ -186,7 +186,7 @@ void ShardPool::arrive(std::unique_lock<std::mutex>& lock, Shard& shard) {
   ++shard.segments;
   contributions_[static_cast<std::size_t>(shard.rank())] = shard.contribution;
   if (++arrived_ == total_) {
-    // All others wait, so nobody reads or writes what is combined here.
+    // All others wait, so no thread reads or writes what is combined here.
     lock.unlock();
     try {
       (*shard.combine)({contributions_.data(), static_cast<std::size_t>(total_)});
@@ -228,7 +228,7 @@ void ShardPool::wait_for_change(std::unique_lock<std::mutex>& lock) {
 }
 
 void ShardPool::on_each_thread(FunctionRef<void()> body) {
-  std::latch all_have_begun(count_);  // so no thread gets two
+  std::latch all_have_begun(count_);  // so that no thread gets two
   run(count_, count_, false, [&](Collective&) {
     all_have_begun.arrive_and_wait();
     body();
@@ -241,7 +241,7 @@ void ShardPool::for_blocks(std::int64_t blocks, FunctionRef<void(std::int64_t)> 
     for (std::int64_t b = 0; b < blocks; ++b) body(b);
     return;
   }
-  std::atomic<std::int64_t> next{0};  // which worker has a block changes nothing, since blocks are independent
+  std::atomic<std::int64_t> next{0};  // blocks are independent, so it does not matter which worker gets which
   run(static_cast<int>(workers), static_cast<int>(workers), false, [&](Collective&) {
     for (std::int64_t b = next++; b < blocks; b = next++) body(b);
   });

@@ -1,8 +1,8 @@
 // Runs the shards of a step on a few threads, in an order that fixes every sum.
 //
-// Shard i adds its gradients into lane i mod L, after shard i - L has. Threads take the next shard of any lane that is
-// free. Where shards meet in a Collective, a waiting shard gives its thread and its lane away; between two meetings the
-// order within a lane holds again. Nothing here depends on the number of threads but the time it takes.
+// Shard i adds its gradients to lane i mod L, after shard i - L. Threads take the next shard of any free lane. Where
+// shards meet in a Collective, a waiting shard gives up its thread and its lane; between two meetings the order within
+// a lane holds again. The number of threads affects only the time.
 #pragma once
 
 #include <atomic>
@@ -28,8 +28,8 @@ class ShardPool {
 
   int threads() const { return count_; }
 
-  /// Calls `body` once for each shard. `lockstep`: shards may meet in the Collective, so each has a fiber of its own.
-  /// Returns when all are done; throws the error of the lowest shard that failed.
+  /// Calls `body` once for each shard. `lockstep`: shards may meet in the Collective, so each gets its own fiber.
+  /// Returns when all are done; throws the error of the lowest-numbered shard that failed.
   void run(int shards, int lanes, bool lockstep, FunctionRef<void(Collective&)> body);
 
   /// Calls `body` once on each thread.
@@ -39,17 +39,17 @@ class ShardPool {
   void for_blocks(std::int64_t blocks, FunctionRef<void(std::int64_t)> body);
 
  private:
-  class Shard;  // one shard of a run, and its view of the collective
+  class Shard;  // one shard of a run with its view of the collective
 
   void start_threads();
-  /// Runs whatever shard can run, in order of their numbers, until `ended`; the lock is held before and after.
+  /// Runs shards that can run, in order of their numbers, until `ended`; the lock is held before and after.
   template <class Ended>
   void work(std::unique_lock<std::mutex>& lock, const Ended& ended);
   Shard* next_runnable() const;
   void run_shard(std::unique_lock<std::mutex>& lock, Shard& shard);
   void arrive(std::unique_lock<std::mutex>& lock, Shard& shard);
-  void call_off();  // no meeting takes place any more; the lock is held
-  void changed();   // wakes who waits; the lock is held
+  void call_off();  // ends all meetings; the lock is held
+  void changed();   // wakes waiting threads; the lock is held
   void wait_for_change(std::unique_lock<std::mutex>& lock);
 
   const int count_;
@@ -65,7 +65,7 @@ class ShardPool {
   bool lockstep_ = false, aborted_ = false, stop_ = false;
 };
 
-/// Sets this thread to flush denormals to zero; every worker does. No-op where the CPU has no such switch.
+/// Makes this thread flush denormals to zero, as every worker does. No-op if the CPU cannot.
 void flush_denormals();
 
 }  // namespace normlab

@@ -1,4 +1,4 @@
-// How threads begin: the limits of the shell that started this process must not crash them.
+// Starts threads safely, whatever limits the shell has set.
 #pragma once
 
 #include <system_error>
@@ -7,12 +7,12 @@
 
 namespace normlab {
 
-/// Gives threads that start from now on a stack of 1 MB at least, whatever `ulimit -s` says.
+/// Gives threads started from now on a stack of at least 1 MB, whatever `ulimit -s` says.
 void ensure_thread_stacks();
 [[noreturn]] void throw_no_thread(const std::system_error& error);
 
-/// As the constructor of std::thread, with a stack that suffices. EnvironmentError where the system starts no more
-/// threads.
+/// Like std::thread's constructor, with a sufficient stack. Throws EnvironmentError if the system starts no
+/// more threads.
 template <class Body>
 std::thread start_thread(Body&& body) {
   ensure_thread_stacks();

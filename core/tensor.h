@@ -1,5 +1,5 @@
-// A contiguous row-major view into memory that somebody else owns: an arena, a parameter buffer, a batch. Trivially
-// copyable, so that closures on the tape can hold it.
+// A contiguous row-major view of memory owned elsewhere: an arena, a parameter buffer, a batch. Trivially copyable, so
+// that closures on the tape can hold it.
 #pragma once
 
 #include <type_traits>
@@ -12,11 +12,11 @@ namespace normlab {
 class Tensor {
  public:
   Tensor() = default;
-  /// `epoch`, where given, is the counter of the arena that owns the memory: once the arena is reset the view is stale.
+  /// `epoch`, if given, is the counter of the arena that owns the memory: resetting the arena makes the view stale.
   Tensor(void* data, Shape shape, DType dtype, const std::uint64_t* epoch = nullptr)
       : data_(data), shape_(shape), epoch_(epoch), made_at_(epoch ? *epoch : 0), dtype_(dtype) {}
 
-  /// False for a default-constructed tensor, which stands for "not there".
+  /// False for a default-constructed tensor, which means "absent".
   explicit operator bool() const { return data_ != nullptr; }
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
@@ -25,7 +25,7 @@ class Tensor {
   void* raw() const { return data_; }
   bool stale() const { return epoch_ && *epoch_ != made_at_; }
 
-  /// The elements; null for a tensor that is not there. Throws on another type, and on memory that was given back.
+  /// The elements; null if absent. Throws if the type differs or the memory was freed.
   template <class T>
   T* data() const {
     if (!data_) return nullptr;
@@ -35,7 +35,6 @@ class Tensor {
     if (stale()) throw InputError(concat("tensor ", shape_.str(), " is stale: its arena was reset since it was made"));
     return static_cast<T*>(data_);
   }
-  /// The same elements under another shape of the same size.
   Tensor reshape(const Shape& shape) const {
     if (shape.size() != size()) throw InputError(concat("reshape: ", shape_.str(), " does not fit ", shape.str()));
     Tensor t = *this;
@@ -57,13 +56,13 @@ class Tensor {
     t.panels_ = nullptr;
     return t;
   }
-  /// This weight with what Kernels::pack_panels() made of it, which products read instead.
+  /// This weight with the result of Kernels::pack_panels(), which products read instead.
   Tensor with_panels(const void* panels) const {
     Tensor t = *this;
     t.panels_ = panels;
     return t;
   }
-  /// Null where there are none.
+  /// Null without panels.
   template <class T>
   const T* panels() const {
     return static_cast<const T*>(panels_);

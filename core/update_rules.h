@@ -1,6 +1,6 @@
 // What an optimiser does to one parameter value: the same arithmetic on every device. A rule is made from its settings
-// and the numbers of the step, and then called for each index, in any order. AdamW (Loshchilov and Hutter 2019) and SGD
-// are as PyTorch has them; what else is followed stands beside it.
+// and the numbers of the step, then called for each index, in any order. AdamW (Loshchilov and Hutter 2019) and SGD
+// follow PyTorch; other sources are given at each rule.
 #pragma once
 
 #include <cmath>
@@ -13,8 +13,8 @@
 
 namespace normlab {
 
-/// Values beside each other: gradient, parameter, first and second moment, and where weight decay applies. P is float
-/// or double, M as P or bf16; what a rule does not have is null.
+/// Parallel arrays: gradient, parameter, first and second moment, and where weight decay applies. P is float or double,
+/// M is P or bf16. Arrays that a rule does not use are null.
 template <class P, class M = P>
 struct UpdateBuffers {
   const P* gradient;
@@ -30,16 +30,17 @@ UpdateBuffers<P, M> buffers_of(const ParameterUpdate& u) {
           u.decay ? u.decay.data<std::uint8_t>() : nullptr};
 }
 
-/// The rule that has these settings, for parameters of type P and a first moment of type M. kRounded:
-/// MomentProduct::rounded.
+/// The rule for these settings, with parameters of type P and a first moment of type M.
+/// kRounded: MomentProduct::rounded.
 template <class Settings, class P, class M = P, bool kRounded = false>
 class Rule;
 
-/// Both moments of Adam and what a step divides by, of AdamW and LAMB.
+/// Both moments of Adam and the divisor of a step, for AdamW and LAMB.
 template <class P>
 class AdamMoments {
  public:
-  // 1 - beta is rounded once: in float, 1 - 0.999f is off by 1e-5, and the bias correction would not make up for it.
+  // 1 - beta is computed in double and rounded once: in float, 1 - 0.999f is off by 1e-5, which the bias correction
+  // would not cancel.
   NORMLAB_HOST_DEVICE AdamMoments(const AdamWSettings& s, const StepState& state)
       : clip_(P(state.clip_factor)),
         b1_(P(s.beta1)),
@@ -53,7 +54,6 @@ class AdamMoments {
     of.m[i] = b1_ * of.m[i] + new1_ * grad;
     of.v[i] = b2_ * of.v[i] + new2_ * grad * grad;
   }
-  /// sqrt(v') + eps.
   NORMLAB_HOST_DEVICE P divisor(const UpdateBuffers<P>& of, std::int64_t i) const {
     return std::sqrt(of.v[i]) * inverse_root_ + eps_;
   }
@@ -125,7 +125,7 @@ class Rule<LionSettings, P> {
   NORMLAB_HOST_DEVICE void operator()(std::int64_t i) const {
     const P grad = of_.gradient[i] * clip_, direction = b1_ * of_.m[i] + new1_ * grad;
     const P kept = of_.decays[i] ? of_.p[i] * shrink_ : of_.p[i];
-    // No step where the direction is exactly 0, as sign() has it.
+    // No step where the direction is exactly 0, as with sign().
     const P step = direction == P(0) ? P(0) : std::copysign(lr_, direction);
     of_.p[i] = kept - step;
     of_.m[i] = b2_ * of_.m[i] + new2_ * grad;
@@ -136,7 +136,7 @@ class Rule<LionSettings, P> {
   P clip_, b1_, b2_, new1_, new2_, shrink_, lr_;
 };
 
-/// What lamb_moments does (LAMB, You et al. 2020, algorithm 2): it updates the moments, from which direction() follows.
+/// The first pass of LAMB (You et al. 2020, algorithm 2): updates the moments, from which direction() follows.
 template <class P>
 class LambMoments {
  public:
@@ -158,7 +158,7 @@ class LambMoments {
   P scale_, wd_;
 };
 
-/// LAMB steps by a share of each tensor's norm.
+/// LAMB's update: a step in proportion to each tensor's norm.
 template <class P>
 class Rule<LambSettings, P> {
  public:
@@ -172,7 +172,7 @@ class Rule<LambSettings, P> {
   P rate_;
 };
 
-/// The direction of Muon before it is made orthogonal, which the moment goes into, and the step along X.
+/// Muon's direction before orthogonalisation, and its step along X. Computing the direction updates the moment.
 template <class P>
 class MuonDirection {
  public:
@@ -206,7 +206,7 @@ class MuonStep {
   P shrink_, rate_;
 };
 
-/// A moment of Big Vision's optimisers (its optax.py), which may be stored in bf16.
+/// A moment of Big Vision's optimisers (its optax.py), possibly stored in bf16.
 template <class P, class M, bool kRounded>
 class StoredMoment {
  public:
@@ -224,7 +224,7 @@ class StoredMoment {
   P beta_;
 };
 
-/// Adam as Big Vision has it: the decay is multiplied by the schedule and not by the peak rate.
+/// Adam as in Big Vision: the decay is multiplied by the schedule, not by the peak rate.
 template <class P, class M, bool kRounded>
 class Rule<BigVisionAdamSettings, P, M, kRounded> {
  public:
@@ -255,7 +255,7 @@ class Rule<BigVisionAdamSettings, P, M, kRounded> {
   P clip_, b2_, new1_, new2_, eps_, rate_, shrink_, inverse_root_;
 };
 
-/// Momentum, likewise.
+/// Momentum as in Big Vision.
 template <class P, class M, bool kRounded>
 class Rule<MomentumSettings, P, M, kRounded> {
  public:
@@ -281,7 +281,7 @@ class Rule<MomentumSettings, P, M, kRounded> {
   P clip_, lr_, ahead_, now_, shrink_;
 };
 
-/// Calls f(Type<R>{}, settings, buffers), R the Rule for these settings and types.
+/// Calls f(Type<R>{}, settings, buffers) with the Rule R for these settings and types.
 template <class F>
 void for_rule(const UpdateRule& rule, const ParameterUpdate& u, F&& f) {
   const auto with = [&](const auto& settings, auto parameter, auto moment, auto rounded) {
@@ -303,11 +303,11 @@ void for_rule(const UpdateRule& rule, const ParameterUpdate& u, F&& f) {
   });
 }
 
-/// What gradients are multiplied by, by the form and state->clip_norm; and whether the update is skipped.
+/// Sets the factor on gradients from the clip form and state->clip_norm, and whether the update is skipped.
 NORMLAB_HOST_DEVICE inline void set_clipping(ClipForm form, double square, StepState* state) {
   const double norm = std::sqrt(square), limit = state->clip_norm;
   state->grad_norm = norm;
-  state->nonfinite = !(norm - norm == 0);  // NaN and infinity are no difference of themselves
+  state->nonfinite = !(norm - norm == 0);  // NaN and infinity minus themselves are not 0
   state->clip_factor = 1.0;
   if (limit <= 0) return;
   if (form == ClipForm::optax)
@@ -316,7 +316,7 @@ NORMLAB_HOST_DEVICE inline void set_clipping(ClipForm form, double square, StepS
     state->clip_factor = limit / (norm + 1e-6);
 }
 
-/// LAMB's ratio |p| / |r|, 1 where either is zero.
+/// LAMB's ratio |p| / |r|; 1 if either is zero.
 NORMLAB_HOST_DEVICE inline double trust_ratio(const LambSquares& sum) {
   return sum.parameters > 0 && sum.direction > 0 ? std::sqrt(sum.parameters / sum.direction) : 1.0;
 }

@@ -1,8 +1,8 @@
-// The settings of optimisers and of clipping, the same for all devices. Each optimiser's rule for one value stands in
-// core/update_rules.h.
+// The settings of optimisers and clipping, the same for all devices. The rule of each optimiser for one value is
+// in core/update_rules.h.
 //
-// Gradients g are multiplied by state->clip_factor. lr is state->lr times the factor of the parameter, wd the decay
-// times its own, where the parameter decays; m' and v' are moments over their bias correction.
+// Gradients g are multiplied by state->clip_factor. lr is state->lr times the parameter's factor. wd is the decay times
+// the parameter's factor, where the parameter decays. m' and v' are moments divided by their bias correction.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@
 
 namespace normlab {
 
-/// m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g g; p -= lr wd p, p -= lr m' / (sqrt(v') + eps). Its rate is state->lr,
-/// or state->schedule times `peak` where that is not negative: beside Muon, which has another rate.
+/// m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g g; p -= lr wd p, p -= lr m' / (sqrt(v') + eps). The rate is
+/// state->lr. If `peak` is not negative, it is state->schedule times `peak`: this AdamW then runs beside Muon, which
+/// has another rate.
 struct AdamWSettings {
   double beta1, beta2, eps, weight_decay;
   double peak = -1;
@@ -24,11 +25,11 @@ struct SgdSettings {
   double momentum, weight_decay;
   bool nesterov;
 };
-/// How beta times a moment stored in bf16 is computed. wide: in float. constant: beta itself is rounded to bf16, 0.9 to
-/// 0.8984375, the product is float (what jitted optax does). rounded: the product is rounded as well (optax unjitted).
+/// How beta times a moment stored in bf16 is computed. wide: in float. constant: beta is rounded to bf16 (0.9 to
+/// 0.8984375), the product is float (jitted optax). rounded: the product is rounded too (optax without jit).
 enum class MomentProduct : std::uint8_t { wide, constant, rounded };
-/// AdamW whose decay has state->schedule in place of lr: p -= lr m' / (sqrt(v') + eps) + schedule wd p. m is bf16, or
-/// as p: the step is from the value before it is rounded.
+/// AdamW with state->schedule in place of lr in the decay: p -= lr m' / (sqrt(v') + eps) + schedule wd p. m is bf16 or
+/// p's type; the step uses m before it is rounded.
 struct BigVisionAdamSettings {
   double beta1, beta2, eps, weight_decay;
   MomentProduct product;
@@ -43,25 +44,27 @@ struct MomentumSettings {
 struct LionSettings {
   double beta1, beta2, weight_decay;
 };
-/// r = m' / (sqrt(v') + eps) + wd p, with the moments of AdamW; p -= lr *trust_ratio r. The moments are those that
-/// lamb_moments has updated. `decays`: of the whole tensor.
+/// r = m' / (sqrt(v') + eps) + wd p with AdamW's moments, already updated by lamb_moments; p -= lr *trust_ratio r.
+/// `decays` holds for the whole tensor.
 struct LambSettings {
   AdamWSettings adamw;
   bool decays;
   const double* trust_ratio;  // of the tensor, in the backend's memory
 };
-/// Sums of squares of parameters and of r.
+/// Sums of squares of the parameters and of r.
 struct LambSquares {
   double parameters = 0.0, direction = 0.0;
 };
-/// The factor of Muon's step for a matrix [rows, cols]. original: sqrt(max(1, rows / cols)); match_rms_adamw: 0.2
-/// sqrt(max(rows, cols)), with which rates and decay of AdamW can be kept (Liu et al. 2025, "Muon is Scalable for LLM
+/// The factor of Muon's step for a matrix [rows, cols]. original: sqrt(max(1, rows / cols)). match_rms_adamw:
+/// 0.2 sqrt(max(rows, cols)), with which AdamW's rate and decay can be kept (Liu et al. 2025, "Muon is Scalable for LLM
 /// Training", eq. 4).
 enum class MuonScale : std::uint8_t { original, match_rms_adamw };
-/// Muon (K. Jordan 2024) of one matrix, as torch.optim.Muon has it: m = momentum m + (1 - momentum) g;
-/// u = (1 - momentum) g + momentum m for nesterov, else m; p -= lr wd p, p -= lr scale X(u). X(u) is u / max(|u|, 1e-7)
-/// after five steps X = a X + (b A + c A A) X with A = X X', a = 3.4445, b = -4.7750, c = 2.0315, which bring its
-/// singular values near 1. `bf16`: the factors of these products are rounded to bf16, as those of other products are.
+/// Muon (K. Jordan 2024) for one matrix, as in torch.optim.Muon:
+///   m = momentum m + (1 - momentum) g;  u = (1 - momentum) g + momentum m for nesterov, else m;
+///   p -= lr wd p, p -= lr scale X(u).
+/// X(u) is u / max(|u|, 1e-7) after five steps X = a X + (b A + c A A) X with A = X X', a = 3.4445, b = -4.7750,
+/// c = 2.0315, which bring its singular values near 1. `bf16`: the factors of these products are rounded to bf16, like
+/// those of other products.
 struct MuonSettings {
   double momentum, weight_decay;
   bool nesterov;
@@ -76,13 +79,13 @@ struct UpdateRule {
       settings;
 };
 
-/// What some parameters have on top of an optimiser's settings.
+/// Factors on the optimiser's settings, for some parameters.
 struct UpdateFactors {
   double lr = 1.0, weight_decay = 1.0;
   bool operator==(const UpdateFactors&) const = default;
 };
-/// Some values with what belongs to them; decay u8 [n]: 1 where weight decay applies. v is empty where an optimiser has
-/// no second moment.
+/// A range of values with all that its update needs. decay u8 [n]: 1 where weight decay applies. v is empty if the
+/// optimiser has no second moment.
 struct ParameterUpdate {
   UpdateFactors factors;
   const StepState* state;

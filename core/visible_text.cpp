@@ -5,7 +5,7 @@ namespace {
 
 constexpr char kDigits[] = "0123456789abcdef";
 
-/// Characters beyond ASCII that a terminal acts on: C1 controls, ends of lines, directions of writing.
+/// Non-ASCII characters that a terminal interprets: C1 controls, line ends, writing directions.
 bool is_command(std::uint32_t code) {
   return (code >= 0x80 && code < 0xA0) || code == 0x61C || code == 0x200E || code == 0x200F ||
          (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
@@ -13,7 +13,7 @@ bool is_command(std::uint32_t code) {
 
 bool is_plain(char c) { return c >= 0x20 && c < 0x7F; }
 
-/// Appends the character at the front of `text` as it may be shown, and gives its length in bytes.
+/// Appends the first character of `text` in visible form and returns its length in bytes.
 std::size_t show_character(std::string_view text, bool line_feeds, bool quotes, std::string& to) {
   const char c = text.front();
   if (quotes && (c == '"' || c == '\\')) {
@@ -59,7 +59,7 @@ std::size_t count_characters(std::string_view text) {
   return count;
 }
 
-/// In one line, and of a long text its ends alone.
+/// In one line, with only the ends of a long text.
 std::string in_one_line(std::string_view text, bool quotes) {
   constexpr std::size_t kHead = kMostShown * 2 / 3, kTail = kMostShown - 1 - kHead;
   const std::size_t all = count_characters(text);

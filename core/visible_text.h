@@ -1,4 +1,4 @@
-// Text from files and command lines, made fit to be shown: it must not command a terminal, nor look like lines of ours.
+// Makes text from files and command lines safe to show: it must not control a terminal or imitate lines of ours.
 #pragma once
 
 #include <cstdint>
@@ -7,25 +7,25 @@
 
 namespace normlab {
 
-/// The character at the front of a text that is not empty. `bytes` is 0 where none of UTF-8 stands there.
+/// The first character of a non-empty text. `bytes` is 0 if the text does not start with valid UTF-8.
 struct Character {
   std::size_t bytes = 0;
   std::uint32_t code = 0;
 };
 Character first_character(std::string_view text);
 
-/// `text` with what a terminal would act on spelt out. Control characters but line feeds become "\x1b". Characters of
-/// Unicode that are controls, end lines or turn the direction of writing become "\u202e". Bytes that are not UTF-8
-/// become "\x9b".
+/// `text` with everything that a terminal would interpret spelt out. Control characters except line feeds become
+/// "\x1b". Unicode characters that control, end lines or change the writing direction become "\u202e". Bytes that are
+/// not UTF-8 become "\x9b".
 std::string visible(std::string_view text);
 /// The same in one line: line feeds become "\n".
 std::string visible_line(std::string_view text);
 
-/// The most characters of input that a message shows.
+/// The most input characters that a message shows.
 inline constexpr std::size_t kMostShown = 200;
 
-/// A piece of input within a line of a message, as visible_line() gives it. What is longer than kMostShown loses its
-/// middle and gets its length: "abc…xyz (1000000 characters)".
+/// Input within a line of a message, as visible_line() shows it. Text longer than kMostShown loses its middle and gets
+/// its length: "abc…xyz (1000000 characters)".
 std::string shown(std::string_view text);
 
 /// The same in double quotes, with a backslash before each " and \ of the text: "\"abc…xyz\" (1000000 characters)".

@@ -1,4 +1,4 @@
-// Enumerators and members by name.
+// Names of enumerators and members as text.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace normlab {
 
-/// What the compiler calls an enumerator or a member, without its scope.
+/// The compiler's name of an enumerator or member, without its scope.
 template <auto V>
 constexpr std::string_view name_of() {
   std::string_view text = __PRETTY_FUNCTION__;  // "... [with auto V = normlab::Pool::gap; ...]", "... [V = ...]"
@@ -19,7 +19,7 @@ constexpr std::string_view name_of() {
   return text.substr(text.rfind(':') + 1);
 }
 
-/// The enumerators that have a word, from 0 on: all of them, unless an enum says another number.
+/// The number of enumerators from 0 on that have a name. An enum with fewer words specialises kWordCount.
 template <class E, std::size_t n = 0>
 constexpr std::size_t count_words() {
   if constexpr (name_of<static_cast<E>(n)>().find(')') != std::string_view::npos)  // a value without a name: "(E)3"
@@ -29,7 +29,7 @@ constexpr std::size_t count_words() {
 }
 template <class E>
 inline constexpr std::size_t kWordCount = count_words<E>();
-/// The words of an enum in descriptors and files are the names of its enumerators.
+/// The words of an enum in descriptors and files are its enumerators' names.
 template <class E>
 inline constexpr auto kWords = []<std::size_t... n>(std::index_sequence<n...>) {
   return std::array{name_of<static_cast<E>(n)>()...};
@@ -39,7 +39,7 @@ inline constexpr auto kWords = []<std::size_t... n>(std::index_sequence<n...>) {
 template <class E>
 requires std::is_enum_v<E>
 constexpr std::string_view word_of(E value) { return kWords<E>[static_cast<std::size_t>(value)]; }
-/// Writes the value that has this word; false where none has.
+/// Writes the value with this word to `value`; false if there is none.
 template <class E>
 constexpr bool find_word(std::string_view word, E& value) {
   const auto found = std::find(std::begin(kWords<E>), std::end(kWords<E>), word);

@@ -25,7 +25,7 @@ struct Affine {
   }
 };
 
-/// dx, on the way to the sums of dy x and dy, which are dgamma and dbeta.
+/// dx, and on the way the sums of dy x and dy, which are dgamma and dbeta.
 template <class T>
 struct AffineGradient {
   const T *dy, *x;

@@ -1,4 +1,4 @@
-// Multi-head attention: the kernels of attention.cuh and attention_backward.cuh with nothing added to the scores.
+// Multi-head attention: the kernels of attention.cuh and attention_backward.cuh without a bias on the scores.
 #include "cuda/attention.cuh"
 
 #include "cuda/attention_backward.cuh"

@@ -1,5 +1,4 @@
-// The way forward of attention and of attention inside windows: by tiles of queries, with the softmax made as the keys
-// come by.
+// The forward pass of attention and window attention: by tiles of queries, with an online softmax over tiles of keys.
 #pragma once
 
 #include "cuda/attention_mma.cuh"
@@ -7,13 +6,14 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// Most warps of a block, and blocks that a multiprocessor is to have at once, which bounds the registers of a thread.
+/// The most warps per block, and the number of blocks that should fit a multiprocessor at once, which limits a
+/// thread's registers.
 template <class A, int kWidth>
 inline constexpr int kForwardWarps = Tiling<A, kWidth>::most_warps(1, 2, 6);
 inline constexpr int kForwardBlocks = 2;
 
-/// y and lse of a tile of queries. The weights of the keys so far are kept relative to their largest score, and what
-/// has been added up shrinks when a larger one comes (Milakov and Gimelshein 2018; Dao et al. 2022).
+/// y and lse of a tile of queries. Weights so far are kept relative to the largest score, and sums are scaled down when
+/// a larger one appears (Milakov and Gimelshein 2018; Dao et al. 2022).
 template <class T, int kWidth, class Bias>
 __global__ void __launch_bounds__(kForwardWarps<Acc<T>, kWidth>* kWarp, kForwardBlocks)
     attention_forward(AttentionWork<T, Bias> work, T* y, Acc<T>* lse) {
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kForwardWarps<Acc<T>, kWidth>* kWarp, kForward
   }
   for (int first = 0; first < tokens; first += L::kTileCols) {
     const int cols = tokens - first < L::kTileCols ? tokens - first : L::kTileCols;
-    __syncthreads();  // all warps are done with the tiles before
+    __syncthreads();  // all warps are done with the previous tiles
     const int fill = up_to(L::kLanesAcross, cols);
     load_tile<L>(work.k + in + first * d.stride, d.stride, cols, dim, work.fours, fill, keys);
     load_tile<L>(work.v + in + first * d.stride, d.stride, cols, dim, work.fours, fill, values);

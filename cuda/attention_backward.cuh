@@ -1,7 +1,8 @@
-// The backward pass of attention and of attention inside windows. With P the weights, made again from lse, M = keep /
-// (1 - rate) and dP = (dy v^T) M:  dv = (P M)^T dy,  dS = P (dP - delta),  delta = dy . y, the row sums of dP P,  dq =
-// dS k / sqrt(d),  dk = dS^T q / sqrt(d). Blocks that own queries make dq, blocks that own keys dk and dv, so that
-// nobody adds to what another writes.
+// The backward pass of attention and window attention. With P the weights, recomputed from lse, M = keep / (1 - rate)
+// and dP = (dy v^T) M:
+//   dv = (P M)^T dy,  dS = P (dP - delta),  delta = dy . y, the row sums of dP P,
+//   dq = dS k / sqrt(d),  dk = dS^T q / sqrt(d).
+// Blocks that own queries compute dq, and blocks that own keys dk and dv, so that no block adds to another's output.
 #pragma once
 
 #include "cuda/attention.cuh"
@@ -10,7 +11,7 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// delta [B, H, N], a warp a row.
+/// delta [B, H, N], one warp per row.
 template <class T>
 __global__ void attention_delta(AttentionDims d, const T* dy, const T* y, Acc<T>* delta) {
   const std::int64_t r = row_of_warp();
@@ -27,7 +28,7 @@ inline constexpr int kBackwardWarps = Tiling<A, kWidth>::most_warps(2, 2, kWidth
 template <class A, int kWidth>
 inline constexpr int kBackwardBlocks = std::is_same_v<A, float>&& kWidth == 64 ? 3 : 2;
 
-/// P and dS between tiles of queries and keys, of which this block owns one; the other kind comes by.
+/// P and dS between tiles of queries and keys. The block owns one tile and iterates over tiles of the other kind.
 template <class T, int kWidth, class Bias, bool kOwnsKeys>
 class BackwardTile {
  public:
@@ -44,7 +45,7 @@ class BackwardTile {
         work_(work),
         dims_(work.forward.dims) {}
 
-  /// Loads the block's own tile; all threads come here, and to against().
+  /// Loads the block's own tile. All threads must call this and against().
   __device__ __forceinline__ void take(const BlockPart& part) {
     part_ = part;
     row_ = part.of.row(dims_);
@@ -57,7 +58,7 @@ class BackwardTile {
       if constexpr (!kOwnsKeys) look_up(token, lse_[i], delta_[i]);
     }
   }
-  /// Loads tokens first .. of the other kind and waits for all that was loaded.
+  /// Loads tokens first .. of the other kind and waits for all loads.
   __device__ __forceinline__ void against(int first) {
     first_ = first;
     cols_ = tokens() - first < L::kTileCols ? tokens() - first : L::kTileCols;
@@ -75,7 +76,7 @@ class BackwardTile {
   __device__ __forceinline__ int cols() const { return cols_; }
   __device__ __forceinline__ int tokens() const { return static_cast<int>(dims_.tokens); }
 
-  /// P M and dS, zeros in columns without a token.
+  /// P M and dS, with zeros in columns without a token.
   __device__ __forceinline__ void scores(typename L::Scores& p, typename L::Scores& ds) const {
     const AttentionWork<T, Bias>& forward = work_.forward;
     const int dim = static_cast<int>(dims_.head_dim);
@@ -110,7 +111,7 @@ class BackwardTile {
   }
   __device__ __forceinline__ const A* weights() const { return weights_; }
 
-  /// to [B, N, H d], `stride` from token to token, (+)= factor times the results of the block's own tokens.
+  /// to [B, N, H d], with `stride` from token to token, (+)= factor times the results of the block's own tokens.
   __device__ __forceinline__ void put_rows(const typename L::Result& result, A factor, T* to, bool add) const {
     to += part_.of.begin(dims_, dims_.stride) + part_.first * dims_.stride;
     NORMLAB_UNROLL
@@ -162,7 +163,7 @@ __global__ void __launch_bounds__(kBackwardWarps<Acc<T>, kWidth>* kWarp, kBackwa
   tile.take(part_of_block(work.forward.dims, block_rows<L>()));
   typename L::Result sums = {};
   for (int first = 0; first < tile.tokens(); first += L::kTileCols) {
-    __syncthreads();  // all warps are done with the tiles before
+    __syncthreads();  // all warps are done with the previous tiles
     tile.against(first);
     if (tile.idle()) continue;
     typename L::Scores p, ds;
@@ -172,7 +173,7 @@ __global__ void __launch_bounds__(kBackwardWarps<Acc<T>, kWidth>* kWarp, kBackwa
   tile.put_rows(sums, work.forward.scale, dq, add);
 }
 
-/// dk and dv of a tile of keys; one that is null is left out.
+/// dk and dv of a tile of keys; one that is null is skipped.
 template <class T, int kWidth, class Bias>
 __global__ void __launch_bounds__(kBackwardWarps<Acc<T>, kWidth>* kWarp, kBackwardBlocks<Acc<T>, kWidth>)
     attention_key_gradients(AttentionBackwardWork<T, Bias> work, T* dk, T* dv, bool add_k, bool add_v) {
@@ -194,7 +195,7 @@ __global__ void __launch_bounds__(kBackwardWarps<Acc<T>, kWidth>* kWarp, kBackwa
   if (dv) tile.put_rows(of_values, Acc<T>(1), dv, add_v);
 }
 
-/// Puts delta, [B, H, N] in `delta`, to its place, then the gradients that are wanted.
+/// Stores delta [B, H, N] in `delta`, then computes the wanted gradients.
 template <class T, class Bias>
 void run_attention_backward(const char* op, const AttentionBackwardWork<T, Bias>& work, const T* y, Acc<T>* delta,
                             Gradient dq, Gradient dk, Gradient dv, const Stream& stream) {

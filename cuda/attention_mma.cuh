@@ -1,6 +1,7 @@
-// Attention on bf16 by tensor cores: heads of up to 128 values, padded with zeros to a multiple of 16. A warp has 16
-// rows of a tile of queries, the keys come by in tiles whose copies run ahead by one; scores, softmax and all sums stay
-// in float in registers, and the weights are rounded to bf16 for their product with the values, as on the CPU.
+// Attention in bf16 on tensor cores, for heads of up to 128 values, padded with zeros to a multiple of 16. A warp has
+// 16 rows of a tile of queries and iterates over tiles of keys, each copied while the previous one is used. Scores,
+// softmax and all sums stay in float registers. The weights are rounded to bf16 for their product with the values, as
+// on the CPU.
 #pragma once
 
 #include "cuda/attention_work.cuh"
@@ -8,28 +9,28 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// 2^x is one instruction: scores are kept as exponents of two.
+/// Scores are kept as exponents of two, since 2^x is one instruction.
 inline constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
 
-/// How tiles of rows of up to kWidth values lie in shared memory and who has what. Lanes of a warp have two rows of
-/// each 8 columns of a product, see tensor_core.cuh.
+/// The layout of tiles with rows of up to kWidth values in shared memory, and their distribution over lanes. A lane has
+/// two rows of each 8 columns of a product, see tensor_core.cuh.
 template <int kWidthOfTile>
 struct MmaTiling {
   static constexpr int kWidth = kWidthOfTile, kPitch = kWidth + 8;
   static constexpr int kWarpRows = 16, kTileCols = kWidth <= 64 ? 64 : 32;
   static constexpr int kSteps = kWidth / 16;                  // of a product over a head's values
-  static constexpr bool kKeepsOwn = kWidth <= 64;             // of the backward pass a warp's own rows stay in registers,
-  static constexpr bool kKeepsUp = kWidth <= 32;              // also those of what comes with them
-  static constexpr int kForwardWarps = kWidth <= 96 ? 8 : 6;  // most of a block
+  static constexpr bool kKeepsOwn = kWidth <= 64;             // the backward pass keeps a warp's own rows in registers,
+  static constexpr bool kKeepsUp = kWidth <= 32;              // and also the rows that belong to them
+  static constexpr int kForwardWarps = kWidth <= 96 ? 8 : 6;  // per block
   static constexpr int kBackwardWarps = 7;                    // 197 tokens are two blocks of 7
-  static constexpr int kForwardBlocks = 2;  // that a multiprocessor is to have at once: bounds the registers
+  static constexpr int kForwardBlocks = 2;                    // intended per multiprocessor: limits the registers
   static constexpr int kBackwardBlocks = kWidth <= 64 ? 2 : 1;
   using Result = FragmentC[kWidth / 8];  // [16, kWidth]
 
-  /// Rows of a tile that comes by.
+  /// Rows of a tile of the other kind.
   static constexpr int tile_rows(int tokens) { return tokens < kTileCols ? up_to(16, tokens) : kTileCols; }
-  /// Shared memory: `own` tiles of all warps' rows, two tiles of the other kind twice, so that one is copied while the
-  /// other is read, and `floats` for each of their rows.
+  /// Shared memory: `own` tiles with the rows of all warps, two tiles of the other kind, twice, so that one pair is
+  /// copied while the other is read, and `floats` values for each of their rows.
   static constexpr std::size_t bytes(int own, int floats, int tokens, int warps) {
     const int stages = tokens > kTileCols ? 2 : 1, rows = stages * tile_rows(tokens);
     return sizeof(bf16) * static_cast<std::size_t>((own * warps * kWarpRows + 2 * rows) * kPitch) +
@@ -37,8 +38,8 @@ struct MmaTiling {
   }
 };
 
-/// Where a lane stands in C fragments: its values 2 i + e are of rows row_of(i), columns col_of(n, e) of the n-th
-/// eight.
+/// A lane's place in C fragments: its values 2 i + e are in rows row_of(i) and columns col_of(n, e) of the n-th group
+/// of eight.
 template <class L>
 struct MmaLane {
   int group = static_cast<int>(threadIdx.x) % kWarp / 4, pair = static_cast<int>(threadIdx.x) % 4 * 2;
@@ -47,8 +48,8 @@ struct MmaLane {
   __device__ int col_of(int n, int e) const { return 8 * n + pair + e; }
 };
 
-/// tile [fill, kWidth] = x [rows, dim], rows `stride` apart, zeros beyond, as soon as the copies are done. All threads
-/// of the block come here.
+/// tile [fill, kWidth] = x [rows, dim] with row stride `stride`, zeros beyond; complete once the copies are done. All
+/// threads of the block must call this.
 template <class L>
 __device__ __forceinline__ void fetch_tile(const bf16* x, int stride, int rows, int dim, bool eights, int fill,
                                            bf16* tile, AsyncCopies& copies) {
@@ -78,8 +79,8 @@ class OwnRows {
       for (int k = 0; k < L::kSteps; ++k) kept_[k] = load_a(rows + 16 * k, L::kPitch);
     }
   }
-  /// to[n], each two of [16, 8], += these times 16 rows of a tile, transposed; kTiles such, but none from row `rows`
-  /// on.
+  /// to[n], each two of [16, 8], += these rows times 16 rows of a tile, transposed. Covers kTiles groups of 16 rows,
+  /// but none from row `rows` on.
   template <int kTiles>
   __device__ __forceinline__ void dot(const bf16* other, int rows, FragmentC* to) const {
     NORMLAB_UNROLL
@@ -105,7 +106,7 @@ class OwnRows {
   const bf16* rows_;
 };
 
-/// What 16 columns of a result, rounded, are as the left side of the next product: the same lanes have them.
+/// Rounds 16 columns of a result as the left side of the next product; the lanes already hold the right values.
 __device__ __forceinline__ FragmentA rounded(const FragmentC& left, const FragmentC& right) {
   return {{pack(left.x[0], left.x[1]), pack(left.x[2], left.x[3]), pack(right.x[0], right.x[1]),
            pack(right.x[2], right.x[3])}};
@@ -122,7 +123,7 @@ __device__ __forceinline__ void add_weighted(const FragmentA& weights, const bf1
   }
 }
 
-/// `rows` rows of a warp between a tile and [.., dim] in global memory.
+/// Copies `rows` rows of a warp between a tile and [.., dim] in global memory.
 template <class L, bool kToTile>
 __device__ __forceinline__ void move_rows(bf16* tile, bf16* x, int stride, int rows, int dim, bool eights) {
   constexpr int kEights = L::kWidth / 8;
@@ -136,13 +137,13 @@ __device__ __forceinline__ void move_rows(bf16* tile, bf16* x, int stride, int r
       for (int e = 0; e < 8 && c + e < dim; ++e) (kToTile ? here : there)[e] = (kToTile ? there : here)[e];
   }
 }
-/// to (+)= factor[i] times row i of each lane's in `sums`, by way of the warp's own rows of shared memory, which it
-/// needs no more: global memory is written by pieces of 16 bytes.
+/// to (+)= factor[i] times row i of each lane in `sums`. Goes through the warp's own rows in shared memory, which are
+/// no longer needed, so that global memory is written in pieces of 16 bytes.
 template <class L>
 __device__ __forceinline__ void put_rows(const MmaLane<L>& lane, const typename L::Result& sums,
                                          const float (&factor)[2], bf16* own, bf16* to, int stride, int rows, int dim,
                                          bool eights, bool add) {
-  __syncwarp();  // all lanes have read what stood here
+  __syncwarp();  // all lanes have read the old contents
   if (add) {
     move_rows<L, true>(own, to, stride, rows, dim, eights);
     __syncwarp();
@@ -162,7 +163,7 @@ __device__ __forceinline__ void put_rows(const MmaLane<L>& lane, const typename 
   move_rows<L, false>(own, to, stride, rows, dim, eights);
 }
 
-/// Over the four lanes that have the same rows, the same bits in each.
+/// Over the four lanes with the same rows; the same bits in each.
 __device__ __forceinline__ float quad_sum(float value) {
   value += __shfl_xor_sync(kAllLanes, value, 1);
   return value + __shfl_xor_sync(kAllLanes, value, 2);
@@ -172,13 +173,13 @@ __device__ __forceinline__ float quad_max(float value) {
   return std::fmax(value, __shfl_xor_sync(kAllLanes, value, 2));
 }
 
-/// A tile of queries against a tile of keys: what the softmax has so far of a warp's rows, and its step.
+/// A tile of queries against a tile of keys: the softmax state of a warp's rows, and its step.
 template <class L>
 struct MmaSoftmax {
   float top[2], total[2];
   typename L::Result sums;
 
-  /// `cols` keys; s is made anew. kAll: cols is kTileCols.
+  /// Processes `cols` keys; s is computed anew. kAll: cols is kTileCols.
   template <bool kAll, class Exponent, class Kept>
   __device__ __forceinline__ void step(const MmaLane<L>& lane, const OwnRows<L, false>& queries, const bf16* keys,
                                        const bf16* values, int cols, Exponent&& exponent, Kept&& kept) {
@@ -217,8 +218,8 @@ struct MmaSoftmax {
   }
 };
 
-/// y and lse of a tile of queries. The weights of the keys so far are kept relative to their largest score, and what
-/// has been added up shrinks when a larger one comes (Milakov and Gimelshein 2018; Dao 2023).
+/// y and lse of a tile of queries. Weights so far are kept relative to the largest score, and sums are scaled down when
+/// a larger one appears (Milakov and Gimelshein 2018; Dao 2023).
 template <int kWidth, class Bias, bool kDrops>
 __global__ void __launch_bounds__(MmaTiling<kWidth>::kForwardWarps* kWarp, MmaTiling<kWidth>::kForwardBlocks)
     attention_forward_mma(AttentionWork<bf16, Bias> work, bf16* y, float* lse) {
@@ -282,7 +283,7 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kForwardWarps* kWarp, MmaTi
     }
     if (!more) break;
     copies.wait();
-    __syncthreads();  // the next tiles are there, and nobody reads these
+    __syncthreads();  // the next tiles are there, and no warp reads these
   }
   if (idle) return;
   float inverse[2];
@@ -297,8 +298,8 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kForwardWarps* kWarp, MmaTi
            static_cast<int>(d.width()), at.rows - lane.warp_row, dim, work.eights, false);
 }
 
-/// Dropping is a kernel of its own: what it reads would take the registers of the others. Those that add and drop
-/// nothing have more widths than the others.
+/// Dropout has kernels of its own, since its inputs would take registers of the others. Kernels without bias and
+/// dropout exist for more widths than the others.
 template <class Bias, bool kDrops>
 inline constexpr bool kOrdinary = std::is_same_v<Bias, NoBias<float>> && !kDrops;
 

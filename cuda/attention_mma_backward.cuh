@@ -1,13 +1,13 @@
-// The backward pass of attention on bf16 by tensor cores, by the formulas of attention_backward.cuh. P M and dS are
-// rounded to bf16 for their products, as on the CPU; everything else is float. Blocks that own queries also make delta,
-// since they read dy anyway, and so come first.
+// The backward pass of attention in bf16 on tensor cores, by the formulas of attention_backward.cuh. P M and dS are
+// rounded to bf16 for their products, as on the CPU; everything else is float. Blocks that own queries run first and
+// also compute delta, since they read dy anyway.
 #pragma once
 
 #include "cuda/attention_mma.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// P M and dS between a block's own tile of queries or keys and those of the other kind, which come by.
+/// P M and dS between a block's own tile of queries or keys and the tiles of the other kind.
 template <int kWidth, class Bias, bool kOwnsKeys, bool kDrops>
 class MmaBackwardTile {
  public:
@@ -24,8 +24,8 @@ class MmaBackwardTile {
         own_(memory),
         tiles_(memory + 2 * rows_ * L::kPitch) {}
 
-  /// Begins to load the block's own tile and the other kind's tokens from `first` on; all threads come here, and to
-  /// arrive(), after which both are there and, where it owns queries, delta is made from y.
+  /// Starts to load the block's own tile and the other kind's tokens from `first` on. All threads must call this and
+  /// arrive(), after which both are there.
   __device__ __forceinline__ void take(const BlockPart& part, int first) {
     part_ = part;
     row_ = part.of.row(dims_);
@@ -45,7 +45,7 @@ class MmaBackwardTile {
       if constexpr (!kOwnsKeys) lse_[i] = kLog2E * work_.lse[row_ + token];
     }
   }
-  /// delta of the block's own queries, to memory as well; or what stands there.
+  /// Computes delta of the block's own queries from y and stores it in memory; read_delta() reads it from there.
   __device__ __forceinline__ void make_delta(const bf16* y, float* delta) {
     y += part_.of.begin(dims_, dims_.width());
     NORMLAB_UNROLL
@@ -77,8 +77,8 @@ class MmaBackwardTile {
   __device__ __forceinline__ bool idle() const { return lane.warp_row >= part_.rows; }
   __device__ __forceinline__ int tokens() const { return tokens_; }
 
-  /// Calls f(column, P M, dS, 16 rows of the other tile, those of what belongs to it: dy or v) for each 16 tokens of
-  /// the other kind.
+  /// Calls f(column, P M, dS, 16 rows of the other tile, the same rows of its dy or v) for every 16 tokens of the
+  /// other kind.
   template <class F>
   __device__ __forceinline__ void against_all(F&& f) {
     for (int first = 0; first < tokens_; first += L::kTileCols) {
@@ -87,10 +87,10 @@ class MmaBackwardTile {
       if (!idle()) against<false>(first, f);
       if (!more) break;
       copies_.wait();
-      __syncthreads();  // the next tiles are there, and nobody reads these
+      __syncthreads();  // the next tiles are there, and no warp reads these
     }
   }
-  /// The same for the tile of tokens first .. alone, which must be there. kUnrolled: f is called with constant columns.
+  /// The same for the tile of tokens first .. only, which must be loaded. kUnrolled: f is called with constant columns.
   template <bool kUnrolled, class F>
   __device__ __forceinline__ void against(int first, F&& f) {
     const bf16* other = stage(first);
@@ -111,8 +111,8 @@ class MmaBackwardTile {
     }
   }
 
-  /// to [B, N, H d], `stride` from token to token, (+)= factor times the results of the block's own tokens. `which`:
-  /// the own tile that is needed no more.
+  /// to [B, N, H d], with `stride` from token to token, (+)= factor times the results of the block's own tokens.
+  /// `which` is the own tile that is no longer needed.
   __device__ __forceinline__ void put(const typename L::Result& result, float factor, int which, bf16* to, bool add) {
     const int first = part_.first + lane.warp_row;
     put_rows(lane, result, {factor, factor}, own_ + (which * rows_ + lane.warp_row) * L::kPitch,
@@ -124,7 +124,7 @@ class MmaBackwardTile {
   using OfHead = decltype(std::declval<Bias>().of(0, 0));
   using Place = decltype(std::declval<OfHead>().place(0));
 
-  /// Two tiles of the stage that holds tokens first .. of the other kind.
+  /// The two tiles of the stage that holds tokens first .. of the other kind.
   __device__ __forceinline__ bf16* stage(int first) const {
     return tiles_ + first / L::kTileCols % 2 * 2 * tile_rows_ * L::kPitch;
   }
@@ -157,7 +157,7 @@ class MmaBackwardTile {
     }
   }
 
-  /// P M and dS of 16 columns from `c` on, zeros in columns without a token.
+  /// P M and dS of 16 columns from `c` on, with zeros in columns without a token.
   __device__ __forceinline__ void scores(int first, int c, int cols, const bf16* other, FragmentC (&p)[2],
                                          FragmentC (&ds)[2]) const {
     const AttentionWork<bf16, Bias>& forward = work_.forward;
@@ -205,7 +205,7 @@ class MmaBackwardTile {
   float lse_[2], delta_[2];  // of own queries
 };
 
-/// delta, and dq unless null, of a tile of queries.
+/// delta and, unless null, dq of a tile of queries.
 template <int kWidth, class Bias, bool kDrops>
 __global__ void __launch_bounds__(MmaTiling<kWidth>::kBackwardWarps* kWarp, MmaTiling<kWidth>::kBackwardBlocks)
     attention_query_gradient_mma(AttentionBackwardWork<bf16, Bias> work, const bf16* y, float* delta, bf16* dq,
@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kBackwardWarps* kWarp, MmaT
   if (!tile.idle()) tile.put(sums, work.forward.scale, 0, dq, add);
 }
 
-/// dk and dv of a tile of keys; one that is null is left out.
+/// dk and dv of a tile of keys; one that is null is skipped.
 template <int kWidth, class Bias, bool kDrops>
 __global__ void __launch_bounds__(MmaTiling<kWidth>::kBackwardWarps* kWarp, MmaTiling<kWidth>::kBackwardBlocks)
     attention_key_gradients_mma(AttentionBackwardWork<bf16, Bias> work, bf16* dk, bf16* dv, bool add_k, bool add_v) {
@@ -243,7 +243,7 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kBackwardWarps* kWarp, MmaT
   if (dv) tile.put(of_values, 1, 1, dv, add_v);
 }
 
-/// Puts delta, [B, H, N] in `delta`, to its place, then the gradients that are wanted.
+/// Stores delta [B, H, N] in `delta`, then computes the wanted gradients.
 template <class Bias, bool kDrops>
 void launch_gradients_mma(const char* op, const AttentionBackwardWork<bf16, Bias>& work, const bf16* y, float* delta,
                           Gradient dq, Gradient dk, Gradient dv, const Stream& stream) {

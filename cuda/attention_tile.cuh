@@ -1,5 +1,5 @@
-// Products of small matrices in shared memory, of which attention is made: a warp has a few rows of one tile against
-// all rows of another, its results stay in registers. Plain multiply-adds in Acc<T>.
+// Products of small matrices in shared memory, the parts of attention. A warp multiplies a few rows of one tile with
+// all rows of another and keeps the results in registers. Plain multiply-adds in Acc<T>.
 #pragma once
 
 #include <type_traits>
@@ -8,8 +8,8 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// Four values next to each other as one piece of memory, two for doubles: the address must be a multiple of
-/// kFourBytes. Under emulation each is a touch of its own, which is checked more closely.
+/// Reads four adjacent values as one piece of memory (doubles as two), at a multiple of kFourBytes. The emulation
+/// accesses each separately, for closer checks.
 template <class T>
 inline constexpr std::size_t kFourBytes = sizeof(T) < 4 ? 4 * sizeof(T) : 16;
 #ifdef NORMLAB_CUDA_EMULATED
@@ -50,29 +50,30 @@ __device__ __forceinline__ void write_four(T* to, const A (&from)[4]) {
 }
 #endif
 
-/// How tiles of rows of up to kWidth values in A lie in shared memory and are shared by lanes. A warp is 4 lanes down
-/// and 8 across. Against a tile of kTileCols rows, the lane (y, x) has the products of rows y, y + 4, .. of its warp's
-/// with rows x, x + 8, .. of the other; of a result of kWidth columns, four from 4 x on and 4 x + 32 on and so forth.
-/// Rows lie an odd number of 16 bytes apart: lanes that read rows next to each other meet no bank twice.
+/// The layout of tiles with rows of up to kWidth values of A in shared memory, and their distribution over lanes. A
+/// warp is 4 lanes down and 8 across. Against a tile of kTileCols rows, lane (y, x) has the products of its warp's rows
+/// y, y + 4, .. with rows x, x + 8, .. of the other tile. Of a result with kWidth columns it has four from 4 x on, four
+/// from 4 x + 32 on and so forth. Rows are an odd multiple of 16 bytes apart, so that lanes which read adjacent rows
+/// have no bank conflicts.
 template <class A, int kWidthOfTile>
 struct Tiling {
   using Value = A;
   static constexpr bool kWide = sizeof(A) == 8;
   static constexpr int kWidth = kWidthOfTile, kPad = 16 / static_cast<int>(sizeof(A)), kPitch = kWidth + kPad;
   static constexpr int kLanesDown = 4, kLanesAcross = 8;
-  // Of a thread. Two results of kWidth columns, as a gradient needs, must stay in registers.
+  // Per thread. Two results of kWidth columns, as a gradient needs, must stay in registers.
   static constexpr int kRows = (kWidth <= 128 ? 4 : 2) / (kWide ? 2 : 1);
   static constexpr int kCols = kWidth <= 64 ? 4 : 2;
   static constexpr int kFours = kWidth / (4 * kLanesAcross);
   static constexpr int kWarpRows = kRows * kLanesDown, kTileCols = kCols * kLanesAcross,
                        kWeightPitch = kTileCols + kPad;
 
-  /// Shared memory of `own` tiles with the rows of all warps, `others` of kTileCols rows, and the weights.
+  /// Shared memory of `own` tiles with the rows of all warps, `others` with kTileCols rows, and the weights.
   static constexpr std::size_t bytes(int own, int others, int warps) {
     const int rows = warps * kWarpRows;
     return sizeof(A) * static_cast<std::size_t>((own * rows + others * kTileCols) * kPitch + rows * kWeightPitch);
   }
-  /// As many warps of a block as fit into what every GPU of today has, `most` at most.
+  /// As many warps per block, up to `most`, as fit the shared memory that every supported GPU has.
   static constexpr int most_warps(int own, int others, int most) {
     constexpr std::size_t kShared = 96 * 1024;
     while (most > 1 && bytes(own, others, most) > kShared) --most;
@@ -83,24 +84,23 @@ struct Tiling {
   using Result = A[kRows][kFours][4];
 };
 
-/// Where a thread stands.
+/// The place of a thread.
 template <class L>
 struct Lane {
   int x = static_cast<int>(threadIdx.x) % L::kLanesAcross;
-  int warp_row = static_cast<int>(threadIdx.x) / kWarp * L::kWarpRows;           // the first of its warp's in the block
-  int row = warp_row + static_cast<int>(threadIdx.x) % kWarp / L::kLanesAcross;  // its first
+  int warp_row = static_cast<int>(threadIdx.x) / kWarp * L::kWarpRows;           // first row of its warp in the block
+  int row = warp_row + static_cast<int>(threadIdx.x) % kWarp / L::kLanesAcross;  // its first row
   __device__ int row_of(int i) const { return row + i * L::kLanesDown; }
   __device__ int col_of(int j) const { return x + j * L::kLanesAcross; }
 };
 
-/// Rows of a block.
 template <class L>
 __device__ __forceinline__ int block_rows() {
   return static_cast<int>(blockDim.x) / kWarp * L::kWarpRows;
 }
 
-/// tile [fill, kWidth] = what read(row, column, values) gives, four values at a time. A thread asks for several of them
-/// before it waits for the first.
+/// tile [fill, kWidth] = what read(row, column, values) gives, four values at a time. A thread requests several before
+/// it waits for the first.
 template <class L, class Read>
 __device__ __forceinline__ void fill_tile(int fill, typename L::Value* tile, Read read) {
   constexpr int kFoursOfRow = L::kWidth / 4, kAtOnce = 4;
@@ -119,8 +119,8 @@ __device__ __forceinline__ void fill_tile(int fill, typename L::Value* tile, Rea
     }
   }
 }
-/// tile [fill, kWidth] = x [rows, dim], rows `stride` apart, zeros beyond. All threads of the block come here. `fours`:
-/// values may be read four at once.
+/// tile [fill, kWidth] = x [rows, dim] with row stride `stride`, zeros beyond. All threads of the block must call this.
+/// `fours`: four values may be read at once.
 template <class L, class T>
 __device__ __forceinline__ void load_tile(const T* x, std::int64_t stride, int rows, int dim, bool fours, int fill,
                                           typename L::Value* tile) {
@@ -137,7 +137,7 @@ __device__ __forceinline__ void load_tile(const T* x, std::int64_t stride, int r
     });
 }
 
-/// Columns kFirst .. of `scores`: products of this lane's rows of `left` with those of `right` over `dim` values.
+/// Columns kFirst .. of `scores`: products over `dim` values of this lane's rows of `left` with those of `right`.
 template <class L, int kFirst, int kCount, class A>
 __device__ __forceinline__ void dot_columns(int dim, const A* left, const A* right, typename L::Scores& scores) {
   NORMLAB_NO_UNROLL
@@ -162,7 +162,7 @@ __device__ __forceinline__ void dot_some_columns(int dim, int cols, const A* lef
   if constexpr (kFirst + 1 < L::kCols) dot_some_columns<L, kFirst + 1>(dim, cols, left, right, scores);
 }
 
-/// scores = left right^T for this lane's rows and columns; of columns from `cols` on, zeros or what comes.
+/// scores = left right^T for this lane's rows and columns. Columns from `cols` on are zero or arbitrary.
 template <class L, class A>
 __device__ __forceinline__ void dot_rows(const Lane<L>& lane, int dim, int cols, const A* left, const A* right,
                                          typename L::Scores& scores) {
@@ -173,12 +173,12 @@ __device__ __forceinline__ void dot_rows(const Lane<L>& lane, int dim, int cols,
   right += lane.x * L::kPitch;
   if (cols > L::kTileCols - L::kLanesAcross)
     dot_columns<L, 0, L::kCols>(dim, left, right, scores);
-  else  // the last tile may have few: groups without any cost nothing
+  else  // the last tile may have few: empty groups cost nothing
     dot_some_columns<L>(dim, cols, left, right, scores);
 }
 
-/// result += weights right: `weights` [block's rows, kTileCols] by this warp, `right` a tile with `cols` rows, zeros up
-/// to a multiple of four in both.
+/// result += weights right, where `weights` [block's rows, kTileCols] are this warp's and `right` is a tile with `cols`
+/// rows. Both have zeros up to a multiple of four.
 template <class L, class A>
 __device__ __forceinline__ void add_weighted_rows(const Lane<L>& lane, int cols, const A* weights, const A* right,
                                                   typename L::Result& result) {
@@ -201,10 +201,10 @@ __device__ __forceinline__ void add_weighted_rows(const Lane<L>& lane, int cols,
   }
 }
 
-/// This warp's weights, which it alone reads.
+/// Writes this warp's weights, which only this warp reads.
 template <class L, class A>
 __device__ __forceinline__ void write_weights(const Lane<L>& lane, const A (&values)[L::kRows][L::kCols], A* weights) {
-  __syncwarp();  // all lanes have read what stood here
+  __syncwarp();  // all lanes have read the old contents
   NORMLAB_UNROLL
   for (int i = 0; i < L::kRows; ++i)
     for (int j = 0; j < L::kCols; ++j) weights[lane.row_of(i) * L::kWeightPitch + lane.col_of(j)] = values[i][j];
@@ -232,7 +232,7 @@ __device__ __forceinline__ void put_row(const Lane<L>& lane, const A (&row)[L::k
   }
 }
 
-/// Over the lanes that have the same rows, the same bits in each.
+/// Over the lanes with the same rows; the same bits in each.
 template <class L, class A>
 __device__ __forceinline__ A row_sum(A value) {
   for (int step = L::kLanesAcross / 2; step > 0; step /= 2) value += __shfl_xor_sync(kAllLanes, value, step);

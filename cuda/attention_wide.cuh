@@ -1,12 +1,12 @@
-// Attention for heads of more values than a tile has: any number, slowly. A block has a row; its warps make weights of
-// some tokens of the other kind, each over all values, and then its threads the columns of the result.
+// Attention for heads wider than a tile: any width, slowly. A block has one row. Its warps compute the weights of some
+// tokens of the other kind, each over all values of the head; then its threads compute the columns of the result.
 #pragma once
 
 #include "cuda/attention_work.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-inline constexpr int kWideThreads = 256, kWideTokens = 64;  // the tokens whose weights are in shared memory at once
+inline constexpr int kWideThreads = 256, kWideTokens = 64;  // tokens whose weights are in shared memory at once
 
 /// One head of one image: products of its tokens and what follows from them.
 template <class T, class Bias>
@@ -21,7 +21,7 @@ class WideHead {
 
   __device__ const T* at(const T* x, std::int64_t token) const { return x + begin_ + token * work_.dims.stride; }
   __device__ std::int64_t row() const { return row_; }
-  /// By a warp.
+  /// Computed by a warp.
   __device__ A score(int query, int key) const {
     return work_.scale * dot(at(work_.q, query), at(work_.k, key)) +
            bias_.between(bias_.place(query), bias_.place(key));
@@ -54,7 +54,7 @@ struct WideWeights {
   }
 };
 
-/// For each column c of the block's row: put(c, sum over tokens t of weight(t) x(t)[c]), the weights made by warps, 64
+/// For each column c of the block's row: put(c, sum over tokens t of weight(t) x(t)[c]). Warps compute the weights, 64
 /// at a time for 256 columns at a time.
 template <class A, class Weight, class Row, class Put>
 __device__ void wide_sums(int tokens, std::int64_t cols, Weight&& weight, Row&& x, Put&& put_column) {
@@ -65,7 +65,7 @@ __device__ void wide_sums(int tokens, std::int64_t cols, Weight&& weight, Row&& 
     A sum = 0;
     for (int first = 0; first < tokens; first += kWideTokens) {
       const int count = tokens - first < kWideTokens ? tokens - first : kWideTokens;
-      __syncthreads();  // nobody still reads the weights before
+      __syncthreads();  // no thread reads the previous weights any more
       for (int t = warp; t < count; t += warps) {
         const A value = weight(first + t);
         if (threadIdx.x % kWarp == 0) weights[t] = value;
@@ -77,7 +77,7 @@ __device__ void wide_sums(int tokens, std::int64_t cols, Weight&& weight, Row&& 
   }
 }
 
-/// lse, a warp a query.
+/// lse, one warp per query.
 template <class T, class Bias>
 __global__ void wide_lse(AttentionWork<T, Bias> work, Acc<T>* lse) {
   using A = Acc<T>;
@@ -95,7 +95,7 @@ __global__ void wide_lse(AttentionWork<T, Bias> work, Acc<T>* lse) {
   if (threadIdx.x % kWarp == 0) lse[r] = top + std::log(total);
 }
 
-/// y, a block a query.
+/// y, one block per query.
 template <class T, class Bias>
 __global__ void wide_attention(AttentionWork<T, Bias> work, const Acc<T>* lse, T* y) {
   using A = Acc<T>;
@@ -111,7 +111,7 @@ __global__ void wide_attention(AttentionWork<T, Bias> work, const Acc<T>* lse, T
       [&](int key) { return head.at(work.v, key); }, [&](std::int64_t c, A sum) { out[c] = T(sum); });
 }
 
-/// dq, a block a query; or dk or dv, a block a key.
+/// dq, one block per query; or dk or dv, one block per key.
 enum class WideGradient : std::uint8_t { query, key, value };
 template <class T, class Bias, WideGradient kOf>
 __global__ void wide_gradient(AttentionBackwardWork<T, Bias> work, T* dx, bool add) {
@@ -146,7 +146,7 @@ void run_wide_attention(const char* op, const AttentionWork<T, Bias>& work, Tens
   launch(op, wide_lse<T, Bias>, warp_a_row(d.batch * d.heads * d.tokens), stream, work, lse.data<Acc<T>>());
   launch(op, wide_attention<T, Bias>, launch_of_wide(d), stream, work, lse.data<Acc<T>>(), y.data<T>());
 }
-/// delta stands at its place already.
+/// delta must already be stored.
 template <class T, class Bias>
 void run_wide_gradients(const char* op, const AttentionBackwardWork<T, Bias>& work, Gradient dq, Gradient dk,
                         Gradient dv, const Stream& stream) {

@@ -1,5 +1,5 @@
-// What the kernels of attention have in common, by tensor cores or not: what a call is, what a block has of it, and how
-// widths are chosen.
+// What the attention kernels share, with or without tensor cores: the description of a call, a block's part of it, and
+// the choice of a width.
 #pragma once
 
 #include <initializer_list>
@@ -9,8 +9,8 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// Of a call. Bias says what is added to the scores: bias.of(image, head) gives a functor with places of tokens and
-/// what is between a query's and a key's.
+/// A call. Bias is what is added to the scores: bias.of(image, head) gives a functor with the places of tokens and the
+/// value between the places of a query and a key.
 template <class T, class Bias>
 struct AttentionWork {
   AttentionDims dims;
@@ -18,7 +18,7 @@ struct AttentionWork {
   const T *q, *k, *v;
   const std::uint8_t* keep;
   Bias bias;
-  bool fours, eights;  // all addresses and strides let four values be read at once, 16 bytes of bf16
+  bool fours, eights;  // four values, or 16 bytes of bf16, may be read at once
 };
 
 template <class T, class Bias>
@@ -28,7 +28,7 @@ struct AttentionBackwardWork {
   const Acc<T>*lse, *delta;  // [B, H, N]
 };
 
-/// Nothing is added to the scores.
+/// Adds nothing to the scores.
 template <class A>
 struct NoBias {
   struct Place {};
@@ -40,14 +40,14 @@ struct NoBias {
 /// One head of one image.
 struct HeadPart {
   int image, head;
-  /// Its first value in tensors whose tokens are `stride` apart.
+  /// Its first value in tensors with token stride `stride`.
   __device__ std::int64_t begin(const AttentionDims& d, std::int64_t stride) const {
     return image * d.tokens * stride + head * d.head_dim;
   }
   /// Its first row in [B, H, N].
   __device__ std::int64_t row(const AttentionDims& d) const { return (image * d.heads + head) * d.tokens; }
 };
-/// What this block has: the grid is all heads, each cut into tiles of the block's rows.
+/// A block's part: the grid covers all heads, each cut into tiles of the block's rows.
 struct BlockPart {
   HeadPart of;
   int first, rows;
@@ -59,12 +59,12 @@ __device__ inline BlockPart part_of_block(const AttentionDims& d, int rows) {
   return {{head / heads, head % heads}, first, tokens - first < rows ? tokens - first : rows};
 }
 
-/// Rows of tiles without a token count as the last one: what they give is finite and is left out.
+/// Rows of tiles without a token use the last one: their results are finite and are discarded.
 __device__ inline int token_or_last(int tokens, int token) { return token < tokens ? token : tokens - 1; }
 constexpr int up_to(int multiple, int n) { return (n + multiple - 1) / multiple * multiple; }
 
-/// Warps of a block. Rows without a token cost, and so does that a block reads all other tokens, about as much as a
-/// warp does.
+/// Warps per block. Rows without a token have a cost. So does reading all other tokens once per block, about as much as
+/// a warp.
 template <class L>
 int warps_of_block(std::int64_t tokens, int most) {
   int best = 1;
@@ -84,7 +84,7 @@ inline bool aligned_to(std::size_t size, std::initializer_list<const void*> poin
   return all;
 }
 
-/// `pointers`: whatever is read or written by values besides q, k and v; null ones do not count.
+/// `pointers`: all other memory that is read or written in several values at once; null ones do not count.
 template <class T, class Bias>
 AttentionWork<T, Bias> work_of(const AttentionDims& d, const AttentionInput& input, Bias bias,
                                std::initializer_list<const void*> pointers) {
@@ -111,9 +111,9 @@ struct Width {
   static constexpr int kWidth = kValues;
 };
 inline constexpr std::int64_t kWidestMma = 128;   // heads that tensor cores take, in bf16
-inline constexpr std::int64_t kWidestTile = 256;  // those of attention_wide.cuh have more values
-/// Calls f(Width<W>{}) for the least W that holds a head's values, at most kWidestTile: of kernels that need no tensor
-/// cores.
+inline constexpr std::int64_t kWidestTile = 256;  // wider heads use attention_wide.cuh
+/// Calls f(Width<W>{}) for the smallest W that holds a head's values, at most kWidestTile: for kernels without
+/// tensor cores.
 template <class T, class F>
 void for_width(std::int64_t head_dim, F&& f) {
   if constexpr (!std::is_same_v<T, bf16>) {
@@ -123,7 +123,7 @@ void for_width(std::int64_t head_dim, F&& f) {
   }
   f(Width<256>{});
 }
-/// Of those that do; at most kWidestMma. kFine: widths between powers of two have kernels of their own.
+/// For kernels with tensor cores; at most kWidestMma. kFine: widths between powers of two have their own kernels.
 template <bool kFine, class F>
 void for_mma_width(std::int64_t head_dim, F&& f) {
   if constexpr (kFine) {

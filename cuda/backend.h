@@ -1,4 +1,4 @@
-// The GPU's backend. Only this function is known outside of cuda/.
+// The GPU backend. This function is all that code outside of cuda/ uses.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@ namespace normlab {
 
 class Backend;
 
-/// The CUDA backend on the current device. Throws EnvironmentError where the binary was built without it, saying how to
-/// build with it, and without a GPU, a driver or cuBLAS that it can use.
+/// The CUDA backend on the current device. Throws EnvironmentError if the binary was built without CUDA, with advice on
+/// the build, and if there is no usable GPU, driver or cuBLAS.
 std::unique_ptr<Backend> make_cuda_backend();
 
 }  // namespace normlab

@@ -1,14 +1,14 @@
-// Batch norm over a whole batch, which a device has in one shard: two passes over the values in blocks of rows, put
-// together in double in a fixed order.
+// Batch norm over a whole batch, which is one shard on a device: two passes over the values in blocks of rows, combined
+// in double in a fixed order.
 #include "cuda/cuda_backend.h"
 #include "cuda/vector_sums.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
-/// The rows of a batch in groups of statistics, and how many of their sums there are.
+/// The rows of a batch in groups of statistics, and the number of their partial sums.
 struct Groups : Parts {
-  std::int64_t chunk_rows, chunks;  // chunks: of a group
+  std::int64_t chunk_rows, chunks;  // chunks: per group
 
   explicit Groups(const BatchNormDims& d)
       : Parts(d.images * d.rows_per_image, d.cols, d.group_size() * d.rows_per_image, d.groups()),
@@ -17,7 +17,7 @@ struct Groups : Parts {
   std::int64_t all_chunks() const { return count * chunks; }
 };
 
-/// x, and x - mean with its square.
+/// Terms x, and x - mean with its square.
 template <class T>
 struct Values {
   const T* x;
@@ -49,7 +49,7 @@ struct Centred {
         x);
   }
 };
-/// Of dgamma and dbeta: dy x_hat and dy.
+/// Terms of dgamma and dbeta: dy x_hat and dy.
 template <class T>
 struct BatchNormTerms {
   std::int64_t cols;
@@ -72,12 +72,12 @@ struct BatchNormTerms {
   }
 };
 
-/// The k-th sum of group g and column c, of partial [K, groups, chunks, cols]; all threads of a block come here.
+/// The k-th sum of group g and column c of partial [K, groups, chunks, cols]. All threads of a block must call this.
 __device__ double sum_of_group(const Groups& groups, const double* partial, int k, std::int64_t g, std::int64_t c) {
   const double* first = partial + (k * groups.count + g) * groups.chunks * groups.cols + c;
   return sum_of_chunks(groups.chunks, groups.cols, first, c < groups.cols);
 }
-/// A group a row of tiles.
+/// One group per row of tiles.
 Launch a_group_a_row(const Groups& groups) { return {groups.count * ceil_div(groups.cols, kWarp), kColumnThreads}; }
 
 template <class A>
@@ -91,8 +91,8 @@ template <class P>
 __device__ void move(P& running, double momentum, double value) {
   running = P((1 - momentum) * double(running) + momentum * value);
 }
-/// Mean and rstd of a group; the running ones of the first. The sum of the centred values says how far the centre is
-/// off, since it was rounded.
+/// Mean and rstd of a group, and the running ones from the first group. The rounded centre is corrected by the sum of
+/// the centred values.
 template <class A, class P>
 __global__ void __launch_bounds__(kColumnThreads)
     statistics(Groups groups, double eps, double momentum, const double* partial, A* mean, A* rstd, P* running_mean,
@@ -144,8 +144,8 @@ struct Normalise {
   }
 };
 
-/// Of each group the means [2, groups, cols] of dy x_hat and dy; their sums over the groups are dgamma and dbeta. Two
-/// rows of tiles.
+/// The means [2, groups, cols] of dy x_hat and dy for each group; their sums over the groups are dgamma and dbeta. The
+/// grid is two rows of tiles.
 template <class P>
 __global__ void __launch_bounds__(kColumnThreads)
     means_of_terms(Groups groups, const double* partial, P* means, SumsTo<2, P> of) {
@@ -213,7 +213,7 @@ struct Frozen {
     normalise(run, x, factor, m, b, y);
   }
 };
-/// dx, on the way to the sums of dy x_hat and dy.
+/// dx, and on the way the sums of dy x_hat and dy.
 template <class T>
 struct FrozenGradient {
   double eps;
@@ -297,7 +297,7 @@ void CudaBackend::batch_norm_backward(BatchNormDims d, Collective& shards, const
     const T *up = n.dy.data<T>(), *in = n.x.data<T>();
     const A *m = n.mean.data<A>(), *s = n.rstd.data<A>();
     const bool whole = aligned({up, in, n.gamma.raw(), m, s, n.dx.to.raw()});
-    // The means first: they begin at 16 bytes as the buffer does, where that is a whole number of vectors.
+    // The means come first: like the buffer, each begins at a multiple of 16 bytes if it is a whole number of vectors.
     auto* means = reinterpret_cast<A*>(partial_.get<double>(2 * (groups.all_chunks() + groups.count) * d.cols));
     double* partial = reinterpret_cast<double*>(means) + 2 * groups.count * d.cols;
     sum_chunks<2, T>(op, groups, groups.chunk_rows, whole, BatchNormTerms<T>{d.cols, up, in, m, s}, partial, stream_);

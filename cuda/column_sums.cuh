@@ -1,6 +1,6 @@
-// Sums over rows in two stages of a fixed order: gradients of biases, gains and tables. A few rows at a time are added
-// in A and those sums in double, as on the CPU: a gradient whose thousands of rows cancel would otherwise drown in the
-// rounding of its partial sums.
+// Sums over rows in two stages of a fixed order, for gradients of biases, gains and tables. A few rows at a time are
+// added in A, and these sums in double, as on the CPU: otherwise a gradient whose thousands of rows cancel would drown
+// in rounding errors of partial sums.
 #pragma once
 
 #include "cuda/kernel.cuh"
@@ -8,10 +8,10 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-inline constexpr int kColumnThreads = 256;  // a warp has kWarp columns next to each other, the warps share the rows
+inline constexpr int kColumnThreads = 256;  // a warp has kWarp adjacent columns, the warps share the rows
 inline constexpr int kColumnWarps = kColumnThreads / kWarp;
 
-/// Rows that one block adds up: a function of the shape alone, so that the order of a sum is.
+/// Rows that one block adds: a function of the shape alone, which fixes the order of sums.
 constexpr std::int64_t rows_of_chunk(std::int64_t rows) {
   constexpr std::int64_t kMostChunks = 256, kFewest = 64;
   return ceil_div(rows, kMostChunks) > kFewest ? ceil_div(rows, kMostChunks) : kFewest;
@@ -47,7 +47,7 @@ __global__ void column_chunks(std::int64_t rows, std::int64_t cols, std::int64_t
     }
 }
 
-/// sum += the next chunks of `left`, as many at once as are asked for, as often as there are so many.
+/// sum += the next kAtOnce of `left` chunks, repeated while at least kAtOnce are left.
 template <int kAtOnce>
 __device__ void add_chunks(const double*& from, std::int64_t step, std::int64_t& left, double& sum) {
   for (; left >= kAtOnce; left -= kAtOnce) {
@@ -58,9 +58,9 @@ __device__ void add_chunks(const double*& from, std::int64_t step, std::int64_t&
     for (int i = 0; i < kAtOnce; ++i) sum += values[i];
   }
 }
-/// The sum over chunks of a column that begins at `first`. The lanes of a warp have a column each; the warps share the
-/// chunks and read many at once, since so few values take the memory's time to answer and not its rate. All threads of
-/// a block of kColumnThreads come here; 0 where not `inside`.
+/// The sum over chunks of the column that starts at `first`. The lanes of a warp have one column each. The warps share
+/// the chunks and read many at once, since reading so few values is limited by latency, not bandwidth. All threads of a
+/// block of kColumnThreads must call this; 0 if not `inside`.
 __device__ inline double sum_of_chunks(std::int64_t chunks, std::int64_t cols, const double* first, bool inside) {
   NORMLAB_SHARED(double, of_warp, kColumnThreads);
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -70,14 +70,14 @@ __device__ inline double sum_of_chunks(std::int64_t chunks, std::int64_t cols, c
   add_chunks<16>(from, kColumnWarps * cols, left, sum);
   add_chunks<4>(from, kColumnWarps * cols, left, sum);
   add_chunks<1>(from, kColumnWarps * cols, left, sum);
-  __syncthreads();  // nobody still reads an earlier sum
+  __syncthreads();  // no thread reads an earlier sum any more
   of_warp[static_cast<int>(threadIdx.x)] = sum;
   __syncthreads();
   double total = 0;
   for (int w = 0; w < kColumnWarps; ++w) total += of_warp[w * kWarp + lane];
   return total;
 }
-/// The column of this thread in tiles of kWarp columns, a block each; and which row of tiles it is.
+/// This thread's column in tiles of kWarp columns, one block each, and the row of tiles it is in.
 struct TileColumn {
   std::int64_t row, c;
   __device__ explicit TileColumn(std::int64_t cols) {
@@ -85,11 +85,11 @@ struct TileColumn {
     row = blockIdx.x / tiles;
     c = std::int64_t{blockIdx.x % tiles} * kWarp + threadIdx.x % kWarp;
   }
-  /// The one thread that writes for a column.
+  /// The one thread that writes a column.
   __device__ bool writes(std::int64_t cols) const { return threadIdx.x < kWarp && c < cols; }
 };
 
-/// Where K sums go, those that are wanted. grouped: columns are still to be added up.
+/// Where K sums go, as far as they are wanted. grouped: columns must still be added up.
 template <int K, class P>
 struct SumsTo {
   P* to[K];
@@ -101,7 +101,7 @@ struct SumsTo {
   __device__ One at(std::int64_t row) const {
     One one{};
     NORMLAB_UNROLL
-    for (int k = 0; k < K; ++k)  // by constant places: an argument that is indexed is copied to memory
+    for (int k = 0; k < K; ++k)  // by constant indices: an indexed argument would be copied to memory
       if (k == row) one = {to[k], add[k], grouped[k]};
     return one;
   }
@@ -114,7 +114,8 @@ SumsTo<K, P> sums_to(const Gradient (&to)[K]) {
   return of;
 }
 
-/// The sums of all chunks to where they go; or to `sums` [K, cols] where they are grouped. K rows of tiles.
+/// Writes the sums of all chunks to their destinations, or to `sums` [K, cols] if they are grouped. The grid is K rows
+/// of tiles.
 template <int K, class P>
 __global__ void __launch_bounds__(kColumnThreads)
     finish_chunks(std::int64_t chunks, std::int64_t cols, const double* partial, double* sums, SumsTo<K, P> of) {
@@ -129,7 +130,7 @@ __global__ void __launch_bounds__(kColumnThreads)
     put(to[at.c], P(total), add);
 }
 
-/// to [cols / group] (+)= the sums over the columns of a group, by one block each.
+/// to [cols / group] (+)= the sums over the columns of a group, one block each.
 template <class P>
 __global__ void add_columns(std::int64_t group, const double* sums, P* to, bool add) {
   sums += blockIdx.x * group;
@@ -137,8 +138,7 @@ __global__ void add_columns(std::int64_t group, const double* sums, P* to, bool 
   if (threadIdx.x == 0) put(to[blockIdx.x], P(total), add);
 }
 
-/// The gradients in `to` (those that are wanted) from partial [K, chunks, cols], behind which there is room for
-/// [K, cols].
+/// Computes the wanted gradients in `to` from partial [K, chunks, cols], which must be followed by room for [K, cols].
 template <int K, class P>
 void finish_sums(const char* op, std::int64_t chunks, std::int64_t cols, double* partial, const Gradient (&to)[K],
                  const std::int64_t (&groups)[K], const Stream& stream) {
@@ -151,7 +151,7 @@ void finish_sums(const char* op, std::int64_t chunks, std::int64_t cols, double*
       launch(op, add_columns<P>, {cols / groups[k], kColumnThreads}, stream, groups[k], sums + k * cols, of.to[k],
              of.add[k]);
 }
-/// The same with a value a column each, from partial sums of any number of chunks; nothing is behind them.
+/// The same with one value per column, from partial sums of any number of chunks; needs no room after them.
 template <int K, class P>
 void finish_sums(const char* op, std::int64_t chunks, std::int64_t cols, double* partial, const Gradient (&to)[K],
                  const Stream& stream) {
@@ -166,9 +166,8 @@ bool any_wanted(const Gradient (&to)[K]) {
   return false;
 }
 
-/// The gradients in `to` (those that are wanted, of type P) get the K sums over rows that `terms` gives:
-/// terms(row, column, A (&values)[K]) for every row and column. `groups[k]` columns next to each other are one value of
-/// the k-th.
+/// The wanted gradients in `to` (of type P) get the K sums over rows of terms(row, column, A (&values)[K]), called for
+/// every row and column. `groups[k]` adjacent columns form one value of the k-th sum.
 template <int K, class A, class P, class F>
 void column_sums(const char* op, std::int64_t rows, std::int64_t cols, F terms, const Gradient (&to)[K], Buffer& buffer,
                  const Stream& stream, const std::int64_t (&groups)[K]) {

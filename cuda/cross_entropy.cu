@@ -1,5 +1,5 @@
-// The two classification losses, one number an image, and softmax cross-entropy over pixels, of which some do not
-// count. A warp has an image, or a pixel.
+// The two classification losses, one number per image, and softmax cross-entropy over pixels, some of which are
+// ignored. One warp per image or pixel.
 #include <limits>
 
 #include "cuda/cuda_backend.h"
@@ -8,7 +8,7 @@
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
-/// The target of class c for an image: its row of `row`, or its label with smoothing.
+/// The target of class c for an image: from `row`, or from its label with smoothing.
 template <class A>
 struct Target {
   const A* row;
@@ -17,7 +17,7 @@ struct Target {
   __device__ A operator()(std::int64_t c) const { return row ? row[c] : c == label ? on : off; }
 };
 
-/// The targets of a batch: one of `labels` and `soft` is null. Pixels may have the label `ignored`.
+/// The targets of a batch: either `labels` or `soft` is null. Pixels may have the label `ignored`.
 template <class A>
 struct TargetsOf {
   std::int64_t classes;
@@ -31,7 +31,7 @@ struct TargetsOf {
     return {nullptr, labels[image], on, off};
   }
   __device__ bool ignores(const Target<A>& target) const { return pixels && target.label == ignored; }
-  /// Such a label gives NaN, as a kernel cannot throw: the search for values that are not finite then finds it.
+  /// A label out of range gives NaN, since a kernel cannot throw; the search for non-finite values then finds it.
   __device__ bool misses(const Target<A>& target) const {
     return !soft && !ignores(target) && (target.label < 0 || target.label >= classes);
   }
@@ -53,8 +53,8 @@ TargetsOf<A> pixel_targets(const LossDims& d, const Tensor& labels, std::int32_t
   return targets;
 }
 
-/// The softmax of a row in two parts, exp(z - top) and their sum. log sum exp in one number would carry the rounding of
-/// the logits' size into every probability.
+/// The softmax of a row in two parts, exp(z - top) and their sum. A single log-sum-exp would carry the rounding of
+/// large logits into every probability.
 template <class A>
 struct Normaliser {
   A top, total;
@@ -102,7 +102,7 @@ __global__ void softmax_loss_gradient(std::int64_t batch, TargetsOf<Acc<T>> targ
   }
   const auto [top, total] = normaliser(targets.classes, z);
   const A up = targets.misses(target) ? std::numeric_limits<A>::quiet_NaN() : dlosses[b];
-  // Of the targets: 1 for labels, whatever was given otherwise.
+  // Sum of the targets: 1 for labels, anything for soft targets.
   const A mass = targets.soft ? warp_sum_of<A>(targets.classes, [&](std::int64_t c) { return target(c); }) : A(1);
   for (std::int64_t c = lane; c < targets.classes; c += kWarp)
     put(out[c], up * (mass * (std::exp(A(z[c]) - top) / total) - target(c)), add);

@@ -44,7 +44,7 @@ std::unique_ptr<Recording> CudaBackend::record(FunctionRef<void()> work) {
 }
 
 std::unique_ptr<Backend> make_backend() {
-  device_info();  // says first what is missing
+  device_info();  // reports first what is missing
   return std::make_unique<CudaBackend>();
 }
 

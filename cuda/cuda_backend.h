@@ -1,6 +1,5 @@
-// The kernels of the GPU. Each file beside this one holds those of one family and the methods that start them, with the
-// names and in the order of core/cpu. All work goes through one stream, in order; nothing waits for it but
-// synchronize().
+// The GPU kernels. Each source file contains the kernels of one family and the methods that start them, with the names
+// and in the order of core/cpu. All work goes through one stream, in order; only synchronize() waits for it.
 #pragma once
 
 #include <array>
@@ -15,14 +14,14 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// What all backends of one GPU share: memory, the stream of all work, and products by the libraries.
+/// What all backends of one GPU share: memory, the stream of all work, and library products.
 struct CudaDevice {
   Stream stream, copies;
   DeviceMemory memory{stream};
   std::array<Uploads, kUploads> uploads{Uploads(stream, copies), Uploads(stream, copies), Uploads(stream, copies),
                                         Uploads(stream, copies), Uploads(stream, copies)};  // by kind
   LtProducts lt_products{stream};
-  Products products{stream};  // those that cuBLASLt does not have
+  Products products{stream};  // those that cuBLASLt lacks
   Readback readback{stream};
   Buffer partial{stream};  // of sums in two stages
   Buffer rounded_weight{stream}, rounded_bias{stream};
@@ -31,7 +30,7 @@ struct CudaDevice {
 
 class CudaBackend final : public Backend {
  public:
-  /// On the current device. Throws EnvironmentError as device_info() does, and where cuBLAS cannot be loaded.
+  /// On the current device. Throws EnvironmentError like device_info(), and if cuBLAS cannot be loaded.
   CudaBackend();
   std::string name() const override;
   /// gpu, compute_capability, gpu_driver, cuda_runtime and cublas.
@@ -43,12 +42,12 @@ class CudaBackend final : public Backend {
   void synchronize() override { device_->readback.wait(); }
   std::unique_ptr<Recording> record(FunctionRef<void()> work) override;
   std::uint64_t thread_memory() const override { return Buffer::growths(); }
-  /// Products in bf16 are the GPU's own; emulated ones are the CPU's.
+  /// The GPU has native bf16 products only; emulated ones run on the CPU.
   Backend& with_bf16(Bf16Products) override;
   Backend& with_tf32() override;
   std::string product_choices() const override { return lt_products_.choices(); }
   void choose_products(const std::string& recorded) override { lt_products_.choose(recorded); }
-  bool rounds_bias() const override { return true; }  // a product adds a bias of its result's type alone
+  bool rounds_bias() const override { return true; }  // a product only adds a bias of its result's type
   bool has_products_through_gelu(GeluForm, DType) const override;
   NORMLAB_KERNELS(NORMLAB_OVERRIDE)
   NORMLAB_UPDATES(NORMLAB_OVERRIDE)
@@ -57,16 +56,16 @@ class CudaBackend final : public Backend {
   CudaBackend(std::shared_ptr<CudaDevice> device, bool tf32);
 
   // linear.cu, for storage types T
-  /// `dy`: the gradient of the product, whatever of.dy is. db is emptied where it was made on the way.
+  /// `dy`: the gradient of the product, whatever of.dy is. db becomes empty if it was computed on the way.
   template <class T>
   void input_and_weight_gradients(LinearDims, const LinearBackward& of, const T* dy, const Gradient& dx, Gradient& db);
   bool multiply_lt(const char* op, LtProduct, const LtOperands&);
   void multiply(const char* op, const LtProduct&, const void* a, const void* b, void* c);
-  // optimizer.cu: X [rows, cols] of Muon, whose norm's square is on the device. work [rows cols + 2 n n] and rounded
-  // [rows cols + n n], n the smaller of the two.
+  // optimizer.cu: X [rows, cols] of Muon, whose squared norm is on the device. work has rows cols + 2 n n values and
+  // rounded has rows cols + n n, where n is the smaller of rows and cols.
   template <class P, class F>
   void orthogonalise(std::int64_t rows, std::int64_t cols, const double* square, P* x, P* work, F* rounded);
-  /// A weight or bias as products beside activations of T read it: itself, or a float one rounded into `to`.
+  /// A weight or bias as products of T activations read it: itself, or a float one rounded into `to`.
   template <class T>
   T* as_read(Tensor parameter, Buffer& to);
   // window_attention.cu
@@ -80,7 +79,7 @@ class CudaBackend final : public Backend {
   LtProducts& lt_products_{device_->lt_products};
   Buffer &partial_{device_->partial}, &rounded_weight_{device_->rounded_weight}, &rounded_bias_{device_->rounded_bias},
       &wide_{device_->wide};
-  std::unique_ptr<CudaBackend> with_tf32_;  // made when it is first asked for
+  std::unique_ptr<CudaBackend> with_tf32_;  // made on first use
 };
 
 /// A backend on the current device.

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kOtherwise = "; run with --device cpu";
 
-/// Stands for all: where this one was compiled for the GPU, the others were.
+/// Represents all kernels: if this one was compiled for the GPU, so were the others.
 __global__ void any_kernel() {}
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The GPU that this process works on, its stream, and what CUDA's errors say to a user.
+// The GPU of this process, its stream, and error messages for CUDA errors.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,25 +20,25 @@ struct DeviceInfo {
   std::string name;
   std::size_t memory = 0, shared_per_block = 0;  // bytes
   int driver = 0, runtime = 0;                   // 13000: 13.0
-  bool managed_at_any_time = false;              // the host may look at managed memory while kernels run
+  bool managed_at_any_time = false;              // the host may access managed memory while kernels run
 };
 
-/// Looks at the current device. Throws EnvironmentError without a driver, with one that is older than the runtime,
-/// without a GPU, for one below compute capability 8.0, and for one that this binary has no kernels for.
+/// Queries the current device. Throws EnvironmentError if there is no driver, a driver older than the runtime, no GPU,
+/// a compute capability below 8.0, or a GPU that this binary has no kernels for.
 DeviceInfo query_device();
-/// What query_device() gave the first time that it did not throw.
+/// The result of the first query_device() that did not throw.
 const DeviceInfo& device_info();
 
 /// 13020 as "13.2".
 std::string version_text(int number);
-/// That of the kernel's module, "580.65.06"; "unknown" where it does not say so.
+/// The version of the driver's kernel module, "580.65.06"; "unknown" if it does not report one.
 std::string driver_release();
 
-/// Throws InputError where a launch is beyond what the device takes.
+/// Throws InputError if a launch exceeds the device's limits.
 void check_launch(const char* op, std::int64_t blocks, int threads, std::size_t shared);
 
-/// A queue of work in order. Errors of kernels are seen when it is waited for, and name the op that was started last;
-/// with NORMLAB_CUDA_SYNC=1 each kernel is waited for, so that they name the right one.
+/// An ordered queue of work. Errors of kernels appear when the queue is waited for and name the op started last. With
+/// NORMLAB_CUDA_SYNC=1 each kernel is waited for, so errors name the right op.
 class Stream {
  public:
   Stream();
@@ -46,7 +46,7 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
   cudaStream_t handle() const { return handle_; }
-  /// Throws EnvironmentError for what kernels have done wrong.
+  /// Throws EnvironmentError for errors of kernels.
   void synchronize() const;
   void launched(const char* op) const;
   bool waits_for_each() const { return wait_for_each_; }

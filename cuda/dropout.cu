@@ -1,12 +1,12 @@
-// Dropout and drop-path with a given mask, the mask itself, and the search for NaN.
+// Dropout and drop-path with a given mask, the drawing of masks, and the search for NaN.
 #include "cuda/cuda_backend.h"
 #include "cuda/each_vector.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
-/// What a mask makes of values next to each other, all of one group where a group is more than one. A dropped element
-/// is zero whatever it was; in a dropped group, as in the backward pass, what is not finite stays so and is found.
+/// Applies a mask to adjacent values, which share one group if groups have more than one element. A dropped element is
+/// zero whatever it was. In a dropped group, as in the backward pass, non-finite values stay and are detected.
 template <class T>
 struct Mask {
   std::int64_t group;
@@ -26,7 +26,7 @@ struct Mask {
     for (int k = 0; k < V; ++k)
       to[k] = zeroes && group == 1 && !kept[k] ? Acc<T>(0) : Acc<T>(x[k]) * (kept[k] ? factor : Acc<T>(0));
   }
-  /// Whether kernels may go by vectors beside tensors that begin where these do.
+  /// Whether kernels may use vectors for these tensors.
   bool in_vectors(std::initializer_list<const void*> tensors) const {
     return aligned(tensors) && (group == 1 ? aligned({keep}) : group % kVector<T> == 0);
   }
@@ -67,7 +67,7 @@ struct DropoutAdd {
   }
 };
 
-/// A block of four words for each element, of which it has the first: that is what a draw is (core/random.h).
+/// Each element draws four words and uses the first, as core/random.h defines a draw.
 struct MaskElements {
   StreamKey key;
   std::int64_t first;
@@ -93,7 +93,7 @@ struct MaskElements {
 
 constexpr int kSearchThreads = 256;
 
-/// bad [blocks]: whether a value that a block looks at is not finite, which times 0 is NaN.
+/// bad [blocks]: whether a block sees a non-finite value, which times 0 is NaN.
 template <class T>
 __global__ void search(std::int64_t n, const T* x, std::int32_t* bad) {
   Acc<T> zero = 0;

@@ -26,7 +26,7 @@ struct Dyt {
   }
 };
 
-/// du = dy gamma (1 - t^2) is the gradient of u = alpha x: dx = alpha du, on the way to the sums of du x, dy t and dy,
+/// du = dy gamma (1 - t^2) is the gradient of u = alpha x. dx = alpha du, and on the way the sums of du x, dy t and dy,
 /// which are dalpha, dgamma and dbeta.
 template <class T>
 struct DytGradient {

@@ -1,6 +1,6 @@
-// Element by element in vectors of 16 bytes, and one value at a time where widths or pointers do not allow that. A
-// thread has its vectors in the same columns of several rows: what belongs to a column it reads once, and where it is
-// it works out once. Rows are read some ahead, since nothing that a kernel reads may be moved before what it writes.
+// Elementwise loops in vectors of 16 bytes, or in single values where widths or pointers do not allow vectors. A thread
+// has its vectors in the same columns of several rows, so it reads column data and computes its position only once.
+// Rows are read ahead, because the compiler cannot move a kernel's reads before its writes.
 #pragma once
 
 #include <numeric>
@@ -9,7 +9,7 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// Rows in parts of `part_rows`, of which the last may be smaller.
+/// Rows in parts of `part_rows`; the last part may be smaller.
 struct Parts {
   std::int64_t rows, cols, part_rows, count;
   Parts(std::int64_t all, std::int64_t columns) : Parts(all, columns, all, 1) {}
@@ -30,7 +30,7 @@ struct Ahead {
       if (at + a * step < end) load(from + at + a * step, values[a]);
   }
 };
-/// Of how many rows a thread reads its inputs, `bytes` a row, before it works on the first: 64 bytes, with which some
+/// Rows whose inputs (`bytes` per row) a thread reads before it works on the first: 64 bytes in total, with which some
 /// 20 warps of an SM keep the memory busy.
 constexpr int rows_ahead(std::size_t bytes, int most) {
   int rows = 1;
@@ -38,12 +38,12 @@ constexpr int rows_ahead(std::size_t bytes, int most) {
   return rows;
 }
 
-/// What one thread has: vectors at the offsets first, first + step, ... before end, all at `column` and in one part.
+/// One thread's share: vectors at the offsets first, first + step, ... before end, all at `column` and in one part.
 template <int V>
 struct Run {
   std::int64_t first, step, end, column, part;
 
-  /// Calls f(at, T (&values)[V]...) with what lies there in each of `from`.
+  /// Calls f(at, T (&values)[V]...) with the values there of each of `from`.
   template <class F, class... T>
   __device__ void each(F&& f, const T*... from) const {
     constexpr int kAhead = rows_ahead((0 + ... + sizeof(T[V])), 4);
@@ -62,7 +62,7 @@ struct Run {
 
 inline constexpr int kVectorThreads = 256, kRowsOfThread = 4;
 
-/// `blocks` for each part; a grid's step is a whole number of rows, or each thread has one vector.
+/// `blocks` per part. The grid's step is a whole number of rows, unless each thread has only one vector.
 template <int V, class F>
 __global__ void __launch_bounds__(kVectorThreads) vectors_of_parts(Parts parts, std::int64_t blocks, F f) {
   const std::int64_t part = parts.count == 1 ? 0 : quotient(blockIdx.x, blocks);
@@ -71,8 +71,8 @@ __global__ void __launch_bounds__(kVectorThreads) vectors_of_parts(Parts parts, 
   if (begin + at < end) f(Run<V>{begin + at, blocks * blockDim.x * V, end, remainder(at, parts.cols), part});
 }
 
-/// Calls f(Run<V>) so that every value of the parts is in one run. F is a struct of pointers and numbers with a
-/// template <int V> __device__ operator(); V is kVector<T> where the width allows it and what f touches is aligned,
+/// Calls f(Run<V>) such that every value of the parts is in one run. F is a struct of pointers and numbers with a
+/// template <int V> __device__ operator(). V is kVector<T> if the width allows it and what f accesses is aligned,
 /// else 1.
 template <class T, class F>
 void each_vector(const char* op, Parts parts, bool aligned, const Stream& stream, F f) {
@@ -91,7 +91,7 @@ void each_vector(const char* op, Parts parts, bool aligned, const Stream& stream
     start(std::integral_constant<int, 1>());
 }
 
-/// Without columns: n values of any number, the last ones singly.
+/// Without columns: any number n of values, the last ones singly.
 template <int V, class F>
 __global__ void __launch_bounds__(kVectorThreads) vectors_of_values(std::int64_t n, F f) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x, whole = n / V * V;

@@ -1,4 +1,4 @@
-// Statistics of features for probes, in double and two passes each way.
+// Statistics of features for probes, in double and with two passes for each.
 #include "cuda/cuda_backend.h"
 #include "cuda/kernel.cuh"
 
@@ -12,8 +12,8 @@ __device__ double wide(T value) {
   return double(Acc<T>(value));
 }
 
-/// sums [images, 2]: a block an image, a warp a position. Each warp has its positions in their order, and the warps'
-/// sums are added in theirs.
+/// sums [images, 2]: one block per image, one warp per position. Each warp takes its positions in order, and the warps'
+/// sums are added in order.
 template <class T>
 __global__ void over_channels(std::int64_t positions, std::int64_t cols, const T* x, double* sums) {
   NORMLAB_SHARED(double, of_warp, 2 * kWarps);
@@ -42,7 +42,7 @@ __global__ void over_channels(std::int64_t positions, std::int64_t cols, const T
   }
 }
 
-/// channels [images, 2, cols]: a thread a channel of an image.
+/// channels [images, 2, cols]: one thread per channel of an image.
 template <class T>
 struct OverPositions {
   std::int64_t positions, cols;

@@ -1,4 +1,4 @@
-// GroupNorm (Wu and He 2018, section 3): an image's channels in groups of neighbours, each normalised over its channels
+// GroupNorm (Wu and He 2018, section 3): groups of neighbouring channels of an image, each normalised over its channels
 // and all rows by one block, which sums in double.
 #include "cuda/column_sums.cuh"
 #include "cuda/cuda_backend.h"
@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kGroupThreads = 256;
 
-/// The group of this block: where its values stand, and how many there are.
+/// This block's group: the place of its values, and their number.
 struct Group {
   std::int64_t width, cols, first, channel, count;
   __device__ explicit Group(GroupNormDims d)
@@ -62,7 +62,7 @@ __global__ void group_gradient(GroupNormDims d, const T* dy, const T* x, const P
   });
 }
 
-/// Of dgamma and dbeta: dy x_hat and dy.
+/// Terms of dgamma and dbeta: dy x_hat and dy.
 template <class T>
 struct GroupTerms {
   GroupNormDims d;

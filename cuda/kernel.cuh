@@ -1,5 +1,5 @@
-// What the kernels share: element loops, sums over a warp and a block, writing or adding. A block has a whole number of
-// warps, so that a mask of all lanes is always right where a warp does not diverge.
+// What the kernels share: element loops, sums over a warp and a block, writing or adding. Blocks consist of whole
+// warps, so the mask of all lanes is always right in a warp that does not diverge.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,8 +11,8 @@
 #include "core/kernels.h"
 #include "cuda/launch.h"
 
-/// Before a loop over an array that must stay in registers, and before one whose body is enough work by itself:
-/// unrolled it would take the registers of other warps.
+/// NORMLAB_UNROLL precedes loops over an array that must stay in registers. NORMLAB_NO_UNROLL precedes loops with a
+/// large body: unrolled, they would take registers from other warps.
 #ifdef __CUDACC__
 #define NORMLAB_UNROLL _Pragma("unroll")
 #define NORMLAB_NO_UNROLL _Pragma("unroll 1")
@@ -34,7 +34,7 @@ __device__ void put(T& to, A value, bool add) {
   to = add ? T(Acc<T>(to) + Acc<T>(value)) : T(Acc<T>(value));
 }
 
-/// The sum over all lanes, the same bits in each.
+/// The sum over all lanes; the same bits in each.
 template <class A>
 __device__ A warp_sum(A value) {
   for (int step = kWarp / 2; step > 0; step /= 2) value += __shfl_xor_sync(kAllLanes, value, step);
@@ -49,20 +49,20 @@ __device__ A warp_max(A value) {
   return value;
 }
 
-/// The sum over all threads of a block, the same bits in each; all threads must come here.
+/// The sum over all threads of a block; the same bits in each. All threads must call this.
 template <class A>
 __device__ A block_sum(A value) {
   NORMLAB_SHARED(A, partial, kWarp);
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   const int warps = static_cast<int>(blockDim.x) / kWarp;
   value = warp_sum(value);
-  __syncthreads();  // nobody still reads what an earlier sum left
+  __syncthreads();  // no thread reads the previous sum any more
   if (lane == 0) partial[warp] = value;
   __syncthreads();
   return warp_sum(lane < warps ? partial[lane] : A(0));
 }
 
-/// The sum over c = 0 .. n - 1 of term(c), by one warp or one block.
+/// The sum of term(c) over c = 0 .. n - 1, by one warp or one block.
 template <class A, class F>
 __device__ A warp_sum_of(std::int64_t n, F&& term) {
   A total = 0;
@@ -76,9 +76,9 @@ __device__ A block_sum_of(std::int64_t n, F&& term) {
   return block_sum(total);
 }
 
-// A warp a row: kRowThreads / kWarp rows a block.
+// One warp per row: kRowThreads / kWarp rows per block.
 inline constexpr int kRowThreads = 256;
-/// The row of this warp; not below the number of rows for the last ones, which must not return before a barrier.
+/// The row of this warp. The last warps may be past the end; they must not return before a barrier.
 __device__ inline std::int64_t row_of_warp() {
   return std::int64_t{blockIdx.x} * (blockDim.x / kWarp) + threadIdx.x / kWarp;
 }

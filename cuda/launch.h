@@ -1,5 +1,5 @@
-// The one way to start a kernel. It checks the limits of a launch, names the op in what goes wrong later, and is where
-// the emulation of the tests takes over.
+// The only way to start a kernel: checks the limits of a launch, names the op in later errors, and lets the tests'
+// emulation take over.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,8 +10,8 @@
 
 #include "cuda/device.h"
 
-/// T* name: memory that the threads of a block share, `count` values (a constant) or, for the second, as much as the
-/// launch asked for. Undefined at first.
+/// T* name: memory shared by the threads of a block, with `count` values (a constant) or, in the second form, as many
+/// bytes as the launch requested. Uninitialised.
 #ifdef NORMLAB_CUDA_EMULATED
 #define NORMLAB_SHARED(T, name, count) \
   static const char name##_key = 0;    \
@@ -28,15 +28,16 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// Blocks of a grid and threads of a block, both along x. `shared` bytes for NORMLAB_DYNAMIC_SHARED.
+/// Blocks of a grid and threads of a block, both along x. `shared`: bytes for NORMLAB_DYNAMIC_SHARED.
 struct Launch {
   std::int64_t blocks;
   int threads = 256;
   std::size_t shared = 0;
 };
 
-/// Starts kernel(args...), which is void and takes its arguments by value, on the stream. No block, no launch. Throws
-/// InputError beyond 2^31 - 1 blocks, 1,024 threads or the device's shared memory, EnvironmentError where CUDA refuses.
+/// Starts kernel(args...) on the stream; the kernel returns void and takes its arguments by value. Launches nothing for
+/// zero blocks. Throws InputError beyond 2^31 - 1 blocks, 1,024 threads or the device's shared memory, and
+/// EnvironmentError if CUDA refuses.
 template <class... Parameters, class... Arguments>
 void launch(const char* op, void (*kernel)(Parameters...), Launch how, const Stream& stream, Arguments&&... arguments) {
   if (how.blocks == 0) return;

@@ -1,12 +1,12 @@
-// LayerNorm, RMSNorm and the bare gain and bias. Rows are normalised over the last axis, a warp or a few each: held in
-// registers (norm_rows.cuh) or, where they are too wide or not made of whole vectors, read again from the cache.
+// LayerNorm, RMSNorm and gain with bias alone. Rows are normalised over the last axis by one warp or a few. They are
+// held in registers (norm_rows.cuh) or, if they are too wide or not made of whole vectors, read again from the cache.
 #include "cuda/cuda_backend.h"
 #include "cuda/norm_rows.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
-/// mean: null for RMSNorm, the same with a mean of zero; gamma, beta: null where the norm has none.
+/// mean is null for RMSNorm, which uses a mean of zero; gamma and beta are null if the norm has none.
 template <class T>
 __global__ void norm_forward(NormDims d, const T* x, const Param<T>* gamma, const Param<T>* beta, T* y, Acc<T>* mean,
                              Acc<T>* rstd) {
@@ -34,7 +34,7 @@ __global__ void norm_forward(NormDims d, const T* x, const Param<T>* gamma, cons
   rstd[r] = s;
 }
 
-/// dx = rstd (g - mean(g) - x_hat mean(g x_hat)), g = dy gamma; without a mean, mean(g) falls away.
+/// dx = rstd (g - mean(g) - x_hat mean(g x_hat)), g = dy gamma; without a mean, the term mean(g) is dropped.
 template <class T>
 __global__ void norm_gradient(NormDims d, const T* dy, const T* x, const Param<T>* gamma, const Acc<T>* mean,
                               const Acc<T>* rstd, T* dx, bool add) {
@@ -59,7 +59,7 @@ __global__ void norm_gradient(NormDims d, const T* dy, const T* x, const Param<T
   }
 }
 
-/// Of dgamma and, for K = 2, dbeta: dy x_hat and dy.
+/// Terms of dgamma and, for K = 2, dbeta: dy x_hat and dy.
 template <class T, int K>
 struct NormTerms {
   std::int64_t cols;
@@ -86,7 +86,7 @@ void forward(const char* op, NormDims d, const NormForward& n, const Stream& str
     launch(op, norm_forward<T>, warp_a_row(d.rows), stream, d, in, g, b, out, m, s);
 }
 
-/// K parameters' gradients are wanted: of gain and bias, of a gain, or none.
+/// K is the number of wanted parameter gradients: gain and bias, gain only, or none.
 template <class T, int K>
 void backward(const char* op, NormDims d, const NormBackward& n, const Gradient (&dparameters)[K > 0 ? K : 1],
               Buffer& buffer, const Stream& stream) {
@@ -114,7 +114,7 @@ void backward(const char* op, NormDims d, const NormBackward& n, const Gradient 
 void forward_of_type(const char* op, NormDims d, const NormForward& n, const Stream& stream) {
   for_type(op, n.x.dtype(), [&](auto type) { forward<typename decltype(type)::type>(op, d, n, stream); });
 }
-/// The kernels for those of dgamma and dbeta that are wanted.
+/// Runs the kernels for the wanted ones of dgamma and dbeta.
 void backward_of_type(const char* op, NormDims d, const NormBackward& n, Buffer& buffer, const Stream& stream) {
   for_type(op, n.x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;

@@ -1,4 +1,4 @@
-// NVIDIA's libraries, opened when they are used: the binary starts where only a driver is installed.
+// NVIDIA's libraries, opened on first use, so that the binary starts where only a driver is installed.
 #pragma once
 
 #include <cublas_v2.h>
@@ -20,8 +20,8 @@ inline cudaDataType_t data_type(DType dtype) {
 #ifndef NORMLAB_CUDA_EMULATED
 class Library {
  public:
-  /// "cublas", of the same major version as the runtime: where the system looks, then /usr/local/cuda. EnvironmentError
-  /// without one.
+  /// `name` is for example "cublas". Opens the runtime's major version, from where the system looks, then from
+  /// /usr/local/cuda. Throws EnvironmentError if there is none.
   explicit Library(const std::string& name) : file_(concat("lib", name, ".so.", CUDART_VERSION / 1000)) {
     handle_ = dlopen(file_.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle_) handle_ = dlopen(("/usr/local/cuda/lib64/" + file_).c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -29,7 +29,7 @@ class Library {
       throw EnvironmentError(concat("--device cuda: ", file_, " cannot be loaded (", dlerror(), "); install CUDA ",
                                     CUDART_VERSION / 1000, "'s libcublas or put its folder into LD_LIBRARY_PATH"));
   }
-  /// Sets `to` to that function. EnvironmentError where the library is too old for it.
+  /// Sets `to` to that function. Throws EnvironmentError if the library is too old for it.
   template <class Function>
   void find(const char* name, Function*& to) const {
     to = reinterpret_cast<Function*>(dlsym(handle_, name));

@@ -1,6 +1,6 @@
-// Dense layers. A product adds the bias and the residual itself, and in bf16 makes GELU's tanh form and a bias
-// gradient, where cuBLASLt has an algorithm for that. Otherwise what is added (bias, residual) is put in its place
-// before, so that it is rounded with the sum, and GELU is a pass behind.
+// Dense layers. The product itself adds bias and residual and, in bf16, computes the tanh form of GELU and a bias
+// gradient, if cuBLASLt has an algorithm for that. Otherwise bias and residual are written to the result beforehand, so
+// that they are rounded with the sum, and GELU is a separate pass afterwards.
 #include "cuda/cuda_backend.h"
 #include "cuda/gelu.cuh"
 #include "cuda/vector_sums.cuh"
@@ -40,7 +40,7 @@ LtProduct weight_product(LinearDims d, bool add, Epilogue epilogue = Epilogue::n
           .epilogue = epilogue};
 }
 
-/// What the columns of a run have of a bias; zeros without one.
+/// The bias for the columns of a run; zeros without a bias.
 template <int V, class T>
 __device__ void load_bias(const T* b, std::int64_t column, T (&to)[V]) {
   if (b)
@@ -65,7 +65,7 @@ struct Begin {
     });
   }
 };
-/// The same on top of the residual.
+/// The same plus the residual.
 template <class T>
 struct BeginOnResidual {
   const T* b;
@@ -85,7 +85,7 @@ struct BeginOnResidual {
   }
 };
 
-/// y and what is kept from h = y + b, rounded as linear() rounds it.
+/// y and the kept values from h = y + b, rounded as in linear().
 template <class T>
 struct BiasGelu {
   GeluForm form;
@@ -111,13 +111,13 @@ struct BiasGelu {
   }
 };
 
-/// gelu'(h) from what was kept.
+/// gelu'(h) from the kept values.
 template <class T>
 __device__ Acc<T> slope_of(GeluForm form, T kept) {
   return form == GeluForm::tanh ? gelu_of(form, Acc<T>(kept)).slope : Acc<T>(kept);
 }
 
-/// dh = dy gelu'(h), written on the way to the sums of its columns.
+/// dh = dy gelu'(h), written while its columns are summed.
 template <class T>
 struct GeluGradient {
   GeluForm form;
@@ -170,7 +170,7 @@ struct BiasGradient {
   }
 };
 
-/// Whether cuBLASLt may do this GELU: in bf16 alone, for how exact its tanh is, nobody says.
+/// Whether cuBLASLt may compute this GELU: only in bf16, since the accuracy of its tanh is not documented.
 constexpr bool by_tanh_of_library(GeluForm form, DType dtype) { return dtype == DType::bf16 && form == GeluForm::tanh; }
 
 }  // namespace
@@ -209,8 +209,8 @@ void CudaBackend::input_and_weight_gradients(LinearDims d, const LinearBackward&
   if (dx) multiply(kOp, input_product<T>(d, adds(dx)), dy, as_read<T>(of.w, rounded_weight_), dx.to.raw());
   if (!dw) return;
   const LtProduct plain = weight_product<T>(d, adds(dw)), sums = weight_product<T>(d, adds(dw), Epilogue::bgrad);
-  // In bf16 alone: elsewhere the sums are in double. And only where the product then fills as much of the GPU: one with
-  // few tiles is cut along k, which cuBLASLt may not do with such an epilogue, and that costs more than a pass.
+  // Only in bf16, since the sums are in double elsewhere, and only if the product then fills as much of the GPU. A
+  // product with few tiles is split along k, which cuBLASLt may not do with this epilogue; that costs more than a pass.
   const bool beside = Storage<T>::dtype == DType::bf16 && db && !adds(db);
   if (beside && lt_products_.waves(sums) > 0 &&
       lt_products_.waves(sums) >= (lt_products_.waves(plain) < 1 ? lt_products_.waves(plain) : 1) &&

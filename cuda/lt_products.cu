@@ -9,7 +9,7 @@
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
-/// The functions that are used, under their names in the library.
+/// The functions used, with their names in the library.
 struct CublasLt {
   decltype(&cublasLtCreate) create;
   decltype(&cublasLtDestroy) destroy;
@@ -79,8 +79,8 @@ void check(const char* op, cublasStatus_t status) {
     throw EnvironmentError(concat(op, ": cuBLASLt failed with status ", static_cast<int>(status)));
 }
 
-constexpr std::int64_t kWorkspace = std::int64_t{32} << 20;  // what NVIDIA advises for Hopper
-constexpr std::uint32_t kAlignment = 16;  // bytes; what is promised of operands, so that a product has one algorithm
+constexpr std::int64_t kWorkspace = std::int64_t{32} << 20;  // NVIDIA's advice for Hopper
+constexpr std::uint32_t kAlignment = 16;  // bytes; all operands have it, so that a product has one algorithm
 
 bool aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % kAlignment == 0; }
 
@@ -116,7 +116,7 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
   check("cuBLASLt", lt().set_preference(preference, attribute, &value, sizeof value));
 }
 
-/// "8320x192x768 nt bf16>f32 bgrad add": a product, for people and as a key.
+/// "8320x192x768 nt bf16>f32 bgrad add": a product as readable text and as a key.
 std::string words_of(const LtProduct& p) {
   constexpr const char* kEpilogues[] = {"",      " bias", " bias_gelu_tanh_aux", " dgelu_tanh", " dgelu_tanh_bgrad",
                                         " bgrad"};
@@ -152,7 +152,7 @@ std::string to_hex(const cublasLtMatmulAlgo_t& algorithm) {
   return hex;
 }
 
-/// False for anything but what to_hex() gives.
+/// False for anything but output of to_hex().
 bool from_hex(const std::string& hex, cublasLtMatmulAlgo_t& algorithm) {
   constexpr std::size_t kDigitsOfWord = 16;
   if (hex.size() != kDigitsOfWord * std::size(algorithm.data)) return false;
@@ -174,7 +174,7 @@ LtProducts::Plan::~Plan() {
 
 LtProducts::LtProducts(const Stream& stream) : stream_(stream), workspace_(stream) {
   check("cuBLASLt", lt().create(&handle_));
-  // At once, so that no step takes memory. Not cuBLAS's: what a library keeps there between calls is its own affair.
+  // Allocated here, so that no step allocates. Not shared with cuBLAS, which may keep data there between calls.
   workspace_.get<char>(kWorkspace);
 }
 
@@ -191,7 +191,7 @@ std::string LtProducts::version() {
 }
 
 void LtProducts::describe(const LtProduct& p, Plan& plan) {
-  // cuBLASLt goes by columns, for which our rows are the transposed matrix: D^T = op(B)^T op(A)^T.
+  // cuBLASLt is column-major, where our rows are the transposed matrix: D^T = op(B)^T op(A)^T.
   const bool wide = p.in == DType::f64;
   const cublasComputeType_t compute = wide     ? CUBLAS_COMPUTE_64F
                                       : p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
@@ -200,7 +200,7 @@ void LtProducts::describe(const LtProduct& p, Plan& plan) {
   set(plan.what, CUBLASLT_MATMUL_DESC_TRANSA, std::int32_t{p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N});
   set(plan.what, CUBLASLT_MATMUL_DESC_TRANSB, std::int32_t{p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N});
   set(plan.what, CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<std::uint32_t>(epilogue_of(p.epilogue)));
-  void* const somewhere = reinterpret_cast<void*>(std::uintptr_t{kAlignment});  // looked at for its alignment alone
+  void* const somewhere = reinterpret_cast<void*>(std::uintptr_t{kAlignment});  // only its alignment matters
   if (has_vector(p.epilogue)) {
     set(plan.what, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(data_type(p.vector)));
     set(plan.what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
@@ -222,7 +222,7 @@ void LtProducts::look_up(Plan& plan) {
   cublasLtMatmulPreference_t preference = nullptr;
   check("cuBLASLt", lt().create_preference(&preference));
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kWorkspace));
-  // What splits a sum adds its parts up in float, as cuBLAS is told to.
+  // Split sums are added in float, as with cuBLAS.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   for (const auto of : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -230,7 +230,7 @@ void LtProducts::look_up(Plan& plan) {
     set(preference, of, kAlignment);
   cublasLtMatmulHeuristicResult_t best{};
   int count = 0;
-  // Any other status is a "no" as well: an epilogue that a type does not have is an invalid value to some versions.
+  // Any other status also means "no": some versions report an epilogue that a type lacks as an invalid value.
   const cublasStatus_t status =
       lt().look_up(handle_, plan.what, plan.b, plan.a, plan.d, plan.d, preference, 1, &best, &count);
   lt().destroy_preference(preference);

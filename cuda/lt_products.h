@@ -1,5 +1,5 @@
-// Products with what comes before or after them in the same pass, by cuBLASLt. The algorithm for a product is looked up
-// once, when the product is first asked for, and is then the same for good.
+// Products by cuBLASLt, fused with operations before or after them. A product's algorithm is chosen at its first use
+// and never changes.
 #pragma once
 
 #include <cublasLt.h>
@@ -13,26 +13,26 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// What else a product does; v is the vector, x the extra matrix [m, n], in D's type, h = op(A) op(B) (+ C).
+/// What else a product does. v is the vector, x the extra matrix [m, n] in D's type, h = op(A) op(B) (+ C).
 ///   none                 D = h
 ///   bias                 D = h + v, v [n]
 ///   bias_gelu_tanh_aux   x = h + v, D = gelu_tanh(x)
 ///   dgelu_tanh           D = h gelu_tanh'(x)
 ///   dgelu_tanh_bgrad     the same, v [n] = the sums of D over rows
-///   bgrad                D = h, v [m] = the sums of op(A) over columns: a bias gradient beside a weight's
+///   bgrad                D = h, v [m] = the sums of op(A) over columns: a bias gradient next to a weight's
 enum class Epilogue : std::uint8_t { none, bias, bias_gelu_tanh_aux, dgelu_tanh, dgelu_tanh_bgrad, bgrad };
 
 /// D [m, n] = op(A) op(B) (+ C), row-major without gaps. op(A) is [m, k], op(B) [k, n]; `transpose_a`: A is stored
-/// [k, m], `transpose_b`: B is stored [n, k]. `in` of A and B, `out` of C, D and x, `vector` of v.
+/// [k, m], `transpose_b`: B is stored [n, k]. Types: `in` for A and B, `out` for C, D and x, `vector` for v.
 struct LtProduct {
   std::int64_t m, n, k;
   DType in, out, vector;
   bool transpose_a = false, transpose_b = false, add = false;
   Epilogue epilogue = Epilogue::none;
-  bool tf32 = false;  // of floats: by tensor cores, which round their inputs to 10 bits after the first
+  bool tf32 = false;  // of floats: tensor cores round the inputs to 10 bits after the first
   auto operator<=>(const LtProduct&) const = default;
 };
-/// c may be d, and is not looked at but for `add`.
+/// c may equal d, and is read only with `add`.
 struct LtOperands {
   const void *a, *b, *c;
   void *d, *vector = nullptr, *extra = nullptr;
@@ -40,27 +40,27 @@ struct LtOperands {
 
 class LtProducts {
  public:
-  /// Throws EnvironmentError where cuBLASLt is missing or cannot start.
+  /// Throws EnvironmentError if cuBLASLt is missing or cannot start.
   explicit LtProducts(const Stream& stream);
   ~LtProducts();
   LtProducts(const LtProducts&) = delete;
   LtProducts& operator=(const LtProducts&) = delete;
 
-  /// That of the library: "13.0.2".
+  /// The library's version: "13.0.2".
   static std::string version();
 
-  /// False, with nothing done, where cuBLASLt has no algorithm for such a product, or operands do not begin at a
-  /// multiple of 16 bytes. Sums are float, or double for double, and each value is rounded once.
+  /// False, without doing anything, if cuBLASLt has no algorithm for the product or an operand is not aligned to 16
+  /// bytes. Sums are float, or double for double, and each value is rounded once.
   bool operator()(const char* op, LtProduct p, const LtOperands& with);
-  /// How much of the GPU this product fills at once, 1 all of it; 0: it cannot be had.
+  /// The share of the GPU that this product fills at a time, where 1 is all of it; 0 if cuBLASLt cannot compute it.
   float waves(LtProduct p) { return plan(p).waves; }
 
-  /// The algorithms chosen so far, for people: "8320x192x768 nt bf16 bias: algo 66 tile 24 stages 35 split-k 1; ..".
+  /// The algorithms chosen so far, readable: "8320x192x768 nt bf16 bias: algo 66 tile 24 stages 35 split-k 1; ..".
   std::string description() const;
-  /// The same for choose(): cuBLASLt's version, and a line a product. Empty without one.
+  /// The same for choose(): cuBLASLt's version and one line per product. Empty if none were chosen.
   std::string choices() const;
-  /// From here on as in `recorded`; other products are looked up anew. InputError where it is not of this version of
-  /// cuBLASLt, or cannot be read or used.
+  /// Uses the algorithms in `recorded` from now on; other products choose anew. Throws InputError if `recorded` is for
+  /// another version of cuBLASLt, or cannot be read or used.
   void choose(const std::string& recorded);
 
  private:
@@ -85,7 +85,7 @@ class LtProducts {
   cublasLtHandle_t handle_ = nullptr;
   Buffer workspace_;
   std::map<LtProduct, Plan> plans_;
-  std::map<std::string, cublasLtMatmulAlgo_t> chosen_;  // by words_of() a product
+  std::map<std::string, cublasLtMatmulAlgo_t> chosen_;  // by words_of() of a product
 };
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

@@ -7,7 +7,7 @@ namespace {
 
 cudaMemLocation here() { return {cudaMemLocationTypeDevice, device_info().number}; }
 
-/// Allocates by `take`. Asks first what is free: managed memory would be given beyond it, and spill into the host's.
+/// Allocates with `take`, after checking free memory: managed memory would exceed it and spill to the host's.
 template <class Take>
 void* take_free(std::size_t bytes, Take&& take) {
   std::size_t free = 0, total = 0;
@@ -16,7 +16,7 @@ void* take_free(std::size_t bytes, Take&& take) {
   void* block = nullptr;
   const cudaError_t error = take(&block);
   if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // or the next kernel is told of it
+    cudaGetLastError();  // otherwise the next kernel reports it
     throw DeviceMemoryError(bytes, free, total);
   }
   check("memory", error);
@@ -29,7 +29,7 @@ void* DeviceMemory::allocate(std::size_t bytes) {
   void* block = take_free(bytes, [&](void** to) { return cudaMallocManaged(to, bytes); });
   if (device_info().managed_at_any_time) {
     check("memory", cudaMemAdvise(block, bytes, cudaMemAdviseSetPreferredLocation, here()));
-    touch(block, bytes);  // so that what is free is seen by the next
+    touch(block, bytes);  // so that the next query of free memory includes it
   }
   return block;
 }
@@ -65,7 +65,7 @@ void DeviceMemory::end_use(void*, std::size_t) {}
 Buffer::~Buffer() { cudaFree(memory_); }
 
 namespace {
-std::uint64_t buffer_growths = 0;  // one thread at a time asks for kernels
+std::uint64_t buffer_growths = 0;  // only one thread at a time starts kernels
 }
 
 std::uint64_t Buffer::growths() { return buffer_growths; }

@@ -1,4 +1,4 @@
-// Memory that the GPU and the host see at one address, kept on the GPU; buffers that the GPU alone sees.
+// Memory that GPU and host see at the same address, kept on the GPU, and buffers for the GPU alone.
 #pragma once
 
 #include "core/memory.h"
@@ -9,7 +9,7 @@ namespace normlab::NORMLAB_CUDA_NAMESPACE {
 class DeviceMemory final : public Memory {
  public:
   explicit DeviceMemory(const Stream& stream) : stream_(stream) {}
-  /// DeviceMemoryError (core/memory_error.h) where less is free.
+  /// Throws DeviceMemoryError (core/memory_error.h) if less is free.
   void* allocate(std::size_t bytes) override;
   void release(void* block, std::size_t bytes) noexcept override;
   void clear(void* block, std::size_t bytes) override;
@@ -23,17 +23,17 @@ class DeviceMemory final : public Memory {
   const Stream& stream_;
 };
 
-/// A kernel's intermediate results, as a device pointer that stays until a larger one is asked for. The work on the
-/// stream that uses the smaller one is waited for first, so ask for the largest before a step is captured.
+/// Intermediate results of kernels, as a device pointer that is valid until a larger one is requested. That request
+/// first waits for the stream's work on the smaller one, so ask for the largest size before a step is captured.
 class Buffer {
  public:
-  /// How often any has got larger: addresses that kernels were given before are stale then.
+  /// How often any buffer has grown, which makes earlier addresses stale.
   static std::uint64_t growths();
   explicit Buffer(const Stream& stream) : stream_(stream) {}
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
-  /// `count` undefined values.
+  /// `count` uninitialised values.
   template <class T>
   T* get(std::int64_t count) {
     return static_cast<T*>(take(static_cast<std::size_t>(count) * sizeof(T)));

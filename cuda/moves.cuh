@@ -1,4 +1,4 @@
-// Values that change their place and nothing else: patches, windows, parts of an image's tokens.
+// Values that only change their place: patches, windows, parts of an image's tokens.
 #pragma once
 
 #include <limits>
@@ -7,9 +7,9 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// What a Place gives for a value that lies nowhere. A Place is a struct with a template <class I> I operator()(I) in
-/// device code for unsigned integers I, whose divisions cost a fraction where 32 bits suffice; and together(): values
-/// from a multiple of this on lie next to each other at both ends, so many of them, and begin at such a multiple.
+/// What a Place returns for a value without a source. A Place is a struct with a device function
+/// template <class I> I operator()(I) for unsigned integers I, since 32-bit divisions cost a fraction of longer ones.
+/// Its together() is the length of aligned runs of values that are adjacent at both ends.
 inline constexpr int kPadding = -1;
 
 template <class T, class Place, class I>
@@ -54,7 +54,7 @@ struct Scatter {
   }
 };
 
-/// Move<T, Place, I> over n values of one end.
+/// Runs Move<T, Place, I> over n values of one end.
 template <template <class, class, class> class Move, class Place>
 void move_all(const char* op, std::int64_t n, Place place, Tensor from, Tensor to, bool add, const Stream& stream) {
   for_type(op, from.dtype(), [&](auto type) {
@@ -71,12 +71,12 @@ void move_all(const char* op, std::int64_t n, Place place, Tensor from, Tensor t
   });
 }
 
-/// to[i] (+)= from[place(i)], zero where that is kPadding.
+/// to[i] (+)= from[place(i)], zero if that is kPadding.
 template <class Place>
 void gather(const char* op, Place place, Tensor from, Tensor to, bool add, const Stream& stream) {
   move_all<Gather>(op, to.size(), place, from, to, add, stream);
 }
-/// to[place(i)] (+)= from[i]. The places of different i are different, so that every value is written by one thread.
+/// to[place(i)] (+)= from[i]. Different i have different places, so that every value is written by one thread.
 template <class Place>
 void scatter(const char* op, Place place, Tensor from, Tensor to, bool add, const Stream& stream) {
   move_all<Scatter>(op, from.size(), place, from, to, add, stream);

@@ -1,5 +1,5 @@
-// LayerNorm and RMSNorm where a few warps hold a row in registers: memory is passed over once each way, 16 bytes at a
-// time. RMSNorm is the same with a mean of zero.
+// LayerNorm and RMSNorm with a row held in the registers of a few warps: each direction passes over memory once, 16
+// bytes at a time. RMSNorm is the same with a mean of zero.
 #pragma once
 
 #include "cuda/column_sums.cuh"
@@ -13,22 +13,22 @@ inline constexpr int kNormThreads = 128, kNormWarps = kNormThreads / kWarp;
 template <class T>
 inline constexpr int kMostHeld = 128 / static_cast<int>(sizeof(Acc<T>));
 
-/// The warps of a block that hold a row together: 1, 2 or 4.
+/// The warps of a block that share a row: 1, 2 or 4.
 struct Team {
   int lanes, lane, index;
   __device__ explicit Team(int warps)
       : lanes(warps * kWarp),
         lane(static_cast<int>(threadIdx.x) % lanes),
         index(static_cast<int>(threadIdx.x) / lanes) {}
-  /// Where the lane's i-th vector of V values begins.
+  /// The first column of the lane's i-th vector of V values.
   template <int V>
   __device__ int column(int i) const {
     return (i * lanes + lane) * V;
   }
 };
 
-/// `sums` over the lanes of a team, the same bits in each. All threads of a block must come here, each time with other
-/// `of_warp` [K * kNormWarps] than the time before.
+/// Sums `sums` over the lanes of a team; the same bits in each. All threads of a block must call this, each time with
+/// another `of_warp` [K * kNormWarps] than in the previous call.
 template <int K, class A>
 __device__ void team_sums(const Team& team, A (&sums)[K], A* of_warp) {
   for (int k = 0; k < K; ++k) sums[k] = warp_sum(sums[k]);
@@ -54,11 +54,11 @@ __device__ void load_parameters(const P* from, P (&to)[V]) {
   }
 }
 
-/// How many rows a team takes at once in the forward pass, so that gains and biases are read once for them.
+/// Rows that a team processes at once in the forward pass, so that gains and biases are read once for them.
 template <int kHeld>
 inline constexpr int kRowsAtOnce = kHeld <= 8 ? 4 : 2;
 
-/// A lane holds kHeld values of a row. mean: null for RMSNorm; gamma, beta: null where the norm has none.
+/// A lane holds kHeld values of a row. mean is null for RMSNorm; gamma and beta are null if the norm has none.
 template <class T, int kHeld>
 __global__ void __launch_bounds__(kNormThreads) norm_held(NormDims d, int warps, const T* x, const Param<T>* gamma,
                                                           const Param<T>* beta, T* y, Acc<T>* mean, Acc<T>* rstd) {
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kNormThreads) norm_held(NormDims d, int warps,
   const Team team(warps);
   const int cols = static_cast<int>(d.cols);
   const std::int64_t first = (std::int64_t{blockIdx.x} * (kNormWarps / warps) + team.index) * kRows;
-  // All are asked for before the first is looked at: what looks at one waits for it.
+  // Issues all loads before using the first, since a use waits for its load.
   Packed<T> in[kRows][kVectors] = {};
   NORMLAB_UNROLL
   for (int r = 0; r < kRows; ++r) {
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kNormThreads) norm_held(NormDims d, int warps,
     }
 }
 
-/// How many blocks of norm_held_gradient a multiprocessor's registers are meant to hold.
+/// Blocks of norm_held_gradient that a multiprocessor's registers should hold.
 template <class T>
 constexpr int norm_blocks(int held) {
   constexpr bool kNarrow = sizeof(T) < sizeof(Acc<T>);
@@ -137,8 +137,8 @@ constexpr int norm_blocks(int held) {
   return kBlocks[4 * held / kMostHeld<T> - 1];
 }
 
-/// Rows that one block goes over in the backward pass. At most as many blocks as an H200's 132 multiprocessors hold, so
-/// that all are done together; a function of the shape alone, so that the order of a sum is.
+/// Rows per block in the backward pass. There are at most as many blocks as an H200's 132 multiprocessors hold, so that
+/// all finish together. A function of the shape alone, which fixes the order of sums.
 template <class T>
 constexpr std::int64_t rows_of_norm_chunk(std::int64_t rows, int held) {
   constexpr std::int64_t kFewest = 16;
@@ -146,19 +146,20 @@ constexpr std::int64_t rows_of_norm_chunk(std::int64_t rows, int held) {
   return even > kFewest ? even : kFewest;
 }
 
-/// Shared memory of norm_held_gradient: K sums of each column in double, and what each thread adds to them.
+/// Shared memory of norm_held_gradient: K double sums per column, and what each thread adds to them.
 template <class A, int kHeld, int K>
 constexpr std::size_t norm_gradient_shared(int warps) {
   if (K == 0) return sizeof(double);
   return K * kHeld * (sizeof(double) * static_cast<std::size_t>(warps * kWarp) + sizeof(A) * kNormThreads);
 }
 
-/// total [K, kHeld, team.lanes] += `few` of all teams of the block, team by team; few = 0. `each` [K, kHeld,
-/// kNormThreads]. The i-th values of lanes next to each other lie so, not those of columns: no two meet in a bank.
+/// total [K, kHeld, team.lanes] += `few` of all teams of the block, team by team; then few = 0. `each` is
+/// [K, kHeld, kNormThreads]. The i-th values of adjacent lanes are adjacent, rather than those of columns, to avoid
+/// bank conflicts.
 template <int K, int kHeld, class A>
 __device__ void add_few(const Team& team, A (&few)[K][kHeld], double* total, A* each) {
   const int thread = static_cast<int>(threadIdx.x);
-  __syncthreads();  // nobody still reads what was added before
+  __syncthreads();  // no thread reads the previous sums any more
   for (int k = 0; k < K; ++k) {
     NORMLAB_UNROLL
     for (int i = 0; i < kHeld; ++i) {
@@ -175,15 +176,16 @@ __device__ void add_few(const Team& team, A (&few)[K][kHeld], double* total, A* 
   }
 }
 
-/// dx = rstd (g - mean(g) - x_hat mean(g x_hat)), g = dy gamma; the K column sums, dy x_hat and for K = 2 dy, go to
-/// partial [K, chunks, cols]. dx, mean, gamma: null where there is none; without a mean, mean(g) falls away.
+/// dx = rstd (g - mean(g) - x_hat mean(g x_hat)), g = dy gamma. The K column sums, of dy x_hat and for K = 2 also
+/// of dy, go to partial [K, chunks, cols]. dx, mean and gamma are null if absent; without a mean, the term mean(g)
+/// is dropped.
 template <class T, int kHeld, int K>
 __global__ void __launch_bounds__(kNormThreads, norm_blocks<T>(kHeld))
     norm_held_gradient(NormDims d, std::int64_t chunk_rows, int warps, const T* dy, const T* x, const Param<T>* gamma,
                        const Acc<T>* mean, const Acc<T>* rstd, T* dx, bool add, double* partial) {
   using A = Acc<T>;
   constexpr int V = kVector<T>, kVectors = kHeld / V, kSums = K > 0 ? K : 1;
-  constexpr int kFewRows = 8;  // that a thread adds up in A
+  constexpr int kFewRows = 8;  // that a thread adds in A
   NORMLAB_SHARED(A, of_warp, 2 * 2 * kNormWarps);
   NORMLAB_DYNAMIC_SHARED(double, total);
   const Team team(warps);
@@ -198,7 +200,7 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks<T>(kHeld))
     const bool there = r < end;
     const A m = there && mean ? mean[r] : 0, s = there ? rstd[r] : 0;
     A g[kHeld], h[kHeld], sums[2] = {};
-    Packed<T> before[kVectors] = {};  // read with the rest: no load can pass a store
+    Packed<T> before[kVectors] = {};  // read with the rest, since loads cannot move past stores
     NORMLAB_UNROLL
     for (int i = 0; i < kVectors; ++i) {
       const int c = team.column<V>(i);
@@ -255,8 +257,8 @@ __global__ void __launch_bounds__(kNormThreads, norm_blocks<T>(kHeld))
   }
 }
 
-/// Calls start(values a lane holds, a constant, and warps a row) where rows of `cols` values can be held and `pointers`
-/// be read in whole vectors, and says whether it did.
+/// If rows of `cols` values can be held and `pointers` allow whole vectors, calls start(values per lane, a constant,
+/// and warps per row). Returns whether it did.
 template <class T, class F>
 bool hold_rows(std::int64_t cols, std::initializer_list<const T*> pointers,
                std::initializer_list<const Param<T>*> parameters, F&& start) {

@@ -1,5 +1,5 @@
-// The flat parameter buffer: sum of the lanes, clipping, each optimiser's rule, an average of weights. What changes
-// from step to step is read from the StepState on the GPU, so the launches of all steps are the same.
+// The flat parameter buffer: sum of the lanes, clipping, each optimiser's rule, weight average. What changes from step
+// to step is read from the StepState on the GPU, so that the launches of all steps are the same.
 #include "core/lane_tree.h"
 #include "core/update_rules.h"
 #include "cuda/cuda_backend.h"
@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Blocks for n values: a function of n alone, so that the order of a sum is; few enough that what each thread works
-/// out first does not count.
+/// Blocks for n values: a function of n alone, which fixes the order of sums. Few enough that each thread's setup does
+/// not matter.
 std::int64_t blocks_for(std::int64_t n) {
   constexpr std::int64_t kMost = 1024, kValuesAThread = 4;
   const std::int64_t enough = ceil_div(n, kThreads * kValuesAThread);
@@ -40,8 +40,8 @@ struct Summed {
   }
 };
 
-/// squares [blocks]: of what each block adds up. A thread has its values kVector<P> at a time, whether they are read so
-/// (kWhole) or not: the order of a sum is that of n alone.
+/// squares [blocks]: of each block's sums. A thread handles kVector<P> values at a time, read as vectors (kWhole) or
+/// singly, so that the order of a sum depends on n alone.
 template <class P, bool kWhole>
 __global__ void add_lanes(std::int64_t lanes, std::int64_t stride, std::int64_t n, P* g, double* squares) {
   constexpr int V = kVector<P>;
@@ -103,7 +103,7 @@ __global__ void find_ratio(std::int64_t n, const LambSquares* squares, double* r
   if (threadIdx.x == 0) *ratio = trust_ratio(total);
 }
 
-/// X before it is made orthogonal, and the sum of squares of each block.
+/// X before orthogonalisation, and the sum of squares of each block.
 template <class P>
 __global__ void muon_direction(std::int64_t n, MuonSettings s, const StepState* state, UpdateBuffers<P> of, P* x,
                                double* partial) {
@@ -217,7 +217,7 @@ void CudaBackend::lamb_ratio(std::int64_t pieces, const LambSquares* squares, do
   launch("lamb_ratio", find_ratio, {1, kWarp}, stream_, pieces, squares, ratio);
 }
 
-/// Steps towards an orthogonal matrix as core/cpu/optimizer.cpp takes them. F: the type of the products' factors.
+/// Steps towards an orthogonal matrix, like core/cpu/optimizer.cpp. F is the type of the products' factors.
 template <class P, class F>
 void CudaBackend::orthogonalise(std::int64_t rows, std::int64_t cols, const double* square, P* x, P* work, F* rounded) {
   const std::int64_t size = rows * cols, n = rows < cols ? rows : cols, squared = n * n;

@@ -6,7 +6,7 @@
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
-/// y (+)= of(x), a formula in Acc<T>, and of(a, b).
+/// y (+)= of(x), a formula in Acc<T>, or of(a, b).
 template <class T, class Of>
 struct Map {
   Of of;
@@ -123,7 +123,7 @@ struct Scale {
         x);
   }
 };
-/// dx = dy gain, on the way to the sums of dy x.
+/// dx = dy gain, and on the way the sums of dy x.
 template <class T>
 struct ScaleGradient {
   std::int64_t group;
@@ -171,16 +171,16 @@ __global__ void softmax_gradient(std::int64_t rows, std::int64_t cols, const T* 
   if (r >= rows) return;
   const T *g = dy + r * cols, *p = y + r * cols;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  // The same for every shift of dy. Shifted by that of the largest weight, the sum has no term to cancel where this
-  // weight is nearly 1 and its gradient is what the small ones leave.
+  // A shift of dy does not change the result. Shifted by the entry of the largest weight, the sum has no cancelling
+  // terms when this weight is nearly 1 and its gradient is what the small weights leave.
   A top = -1;
   for (std::int64_t c = lane; c < cols; c += kWarp) top = A(p[c]) > top ? A(p[c]) : top;
   const A largest = warp_max(top);
-  std::int64_t at = cols;  // the first of the largest
+  std::int64_t at = cols;  // index of the first largest weight
   for (std::int64_t c = lane; c < cols && at == cols; c += kWarp)
     if (A(p[c]) == largest) at = c;
   at = -warp_max(-at);
-  const A shift = A(g[at < cols ? at : 0]);  // NaN is equal to nothing
+  const A shift = A(g[at < cols ? at : 0]);  // NaN equals nothing
   const A inner = warp_sum_of<A>(cols, [&](std::int64_t c) { return (A(g[c]) - shift) * A(p[c]); });
   for (std::int64_t c = lane; c < cols; c += kWarp) put(dx[r * cols + c], A(p[c]) * ((A(g[c]) - shift) - inner), add);
 }

@@ -6,7 +6,7 @@
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
-/// The functions that are used, under their names in the library.
+/// The functions used, with their names in the library.
 struct Cublas {
   decltype(&cublasCreate_v2) create;
   decltype(&cublasDestroy_v2) destroy;
@@ -52,10 +52,10 @@ void check(const char* op, cublasStatus_t status) {
 }  // namespace
 
 Products::Products(const Stream& stream) : workspace_(stream) {
-  constexpr std::int64_t kWorkspace = std::int64_t{32} << 20;  // what NVIDIA advises for Hopper
+  constexpr std::int64_t kWorkspace = std::int64_t{32} << 20;  // NVIDIA's advice for Hopper
   check("cuBLAS", cublas().create(&handle_));
   check("cuBLAS", cublas().set_stream(handle_, stream.handle()));
-  // An own one, so that no call takes memory and equal calls give equal bits.
+  // A workspace of our own, so that no call allocates and equal calls give equal bits.
   check("cuBLAS", cublas().set_workspace(handle_, workspace_.get<char>(kWorkspace), kWorkspace));
   check("cuBLAS",
         cublas().set_math_mode(handle_, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
@@ -80,7 +80,7 @@ void Products::operator()(const char* op, const Product& p, DType in, const void
   const std::int64_t lda = p.lda ? p.lda : p.transpose_a ? p.m : p.k;
   const std::int64_t ldb = p.ldb ? p.ldb : p.transpose_b ? p.k : p.n;
   const std::int64_t ldc = p.ldc ? p.ldc : p.n;
-  // cuBLAS goes by columns, for which our rows are the transposed matrix: C^T = op(B)^T op(A)^T.
+  // cuBLAS is column-major, where our rows are the transposed matrix: C^T = op(B)^T op(A)^T.
   const cublasOperation_t of_a = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t of_b = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   const bool wide = in == DType::f64;

@@ -1,4 +1,4 @@
-// Products of matrices by cuBLAS, which is loaded when the first backend is made: a binary with GPU kernels starts
+// Matrix products by cuBLAS, which is loaded with the first backend, so that a binary with GPU kernels also starts
 // where it is not installed.
 #pragma once
 
@@ -10,8 +10,8 @@
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
 /// C [batch][m, n] = op(A) op(B) (+ C), row-major. op(A) is [m, k], op(B) [k, n]; `transpose_a`: A is stored [k, m],
-/// `transpose_b`: B is stored [n, k]. lda, ldb, ldc are row strides of the matrices as stored, 0 where rows follow each
-/// other directly; stride_a, .. from a matrix of a batch to the next.
+/// `transpose_b`: B is stored [n, k]. lda, ldb, ldc are row strides of the matrices as stored, 0 for contiguous rows.
+/// stride_a, .. are the strides between matrices of a batch.
 struct Product {
   std::int64_t m, n, k;
   bool transpose_a = false, transpose_b = false;
@@ -24,17 +24,17 @@ struct Product {
 
 class Products {
  public:
-  /// Throws EnvironmentError where cuBLAS is missing or cannot start.
+  /// Throws EnvironmentError if cuBLAS is missing or cannot start.
   explicit Products(const Stream& stream);
   ~Products();
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
 
-  /// That of the library: "13.0.2".
+  /// The library's version: "13.0.2".
   static std::string version();
 
-  /// `in` for A and B, `out` for C: float, double, or bf16 into bf16 or float. Sums are in float, or double for double,
-  /// and each value is rounded once.
+  /// `in` is the type of A and B, `out` of C: float, double, or bf16 into bf16 or float. Sums are float, or double for
+  /// double, and each value is rounded once.
   void operator()(const char* op, const Product& p, DType in, const void* a, const void* b, DType out, void* c);
 
  private:

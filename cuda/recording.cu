@@ -24,16 +24,16 @@ class GraphRecording final : public Recording {
   cudaGraphExec_t executable_ = nullptr;
 };
 
-/// From its making until end(): what is asked of the stream is kept.
+/// Captures the work on the stream from construction to end().
 class Capture {
  public:
-  // Relaxed: other threads may ask CUDA for what they like meanwhile, on streams of their own.
+  // Relaxed: meanwhile other threads may make any CUDA calls on their own streams.
   explicit Capture(const Stream& stream) : stream_(stream) {
     check("CUDA graph", cudaStreamBeginCapture(stream.handle(), cudaStreamCaptureModeRelaxed));
   }
   ~Capture() {
     if (graph_ == nullptr) cudaStreamEndCapture(stream_.handle(), &graph_);
-    cudaGetLastError();  // of a capture that something broke off
+    cudaGetLastError();  // error of an interrupted capture
     if (graph_ != nullptr) cudaGraphDestroy(graph_);
   }
   Capture(const Capture&) = delete;

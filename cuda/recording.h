@@ -1,5 +1,5 @@
-// The kernels of a step as one CUDA graph: a launch each costs the host some microseconds, a graph of hundreds not much
-// more than one of them.
+// The kernels of a step as one CUDA graph. Each launch costs the host some microseconds; a graph of hundreds costs
+// little more than one launch.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// What `work` asks of `stream`, without running it. Throws what `work` throws, with nothing kept.
+/// Records what `work` asks of `stream` without running it. If `work` throws, rethrows and keeps nothing.
 std::unique_ptr<Recording> record_graph(const Stream& stream, FunctionRef<void()> work);
 
 }  // namespace normlab::NORMLAB_CUDA_NAMESPACE

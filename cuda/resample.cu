@@ -1,5 +1,5 @@
-// Resampling of images and of tables of positions: the width of every row, then the height of the whole image. Both
-// ways a thread adds up one value of the result, in the order of the places on the other side.
+// Resamples images and position tables: first the width of every row, then the height of the whole image. In both
+// directions one thread sums each value of the result, in the order of the other side.
 #include "core/resample_row.h"
 #include "cuda/cuda_backend.h"
 #include "cuda/kernel.cuh"
@@ -7,11 +7,11 @@
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
-/// As the tables of core/resample.h.
+/// Like the tables of core/resample.h.
 struct Axis {
   Resampling how;
   std::int64_t in, out, taps;
-  std::int64_t* first;  // [out], does not fall
+  std::int64_t* first;  // [out], non-decreasing
   double* weights;      // [out, taps]
 };
 
@@ -46,7 +46,7 @@ struct Backward {
   const From* from;
   To* to;
   bool add;
-  /// The first place that has a weight for point j.
+  /// The first output that has a weight for point j.
   __device__ std::int64_t first_place(std::int64_t j) const {
     std::int64_t low = 0, high = axis.out;
     while (low < high) {

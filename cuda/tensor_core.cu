@@ -1,5 +1,5 @@
-// What tensor_core.cuh gives, laid open for tests/core/tensor_core_test.cpp: fragments as each lane has them and a
-// product, by the instructions or by what stands in for them.
+// Exposes tensor_core.cuh to tests/core/tensor_core_test.cpp: each lane's fragments and a product, by the instructions
+// or by their plain versions.
 #include "cuda/tensor_core.cuh"
 
 #include "cuda/tensor_core_probe.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kSide = 16, kPitch = 24;
 
-/// One warp. x, z [16, 16] and c [16, 16] from global memory; all of `out` is written.
+/// One warp. Reads x, z [16, 16] and c [16, 16] from global memory and writes all of `out`.
 template <bool kPlain>
 __global__ void probe(const bf16* x, const bf16* z, const float* c, TensorCoreLane* out) {
   NORMLAB_SHARED(bf16, left, kSide * kPitch);

@@ -1,11 +1,11 @@
-// The instructions that neither C++ nor the emulation of the tests can express: products of small matrices by tensor
-// cores, how their operands are read from shared memory, copies that go on while the kernel does, and 2^x. Each has a
-// plain version with the same fragment in the same lane, which runs under emulation (and on GPUs before 8.0); kernels
-// above this header are the same for both. tests/core/tensor_core_test.cpp holds the plain version against the tables
-// of the PTX ISA, and the instructions against the plain version where a GPU is.
+// Instructions that neither C++ nor the tests' emulation can express: products of small matrices on tensor cores, reads
+// of their operands from shared memory, asynchronous copies, and 2^x. Each has a plain version with the same fragments
+// in the same lanes, which runs in the emulation (and on GPUs before 8.0), so kernels are the same for both.
+// tests/core/tensor_core_test.cpp checks the plain version against the tables of the PTX ISA and, on a GPU, the
+// instructions against the plain version.
 //
-// Layout: PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" (.bf16) and "ldmatrix". With g = lane /
-// 4 and t = lane % 4, each register of a pair (low half first):
+// Layout: PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" (.bf16) and "ldmatrix". With
+// g = lane / 4 and t = lane % 4, each register holds a pair (low half first):
 //   A [16, 16]:  x[0] row g, columns 2 t, 2 t + 1;  x[1] row g + 8;  x[2], x[3] the same rows, columns + 8
 //   B [16, 8]:   x[0] rows 2 t, 2 t + 1 of column g;  x[1] rows + 8
 //   C [16, 8]:   x[0], x[1] row g, columns 2 t, 2 t + 1;  x[2], x[3] row g + 8
@@ -33,7 +33,7 @@ struct FragmentC {
   float x[4];
 };
 
-/// What the instructions do, in C++. All lanes of a warp come here together.
+/// The instructions in C++. All lanes of a warp must call these together.
 namespace plain {
 
 __device__ inline float half(std::uint64_t pairs, int which) {
@@ -41,12 +41,12 @@ __device__ inline float half(std::uint64_t pairs, int which) {
 }
 __device__ inline unsigned join(bf16 low, bf16 high) { return low.bits | static_cast<unsigned>(high.bits) << 16; }
 
-/// d = a b + c, added up in an order of its own.
+/// d = a b + c, with its own order of additions.
 __device__ inline void mma(FragmentC& d, const FragmentA& a, const FragmentB& b, const FragmentC& c) {
   const auto both = [](unsigned low, unsigned high) { return low | static_cast<std::uint64_t>(high) << 32; };
   const int lane = static_cast<int>(threadIdx.x) % kWarp, group = lane / 4, pair = lane % 4 * 2;
   FragmentC sum = c;
-  for (int t = 0; t < 4; ++t) {  // who has columns 2 t, 2 t + 1, 2 t + 8, 2 t + 9 of A and those rows of B
+  for (int t = 0; t < 4; ++t) {  // lane t: columns 2 t, 2 t + 1, 2 t + 8, 2 t + 9 of A and those rows of B
     const std::uint64_t upper = __shfl_sync(kAllLanes, both(a.x[0], a.x[2]), group * 4 + t);
     const std::uint64_t lower = __shfl_sync(kAllLanes, both(a.x[1], a.x[3]), group * 4 + t);
     for (int e = 0; e < 2; ++e) {
@@ -88,7 +88,7 @@ __device__ inline float exp2(float x) { return std::exp2(x); }
 
 }  // namespace plain
 
-/// d = a b + c for A [16, 16], B [16, 8]; products exact, sums in float. All lanes of a warp come here.
+/// d = a b + c for A [16, 16], B [16, 8]; exact products, float sums. All lanes of a warp must call this.
 __device__ __forceinline__ void mma(FragmentC& d, const FragmentA& a, const FragmentB& b, const FragmentC& c) {
 #if NORMLAB_TENSOR_CORES
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
@@ -104,8 +104,8 @@ __device__ __forceinline__ void mma(FragmentC& d, const FragmentA& a, const Frag
 __device__ __forceinline__ unsigned shared_address(const void* of) {
   return static_cast<unsigned>(__cvta_generic_to_shared(of));
 }
-/// Four matrices of 8 x 8, the rows of matrix i at what lanes 8 i .. 8 i + 7 name: lane l gets of each the columns
-/// 2 (l % 4) and the next of row l / 4, or of the transposed.
+/// Loads four 8 x 8 matrices. Lanes 8 i .. 8 i + 7 pass the row addresses of matrix i. Lane l gets columns 2 (l % 4)
+/// and the next of row l / 4 of each matrix or its transpose.
 template <bool kTransposed>
 __device__ __forceinline__ void load_matrices(const bf16* row, unsigned& a, unsigned& b, unsigned& c, unsigned& d) {
   if constexpr (kTransposed)
@@ -119,8 +119,8 @@ __device__ __forceinline__ void load_matrices(const bf16* row, unsigned& a, unsi
 }
 #endif
 
-/// A from shared memory, its rows `pitch` values apart: a multiple of 8, and an odd one of 8 that no bank is met twice.
-/// `tile` is aligned to 16 bytes, here and below.
+/// A from shared memory with rows `pitch` values apart: an odd multiple of 8, to avoid bank conflicts. `tile` is
+/// aligned to 16 bytes, here and below.
 __device__ __forceinline__ FragmentA load_a(const bf16* tile, int pitch) {
 #if NORMLAB_TENSOR_CORES
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -131,7 +131,7 @@ __device__ __forceinline__ FragmentA load_a(const bf16* tile, int pitch) {
   return plain::load_a(tile, pitch);
 #endif
 }
-/// Two B next to each other, [16, 16], from their transposed: column n is row n of `tile`.
+/// Two adjacent B, [16, 16], from their transpose: column n is row n of `tile`.
 __device__ __forceinline__ void load_b(const bf16* tile, int pitch, FragmentB (&b)[2]) {
 #if NORMLAB_TENSOR_CORES
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -141,7 +141,7 @@ __device__ __forceinline__ void load_b(const bf16* tile, int pitch, FragmentB (&
   plain::load_b(tile, pitch, b);
 #endif
 }
-/// Two B next to each other, [16, 16], as they lie in `tile`.
+/// Two adjacent B, [16, 16], as stored in `tile`.
 __device__ __forceinline__ void load_b_trans(const bf16* tile, int pitch, FragmentB (&b)[2]) {
 #if NORMLAB_TENSOR_CORES
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -172,7 +172,7 @@ __device__ __forceinline__ float exp2_of(float x) {
 #endif
 }
 
-/// A pair to an even place of memory.
+/// Writes a pair to an even position.
 __device__ __forceinline__ void write_pair(bf16* to, unsigned pair) {
 #if NORMLAB_TENSOR_CORES
   *reinterpret_cast<unsigned*>(to) = pair;
@@ -180,7 +180,7 @@ __device__ __forceinline__ void write_pair(bf16* to, unsigned pair) {
   memcpy(static_cast<void*>(to), &pair, sizeof pair);
 #endif
 }
-/// Eight values as one piece; both addresses are multiples of 16.
+/// Copies eight values as one piece; both addresses are multiples of 16.
 __device__ __forceinline__ void copy_eight(const bf16* from, bf16* to) {
 #if NORMLAB_TENSOR_CORES
   *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
@@ -189,16 +189,16 @@ __device__ __forceinline__ void copy_eight(const bf16* from, bf16* to) {
 #endif
 }
 
-/// A thread's copies from global to shared memory, which go on while it does. Under emulation what a copy will write is
-/// undefined until wait(): who reads it too early, or where others still read, is found.
+/// A thread's asynchronous copies from global to shared memory. In the emulation the destination is undefined until
+/// wait(), which exposes early reads, and copies to memory that is still being read.
 class AsyncCopies {
  public:
-  /// kBytes, 4 or 16 and so aligned; zeros where there is nothing, and then `from` is not read.
+  /// Copies kBytes, 4 or 16 and aligned accordingly; writes zeros and does not read `from` unless `there`.
   template <int kBytes>
   __device__ __forceinline__ void copy(void* to, const void* from, bool there) {
     static_assert(kBytes == 4 || kBytes == 16);
 #if NORMLAB_TENSOR_CORES
-    if constexpr (kBytes == 16)  // past the first-level cache
+    if constexpr (kBytes == 16)  // bypasses the first-level cache
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
                    "r"(there ? 16 : 0)
                    : "memory");
@@ -215,7 +215,7 @@ class AsyncCopies {
     for (int i = 0; i < kBytes; ++i) static_cast<char*>(to)[i] = there ? static_cast<const char*>(from)[i] : char(0);
 #endif
   }
-  /// This thread's copies are done; other threads see them after a barrier.
+  /// Completes this thread's copies; other threads see them after a barrier.
   __device__ __forceinline__ void wait() {
 #if NORMLAB_TENSOR_CORES
     asm volatile("cp.async.wait_all;" ::: "memory");

@@ -1,12 +1,12 @@
-// What a test sees of tensor_core.cuh: the fragments of a warp.
+// Gives tests access to tensor_core.cuh: the fragments of a warp.
 #pragma once
 
 #include "core/dtype.h"
 
 namespace normlab {
 
-/// What a lane has of A = x [16, 16], of B = z^T and z, each two of [16, 8], and of c + A B for both; two values of c
-/// rounded, and 2 to the power of the first.
+/// What one lane holds of A = x [16, 16], of B = z^T and of z, each as two [16, 8], and of c + A B for both; also two
+/// values of c rounded, and 2 to the power of the first.
 struct TensorCoreLane {
   unsigned a[4], b[2][2], b_trans[2][2];
   float sums[2][4], sums_trans[2][4];
@@ -14,12 +14,12 @@ struct TensorCoreLane {
   float power;
 };
 
-/// out [32] from x, z and c [16, 16] in memory of the device, by the plain version of each instruction or by what the
+/// Computes out [32] from x, z and c [16, 16] in device memory, by the plain version of each instruction or by what the
 /// kernels use. Done when it returns.
 using ProbeTensorCore = void(bool plain_version, const bf16* x, const bf16* z, const float* c, TensorCoreLane* out);
 
 namespace cuda {
-[[gnu::weak]] ProbeTensorCore probe_tensor_core;  // null where the kernels are not built for a GPU
+[[gnu::weak]] ProbeTensorCore probe_tensor_core;  // null if the kernels are not built for a GPU
 }
 namespace cuda_emulated {
 ProbeTensorCore probe_tensor_core;

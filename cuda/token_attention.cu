@@ -1,5 +1,5 @@
-// Attention of one token of each image to all its tokens. A block has a head of an image: its warps make the weights, a
-// token each at a time, and then its threads the columns of the result.
+// Attention from one token of each image to all its tokens. A block has a head of an image: its warps compute the
+// weights, one token each at a time, and then its threads the columns of the result.
 #include "cuda/cuda_backend.h"
 #include "cuda/kernel.cuh"
 
@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kTokenThreads = 128;
 
-/// The head of this block: where it begins in q and y, in k and v, and in the weights.
+/// This block's head: its offsets in q and y, in k and v, and in the weights.
 struct TokenHead {
   std::int64_t token, tokens, weights;
   int warp, warps;
@@ -61,7 +61,7 @@ __global__ void token_forward(AttentionDims d, Acc<T> scale, const T* q, const T
   }
 }
 
-/// ds [B, H, N] is memory for the scores' gradients. dq, dk and dv may be null.
+/// ds [B, H, N] is memory for the gradients of the scores. dq, dk and dv may be null.
 template <class T>
 __global__ void token_gradients(AttentionDims d, Acc<T> scale, const T* dy, const T* q, const T* k, const T* v,
                                 const Acc<T>* all_weights, Acc<T>* all_ds, T* dq, bool add_q, T* dk, bool add_k, T* dv,

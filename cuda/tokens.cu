@@ -1,4 +1,4 @@
-// Moving tokens about: patches out of images, positions, class token, pooling.
+// Moves tokens: patches of images, positions, class token, pooling.
 #include "cuda/cuda_backend.h"
 #include "cuda/moves.cuh"
 #include "cuda/vector_sums.cuh"
@@ -6,7 +6,7 @@
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
-/// Where value i of the patches lies in the images.
+/// The place in the images of value i of the patches.
 struct PatchPlace {
   PatchDims d;
   std::int64_t together() const { return d.patch_width * d.channels; }
@@ -20,7 +20,8 @@ struct PatchPlace {
     return ((b * I(d.height) + gy * patch_height + row) * width + gx * patch_width) * channels + in_run;
   }
 };
-/// Where value i of a part of every image's values, `count` from `first` on, lies among all of them, `size` an image.
+/// The place of value i of a part among all values. The part has `count` of each image's `size` values, from
+/// `first` on.
 struct PartPlace {
   std::int64_t size, first, count;
   std::int64_t together() const { return std::gcd(std::gcd(size, first), count); }
@@ -31,7 +32,7 @@ struct PartPlace {
   }
 };
 
-/// The backward pass: where the value of the part that is value i of all of them lies.
+/// The backward pass: the place in the part of value i of all values.
 struct WholePlace {
   PartPlace part;
   std::int64_t together() const { return part.together(); }
@@ -61,7 +62,7 @@ struct AddPositions {
         x);
   }
 };
-/// dx = dy, on the way to the sums over images.
+/// dx = dy, and on the way the sums over images.
 template <class T>
 struct AddPositionsGradient {
   const T* dy;
@@ -88,7 +89,7 @@ struct ImageTerms {
   }
 };
 
-/// Columns of one image, its tokens in order. A row is an image.
+/// Columns of one image, with its tokens in order. A row is an image.
 template <class T>
 struct MeanTokens {
   TokenDims d;
@@ -129,8 +130,8 @@ struct MeanTokensGradient {
   }
 };
 
-/// Each image: `head` values of first, then `tail` of rest. `step` from an image to the next in first, 0 where all have
-/// the same.
+/// For each image: `head` values of first, then `tail` of rest. `step` is the distance between images in first, 0 if
+/// all share the same values.
 template <class T, class F>
 struct Concat {
   std::int64_t head, tail, step;
@@ -152,7 +153,7 @@ struct Concat {
       store(y + i, values);
     });
   }
-  /// With vectors, none of which has values of both.
+  /// Whether vectors can be used, none of which has values of both.
   bool in_vectors() const { return aligned({first, rest, y}) && head % kVector<T> == 0 && tail % kVector<T> == 0; }
 };
 

@@ -27,7 +27,7 @@ void PinnedBuffer::resize(std::size_t bytes) {
 Tensor Uploads::bring(const Tensor& host) {
   Turn &now = turns_[next_], &before = turns_[1 - next_];
   next_ = 1 - next_;
-  before.used.record(kernels_);  // by all that was started until now; what comes reads the new one
+  before.used.record(kernels_);  // by all kernels started so far; later ones read the new buffer
   const std::size_t bytes = host.bytes();
   now.copied.wait();  // the pinned bytes are free
   if (now.pinned.bytes() < bytes) now.pinned.resize(bytes);

@@ -1,4 +1,4 @@
-// What goes between the host and the GPU in a step, by pinned memory and beside the kernels.
+// Transfers between host and GPU during a step, through pinned memory and concurrent with kernels.
 #pragma once
 
 #include <array>
@@ -15,9 +15,9 @@ class Event {
   ~Event();
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
-  /// Happens when all that was asked of `stream` so far is done.
+  /// Occurs once all work given to `stream` so far is done.
   void record(const Stream& stream) const;
-  /// What is asked of `stream` from now on waits for it; an event that was never recorded is waited for by nobody.
+  /// Makes later work of `stream` wait for the event; an event that was never recorded delays nothing.
   void hold(const Stream& stream) const;
   void wait() const;
 
@@ -25,7 +25,7 @@ class Event {
   cudaEvent_t handle_ = nullptr;
 };
 
-/// Memory of the host that the GPU copies from and to without the system's help.
+/// Host memory that the GPU can copy from and to directly.
 class PinnedBuffer {
  public:
   PinnedBuffer() = default;
@@ -34,7 +34,7 @@ class PinnedBuffer {
   PinnedBuffer& operator=(const PinnedBuffer&) = delete;
   std::byte* data() const { return memory_; }
   std::size_t bytes() const { return bytes_; }
-  /// Undefined content.
+  /// Contents undefined.
   void resize(std::size_t bytes);
 
  private:
@@ -42,11 +42,11 @@ class PinnedBuffer {
   std::size_t bytes_ = 0;
 };
 
-/// Copies of what the host brings, in two buffers by turns: the copy of the next goes on while kernels read this one.
+/// Copies host data into two buffers in turn: one is filled while kernels read the other.
 class Uploads {
  public:
   Uploads(const Stream& kernels, const Stream& copies) : kernels_(kernels), copies_(copies) {}
-  /// Stays until the second call after it. `host` may change as soon as it returns.
+  /// The result stays valid until the second following call. `host` may change as soon as this returns.
   Tensor bring(const Tensor& host);
 
  private:
@@ -61,12 +61,12 @@ class Uploads {
   std::size_t next_ = 0;
 };
 
-/// Copies for the host, which has them once it has waited.
+/// Copies to the host, complete after wait().
 class Readback {
  public:
   explicit Readback(const Stream& stream) : stream_(stream) {}
   void add(const Tensor& from, void* to);
-  /// For everything on the stream.
+  /// Waits for everything on the stream.
   void wait();
 
  private:

@@ -1,6 +1,5 @@
-// column_sums() in vectors: K sums over rows at once, in the same order and to the same bits, with something written
-// for each element on the way. A backward pass then reads its inputs once for the gradient of x and those of what
-// belongs to the columns.
+// column_sums() in vectors: K sums over rows at once, in the same order and with the same bits, while also writing one
+// result per element. A backward pass thus reads its inputs once for the gradient of x and those of column parameters.
 #pragma once
 
 #include "cuda/column_sums.cuh"
@@ -8,7 +7,7 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// What one thread has of a chunk, as in Run; and the sums of that.
+/// One thread's share of a chunk, as in Run, and the sums over it.
 template <int K, int V, class A>
 struct SumRun {
   std::int64_t first, step, end, column, part;
@@ -43,7 +42,7 @@ struct SumRun {
   }
 };
 
-/// Blocks of an SM for which registers are kept: as many as do without spilling.
+/// Blocks per SM for which registers are kept: as many as possible without spilling.
 template <int K, class A>
 inline constexpr int kBlocksAtOnce = sizeof(A) > 4 ? 1
                                      : K < 3       ? 3
@@ -78,8 +77,8 @@ __global__ void __launch_bounds__(kColumnThreads, kBlocksAtOnce<K, A>)
   }
 }
 
-/// Calls f(SumRun<K, V, Acc<T>>&) for runs that together are the parts, and leaves the sums of chunks. V is at most
-/// kMost, since each sum takes registers, and 1 where what f touches is not aligned or the width no multiple.
+/// Calls f(SumRun<K, V, Acc<T>>&) for runs that together cover the parts, and stores the sums of chunks. V is at most
+/// kMost, since each sum takes registers, and 1 if what f accesses is not aligned or the width is no multiple.
 template <int K, class T, int kMost = 4, class F>
 void sum_chunks(const char* op, Parts parts, std::int64_t chunk_rows, bool aligned, F f, double* partial,
                 const Stream& stream) {
@@ -97,7 +96,7 @@ void sum_chunks(const char* op, Parts parts, std::int64_t chunk_rows, bool align
     start(std::integral_constant<int, 1>());
 }
 
-/// As column_sums(): the gradients in `to` (those that are wanted) get the K sums over rows of the terms that f sets.
+/// Like column_sums(): the wanted gradients in `to` get the K sums over rows of the terms that f sets.
 template <int K, class T, int kMost = 4, class F>
 void vector_sums(const char* op, std::int64_t rows, std::int64_t cols, bool aligned, F f, const Gradient (&to)[K],
                  Buffer& buffer, const Stream& stream, const std::int64_t (&groups)[K]) {

@@ -1,4 +1,4 @@
-// Values next to each other, 16 bytes at once where they lie so.
+// Adjacent values, 16 bytes at once where possible.
 #pragma once
 
 #include <cstring>
@@ -8,11 +8,11 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// How many values of T 16 bytes are.
+/// The number of values of T in 16 bytes.
 template <class T>
 inline constexpr int kVector = 16 / static_cast<int>(sizeof(T));
 
-/// Whether rows of `cols` values can be read and written in whole vectors; empty pointers do not matter.
+/// Whether rows of `cols` values can be read and written in whole vectors; null pointers do not matter.
 template <class T>
 bool in_vectors(std::int64_t cols, std::initializer_list<const T*> pointers) {
   bool whole = cols % kVector<T> == 0;
@@ -20,19 +20,19 @@ bool in_vectors(std::int64_t cols, std::initializer_list<const T*> pointers) {
   return whole;
 }
 
-/// Whether all begin at a multiple of 16 bytes.
+/// Whether all are aligned to 16 bytes.
 inline bool aligned(std::initializer_list<const void*> pointers) {
   bool all = true;
   for (const void* p : pointers) all &= reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
   return all;
 }
 
-/// `bytes` next to each other are moved in pieces of so many, and must begin at a multiple of that.
+/// The size of the pieces in which `bytes` adjacent bytes are moved, which is also their alignment.
 constexpr int bytes_of_piece(std::size_t bytes) {
   return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : bytes % 4 == 0 ? 4 : 2;
 }
 
-#ifdef NORMLAB_CUDA_EMULATED  // whose checks go by values
+#ifdef NORMLAB_CUDA_EMULATED  // which checks single values
 template <int V, class T>
 void check_place(const T* of) {
   if (V > 1 && reinterpret_cast<std::uintptr_t>(of) % bytes_of_piece(V * sizeof(T)) != 0)
@@ -68,7 +68,7 @@ using Piece = std::conditional_t<
     kPiece == 16, uint4,
     std::conditional_t<kPiece == 8, uint2, std::conditional_t<kPiece == 4, unsigned, std::uint16_t> > >;
 
-// Stores of global memory as instructions, since nvcc cuts the copy of a struct into a store for each of its values.
+// Global stores as instructions, since nvcc splits the copy of a struct into one store per member.
 __device__ inline void store_whole(void* to, uint4 part) {
   asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};"
                :
@@ -112,7 +112,7 @@ __device__ inline void store(T* to, const T (&from)[V]) {
     }
   }
 }
-/// A vector that stays in as few registers as it has words.
+/// A vector in as few registers as it has words.
 template <class T>
 struct Packed {
   uint4 words;
@@ -127,7 +127,7 @@ __device__ inline void unpack(const Packed<T>& from, T (&to)[kVector<T>]) {
 }
 #endif
 
-/// to (+)= value, rounded; in bf16 by the instruction for two.
+/// to (+)= value, rounded; in bf16 by the instruction for pairs.
 template <int V, class T>
 __device__ inline void put_all(T* to, Acc<T> (&value)[V], bool add = false) {
   T rounded[V];
@@ -145,7 +145,7 @@ __device__ inline void put_all(T* to, Acc<T> (&value)[V], bool add = false) {
   store(to, rounded);
 }
 
-/// a / b and a % b of numbers that are not negative: by 32 bits where they suffice, which is a fraction of the work.
+/// a / b and a % b of non-negative numbers, in 32 bits where they suffice, which is a fraction of the work.
 __device__ inline std::int64_t quotient(std::int64_t a, std::int64_t b) {
   return (a | b) >> 32 == 0 ? static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b) : a / b;
 }

@@ -1,5 +1,5 @@
-// Attention inside windows (Liu et al. 2021, section 3.2): the kernels of attention with a bias by relative position
-// and the mask of the cyclic shift, and the gradient of the bias.
+// Attention inside windows (Liu et al. 2021, section 3.2): the attention kernels with a bias by relative position and
+// the mask of the cyclic shift, and the gradient of the bias.
 #include "cuda/column_sums.cuh"
 #include "cuda/cuda_backend.h"
 #include "cuda/window_bias.cuh"

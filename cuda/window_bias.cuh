@@ -1,5 +1,6 @@
-// The gradient of a window's bias table: dS summed over windows and over pairs of tokens that are equally far apart. By
-// tiles, by tensor cores in bf16, and for heads wider than a tile; all give sums of parts, which column_sums adds up.
+// The gradient of a window's bias table: dS summed over windows and over pairs of tokens with the same offset. There
+// are versions by tiles, on tensor cores for bf16, and for heads wider than a tile. All give partial sums, which
+// column_sums adds up.
 #pragma once
 
 #include "cuda/attention.cuh"
@@ -7,8 +8,8 @@
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 
-/// A token's place in a window as one number, offset * 4 + region. Differences of offsets count rows of the table;
-/// regions differ between tokens that only the shift has made neighbours.
+/// A token's place in a window as one number, offset * 4 + region. Differences of offsets are rows of the table;
+/// regions differ between tokens that only the shift made neighbours.
 using PlaceInWindow = int;
 
 template <class A>
@@ -19,7 +20,7 @@ struct WindowBias {
 
   struct OfHead {
     const A* table;
-    int heads, window, turned_y, turned_x;  // tokens from there on came round
+    int heads, window, turned_y, turned_x;  // tokens from there on wrapped around
 
     __device__ PlaceInWindow place(int token) const {
       const int y = token / window, x = token % window;
@@ -30,7 +31,7 @@ struct WindowBias {
       return table[std::int64_t{row} * heads] + (query % 4 != key % 4 ? kMask : A(0));
     }
   };
-  /// Windows of the last row and of the last column hold the tokens that came round.
+  /// The last row and the last column of windows hold the tokens that wrapped around.
   __device__ OfHead of(int image, int head) const {
     const int in_image = image % (down * across);
     const bool last_row = shift > 0 && in_image / across == down - 1,
@@ -38,7 +39,7 @@ struct WindowBias {
     return {table + head, heads, window, last_row ? window - shift : window, last_col ? window - shift : window};
   }
 };
-/// Windows that one block adds up: a function of the shape alone, so that the order of the sum is.
+/// Windows that one block adds: a function of the shape alone, which fixes the order of sums.
 std::int64_t windows_of_chunk(std::int64_t windows) {
   constexpr std::int64_t kMostChunks = 128;
   return ceil_div(windows, kMostChunks);
@@ -50,7 +51,7 @@ constexpr int offsets_of(int window) { return (2 * window - 1) * (2 * window - 1
 struct TilePair {
   int first, first_key, rows, cols;
 };
-/// terms[offset heads] = the sum of `values` [rows, cols] between tokens that are so far apart. All threads come here.
+/// terms[offset heads] = the sum of `values` [rows, cols] over pairs with that offset. All threads must call this.
 template <class A>
 __device__ void sum_by_offset(int window, TilePair pair, const A* values, int pitch, A* terms, int heads) {
   __syncthreads();  // the values are there
@@ -68,8 +69,8 @@ __device__ void sum_by_offset(int window, TilePair pair, const A* values, int pi
 }
 
 /// terms [chunks, tiles of queries, tiles of keys, offsets, heads]: dS summed over the windows of a chunk and over
-/// equal offsets between a tile of queries and one of keys. A block has a head, a chunk and two tiles, its threads the
-/// pairs of tokens while it goes through the windows, and the offsets in the end.
+/// pairs with equal offsets between a tile of queries and one of keys. A block has a head, a chunk and two tiles. Its
+/// threads have pairs of tokens while it iterates over the windows, and offsets at the end.
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kBackwardWarps<Acc<T>, kWidth>* kWarp, kBackwardBlocks<Acc<T>, kWidth>)
     bias_terms(AttentionBackwardWork<T, WindowBias<Acc<T>>> work, std::int64_t chunk_windows, Acc<T>* terms) {
@@ -88,7 +89,7 @@ __global__ void __launch_bounds__(kBackwardWarps<Acc<T>, kWidth>* kWarp, kBackwa
   const std::int64_t begin = chunk * chunk_windows,
                      end = begin + chunk_windows < d.batch ? begin + chunk_windows : d.batch;
   for (auto w = static_cast<int>(begin); w < end; ++w) {
-    __syncthreads();  // all warps are done with the window before
+    __syncthreads();  // all warps are done with the previous window
     tile.take({{w, head}, first, own_rows});
     tile.against(first_key);
     if (tile.idle()) continue;
@@ -103,7 +104,7 @@ __global__ void __launch_bounds__(kBackwardWarps<Acc<T>, kWidth>* kWarp, kBackwa
                 terms + (std::int64_t{chunk} * down * across + pair) * offsets_of(window) * heads + head, heads);
 }
 
-/// The same by tensor cores.
+/// The same on tensor cores.
 template <int kWidth, bool kDrops>
 __global__ void __launch_bounds__(MmaTiling<kWidth>::kBackwardWarps* kWarp, MmaTiling<kWidth>::kBackwardBlocks)
     bias_terms_mma(AttentionBackwardWork<bf16, WindowBias<float>> work, std::int64_t chunk_windows, float* terms) {
@@ -123,7 +124,7 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kBackwardWarps* kWarp, MmaT
   const std::int64_t begin = chunk * chunk_windows,
                      end = begin + chunk_windows < d.batch ? begin + chunk_windows : d.batch;
   for (auto w = static_cast<int>(begin); w < end; ++w) {
-    __syncthreads();  // all warps are done with the window before
+    __syncthreads();  // all warps are done with the previous window
     tile.take({{w, head}, first, own_rows}, first_key);
     tile.arrive();
     tile.read_delta();
@@ -135,7 +136,7 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kBackwardWarps* kWarp, MmaT
                                     for (int e = 0; e < 4; ++e) total[c / 8 + n].x[e] += ds[n].x[e];
                                 });
   }
-  __syncthreads();  // what was loaded is needed no more
+  __syncthreads();  // the loaded data is no longer needed
   auto* values = reinterpret_cast<float*>(memory);
   if (!tile.idle()) {
     NORMLAB_UNROLL
@@ -147,7 +148,7 @@ __global__ void __launch_bounds__(MmaTiling<kWidth>::kBackwardWarps* kWarp, MmaT
                 terms + (std::int64_t{chunk} * down * across + pair) * offsets_of(window) * heads + head, heads);
 }
 
-/// terms [chunks, offsets, heads] for heads wider than a tile, a block each of them.
+/// terms [chunks, offsets, heads] for heads wider than a tile, one block each.
 template <class T>
 __global__ void bias_terms_wide(AttentionBackwardWork<T, WindowBias<Acc<T>>> work, std::int64_t chunk_windows,
                                 Acc<T>* terms) {
@@ -180,7 +181,7 @@ __global__ void bias_terms_wide(AttentionBackwardWork<T, WindowBias<Acc<T>>> wor
   terms[blockIdx.x] = total;
 }
 
-/// How a call's terms are made: `rows` of [offsets, heads] each.
+/// How a call's terms are computed: `rows` of [offsets, heads] each.
 struct BiasPlan {
   std::int64_t chunk, rows;
   Launch how;

@@ -1,11 +1,11 @@
-// Moving tokens of a grid: windows cut and joined again, four neighbours put side by side.
+// Moves tokens of a grid: cuts and joins windows, concatenates four neighbours.
 #include "cuda/cuda_backend.h"
 #include "cuda/moves.cuh"
 
 namespace normlab::NORMLAB_CUDA_NAMESPACE {
 namespace {
 
-/// Where value i of the windows lies in the grid, or kPadding.
+/// The place in the grid of value i of the windows, or kPadding.
 struct WindowPlace {
   WindowDims d;
   std::int64_t together() const { return d.cols; }

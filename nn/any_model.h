@@ -10,9 +10,9 @@ class Model {
   virtual ~Model() = default;
   /// images [B, H, W, C] to logits [B, num_classes].
   virtual Var operator()(const Var& images, const Context& ctx) const = 0;
-  /// Lets `backend` get ready for the products of a shard of `images`, so that no step has to.
+  /// Lets `backend` prepare the products of a shard of `images`, so that no step has to.
   virtual void prepare(Backend& backend, std::int64_t images, DType dtype) const = 0;
-  /// Whether the images that go through a branch are those which a step's drop-path keeps.
+  /// Whether only the images that drop-path keeps pass through a branch.
   virtual bool skips_dropped(Backend& backend) const = 0;
 };
 

@@ -12,7 +12,7 @@ Gain layer_scale_of(ParameterSet& parameters, const Place& place, const char* pa
   return Gain(parameters, place, path, kind == LayerScaleKind::channel ? c.sizes.embed_dim : 1, Role::layer_scale);
 }
 
-/// The place of the block's branch of that name.
+/// The place of the block's branch with that name.
 Place branch_of(const BranchConfig& c, std::string_view branch) {
   Place place = c.place;
   place.branch = branch;
@@ -20,7 +20,7 @@ Place branch_of(const BranchConfig& c, std::string_view branch) {
 }
 
 void done_with(const Var& x, const Context& ctx) { ctx.done_with(x); }
-void done_with(const Activation&, const Context&) {}  // whose slope is kept in its argument's place
+void done_with(const Activation&, const Context&) {}  // it keeps its slope in place of its argument
 
 }  // namespace
 
@@ -146,7 +146,7 @@ Var AttentionBranch::heads(const Var& h, std::int64_t images, const Context& ctx
 
 Var AttentionBranch::operator()(const Var& all, const Context& of_all) const {
   const auto inner = [&](const Var& x, const Context& ctx) {
-    const bool normed = !pre_.is_identity();  // else it is x, which the sum still needs
+    const bool normed = !pre_.is_identity();  // otherwise h is x, which the sum still needs
     Var h = pre_(x, ctx);
     if (cuts()) {
       ctx.tape.at(name_.c_str());

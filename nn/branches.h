@@ -1,5 +1,5 @@
-// The two residual branches of a block, attention over the whole image or inside windows, with a norm of any kind at
-// every site.
+// The two residual branches of a block: attention, over the whole image or inside windows, and the MLP. Every site can
+// have a norm of any kind.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace normlab {
 
-/// What a block is made from.
+/// The settings of a block.
 struct BranchConfig {
   Place place;
   BlockSizes sizes;
@@ -21,31 +21,31 @@ struct BranchConfig {
   const Placement& placement;
 };
 
-/// What both branches have, from the norm `pre` to the residual sum and the norm `post`:
+/// What both branches share, from the norm `pre` to the residual sum and the norm `post`:
 /// y = post(residual_scale * x + path(layer_scale * drop(out(head_scale(last(inner(...)))))))
-/// In the short form the images that drop-path drops stay out of all that is inside `path`. A batch norm would miss
-/// them, and on a device with memory of its own the host does not know which they are.
+/// In the short form, images dropped by drop-path skip everything inside `path`. Batch norm needs all images, and on a
+/// device with its own memory the host does not know which ones are dropped, so neither uses the short form.
 class Branch {
  public:
-  /// Whether training goes through the branch with the images alone that drop-path keeps.
+  /// Whether training sends only the images kept by drop-path through the branch.
   bool skips_dropped(Backend& backend) const;
 
  protected:
-  /// `name` is "blocks.0.attn", say. Parameters are declared by the branches, in the order of the network.
+  /// `name` is for example "blocks.0.attn". The branches declare the parameters, in the order of the network.
   Branch(const std::string& name, const BranchConfig& config);
-  /// y from x. inner(images, ctx), a Var or Activation, is what the last product is applied to, given all images of x
-  /// or some; shortcut() is x, or the token of it that goes on.
+  /// y from x. inner(images, ctx) gives the input of the last product, a Var or Activation, for all or some images of
+  /// x. shortcut() is x, or the one token of x that continues.
   template <class Shortcut, class Inner>
   Var sum(const Var& x, const Context& ctx, const Shortcut& shortcut, const Inner& inner) const;
-  /// The same before `post`, in the short form.
+  /// The sum before `post`, in the short form.
   template <class Shortcut, class Inner>
   Var sum_of_kept(const Tensor& keep, std::int64_t kept, const Var& x, const Context& ctx, const Shortcut& shortcut,
                   const Inner& inner) const;
-  /// From what the last product is applied to, to what drop-path sees.
+  /// From the input of the last product to the input of drop-path.
   template <class Applied>
   Var path(const Applied& inner, const Context& ctx) const;
 
-  /// Operations that run as one because nothing lies between them. Values are those of the single operations.
+  /// Operations that run as one because nothing lies between them. The values equal those of the single operations.
   ///
   ///   operations              as one         unless one of these lies between
   ///   fc1, GELU               linear_gelu    norm `hidden`
@@ -56,7 +56,7 @@ class Branch {
     bool gelu, through_gelu, sum;
   };
   Fused fused(DType dtype, const Context& ctx) const;
-  /// Attention works on windows that have to be cut out of the image.
+  /// Whether attention works on windows that must be cut out of the image.
   bool cuts() const { return windows_ && !windows_->whole(); }
 
   GeluForm gelu_;
@@ -73,11 +73,11 @@ class Branch {
 class AttentionBranch : Branch {
  public:
   using Branch::skips_dropped;
-  /// With `windows`: attention inside them, with the parameter `BLOCK.attn.bias_table` [(2 window - 1)^2, heads]; the
+  /// With `windows`: attention inside them, with the parameter `BLOCK.attn.bias_table` [(2 window - 1)^2, heads]. The
   /// sites from query to inner then see windows, padding included.
   AttentionBranch(ParameterSet& parameters, const BranchConfig& config, const std::optional<Windows>& windows = {});
-  Var operator()(const Var& x, const Context& ctx) const;  // [B, N, D] to the same
-  /// The first token of that alone, [B, 1, D]. Not for windows, batch or group norms, or where dropout is on.
+  Var operator()(const Var& x, const Context& ctx) const;  // [B, N, D] to the same shape
+  /// Only the first token of the result, [B, 1, D]. Not for windows, batch or group norms, or active dropout.
   Var first_token(const Var& x, const Context& ctx) const;
   void prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const;
   void prepare_first_token(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const;
@@ -105,7 +105,7 @@ class MlpBranch : Branch {
   Linear fc1_;
 };
 
-/// Both, with the names under which an observer sees what they give.
+/// Both branches, with the names under which observers see their results.
 struct Block {
   AttentionBranch attention;
   MlpBranch mlp;
@@ -123,10 +123,10 @@ struct Block {
     const bool kept = ctx.tape.recording() || ctx.observe || ctx.observe_branch;
     return kept ? both() : ctx.tape.value_alone(x, both);
   }
-  /// The first token of that alone, see AttentionBranch. Observers see all tokens, which are computed for them.
+  /// Only the first token of the result, see AttentionBranch. For observers all tokens are computed.
   Var first_token(const Var& x, const Context& ctx) const;
   bool skips_dropped(Backend& backend) const { return attention.skips_dropped(backend); }
-  /// For `images` of them, and for fewer where drop-path may leave fewer.
+  /// For `images` images, and for fewer if drop-path may leave fewer.
   void prepare(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const;
   void prepare_first_token(Backend& backend, std::int64_t images, std::int64_t tokens, DType dtype) const;
 };

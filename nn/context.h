@@ -1,4 +1,4 @@
-// What a layer needs besides its input: where the values of its parameters are, and the circumstances of this step.
+// What a layer needs besides its input: its parameters and the conditions of the current step.
 #pragma once
 
 #include <functional>
@@ -14,63 +14,63 @@ namespace normlab {
 struct Context {
   Tape& tape;
   const ParameterSet& parameters;
-  std::int64_t lane = -1;  // gradients are added into this lane; -1: no gradients
-  bool training = false;   // dropout, drop-path, batch statistics
-  BatchSlice slice{};      // of what goes through the network at a time, which shares batch statistics
+  std::int64_t lane = -1;  // gradients are added to this lane; -1: no gradients
+  bool training = false;   // turns on dropout, drop-path and batch statistics
+  BatchSlice slice{};      // this shard's images of the part, which shares batch statistics
   const StepState* state = nullptr;
   std::uint64_t drop_seed = 0;
-  /// Where what goes through at a time is one part of a step's batch (gradient accumulation): the image that the part
-  /// begins with, and how many images all parts have; 0 where there is one part.
+  /// With gradient accumulation: the first image of this part, and the number of images in all parts (0 if there is
+  /// only one part).
   std::int64_t part_begin = 0, step_images = 0;
-  /// Inside a branch that leaves out the images which drop-path drops: u8, of all of this shard's images, and `slice`
-  /// counts those kept. Empty: all go through.
+  /// u8, one value per image of this shard: inside a branch that skips the images dropped by drop-path, marks those
+  /// that are kept; `slice` then counts only these. Empty: all images pass through.
   Tensor kept{};
-  /// For the memory alone: drop-path keeps all images, and treats them as if it did not.
+  /// Runs only to claim memory: drop-path keeps all images but takes the path that skips some.
   bool rehearses = false;
-  /// All shards are alive at once: values that a pass over memory makes again are not kept for the backward pass.
+  /// All shards are alive at once, so values that one pass over memory can recompute are not kept for the
+  /// backward pass.
   bool spare_memory = false;
-  /// Masks given by name instead of drawn (u8, this shard's images), as fixtures have them.
+  /// Masks given by name instead of drawn (u8, this shard's images), as in fixtures.
   const std::map<std::string, Tensor>* masks = nullptr;
-  /// Sees named intermediate values: "stem", "blocks.0.attn", "blocks.0.mlp", "pre_logits".
+  /// Called with named intermediate values: "stem", "blocks.0.attn", "blocks.0.mlp", "pre_logits".
   std::function<void(const std::string&, const Var&)> observe = nullptr;
-  /// Sees the end of each residual branch under the name of its sum: what is added, before drop-path.
+  /// Called with the output of each residual branch before drop-path, under the name of the sum it goes into.
   std::function<void(const std::string&, const Var&)> observe_branch = nullptr;
 
   Var parameter(int number) const { return parameter(number, parameters.read(number)); }
-  /// The same for the weight of a product, which may be rounded to bf16; its gradient is not.
+  /// The weight of a product, possibly rounded to bf16; its gradient is not rounded.
   Var weight(int number) const { return parameter(number, parameters.weight(number)); }
-  /// And for its bias, which some devices round too.
+  /// The bias of a product, which some devices also round.
   Var bias(int number) const;
-  /// Weights, and biases, that were declared stacked, as one.
+  /// Several weights or biases that were declared stacked, as one.
   Var stacked_weight(std::span<const int> numbers) const {
     return stacked(numbers, parameters.stacked_weight(numbers));
   }
   Var stacked_bias(std::span<const int> numbers) const;
-  /// Says that the forward pass uses `x` no more.
+  /// Marks `x` as no longer used by the forward pass.
   void done_with(const Var& x) const {
     if (spare_memory) tape.forget(x);
   }
-  /// Shows `x` to the observer, and gives it back.
+  /// Passes `x` to the observer and returns it.
   Var show(const std::string& name, const Var& x) const {
     if (observe) observe(name, x);
     return x;
   }
-  /// Dropout named `site`; the identity in evaluation and at rate 0.
+  /// Dropout at the site named `site`; the identity in evaluation and at rate 0.
   Var dropout(const Var& x, double rate, const std::string& site) const;
-  /// Shows what `branch()` gives to observe_branch, where there is one. What it computes leaves no gradient.
+  /// Passes the result of `branch()` to observe_branch, if set. The computation is not recorded for gradients.
   template <class Branch>
   void show_branch(const std::string& name, Branch&& branch) const {
     if (!observe_branch) return;
     const Tape::Unrecorded values_alone(tape);
     observe_branch(name, branch());
   }
-  /// Whether anything is dropped at that rate.
   bool drops(double rate) const { return training && rate > 0.0; }
-  /// The mask for `site` and this step, empty where nothing is dropped.
+  /// The mask for `site` in this step; empty if nothing is dropped.
   Tensor mask(const Shape& shape, double rate, const std::string& site) const;
 
  private:
-  /// The part of a given mask that belongs to the kept images.
+  /// The rows of a given mask that belong to the kept images.
   Tensor of_kept(const Tensor& mask, const Shape& shape) const;
   Var parameter(int number, Tensor value) const {
     if (lane < 0) return tape.parameter(value, Tensor());

@@ -1,4 +1,4 @@
-// What a step has on the device: its state, and the kernels that are recorded of it.
+// What a step has on the device: its state and its recorded kernels.
 #pragma once
 
 #include <array>
@@ -11,36 +11,37 @@
 
 namespace normlab {
 
-/// The state of a step, which the host writes before the step and reads after it, and which kernels use in between.
+/// The state of a step: the host writes it before the step and reads it afterwards; kernels use it in between.
 class DeviceState {
  public:
-  /// For the caller: settings of the next step, results of the last one that was read.
+  /// For the caller: settings of the next step, results of the last one read.
   StepState host;
 
-  /// Makes host, but with this number of steps done, the state that kernels use.
+  /// Uploads `host`, with this number of steps done, as the state that kernels use.
   void upload(Backend& backend, std::int64_t steps_done);
-  /// In the backend's memory. At most two uploads old.
+  /// In the backend's memory. Valid until the second following upload.
   StepState* device() const { return device_; }
-  /// Asks the device for the results of its step; take_results() puts them into `host` once it has been waited for.
+  /// Requests the step's results from the device. After the device has synchronised, take_results() stores them
+  /// in `host`.
   void read(Backend& backend);
   void take_results();
 
  private:
   static Tensor bytes_of(StepState* state) { return Tensor(state, {sizeof(StepState)}, DType::u8); }
-  StepState before_, after_;  // of the step
+  StepState before_, after_;  // before and after a step
   StepState* device_ = nullptr;
 };
 
-/// Steps that the device has recorded (Backend::record), by what they read. They hold for the number of images that
-/// ran last, and for what the backend had in memory then.
+/// Steps recorded on the device (Backend::record), keyed by the memory that they read. They are valid for the last
+/// number of images and for the backend's memory at that time.
 class StepRecordings {
  public:
   using Inputs = std::array<const void*, 3>;
   explicit StepRecordings(Backend& backend) : backend_(backend) {}
-  /// Runs `step`, which reads `inputs` and goes over `images` images: as it was recorded, or recorded now where that
-  /// can be. The first step of a size is not, so that it takes the memory which it needs.
+  /// Runs `step`, which reads `inputs` and covers `images` images: replays its recording, or records it if possible.
+  /// The first step of a size is not recorded, so that it can allocate what it needs.
   void run(std::int64_t images, const Inputs& inputs, FunctionRef<void()> step);
-  /// The next step is the first of its size.
+  /// Makes the next step count as the first of its size.
   void clear();
 
  private:

@@ -9,13 +9,13 @@
 namespace normlab {
 namespace {
 
-/// `memory`, which may be larger than its elements, as a tensor of another type.
+/// `memory` as a tensor of another type; its elements may be smaller than doubles.
 Tensor as_tensor(std::vector<double>& memory, const Shape& shape, DType dtype) {
   memory.resize(static_cast<std::size_t>(shape.size()));
   return Tensor(memory.data(), shape, dtype);
 }
 
-/// Kernels of a device cannot throw, so labels and soft targets are looked at while they are in the host's memory.
+/// Device kernels cannot throw, so labels and soft targets are checked while they are in host memory.
 void require_targets(const Tensor& images, const Tensor& targets, std::int64_t classes) {
   const std::int64_t batch = images.shape()[0];
   const bool soft = targets.shape().rank() == 2;
@@ -54,7 +54,7 @@ Engine::Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, con
       settings.clip_form);
   if (settings.ema.decay > 0) average_ = std::make_unique<WeightAverage>(backend_, parameters_, settings.ema);
   state_.host.clip_norm = settings.clip_norm;
-  backend_.synchronize();  // what was cleared may be written
+  backend_.synchronize();  // cleared memory is writable from here on
 }
 
 void Engine::prepare(std::int64_t batch) {
@@ -142,7 +142,7 @@ void Engine::begin_step(const DeviceBatch& batch, std::int64_t steps_done) {
 
 void Engine::run_batch(const DeviceBatch& batch, NonFinite* search) {
   const std::int64_t part = cut_.part_images(step_images_);
-  rehearse(batch);  // what it leaves in a lane is overwritten
+  rehearse(batch);  // what this leaves in a lane is overwritten
   parameters_.begin_step();
   for (std::int64_t first = 0; first < step_images_; first += part) {
     const std::int64_t count = std::min(part, step_images_ - first);
@@ -210,7 +210,7 @@ double Engine::finish_step() {
 NonFinite Engine::find_nonfinite(Tensor images, Tensor labels) {
   NonFinite found;
   const DeviceBatch batch = upload(images, labels);
-  begin_step(batch, state_.host.step - 1);  // of whose masks it was
+  begin_step(batch, state_.host.step - 1);  // its masks are those of the previous step number
   run_batch(batch, &found);
   backend_.synchronize();
   return found;

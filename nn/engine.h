@@ -1,5 +1,5 @@
-// One network with everything that a step of it needs: parameters, optimiser, the runner of shards. It knows nothing of
-// files or data sets.
+// One network with all state of its training steps: parameters, optimiser, shard runner. It knows no files and no
+// data sets.
 #pragma once
 
 #include <memory>
@@ -22,92 +22,94 @@ namespace normlab {
 class Engine {
  public:
   /// Parameters are zero until initialise() or a checkpoint fills them. `pool` and `backend` must outlive the engine.
-  /// Throws EnvironmentError where `backend` has no instructions for the products that `settings` ask for.
+  /// Throws EnvironmentError if `backend` has no instructions for the products in `settings`.
   Engine(Backend& backend, ShardPool& pool, const ModelConfig& config, const EngineSettings& settings);
 
-  /// Forward, backward, clip and update on one batch: images [B, H, W, C] in dtype(), labels i32 [B] or, here and
-  /// below, soft targets [B, classes] in the type of statistics (acc_of(dtype())), all in memory of the host whatever
-  /// the device. state().lr is set by the caller, for Big Vision's optimisers state().schedule too; state().clip_norm
-  /// begins as the settings say; state().step counts up. Returns the mean loss, or NaN where the gradient was not
-  /// finite; parameters are then as before. InputError for a label that is no class.
-  /// Accumulation: the parts of the batch go through one after the other and their gradients are added up; loss and
-  /// update are those of the whole batch, but batch norms see a part at a time and take its statistics into the running
-  /// ones each time.
+  /// Forward, backward, clipping and update on one batch in host memory: images [B, H, W, C] in dtype(); labels i32 [B]
+  /// or soft targets [B, classes] in acc_of(dtype()), here and below. The caller sets state().lr and, for Big Vision's
+  /// optimisers, state().schedule. state().clip_norm starts from the settings, and state().step counts up. Returns the
+  /// mean loss, or NaN after a non-finite gradient, which leaves the parameters unchanged. Throws InputError for a
+  /// label out of range.
+  ///
+  /// With gradient accumulation the parts of a batch run one after another and their gradients are summed. Loss and
+  /// update cover the whole batch, but batch norms see one part at a time and update their running statistics for
+  /// each part.
   double train_step(Tensor images, Tensor labels) {
     start_step(upload(images, labels));
     return finish_step();
   }
-  /// The same in three parts, so that a device which works on its own gets its next batch in the meantime: upload one,
-  /// start its step, upload the next, and finish the step, which waits. Where the device is the host (its whole_batch()
-  /// is false) the uploaded batch is `images` and `labels` themselves, which must stay until then.
+  /// train_step() in three parts, so that an asynchronous device receives its next batch while it works: upload a
+  /// batch, start its step, upload the next batch, then finish the step, which waits. If whole_batch() is false, the
+  /// uploaded batch is `images` and `labels` themselves, which must then stay valid until the step is finished.
   struct DeviceBatch {
     Tensor images, labels;
   };
   DeviceBatch upload(Tensor images, Tensor labels);
   void start_step(const DeviceBatch& batch);
   double finish_step();
-  /// Forward and backward only: gradients are left in the lanes, summed into lane 0 by sum_gradients().
+  /// Forward and backward only. The gradients stay in the lanes; sum_gradients() sums them into lane 0.
   double forward_backward(Tensor images, Tensor labels);
-  /// The first image of the last step, or of forward_backward(), whose loss is not finite.
+  /// The first image with a non-finite loss in the last step or forward_backward().
   std::optional<std::int64_t> first_nonfinite_loss() const { return first_nonfinite_loss_; }
   void sum_gradients();
-  /// After a step that was not finite: runs it once more, with its masks, searching every value, and names the first
-  /// place.
+  /// After a non-finite step: repeats it with the same masks, checks every value, and returns where the first
+  /// non-finite value appeared.
   NonFinite find_nonfinite(Tensor images, Tensor labels);
 
-  /// Evaluation of B images: writes losses [B] and the predicted classes [B]; logits [B, num_classes] too where given.
-  /// Without labels (an empty tensor) no loss is computed. None where all logits and losses are finite; otherwise the
-  /// first that is not, by image: nothing that was written is a result then, and -1 is predicted for each such image.
+  /// Evaluates B images: writes losses [B], predicted classes [B] and, if `logits` is given,
+  /// logits [B, num_classes]. Computes no loss if `labels` is an empty tensor. Returns none if all logits and losses
+  /// are finite. Otherwise returns the first image's non-finite value; every such image is predicted as -1, and no
+  /// output may be used as a result.
   [[nodiscard]] std::optional<NonFiniteAnswer> evaluate(Tensor images, Tensor labels, std::span<double> losses,
                                                         std::span<std::int32_t> predictions,
                                                         std::span<double> logits = {});
-  /// Whether all that the next step continues from is finite: parameters, running statistics, moments, the average.
+  /// Whether everything that the next step reads is finite: parameters, running statistics, moments, weight average.
   bool state_is_finite();
 
   ParameterSet& parameters() { return parameters_; }
   Optimizer& optimizer() { return *optimizer_; }
-  /// The average of the weights, which starts with the first step; null where none is kept.
+  /// The weight average, which starts with the first step; null without one.
   WeightAverage* average() { return average_.get(); }
   StepState& state() { return state_.host; }
   const ModelConfig& config() const { return config_; }
   DType dtype() const { return dtype_of(settings_.precision); }
-  /// Measures where the time goes by operation, added up over all threads, until it is turned off.
+  /// Measures time per operation, summed over all threads, until switched off.
   void set_profiling(bool on) { runner_.set_profiling(on); }
   Profile profile() const { return runner_.profile(); }
-  /// Gets everything ready for steps (or evaluations) of `batch` images, so that they take no memory. The first of that
-  /// size does it too.
+  /// Prepares steps or evaluations of `batch` images, so that they allocate nothing.
+  /// Without this call the first one prepares them.
   void prepare(std::int64_t batch);
-  /// Bytes of all arenas.
   std::size_t arena_bytes() const { return runner_.arena_bytes(); }
-  /// Measures the signal of the next batches, which changes no bit of a step; null to stop.
+  /// Measures the signal in the following batches without changing a bit of any step; null stops.
   void use_probe(SignalProbe* probe) { probe_ = probe; }
-  /// Where some tensors of the last step lay, for the test that steps repeat their addresses.
+  /// Addresses of some tensors of the last step, for the test that steps repeat them.
   std::vector<const void*> last_addresses() const { return runner_.last_addresses(); }
 
  private:
-  /// What goes through the network at a time: all images of a step or an evaluation, or those of a step from `begin`
-  /// on. `labels` may be an empty tensor.
+  /// Images that pass through the network together: a whole evaluation batch or step, or the part of a step that starts
+  /// at image `begin`. `labels` may be an empty tensor.
   struct Part {
     Tensor images, labels;
     std::int64_t begin, step_images;
   };
-  /// search: training under the tape's guard. rehearsal: training for its memory, see Context::rehearses.
+  /// search: training under the tape's guard. rehearsal: training that only claims memory, see Context::rehearses.
   enum class Pass : std::uint8_t { evaluation, training, search, rehearsal };
   using Workspace = ShardRunner::Workspace;
-  /// Runs the network and the loss on each shard of a part, and `then` on what that gives: logits [images, classes] and
-  /// losses [images], or Var() without labels.
+  /// Runs the network and the loss on each shard of a part, then calls `then` with logits [images, classes] and losses
+  /// [images] (Var() without labels).
   void run_part(const Part& part, const ShardPlan& plan, Pass pass,
                 FunctionRef<void(Workspace&, const BatchSlice&, const Var& logits, const Var& losses)> then);
   Var loss(const Var& logits, Tensor labels) const;
-  /// From the losses of a shard, whose mean over the whole step is the step's loss. Gives the gradient it begins with.
+  /// Runs the backward pass of a shard's losses, whose mean over the whole step is the step's loss. Returns the
+  /// gradient that it starts from.
   Tensor backward(Tape& tape, const Var& losses) const;
-  /// Takes as much memory as a step of that batch may need, where drop-path decides how much that is.
+  /// Claims the most memory that a step of that batch can need where drop-path makes the amount vary.
   void rehearse(const DeviceBatch& batch);
-  /// Forward and backward of a part; puts the first value that is not finite into `search` where that is given.
+  /// Forward and backward of one part. Stores the first non-finite value in `search`, if given.
   void train_part(const Part& part, NonFinite* search);
-  /// Makes everything ready for a step of `batch` after `steps_done` steps.
+  /// Prepares a step of `batch` after `steps_done` steps.
   void begin_step(const DeviceBatch& batch, std::int64_t steps_done);
-  /// Starts forward and backward of a step; step_losses_ may be read once the device has been waited for.
+  /// Starts forward and backward of a step. step_losses_ is readable once the device has synchronised.
   void run_batch(const DeviceBatch& batch, NonFinite* search = nullptr);
   double mean_loss();
 
@@ -124,12 +126,12 @@ class Engine {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<WeightAverage> average_;
   Tensor step_losses_;                   // of a step's batch, in the backend's memory
-  Tensor nonfinite_flag_;                // i32 [1], of state_is_finite(), likewise
-  std::int64_t step_images_ = 0;         // of the last step
-  std::vector<double> losses_, logits_;  // memory on the host for those of a batch, in the device's types
+  Tensor nonfinite_flag_;                // i32 [1] of state_is_finite(), likewise
+  std::int64_t step_images_ = 0;         // in the last step
+  std::vector<double> losses_, logits_;  // host copies for one batch, in the device's types
   std::optional<std::int64_t> first_nonfinite_loss_;
   std::set<std::int64_t> prepared_;  // batch sizes
-  std::int64_t rehearsed_ = 0;       // images of a shard
+  std::int64_t rehearsed_ = 0;       // images per shard
   SignalProbe* probe_ = nullptr;
 };
 

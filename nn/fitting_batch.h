@@ -1,5 +1,5 @@
-// How much of a batch a device has memory for, found by trying: what libraries and other processes take there is no
-// number that could be known.
+// Finds by trial how much of a batch fits into a device's memory, since the needs of libraries and other processes
+// there cannot be known.
 #pragma once
 
 #include <functional>
@@ -8,15 +8,15 @@
 
 namespace normlab {
 
-/// The most images below `images` with which `attempt` throws no DeviceMemoryError, to a sixteenth; 0 where one image
-/// is too many. More images never take less.
+/// The largest number below `images`, to within a sixteenth, for which `attempt` throws no DeviceMemoryError; 0 if one
+/// image is too many. Assumes that more images never take less memory.
 std::int64_t most_that_fit(std::int64_t images, const std::function<void(std::int64_t)>& attempt);
 
-/// The same for what goes through the network at a time in a step of such an engine. To be called once the engine that
-/// ran out of memory is gone. All of a step's part where that fits now.
+/// The same for the images that pass through the network together in a step of such an engine. Call it once the engine
+/// that ran out of memory is gone. Returns all images of a step's part if they now fit.
 std::int64_t fitting_part(Backend& backend, ShardPool& pool, const ModelConfig& config, EngineSettings settings);
 
-/// Bytes that an engine holds whatever the batch: weights, gradients, moments and averages.
+/// Bytes that an engine needs for any batch size: weights, gradients, moments and averages.
 std::size_t standing_bytes(const ModelConfig& config, const EngineSettings& settings);
 
 }  // namespace normlab

@@ -12,8 +12,8 @@ namespace {
 
 class Fuser {
  public:
-  /// `before` and `tensors` are the network's, whose blocks have the norms of `placement`. `pads`: zeros come between
-  /// attn.pre and q, k, v, which a merged offset would not reach.
+  /// `before` and `tensors` are the network's, and `placement` has the norms of its blocks. `pads`: zeros are inserted
+  /// between attn.pre and q, k, v, which a merged offset would miss.
   Fuser(const ParameterSet& before, bool pads, Placement& placement, HostTensors& tensors)
       : pads_(pads), placement_(placement), tensors_(tensors) {
     for (const ParameterInfo& info : before.parameters())
@@ -29,7 +29,8 @@ class Fuser {
     for (std::int64_t i = 0; i < depth; ++i)
       blocks.push_back({i, i, placement_.attention_sites(i), placement_.mlp_sites(i)});
     std::vector<FusedSite> results;
-    // Backwards, since `final` goes through `pooled`. Norms on the two sides of one linear do not mind the order.
+    // In reverse order, since `final` is merged through `pooled`. The order of norms on either side of one linear layer
+    // does not matter.
     for (auto site = kSites.rbegin(); site != kSites.rend(); ++site) {
       std::vector<SiteNorm> norms;
       for (const Place& place : places_of(site->linears.first))
@@ -47,13 +48,13 @@ class Fuser {
   }
 
  private:
-  /// One norm of a site: what stands before the site's path in the names of its parameters, and its settings.
+  /// One norm of a site: the prefix of the site's path in the names of its parameters, and its settings.
   struct SiteNorm {
     std::string prefix;
     NormSpec* spec;
   };
 
-  /// Where the network has that linear.
+  /// The places in the network with that linear layer.
   std::vector<Place> places_of(Role linear) const {
     std::vector<Place> places;
     for (const ParameterInfo* info : linears_)
@@ -61,7 +62,7 @@ class Fuser {
     return places;
   }
 
-  /// Takes the places of a site together that have the same norm.
+  /// Handles the places of a site that have the same norm together.
   void fuse_alike(const SiteRow& site, const std::vector<SiteNorm>& places, std::vector<FusedSite>& results) {
     std::vector<NormSpec> seen;
     for (const SiteNorm& place : places)
@@ -122,7 +123,7 @@ class Fuser {
     return found->second;
   }
 
-  /// The weight [out, in] of a linear.
+  /// The weight [out, in] of a linear layer.
   HostValues& matrix(const std::string& linear, const std::string& needed_by) {
     HostValues& weight = tensor(linear + ".weight", needed_by);
     if (weight.shape.rank() != 2 || weight.shape.size() != static_cast<std::int64_t>(weight.values.size()))
@@ -145,7 +146,7 @@ class Fuser {
     return norm;
   }
 
-  /// True where the linear had no bias.
+  /// Returns whether the linear layer had no bias.
   bool merge(Fusion direction, const FrozenNorm& norm, const std::string& linear, const std::string& site) {
     HostValues& weight = matrix(linear, site);
     const auto [bias, added] = tensors_.try_emplace(linear + ".bias");
@@ -159,7 +160,7 @@ class Fuser {
     return added;
   }
 
-  /// The gain of a head on the output of proj: a norm without offset, and gone with it.
+  /// Merges the gain of each head on the output of proj, like a norm without offset, and removes it.
   void absorb_head_scale(const std::string& prefix) {
     const std::string name = prefix + "attn.head_scale", linear = prefix + "attn.proj";
     const std::vector<double> gains = std::move(tensor(name, prefix + "attn.out").values);
@@ -195,7 +196,7 @@ class Fuser {
   }
 
   std::vector<const ParameterInfo*> linears_;  // their weights
-  std::vector<std::string_view> ends_;         // the linears that read what was pooled
+  std::vector<std::string_view> ends_;         // the linear layers that read the pooled features
   bool pads_;
   Placement& placement_;
   HostTensors& tensors_;

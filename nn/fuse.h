@@ -1,6 +1,6 @@
-// Frozen batch norms merged into the linears beside them: what is left computes the same without them ("Leveraging
-// Batch Normalization for Vision Transformers", section 3.4, equations 3 to 5). All arithmetic is double and values are
-// rounded once, at the end.
+// Merges frozen batch norms into neighbouring linear layers; the remaining network computes the same without them
+// ("Leveraging Batch Normalization for Vision Transformers", section 3.4, equations 3 to 5). All arithmetic is double,
+// and values are rounded once, at the end.
 #pragma once
 
 #include <span>
@@ -12,27 +12,28 @@
 
 namespace normlab {
 
-/// What a batch norm does once its statistics are frozen: x to scale x + offset, a channel.
+/// A batch norm with frozen statistics: x to scale x + offset, per channel.
 struct FrozenNorm {
   std::vector<double> scale, offset;
 };
-/// scale = gamma / sqrt(var + eps), offset = beta - scale mean. InputError where a variance plus eps is not above zero.
+/// scale = gamma / sqrt(var + eps), offset = beta - scale mean. Throws InputError if a variance plus eps is
+/// not positive.
 FrozenNorm frozen_norm(std::span<const double> gamma, std::span<const double> beta, std::span<const double> mean,
                        std::span<const double> var, double eps);
 
-/// linear(norm(x)) as one linear: weight [out, in] and bias [out] are changed in place, the norm is [in]. A linear
-/// without a bias gains one: hand in zeros.
+/// Turns linear(norm(x)) into one linear layer: changes weight [out, in] and bias [out] in place; the norm is [in]. For
+/// a layer without bias, pass zeros, which become its bias.
 void merge_into_next(const FrozenNorm& norm, std::span<double> weight, std::span<double> bias);
-/// norm(linear(x)) as one linear. The norm is [out] or divides it: then it repeats, as the norm of one head does over
-/// all heads. A linear without a bias gains one: hand in zeros.
+/// Turns norm(linear(x)) into one linear layer. The norm's width is `out` or divides it; then it repeats, like the norm
+/// of one head over all heads. For a layer without bias, pass zeros, which become its bias.
 void merge_into_previous(const FrozenNorm& norm, std::span<double> weight, std::span<double> bias);
 
-/// What became of the norm at one site, in all blocks that have the same one there.
+/// What happened to the norm at one site, in all blocks with the same norm there.
 struct FusedSite {
-  std::string site;  // path in the placement: "attn.pre", "attn.pre (blocks 0-3)" where blocks differ
+  std::string site;  // path in the placement: "attn.pre", "attn.pre (blocks 0-3)" if blocks differ
   NormKind kind;
   bool merged;
-  std::string what;  // the linears that took it in, or why it was left
+  std::string what;  // the linear layers it was merged into, or why it was kept
 };
 
 struct FusedModel {
@@ -40,19 +41,19 @@ struct FusedModel {
   HostTensors tensors;
   std::vector<FusedSite> sites;
 };
-/// Merges what can be merged, as the rows of kSites say: the norms' values go, and their sites become `none`. One entry
-/// of `sites` for each that has a norm, in the order data meets them. In evaluation the network that is returned gives
-/// the same logits up to rounding.
-/// - A linear without a bias gains one. Where one of q, k, v does, the others get zeros: the network has qkv_bias then.
-/// - attn.out behind a head scale takes the head scale along into proj, in all blocks; HeadScale becomes none.
-/// - final lies before the pooling; mean and selection of a token commute with it, so it merges behind them, unless
-///   `pooled` holds a norm of another kind.
-/// - Left as well: attn.pre where windows are padded behind it; norms of other kinds.
-/// `tensors` are exactly the parameters and running statistics of `config`. InputError for the first that is not, and
-/// for a merged value that is not finite in float.
+/// Merges every norm that can be merged, according to kSites. Their values are removed and their sites become `none`.
+/// `sites` has one entry for each site with a norm, in the order in which data passes them. In evaluation the returned
+/// network gives the same logits up to rounding.
+/// - A layer without bias gains one. If one of q, k, v does, the others get zeros: the network then has qkv_bias.
+/// - If attn.out follows a head scale, the head scale is merged into proj too, in all blocks; HeadScale becomes none.
+/// - final lies before the pooling. Mean and token selection commute with it, so it is merged after them, unless
+///   `pooled` has a norm of another kind.
+/// - Also kept: attn.pre if windows are padded after it; norms of other kinds.
+/// `tensors` must be exactly the parameters and running statistics of `config`. Throws InputError for the first that is
+/// not, and for a merged value that is not finite in float.
 FusedModel fuse_batch_norms(const ModelConfig& config, HostTensors tensors);
 
-/// The sites as lines of text for people, and the number of values before and after.
+/// The sites as readable lines of text, and the number of values before and after.
 std::string fusion_report(std::span<const FusedSite> sites, std::int64_t values_before, std::int64_t values_after);
 
 }  // namespace normlab

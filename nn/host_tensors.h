@@ -1,4 +1,4 @@
-// A network's values apart from it, to be rewritten before another network takes them.
+// A network's values outside of it, to be changed before another network takes them.
 #pragma once
 
 #include <map>
@@ -9,21 +9,20 @@
 
 namespace normlab {
 
-/// Values of a network apart from any ParameterSet, by name: parameters and running statistics.
+/// Values of a network by name, independent of any ParameterSet: parameters and running statistics.
 struct HostValues {
   Shape shape;
   std::vector<double> values;
 };
 using HostTensors = std::map<std::string, HostValues>;
 
-/// Copies of everything in `parameters`, which must be allocated.
+/// Copies everything in `parameters`, which must be allocated.
 HostTensors host_tensors(const ParameterSet& parameters);
-/// Fills all of `parameters`. InputError as require_match().
+/// Fills all of `parameters`. Throws InputError like require_match().
 void assign(ParameterSet& parameters, const HostTensors& tensors);
-/// That `tensors` are the parameters and buffers that `set` declares, no more and no fewer; it need not be allocated.
-/// InputError with the name of the first that is missing, of another shape or unknown.
+/// Checks that `tensors` are exactly the parameters and buffers that `set` declares; `set` need not be allocated.
+/// Throws InputError with the name of the first that is missing, has another shape or is unknown.
 void require_match(const ParameterSet& set, const HostTensors& tensors);
-/// Number of values in all tensors.
 std::int64_t count_values(const HostTensors& tensors);
 
 }  // namespace normlab

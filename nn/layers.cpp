@@ -83,7 +83,7 @@ Norm::Norm(ParameterSet& parameters, const Place& place, SiteMember site, const 
 }
 
 Var Norm::operator()(const Var& x, const Context& ctx) const {
-  if (is_identity()) return x;  // what comes next is still at the place before
+  if (is_identity()) return x;  // the next operation still belongs to the previous place
   const auto p = [&](int id) { return id < 0 ? Var() : ctx.parameter(id); };
   ctx.tape.at(name_.c_str());
   switch (spec_.kind) {

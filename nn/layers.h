@@ -1,5 +1,4 @@
-// The parts that a Vision Transformer is built from. Each declares its parameters when it is made and reads them by
-// number.
+// The layers of a Vision Transformer. Each declares its parameters on construction and reads them by number.
 #pragma once
 
 #include <array>
@@ -23,13 +22,13 @@ class Linear {
     ctx.tape.at(name_.c_str());
     return linear(x, ctx.weight(weight_), bias(ctx));
   }
-  /// residual + the same.
+  /// The result plus residual.
   template <class X>
   Var added_to(const Var& residual, const X& x, const Context& ctx) const {
     ctx.tape.at(name_.c_str());
     return linear_add(x, ctx.weight(weight_), bias(ctx), residual);
   }
-  /// gelu of the same.
+  /// GELU of the result.
   Var with_gelu(const Var& x, GeluForm form, const Context& ctx) const;
   Activation activation(const Var& x, GeluForm form, const Context& ctx) const;
   /// See Backend::prepare_linear.
@@ -42,15 +41,15 @@ class Linear {
   int weight_ = -1, bias_ = -1;
 };
 
-/// Queries, keys and values of one input: three linear layers whose weights are stacked, so that one product can make
+/// Queries, keys and values of one input: three linear layers with stacked weights, so that one product can compute
 /// all three.
 class QkvLinear {
  public:
   QkvLinear() = default;
   QkvLinear(ParameterSet& parameters, const Place& place, std::int64_t width, bool has_bias);
-  /// [B, N, 3 width]: q, k, v side by side.
+  /// [B, N, 3 width]: q, k, v concatenated.
   Var together(const Var& x, const Context& ctx) const;
-  /// [B, N, 2 width]: k, v side by side.
+  /// [B, N, 2 width]: k, v concatenated.
   Var keys_and_values(const Var& x, const Context& ctx) const;
   /// One of them, [B, N, width]; 0 is q, 1 k, 2 v.
   Var one(int which, const Var& x, const Context& ctx) const;
@@ -64,8 +63,8 @@ class QkvLinear {
   std::vector<int> weights_, biases_;
 };
 
-/// Whatever norm a site has; none is the identity. Parameters `SITE.gamma`, `SITE.beta`, `SITE.alpha` as the kind has
-/// them, buffers `SITE.running_mean`, `SITE.running_var` for batch norm.
+/// The norm of a site; kind none is the identity. Parameters `SITE.gamma`, `SITE.beta`, `SITE.alpha` as the kind has
+/// them; batch norm has buffers `SITE.running_mean`, `SITE.running_var`.
 class Norm {
  public:
   Norm() = default;
@@ -73,7 +72,7 @@ class Norm {
        const BlockSizes& sizes);
   /// x [images, ..., width].
   Var operator()(const Var& x, const Context& ctx) const;
-  /// x [images, N, heads * width]: every head on its own, all with the same parameters.
+  /// x [images, N, heads * width]: each head separately, all with the same parameters.
   Var per_head(const Var& x, std::int64_t heads, const Context& ctx) const;
   bool is_identity() const { return spec_.kind == NormKind::none; }
 
@@ -83,7 +82,7 @@ class Norm {
   int gamma_ = -1, beta_ = -1, alpha_ = -1, running_mean_ = -1, running_var_ = -1;
 };
 
-/// A learned gain, `PATH` of [width] values; the identity where it is absent.
+/// A learned gain, `PATH` of [width] values; the identity if absent.
 class Gain {
  public:
   Gain() = default;

@@ -14,9 +14,9 @@ ModelCost model_cost(const ModelConfig& config) {
   const std::vector<BlockSizes> blocks = block_sizes(config);
   ModelCost cost{.parameters = declared.count()};
   for (const ParameterInfo& info : declared.parameters()) {
-    if (!info.decays) continue;  // below are the weights of linear layers, each with the norms beside it
+    if (!info.decays) continue;  // the rest handles weights of linear layers, each with its neighbouring norms
     const Place& at = info.place;
-    const auto layer = std::size_t(at.block < 0 ? at.layer : at.layer - 1);  // what merges has the sizes of its stage
+    const auto layer = std::size_t(at.block < 0 ? at.layer : at.layer - 1);  // patch merging has the sizes of its stage
     const BlockSizes& sizes = blocks[std::min(layer, blocks.size() - 1)];
     cost.macs += info.shape.size() * rows_of(row_of(info.role).rows, sizes);
     if (info.role == Role::q) cost.macs += 2 * sizes.attended * sizes.window * sizes.embed_dim;
@@ -34,7 +34,7 @@ std::vector<BlockSizes> block_sizes(const ModelConfig& config) {
 }
 
 std::int64_t widest_layer(const ModelConfig& config) {
-  // Asked for in every step, which must not allocate.
+  // Called in every step, which must not allocate.
   if (const auto* vit = std::get_if<ViTConfig>(&config)) return vit->tokens() * (2 * vit->mlp_dim + vit->embed_dim);
   std::int64_t widest = 0;
   for (const BlockSizes& s : block_sizes(config)) widest = std::max(widest, s.attended * (2 * s.mlp_dim + s.embed_dim));

@@ -1,4 +1,4 @@
-// Any of the models.
+// Constructs any of the models.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The settings of any of the models: what they have in common, by one name each.
+// The settings of any model, and access to those that all models share.
 #pragma once
 
 #include <variant>
@@ -8,7 +8,7 @@
 
 namespace normlab {
 
-/// The alternatives stand in the order of ModelKind.
+/// The alternatives are in the order of ModelKind.
 using ModelConfig = std::variant<ViTConfig, SwinConfig>;
 enum class ModelKind : std::uint8_t { vit, swin };
 inline ModelKind kind_of(const ModelConfig& config) { return ModelKind(config.index()); }
@@ -17,7 +17,7 @@ inline ModelKind kind_of(const ModelConfig& config) { return ModelKind(config.in
 inline std::int64_t block_count(const ViTConfig& config) { return config.depth; }
 inline std::int64_t block_count(const SwinConfig& config) { return config.depth(); }
 
-/// `model.field` whatever the model: for what every model has under the same name.
+/// `model.field` for fields that every model has.
 inline const std::array<std::int64_t, 2>& image_size(const ModelConfig& config) {
   return std::visit(
       [](const auto& c) -> const auto& { return c.image_size; }, config);
@@ -32,13 +32,13 @@ inline const Placement& placement_of(const ModelConfig& config) {
   return std::visit(
       [](const auto& c) -> const auto& { return c.placement; }, config);
 }
-/// True where some site is a batch norm, so that shards must meet in every step.
 inline bool uses_batch_norm(const ModelConfig& config) { return uses_batch_norm(placement_of(config)); }
 
 std::vector<BlockSizes> block_sizes(const ModelConfig& config);
 /// Values of the widest pair of activations that one block holds for an image.
 std::int64_t widest_layer(const ModelConfig& config);
-/// Of a valid configuration, by what it declares. Padding tokens of incomplete windows count: they are computed.
+/// Cost of a valid configuration, from its declared parts. Padding tokens of incomplete windows count, since they
+/// are computed.
 ModelCost model_cost(const ModelConfig& config);
 std::vector<ConfigProblem> validate(const ModelConfig& config);
 

@@ -1,4 +1,4 @@
-// What every model's configuration can say of itself: what it costs, and what is wrong with it.
+// What every model's configuration can report: its cost and its problems.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace normlab {
 
-/// Parameters and multiply-adds of one image through one network.
+/// Parameters, and multiply-adds for one image.
 struct ModelCost {
   std::int64_t parameters = 0;
-  std::int64_t macs = 0;           // linears and the two attention products; no norms, softmax, GELU, biases or sums
-  std::int64_t norm_elements = 0;  // numbers that pass a norm of any kind
-  /// One multiply-add for each number that passes a norm (the convention of the Swin code and the batch norm paper).
+  std::int64_t macs = 0;           // linear layers and both attention products; no norms, softmax, GELU, biases or sums
+  std::int64_t norm_elements = 0;  // values that pass a norm of any kind
+  /// Counts one multiply-add per value that passes a norm (convention of the Swin code and the batch norm paper).
   std::int64_t macs_with_norms() const { return macs + norm_elements; }
 };
 
@@ -24,13 +24,12 @@ struct ConfigProblem {
   std::string key, message;
 };
 
-// Far above every model of the papers, and low enough that no count of parameters or multiply-adds leaves 63 bits.
+// Far above every model of the papers, and low enough that counts of parameters and multiply-adds fit 63 bits.
 namespace limits {
 inline constexpr std::int64_t kSide = 1 << 16, kTokens = 1 << 16, kWidth = 1 << 16;
 inline constexpr std::int64_t kChannels = 1 << 10, kMlp = 1 << 17, kClasses = 1 << 22;
 }  // namespace limits
 
-/// Collects what is wrong with a configuration.
 class ConfigChecks {
  public:
   void report(const std::string& key, const std::string& message) { problems_.push_back({key, message}); }
@@ -42,7 +41,7 @@ class ConfigChecks {
   void rate(const char* key, double value) {
     if (!(value >= 0.0 && value < 1.0)) report(key, concat(key, " must be at least 0 and below 1, got ", value));
   }
-  /// What every model has, by the same names.
+  /// Checks the settings that every model has.
   template <class Config>
   void shared(const Config& c) {
     size("image_size", c.image_size[0], 1, limits::kSide);
@@ -55,7 +54,7 @@ class ConfigChecks {
     rate("attention_dropout", c.attention_dropout);
     rate("drop_path", c.drop_path);
   }
-  /// That no norm stands where the model has no site, and that groups divide the channels of theirs.
+  /// Checks that norms are only at sites that the model has, and that groups divide the channels.
   void sites(const Placement& placement, std::string_view SiteRow::*lacks, const std::vector<BlockSizes>& blocks) {
     visit_sites(placement, [&](const SiteRow& row, const NormSpec& spec) {
       if (spec.kind != NormKind::none && !(row.*lacks).empty()) report("placement", std::string(row.*lacks));
@@ -71,7 +70,7 @@ class ConfigChecks {
       }
     }
   }
-  /// That every range of blocks lies in a network of `depth` blocks.
+  /// Checks that every range of blocks lies in a network of `depth` blocks.
   void blocks(const Placement& placement, std::int64_t depth) {
     for (const BlockRange& range : placement.blocks)
       if (range.last >= depth)

@@ -1,4 +1,4 @@
-// Where a number was promised and there is none.
+// Errors for results that are not finite.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace normlab {
 
-/// What was measured is no result, since a value that it comes from is NaN or infinite. The message names the place.
+/// A measurement is invalid because a value it depends on is NaN or infinite. The message names the place.
 struct NonFiniteError : Error {
   NonFiniteError(const std::string& what, double where) : Error(ExitCode::trials_failed, what), value(where) {}
   double value;
 };
 
-/// The first value that is not finite, parameters before running statistics.
+/// The first non-finite value, parameters before running statistics.
 struct NonFiniteWeight {
   std::string tensor;
   std::int64_t index = 0;
@@ -24,7 +24,7 @@ struct NonFiniteWeight {
   /// "head.weight[3] is nan"
   std::string text() const;
 };
-/// None where all are finite. `parameters` are allocated, and their device has been waited for.
+/// None if all are finite. `parameters` must be allocated and their device synchronised.
 std::optional<NonFiniteWeight> first_nonfinite(const ParameterSet& parameters);
 
 }  // namespace normlab

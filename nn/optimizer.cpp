@@ -8,7 +8,7 @@
 namespace normlab {
 namespace {
 
-constexpr std::int64_t kChunk = 16384;  // elements; five float arrays of it fit the second-level cache
+constexpr std::int64_t kChunk = 16384;  // elements; five float arrays of this size fit the second-level cache
 
 bool has_second_moment(OptimizerName name) {
   return name == OptimizerName::adamw || name == OptimizerName::big_vision_adam || name == OptimizerName::lamb ||
@@ -42,7 +42,7 @@ Optimizer::Optimizer(Backend& backend, ParameterSet& parameters, const Optimizer
     lamb_squares_ = parameters.make_zeroed({static_cast<std::int64_t>(pieces_.size()), 2}, DType::f64);
     ratios_ = parameters.make_zeroed({static_cast<std::int64_t>(decaying_.size())}, DType::f64);
   }
-  backend.synchronize();  // what was zeroed may be written
+  backend.synchronize();  // zeroed memory is writable from here on
   for (std::size_t p = 0; p < decaying_.size(); ++p) {
     const Tensor of = parameters.view_flat(decay_, static_cast<int>(p));
     std::fill_n(of.data<std::uint8_t>(), of.size(), decaying_[p]);
@@ -65,7 +65,7 @@ void Optimizer::cut_into_pieces(std::span<const UpdateFactors> factors) {
   if (!factors.empty() && factors.size() != all.size())
     throw InputError(concat("optimizer: ", factors.size(), " factors for ", all.size(), " parameters"));
   const std::int64_t n = parameters_.flat_size();
-  std::size_t p = 0;  // parameters lie in their order
+  std::size_t p = 0;  // parameters are in order
   for (std::int64_t chunk = 0; chunk < n; chunk += chunk_) {
     begins_.push_back(pieces_.size());
     for (std::int64_t first = chunk, end = std::min(n, chunk + chunk_); first < end;) {
@@ -164,8 +164,8 @@ LambSquares* Optimizer::squares_of(std::size_t first) const {
   return reinterpret_cast<LambSquares*>(lamb_squares_.data<double>()) + first;
 }
 
-/// The first passes of LAMB: moments, and from the norms of each tensor its ratio. Pieces end where a chunk or a
-/// parameter ends, and their sums are added in their order.
+/// The first passes of LAMB: the moments, then each tensor's ratio from its norms. Pieces end at the end of a chunk or
+/// parameter, and their sums are added in order.
 void Optimizer::update_lamb(ShardPool& pool, const StepState* state) {
   pool.for_blocks(squares_.size(), [&](std::int64_t b) {
     for (const Piece& piece : pieces_of(b))
@@ -183,7 +183,7 @@ void Optimizer::update_lamb(ShardPool& pool, const StepState* state) {
   }
 }
 
-/// A matrix at a time on one thread: the order of its sums is that of its sizes.
+/// Each matrix runs on one thread, so that the order of its sums depends on its size alone.
 void Optimizer::update_muon(ShardPool& pool, const StepState* state) {
   const OptimizerSettings& s = settings_;
   const MuonSettings muon{s.momentum, s.weight_decay, s.nesterov, s.scale, bool(parameters_.update().copy)};
@@ -193,7 +193,7 @@ void Optimizer::update_muon(ShardPool& pool, const StepState* state) {
     backend_.muon(muon, shape[0], shape[1], update_of(matrix, state));
   };
   const auto count = std::ssize(matrices_);
-  if (backend_.whole_batch())  // a device works on one at a time
+  if (backend_.whole_batch())  // a device works on one matrix at a time
     for (std::int64_t i = 0; i < count; ++i) update(i);
   else
     pool.for_blocks(count, update);

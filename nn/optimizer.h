@@ -1,5 +1,5 @@
-// The update over the flat parameter buffer: lanes summed, norm taken, clipped and applied chunk by chunk, in an order
-// that does not depend on the number of threads.
+// The update of the flat parameter buffer: lanes are summed, the norm is taken, gradients are clipped and applied chunk
+// by chunk, in an order independent of the number of threads.
 #pragma once
 
 #include <span>
@@ -11,24 +11,24 @@
 
 namespace normlab {
 
-/// What an optimiser keeps for each parameter value, in bytes, beside values of type `parameters`.
+/// Bytes that an optimiser keeps per parameter value, for values of type `parameters`.
 std::int64_t moment_bytes(const OptimizerSettings& settings, DType parameters = DType::f32);
 
 class Optimizer {
  public:
-  /// Takes moment buffers beside `parameters`, all zero. `factors`: one a parameter, or none where all are 1.
+  /// Allocates zeroed moment buffers. `factors`: one per parameter, or empty if all are 1.
   Optimizer(Backend& backend, ParameterSet& parameters, const OptimizerSettings& settings,
             std::span<const UpdateFactors> factors = {}, ClipForm clip_form = ClipForm::torch);
 
-  /// Writes what follows from state.step alone: the bias corrections. Before the state goes to the device.
+  /// Writes what follows from state.step alone, the bias corrections. Call it before the state goes to the device.
   void begin_step(StepState& state) const;
-  /// `state` is in the backend's memory. Sums the lanes, writes grad_norm, clip_factor and nonfinite into it, and
-  /// updates the parameters with its lr, for Big Vision's optimisers also its schedule; clips to its clip_norm. A norm
-  /// that is not finite leaves the parameters and moments as they were. Lane 0 then holds the gradient, not clipped.
-  /// Does not wait for the device.
+  /// Sums the lanes, writes grad_norm, clip_factor and nonfinite to `state`, which is in the backend's memory, and
+  /// updates the parameters. Uses the state's lr and clip_norm and, for Big Vision's optimisers, its schedule. A
+  /// non-finite norm leaves parameters and moments unchanged. Lane 0 then holds the unclipped gradient. Does not wait
+  /// for the device.
   void step(ShardPool& pool, StepState* state);
 
-  /// The sum alone: lane 0 then holds the gradient.
+  /// Only the sum: lane 0 then holds the gradient.
   void sum_gradients(ShardPool& pool);
 
   /// Flat moments by name for checkpoints: "m" and, for adamw, big_vision_adam, lamb and muon, "v".
@@ -37,15 +37,15 @@ class Optimizer {
     Tensor flat;
   };
   const std::vector<Moment>& moments() const { return moments_; }
-  /// LAMB's ratios of the last step, one a parameter: |p| / |r| where it decays and neither is zero, otherwise 1.
-  /// To be read when the backend has been waited for.
+  /// LAMB's ratios of the last step, one per parameter: |p| / |r| if it decays and neither is zero, otherwise 1.
+  /// Readable once the backend has synchronised.
   std::span<const double> trust_ratios() const {
     if (!ratios_) return {};
     return {ratios_.data<double>(), static_cast<std::size_t>(ratios_.size())};
   }
 
  private:
-  /// Some elements of one chunk that have everything in common: their factors, for LAMB also their parameter.
+  /// Elements of one chunk with the same factors and, for LAMB, the same parameter.
   struct Piece {
     std::int64_t first, count;
     UpdateFactors factors;
@@ -71,12 +71,12 @@ class Optimizer {
   std::vector<Moment> moments_;
   std::int64_t chunk_ = 0;              // values
   std::vector<Piece> pieces_;           // chunk by chunk
-  std::vector<std::size_t> begins_;     // of each chunk's pieces, and the end
-  std::vector<std::uint8_t> decaying_;  // 1 a parameter that decays
+  std::vector<std::size_t> begins_;     // first piece of each chunk, and the end
+  std::vector<std::uint8_t> decaying_;  // per parameter: 1 if it decays
   std::vector<Piece> matrices_;         // Muon's: those of blocks, whole
-  std::vector<bool> by_muon_;           // a parameter
+  std::vector<bool> by_muon_;           // per parameter
   // In the backend's memory:
-  Tensor decay_;         // u8, 1 a value that decays
+  Tensor decay_;         // u8 per value: 1 if it decays
   Tensor squares_;       // f64 [chunks], of the gradient
   Tensor lamb_squares_;  // f64 [pieces, 2]
   Tensor ratios_;        // f64 [parameters]

@@ -9,9 +9,9 @@
 
 namespace normlab {
 namespace {
-// Every tensor starts on a cache line whatever its type, so that a vector load never splits one.
+// Every tensor starts on a cache line, whatever its type, so that no vector load crosses one.
 constexpr std::int64_t kAlignElements = 16;
-constexpr std::uint8_t kOld = 0, kZero = 2;  // beside kWritten: what a gradient holds at the start of a step
+constexpr std::uint8_t kOld = 0, kZero = 2;  // besides kWritten: states of a gradient at the start of a step
 std::int64_t padded(std::int64_t n) { return (n + kAlignElements - 1) / kAlignElements * kAlignElements; }
 
 int find_in(const std::vector<ParameterInfo>& list, std::string_view name) {
@@ -53,7 +53,7 @@ Tensor ParameterSet::make_flat_buffers() { return make_zeroed({buffer_size_}, dt
 void ParameterSet::exchange(Tensor& values, Tensor& buffers) {
   std::swap(values_, values);
   std::swap(buffer_values_, buffers);
-  handed_out_ = bool(copy_);  // the copy is of the others
+  handed_out_ = bool(copy_);  // the copy belongs to the other values
 }
 
 void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy, std::int64_t panel_rows) {
@@ -74,7 +74,7 @@ void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy, std
     written_ = std::make_unique<std::uint8_t[]>(flags);
     std::fill_n(written_.get(), flags, kZero);
   }
-  // By the host alone, which need not wait for a device that clears.
+  // The host fills fresh memory, so that it need not wait for a device to clear it.
   const auto fill = [&](const Tensor& t, auto&& number) {
     for (std::int64_t i = 0; i < t.size(); ++i)
       if (dtype == DType::f64)
@@ -96,7 +96,7 @@ void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy, std
 void ParameterSet::begin_step() {
   const std::size_t flags = static_cast<std::size_t>(lanes_) * parameters_.size();
   std::replace(written_.get(), written_.get() + flags, kWritten, kOld);
-  std::fill_n(written_.get(), parameters_.size(), kOld);  // lane 0, which was given the sum of all
+  std::fill_n(written_.get(), parameters_.size(), kOld);  // lane 0, which received the sum of all lanes
 }
 
 void ParameterSet::end_step() {

@@ -10,7 +10,7 @@ constexpr NormSpec kLN = norm_of(NormKind::layer_norm), kBN = norm_of(NormKind::
 constexpr NormSpec kRms = norm_of(NormKind::rms_norm), kDyt = norm_of(NormKind::dyt);
 constexpr NormSpec kFixed = norm_of(NormKind::layer_norm_fixed), kAffine = norm_of(NormKind::affine);
 
-// What two branches of the pre-norm Transformer hold; most rows start from them.
+// The sites of both branches of a pre-norm Transformer, from which most rows start.
 constexpr AttentionSites kAttn{.pre = kLN}, kBnAttn{.pre = kBN}, kBnAttnExtra{.pre = kBN, .value = kBN, .out = kBN};
 constexpr AttentionSites kLnAttnExtra{.pre = kLN, .value = kBN, .out = kBN};
 constexpr MlpSites kMlp{.pre = kLN};
@@ -26,7 +26,7 @@ constexpr std::string_view kExtra =
 constexpr std::string_view kStem = "Dual PatchNorm (arXiv:2302.01327), section 7, table 6";
 
 constexpr NamedPlacement kPlacements[] = {
-    // Attention and MLP, each out of before the branch, after the sum, and both.
+    // Attention and MLP each have the norm before the branch, after the sum, or both.
     {"pre_pre", kNine, {.attn = kAttn, .mlp = kMlp, .final = kLN}},
     {"pre_post", kNine, {.attn = kAttn, .mlp = {.post = kLN}, .final = kLN}},
     {"pre_prepost", kNine, {.attn = kAttn, .mlp = {.pre = kLN, .post = kLN}, .final = kLN}},
@@ -141,7 +141,7 @@ double init_gain(const InitGain& gain, std::int64_t depth) {
 
 namespace {
 
-/// The range that holds a block, or nullptr.
+/// The range with that block, or nullptr.
 const BlockRange* range_of(const Placement& placement, std::int64_t block) {
   for (const BlockRange& range : placement.blocks)
     if (range.holds(block)) return &range;
@@ -180,7 +180,7 @@ std::string block_range_name(std::int64_t first, std::int64_t last) {
 
 void carve_blocks(Placement& placement, std::int64_t first, std::int64_t last) {
   std::vector<BlockRange> out;
-  std::int64_t next = first;  // of the blocks to be carved, the first not yet put out
+  std::int64_t next = first;  // the first block of the carved range that is not in `out` yet
   const auto fill_to = [&](std::int64_t end) {
     if (next <= end) out.push_back({next, end, placement.attn, placement.mlp});
     next = std::max(next, end + 1);

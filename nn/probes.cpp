@@ -39,7 +39,7 @@ double sum_of_squares(const Tensor& t) {
   return sum;
 }
 
-/// The groups whose norm a parameter counts in, besides "global".
+/// The groups to whose norm a parameter contributes, besides "global".
 std::vector<std::string> layers_of(const ParameterInfo& info) {
   const std::string prefix = info.place.prefix();
   if (info.place.block >= 0) return {prefix.substr(0, prefix.size() - 1), concat(prefix, info.place.branch)};
@@ -101,7 +101,7 @@ FeatureMoments FeatureStatistics::moments(ProbeAxis axis) const {
     }
     return {out.afsm / double(positions), out.afv / double(positions)};
   }
-  // Chan, Golub and LeVeque: two means and sums of squared deviations put together without a difference of large sums.
+  // Chan, Golub and LeVeque: combines two means and sums of squared deviations without a difference of large sums.
   for (std::int64_t c = 0; c < channels_; ++c) {
     double count = 0.0, centre = 0.0, deviations = 0.0;
     for (std::size_t i = 0; i < positions_.size(); ++i) {
@@ -125,7 +125,7 @@ void SignalProbe::observe(Context& ctx) {
     {
       const std::lock_guard lock(mutex_);
       point = find(name);
-      // A shard that is the first here was at all points before: the order is that of the network.
+      // The first shard to get here has passed all earlier points, so points are in the order of the network.
       if (point == nullptr)
         point = points_.emplace_back(std::make_unique<Point>(name, images, branch.shape().back())).get();
     }

@@ -1,8 +1,8 @@
-// Extended signal propagation plots: how large the residual stream and its branches are, block by block ("Leveraging
+// Extended signal propagation plots: the size of the residual stream and its branches, block by block ("Leveraging
 // Batch Normalization for Vision Transformers", section 3.3, equations 1 and 2), and gradient norms by layer.
 //
-// Sums are taken an image at a time and added in image order, in double: neither the cut into shards nor the number of
-// threads changes a bit of them.
+// Sums are taken per image and added in image order, in double, so neither the cut into shards nor the number of
+// threads changes a bit.
 #pragma once
 
 #include <memory>
@@ -18,31 +18,33 @@ namespace normlab {
 
 struct TokenDims;
 
-/// Which axis keeps its statistics apart. channel: one mean and variance a channel, over images and positions, as batch
-/// norm sees features. position: one a position of each image, over channels, as layer norm sees them.
+/// The axis along which statistics stay separate. channel: one mean and variance per channel, over images and
+/// positions, as batch norm sees features. position: one per position of each image, over channels, as layer norm
+/// sees them.
 enum class ProbeAxis : std::uint8_t { channel, position };
 inline constexpr ProbeAxis kProbeAxes[] = {ProbeAxis::channel, ProbeAxis::position};
 
-/// That of the network's main norm, the first of attention's and the MLP's pre, post and out and of final that is not
-/// none: channel for batch norm, position for everything else and where there is no norm at all.
+/// The axis of the network's main norm, the first one that is not none among attention's and the MLP's pre, post and
+/// out and final: channel for batch norm, position for every other kind and if there is no norm.
 ProbeAxis probe_axis(const Placement& placement);
 
-/// Of features F along an axis: afsm, the Average Feature Squared Mean (equation 1), and afv, the Average Feature
-/// Variance (equation 2, biased): mean and variance over what the axis joins, averaged over what it keeps apart.
+/// Moments of features F along an axis: afsm, the Average Feature Squared Mean (equation 1), and afv, the Average
+/// Feature Variance (equation 2, biased). Mean and variance are over what the axis joins, then averaged over what
+/// it separates.
 struct FeatureMoments {
   double afsm = 0.0, afv = 0.0;
 };
 
-/// Takes features in, images in any order and from several threads, and gives their moments.
+/// Moments of features that arrive image by image, in any order and from several threads.
 class FeatureStatistics {
  public:
   FeatureStatistics(std::int64_t images, std::int64_t channels);
-  /// features [n, ..., C] (f32, f64 or bf16) of the images first_image .. first_image + n, in memory of the host or on
-  /// a tape. Threads may hand in different images at a time. Throws InputError for another number of channels, or
-  /// images that are not there.
+  /// Adds features [n, ..., C] (f32, f64 or bf16) of the images first_image .. first_image + n, in host memory or on a
+  /// tape. Threads may add different images concurrently. Throws InputError for another number of channels or images
+  /// out of range.
   void see(const Tensor& features, std::int64_t first_image);
   void see(const Var& features, std::int64_t first_image);
-  /// Once all images were seen, and the tape's device has been waited for.
+  /// Only after all images were added and the tape's device has synchronised.
   FeatureMoments moments(ProbeAxis axis) const;
 
  private:
@@ -53,21 +55,20 @@ class FeatureStatistics {
   std::int64_t channels_;
   std::vector<std::int64_t> positions_;  // of each image
   std::vector<double> images_sums_;      // [images, 2], and
-  std::vector<double> channels_sums_;    // [images, 2, C]: as Backend::feature_statistics() gives them
+  std::vector<double> channels_sums_;    // [images, 2, C]: as from Backend::feature_statistics()
 };
 
-/// The signal of one batch as it goes through a network. Make one, hand its observers to the Context of each shard,
-/// read it once the batch is through.
+/// The signal of one batch through a network: give its observers to each shard's Context, and read it after the batch.
 class SignalProbe {
  public:
   /// A branch that ends in a residual sum, in the order of the network.
   struct Layer {
     std::string name;  // "blocks.0.attn"
     FeatureMoments stream[2],
-        branch[2];  // by ProbeAxis; stream: what goes on behind the sum (and behind a norm `post`)
+        branch[2];  // by ProbeAxis; stream: what continues after the sum (and a norm `post`)
   };
 
-  /// Sets what `ctx` is observed by. The context must not outlive the probe.
+  /// Sets the observers of `ctx`, which must not outlive the probe.
   void observe(Context& ctx);
   /// After all shards: every layer. AFSM and AFV of the paper are `stream`, AFVR is `branch[..].afv`.
   std::vector<Layer> layers() const;
@@ -90,13 +91,14 @@ struct GradientNorm {
   double norm = 0.0;
 };
 
-/// Of the summed gradients in lane 0, which every optimisation step leaves there, before clipping. Layers: each branch
-/// ("blocks.0.attn", "blocks.0.mlp") and each block ("blocks.0"); "patch_embed", and "stem" for all before the blocks
-/// (layer 0 of Place); whatever else has parameters ("final", "pooled", "rep", "head", ...); "global" for all. In
-/// the order of the parameters. Squares are added in double, in the order of a parameter's values, then of parameters.
+/// Norms of the summed gradients, which every optimisation step leaves in lane 0 before clipping. Layers: each
+/// branch ("blocks.0.attn", "blocks.0.mlp") and each block ("blocks.0"); "patch_embed", and "stem" for all before
+/// the blocks (layer 0 of Place); other parts with parameters ("final", "pooled", "rep", "head", ...); "global" for
+/// all. In the order of the parameters. Squares are added in double, in the order of each parameter's values, then
+/// of the parameters.
 std::vector<GradientNorm> gradient_norms(const ParameterSet& parameters, ShardPool& pool);
 
-/// The same of one parameter.
+/// The same for one parameter.
 double gradient_norm(const ParameterSet& parameters, int parameter);
 
 }  // namespace normlab

@@ -1,5 +1,4 @@
-// Position tables learnt on one grid of patches, taken to another one: what loading weights for another image or patch
-// size asks for.
+// Resizes learnt position tables to another grid, for loading weights at another image or patch size.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@
 
 namespace normlab {
 
-/// Patches of an image; token y * width + x stands for patch (y, x).
+/// The patches of an image; token y * width + x is patch (y, x).
 struct Grid {
   std::int64_t height, width;
   std::int64_t size() const { return height * width; }
@@ -23,10 +22,10 @@ struct ResizedPositions {
   std::string done;          // for reports: "positions 14x14 -> 16x16 by bicubic_antialias, 1 prefix token kept"
 };
 
-/// `table` [prefix + from.size(), dim]: the first `prefix` rows (class token, registers) stay, the others are resampled
-/// as an image, in double. timm does so with bicubic_antialias when it loads a state dict, with bilinear when it
-/// imports an npz; Big Vision with corners. Equal grids: nothing changes, whatever `how`. InputError where the table
-/// has another size or a grid no points.
+/// `table` [prefix + from.size(), dim]: keeps the first `prefix` rows (class token, registers) and resamples the
+/// others as an image, in double. timm uses bicubic_antialias for a state dict and bilinear for an npz; Big Vision
+/// uses corners. Equal grids change nothing, whatever `how`. Throws InputError if the table has another size or a grid
+/// is empty.
 ResizedPositions resize_positions(std::span<const float> table, std::int64_t dim, Grid from, Grid to,
                                   std::int64_t prefix, Resampling how);
 

@@ -1,5 +1,5 @@
-// What the learned parts of a network are and where they stand. Initialisers, weight decay, layer-wise rates, probes,
-// fusion and reports go by this; nothing reads it from a parameter's name.
+// What the learned parts of a network are and where they are. Initialisers, weight decay, layer-wise rates, probes,
+// fusion and reports use this and never a parameter's name.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace normlab {
 
-/// What a parameter is: the weight or bias of one of the linear layers, which come first, or something else.
+/// The function of a parameter: the weight or bias of a linear layer (these come first), or something else.
 enum class Role : std::uint8_t {
   patch_embed,
   q,
@@ -34,10 +34,10 @@ enum class Role : std::uint8_t {
 constexpr bool is_linear(Role role) { return role <= Role::head_dist; }
 constexpr bool is_qkv(Role role) { return Role::q <= role && role <= Role::v; }
 
-/// What an image has in some place of a network, so that something is computed for each.
+/// The rows that an image has at some place in a network.
 enum class Rows : std::uint8_t { patches, tokens, attended, one };  // attended: the tokens with the padding of windows
 
-/// Path in its block, stage or network, and the rows that pass it, of each linear layer.
+/// For each linear layer: its path in its block, stage or network, and the rows that pass it.
 struct LinearRow {
   std::string_view path;
   Rows rows;
@@ -60,11 +60,11 @@ struct Place {
   std::string stage{};        // "stages.1." of a Swin, or ""
   std::int64_t block = -1;    // counted in the stage; -1 outside of blocks
   std::string_view branch{};  // of the block: "attn" or "mlp"
-  /// Counted through the network as in BEiT's fine-tuning: 0 before all blocks, 1 for the first block, one more than
-  /// there are blocks after the last. What merges patches belongs to the block before it (Swin's own fine-tuning code).
+  /// Counted through the network as in BEiT's fine-tuning: 0 before all blocks, 1 for the first block, the number of
+  /// blocks plus one after the last. Patch merging belongs to the block before it (Swin's own fine-tuning code).
   std::int64_t layer = 0;
 
-  /// How the names of what stands here begin: "stages.1.blocks.0."; `numbers` stands for the block's.
+  /// The prefix of names here: "stages.1.blocks.0."; `numbers` replaces the block's number.
   std::string prefix(std::string_view numbers) const {
     return block < 0 ? stage : concat(stage, "blocks.", numbers, ".");
   }

@@ -9,7 +9,7 @@
 namespace normlab {
 namespace {
 
-/// Share of the way from `first` to `last` that is done at `step`, in [0, 1].
+/// The progress at `step` from `first` to `last`, in [0, 1].
 double progress(std::int64_t step, std::int64_t first, std::int64_t last) {
   return std::clamp(double(step - first) / double(std::max<std::int64_t>(last - first, 1)), 0.0, 1.0);
 }
@@ -124,7 +124,7 @@ double Schedule::rate(std::int64_t step) const {
 
 double Schedule::value(std::int64_t step) const {
   if (lr_ > 0) return rate(step) / lr_;
-  ScheduleSettings unit = s_;  // what would be multiplied by a peak of 0
+  ScheduleSettings unit = s_;  // the factor on a peak of 0
   unit.final_lr = unit.warmup_from = 0.0;
   return Schedule(unit, 1.0, total_, warmup_).rate(step);
 }

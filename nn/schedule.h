@@ -1,4 +1,4 @@
-// The learning rate over time: a pure function of the step, so that a resumed training needs nothing but its number.
+// The learning rate over time: a pure function of the step, so that resuming needs only the step number.
 #pragma once
 
 #include <cstdint>
@@ -13,34 +13,34 @@ namespace normlab {
 
 enum class ScheduleName : std::uint8_t { constant, linear, cosine, rsqrt, polynomial, compound };
 
-/// With a warm-up of `warmup` steps. lifted: lr (step + 1) / (warmup + 1), so that no step is lost at rate zero. line:
+/// With a warm-up of `warmup` steps. lifted: lr (step + 1) / (warmup + 1), so that no step has rate zero. line: linear
 /// from warmup_from at step 0 to lr at step `warmup`.
 enum class Warmup : std::uint8_t { lifted, line };
 
-/// Where the way down begins: at the end of the warm-up, or at step 0, of which the warm-up then hides a part (timm's
-/// schedulers without warmup_prefix, and so DeiT's).
+/// Where the decay begins: at the end of the warm-up, or at step 0, in which case the warm-up hides a part of it
+/// (timm's schedulers without warmup_prefix, and thus DeiT's).
 enum class DecayFrom : std::uint8_t { warmup, start };
 
 /// The words of a compound schedule, as in Scenic's lr_schedules.py.
 enum class ScheduleFactor : std::uint8_t {
   constant,         // lr
   linear_warmup,    // by its form, up to 1
-  polynomial,       // (1 - end) (1 - step / total)^power + end for end = final_lr / lr; the warm-up is part of it
+  polynomial,       // (1 - end) (1 - step / total)^power + end for end = final_lr / lr; includes the warm-up
   rsqrt_decay,      // sqrt(timescale) / sqrt(step - warmup + timescale), 1 up to the end of the warm-up
   decay_every,      // decay_factor^floor(step / decay_every)
-  cosine_decay,     // one half cosine from the end of the warm-up to `total`, down to final_lr / lr
-  linear_decay,     // what stands left of it goes to final_lr along a line
-  linear_cooldown,  // (total - step) / cooldown, at most 1
+  cosine_decay,     // half a cosine from the end of the warm-up to `total`, down to final_lr / lr
+  linear_decay,     // the product of the factors to its left goes linearly to final_lr
+  linear_cooldown,  // (total - max(step, warmup)) / cooldown, at most 1
 };
 
-/// The words between the stars, without spaces around them.
+/// The words between the stars, without surrounding spaces.
 std::vector<std::string_view> split_factors(std::string_view factors);
-/// Whether `word` stands among factors such as "constant * polynomial * linear_warmup".
+/// Whether `word` is among factors such as "constant * polynomial * linear_warmup".
 bool has_factor(std::string_view factors, std::string_view word);
-/// What is wrong with them: an unknown word, one that comes up twice, no `constant`.
+/// The problem of the factors: an unknown word, a repeated word, no `constant`.
 std::optional<std::string> problem_of_factors(std::string_view factors);
 
-/// All lengths but warmup_epochs are in steps. warmup_epochs and warmup_steps: at most one is not 0.
+/// All lengths but warmup_epochs are in steps. At most one of warmup_epochs and warmup_steps is not 0.
 struct ScheduleSettings {
   ScheduleName name = ScheduleName::cosine;
   double warmup_epochs = 0.0;
@@ -57,7 +57,7 @@ struct ScheduleSettings {
   std::int64_t decay_every = 1;
   double decay_factor = 1.0;
 
-  /// Whether a compound schedule has this factor; others have none that is left out.
+  /// Whether a compound schedule has this factor; always true for other schedules.
   bool may_have(std::string_view factor) const { return name != ScheduleName::compound || has_factor(factors, factor); }
   bool warms_up() const { return may_have("linear_warmup") && (warmup_steps > 0 || warmup_epochs > 0); }
   bool operator==(const ScheduleSettings&) const = default;
@@ -113,19 +113,21 @@ constexpr auto rows_of(const T*) {
 
 class Schedule {
  public:
-  /// A training of `total` steps with the peak rate `lr`, the first `warmup` of them warm-up. Throws InputError for
-  /// factors with a problem, and for linear_cooldown without a cooldown.
+  /// Training for `total` steps with the peak rate `lr`; the first `warmup` steps are the warm-up. Throws InputError
+  /// for factors with a problem, and for linear_cooldown without a cooldown.
   Schedule(const ScheduleSettings& settings, double lr, std::int64_t total, std::int64_t warmup);
 
   /// The rate of 0-based `step`. With progress = (step - warmup) / (total - warmup) in [0, 1], or step / total for
   /// decay_from start, after the warm-up:
-  ///   constant lr; linear lr + (final_lr - lr) progress; cosine final_lr + (lr - final_lr) (1 + cos(pi progress)) / 2;
-  ///   polynomial final_lr + (lr - final_lr) (1 - progress)^power; rsqrt lr / sqrt(1 + (step - warmup + shift) /
-  ///   timescale), at least final_lr (Big Vision's schedules, utils.py).
-  /// The warm-up leads to lr, of rsqrt to what it has at its end. Over the last `cooldown_steps` all is
-  /// multiplied by (total - step) / cooldown_steps.
+  ///   constant    lr
+  ///   linear      lr + (final_lr - lr) progress
+  ///   cosine      final_lr + (lr - final_lr) (1 + cos(pi progress)) / 2
+  ///   polynomial  final_lr + (lr - final_lr) (1 - progress)^power
+  ///   rsqrt       lr / sqrt(1 + (step - warmup + shift) / timescale), at least final_lr (Big Vision, utils.py)
+  /// The warm-up leads to lr, or for rsqrt to its value at the end of the warm-up. Over the last `cooldown_steps` the
+  /// rate is multiplied by (total - step) / cooldown_steps.
   double rate(std::int64_t step) const;
-  /// rate over lr: Big Vision's schedule value.
+  /// rate / lr: Big Vision's schedule value.
   double value(std::int64_t step) const;
 
  private:

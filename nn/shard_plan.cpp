@@ -8,14 +8,14 @@
 namespace normlab {
 namespace {
 
-// Bytes of activations that one layer of a shard may touch. A constant and not the machine's cache: the cut decides
-// sums. Twice the second-level cache of most: what a weight costs to fetch is shared by more images. In bf16 more
-// still: its products take half the time, adding their weight gradients to a lane in float does not.
+// Bytes of activations that one layer of a shard may use. A constant rather than the machine's cache size, because the
+// cut affects sums. Twice the usual second-level cache, so that more images share the cost of fetching a weight. More
+// in bf16, where products take half the time, but adding weight gradients to a lane in float does not.
 constexpr std::int64_t kCacheBytes = std::int64_t{2} << 20, kCacheBytesBf16 = std::int64_t{3} << 20;
-// Shards are few: a multiple of this, so that threads end multiple.
+// Shards are few, so their number is a multiple of this, which a multiple of threads finishes together.
 constexpr std::int64_t kShardMultiple = 16, kShardMultipleBf16 = 4;
-// Lanes bound how many threads, or ranks, a step can have, and each takes the memory of a gradient: half as many where
-// all would take more than these bytes. Twice as many cost a small network 4% of a step.
+// Lanes limit how many threads, or ranks, a step can use, and each takes the memory of a gradient. Their number is
+// halved if all together would exceed these bytes. Twice as many lanes cost a small network 4% of a step.
 constexpr std::int64_t kMostLaneBytes = std::int64_t{1} << 30;
 
 }  // namespace

@@ -14,11 +14,11 @@ namespace normlab {
 
 class ShardRunner {
  public:
-  /// Both must outlive it.
+  /// Both must outlive the runner.
   ShardRunner(Backend& backend, ShardPool& pool) : backend_(backend), pool_(pool) {}
 
-  /// The tape and arena of one shard while it runs. There are as many as shards run at a time, not one a lane: memory
-  /// that was just used is in a cache. Shards in lockstep are all alive, and each has its own.
+  /// Tape and arena of one running shard. There are as many as shards run at a time, not one per lane, because recently
+  /// used memory is in a cache. Shards in lockstep are alive together, so each has its own.
   struct Workspace {
     Arena arena;
     Tape tape;
@@ -26,20 +26,18 @@ class ShardRunner {
     std::array<const void*, 4> addresses{};  // of tensors of the last shard, for last_addresses()
     explicit Workspace(Backend& backend);
   };
-  /// Calls `body` for each shard of `images` images, with an empty tape. Afterwards the memory of every workspace and
-  /// thread is as large as the largest, since which of them meets which shard next time is chance.
+  /// Calls `body` for each shard of `images` images, with an empty tape. Afterwards every workspace and thread has as
+  /// much memory as the largest, since it is chance which of them gets which shard next.
   void run(const ShardPlan& plan, std::int64_t images, FunctionRef<void(Workspace&, const BatchSlice&)> body);
 
-  /// Measures where the time goes by operation, added up over all workspaces, until it is turned off.
   void set_profiling(bool on);
   bool profiling() const { return profiling_; }
   Profile profile() const;
-  /// Bytes of all arenas.
   std::size_t arena_bytes() const;
   std::vector<const void*> last_addresses() const;
 
  private:
-  /// A free workspace, given back at the end.
+  /// A free workspace, returned at the end.
   struct Lease {
     ShardRunner& runner;
     Workspace* workspace;
@@ -59,8 +57,8 @@ class ShardRunner {
   ShardPool& pool_;
   std::vector<std::unique_ptr<Workspace>> workspaces_;
   std::mutex free_mutex_;
-  std::vector<Workspace*> free_;     // used last at the end: its memory is still in a cache
-  std::uint64_t thread_memory_ = 0;  // the backend's number when the threads' memory was last made equal
+  std::vector<Workspace*> free_;     // last used at the end: its memory is still in a cache
+  std::uint64_t thread_memory_ = 0;  // the backend's number when the threads' memory was last equalised
   bool profiling_ = false;
 };
 

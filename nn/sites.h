@@ -1,5 +1,5 @@
-// The table of the places where a norm may stand. Constructors, validation, costs, formulas, descriptors and fusion go
-// by its rows.
+// The table of the places where a norm may be. Constructors, validation, costs, formulas, descriptors and fusion all
+// use its rows.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@ namespace normlab {
 using SiteMember =
     std::variant<NormSpec StemSites::*, NormSpec AttentionSites::*, NormSpec MlpSites::*, NormSpec Placement::*>;
 enum class SiteWidth : std::uint8_t { patch, model, one_head, hidden, merged };
-/// Whether a batch norm can be merged into the linear layers beside it: those that follow, or the one before.
+/// Whether a batch norm can be merged into neighbouring linear layers: those that follow, or the one before.
 enum class Fusion : std::uint8_t { next, previous, no };
 
-/// The linear layers beside a site, from one to the other. `head` stands for all that read what was pooled.
+/// The linear layers next to a site, from first to last. `head` represents all that read the pooled features.
 struct Neighbours {
   Role first, last;
   constexpr Neighbours(Role one) : first(one), last(one) {}
@@ -40,7 +40,7 @@ struct SiteRow {
   constexpr bool in_block() const { return member.index() == 1 || member.index() == 2; }
 };
 
-/// In the order data meets them.
+/// In the order in which data passes them.
 inline constexpr auto kSites = [] {
   using enum SiteWidth;
   using enum Rows;
@@ -78,17 +78,17 @@ constexpr const SiteRow& row_of(SiteMember site) {
   return *std::find_if(kSites.begin(), kSites.end(), [&](const SiteRow& row) { return row.is(site); });
 }
 
-/// Sizes of a block, and of what stands before or after it.
+/// Sizes of a block, and of what lies before or after it.
 struct BlockSizes {
   std::int64_t patch_pixels = 0, embed_dim = 0, num_heads = 0, mlp_dim = 0;
-  /// Of an image: patches, tokens, tokens with the padding of windows; and those that attention sees at a time.
+  /// Per image: patches, tokens, tokens with the padding of windows. window: tokens that attention sees at a time.
   std::int64_t patches = 0, tokens = 0, attended = 0, window = 0;
 };
 std::int64_t rows_of(Rows rows, const BlockSizes& sizes);
 /// Width of the norm at a site.
 std::int64_t width_of(const SiteRow& site, const BlockSizes& sizes);
 
-/// The part of a placement, or of a range of blocks, that a row's member belongs to.
+/// The part of a placement, or of a range of blocks, that contains a row's member.
 auto& holder_of(auto& sites, NormSpec StemSites::*) requires requires { sites.stem; }
 { return sites.stem; }
 auto& holder_of(auto& sites, NormSpec AttentionSites::*) { return sites.attn; }
@@ -96,8 +96,7 @@ auto& holder_of(auto& sites, NormSpec MlpSites::*) { return sites.mlp; }
 auto& holder_of(auto& sites, NormSpec Placement::*) requires requires { sites.final; }
 { return sites; }
 
-/// The norm that a range of blocks, or a placement, holds for a site: of a placement's blocks those without a range.
-/// nullptr where it holds none.
+/// The norm of a site in a range of blocks or a placement (there: of blocks without a range). nullptr if it has none.
 template <class Sites>
 auto* norm_in(Sites& sites, const SiteRow& row) {
   decltype(&sites.attn.pre) found = nullptr;
@@ -107,18 +106,18 @@ auto* norm_in(Sites& sites, const SiteRow& row) {
   std::visit(look, row.member);
   return found;
 }
-/// Calls `see(row, spec)` for all of them, in the order data meets them.
+/// Calls `see(row, spec)` for all of them, in the order in which data passes them.
 template <class Sites, class Visitor>
 void visit_sites(Sites& sites, Visitor&& see) {
   for (const SiteRow& row : kSites)
     if (auto* spec = norm_in(sites, row)) see(row, *spec);
 }
-/// The norm at a site; where blocks have it, that of block number `block`.
+/// The norm at a site; for sites in blocks, that of block `block`.
 const NormSpec& norm_at(const Placement& placement, const SiteRow& site, std::int64_t block);
 
-/// True where some site is a batch norm, so that shards must meet in every step.
+/// Whether some site is a batch norm, so that shards must meet in every step.
 bool uses_batch_norm(const Placement& placement);
-/// Every norm takes its statistics over a token, or has none: what one token becomes depends on no other by a norm.
+/// Whether every norm has statistics per token or none, so that no norm makes a token depend on another.
 bool norms_see_one_token(const Placement& placement);
 
 }  // namespace normlab

@@ -12,8 +12,8 @@ namespace normlab {
 
 class Swin final : public Model {
  public:
-  /// Declares all parameters, in the order data meets them: `stages.S.merge...`, `stages.S.reduction.weight` (from the
-  /// second stage on), `stages.S.blocks.I...`. Throws InputError with every problem of `config`.
+  /// Declares all parameters, in the order in which data passes them: `stages.S.merge...`, `stages.S.reduction.weight`
+  /// (from the second stage on), `stages.S.blocks.I...`. Throws InputError with every problem of `config`.
   Swin(ParameterSet& parameters, const SwinConfig& config);
   Swin(const Swin&) = delete;
   Swin& operator=(const Swin&) = delete;

@@ -12,7 +12,7 @@ constexpr std::int64_t kMaxStages = 8, kMaxWindow = 256, kMaxRatio = 16;
 }  // namespace
 
 std::int64_t SwinConfig::depth() const {
-  // Asked for by checks too, of depths that nobody has looked at yet.
+  // Checks also call this, with depths that are not validated yet.
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   return std::accumulate(depths.begin(), depths.end(), std::int64_t{0}, [](std::int64_t sum, std::int64_t depth) {
     depth = std::max<std::int64_t>(0, depth);
@@ -78,7 +78,7 @@ std::vector<ConfigProblem> validate(const SwinConfig& c) {
   for (const std::int64_t depth : c.depths) checks.size("depths", depth, 1, kMaxDepth);
   for (const std::int64_t heads : c.num_heads) checks.size("num_heads", heads, 1, limits::kWidth);
   if (lists_fit) checks.blocks(c.placement, c.depth());
-  if (!checks.sizes_fit() || !lists_fit) return checks.take();  // what follows divides and multiplies them
+  if (!checks.sizes_fit() || !lists_fit) return checks.take();  // the following code divides and multiplies them
 
   if (c.image_size[0] % c.patch_size != 0 || c.image_size[1] % c.patch_size != 0) {
     checks.report("patch_size", concat("patches of ", c.patch_size, " do not divide an image of ", c.image_size[0],

@@ -20,7 +20,7 @@ struct SwinConfig {
   std::int64_t mlp_ratio = 4;
   std::int64_t num_classes = 10;
   bool qkv_bias = true;
-  bool reduction_bias = false;  // of patch merging; a batch norm merged into the reduction needs one
+  bool reduction_bias = false;  // of patch merging; needed once a batch norm is merged into the reduction
   GeluForm gelu = GeluForm::erf;
   double dropout = 0.0;
   double attention_dropout = 0.0;
@@ -30,7 +30,7 @@ struct SwinConfig {
   Placement placement{};
 
   std::int64_t stages() const { return std::int64_t(depths.size()); }
-  /// Blocks of all stages: the depth that LayerScale and Sub-LN go by.
+  /// Blocks of all stages: the depth that LayerScale and Sub-LN use.
   std::int64_t depth() const;
   std::int64_t patch_pixels() const { return patch_size * patch_size * channels; }
   /// Drop-path rate of block i, counted through all stages.
@@ -62,16 +62,16 @@ constexpr auto rows_of(const T*) {
                     field<&T::placement>("a row's name, or sites")};
 }
 
-/// A stage with its sizes worked out. `height` and `width` are its grid of tokens, half of the former stage's, rounded
-/// up. A window is at most as large as the shorter side; where it is that side, no block shifts (the official code;
-/// timm decides for each side, which is the same on square images).
+/// A stage with its computed sizes. `height` and `width` are its token grid, half of the previous stage's, rounded up.
+/// A window is at most as large as the shorter side; if it equals that side, no block shifts (the official code; timm
+/// decides per side, which is the same for square images).
 struct SwinStage {
   std::int64_t embed_dim, num_heads, mlp_dim, height, width, window, depth;
   std::int64_t first_block;  // counted through all stages
   std::int64_t tokens() const { return height * width; }
   /// Block i of the stage: every second one shifts by half a window.
   std::int64_t shift(std::int64_t i) const { return i % 2 == 0 || std::min(height, width) <= window ? 0 : window / 2; }
-  /// Tokens with the padding up to whole windows.
+  /// Tokens including padding to whole windows.
   std::int64_t padded_tokens() const {
     const auto up = [&](std::int64_t n) { return (n + window - 1) / window * window; };
     return up(height) * up(width);
@@ -81,12 +81,13 @@ std::vector<SwinStage> swin_stages(const SwinConfig& config);
 
 /// The norm of that kind with Swin's defaults: epsilon 1e-5 for every kind that has one.
 NormSpec swin_norm(NormKind kind);
-/// A row of the table on a Swin: every norm as swin_norm(), and `stem.patch_out` and `merge` of the row's kind (that of
-/// its final norm, or else of its branches) unless the row says another.
+/// A named placement on a Swin: every norm as in swin_norm(). `stem.patch_out` and `merge` get the kind of its final
+/// norm, or else of its branches, unless the placement sets them.
 Placement swin_placement(const Placement& row);
 
 std::vector<BlockSizes> block_sizes(const SwinConfig& config);
-/// One message for each size that does not fit, as for the ViT; a norm at `stem.posembed_out`, which Swin lacks.
+/// One message for each size that does not fit, as for the ViT, and for a norm at `stem.posembed_out`, which
+/// Swin lacks.
 std::vector<ConfigProblem> validate(const SwinConfig& config);
 
 /// Depths, widths and heads by name: "Swin-T", ..., "SwinD-B" (patch 4, window 7).
@@ -101,7 +102,7 @@ inline constexpr SwinVariant kSwinVariants[] = {
     {"Swin-T", 96, {2, 2, 6, 2}},   {"Swin-S", 96, {2, 2, 18, 2}},  {"Swin-B", 128, {2, 2, 18, 2}},
     {"SwinD-T", 64, {2, 2, 18, 2}}, {"SwinD-S", 64, {2, 2, 42, 2}}, {"SwinD-B", 96, {2, 2, 42, 2}},
 };
-/// Sets what the variant stands for.
+/// Applies the variant's settings.
 void set_variant(SwinConfig& config, const SwinVariant& variant);
 
 }  // namespace normlab

@@ -13,9 +13,9 @@
 
 namespace normlab {
 
-/// Of activations and of the inputs of products; weights are kept in float. bf16_emulated computes in float what bf16
-/// computes by instructions of the CPU, with the same rounding. tf32: see Backend::with_tf32. fp64, double throughout,
-/// has no word: it is for tests.
+/// Of activations and of the inputs of products; weights stay float. bf16_emulated computes in float what bf16 computes
+/// by CPU instructions, with the same rounding. tf32: see Backend::with_tf32. fp64 is double throughout, for tests
+/// only, and has no word.
 enum class Precision : std::uint8_t { fp32, bf16, bf16_emulated, tf32, fp64 };
 template <>
 inline constexpr std::size_t kWordCount<Precision> = 4;
@@ -24,12 +24,12 @@ constexpr bool is_bf16(Precision p) { return p == Precision::bf16 || p == Precis
 constexpr DType dtype_of(Precision p) {
   return is_bf16(p) ? DType::bf16 : p == Precision::fp64 ? DType::f64 : DType::f32;
 }
-/// The backend as it multiplies in this precision. EnvironmentError where it has no instructions for that.
+/// The backend for this precision. Throws EnvironmentError if it lacks the instructions.
 Backend& in_precision(Backend& backend, Precision p);
 
 enum class LossKind : std::uint8_t { softmax, sigmoid };
 
-/// A factor for the parameters whose name fits a pattern of words and `*`.
+/// Factors for the parameters whose name matches a pattern of words and `*`.
 struct Multiplier {
   std::string name;
   double lr = 1.0, weight_decay = 1.0;
@@ -44,7 +44,7 @@ constexpr auto rows_of(const T*) {
 
 enum class OptimizerName : std::uint8_t { adamw, sgd, big_vision_adam, momentum_hp, lamb, lion, muon };
 
-/// AdamW of the parameters that Muon leaves alone: all but the matrices of blocks.
+/// AdamW for the parameters that Muon does not update: all but the matrices of blocks.
 struct BesideMuon {
   double lr = 1e-3;
   double weight_decay = 0.05;
@@ -77,13 +77,13 @@ struct OptimizerSettings {
   bool is_big_vision() const { return name == OptimizerName::big_vision_adam || name == OptimizerName::momentum_hp; }
   bool is_muon() const { return name == OptimizerName::muon; }
   bool has_momentum() const { return name == OptimizerName::sgd || name == OptimizerName::momentum_hp || is_muon(); }
-  /// The peak learning rate of steps of so many images, however they are accumulated.
+  /// The peak learning rate for steps of that many images, however they are accumulated.
   double peak_lr(std::int64_t batch_size) const {
     return lr_batch > 0 ? double(batch_size) / double(lr_batch) * lr : lr;
   }
   bool operator==(const OptimizerSettings&) const = default;
 };
-/// Muon's own are those of its author. The name is none of them.
+/// Muon has its author's defaults. The name is not a default.
 inline OptimizerSettings defaults_beside(const OptimizerSettings& settings) {
   OptimizerSettings defaults;
   if (!settings.is_muon()) return defaults;
@@ -138,15 +138,15 @@ constexpr auto rows_of(const T*) {
                         .when({[](const T& c) { return c.decay > 0; }, "without a decay nothing is averaged"})};
 }
 
-/// Those settings of a training that the engine uses itself; their rows are those of TrainConfig.
+/// The training settings that the engine uses; their rows are those of TrainConfig.
 struct StepSettings {
   Precision precision = Precision::fp32;
-  std::int64_t accumulate = 1;  // parts in which a batch goes through the network
+  std::int64_t accumulate = 1;  // parts in which a batch passes through the network
   OptimizerSettings optimizer{};
   double clip_norm = 0.0;
   ClipForm clip_form = ClipForm::torch;
   LossKind loss = LossKind::softmax;
-  double label_smoothing = 0.0;  // of labels; soft targets have it in them
+  double label_smoothing = 0.0;  // of labels; soft targets already contain it
   Smoothing smoothing = Smoothing::all;
   AverageSettings ema{};
   bool operator==(const StepSettings&) const = default;

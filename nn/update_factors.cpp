@@ -11,7 +11,7 @@ bool fits(std::string_view pattern, std::string_view name) {
   std::size_t p = 0, n = 0, star = pattern.npos, taken = 0;
   while (n < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;  // stands for nothing, until that does not do
+      star = p++;  // matches nothing at first, and more characters if that fails
       taken = n;
     } else if (p < pattern.size() && pattern[p] == name[n]) {
       ++p;

@@ -1,5 +1,5 @@
-// What single parameters have on top of an optimiser's rate and decay: multipliers by name, and a rate that falls with
-// the depth of a layer.
+// What individual parameters have on top of the optimiser's rate and decay: multipliers by name, and a rate that
+// decreases with the depth of a layer.
 #pragma once
 
 #include <span>
@@ -14,15 +14,15 @@
 
 namespace normlab {
 
-/// Whether `name` is `pattern` with some text, or none, in place of each `*`.
+/// Whether `name` matches `pattern`, where each `*` stands for any text, even none.
 bool fits(std::string_view pattern, std::string_view name);
 
-/// Names of all parameters that a network of this (valid) configuration has.
+/// Names of all parameters of a network with this (valid) configuration.
 std::vector<std::string> parameter_names(const ModelConfig& config);
 
-/// Factors of each parameter: on the rate layer_decay once for each layer above its own (Place::layer), none above the
-/// head and the norms before it; times those of the last multiplier that fits.
-/// InputError for a multiplier that fits no parameter.
+/// The factors of each parameter. The rate is multiplied by layer_decay once for each layer above the parameter's own
+/// (Place::layer); the head and the norms before it have none above. Both are multiplied by the last matching
+/// multiplier. Throws InputError for a multiplier that matches no parameter.
 std::vector<UpdateFactors> update_factors(const ModelConfig& config, std::span<const ParameterInfo> parameters,
                                           double layer_decay, std::span<const Multiplier> multipliers);
 

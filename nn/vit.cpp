@@ -70,7 +70,7 @@ Var ViT::stem(const Var& images, const Context& ctx) const {
   if (class_position) x = add_positions(x, positions(ctx));
   if (norm_sees_class) return posembed_out_(x, ctx);
   if (!class_position || posembed_out_.is_identity()) return x;
-  // The class token has a position but passes the norm by.
+  // The class token has a position but skips the norm.
   const std::int64_t prefix = config_.prefix();
   const Var patches_only = posembed_out_(select_tokens(x, prefix, config_.patches()), ctx);
   const Shape prefix_shape{x.shape()[0], prefix, config_.embed_dim};
@@ -93,7 +93,7 @@ Var ViT::logits(const Var& tokens, const Context& ctx) const {
   if (c.rep_size > 0) z = tanh(rep_(z, ctx));
   const Var out = head_(ctx.show("pre_logits", z), ctx);
   if (!c.distill_token) return out;
-  // The mean of both heads, in training as well where there is no teacher.
+  // The mean of both heads, also in training, where there is no teacher.
   const Var second = head_dist_(select_tokens(tokens, 1, 1), ctx);
   const Shape one{out.shape()[0], 1, c.num_classes};
   return mean_tokens(concat_tokens(reshape(out, one), reshape(second, one)));

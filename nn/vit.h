@@ -1,6 +1,6 @@
-// The Vision Transformer, "An Image is Worth 16x16 Words" (Dosovitskiy et al. 2021), with a norm of any kind at every
-// site. With `distill_token` it is DeiT's ("Training data-efficient image transformers", Touvron et al. 2021, section
-// 4).
+// The Vision Transformer, "An Image is Worth 16x16 Words" (Dosovitskiy et al. 2021), with a norm of any kind at
+// every site. With `distill_token` it is DeiT's ("Training data-efficient image transformers", Touvron et al. 2021,
+// section 4).
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@ namespace normlab {
 
 class ViT final : public Model {
  public:
-  /// Declares all parameters, in the order data meets them. Throws InputError with every problem of `config`.
+  /// Declares all parameters, in the order in which data passes them. Throws InputError with every problem of `config`.
   ViT(ParameterSet& parameters, const ViTConfig& config);
   ViT(const ViT&) = delete;
   ViT& operator=(const ViT&) = delete;
@@ -34,12 +34,12 @@ class ViT final : public Model {
   Linear patch_embed_, rep_, head_, head_dist_;
   int pos_embed_ = -1, sincos_ = -1, cls_token_ = -1, dist_token_ = -1;
   std::vector<Block> blocks_;
-  bool class_token_alone_ = false;  // the last block may compute it alone
+  bool class_token_alone_ = false;  // the last block may compute only the class token
 };
 
-/// Fixed positions [height * width, dim], token = y width + x, rows (sin x w, cos x w, sin y w, cos y w) with w_k =
-/// 10000^(-k / (dim/4 - 1)) (Big Vision's sincos2d, "Better plain ViT baselines"). dim must be a multiple of four, at
-/// least eight.
+/// Fixed positions [height * width, dim], token = y width + x, rows (sin x w, cos x w, sin y w, cos y w) with
+/// w_k = 10000^(-k / (dim/4 - 1)) (Big Vision's sincos2d, "Better plain ViT baselines"). dim must be a multiple of
+/// four, at least eight.
 constexpr bool fits_sincos2d(std::int64_t dim) { return dim % 4 == 0 && dim >= 8; }
 std::vector<double> sincos2d(std::int64_t height, std::int64_t width, std::int64_t dim);
 

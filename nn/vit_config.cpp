@@ -20,7 +20,7 @@ std::vector<ConfigProblem> validate(const ViTConfig& c) {
   checks.size("rep_size", c.rep_size, 0, limits::kWidth);
   checks.blocks(c.placement, c.depth);
 
-  if (!checks.sizes_fit()) return checks.take();  // what follows divides and multiplies them
+  if (!checks.sizes_fit()) return checks.take();  // the following code divides and multiplies them
 
   if (c.embed_dim % c.num_heads != 0)
     checks.report("num_heads", concat(c.num_heads, " heads do not divide embed_dim ", c.embed_dim));

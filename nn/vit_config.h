@@ -16,7 +16,7 @@ enum class Pool : std::uint8_t { token, gap };
 
 enum class PosEmbed : std::uint8_t { learned, sincos2d };
 
-enum class Init : std::uint8_t { big_vision, timm, torch, timm_jax, deit };  // nn/init.h says what each is
+enum class Init : std::uint8_t { big_vision, timm, torch, timm_jax, deit };  // see nn/init.h
 
 struct ViTConfig {
   std::array<std::int64_t, 2> image_size{32, 32};  // height, width
@@ -47,7 +47,7 @@ struct ViTConfig {
   std::int64_t prefix() const { return pool == Pool::token ? (distill_token ? 2 : 1) : 0; }
   std::int64_t tokens() const { return patches() + prefix(); }
   std::int64_t patch_pixels() const { return patch_size * patch_size * channels; }
-  /// True where the class token (and the distillation token) has a position of its own.
+  /// Whether the class token (and the distillation token) has its own position.
   bool class_position() const { return pool == Pool::token && pos_embed == PosEmbed::learned && pos_embed_class; }
   /// Drop-path rate of block i.
   double drop_path_rate(std::int64_t i) const {
@@ -91,15 +91,15 @@ constexpr auto rows_of(const T*) {
 }
 inline ViTConfig defaults_beside(const ViTConfig& model) {
   ViTConfig out;
-  out.mlp_dim = std::int64_t(4 * std::uint64_t(model.embed_dim));  // a hostile width wraps and is refused later
+  out.mlp_dim = std::int64_t(4 * std::uint64_t(model.embed_dim));  // a hostile width wraps and is rejected later
   return out;
 }
 
-/// Of every block; those of the first hold before the blocks too, those of the last after them.
+/// Of every block. The sizes of the first also apply before the blocks, those of the last after them.
 std::vector<BlockSizes> block_sizes(const ViTConfig& config);
 
 /// One message for each size that does not fit: heads that do not divide the width, a patch that does not divide the
-/// image, a zero or negative size, a rate outside [0, 1), sincos2d with a width that is not a multiple of four, a
+/// image, a size that is not positive, a rate outside [0, 1), sincos2d with a width that is not a multiple of four, a
 /// norm at Swin's site `merge`.
 std::vector<ConfigProblem> validate(const ViTConfig& config);
 

@@ -25,7 +25,7 @@ void WeightAverage::step(ShardPool& pool, std::int64_t done, const StepState* st
   if (done % settings_.every_steps != 0) return;
   const Tensor values = parameters_.update().values;
   const std::int64_t n = values.size();
-  // Elements; two float arrays of it fit the second-level cache.
+  // Elements; two float arrays of this size fit the second-level cache.
   const std::int64_t block = backend_.whole_batch() ? std::max<std::int64_t>(1, n) : 65536;
   pool.for_blocks((n + block - 1) / block, [&](std::int64_t b) {
     const std::int64_t first = b * block, count = std::min(block, n - first);

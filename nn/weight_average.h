@@ -1,4 +1,4 @@
-// An exponential moving average of the weights, evaluated beside them (timm's ModelEmaV2, as DeiT trains with it).
+// An exponential moving average of the weights, evaluated beside them (timm's ModelEmaV2, as used by DeiT).
 #pragma once
 
 #include "core/shards.h"
@@ -10,21 +10,21 @@ namespace normlab {
 
 class WeightAverage {
  public:
-  /// Takes memory for a second set of values and buffers, all zero. `parameters` must outlive it.
+  /// Allocates a second set of values and buffers, all zero. `parameters` must outlive it.
   WeightAverage(Backend& backend, ParameterSet& parameters, const AverageSettings& settings);
 
-  /// Begins with the values that the network has.
+  /// Starts from the network's current values.
   void start();
-  /// After an update, of which `done` are done: where that is a multiple of every_steps, average = decay average + (1 -
-  /// decay) value, for the running statistics of batch norms as well. Nothing where the update was skipped. `state` is
-  /// in the backend's memory.
+  /// Call after an update; `done` counts updates so far. If it is a multiple of every_steps,
+  /// average = decay average + (1 - decay) value, also for running statistics of batch norms. Does nothing after a
+  /// skipped update. `state` is in the backend's memory.
   void step(ShardPool& pool, std::int64_t done, const StepState* state);
 
   /// In the layout of the parameters' flat_values() and flat_buffers().
   const Tensor& values() const { return values_; }
   const Tensor& buffers() const { return buffers_; }
 
-  /// As long as it lives the network computes with the average. Not while a step runs, and no step meanwhile.
+  /// While it lives the network computes with the average. Not during a step, and no step may run meanwhile.
   class InUse {
    public:
     explicit InUse(WeightAverage& average) : average_(average) { exchange(); }

@@ -10,7 +10,7 @@ Var add(const Var& a, const Var& b) {
   tape.backend().add(a.value(), b.value(), y);
   return tape.record("add", {a, b}, y, [=](Backend& backend, const Tensor& dy, Grads& d) {
     backend.copy_gradient(dy, d[1]);
-    if (!d.take(0)) backend.copy_gradient(dy, d[0]);  // dy itself becomes the first input's gradient where it can
+    if (!d.take(0)) backend.copy_gradient(dy, d[0]);  // dy itself becomes the first input's gradient if possible
   });
 }
 

@@ -1,4 +1,4 @@
-// Gain and bias without any statistics: the "only learnable" half of a LayerNorm.
+// Gain and bias without statistics: the learnable half of a LayerNorm.
 #include "autograd/ops.h"
 #include "core/backend.h"
 

@@ -1,13 +1,13 @@
 // Multi-head attention on projected queries, keys and values ("Attention Is All You Need", section 3.2.2), over whole
-// images or inside (shifted) windows with a learned bias by relative position ("Swin Transformer", section 3.2). Kept:
-// the log-sum-exp of each row of scores; the weights are made again from it.
+// images or inside (shifted) windows with a learned bias by relative position ("Swin Transformer", section 3.2). Keeps
+// the log-sum-exp of each row of scores; the weights are recomputed from it.
 #include "autograd/ops.h"
 #include "core/backend.h"
 
 namespace normlab {
 namespace {
 
-/// What an operation has beside q, k and v. `windows` and `table`: of window_attention.
+/// Arguments besides q, k and v. `windows` and `table`: of window_attention.
 struct Options {
   const char* op;
   std::int64_t num_heads;
@@ -17,7 +17,8 @@ struct Options {
   Var table{};
 };
 
-/// q is the shape of each of q, k and v, `stride` as in AttentionDims. Checks what `input` is to hold beside them.
+/// q is the shape of each of q, k and v, `stride` as in AttentionDims. Checks the arguments in `of` and stores them
+/// in `input`.
 AttentionDims dims_of(const Options& of, const Shape& q, std::int64_t stride, AttentionInput& input) {
   const std::int64_t batch = q[0], tokens = q[1], width = q[2];
   if (of.windows) {
@@ -60,8 +61,8 @@ Var attention(const Options& of, const Var& q, const Var& k, const Var& v) {
   });
 }
 
-/// One of `count` tensors, such as q, k and v or their gradients, that lie side by side in [B, N, count D]: the tensor
-/// from its first value on.
+/// One of `count` tensors that are concatenated in [B, N, count D], such as q, k and v or their gradients. The result
+/// starts at its first value.
 Tensor side_by_side(const Tensor& t, int which, int count) {
   if (!t) return t;
   const std::int64_t width = t.shape().back() / count;

@@ -1,4 +1,4 @@
-// Classification losses, one number an image; the mean over the batch is in the seed of backward().
+// Classification losses, one number per image. The seed of backward() contains the mean over the batch.
 #include "autograd/ops.h"
 #include "core/backend.h"
 

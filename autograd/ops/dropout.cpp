@@ -1,5 +1,5 @@
-// Dropout (Srivastava et al. 2014) and drop-path (Huang et al. 2016): a given mask, or one drawn by (site, step,
-// element).
+// Dropout (Srivastava et al. 2014) and drop-path (Huang et al. 2016), with a given mask or one drawn by (site,
+// step, element).
 #include "autograd/image_runs.h"
 #include "autograd/ops.h"
 #include "core/backend.h"
@@ -12,7 +12,7 @@ void check_rate(const char* op, double rate) {
     throw InputError(concat(op, ": rate is ", rate, ", expected at least 0 and below 1"));
 }
 
-/// residual + x keep / (1 - rate), or without a residual; one decision for `group` elements.
+/// residual + x keep / (1 - rate), or without a residual; one decision per `group` elements.
 Var masked(const char* op, const Var& x, Tensor keep, double rate, std::int64_t group, const Var& residual = {}) {
   Tape& tape = x.tape();
   Tensor y = tape.empty_like(x.value());

@@ -12,7 +12,7 @@ Var dyt(const Var& x, const Var& alpha, const Var& gamma, const Var& beta) {
   Tape& tape = x.tape();
   Tensor y = tape.empty_like(x.value());
   tape.backend().dyt(x.value(), alpha.value(), gamma.value(), beta.value(), y);
-  // Nothing is kept: the tanh is computed again in the backward pass, which takes less time than to write and read it.
+  // Keeps nothing: recomputing the tanh in the backward pass takes less time than writing and reading it.
   return tape.record(
       "dyt", {x, alpha, gamma, beta}, y,
       [=, x = x.value(), a = alpha.value(), g = gamma.value()](Backend& backend, const Tensor& dy, Grads& d) {

@@ -1,5 +1,5 @@
-// Drop-path (Huang et al. 2016) that leaves dropped images out: those kept are gathered before the branch and added to
-// the shortcut after it, run by run of neighbours, so a device needs no kernels for it.
+// Drop-path (Huang et al. 2016) that skips dropped images: the kept ones are gathered before the branch and added to
+// the shortcut after it. Each run of consecutive images is one call, so that devices need no kernels for this.
 #include "autograd/image_runs.h"
 #include "autograd/ops.h"
 #include "core/backend.h"

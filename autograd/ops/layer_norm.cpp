@@ -14,8 +14,7 @@ Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double eps) {
   Tensor mean = tape.empty_acc(x.value(), {dims.rows}), rstd = tape.empty_acc(x.value(), {dims.rows});
   const Tensor g = gamma ? gamma.value() : Tensor(), b = beta ? beta.value() : Tensor();
   tape.backend().layer_norm(dims, {x.value(), g, b, y, mean, rstd});
-  // Kept: mean and rstd, [rows] each. x_hat is computed again in the backward pass: keeping it would hold a second
-  // [rows, cols].
+  // Keeps mean and rstd, [rows] each. The backward pass recomputes x_hat, which would take another [rows, cols].
   return tape.record("layer_norm", {x, gamma, beta}, y,
                      [=, x = x.value()](Backend& backend, const Tensor& dy, Grads& d) {
                        backend.layer_norm_backward(dims, {dy, x, g, mean, rstd, d[0], d[1], d[2]});

@@ -13,7 +13,7 @@ LinearDims linear_dims(const char* op, const Var& x, const Var& weight, const Va
 }
 Tensor value_of(const Var& v) { return v ? v.value() : Tensor(); }
 
-/// Where a layer's input comes from: a GELU that its gradient goes back through, or, without `kept`, anything.
+/// The source of a layer's input: a GELU that its gradient continues through or, without `kept`, anything else.
 struct Source {
   GeluForm form{};
   Tensor kept{};
@@ -40,13 +40,13 @@ Var product(const Source& source, const Var& x, const Var& weight, const Var& bi
                      });
 }
 
-/// `open`: the gradient that comes back is already that of the product.
+/// `open`: the incoming gradient is already that of the product.
 Var product_gelu(const Var& x, const Var& weight, const Var& bias, GeluForm form, bool open, Tensor& kept) {
   const LinearDims dims = linear_dims("linear_gelu", x, weight, bias);
   Tape& tape = x.tape();
   const Shape shape = with_back(x.shape(), dims.out);
   Tensor y = tape.empty(shape, x.value().dtype());
-  // What makes the backward pass short; the activation is kept as the next layer's input.
+  // What shortens the backward pass; the activation itself is kept as the next layer's input.
   if (tape.recording()) kept = tape.empty(shape, x.value().dtype());
   tape.backend().linear_gelu(dims, form, x.value(), weight.value(), value_of(bias), kept, y);
   return tape.record(

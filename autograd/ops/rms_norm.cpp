@@ -1,4 +1,4 @@
-// RMSNorm (Zhang and Sennrich 2019); the epsilon stands inside the root.
+// RMSNorm (Zhang and Sennrich 2019); the epsilon is inside the root.
 #include "autograd/ops.h"
 #include "core/backend.h"
 

@@ -1,4 +1,4 @@
-// Learned gains: a channel, a head, or one number.
+// Learned gains: per channel, per head, or a single number.
 #include "autograd/ops.h"
 #include "core/backend.h"
 

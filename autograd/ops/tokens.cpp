@@ -1,4 +1,4 @@
-// Positions, class token, pooling: what happens to tokens as wholes.
+// Positions, class token, pooling: operations on whole tokens.
 #include "autograd/ops.h"
 #include "core/backend.h"
 

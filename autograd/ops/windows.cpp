@@ -1,4 +1,4 @@
-// Windows out of a grid of tokens, and back ("Swin Transformer", section 3.2).
+// Cuts a token grid into windows and joins them ("Swin Transformer", section 3.2).
 #include "autograd/ops.h"
 #include "core/backend.h"
 

@@ -1,6 +1,6 @@
-// Multi-head attention in float and double, a head at a time. Inside windows (Liu et al. 2021, section 3.2) it goes
-// over all windows of a head: their scores share one bias, whose gradient is added up in the order of the windows. For
-// bf16 see attention_bf16.cpp.
+// Multi-head attention in float and double, one head at a time. Inside windows (Liu et al. 2021, section 3.2) a
+// head's windows are processed together: they share one bias, whose gradient is summed in window order. For bf16
+// see attention_bf16.cpp.
 #include "core/cpu/attention_head.h"
 #include "core/cpu/window_bias.h"
 
@@ -8,7 +8,7 @@ namespace normlab {
 using namespace cpu;
 namespace {
 
-/// bias [N, N] of a head with each mask that a window may have; null where attention is not inside windows.
+/// bias [N, N] of a head with each mask that a window may have; null unless attention is inside windows.
 template <class T>
 class HeadBias {
  public:
@@ -36,9 +36,9 @@ class HeadBias {
   T* values_ = nullptr;
 };
 
-/// Head i of all: its image or window, and where it begins in q, k, v and their gradients, in y and dy, and in lse and
-/// keep. Inside windows all windows of a head follow each other. Elsewhere the heads of an image do, whose tokens are
-/// then still in the cache.
+/// Head i of all: its image or window, and its offsets in q, k, v and their gradients (`in`), in y and dy (`out`), and
+/// in lse and keep (`row`). Inside windows, all windows of a head are consecutive. Otherwise the heads of an image are,
+/// since its tokens are then still in the cache.
 struct HeadPlace {
   std::int64_t image, head, in, out, row;
   HeadPlace(const AttentionDims& d, bool windows, std::int64_t i)

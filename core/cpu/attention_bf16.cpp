@@ -1,6 +1,6 @@
-// Attention on bf16 activations: scores and softmax in float, the weights rounded for their product with the values. A
-// few heads at a time, as many as keep their [N, N] scores in the second-level cache, are gathered, multiplied in one
-// call a product and spread again.
+// Attention on bf16 activations: scores and softmax in float, weights rounded for their product with the values. As
+// many heads as keep their [N, N] scores in the second-level cache are gathered, multiplied in one call per product,
+// and scattered again.
 #include "core/cpu/bf16_products.h"
 #include "core/cpu/kernel.h"
 #include "core/cpu/vector_exp.h"
@@ -10,9 +10,9 @@ namespace normlab {
 using namespace cpu;
 namespace {
 
-constexpr std::int64_t kScoreBytes = 192 << 10;  // a constant: the cut into groups must not depend on the machine
+constexpr std::int64_t kScoreBytes = 192 << 10;  // constant, since the cut into groups must not depend on the machine
 
-/// Heads of one call: the largest divisor of the number of heads whose float scores fit.
+/// Heads per call: the largest divisor of the number of heads whose float scores fit.
 std::int64_t heads_at_once(AttentionDims d) {
   std::int64_t g = std::clamp<std::int64_t>(kScoreBytes / (d.tokens * d.tokens * 4), 1, d.heads);
   while (d.heads % g != 0) --g;
@@ -34,7 +34,7 @@ template <class F>
   each_vector<float>(n, [&](std::int64_t i, auto lanes) { store(to + i, value(i, lanes), lanes); });
 }
 
-/// A group of heads of one image out of [B, N, H d], where it begins and how it lies in scratch.
+/// A group of heads of one image of [B, N, H d]: its place there, and its layout in scratch.
 struct Heads {
   AttentionDims dims;
   std::int64_t count;
@@ -60,7 +60,7 @@ struct Heads {
   }
 };
 
-/// One row: p = softmax(scale s), rounded, dropped where `keep` says so; returns its log-sum-exp. s is overwritten.
+/// One row: p = softmax(scale s), rounded, with dropout by `keep`; returns the log-sum-exp. Overwrites s.
 float softmax_row(std::int64_t n, float scale, float* s, const std::uint8_t* keep, float inverse_keep, bf16* p) {
   const float shift = scale * row_max(n, s), total = exp_row(n, s, scale, shift);
   const float inverse = (keep ? inverse_keep : 1.0f) / total;
@@ -71,7 +71,7 @@ float softmax_row(std::int64_t n, float scale, float* s, const std::uint8_t* kee
   return shift + std::log(total);
 }
 
-/// What a window adds to its scores, in float: the bias of every head, each mask.
+/// What a window adds to its scores, in float: the bias of every head and each mask.
 class WindowScores {
  public:
   WindowScores(const std::optional<WindowDims>& d, std::int64_t heads, const Tensor& table) : d_(d) {
@@ -135,9 +135,10 @@ void CpuBackend::attention_bf16(AttentionDims d, const AttentionInput& input, co
     }
 }
 
-/// With P the weights, M = keep / (1 - rate) and dP = (dy v^T) M:  dv = (P M)^T dy,  dS = P (dP - rowsum(dP P)),
-/// dq = dS k / sqrt(d),  dk = dS^T q / sqrt(d). The row sums equal dy . y. P M and dS / sqrt(d) are rounded; the bias's
-/// gradient is dS summed over windows as it is.
+/// With P the weights, M = keep / (1 - rate) and dP = (dy v^T) M:
+///   dv = (P M)^T dy,  dS = P (dP - rowsum(dP P)),  dq = dS k / sqrt(d),  dk = dS^T q / sqrt(d).
+/// The row sums equal dy . y. P M and dS / sqrt(d) are rounded; the gradient of the bias is the unrounded dS summed
+/// over windows.
 void CpuBackend::attention_bf16_backward(AttentionDims d, const AttentionInput& input, const AttentionOutput& output,
                                          Tensor dy, const AttentionGradients& to) {
   const auto& [q, k, v, keep, rate, windows, table] = input;

@@ -1,5 +1,5 @@
-// Attention of one head in float and double. Its [N, N] weights live in scratch that stays in the cache, and are made
-// again in the backward pass from the kept log-sum-exp of each row.
+// Attention of one head in float and double. Its [N, N] weights live in scratch memory that stays in the cache; the
+// backward pass recomputes them from the kept log-sum-exp of each row.
 #pragma once
 
 #include "core/cpu/kernel.h"
@@ -15,22 +15,22 @@ struct Head {
   std::int64_t stride;
 };
 
-/// weights [N, N] = alpha a b^T, + `plus` [N, N] where given.
+/// weights [N, N] = alpha a b^T (+ `plus` [N, N], if not null).
 template <class T>
 void weights_product(const AttentionDims& d, T alpha, Head<T> a, Head<T> b, T* weights, const T* plus = nullptr) {
   product<T>({d.tokens, d.tokens, d.head_dim, plain(a.data, a.stride), transposed(b.data, b.stride), weights, d.tokens,
               false, alpha, nullptr, plus});
 }
 
-/// to [N, head_dim] (+)= alpha W b, W the weights [N, N] as given or transposed.
+/// to [N, head_dim] (+)= alpha W b, where W is the weights [N, N], plain or transposed.
 template <class T>
 void head_product(const AttentionDims& d, T alpha, Factor<T> weights, Head<T> b, T* to, std::int64_t to_stride,
                   bool add) {
   product<T>({d.tokens, d.head_dim, d.tokens, weights, plain(b.data, b.stride), to, to_stride, add, alpha});
 }
 
-/// Rows of scores to exponentials, in place; inverse [N] gets what makes weights of them, lse [N] the log of their
-/// sums.
+/// Replaces rows of scores by their exponentials. inverse [N] gets the factors that turn them into weights, lse [N] the
+/// logarithms of their sums.
 template <class T>
 void softmax_rows(std::int64_t N, T* p, T* inverse, T* lse) {
   for (std::int64_t i = 0; i < N; ++i) {
@@ -52,7 +52,7 @@ struct HeadWork {
 };
 
 /// y [N, head_dim] = softmax(q k^T / sqrt(d) + bias) v, lse [N]. bias [N, N] and keep [N, N] may be null. p is scratch
-/// of N N + N values; y lies `width` apart.
+/// for N N + N values. The rows of y are `width` apart.
 template <class T>
 void forward_head(const HeadWork<T>& work, Head<T> q, Head<T> k, Head<T> v, const T* bias, const std::uint8_t* keep,
                   T* p, T* y, T* lse) {
@@ -64,7 +64,7 @@ void forward_head(const HeadWork<T>& work, Head<T> q, Head<T> k, Head<T> v, cons
   if (keep)
     for (std::int64_t i = 0; i < N * N; ++i) p[i] = keep[i] ? p[i] * work.inverse_keep() : 0;
   head_product<T>(d, T(1), plain<T>(p, N), v, y, width, false);
-  // The head's result has fewer values than its weights: these stay as they are, and it is divided by their sums.
+  // Divides the head's result by the weights' sums, since it has fewer values than the weights.
   for (std::int64_t i = 0; i < N; ++i)
     for (std::int64_t c = 0; c < d.head_dim; ++c) y[i * width + c] *= inverse[i];
 }
@@ -76,9 +76,10 @@ struct HeadGradients {
   bool add_q, add_k, add_v;
 };
 
-/// With P the weights, M = keep / (1 - rate) and dP = (dy v^T) M:  dv = (P M)^T dy,  dS = P (dP - rowsum(dP P)),
-/// dq = dS k / sqrt(d),  dk = dS^T q / sqrt(d). The row sums equal dy . y. p is scratch of 2 N N values; dS stands in
-/// its second half afterwards, if `scores` says it is wanted, or for dq or dk.
+/// With P the weights, M = keep / (1 - rate) and dP = (dy v^T) M:
+///   dv = (P M)^T dy,  dS = P (dP - rowsum(dP P)),  dq = dS k / sqrt(d),  dk = dS^T q / sqrt(d).
+/// The row sums equal dy . y. p is scratch for 2 N N values; its second half holds dS afterwards if `scores` is set or
+/// dq or dk is wanted.
 template <class T>
 void head_gradients(const HeadWork<T>& work, Head<T> dy, Head<T> q, Head<T> k, Head<T> v, const T* bias,
                     const std::uint8_t* keep, const T* y, const T* lse, T* p, bool scores, const HeadGradients<T>& to) {
@@ -109,7 +110,7 @@ void head_gradients(const HeadWork<T>& work, Head<T> dy, Head<T> q, Head<T> k, H
   if (to.dk) head_product<T>(d, work.scale(), transposed<T>(ds, N), q, to.dk, d.stride, to.add_k);
 }
 
-/// `at` values into a gradient, null where that is not wanted.
+/// The gradient's values from `at` on; null if it is not wanted.
 template <class T>
 T* into(const Gradient& g, std::int64_t at) {
   return g ? g.to.data<T>() + at : nullptr;

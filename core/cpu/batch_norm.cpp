@@ -1,13 +1,13 @@
-// Batch norm over a batch that is cut into shards. Each shard takes the statistics of its own images one at a time; the
-// last to arrive puts the images of all shards together in order, in double, so that neither the cut nor the number of
-// threads changes a bit.
+// Batch norm over a batch that is cut into shards. Each shard takes the statistics of its images one at a time. The
+// last shard to arrive combines all images in order, in double, so that neither the cut nor the number of threads
+// changes a bit.
 #include "core/cpu/kernel.h"
 
 namespace normlab {
 using namespace cpu;
 namespace {
 
-/// What a shard brings to a meeting: two rows of `cols` numbers an image, and where it wants the two results,
+/// A shard's contribution to a meeting: two rows of `cols` numbers per image, and where it wants the two results,
 /// [groups, cols] each.
 template <class A>
 struct Part {
@@ -21,7 +21,7 @@ const Part<A>& part_of(void* p) {
   return *static_cast<const Part<A>*>(p);
 }
 
-/// Calls f(group, rows), the rows the images' numbers in order over all shards, for each group of the batch. Then
+/// Calls f(group, rows) for each group of the batch, where rows are the images' numbers in order over all shards. Then
 /// copies the results from the first part to the others.
 template <class A, class F>
 void combine_groups(const BatchNormDims& d, std::span<void* const> parts, F&& f) {
@@ -49,9 +49,8 @@ void add_rows(std::span<const double* const> rows, std::int64_t offset, std::int
     for (std::int64_t c = 0; c < cols; ++c) total[c] += row[offset + c];
 }
 
-/// Calls f(r, k) for rows r .. r + k: by fours, so that what all rows share is read and written once for four, and the
-/// last ones one by one. k is an integral constant. For rows that the cache has: from memory, one row after the other
-/// streams faster.
+/// Calls f(r, k) for rows r .. r + k, where k is an integral constant: 4, so that data shared by all rows is read and
+/// written once for four, then 1 for the rest. For rows in the cache; from memory, single rows stream faster.
 template <class F>
 [[gnu::always_inline]] inline void each_rows(std::int64_t rows, F&& f) {
   std::int64_t r = 0;
@@ -59,9 +58,9 @@ template <class F>
   for (; r < rows; ++r) f(r, std::integral_constant<int, 1>{});
 }
 
-/// mean [cols] and m2 [cols], the sum of squares about it, of `rows` rows. Never E[x^2] - E[x]^2: blocks of rows that
-/// stay in the cache are summed, then centred, and put together as in Chan, Golub and LeVeque 1979, section 2. The sum
-/// of the centred values says how far the centre is off, since the first sum rounds where the mean is large.
+/// mean [cols] of `rows` rows and m2 [cols], the sum of squares about it. Never E[x^2] - E[x]^2: blocks of rows that
+/// stay in the cache are summed, then centred, and combined as in Chan, Golub and LeVeque 1979, section 2. The first
+/// sum rounds where the mean is large; the sum of the centred values corrects the centre.
 template <class T>
 void image_statistics(std::int64_t rows, std::int64_t cols, const T* x, double* mean, double* m2) {
   using A = Acc<T>;
@@ -118,7 +117,7 @@ void batch_norm_statistics(BatchNormDims d, Collective& shards, const T* x, Para
     double *m = scratch<double>(Slot::b, 2 * d.cols), *m2 = m + d.cols;
     const Part<A>& out = part_of<A>(parts[0]);
     combine_groups<A>(d, parts, [&](std::int64_t group, std::span<const double* const> images) {
-      // All images have as many rows, so the mean is that of their means.
+      // All images have the same number of rows, so the mean is that of their means.
       const double rows = double(d.rows_per_image), n = rows * double(images.size());
       add_rows(images, 0, d.cols, m);
       for (std::int64_t c = 0; c < d.cols; ++c) m[c] /= double(images.size());
@@ -172,7 +171,7 @@ void batch_norm_gradients(BatchNormDims d, Collective& shards, const NormBackwar
   const Param<T>* gamma = of.gamma.data<Param<T>>();
   const A *mean = of.mean.data<A>(), *rstd = of.rstd.data<A>();
   const std::int64_t image_size = d.rows_per_image * d.cols, m = d.groups() * d.cols;
-  // Of each image the sums of dy x_hat and of dy, and then the means of both.
+  // For each image the sums of dy x_hat and of dy, then the means of both.
   const std::int64_t count = d.images * 2 * d.cols;
   double* numbers =
       reinterpret_cast<double*>(shards.kept(std::size_t(count) * sizeof(double) + std::size_t(2 * m) * sizeof(A)));
@@ -222,7 +221,7 @@ void batch_norm_gradients(BatchNormDims d, Collective& shards, const NormBackwar
         });
     }
   }
-  // This shard's share only: the lanes add the shares of all shards.
+  // Only this shard's share: the lanes add up the shares of all shards.
   double* total = scratch<double>(Slot::c, d.cols);
   const auto share = [&](const Gradient& to, std::int64_t offset) {
     if (!to) return;

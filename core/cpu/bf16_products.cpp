@@ -25,7 +25,7 @@ struct Sizes {  // of the matrices as stored
         ldc(p.ldc ? p.ldc : p.n) {}
 };
 
-/// What oneDNN made for one product. Immutable, so that all threads may execute it, and never destroyed.
+/// oneDNN's primitive for one product. Immutable, so that all threads may execute it, and never destroyed.
 struct Primitive {
   Bf16Product product;
   std::size_t number;
@@ -36,7 +36,7 @@ struct Primitive {
   Primitive* next = nullptr;
 };
 
-/// op(X) [batch, rows, cols] of a matrix stored with rows `stride` apart, transposed or not.
+/// op(X) [batch, rows, cols] of a matrix stored with row stride `stride`, transposed or not.
 OneDnnLayout describe(std::int64_t batch, std::int64_t rows, std::int64_t cols, bool transposed, std::int64_t stride,
                       DType dtype) {
   const auto type = dtype == DType::bf16 ? dnnl_bf16 : dnnl_f32;
@@ -127,13 +127,13 @@ Primitives& primitives() {
   return instance;
 }
 
-/// oneDNN must not start a team of threads for one product: they run side by side already, and the number of threads
-/// would decide sums. Chosen when a primitive is made, and again when it runs.
+/// oneDNN must not start a team of threads for one product: products already run in parallel, and the number of threads
+/// would affect sums. The number counts when a primitive is made, and again when it runs.
 void one_thread() {
   if (onednn().omp_set_num_threads) onednn().omp_set_num_threads(1);
 }
 
-/// oneDNN's views of the operands of one primitive; a thread points its own at the data of each call.
+/// oneDNN's views of the operands of one primitive. Each thread has its own and points them at the data of each call.
 struct Operands {
   std::array<OneDnnMemory, 5> memory;
   std::array<dnnl_exec_arg_t, 5> list{};
@@ -164,7 +164,7 @@ OneDnnStream make_stream() {
 
 struct Thread {
   OneDnnStream stream = make_stream();
-  std::vector<std::unique_ptr<Operands>> operands;  // by number of the primitive
+  std::vector<std::unique_ptr<Operands>> operands;  // indexed by the number of the primitive
   Thread() { one_thread(); }
   Operands& operands_of(const Primitive& p) {
     if (operands.size() <= p.number) operands.resize(p.number + 1);

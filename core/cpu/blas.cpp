@@ -33,8 +33,8 @@ struct Blas {
   BlasInfo info;
 };
 
-/// OpenBLAS has a work buffer for each of twice the threads it was built for. Those beyond it get theirs from a list
-/// that it makes when it needs one, and threads that come there together can crash.
+/// OpenBLAS has work buffers for twice the number of threads it was built for. Further threads get theirs from a list
+/// that it creates on demand, and threads that do this concurrently can crash.
 std::size_t work_buffers(std::string_view config) {
   constexpr std::string_view kKey = "MAX_THREADS=";
   constexpr std::size_t kLeast = 50;
@@ -46,7 +46,7 @@ std::size_t work_buffers(std::string_view config) {
 
 std::atomic<bool> keep_environment{false};
 
-/// While OpenBLAS is loaded its number of threads is one. It would start the others at once, and waits for ever where
+/// Sets the number of threads to one while OpenBLAS is loaded. It would start the other threads at once, and hang if
 /// the address space is too small for them.
 class OneThread {
  public:
@@ -104,7 +104,7 @@ const Blas& blas() {
 class ProductThread {
  public:
   explicit ProductThread(const Blas& blas) {
-    if (blas.omp_set_num_threads) blas.omp_set_num_threads(1);  // an OpenMP build must not start a team of its own
+    if (blas.omp_set_num_threads) blas.omp_set_num_threads(1);  // an OpenMP build must not start its own team
     const std::lock_guard lock(mutex_);
     if (threads_ == blas.most_threads)
       throw EnvironmentError(
@@ -120,8 +120,8 @@ class ProductThread {
   }
 
  private:
-  /// Where it gets no work memory OpenBLAS tries for ever, so it is asked for here first: that of all threads which may
-  /// still take theirs.
+  /// OpenBLAS retries for ever if it gets no work memory. This checks beforehand that there is room for all threads
+  /// that may still need theirs.
   static void require_room(std::size_t bytes) {
     rlimit limit{};
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
@@ -133,7 +133,7 @@ class ProductThread {
     munmap(room, bytes);
   }
 
-  static constexpr std::size_t kWorkMemory = (std::size_t{128} << 20) + 4096;  // of 0.3.21; later ones take less
+  static constexpr std::size_t kWorkMemory = (std::size_t{128} << 20) + 4096;  // of 0.3.21; later versions take less
   static inline std::mutex mutex_;
   static inline std::size_t threads_ = 0;
 };

@@ -1,5 +1,5 @@
-// The kernels of the CPU: plain loops over one shard on one thread, and BLAS calls. Each file beside this one holds the
-// template kernels of one family and the methods that pick the type.
+// The CPU kernels: plain loops over one shard on one thread, and BLAS calls. Each source file contains the template
+// kernels of one family and the methods that select the type.
 #pragma once
 
 #include "core/backend.h"
@@ -25,7 +25,7 @@ class CpuBackend final : public Backend {
   NORMLAB_UPDATES(NORMLAB_OVERRIDE)
 
  private:
-  // linear_bf16.cpp and attention_bf16.cpp: the same for bf16 activations.
+  // In linear_bf16.cpp and attention_bf16.cpp, for bf16 activations.
   void linear_bf16(LinearDims, Tensor x, Tensor w, Tensor b, Tensor residual, Tensor y);
   void linear_bf16_backward(LinearDims, const LinearBackward&);
   void linear_gelu_bf16(LinearDims, GeluForm, Tensor x, Tensor w, Tensor b, Tensor slope, Tensor y);

@@ -1,5 +1,5 @@
-// The two classification losses, one number an image, and softmax cross-entropy over pixels, of which some do not
-// count.
+// The two classification losses, one number per image, and softmax cross-entropy over pixels, some of which
+// are ignored.
 #include <optional>
 
 #include "core/cpu/kernel.h"
@@ -8,7 +8,7 @@ namespace normlab {
 using namespace cpu;
 namespace {
 
-/// The target of class c for an image: its row of `targets`, or its label with smoothing.
+/// The target of class c for an image: from its row of `targets`, or from its label with smoothing.
 template <class A>
 struct Target {
   const A* row;
@@ -27,8 +27,8 @@ Target<A> target_of(const LossDims& d, const Tensor& labels, const Tensor& targe
   return {nullptr, labels.data<std::int32_t>()[image], on, off};
 }
 
-/// The softmax of a row in two parts, exp(z - top) and their sum. log sum exp in one number would carry the rounding of
-/// the logits' size into every probability.
+/// The softmax of a row in two parts, exp(z - top) and their sum. A single log-sum-exp would carry the rounding of
+/// large logits into every probability.
 template <class A>
 struct Normaliser {
   A top, total;
@@ -49,7 +49,7 @@ A softplus(A z) {
   return std::log1p(std::exp(-std::abs(z))) + std::max(z, A(0));
 }
 
-/// A label that is no class would be an image without a target, whose loss is 0.
+/// Rejects labels out of range: such an image would have no target and the loss 0.
 void require_class(const char* op, const char* what, std::int64_t image, std::int64_t label, std::int64_t classes,
                    std::optional<std::int32_t> ignored) {
   if ((label >= 0 && label < classes) || label == ignored) return;
@@ -57,7 +57,7 @@ void require_class(const char* op, const char* what, std::int64_t image, std::in
                           ignored ? concat(", and ", *ignored, " is ignored") : ""));
 }
 
-/// f(image, its logits, its target) for every image of the batch, or pixel where some labels are `ignored`.
+/// f(image, its logits, its target) for every image of the batch, or pixel if some labels are `ignored`.
 template <class F>
 void for_each_image(const char* op, const LossDims& d, const Tensor& logits, const Tensor& labels,
                     const Tensor& targets, std::optional<std::int32_t> ignored, F&& f) {
@@ -91,7 +91,7 @@ void CpuBackend::softmax_cross_entropy_backward(LossDims d, Tensor dlosses, Tens
                  [&]<class T, class A>(std::int64_t b, const T* z, const Target<A>& target) {
                    const auto [top, total] = normaliser(d.classes, z);
                    const A up = dlosses.data<A>()[b];
-                   A mass = 0;  // of the targets: 1 for labels, whatever was given otherwise
+                   A mass = 0;  // sum of the targets: 1 for labels, anything for soft targets
                    for (std::int64_t c = 0; c < d.classes; ++c) mass += target(c);
                    T* out = dlogits.to.data<T>() + b * d.classes;
                    for (std::int64_t c = 0; c < d.classes; ++c)

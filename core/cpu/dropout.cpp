@@ -1,4 +1,4 @@
-// Dropout and drop-path with a given mask, the mask itself, and the search for NaN.
+// Dropout and drop-path with a given mask, the drawing of masks, and the search for NaN.
 #include "core/cpu/kernel.h"
 
 namespace normlab {
@@ -55,7 +55,7 @@ void CpuBackend::check_finite(Tensor x, std::int32_t code, Tensor flag) {
   for_type("check_finite", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const T* in = x.data<T>();
-    // A sum of x * 0 is NaN exactly when some x is not finite, and needs no branch an element.
+    // A sum of x * 0 is NaN exactly if some x is not finite, and needs no branch per element.
     const Acc<T> zero = sum<Acc<T>>(x.size(), [&](auto i) { return Acc<T>(in[i]) * 0; });
     std::int32_t* seen = flag.data<std::int32_t>();
     if (!(zero == 0) && *seen == 0) *seen = code;

@@ -6,8 +6,8 @@ namespace normlab {
 using namespace cpu;
 namespace {
 
-/// Calls f(r, c, n, t) for pieces of rows, n columns of row r from c on, t = tanh(alpha x) of them. Several short rows
-/// are one piece, a long one is several.
+/// Calls f(r, c, n, t) for pieces of rows: n columns of row r from c on, with t = tanh(alpha x). A piece is several
+/// short rows or a part of a long one.
 template <class T, class F>
 [[gnu::always_inline]] inline void each_piece(std::int64_t rows, std::int64_t cols, Acc<T> alpha, const T* x, F&& f) {
   using A = Acc<T>;
@@ -24,15 +24,15 @@ template <class T, class F>
           store(t + i, tanh_of(u), n);
         else
           store(t + i, u, n);
-        __builtin_prefetch(from + size + i);  // what is read next comes meanwhile
+        __builtin_prefetch(from + size + i);  // fetches the next input meanwhile
       });
       if constexpr (std::is_same_v<A, double>) vector_tanh(size, t, t);
       for (std::int64_t j = 0; j < count; ++j) f(r + j, c, columns, static_cast<const A*>(t + j * columns));
     }
 }
 
-/// du = dy gamma (1 - t^2) is the gradient of u = alpha x; dx = alpha du, dalpha = sum of du x, dgamma of dy t, dbeta
-/// of dy.
+/// du = dy gamma (1 - t^2) is the gradient of u = alpha x. dx = alpha du, dalpha = sum of du x, dgamma = sum of dy t,
+/// dbeta = sum of dy.
 template <class T, bool kAdd>
 void dyt_gradients(const NormBackward& n, Acc<T> alpha, const Gradient& dalpha) {
   using A = Acc<T>;

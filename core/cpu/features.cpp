@@ -11,7 +11,7 @@ double square(double value) { return value * value; }
 /// x [positions, cols] of one image.
 template <class T>
 void statistics_of(const T* x, std::int64_t positions, std::int64_t cols, double* sums, double* means) {
-  // Two passes each way: E[x^2] - E[x]^2 loses every digit once the mean dwarfs the spread.
+  // Two passes for each statistic: E[x^2] - E[x]^2 loses every digit once the mean dwarfs the spread.
   const auto wide = [](T value) { return double(Acc<T>(value)); };
   double* const deviations = means + cols;
   std::fill_n(means, 2 * cols, 0.0);

@@ -47,9 +47,9 @@ void block_by_library(GeluForm form, std::int64_t rows, std::int64_t columns, st
 }
 
 /// The erf form with one exponential for both results. With a = |x| and u = exp(-a^2 / 2), Phi(-a) = u R(a), where R is
-/// smooth and falls from 1/2 like 1 / a: a polynomial in t = 1 / (1 + 0.3 a), fitted on [0, 14] for the smallest
-/// largest relative error, 6e-8. exp(z) = 2^n exp(r), |r| <= log(2) / 2, by a polynomial fitted likewise, 2e-9. So the
-/// lower tail keeps its digits, which 1 + erf(x / sqrt(2)) loses.
+/// smooth and falls from 1/2 like 1 / a. R is a polynomial in t = 1 / (1 + 0.3 a), fitted on [0, 14] for minimal
+/// largest relative error, 6e-8. exp(z) = 2^n exp(r), |r| <= log(2) / 2, by a polynomial fitted in the same way, 2e-9.
+/// So the lower tail keeps its digits, which 1 + erf(x / sqrt(2)) loses.
 struct ValueAndSlope {
   Floats value, slope;
 };

@@ -1,4 +1,4 @@
-// GELU and its slope over arrays; used alone and behind a linear layer.
+// GELU and its slope over arrays, alone or after a linear layer.
 #pragma once
 
 #include <algorithm>
@@ -10,25 +10,26 @@
 
 namespace normlab::cpu {
 
-inline constexpr std::int64_t kGeluPiece = 256;  // values of bf16 that are widened at a time
+inline constexpr std::int64_t kGeluPiece = 256;  // bf16 values widened at a time
 
-/// y = gelu(x) and slope = gelu'(x) of a block [rows, columns] whose rows are `stride` values apart in all three; y or
-/// slope may be null, and y may be x.
+/// y = gelu(x) and slope = gelu'(x) of a block [rows, columns] with row stride `stride` in all three. y or slope may be
+/// null, and y may be x.
 ///   erf: x Phi(x), Phi(x) + x phi(x).   tanh: x (1 + tanh(u)) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3).
-/// In float the erf form is within 1.5e-6 of y relatively for |x| < 5, tails included, and 2e-7 of the slope.
+/// In float the erf form has a relative error below 1.5e-6 in y for |x| < 5, tails included, and an error below 2e-7 in
+/// the slope.
 void gelu_block(GeluForm form, std::int64_t rows, std::int64_t columns, std::int64_t stride, const float* x, float* y,
                 float* slope);
 void gelu_block(GeluForm form, std::int64_t rows, std::int64_t columns, std::int64_t stride, const double* x, double* y,
                 double* slope);
 
-/// The same of n values.
+/// The same for n values.
 template <class A>
 void gelu_values(GeluForm form, std::int64_t n, const A* x, std::type_identity_t<A>* y,
                  std::type_identity_t<A>* slope) {
   gelu_block(form, 1, n, n, x, y, slope);
 }
 
-/// The same for values that are computed as X and stored as T. `slope` may be null.
+/// The same for values computed as X and stored as T. `slope` may be null.
 template <class X, class T>
 void gelu_forward(GeluForm form, std::int64_t n, const X* x, T* y, T* slope = nullptr) {
   using A = Acc<T>;

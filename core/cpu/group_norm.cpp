@@ -1,6 +1,6 @@
-// GroupNorm (Wu and He 2018, section 3): an image's channels in groups of neighbours, each normalised over its channels
-// and all rows. Loops run along channels, however narrow a group is: sums over rows are kept by channel and joined
-// last.
+// GroupNorm (Wu and He 2018, section 3): groups of neighbouring channels of an image, each normalised over its
+// channels and all rows. Loops run along channels however narrow a group is: sums over rows are kept per channel and
+// joined last.
 #include "core/cpu/kernel.h"
 
 namespace normlab {
@@ -18,8 +18,8 @@ void group_means(GroupNormDims d, const double* sums, A* means) {
   }
 }
 
-/// Means over the groups of one image, for each channel, of the K values that terms(e, c, n, add) adds for the n values
-/// from e on, which are in column c: add(k, v).
+/// For each channel, the means over its group in one image of K values. terms(e, c, n, add) contributes them by
+/// add(k, v) for the n values from e on, which are in column c.
 template <int K, class A, class F>
 void image_means(GroupNormDims d, A* const (&means)[K], F&& terms) {
   RowAdder<A, K> sums(Slot::d, d.cols);

@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-// No vector instructions in here: these functions run on the CPU that lacks them.
+// No vector instructions here: these functions run on CPUs that lack them.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define NORMLAB_BASELINE \
   __attribute__((target("no-avx,no-avx2,no-avx512f,no-fma,no-bmi,no-bmi2"), optimize("no-tree-vectorize")))
@@ -57,10 +57,10 @@ constexpr const char* kNeeded[] = {
 NORMLAB_BASELINE void say(const char* text) {
   std::size_t n = 0;
   while (text[n]) ++n;
-  if (write(STDERR_FILENO, text, n) < 0) return;  // nobody listens, the exit code still says it
+  if (write(STDERR_FILENO, text, n) < 0) return;  // without a reader, the exit code still reports it
 }
 
-/// Before every other constructor (priority 101 is the first that programs may use).
+/// Runs before every other constructor (priority 101 is the first that programs may use).
 NORMLAB_BASELINE __attribute__((constructor(101))) void check_cpu() {
   const char* missing = missing_instruction_set(cpu_has);
   if (!missing) return;
@@ -82,7 +82,7 @@ NORMLAB_BASELINE const char* missing_instruction_set(bool (*has)(const char*)) {
 NORMLAB_BASELINE bool cpu_has(const char* name) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  // The builtin wants a literal.
+  // The builtin needs a literal.
 #define NORMLAB_TRY(feature) \
   if (std::strcmp(name, feature) == 0) return __builtin_cpu_supports(feature)
   NORMLAB_TRY("sse4.2");
@@ -96,7 +96,7 @@ NORMLAB_BASELINE bool cpu_has(const char* name) {
   NORMLAB_TRY("avx512dq");
   NORMLAB_TRY("avx512vbmi2");
   NORMLAB_TRY("avx512bf16");
-  // Not names of the builtin with every compiler: bits of leaf 7.
+  // Not every compiler's builtin knows these names: they are bits of leaf 7.
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
   if (std::strcmp(name, "amx-bf16") == 0) return d & (1u << 22);

@@ -1,14 +1,13 @@
-// What this binary was compiled for against what the CPU has. Checked before anything else runs, since the first vector
-// instruction of another CPU would end the process without a word.
+// Compares the instruction sets of this binary with those of the CPU. This runs first, because the first unsupported
+// vector instruction would kill the process without a message.
 #pragma once
 
 namespace normlab {
 
-/// The first instruction set that the binary needs and `has` denies, or nullptr. `has` takes a name as GCC knows it:
-/// "avx512f".
+/// The first instruction set that the binary needs and `has` denies, or nullptr. `has` takes GCC's names: "avx512f".
 const char* missing_instruction_set(bool (*has)(const char*));
 
-/// True where the running CPU has it; names that are not known count as missing.
+/// Whether the running CPU has it; unknown names count as missing.
 bool cpu_has(const char* name);
 
 }  // namespace normlab

@@ -35,9 +35,9 @@ A sum(std::int64_t n, F&& term) {
   return total;
 }
 
-/// [cols] sums over rows of term(r, c), rows in order, valid until the slot is used again. A few rows at a time are
-/// added in A and those sums in double: a gradient whose thousands of rows cancel, such as that of a bias before a
-/// batch norm, would otherwise drown in the rounding of its partial sums.
+/// [cols] sums over rows of term(r, c), in row order; valid until the slot is used again. A few rows at a time are
+/// added in A, and these sums in double. Otherwise a gradient whose thousands of rows cancel, such as that of a bias
+/// before a batch norm, would drown in rounding errors of partial sums.
 template <class A, class F>
 const double* column_sums(std::int64_t rows, std::int64_t cols, Slot slot, F&& term) {
   constexpr std::int64_t kRows = 8;
@@ -53,21 +53,20 @@ const double* column_sums(std::int64_t rows, std::int64_t cols, Slot slot, F&& t
   return total;
 }
 
-/// to[c] (+)= total[c].
 template <class P>
 [[gnu::always_inline]] inline void put_sums(std::int64_t cols, const double* total, const Gradient& to) {
   P* out = to.to.data<P>();
   for (std::int64_t c = 0; c < cols; ++c) put(out[c], P(total[c]), adds(to));
 }
 
-/// to[c] (+)= column_sums(), where a gradient is wanted.
+/// to[c] (+)= column_sums(), if the gradient is wanted.
 template <class P, class F>
 void sum_columns(std::int64_t rows, std::int64_t cols, Slot slot, const Gradient& to, F&& term) {
   if (to) put_sums<P>(cols, column_sums<P>(rows, cols, slot, term), to);
 }
 
-/// Sums over rows, kColumns of them side by side, with the rule of column_sums(): a few rows are added in A and those
-/// sums in double. Takes a slot of scratch memory.
+/// kColumns sums over rows at once, by the rule of column_sums(): a few rows are added in A, and these sums in double.
+/// Occupies a slot of scratch memory.
 template <class A, int kColumns>
 class RowAdder {
  public:
@@ -83,7 +82,7 @@ class RowAdder {
   void add(int k, std::int64_t c, const Vec<A>& v, Lanes<A, kRowBytes, kAll> lanes) {
     put<true>(few_ + k * cols_ + c, v, lanes);
   }
-  /// To be called after each group of rows.
+  /// Must be called after each group of rows.
   void end_rows(int count) {
     if ((rows_ += count) >= kRows) flush();
   }
@@ -92,7 +91,7 @@ class RowAdder {
     if (rows_ > 0) flush();
     return total_ + k * cols_;
   }
-  /// to[c] (+)= sum k, where a gradient is wanted.
+  /// to[c] (+)= sum k, if the gradient is wanted.
   template <class P>
   [[gnu::always_inline]] void finish(int k, const Gradient& to) {
     if (to) put_sums<P>(cols_, total(k), to);
@@ -114,7 +113,7 @@ class RowAdder {
   int rows_ = 0;
 };
 
-/// f(std::true_type) or f(std::false_type): a choice made once instead of in the inner loop.
+/// f(std::true_type) or f(std::false_type): chooses once instead of in the inner loop.
 template <class F>
 void choose(bool value, F&& f) {
   if (value)

@@ -1,4 +1,4 @@
-// LayerNorm, RMSNorm and the bare gain and bias. Rows are normalised over the last axis. Each kernel passes over memory
+// LayerNorm, RMSNorm and gain with bias alone. Rows are normalised over the last axis. Each kernel passes over memory
 // once: what it reads again of a row is still in the first-level cache.
 #include "core/cpu/kernel.h"
 

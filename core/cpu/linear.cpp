@@ -1,5 +1,5 @@
-// Dense layers in float and double: one product each way, bias, residual and GELU applied to each tile of it. For bf16
-// see linear_bf16.cpp.
+// Dense layers in float and double: one product in each direction, with bias, residual and GELU applied to each of its
+// tiles. For bf16 see linear_bf16.cpp.
 #include "core/cpu/gelu.h"
 #include "core/cpu/kernel.h"
 #include "core/cpu/product.h"
@@ -8,7 +8,6 @@ namespace normlab {
 using namespace cpu;
 namespace {
 
-/// y = x w^T + b.
 template <class T>
 Product<T> forward_product(LinearDims d, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y) {
   return {.m = d.rows,
@@ -22,14 +21,14 @@ Product<T> forward_product(LinearDims d, const Tensor& x, const Tensor& w, const
           .panels = w.panels<T>()};
 }
 
-/// Fetches a tile that is next, and still in no cache.
+/// Prefetches the next tile, which is not in any cache yet.
 template <bool kWrite, class T>
 void prefetch_tile(const T* tile, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t i = 0; i < columns; i += kLanes<T>) __builtin_prefetch(tile + r * stride + i, kWrite);
 }
 
-/// `dy`: the gradient of the product, whatever of.dy is; `dx`: of.dx where that is wanted from here.
+/// `dy`: the gradient of the product, whatever of.dy is. `dx`: of.dx if it is wanted from here.
 template <class T>
 void linear_gradients(LinearDims d, const LinearBackward& of, const T* dy, const Gradient& dx) {
   const Gradient& dw = of.dw;

@@ -1,4 +1,4 @@
-// Dense layers on bf16 activations: the product adds the bias and rounds once; gradients of weights stay in float.
+// Dense layers on bf16 activations: the product adds the bias and rounds once; weight gradients stay float.
 #include "core/cpu/bf16_products.h"
 #include "core/cpu/gelu.h"
 #include "core/cpu/kernel.h"
@@ -17,7 +17,7 @@ Bf16Product weight_product(LinearDims d, bool add) {
   return {.m = d.out, .n = d.in, .k = d.rows, .transpose_a = true, .to = DType::f32, .add = add};
 }
 
-/// The weight as products read it: the copy that was handed in, or the parameter rounded here.
+/// The weight as products read it: the given bf16 copy, or the parameter rounded here.
 const bf16* rounded(const Tensor& w) {
   if (w.dtype() == DType::bf16) return w.data<bf16>();
   const float* from = w.data<float>();
@@ -26,7 +26,7 @@ const bf16* rounded(const Tensor& w) {
   return to;
 }
 
-/// Column sums of dy, eight rows at a time in float, those in double, as column_sums() has them.
+/// Column sums of dy: eight rows at a time in float, and these sums in double, as in column_sums().
 void add_column_sums(std::int64_t rows, std::int64_t cols, const bf16* dy, const Gradient& db) {
   constexpr std::int64_t kRows = 8;
   double* total = scratch<double>(Slot::c, cols);

@@ -1,6 +1,5 @@
-// The one door to oneDNN. It is opened at the first bf16 product: linked, its 40 MB and the OpenCL loader that it
-// brings would cost every command time and address space. Compiles against 2.6 and 3.x, and opens the one compiled
-// against.
+// The only access to oneDNN. It is opened at the first bf16 product: linking its 40 MB and its OpenCL loader would cost
+// every command time and address space. Compiles against 2.6 and 3.x, and opens the version compiled against.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.h>
@@ -9,7 +8,7 @@
 
 namespace normlab {
 
-/// Functions of the library, named as there without "dnnl_".
+/// Functions of the library, without the prefix "dnnl_".
 // clang-format off
 #define NORMLAB_ONEDNN_FUNCTIONS(F) \
   F(version) F(get_effective_cpu_isa) F(engine_create) F(stream_create) F(stream_destroy) F(memory_desc_get_size) \
@@ -30,17 +29,18 @@ struct OneDnn {
   NORMLAB_ONEDNN_FUNCTIONS(NORMLAB_MEMBER)
   NORMLAB_ONEDNN_FUNCTIONS_OF_VERSION(NORMLAB_MEMBER)
 #undef NORMLAB_MEMBER
-  void (*omp_set_num_threads)(int) = nullptr;  // of the OpenMP that it was built with; null without
+  void (*omp_set_num_threads)(int) = nullptr;  // of the OpenMP runtime it was built with; null without one
   dnnl_engine_t engine = nullptr;              // the CPU
 };
 
-/// Opens the library on the first call. EnvironmentError where it is missing, or not of the version compiled against.
+/// Opens the library on the first call. Throws EnvironmentError if it is missing or of another version than the one
+/// compiled against.
 const OneDnn& onednn();
 
-/// Throws EnvironmentError with `what` unless the library's function has succeeded.
+/// Throws EnvironmentError with `what` unless the library call succeeded.
 void require(dnnl_status_t status, const char* what);
 
-/// An object of the library.
+/// Deletes an object of the library.
 template <auto Destroy>
 struct OneDnnDeleter {
   template <class T>
@@ -56,7 +56,8 @@ using OneDnnAttributes = OneDnnOwned<dnnl_primitive_attr_t, &OneDnn::primitive_a
 using OneDnnPostOps = OneDnnOwned<dnnl_post_ops_t, &OneDnn::post_ops_destroy>;
 using OneDnnPrimitiveDesc = OneDnnOwned<dnnl_primitive_desc_t, &OneDnn::primitive_desc_destroy>;
 
-/// How values lie in memory. In 2.x a value, in 3.x an object of the library; those of products live as long as it.
+/// A memory layout. It is a value in 2.x and an object of the library in 3.x; those of products live as long as
+/// the library.
 struct OneDnnLayout {
 #if DNNL_VERSION_MAJOR >= 3
   const_dnnl_memory_desc_t desc = nullptr;
@@ -65,7 +66,7 @@ struct OneDnnLayout {
 #endif
 };
 OneDnnLayout make_layout(int axes, const dnnl_dims_t extents, dnnl_data_type_t type, const dnnl_dims_t strides);
-/// C = A B (+ bias, where it has a layout); null where the library has no such product on this CPU.
+/// C = A B (+ bias, if it has a layout); null if the library has no such product on this CPU.
 OneDnnPrimitiveDesc choose_product(OneDnnLayout a, OneDnnLayout b, OneDnnLayout bias, OneDnnLayout c,
                                    const_dnnl_primitive_attr_t attributes);
 

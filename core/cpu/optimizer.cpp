@@ -1,4 +1,4 @@
-// One chunk of the flat parameter buffer: sum of the lanes, clipping, each optimiser's rule, an average of weights.
+// One chunk of the flat parameter buffer: sum of the lanes, clipping, each optimiser's rule, weight average.
 #include <algorithm>
 #include <cmath>
 
@@ -67,7 +67,7 @@ void CpuBackend::lamb_ratio(std::int64_t pieces, const LambSquares* squares, dou
 
 namespace {
 
-/// X X' or X' X, its square, and what that is multiplied with X.
+/// X X' or X' X, its square, and the product of their combination with X.
 struct MuonProducts {
   Bf16Product square, fourth, step;  // of numbers of any type
 };
@@ -79,8 +79,8 @@ MuonProducts muon_products(std::int64_t rows, std::int64_t cols) {
           {.m = rows, .n = cols, .k = n}};
 }
 
-/// Steps X [rows, cols] towards an orthogonal matrix. F: the type of the factors of its products, P or bf16.
-/// multiply(product, a, b, c) gives c in P.
+/// Steps X [rows, cols] towards an orthogonal matrix. F is the type of its products' factors, P or bf16.
+/// multiply(product, a, b, c) writes c in P.
 template <class F, class P, class Multiply>
 void orthogonalise(std::int64_t rows, std::int64_t cols, P* x, Multiply&& multiply) {
   constexpr bool kRounds = !std::is_same_v<F, P>;

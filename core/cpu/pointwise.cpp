@@ -78,7 +78,7 @@ void CpuBackend::fill(Tensor x, double value) {
 
 namespace {
 
-/// gain[c / group] spread over all columns, so that the loops below have no division.
+/// gain[c / group] expanded to all columns, so that the loops below need no division.
 template <class P>
 const P* spread(std::int64_t group, std::int64_t cols, const P* gain) {
   if (group == 1) return gain;
@@ -153,8 +153,8 @@ void CpuBackend::softmax_backward(Tensor dy, Tensor y, Gradient dx) {
     const std::int64_t cols = y.shape().back();
     for (std::int64_t r = 0; r < y.shape().rows(); ++r) {
       const T *g = dy.data<T>() + r * cols, *p = y.data<T>() + r * cols;
-      // The same for every shift of dy. Shifted by that of the largest weight, the sum has no term to cancel where this
-      // weight is nearly 1 and its gradient is what the small ones leave.
+      // A shift of dy does not change the result. Shifted by the entry of the largest weight, the sum has no cancelling
+      // terms when this weight is nearly 1 and its gradient is what the small weights leave.
       const A top = A(g[std::max_element(p, p + cols, [](T a, T b) { return A(a) < A(b); }) - p]);
       const A inner = sum<A>(cols, [&](auto c) { return (A(g[c]) - top) * A(p[c]); });
       T* out = dx.to.data<T>() + r * cols;

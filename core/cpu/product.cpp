@@ -8,7 +8,8 @@ namespace {
 template <class T, int kVectors, int kRows>
 void tile(std::int64_t depth, Factor<T> a, const T* b, std::int64_t b_row, T alpha, const T* bias, const T* plus, T* c,
           std::int64_t c_row) {
-  // The tile's memory is often in no cache (a gradient of megabytes, an arena's next page): fetch it while multiplying.
+  // Prefetches the tile's memory while multiplying, since it is often in no cache (a gradient of megabytes, an arena's
+  // next page).
   for (int r = 0; r < kRows; ++r)
     for (int v = 0; v < kVectors; ++v) {
       __builtin_prefetch(c + r * c_row + v * kLanes<T>, 1);
@@ -103,7 +104,7 @@ void pack_panel(const Factor<T>& b, std::int64_t first, std::int64_t depth, std:
       for (std::int64_t i = 0; i < kWidth; ++i) panel[p * kWidth + i] = i < width ? from[p * b.row + i] : T(0);
     return;
   }
-  // Whole squares of columns and rows are turned in registers, what is left over one by one.
+  // Full squares of columns and rows are transposed in registers, the rest one by one.
   const std::int64_t squares = width / kWide * kWide, deep = depth / kWide * kWide;
   for (std::int64_t p = 0; p < deep; p += kWide)
     for (std::int64_t i = 0; i < squares; i += kWide)

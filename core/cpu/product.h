@@ -1,7 +1,7 @@
-// Matrix products at the sizes of a shard: a few hundred rows, a few hundred columns. OpenBLAS copies both factors into
-// its own order before it multiplies, which at these sizes takes a tenth of the time; here only the second factor is
-// copied, a panel of two vectors' width at a time, and bias, addition and whatever follows happen while a tile of the
-// result is at hand. Large products go to OpenBLAS (see own_product()).
+// Matrix products of a shard's size: a few hundred rows and columns. OpenBLAS first copies both factors into its own
+// order, which at these sizes takes a tenth of the time. The kernels here copy only the second factor, one panel of two
+// vectors' width at a time, and apply bias, addition and following operations to each tile of the result while it is in
+// registers or cache. Large products go to OpenBLAS (see own_product()).
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace normlab::cpu {
 
-/// Element (i, j) at data[i * row + j * col]; row or col is 1.
+/// Element (i, j) is data[i * row + j * col]; row or col is 1.
 template <class T>
 struct Factor {
   const T* data;
@@ -27,8 +27,8 @@ Factor<T> transposed(const T* data, std::int64_t stride) {
   return {data, 1, stride};
 }
 
-/// C [m, n] = alpha A [m, k] B [k, n], + bias [n] in every row where given, + C itself where `add`, or + `plus` [m, n]
-/// where given, whose rows are as far apart as those of C.
+/// C [m, n] = alpha A [m, k] B [k, n], plus bias [n] in every row if given, plus C if `add`, or plus `plus` [m, n] if
+/// given, which has the row stride of C.
 template <class T>
 struct Product {
   std::int64_t m, n, k;
@@ -39,13 +39,13 @@ struct Product {
   T alpha = T(1);
   const T* bias = nullptr;
   const T* plus = nullptr;
-  /// Null, or B's whole panels one after the other, each as pack_panel() leaves it with all its rows.
+  /// Null, or the full panels of B one after another, each as packed by pack_panel() with all rows of B.
   const T* panels = nullptr;
 };
 
-/// Whether product() uses the kernels here: a function of the sizes alone, so that the same product has the same bits
-/// everywhere. The limits are where OpenBLAS is faster (`normlab bench gemm` prints both): it also copies the first
-/// factor, which pays where that is read by columns often, and blocks for the outer caches.
+/// Whether product() uses the kernels here: a function of the sizes alone, so that a product has the same bits
+/// everywhere. Beyond the limits OpenBLAS is faster (`normlab bench gemm` prints both): it also copies the first
+/// factor, which pays if its columns are read often, and blocks for the outer caches.
 template <class T>
 bool own_product(const Product<T>& p) {
   constexpr std::int64_t kByColumns = std::int64_t{1} << 20, kWork = std::int64_t{1} << 29;
@@ -54,40 +54,40 @@ bool own_product(const Product<T>& p) {
 
 namespace detail {
 
-/// Rows of a tile: with two vectors a row, and one for the second factor's row, they fill the registers.
+/// Rows of a tile: with two vectors per row and one for the row of the second factor, they fill the registers.
 inline constexpr std::int64_t kTileRows = kVectorRegisters == 32 ? 14 : 6;
 template <class T>
 inline constexpr std::int64_t kPanel = 2 * kLanes<T>;
 /// Rows of B that are multiplied in one go, so that a panel stays in the first-level cache.
 inline constexpr std::int64_t kDepthBlock = 768;
-/// Up to this depth B is read where it is, if a panel of it is whole: its rows then stay in the cache by themselves.
+/// Up to this depth full panels of B are read in place, since their rows stay in the cache anyway.
 inline constexpr std::int64_t kShallow = 128;
 
-/// A tile of C, one or two vectors wide, from as wide a panel [depth, width] of B, whose rows are `b_row` apart. `plus`
-/// (null, C itself or another matrix) is added. All are read and written over the whole width.
+/// Computes a tile of C, one or two vectors wide, from a panel [depth, width] of B of the same width and row stride
+/// `b_row`. Adds `plus` (null, C itself or another matrix). Everything is read and written over the whole width.
 template <class T>
 using TileKernel = void (*)(std::int64_t depth, Factor<T> a, const T* b, std::int64_t b_row, T alpha, const T* bias,
                             const T* plus, T* c, std::int64_t c_row);
 template <class T>
 TileKernel<T> tile_kernel(std::int64_t rows, std::int64_t vectors);
 
-/// The same for a tile of `width` < kPanel columns: whole vectors by the kernel, what is left over beside C.
+/// The same for a tile of `width` < kPanel columns. Whole vectors use the kernel, the rest a buffer next to C.
 template <class T>
 void edge_tile(std::int64_t rows, std::int64_t depth, Factor<T> a, const T* b, std::int64_t b_row, T alpha,
                const T* bias, const T* plus, T* c, std::int64_t c_row, std::int64_t width);
 
-/// Rows first .. first + depth of B and columns j .. j + width of it, as [depth, kPanel]; columns beyond `width` are 0.
+/// Copies rows first .. first + depth and columns j .. j + width of B as [depth, kPanel]; columns beyond `width` are 0.
 template <class T>
 void pack_panel(const Factor<T>& b, std::int64_t first, std::int64_t depth, std::int64_t j, std::int64_t width,
                 T* panel);
 
-/// Products beyond own_product(), by OpenBLAS.
+/// Products that own_product() rejects, by OpenBLAS.
 void large_product(const Product<float>& p);
 void large_product(const Product<double>& p);
 
 }  // namespace detail
 
-/// product() by the kernels here, whatever its size.
+/// product() by the kernels here, for any size.
 template <class T, class Done>
 void own_kernels(const Product<T>& p, Done&& done) {
   using namespace detail;
@@ -123,7 +123,8 @@ void own_kernels(const Product<T>& p, Done&& done) {
   }
 }
 
-/// The product, and done(row, rows, column, columns) after each piece of C is complete, while that is in the cache.
+/// Computes the product and calls done(row, rows, column, columns) for each completed piece of C while it is in
+/// the cache.
 template <class T, class Done>
 void product(const Product<T>& p, Done&& done) {
   if (own_product(p)) return own_kernels(p, done);

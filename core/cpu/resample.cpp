@@ -1,4 +1,4 @@
-// Resampling of images and of tables of positions: the width of every row, then the height of the whole image.
+// Resamples images and position tables: first the width of every row, then the height of the whole image.
 #include "core/resample.h"
 
 #include "core/cpu/kernel.h"

@@ -1,5 +1,5 @@
-// Attention of one token of each image to all its tokens, such as that of a class token whose image is judged by it
-// alone. Nothing here is worth a product: a head takes 2 N d multiply-adds.
+// Attention from one token of each image to all its tokens, such as a class token that alone represents its image. A
+// head takes only 2 N d multiply-adds, too few for matrix products.
 #include "core/cpu/kernel.h"
 #include "core/cpu/vector_exp.h"
 
@@ -7,7 +7,7 @@ namespace normlab {
 using namespace cpu;
 namespace {
 
-/// Head h of image b: where it begins in q and y, in k and v, and in the weights.
+/// Head h of image b: its offsets in q and y, in k and v, and in the weights.
 struct TokenHead {
   std::int64_t token, tokens, weights;
   TokenHead(const AttentionDims& d, std::int64_t i)
@@ -45,7 +45,8 @@ void forward(const AttentionDims& d, const TokenAttention& of) {
   }
 }
 
-/// With w the weights and dw = v dy:  dv = w dy,  ds = w (dw - sum(w dw)) / sqrt(d),  dq = sum(ds k),  dk = ds q.
+/// With w the weights and dw = v dy:
+///   dv = w dy,  ds = w (dw - sum(w dw)) / sqrt(d),  dq = sum(ds k),  dk = ds q.
 template <class T>
 void gradients(const AttentionDims& d, const TokenAttentionBackward& of) {
   using A = Acc<T>;

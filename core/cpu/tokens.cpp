@@ -1,11 +1,11 @@
-// Moving tokens about: patches out of images, positions, class token, pooling.
+// Moves tokens: patches of images, positions, class token, pooling.
 #include "core/cpu/kernel.h"
 
 namespace normlab {
 using namespace cpu;
 namespace {
 
-/// Calls visit(offset in the image tensor, offset in the patch tensor, count) for every run of neighbouring values.
+/// Calls visit(offset in the image tensor, offset in the patch tensor, count) for every run of adjacent values.
 template <class F>
 void for_patch_rows(const PatchDims& d, F&& visit) {
   const std::int64_t grid_w = d.width / d.patch_width, run = d.patch_width * d.channels;

@@ -1,7 +1,7 @@
 // Explicit vectors by the compilers' vector extension: one source for SSE, AVX2 and AVX-512. There are two widths:
-//   kVectorBytes  as wide as the machine's registers;
-//   kRowBytes     the same on every CPU, so that a sum over a row is added in the same order on every machine, and the
-//                 compiler's own choice of vector width does not matter.
+//   kVectorBytes  the width of the machine's registers;
+//   kRowBytes     the same on every CPU, so that sums over a row are added in the same order on every machine, whatever
+//                 vector width the compiler chooses.
 #pragma once
 
 #include <array>
@@ -42,8 +42,8 @@ inline constexpr std::int64_t kLanes = kBytes / static_cast<int>(sizeof(T));
 template <class A>
 using Vec = Vector<A, kRowBytes>;
 
-/// The lanes of a vector that hold values: all of them, or the first `tail`. What reads a vector gives zeros in the
-/// others, and what writes one touches nothing there.
+/// The lanes of a vector that hold values: all, or the first `tail`. Reads put zeros in the others, and writes leave
+/// the memory there untouched.
 template <class A, int kBytes, bool kAll>
 struct Lanes {
   std::int64_t tail = 0;
@@ -57,7 +57,7 @@ using AllLanes = Lanes<A, kBytes, true>;
 template <class A, int kBytes = kVectorBytes>
 using Tail = Lanes<A, kBytes, false>;
 
-/// Calls f(i, lanes) for each vector of n values, i its first value.
+/// Calls f(i, lanes) for each vector of n values, where i is the index of its first value.
 template <class A, int kBytes = kRowBytes, class F>
 [[gnu::always_inline]] inline void each_vector(std::int64_t n, F&& f) {
   constexpr std::int64_t k = kLanes<A, kBytes>;
@@ -71,7 +71,7 @@ namespace detail {
 template <int kBytes>
 Vector<std::uint16_t, kBytes / 2> narrow(const Vector<float, kBytes>& v) {
 #if defined(__AVX512BF16__)
-  // The same but for denormals, of which it makes zeros; threads that compute have none.
+  // The same except that denormals become zero; threads that compute have none.
   if constexpr (kBytes == 64) return (Vector<std::uint16_t, kBytes / 2>)_mm512_cvtneps_pbh((__m512)v);
 #endif
   using Words = Vector<std::uint32_t, kBytes>;
@@ -112,7 +112,7 @@ Vector<Acc<T>> load(const T* p) {
   return load(p, AllLanes<Acc<T>>{});
 }
 
-/// v to p, rounded where p is bf16.
+/// Stores v at p, rounded if p is bf16.
 template <class T, int kBytes, bool kAll>
 void store(T* p, const Vector<Acc<T>, kBytes>& v, Lanes<Acc<T>, kBytes, kAll> lanes) {
   if constexpr (!std::is_same_v<T, Acc<T>>) {
@@ -133,7 +133,7 @@ void store(T* p, const Vector<Acc<T>>& v) {
   store(p, v, AllLanes<Acc<T>>{});
 }
 
-/// Writes v, or adds it to what is there: lanes of a vector, and a single value.
+/// Writes v or adds it to what is there: for the lanes of a vector, and for a single value.
 template <bool kAdd, class T, int kBytes, bool kAll>
 void put(T* p, const Vector<Acc<T>, kBytes>& v, Lanes<Acc<T>, kBytes, kAll> lanes) {
   if constexpr (kAdd)
@@ -155,7 +155,7 @@ Vector<A, kBytes> first(const Vector<A, kBytes>& v, Lanes<A, kBytes, kAll> lanes
   return number < A(lanes.tail) ? v : Vector<A, kBytes>{};
 }
 
-/// The sum of all lanes, halves added to halves.
+/// The sum of all lanes, by adding halves.
 inline float lane_sum(Vec<float> v) {
   v += __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
   v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
@@ -168,7 +168,7 @@ inline double lane_sum(Vec<double> v) {
   return v[0] + v[1];
 }
 
-/// The sum over a row of term(c, lanes), a vector with zeros in the lanes that hold no values; four partial sums hide
+/// The sum over a row of term(c, lanes), a vector with zeros in the lanes that hold no values. Four partial sums hide
 /// the latency of an addition.
 template <class A, class F>
 A row_sum(std::int64_t cols, F&& term) {
@@ -195,8 +195,8 @@ Vector<T> interleave(Vector<T> a, Vector<T> b, std::integer_sequence<int, kAt...
 }
 }  // namespace detail
 
-/// to [kLanes, kLanes] = from [kLanes, kLanes] transposed; row strides in elements. log2(kLanes) rounds, in each of
-/// which row i meets row i + kLanes / 2.
+/// to [kLanes, kLanes] = from [kLanes, kLanes] transposed; row strides in elements. Takes log2(kLanes) rounds, each of
+/// which combines row i with row i + kLanes / 2.
 template <class T>
 void transpose_square(const T* from, std::int64_t from_row, T* to, std::int64_t to_row) {
   constexpr int kRows = int(kLanes<T>), kHalf = kRows / 2;

@@ -1,5 +1,5 @@
-// exp of values that are not positive and tanh, in registers: for passes that do more with the result than store it,
-// such as the rows of a softmax. Arrays by themselves go through vector_math.h.
+// exp of non-positive values, and tanh, in registers: for loops that do more than store the result, such as the rows of
+// a softmax. Whole arrays go through vector_math.h.
 #pragma once
 
 #include <bit>
@@ -14,7 +14,7 @@ namespace normlab::cpu {
 using Floats = Vector<float>;
 using Ints = Vector<std::int32_t>;
 
-/// The polynomial with these coefficients, that of the lowest power first.
+/// The polynomial with these coefficients, lowest power first.
 template <std::size_t kTerms, class V>
 V polynomial(const float (&coefficients)[kTerms], V x) {
   V sum = V{} + coefficients[kTerms - 1];
@@ -22,23 +22,23 @@ V polynomial(const float (&coefficients)[kTerms], V x) {
   return sum;
 }
 
-/// exp(z) for z <= 0 within 2 ulp; 0 below -87, where the result is no normal number. exp(z) = 2^n exp(r), |r|
-/// <= log(2) / 2, by a polynomial fitted for the smallest largest relative error, 2e-9. NaN stays NaN.
+/// exp(z) for z <= 0 within 2 ulp; 0 below -87, where the result is no normal number. exp(z) = 2^n exp(r),
+/// |r| <= log(2) / 2, by a polynomial with minimal largest relative error, 2e-9. NaN stays NaN.
 inline Floats exp_nonpositive(Floats z) {
   constexpr float kExp[] = {1.0000000005546081f,   1.0000000363447388f, 0.4999999207505481f,   0.1666642007204989f,
                             0.041668226196695496f, 0.0083748240550985f, 0.0013836835332179769f};
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: what is added to it is rounded to an integer in its low bits
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
   constexpr float kLog2Upper = 0.693145751953125f, kLog2Lower = 1.42860682030941723e-6f;
   const Floats shifted = z * 1.44269504088896341f + kRound, n = shifted - kRound;
   const Floats r = (z - n * kLog2Upper) - n * kLog2Lower;
-  // A product and not a sum of bits: NaN stays NaN.
+  // Multiplies instead of adding bits, so that NaN stays NaN.
   const Floats value = polynomial(kExp, r) * std::bit_cast<Floats>((std::bit_cast<Ints>(shifted) << 23) + 0x3f800000);
   return z < -87.0f ? Floats{} : value;
 }
 
-/// tanh(x) within 4 ulp, for vectors of floats of any width. With z = -2 |x| and m = exp(z) - 1, -tanh |x| = m / (2 +
-/// m). m = 2^n (exp(r) - 1) + (2^n - 1) with n and r as above, (exp(r) - 1) / r by a polynomial fitted
-/// likewise, 1.1e-8, so that small values keep their digits. r in one step: where n is large, its error vanishes
+/// tanh(x) within 4 ulp, for float vectors of any width. With z = -2 |x| and m = exp(z) - 1, -tanh |x| = m / (2 + m).
+/// n and r are as above, and m = 2^n (exp(r) - 1) + (2^n - 1). (exp(r) - 1) / r is a polynomial fitted in the same way
+/// (1.1e-8), so that small values keep their digits. r is computed in one step: where n is large, its error vanishes
 /// beside 1. NaN stays NaN.
 template <class V>
 [[gnu::always_inline]] inline V tanh_of(V x) {
@@ -48,7 +48,7 @@ template <class V>
   constexpr float kRound = 12582912.0f, kLog2 = 0.693147180559945309f;
   constexpr std::int32_t kSign = std::numeric_limits<std::int32_t>::min();
   const V twice = std::bit_cast<V>(std::bit_cast<I>(x) | kSign) * 2.0f;
-  const V z = -40.0f > twice ? V{} - 40.0f : twice;  // from there on tanh is 1
+  const V z = -40.0f > twice ? V{} - 40.0f : twice;  // tanh is 1 from there on
   const V shifted = z * 1.44269504088896341f + kRound, n = shifted - kRound;
   const V r = z - n * kLog2;
   const V power = std::bit_cast<V>((std::bit_cast<I>(shifted) << 23) + 0x3f800000);
@@ -63,7 +63,7 @@ inline float row_max(std::int64_t n, const float* row) {
   const auto take = [&](Floats v) { top = top < v ? v : top; };
   std::int64_t j = 0;
   for (; j + kWide <= n; j += kWide) take(load(row + j));
-  if (j < n) {  // the last whole vector once more, or one by one where there is none
+  if (j < n) {  // reads the last whole vector again, or single values if there is none
     if (n >= kWide)
       take(load(row + n - kWide));
     else

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <cstring>
 
-// glibc's header shows these symbols only under -ffast-math, so they are declared here, in this one file. Their names
-// say instruction set (b SSE, d AVX2, e AVX-512), lanes and function (x86-64 vector ABI). tanh and erf came with
-// glibc 2.35.
+// glibc's header declares these symbols only under -ffast-math, so this file declares them itself. Their names
+// contain instruction set (b SSE, d AVX2, e AVX-512), lanes and function (x86-64 vector ABI). tanh and erf exist
+// since glibc 2.35.
 #if defined(__x86_64__) && defined(__GLIBC__)
 #if __GLIBC_PREREQ(2, 35)
 #define NORMLAB_LIBMVEC 1

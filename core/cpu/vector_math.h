@@ -1,5 +1,5 @@
-// exp, tanh and erf over arrays: by glibc's libmvec (at most 4 ulp) where it has them, otherwise one by one. x and y
-// may be the same. The result of an element does not depend on where in the array it stands.
+// exp, tanh and erf over arrays, by glibc's libmvec (at most 4 ulp) where it has them, otherwise one by one. x and y
+// may be the same. An element's result does not depend on its position in the array.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ void vector_tanh(std::int64_t n, const double* x, double* y);
 void vector_erf(std::int64_t n, const float* x, float* y);
 void vector_erf(std::int64_t n, const double* x, double* y);
 
-/// "libmvec, 16 floats" or "scalar": for the log and for the test that a vector call happens.
+/// "libmvec, 16 floats" or "scalar": for the log and for the test that vector functions are called.
 const char* vector_math_kind();
 
 }  // namespace normlab::cpu

@@ -1,5 +1,5 @@
 // What is added to the scores inside a window: a bias by relative position, and a mask between tokens that only the
-// cyclic shift has made neighbours.
+// cyclic shift made neighbours.
 #pragma once
 
 #include "core/cpu/kernel.h"
@@ -9,15 +9,15 @@ namespace normlab::cpu {
 inline constexpr double kWindowMask = -100.0;
 inline constexpr int kMaskPatterns = 4;
 
-/// Which mask window `w` (of all images) has: bit 0, a window of the last row, bit 1, of the last column; those hold
-/// the tokens that came round. 0 without a shift.
+/// The mask of window `w` (counted over all images): bit 0 for the last row of windows, bit 1 for the last column,
+/// which hold the tokens that wrapped around. 0 without a shift.
 inline int mask_pattern(const WindowDims& d, std::int64_t w) {
   if (d.shift == 0) return 0;
   const std::int64_t in_image = w % d.windows();
   return (in_image / d.across() == d.down() - 1 ? 1 : 0) + (in_image % d.across() == d.across() - 1 ? 2 : 0);
 }
 
-/// Calls visit(i, j, row of the table) for every pair of tokens of a window, i slow.
+/// Calls visit(i, j, row of the table) for every pair of tokens of a window, i in the outer loop.
 template <class F>
 void for_relative_positions(const WindowDims& d, F&& visit) {
   const std::int64_t w = d.window, N = d.tokens();

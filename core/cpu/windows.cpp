@@ -1,4 +1,4 @@
-// Moving tokens of a grid: windows cut and joined again, four neighbours put side by side.
+// Moves tokens of a grid: cuts and joins windows, concatenates four neighbours.
 #include "core/cpu/kernel.h"
 
 namespace normlab {
@@ -48,8 +48,8 @@ struct Neighbours {
   }
 };
 
-/// Both go either way: from the grid to pieces with zeros for padding, and from pieces to the grid, where every token
-/// is met once.
+/// Copies in either direction: from the grid to pieces with zeros for padding, or from pieces to the grid, where every
+/// token occurs once.
 template <class T, class Tokens>
 void to_pieces(const Tokens& tokens, const T* grid, T* pieces, bool add) {
   const std::int64_t n = tokens.cols();
