@@ -1,4 +1,3 @@
-// A folder for a while.
 #pragma once
 
 #include <unistd.h>
@@ -11,7 +10,7 @@
 
 namespace normlab {
 
-/// Below the system's folder for temporary files, of this process. Removed with all that is in it.
+/// This process's folder below the system's temporary folder. The destructor removes it with its contents.
 class ScratchFolder {
  public:
   explicit ScratchFolder(const std::string& name)
