@@ -1,4 +1,4 @@
-// Measured speed of attention alone, forward and backward, beside what products and memory allow.
+// Measures attention alone, forward and backward, beside the bounds from products and memory.
 #include <fmt/core.h>
 
 #include "experiments/base/terminal.h"

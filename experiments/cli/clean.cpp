@@ -16,7 +16,7 @@ struct Clean {
   Option out_option;
   bool yes = false;
 
-  /// What is meant: trials by their ids, and the experiments' folders.
+  /// What to clean: trials by id, and experiment folders.
   struct Scope {
     std::vector<std::string> trials;
     std::vector<std::filesystem::path> experiments;

@@ -1,4 +1,4 @@
-// normlab data pack: a dataset as WebDataset shards of JPEGs.
+// `normlab data pack`: writes a dataset as WebDataset shards of JPEGs.
 
 #include <chrono>
 

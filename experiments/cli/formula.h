@@ -1,4 +1,4 @@
-// What a network computes, as formulas for people: "x = x + Attn(LN(x))".
+// Readable formulas for what a network computes: "x = x + Attn(LN(x))".
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace normlab {
 
-/// The two branches of a block. `inside` says what Attn, MLP and the gains are, where that is more than the name says.
+/// The two branches of a block. `inside` defines Attn, MLP and the gains where the names alone do not.
 struct BlockFormula {
   std::string attention, mlp;
   std::vector<std::string> inside;
@@ -17,15 +17,15 @@ BlockFormula block_formula(const ModelConfig& model, std::int64_t block);
 std::string stem_formula(const ModelConfig& model);
 std::string end_formula(const ModelConfig& model);
 
-/// Blocks of equal sites, in the order of their first ones; never empty lists.
+/// Blocks grouped by equal sites, in order of first block; no group is empty.
 std::vector<std::vector<std::int64_t>> equal_blocks(const ModelConfig& model);
 
-/// A norm as descriptors write it, with the settings that are not its kind's defaults in a model of that kind:
-/// "batch_norm(momentum=0.2)".
+/// A norm in descriptor notation, with the settings that differ from its kind's defaults in
+/// such a model: "batch_norm(momentum=0.2)".
 std::string norm_text(const NormSpec& spec, ModelKind model);
 
-/// The sites and gains in which `model` differs from `base`: "attn.pre: layer_norm -> rms_norm (blocks 0-3)". Blocks
-/// that only one of them has are left out.
+/// Sites and gains in which `model` differs from `base`: "attn.pre: layer_norm -> rms_norm (blocks 0-3)". Only blocks
+/// that both models have.
 std::vector<std::string> site_changes(const ModelConfig& base, const ModelConfig& model);
 
 }  // namespace normlab

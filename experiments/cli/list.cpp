@@ -1,4 +1,4 @@
-// `normlab list`: every experiment in a folder of results, and how far it is.
+// `normlab list`: every experiment in a results folder, and its progress.
 #include <fmt/core.h>
 
 #include <functional>
@@ -24,7 +24,7 @@ struct Listed {
   std::size_t trials = 0;
 };
 
-/// A trial whose files are damaged hides no other.
+/// A damaged trial counts as unreadable, so that the others are still listed.
 SeedState state_on_disk(const TrialFolder& trial) {
   try {
     return state_of(trial.status());

@@ -1,4 +1,4 @@
-// `normlab missing`: the trials of a descriptor that have no result yet.
+// `normlab missing`: the trials of a descriptor without a result.
 #include <fmt/core.h>
 
 #include <map>
