@@ -1,5 +1,5 @@
-// Which part of an image becomes the training image: the "inception crop", a box of drawn area and aspect. Two
-// libraries draw it, and their boxes differ in law.
+// The "inception crop": a box of random area and aspect becomes the training image. TensorFlow and torchvision draw
+// it from different distributions.
 #pragma once
 
 #include <array>
@@ -10,17 +10,17 @@
 
 namespace normlab {
 
-/// TensorFlow's sample_distorted_bounding_box without object boxes, as big_vision crops: of at most 100 attempts the
-/// first that fits. An aspect (width over height) uniform in `aspect`; then a height uniform among those whose box has
-/// a share of the image in `area` and fits into it, so large areas are rarer than small ones; then a place, of which
-/// the last row and column are never drawn (as in TensorFlow, whose bound is exclusive there). Arithmetic in float as
-/// there. The whole image where no attempt fits. TensorFlow's own aspects are 0.75 to 1.33.
+/// TensorFlow's sample_distorted_bounding_box without object boxes, as used by big_vision: the first box that fits, in
+/// at most 100 attempts, otherwise the whole image. The aspect (width over height) is uniform in `aspect`. The height
+/// is uniform among those whose box fits and covers a share of the image in `area`, so large areas are rarer than small
+/// ones. The position never includes the last row and column, whose bound is exclusive in TensorFlow. Arithmetic is in
+/// float, as in TensorFlow. TensorFlow's own aspects are 0.75 to 1.33.
 Box crop_box_tensorflow(std::int64_t height, std::int64_t width, const std::array<double, 2>& area,
                         const std::array<double, 2>& aspect, const AugmentDraws& draws);
 
-/// torchvision's RandomResizedCrop, and timm's: of at most 10 attempts the first that fits. A share of the image
-/// uniform in `area`, an aspect whose logarithm is uniform, any place. Where none fits, the largest box in the middle
-/// whose aspect is allowed.
+/// RandomResizedCrop of torchvision and timm: the first box that fits, in at most 10 attempts. The share of the image
+/// is uniform in `area`, the logarithm of the aspect is uniform, and the position is arbitrary. If none fits: the
+/// largest central box with an allowed aspect.
 Box crop_box_torchvision(std::int64_t height, std::int64_t width, const std::array<double, 2>& area,
                          const std::array<double, 2>& aspect, const AugmentDraws& draws);
 

@@ -1,4 +1,4 @@
-// Pillow's way to HSV of 8 bits and back.
+// Pillow's conversion to 8-bit HSV and back.
 #include <algorithm>
 
 #include "experiments/data/ops/tone.h"
