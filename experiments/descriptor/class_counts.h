@@ -1,4 +1,4 @@
-// The classes of data sets of one's own, whose number only their files can tell.
+// Class counts of users' own datasets, known only from their files.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace normlab {
 
-/// How many classes the files of a data set name. InputError where they are not there or cannot be read.
+/// Returns the number of classes that a dataset's files name. InputError if they are missing or unreadable.
 using ClassCounts = std::function<std::int64_t(const DatasetConfig&)>;
 
 }  // namespace normlab

@@ -1,4 +1,4 @@
-// What a descriptor may say, for editors and for readers; made from the same field tables as the reader.
+// Describes descriptors for editors and readers, from the same field tables as the reader.
 #pragma once
 
 #include <string>
