@@ -57,7 +57,7 @@ bool publish(const std::filesystem::path& path, std::string_view bytes);
 /// Renames the file to a name that only this process uses; only one of several callers gets it. nullopt if it is gone.
 /// The caller cannot know in advance which file it gets: inspect it, then remove it or put it back.
 std::optional<std::filesystem::path> take_away(const std::filesystem::path& path);
-/// Undoes a mistaken take_away(). False if the name has been reused in the meantime.
+/// Undoes a mistaken take_away(). If the name has been reused in the meantime, removes `taken` and returns false.
 bool put_back(const std::filesystem::path& taken, const std::filesystem::path& path);
 
 /// Removes the file if it exists.

@@ -54,8 +54,8 @@ struct BenchOptions {
   Backend& with_products(Backend& backend) const;
   bool wants_roofline() const { return with_roofline || on_gpu(); }
   /// Ends every measurement and returns the exit code. JSON: prints `document` to standard output with "load": 0.01,
-  /// "publishable": true, "note": "" appended, either on lines of their own or, for files with many documents, in
-  /// `one_line`. Text: a line on standard error if the figures are not worth publishing.
+  /// "publishable": true, "note": "" appended; `one_line` is for files of many documents. Text: prints a line to
+  /// standard error if the figures are not worth publishing.
   int end(Json document, const LoadMeter& meter, int of_threads, bool one_line = false) const;
   /// The device's roofline in that precision, with all threads.
   Roofline measured_roofline(Backend& backend, ShardPool& pool) const;

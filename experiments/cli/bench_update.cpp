@@ -65,7 +65,7 @@ struct BenchUpdate : BenchOptions {
       backend.synchronize();
       ++state.step;
     });
-    times.erase(times.begin(), times.begin() + 3);  // first touches of memory pages
+    times.erase(times.begin(), times.begin() + 3);  // warm-up: first touches of memory pages
     return 1e3 * median(std::move(times));
   }
 

@@ -16,8 +16,8 @@ struct NormShape {
   std::int64_t size() const { return images * rows_per_image * cols; }
 };
 
-/// "128x56x56x96": images first, channels last. With two axes, the first is split into images of 65, 64 or 1 tokens,
-/// whichever divides it first. InputError for anything else.
+/// "128x56x56x96": images first, channels last. With two axes, the first is split into images of 65, 64 or 1 tokens:
+/// the first of these that divides it. InputError for anything else.
 NormShape parse_norm_shape(const std::string& text);
 
 struct NormTime {

@@ -99,8 +99,7 @@ class LabelNames {
   LabelNames(const LabelFile& file, std::vector<std::string> numbered, const std::vector<std::string>& classes)
       : file_(file), numbered_(std::move(numbered)) {
     for (std::size_t i = 0; i < classes.size(); ++i) places_[classes[i]] = static_cast<std::int32_t>(i);
-    // The ImageNet challenge's own file counts from 1, which is evident if the largest number equals
-    // the number of classes.
+    // The ImageNet challenge's own file counts from 1: some label equals the number of classes, and none is 0.
     if (!file.all_numbers()) return;
     bool zero = false, last = false;
     for (const Line& line : file.lines()) {

@@ -79,8 +79,7 @@ void transpose(Bytes (&rows)[16]) {
   interleave(other, rows);
 }
 
-/// Converts sixteen rows of `values` bytes to columns [values, 16]; to_rows() does the inverse. `rows` may repeat a
-/// row. Columns from `values` up to the next multiple of 16 are undefined.
+/// Converts sixteen rows of `values` bytes to columns [values, 16]; to_rows() does the inverse. Rows may repeat.
 void to_columns(const std::uint8_t* const (&rows)[16], std::int64_t values, std::uint8_t* columns) {
   Bytes block[16];
   std::int64_t v = 0;

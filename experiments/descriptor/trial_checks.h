@@ -21,7 +21,7 @@ void check_training(const TrialConfig& trial, const Report& report);
 void check_meaning(const TrialConfig& trial, const Report& report);
 
 /// Reports in advance what reading the data would refuse: invalid, empty, overlong or overlapping slices; classes
-/// without an image; a batch larger than the dataset; a training without a step; means and deviations that are
+/// without an image; a batch larger than the training set; a training without a step; means and deviations that are
 /// not one per channel.
 void check_data(const TrialConfig& trial, const Report& report);
 
