@@ -5,7 +5,7 @@
 
 namespace normlab {
 
-/// Source version ("-dirty" if it has local changes) and compiler with flags, both passed in by the Makefile.
+/// Source version ("-dirty" with local changes) and compiler with flags, from the Makefile.
 std::string build_version();
 std::string build_flags();
 
@@ -14,7 +14,7 @@ std::string cpu_model();
 
 std::string host_name();
 
-/// The current time in UTC: "2024-05-31T12:00:00Z".
+/// UTC: "2024-05-31T12:00:00Z".
 std::string utc_time();
 
 }  // namespace normlab

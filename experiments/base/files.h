@@ -1,5 +1,5 @@
-// File operations that are safe against kills, full disks and concurrent processes. Every system failure becomes an
-// EnvironmentError with the path, the cause and what to do.
+// File operations that survive kills, full disks and other processes. A system failure becomes an EnvironmentError with
+// path, cause and advice.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace normlab {
 /// Throws EnvironmentError: "cannot <action> <path>: <text of error_number>; <advice>".
 [[noreturn]] void throw_system_error(std::string_view action, const std::filesystem::path& path, int error_number);
 
-/// The whole file. EnvironmentError if it cannot be read.
+/// EnvironmentError if it cannot be read.
 std::string read_file(const std::filesystem::path& path);
-/// The whole file, or nullopt if it does not exist. A single open decides, so concurrent removal is safe.
+/// nullopt if the file does not exist, even if it is removed just now.
 std::optional<std::string> read_file_if_there(const std::filesystem::path& path);
 /// Passes the file to `take` in pieces of at most a megabyte. EnvironmentError if it cannot be read.
 void read_pieces(const std::filesystem::path& path, const std::function<void(std::string_view)>& take);
@@ -43,24 +43,24 @@ inline constexpr std::string_view kTemporarySuffix = ".tmp";
 /// A name beside `target` that only this process uses: ".result.json.HOST.PID.COUNT.tmp".
 std::filesystem::path temporary_name(const std::filesystem::path& target);
 
-/// Replaces `path` atomically: readers see the old or the new file, even after a crash. Writes a temporary file beside
-/// it, then fsync, rename, and fsync of the folder, which must exist.
+/// Replaces `path` atomically: readers see the old or the new file, even after a crash. Temporary file, fsync, rename,
+/// fsync of the folder, which must exist.
 void write_atomically(const std::filesystem::path& path, std::string_view bytes);
 
 /// Writes to an existing device, pipe or socket without replacing it. EnvironmentError on failure.
 void write_through(const std::filesystem::path& path, std::string_view bytes);
 
-/// Like write_atomically, but only if `path` does not exist: the first of several processes wins, also over NFS
-/// (experiments/base/first_wins.h). Returns false and changes nothing if `path` exists.
+/// Like write_atomically, but the first of several processes wins, also over NFS (experiments/base/first_wins.h).
+/// False, with nothing changed, if `path` exists.
 bool publish(const std::filesystem::path& path, std::string_view bytes);
 
-/// Renames the file to a name that only this process uses; only one of several callers gets it. nullopt if it is gone.
-/// The caller cannot know in advance which file it gets: inspect it, then remove it or put it back.
+/// Renames the file to a name that only this process uses, so one of several callers gets it; nullopt if it is gone. It
+/// may be another file than expected: inspect it, then remove it or put it back.
 std::optional<std::filesystem::path> take_away(const std::filesystem::path& path);
 /// Undoes a mistaken take_away(). If the name has been reused in the meantime, removes `taken` and returns false.
 bool put_back(const std::filesystem::path& taken, const std::filesystem::path& path);
 
-/// Removes the file if it exists.
+/// A missing file is not an error.
 void remove_file(const std::filesystem::path& path);
 
 /// Removes temporary files left by killed writers in `folder`, which must have no other writers.
@@ -71,7 +71,7 @@ void remove_abandoned_temporaries(const std::filesystem::path& folder);
 /// A file that grows by whole lines, each appended in one write.
 class LineFile {
  public:
-  /// Opens for appending; creates the file if missing.
+  /// Creates the file if missing.
   explicit LineFile(std::filesystem::path path);
   LineFile(const LineFile&) = delete;
   LineFile& operator=(const LineFile&) = delete;
@@ -80,7 +80,6 @@ class LineFile {
   /// Appends `line` and a newline. If the write is partial, truncates it away before throwing.
   void append(std::string_view line);
 
-  /// Length in bytes, including every appended line.
   std::uint64_t bytes() const { return bytes_; }
 
   /// Returns once everything appended is on disk.

@@ -72,9 +72,8 @@ bool create_exclusively(const fs::path& path, const std::string& text) {
   return false;
 }
 
-/// The right to name a file. The reservation's text is the name of the holder's temporary. A process that
-/// takes over from a vanished holder first removes that temporary, so that a holder that was only paused has
-/// nothing left to rename.
+/// The right to name a file; its text is the name of the holder's temporary. A process that takes over first removes
+/// that temporary, so that a paused holder has nothing left to rename.
 class Reservation {
  public:
   Reservation(const fs::path& temporary, const fs::path& path)
@@ -117,8 +116,8 @@ class Reservation {
  private:
   std::string read() const { return read_file_if_there(file_).value_or(""); }
 
-  /// Removes the temporary that the holder would rename. A holder killed before it wrote its whole text cannot be
-  /// identified: then all other waiting temporaries are removed, and their owners create them again.
+  /// Removes the temporary that the holder would rename. A holder killed before it wrote its whole text is unknown:
+  /// then all other waiting temporaries are removed, and their owners make them again.
   void disarm(const std::string& seen) const {
     const bool whole = seen.size() > prefix_.size() && seen.starts_with(prefix_) && seen.ends_with("\n") &&
                        seen.find('/') == seen.npos;
@@ -162,8 +161,7 @@ std::optional<Placed> place_by_link(const fs::path& temporary, const fs::path& p
   const int error_number = link_retrying(temporary, path) == 0 ? 0 : errno;
   struct stat status {};
   const bool there = uninterrupted([&] { return ::stat(temporary.c_str(), &status); }) == 0;
-  // Over a network, the reply to a successful link can get lost, and the retry then fails. The
-  // file's link count decides.
+  // Over a network, the reply to a successful link can get lost and the retry fails, so the link count decides.
   if (error_number == 0 || (there && status.st_nlink == 2)) {
     uninterrupted([&] { return ::unlink(temporary.c_str()); });  // a leftover second name is harmless
     return Placed::yes;

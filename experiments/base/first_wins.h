@@ -1,5 +1,4 @@
-// Gives a file a name only if no other process has used that name, by link(2), or by exclusive creation where the file
-// system has no hard links.
+// Gives a file a name that no other process has used: by link(2), or by exclusive creation without hard links.
 #pragma once
 
 #include <filesystem>
@@ -7,12 +6,11 @@
 
 namespace normlab {
 
-/// Marks a results folder that a host without hard links has used, so that all hosts use exclusive creation there.
+/// In a results folder: a host without hard links has used it, so all hosts use exclusive creation.
 inline constexpr const char* kExclusiveCreationFile = "exclusive-creation";
 
-/// Finds out at the start of a run what the file system of `out` supports. This process and its forks then use that
-/// method. Creates `out`. Returns a message for the user, empty if hard links work. EnvironmentError if the file system
-/// has neither hard links nor exclusive creation.
+/// Finds out what the file system of `out` supports, for this process and its forks; creates `out`. Returns a message
+/// for the user, empty with hard links. EnvironmentError if neither method works.
 std::string choose_first_wins(const std::filesystem::path& out);
 
 enum class Placed {
@@ -22,7 +20,7 @@ enum class Placed {
 };
 
 /// Gives the complete, synced file `temporary` the name `path` in the same folder, unless `path` exists. Readers see
-/// all of the file or none. Without choose_first_wins(), a refused link switches this process to exclusive creation.
+/// all or none of it. Without choose_first_wins(), a refused link switches this process to exclusive creation.
 /// EnvironmentError on a system failure.
 Placed place(const std::filesystem::path& temporary, const std::filesystem::path& path);
 

@@ -14,9 +14,9 @@
 
 namespace normlab {
 
-/// Calls work(worker, item) once for each item in [0, items). Up to `threads` threads take blocks of `block` items in
-/// order. Rethrows the exception of the failing item with the lowest index, for any number of threads: all blocks
-/// before it were started earlier and are finished. Runs with fewer threads if the system cannot start them all.
+/// Calls work(worker, item) for each item in [0, items). Up to `threads` threads, fewer if the system lacks some, take
+/// blocks of `block` items in order. Rethrows the exception of the failing item with the lowest index, whatever the
+/// number of threads: earlier blocks were started before it and are finished.
 template <class Work>
 void parallel_items(std::int64_t items, std::int64_t block, int threads, Work&& work) {
   const std::int64_t blocks = (items + block - 1) / block;

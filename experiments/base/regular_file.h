@@ -16,11 +16,9 @@ std::string_view what_else(const struct stat& status);
 /// Opens for reading without waiting for the other end of a pipe; -1 with errno on failure.
 int open_at_once(const std::filesystem::path& file);
 
-/// The rest of an open file of `size` bytes, cut to `most` + 1 bytes. EnvironmentError with the name
-/// `file` if reading fails.
+/// The rest of an open file of `size` bytes, cut to `most` + 1 bytes. EnvironmentError with the name `file`.
 std::string read_open_file(int descriptor, const std::filesystem::path& file, std::size_t size, std::size_t most);
 
-/// A regular file, or a link to one, open for reading.
 class RegularFile {
  public:
   /// InputError "FILE: cannot be read: WHY; ADVICE" if it is missing, not permitted or not regular. EnvironmentError
@@ -31,7 +29,7 @@ class RegularFile {
   ~RegularFile();
 
   int descriptor() const { return descriptor_; }
-  /// Identifies the file whatever its name.
+  /// The same for all names of a file.
   std::pair<dev_t, ino_t> identity() const { return {status_.st_dev, status_.st_ino}; }
   /// The rest of the file, cut to `most` + 1 bytes. EnvironmentError if reading fails.
   std::string read(std::size_t most = kAll) const;

@@ -1,5 +1,5 @@
 // Checkpoints in the safetensors format (https://github.com/huggingface/safetensors, "Format"): a u64 n, n bytes of
-// JSON, then the tensors. The reader validates everything; the writer gives equal bytes for equal content.
+// JSON, then the tensors. Reading validates everything; equal content is written as equal bytes.
 #pragma once
 
 #include <cstddef>
@@ -27,14 +27,13 @@ struct TensorView {
 /// Suffix of the index that maps each tensor of a model to one of several files.
 inline constexpr std::string_view kSafetensorsIndexEnding = ".safetensors.index.json";
 
-/// A validated file, or all files of a sharded model, in memory. Copies share the bytes, and views are valid as long as
-/// one copy lives. Later changes to the file have no effect.
+/// A validated file, or all files of a sharded model, in memory. Copies share the bytes; views are valid
+/// while one copy lives.
 class SafetensorsFile {
  public:
-  /// EnvironmentError if it cannot be read; InputError ("FILE: byte N: \"TENSOR\": what") if it breaks a rule. A name
-  /// that ends in kSafetensorsIndexEnding is read as an index {"metadata": {"total_size": bytes}, "weight_map":
-  /// {tensor: file}}, with all the files beside it that it names. Tensors are then ordered by file, and the files'
-  /// metadata are merged; they must not contradict each other.
+  /// EnvironmentError if unreadable; InputError ("FILE: byte N: \"TENSOR\": what") for a broken rule. A name that ends
+  /// in kSafetensorsIndexEnding is an index {"metadata": {"total_size": bytes}, "weight_map": {tensor: file}} of files
+  /// beside it; tensors are then ordered by file, and metadata are merged without contradictions.
   static SafetensorsFile read(const std::filesystem::path& path);
   /// The same for bytes in memory; `file` names them in errors.
   static SafetensorsFile parse(std::string bytes, std::string file);
@@ -44,7 +43,7 @@ class SafetensorsFile {
   const TensorView* find(const std::string& name) const;
   /// In file order.
   const std::vector<TensorView>& tensors() const { return tensors_; }
-  /// The tensor of that name. InputError if there is none.
+  /// InputError if there is no such tensor.
   const TensorView& get(const std::string& name) const;
 
  private:
@@ -56,8 +55,8 @@ class SafetensorsFile {
   std::map<std::string, std::size_t> index_;
 };
 
-/// The bytes of a file: widest dtypes first, then by name, with the header padded to a multiple of 8. Adds "format":
-/// "pt" to metadata without a format, since some Python loaders require it. InputError for data that do not match the
+/// The bytes of a file: widest dtypes first, then by name; the header is padded to a multiple of 8. Adds "format": "pt"
+/// unless the metadata have a format, since some Python loaders require it. InputError for data that do not match the
 /// shape, a duplicate name, or a name that the format cannot hold.
 std::string write_safetensors_bytes(std::map<std::string, std::string> metadata, std::vector<TensorView> tensors);
 
@@ -70,21 +69,20 @@ std::string hash_of_hashes(const std::map<std::string, std::string>& hashes);
 void save_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
                       std::vector<TensorView> tensors);
 
-/// Metadata of normlab's own files: tensors_hash() of the file's tensors, and SHA-256 of everything else in the file
-/// (other metadata, including the first hash; name, dtype and shape of each tensor).
+/// Metadata of normlab's own files: tensors_hash(), and SHA-256 of everything else (other metadata, including the first
+/// hash; name, dtype and shape of each tensor).
 inline constexpr const char* kStateHashKey = "normlab.state_sha256";
 inline constexpr const char* kHeaderHashKey = "normlab.header_sha256";
 
 /// A finished trial's weights and averages without the optimiser's state (keep "weights").
 inline constexpr const char* kWeightsFile = "weights.safetensors";
 
-/// The same with both hashes. A kStateHashKey already in the metadata is used as is, to avoid computing it twice.
+/// The same with both hashes. A kStateHashKey already in the metadata is not computed again.
 void save_sealed_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
                              std::vector<TensorView> tensors);
 
-/// Compares a file with its own hashes; `path` names it in errors. InputError with both hashes if one differs.
-/// Skips files of other programs, which have no hashes, and a kWeightsFile from older versions, which carried the
-/// hash of the whole checkpoint.
+/// Compares a file with its own hashes; InputError with both if one differs. `path` names it in errors. Skips files of
+/// other programs, and a kWeightsFile from older versions, which has the hash of the whole checkpoint.
 void require_sealed_safetensors(const SafetensorsFile& file, const std::filesystem::path& path);
 
 }  // namespace normlab

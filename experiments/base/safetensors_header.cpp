@@ -24,7 +24,7 @@ constexpr std::array kDtypes{Dtype{"BOOL", 8},    Dtype{"F4", 4},          Dtype
                              Dtype{"U32", 32},    Dtype{"F32", 32},        Dtype{"C64", 64},        Dtype{"F64", 64},
                              Dtype{"I64", 64},    Dtype{"U64", 64}};
 
-/// Walks the header token by token in step with the parser's events, to know each token's position.
+/// Walks the header in step with the parser's events, to know each token's position.
 class TokenCursor {
  public:
   explicit TokenCursor(std::string_view text) : text_(text) {}
@@ -48,8 +48,8 @@ class TokenCursor {
   std::size_t end_ = 0;
 };
 
-/// Reads the header from parser events. nlohmann's document builder silently keeps the last of two equal keys, so no
-/// document is built. A callback that finds a broken rule sets `problem` and `at` and stops the parser.
+/// nlohmann's document builder silently keeps the last of two equal keys, so this reads parser events. A callback that
+/// finds a broken rule sets `problem` and `at` and stops the parser.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderReader(std::string_view header) : cursor_(header) {}
@@ -162,7 +162,7 @@ class Refusal {
   const std::string& file_;
 };
 
-/// The header's text, after checking the rules on lengths.
+/// Checks the rules on lengths first.
 std::string_view header_text(std::string_view bytes, const Refusal& refuse) {
   const std::uint64_t size = bytes.size();
   std::uint64_t length = 0;

@@ -1,4 +1,4 @@
-// Reads the header of a safetensors file and checks it against every rule before allocating memory of its size.
+// Reads and fully checks the header of a safetensors file before allocating memory of its size.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct SafetensorsHeader {
   std::uint64_t data_begin = 0;  // byte in the file
 };
 
-/// Reads the header of a whole file. InputError ("FILE: byte N: ...", with the tensor's name) if it breaks a rule.
+/// InputError ("FILE: byte N: ...", with the tensor's name) for a broken rule.
 SafetensorsHeader read_safetensors_header(std::string_view bytes, const std::string& file);
 
 }  // namespace normlab

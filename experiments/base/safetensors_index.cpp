@@ -1,4 +1,4 @@
-// Models spread over several files: `X.safetensors.index.json` beside `X-00001-of-00003.safetensors`, ...
+// Sharded models: `X.safetensors.index.json` beside `X-00001-of-00003.safetensors`, ...
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/base/files.h"
@@ -9,7 +9,7 @@
 namespace normlab {
 namespace {
 
-/// Allows only plain file names: an index from an untrusted source must not reach other folders.
+/// An index from an untrusted source must not reach other folders.
 void require_plain_name(const std::string& index, const std::string& tensor, const std::string& file) {
   if (file.empty() || file == "." || file.find_first_of(std::string_view("/\\\0", 3)) != file.npos ||
       file.find("..") != file.npos)

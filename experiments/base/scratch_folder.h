@@ -1,3 +1,4 @@
+// A temporary folder.
 #pragma once
 
 #include <unistd.h>
@@ -10,7 +11,7 @@
 
 namespace normlab {
 
-/// This process's folder below the system's temporary folder. The destructor removes it with its contents.
+/// This process's folder below the system's temporary folder; the destructor removes it and its contents.
 class ScratchFolder {
  public:
   explicit ScratchFolder(const std::string& name)

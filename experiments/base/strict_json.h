@@ -1,5 +1,5 @@
-// Strict JSON for normlab's own files: duplicate, unknown or missing keys, wrong types and trailing text are
-// InputErrors with the file and the place.
+// Strict JSON for normlab's own files: duplicate, unknown or missing keys, wrong types and
+// trailing text are InputErrors.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,7 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& file)
 
 /// Adds "sha256": SHA-256 of the other members, in nlohmann's compact form with sorted keys.
 void seal_json(nlohmann::ordered_json& object);
-/// InputError with both hashes if the "sha256" of `object` is missing or does not match the other
-/// members; `file` names it.
+/// InputError with both hashes if "sha256" is missing or does not match the other members; `file` names the object.
 void require_json_seal(const nlohmann::json& object, const std::string& file);
 
 /// The text of a file that a sweep keeps beside its trials (a plan, a decision): the object with "schema", sealed.
@@ -28,7 +27,7 @@ nlohmann::json read_note(const std::filesystem::path& path);
 /// The same for a parsed note; `where` names it.
 nlohmann::json take_note(nlohmann::json note, const std::string& where);
 
-/// Reads the keys of one object and tracks which were requested.
+/// Tracks which keys of an object were read.
 class ObjectReader {
  public:
   /// `where` names the object in errors: "results/…/result.json".
@@ -40,11 +39,11 @@ class ObjectReader {
   double number(const std::string& key);
   bool boolean(const std::string& key);
   std::map<std::string, std::string> strings(const std::string& key);
-  /// The raw value, or nullptr if the key is missing.
+  /// nullptr if the key is missing.
   const nlohmann::json* optional(const std::string& key);
   bool has(const std::string& key) const { return object_.contains(key); }
 
-  /// InputError if a key was never requested.
+  /// InputError if a key was never read.
   void finish() const;
   [[noreturn]] void fail(const std::string& key, const std::string& what) const;
 
@@ -55,8 +54,8 @@ class ObjectReader {
   std::set<std::string> asked_;
 };
 
-/// Adds name -> value to `object`. JSON has no NaN or infinity: such values become null, and `"nonfinite"` maps the
-/// name to "nan", "inf" or "-inf".
+/// Adds name -> value to `object`. NaN and infinities become null; `"nonfinite"` maps their names to
+/// "nan", "inf" or "-inf".
 void put_numbers(nlohmann::ordered_json& object, const std::map<std::string, double>& values,
                  nlohmann::ordered_json& nonfinite);
 

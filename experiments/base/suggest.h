@@ -13,7 +13,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 /// The nearest candidate within a third of the longer word's length, or "".
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates);
 
-/// `unknown <thing> "<word>"; did you mean "..."?`. If none is near, lists the candidates when they are few.
+/// `unknown <thing> "<word>"; did you mean "..."?`, or the candidates if none is near and they are few.
 std::string unknown_word(std::string_view thing, std::string_view word,
                          const std::vector<std::string_view>& candidates);
 

@@ -18,14 +18,13 @@ auto uninterrupted(Call&& call) {
   return result;
 }
 
-/// Linux closes the descriptor even if close(2) reports EINTR; a second call could close another file's descriptor.
+/// Linux closes the descriptor even if close(2) reports EINTR; a second call could close another file.
 inline int close_once(int descriptor) {
   const int result = ::close(descriptor);
   return result < 0 && errno == EINTR ? 0 : result;
 }
 
-/// Writes all bytes with `part(data, size, offset)`, which is write(2) or pwrite(2). On failure returns the number
-/// written, with errno set.
+/// `part(data, size, offset)` is write(2) or pwrite(2). On failure returns the number of bytes written, with errno set.
 template <class Part>
 std::size_t write_all(std::string_view bytes, Part&& part) {
   std::size_t done = 0;
@@ -38,7 +37,7 @@ std::size_t write_all(std::string_view bytes, Part&& part) {
   return done;
 }
 
-/// Fills `data` from `offset` of the file. Returns the number of bytes read, or -1 with errno.
+/// Returns the number of bytes read from `offset`, or -1 with errno.
 inline ssize_t read_at(int descriptor, void* data, std::size_t size, off_t offset) {
   std::size_t done = 0;
   while (done < size) {

@@ -27,7 +27,7 @@ namespace {
                                                         : std::generic_category().message(error_number)));
 }
 
-/// Writes all bytes. On failure writes what it can and sets errno.
+/// On failure writes what it can and sets errno.
 bool write_all(int descriptor, std::string_view bytes, bool waits) noexcept {
   while (!bytes.empty()) {
     const ssize_t n = ::write(descriptor, bytes.data(), bytes.size());
@@ -45,7 +45,6 @@ bool on_terminal() {
   return answer;
 }
 
-/// Text as people see it on that descriptor.
 std::string for_people(std::string_view text, int descriptor) {
   std::string shown = visible(text);
   return ::isatty(descriptor) == 1 ? broken_lines(shown, screen_of(descriptor).columns) : shown;

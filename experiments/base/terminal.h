@@ -1,6 +1,6 @@
-// All text output of the program. Text for people has its control characters made visible, so that no file can control
-// the terminal, and lines longer than the terminal are broken between words. Files and pipes get unbroken lines. Errors
-// on standard error are ignored; errors on standard output are reported.
+// Text output. For people, control characters are made visible, so that no file can control the terminal, and lines are
+// broken to the terminal's width. Files and pipes get unbroken lines. Errors on standard error are ignored; errors on
+// standard output are reported.
 #pragma once
 
 #include <fmt/core.h>
@@ -11,26 +11,25 @@
 
 namespace normlab {
 
-/// Call before opening any file. Opens each closed standard stream read-only, so that no file gets its descriptor
-/// number and writes to it still fail.
+/// Call before opening any file. Opens closed standard streams read-only, so that no file gets their numbers and writes
+/// to them still fail.
 void open_standard_streams();
 
 /// To standard error, for people.
 void tell_text(std::string_view text) noexcept;
-/// To standard output, for people. EnvironmentError if it cannot be written.
+/// To standard output, for people. EnvironmentError on failure.
 void print_visible(std::string_view text);
-/// To standard output, for programs: unchanged, but visible on a terminal. EnvironmentError if it cannot be written.
+/// To standard output, for programs; made visible on a terminal. EnvironmentError on failure.
 void print_bytes(std::string_view bytes);
-/// Flushes what was printed so far. EnvironmentError if it cannot be written.
+/// EnvironmentError if the output cannot be written.
 void flush_output();
 
-/// The terminal's current size; 80 by 24 if the descriptor is not a terminal.
+/// The terminal's current size; 80 by 24 without a terminal.
 struct Screen {
   std::size_t columns = 80, rows = 24;
 };
 Screen screen_of(int descriptor);
-/// Columns for text on standard output: the terminal's, at least 40. Without a terminal: COLUMNS from the environment
-/// (set by `watch`), or 80.
+/// For standard output: the terminal's columns, at least 40; without a terminal COLUMNS (set by `watch`), or 80.
 std::size_t text_columns();
 
 /// tell_text() with a format. Does nothing if memory runs out.

@@ -13,14 +13,13 @@ std::size_t display_width(std::string_view text);
 /// `text`, with its middle replaced by one "…" if it is wider than `columns`.
 std::string shorten_middle(const std::string& text, std::size_t columns);
 
-/// At least one line, each at most `columns` > 0 wide. Breaks at white space, and inside words longer than a line.
+/// At least one line, each at most `columns` > 0 wide. Words longer than a line are split.
 std::vector<std::string> wrapped(const std::string& text, std::size_t columns);
 
-/// Maximum width of prose, even on wider terminals, for readability.
+/// Wider prose is hard to read.
 inline constexpr std::size_t kWidestProse = 100;
 
-/// `text` with lines longer than `columns` broken between words. Continuations are indented by two more columns.
-/// Words are never split.
+/// Breaks lines longer than `columns` between words and indents their continuations by two more columns.
 std::string broken_lines(std::string_view text, std::size_t columns);
 
 /// "1 epoch", "7 epochs", for a number already written as text.

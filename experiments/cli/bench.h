@@ -1,4 +1,4 @@
-// The measurements of `normlab bench`. Each adds its own command; results go to standard output.
+// The measurements of `normlab bench`.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -26,7 +26,7 @@ void add_bench_sweep(Command& bench);
 
 using Json = nlohmann::ordered_json;
 
-/// Options shared by the measurements. Each adds the options that it reads, with its own defaults.
+/// Options of the measurements. Each adds those that it reads, with its own defaults.
 struct BenchOptions {
   std::string shape = "micro", precision = "fp32", placement = "pre_pre", format = "text";
   int threads = available_cores();
@@ -50,26 +50,26 @@ struct BenchOptions {
   EngineSettings settings(std::int64_t batch) const;  // for steps of `batch` images in that precision
   ModelConfig in_forms(ModelConfig config) const;     // with the settings of add_forms()
   DType dtype() const { return dtype_of(settings(1).precision); }
-  /// The device with matrix products in that precision. EnvironmentError if it lacks the instructions.
+  /// EnvironmentError if the device lacks instructions for products in that precision.
   Backend& with_products(Backend& backend) const;
   bool wants_roofline() const { return with_roofline || on_gpu(); }
-  /// Ends every measurement and returns the exit code. JSON: prints `document` to standard output with "load": 0.01,
-  /// "publishable": true, "note": "" appended; `one_line` is for files of many documents. Text: prints a line to
-  /// standard error if the figures are not worth publishing.
+  /// Ends every measurement; returns the exit code. JSON: prints `document` with "load": 0.01, "publishable": true,
+  /// "note": "" appended; `one_line` is for files of many documents. Text: a line on standard error if the figures
+  /// are not worth publishing.
   int end(Json document, const LoadMeter& meter, int of_threads, bool one_line = false) const;
-  /// The device's roofline in that precision, with all threads.
+  /// In that precision, with all threads.
   Roofline measured_roofline(Backend& backend, ShardPool& pool) const;
 };
 
-/// Rounded to `digits` decimal places, as the text shows it.
+/// To `digits` decimal places, as in the text.
 double rounded(double value, int digits);
 Json roofline_json(const Roofline& roofline);
 /// "copies 4.21 TB/s, products 712 TFLOP/s"
 std::string roofline_words(const Roofline& roofline);
-/// Three digits with a metric prefix: "712 G", "1.21 T".
+/// "712 G", "1.21 T": three digits.
 std::string scaled(double value);
 
-/// A device's name in results: "cpu", or the GPU's name.
+/// "cpu", or the GPU's name.
 std::string device_words(const Backend& backend);
 
 /// "1 thread", "2 threads".

@@ -1,4 +1,3 @@
-// Measures attention alone, forward and backward, beside the bounds from products and memory.
 #include <fmt/core.h>
 
 #include "experiments/base/terminal.h"

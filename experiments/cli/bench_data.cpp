@@ -1,4 +1,3 @@
-// Measures each stage from image files to the network's input, on one core.
 #include <fmt/core.h>
 #include <time.h>
 
@@ -22,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Files in memory, to exclude reading from the measurement.
+/// In memory, to exclude reading from the measurement.
 class FilesInMemory : public EncodedImages {
  public:
   void add(std::string name, std::vector<std::uint8_t> bytes) {
@@ -61,7 +60,7 @@ std::shared_ptr<FilesInMemory> read_folder(const fs::path& folder) {
   return files;
 }
 
-/// Gradients, stripes and noise with the size and roughly the file size of ImageNet photographs.
+/// Gradients, stripes and noise, about as large as ImageNet photographs in pixels and bytes.
 std::shared_ptr<FilesInMemory> made_up() {
   auto files = std::make_shared<FilesInMemory>();
   Image image;
@@ -98,7 +97,7 @@ struct BenchData : BenchOptions {
     double images_per_second;
   };
 
-  /// Calls work(i) for each image in turn; takes the median over passes through all images.
+  /// The median over passes through all images.
   Stage measure(const std::string& name, std::int64_t images, const std::function<void(std::int64_t)>& work) const {
     for (std::int64_t i = 0; i < std::min<std::int64_t>(images, 32); ++i) work(i);
     std::vector<double> passes;

@@ -1,5 +1,5 @@
-// The matrix products of a network, which bound the speed of a step. On the CPU: at shard sizes, by OpenBLAS and by
-// normlab's kernels. On a GPU: for a whole batch, beside their bound.
+// A network's matrix products. On the CPU: at shard sizes, by OpenBLAS and normlab's kernels. On a GPU:
+// for a whole batch.
 
 #include <fmt/core.h>
 
@@ -16,7 +16,7 @@
 namespace normlab {
 namespace {
 
-/// One kind of product in a step: C [m, n] with inner dimension k, `count` times per shard.
+/// C [m, n] with inner dimension k, `count` times per shard.
 struct Kind {
   std::string name;
   std::int64_t m, n, k;
@@ -48,7 +48,7 @@ struct BenchGemm : BenchOptions {
     seconds = 0.1;
   }
 
-  /// FLOP/s per thread while all threads run the same product: the median over threads.
+  /// FLOP/s per thread (median) while all threads run the same product.
   template <class T = float, class F>
   double rate(ShardPool& pool, const Kind& kind, F&& multiply) const {
     std::vector<double> rates(static_cast<std::size_t>(threads));
@@ -129,7 +129,7 @@ struct BenchGemm : BenchOptions {
                meter, 1);
   }
 
-  /// A kernel for products, and its FLOP/s on one thread.
+  /// FLOP/s on one thread.
   struct Kernel {
     std::string name, key;
     std::function<double(ShardPool&, const Kind&)> rate;

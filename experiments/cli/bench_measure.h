@@ -1,4 +1,4 @@
-// Building blocks of the `bench` measurements: timed rounds, and the two rates that no kernel exceeds.
+// Timed rounds, and the two rates that no kernel exceeds.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ inline double seconds_since(BenchClock::time_point begin) {
 /// The upper median for an even count; `values` is not empty.
 double median(std::vector<double> values);
 
-/// Seconds of each call of `work`: at least `least` calls, and until they total `seconds`.
+/// Seconds of each call: at least `least` calls, and until they total `seconds`.
 template <class Work>
 std::vector<double> call_times(double seconds, std::size_t least, Work&& work) {
   std::vector<double> times;
@@ -34,11 +34,11 @@ std::vector<double> call_times(double seconds, std::size_t least, Work&& work) {
   return times;
 }
 
-/// Work that all shards do at once. A round repeats it until the cost of starting the threads or waiting for the device
-/// is negligible. Wall time runs from the first start until the device finishes.
+/// Work that all shards do at once, repeated in a round until starting threads and waiting for the device cost almost
+/// nothing. Wall time until the device finishes.
 class Timed {
  public:
-  /// Warms up, and chooses how many repeats fill a round of `least` seconds.
+  /// Warms up and finds how many repeats take `least` seconds.
   Timed(Backend& backend, ShardPool& pool, std::int64_t shards, bool lockstep, std::function<void(Collective&)> body,
         double least = 0.01);
   /// Seconds per call in one round.
@@ -55,7 +55,7 @@ class Timed {
   std::int64_t repeats_ = 1;
 };
 
-/// Values in (-scale, scale) that vary like random ones: products of zeros draw less power and run faster.
+/// Values in (-scale, scale): products of zeros draw less power and run faster.
 void fill_noise(Backend& backend, Tensor to, float scale, std::uint32_t seed);
 /// A new tensor of such values.
 Tensor noise(Backend& backend, Arena& memory, const Shape& shape, DType dtype, float scale, std::uint32_t seed);
@@ -70,8 +70,8 @@ struct Streams {
   double bytes() const { return double(floats) * sizeof(float); }  // per array
 };
 
-/// Copies the second array to the first, or sums the last two into it, with all threads at once. A GPU uses its
-/// gradient and sum kernels, which move the same bytes.
+/// Copies the second array to the first, or sums the last two into it, with all threads. A GPU uses its gradient and
+/// sum kernels, which move the same bytes.
 Timed stream(Backend& backend, ShardPool& pool, const Streams& streams, bool triad);
 
 /// The rates that the machine reaches with no other work.

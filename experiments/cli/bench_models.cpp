@@ -1,4 +1,4 @@
-// Measures whole networks with layer norm and batch norm: Table 6 of "Leveraging Batch Normalization for
+// Whole networks with layer norm and batch norm: Table 6 of "Leveraging Batch Normalization for
 // Vision Transformers", plus DeiT-S.
 #include <fmt/core.h>
 

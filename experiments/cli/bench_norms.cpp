@@ -1,4 +1,3 @@
-// Measures every norm kind beside the time that its memory traffic alone takes.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -12,7 +11,7 @@
 namespace normlab {
 namespace {
 
-/// Fits in five columns, even after a long interruption.
+/// At most five columns, even after a long interruption.
 std::string ratio_text(double ratio) {
   return ratio < 99.995 ? fmt::format("{:.2f}", ratio) : fmt::format("{:.0f}", ratio);
 }
@@ -122,8 +121,7 @@ struct BenchNorms : BenchOptions {
         "ratio", "eval", "bound", "ratio");
   }
 
-  /// Each kind's milliseconds and ratio to layer norm, measured and as printed; with block counts also the
-  /// sum over the network.
+  /// Each kind's milliseconds and ratio to layer norm, measured and as printed; with block counts also network totals.
   static void print_as_published(const LayerTable& table,
                                  const std::map<std::pair<std::string, NormKind>, NormTime>& times) {
     for (const bool training : {true, false}) {

@@ -1,4 +1,3 @@
-// Splits the time of an optimisation step by operation.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The networks that `bench` measures, and an engine with a synthetic batch to run them.
+// The networks that `bench` measures, with a synthetic batch.
 #pragma once
 
 #include <memory>
@@ -23,11 +23,11 @@ const BenchShape& bench_shape(const std::string& name);
 /// A shape's network with a named placement. InputError for an unknown placement.
 ModelConfig bench_model(const BenchShape& shape, const std::string& placement);
 
-/// Ready to train on one batch of normal noise: initial values, learning rate 1e-3, clipping at 1.
+/// Trains on one batch of normal noise: initial values, learning rate 1e-3, clipping at 1.
 class BenchEngine {
  public:
   BenchEngine(Backend& backend, const ModelConfig& config, const EngineSettings& settings, int threads);
-  /// A step as in a trial: if the device runs asynchronously, the next batch is uploaded meanwhile.
+  /// As in a trial: an asynchronous device uploads the next batch meanwhile.
   void step();
 
   ShardPool pool;
@@ -41,14 +41,13 @@ class BenchEngine {
   Tensor images, labels;
 };
 
-/// Median speed, in images per second, of optimisation steps (forward, backward, clip,
-/// AdamW) of `settings.max_batch` images.
+/// Images per second (median) of optimisation steps (forward, backward, clip, AdamW) of `settings.max_batch` images.
 double training_speed(Backend& backend, int threads, const ModelConfig& config, const EngineSettings& settings,
                       double seconds);
 /// The same for evaluation, from images to losses and predictions.
 double inference_speed(Backend& backend, int threads, const ModelConfig& config, const EngineSettings& settings,
                        double seconds);
-/// The configuration with frozen batch norms merged into the adjacent linear layers.
+/// With frozen batch norms merged into the adjacent linear layers.
 ModelConfig fused_config(Backend& backend, const ModelConfig& config);
 
 }  // namespace normlab

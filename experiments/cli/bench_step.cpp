@@ -1,4 +1,3 @@
-// Measures whole optimisation steps (forward, backward, clip, update) on synthetic images, without a dataset.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -93,7 +92,7 @@ struct BenchStep : BenchOptions {
     return end({}, meter, threads);
   }
 
-  /// Bytes that the operations of a step read and write; each operand and result counts once.
+  /// Each operand and result counts once.
   static double bytes_of_step(BenchEngine& bench) {
     bench.engine->set_profiling(true);
     bench.step();

@@ -1,4 +1,3 @@
-// Where a sweep's workers spend their time. Trains each trial as `run` does, into a temporary folder.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Measures the update alone, for each optimiser, on a network's parameters.
 #include <fmt/core.h>
 
 #include "core/backend.h"

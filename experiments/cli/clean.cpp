@@ -1,4 +1,3 @@
-
 #include "core/error.h"
 #include "experiments/base/files.h"
 #include "experiments/base/terminal.h"

@@ -142,7 +142,6 @@ std::string names_of(const std::set<CLI::Option*>& options) {
   return joined({names.begin(), names.end()}, " and ");
 }
 
-/// The type's word and the validators' descriptions.
 std::pair<std::string, std::string> type_of(const CLI::Option& option) {
   const std::string all = option.get_type_name();
   const std::size_t colon = all.find(':');
@@ -198,7 +197,6 @@ std::string help_of(const CLI::App& command, const std::string& path) {
   return help_text(page, std::min(kWidest, text_columns()));
 }
 
-/// The full command as typed.
 std::string path_of(const CLI::App* command) {
   std::string path;
   for (; command != nullptr; command = command->get_parent())
@@ -206,7 +204,7 @@ std::string path_of(const CLI::App* command) {
   return path;
 }
 
-/// What is wrong with the command line, replacing CLI11's message.
+/// Replaces CLI11's message.
 std::string complaint_of(const CLI::App* command, const CLI::ParseError& error) {
   while (!command->get_subcommands().empty()) command = command->get_subcommands().back();
   const std::string what = error.what(), name = what.substr(0, what.find(':'));
@@ -217,7 +215,7 @@ std::string complaint_of(const CLI::App* command, const CLI::ParseError& error) 
                 "; see ", path_of(command), " --help");
 }
 
-/// Refuses options that the command named before them does not have: CLI11 would blame the words after them.
+/// CLI11 would blame the words after an unknown option.
 void refuse_unknown_options(CLI::App* command, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (word == "--") return;

@@ -1,5 +1,4 @@
-// Commands and their options, parsed by CLI11. Only command_line.cpp includes its headers, which
-// take seconds to compile.
+// Commands and their options. Only command_line.cpp includes CLI11, which takes seconds to compile.
 #pragma once
 
 #include <functional>
@@ -20,7 +19,7 @@ class Option;
 
 namespace normlab {
 
-/// An option or a positional argument. Its rules apply to each of its values and appear in the help.
+/// An option or a positional argument. Its rules apply to each value; the help shows them.
 class Option {
  public:
   explicit Option(CLI::Option* option = nullptr) : option_(option) {}
@@ -29,7 +28,7 @@ class Option {
   Option required() const;
   Option needs(Option other) const;
   Option excludes(Option other) const;
-  /// Inclusive bounds. Number: int, std::int64_t, double. The help and the error show the bounds that matter.
+  /// Inclusive. Number: int, std::int64_t, double. The help and the error show the bounds that matter.
   template <class Number>
   Option range(Number least, Number most) const;
   Option positive() const;
@@ -65,17 +64,17 @@ class Command {
   Command(CLI::App* app, Action* action) : app_(app), action_(action) {}
 
   Command add_command(const char* name, const char* what, Action work);
-  /// An object of type Work holds the options; calling it returns the exit code.
+  /// Work holds the options; calling it returns the exit code.
   template <class Work>
   std::pair<Command, Work&> add_command(const char* name, const char* what) {
     const auto work = std::make_shared<Work>();
     return {add_command(name, what, [work] { return (*work)(); }), *work};
   }
-  /// A group of commands, one of which must be given.
+  /// One of the group's commands must be given.
   Command add_group(const char* name, const char* what);
-  /// Paragraphs that the help prints after the options, separated by newlines.
+  /// Paragraphs after the options, separated by newlines.
   void footer(const char* text);
-  /// Ends the help: complete command lines that work in a clone of the repository.
+  /// The help's last part: complete command lines that work in a clone of the repository.
   void examples(std::initializer_list<const char*> lines);
 
   Option add_flag(const char* name, bool& value, const char* what);
@@ -123,10 +122,9 @@ class CommandLine : public Command {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  /// Sets the option variables from the words after the program's name. If they only ask for help, prints it and
-  /// returns the exit code. InputError if they are invalid, with the nearest match for an unknown option.
+  /// Sets the option variables. If the words (those after the program's name) only ask for help, prints it and returns
+  /// the exit code. InputError if they are invalid; for an unknown option with the nearest match.
   std::optional<int> read(const std::vector<std::string>& words);
-  /// Runs the parsed command.
   int carry_out() const { return action_of_command_(); }
 
  private:

@@ -36,7 +36,7 @@ bool is_command(std::string_view word) {
   return std::any_of(std::begin(kCommands), std::end(kCommands), [&](const NamedCommand& c) { return c.name == word; });
 }
 
-/// The words after the program's name, with `help X` rewritten as `X --help`. InputError for an unknown command.
+/// `help X` becomes `X --help`. InputError for an unknown command.
 std::vector<std::string> words_of_user(int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   std::size_t first = 0;
@@ -52,7 +52,6 @@ std::vector<std::string> words_of_user(int argc, char** argv) {
   throw InputError(concat(unknown_word("command", words[first], names), "; see normlab --help"));
 }
 
-/// Runs the command line and returns the exit code.
 int carry_out(int argc, char** argv) {
   CommandLine app("normlab", "Vision Transformers whose norms are a table of sites, and sweeps over that table",
                   "normlab " + build_version());
@@ -80,7 +79,7 @@ thread_local bool allocation_failed = false;
   throw std::bad_alloc();
 }
 
-/// Handles running out of memory where nothing may be thrown: nlohmann's destructors and std::filesystem's iterators
+/// For running out of memory where nothing may be thrown: nlohmann's destructors and std::filesystem's iterators
 /// allocate. g++ does not always report which exception is active.
 std::terminate_handler usual_end = nullptr;
 [[noreturn]] void end_without_unwinding() {

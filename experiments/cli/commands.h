@@ -28,16 +28,15 @@ void add_missing(Command& app);
 void add_clean(Command& app);
 void add_verify(Command& app);
 
-/// Subcommands of `normlab data`.
 void add_data_info(Command& data);
 void add_data_pack(Command& data);
 void add_data_preview(Command& data);
 
-/// Adds only the commands that the command line names, since adding all takes longer than most take to run. Adds all of
-/// them for the help, and for the error if none is named.
+/// Adds only the commands that `words` name, since adding all takes longer than most take to run. Adds all for the
+/// help, and for the error if none is named.
 void add_commands(Command& app, const std::vector<std::string>& words);
 
-/// Runs the command line; an error becomes one message on standard error and an exit code.
+/// Errors become one message on standard error and an exit code.
 int run_command_line(int argc, char** argv);
 
 }  // namespace normlab

@@ -1,4 +1,3 @@
-// `normlab data`, and its subcommand info: what a dataset contains.
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 

@@ -1,5 +1,3 @@
-// `normlab data preview`: shows training images as the network sees them.
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -15,8 +13,7 @@
 namespace normlab {
 namespace {
 
-/// Converts network input back to bytes: times the deviation plus the mean of the images of `set`. One channel
-/// is shown as grey.
+/// Input times the deviation plus the mean of the images of `set`. One channel is shown as grey.
 Image to_bytes(const float* values, std::int64_t height, std::int64_t width, std::int64_t channels,
                const ImageSet& set) {
   Image out;

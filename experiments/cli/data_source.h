@@ -1,4 +1,4 @@
-// The options by which the data commands find a dataset.
+// Options that select a dataset.
 #pragma once
 
 #include <optional>
@@ -26,12 +26,11 @@ struct DataSource {
     /// Classes of the training split, or of `slice`'s split in a folder without one.
     std::vector<std::string> class_names(const std::string& slice) const;
   };
-  /// Finds the dataset: a known name, a folder below the data root, or a path. InputError if it is not found, or if the
-  /// name is unknown and no layout is given.
+  /// A known name, a folder below the data root, or a path. InputError if it is not found, or if the name is unknown
+  /// and no layout is given.
   Opened open() const;
-  /// The dataset of a descriptor.
   Opened open(const DatasetConfig& config) const;
-  /// Reads one slice. `class_names` are those of the first slice; the other parameters as in SliceRequest.
+  /// `class_names`: those of the first slice; the rest as in SliceRequest.
   ImageSet read(const Opened& opened, const std::string& slice, const std::vector<std::string>& class_names,
                 bool skip_bad, bool keep_encoded) const;
 };

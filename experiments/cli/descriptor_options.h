@@ -44,7 +44,6 @@ struct DescriptorOptions {
   /// With the later trials that the results in `out` lead to.
   Experiment load_staged(const ResultStore& results) const { return next_stage(load(), results); }
   Experiment load_staged() const { return load_staged(store()); }
-  /// The store of --from or --out.
   ResultStore store() const { return from.empty() ? ResultStore(out) : ResultStore::exported(from); }
 };
 

@@ -1,4 +1,3 @@
-// `normlab diff`: the differences between two trials, or between the trials of two descriptors.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -20,7 +19,6 @@
 namespace normlab {
 namespace {
 
-/// A name and both sides.
 struct Difference {
   std::string what, a, b;
   bool operator==(const Difference&) const = default;
@@ -62,7 +60,6 @@ Differences config_differences(const TrialConfig& a, const TrialConfig& b) {
   return compare(nlohmann::ordered_json::parse(full_json(a)), nlohmann::ordered_json::parse(full_json(b)));
 }
 
-/// Formula lines that differ.
 Differences formula_differences(const ModelConfig& a, const ModelConfig& b) {
   const auto lines = [](const ModelConfig& model) {
     std::map<std::string, std::string> out{{"stem", stem_formula(model)}, {"end", end_formula(model)}};

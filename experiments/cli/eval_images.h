@@ -1,4 +1,4 @@
-// The images and labels that `normlab eval` reads.
+// The images and labels of `normlab eval`.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace normlab {
 
-/// The command line's image options.
+/// Options from the command line.
 struct EvalSource {
   std::string data, slice = "test";  // empty data: the training's dataset
   DatasetLayout layout = DatasetLayout::known;
@@ -25,7 +25,7 @@ struct EvalSource {
   int threads = 1;
 };
 
-/// Per-channel mean and deviation, in units where the brightest pixel is 1.
+/// Per channel, in units where the brightest pixel is 1.
 struct Normalization {
   std::vector<double> mean, std;
   std::string words;
@@ -34,7 +34,7 @@ struct Normalization {
 /// A .npy [N, H, W, C] or a slice of a dataset, at the model's image size.
 class EvalImages {
  public:
-  /// `trained`, if the weights record it, supplies the normalisation unless the command line does. InputError: missing
+  /// `trained`, if the weights record it, gives the normalisation unless the command line does. InputError: missing
   /// data; a number of classes or channels other than the model's; classes other than the training's; images of another
   /// size without a crop; no normalisation given (for a .npy, or images of many sizes).
   EvalImages(const EvalSource& source, const ModelConfig& model, const std::optional<TrainedOn>& trained);
@@ -45,8 +45,8 @@ class EvalImages {
   bool are_bytes() const { return floats_.empty(); }
   /// For errors: "images.npy: image 3".
   std::string name(std::int64_t image) const;
-  /// Writes images first .. first + many, normalised, to `out` as [many, H, W, C] at the model's size. InputError names
-  /// an image that cannot be decoded; NonFiniteError names a .npy image with a non-finite pixel.
+  /// Images first .. first + many, normalised, to `out` as [many, H, W, C] at the model's size. InputError names an
+  /// undecodable image, NonFiniteError a .npy image with a non-finite pixel.
   void fill(std::int64_t first, std::int64_t many, ShardPool& pool, float* out) const;
 
  private:

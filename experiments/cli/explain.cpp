@@ -1,4 +1,3 @@
-// `normlab explain`: the rows of a descriptor and the initial values of their parameters.
 #include <fmt/core.h>
 
 #include <cmath>
@@ -70,7 +69,6 @@ std::string drops(const auto& model) {
   return out;
 }
 
-/// Swin has a single initialiser.
 std::string init_word(const ModelConfig& model) {
   const auto* vit = std::get_if<ViTConfig>(&model);
   return std::string(word_of(vit != nullptr ? vit->init : Init::timm));

@@ -1,4 +1,3 @@
-// `normlab find`: an id's trial, its state, and the experiments that use it.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Readable formulas for what a network computes: "x = x + Attn(LN(x))".
+// Formulas for people: "x = x + Attn(LN(x))".
 #pragma once
 
 #include <string>
@@ -17,15 +17,14 @@ BlockFormula block_formula(const ModelConfig& model, std::int64_t block);
 std::string stem_formula(const ModelConfig& model);
 std::string end_formula(const ModelConfig& model);
 
-/// Blocks grouped by equal sites, in order of first block; no group is empty.
+/// Grouped by equal sites, in order of first block; no group is empty.
 std::vector<std::vector<std::int64_t>> equal_blocks(const ModelConfig& model);
 
-/// A norm in descriptor notation, with the settings that differ from its kind's defaults in
+/// In descriptor notation, with the settings that differ from the kind's defaults in
 /// such a model: "batch_norm(momentum=0.2)".
 std::string norm_text(const NormSpec& spec, ModelKind model);
 
-/// Sites and gains in which `model` differs from `base`: "attn.pre: layer_norm -> rms_norm (blocks 0-3)". Only blocks
-/// that both models have.
+/// "attn.pre: layer_norm -> rms_norm (blocks 0-3)" for sites and gains of blocks that both models have.
 std::vector<std::string> site_changes(const ModelConfig& base, const ModelConfig& model);
 
 }  // namespace normlab

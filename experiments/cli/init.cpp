@@ -1,4 +1,3 @@
-// `normlab init FOLDER`: inspects a folder of images and writes a descriptor that trains on them.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -32,7 +31,6 @@ std::string four_digits(const std::vector<double>& values) {
   return text;
 }
 
-/// Image size, resizing and augmentation.
 struct Pixels {
   std::int64_t size = 0, patch = 0;
   std::string augment, eval_transform;  // eval_transform: empty if images already have the size

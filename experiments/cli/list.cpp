@@ -1,4 +1,3 @@
-// `normlab list`: every experiment in a results folder, and its progress.
 #include <fmt/core.h>
 
 #include <functional>
@@ -17,7 +16,6 @@
 namespace normlab {
 namespace {
 
-/// The trials of a plan by state.
 struct Listed {
   std::string name, descriptor;
   std::map<SeedState, std::size_t, std::greater<>> states;

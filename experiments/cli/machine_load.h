@@ -1,4 +1,4 @@
-// Other load on the machine during a measurement, which makes its figures unreliable.
+// Other load on the machine, which makes a measurement unreliable.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,6 @@ struct MachineLoad {
   double others = 0.0, stolen = 0.0;
 };
 
-/// Measures from construction.
 class LoadMeter {
  public:
   LoadMeter();
@@ -37,17 +36,15 @@ class LoadMeter {
   Reading begin_;
 };
 
-/// The settings under which the measured code ran.
 struct Conditions {
   int threads = 1, cores = 1;
   bool openblas_variables = false;  // OPENBLAS_* variables were kept
 };
 
 /// Why a figure is not worth publishing, or "": other load or stolen time above a tenth of a core, unknown load, more
-/// threads than cores, or OpenBLAS variables.
+/// threads than cores, OpenBLAS variables.
 std::string publishing_note(const std::optional<MachineLoad>& load, const Conditions& conditions);
 
-/// True if this process's environment now contains any OPENBLAS_* variable.
 bool openblas_variables_kept();
 
 }  // namespace normlab

@@ -1,4 +1,3 @@
-// `normlab missing`: the trials of a descriptor without a result.
 #include <fmt/core.h>
 
 #include <map>

@@ -27,12 +27,11 @@ struct NormTime {
   double eval, eval_bound, eval_ratio;
 };
 
-/// Measures norms on tensors of one shape.
 class NormTimer {
  public:
   NormTimer(Backend& backend, ShardPool& pool, const Streams& streams, const NormShape& shape, DType dtype);
-  /// Alternates rounds of the streams, of training and of evaluation for `seconds`, since the memory's rate changes
-  /// from second to second. The ratios are medians over rounds.
+  /// Alternates streams, training and evaluation, since the memory's rate changes from second to second. The ratios
+  /// are medians over rounds.
   NormTime measure(NormKind kind, double seconds) const;
 
  private:

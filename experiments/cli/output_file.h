@@ -6,9 +6,8 @@
 
 namespace normlab {
 
-/// Writes `bytes` to the user's path; "-" is standard output. Devices, pipes and sockets are written to in place.
-/// Links are followed. A regular file is replaced atomically (write_atomically), with missing parent folders
-/// created. EnvironmentError on failure.
+/// "-" is standard output. Devices, pipes and sockets are written to in place; links are followed. A regular file is
+/// replaced atomically (write_atomically), with missing folders created. EnvironmentError on failure.
 void write_output(const std::filesystem::path& path, std::string_view bytes);
 
 /// Prints "wrote FILE" to standard error, unless FILE is standard output.

@@ -1,4 +1,4 @@
-// Formats a descriptor's paper section as text.
+// A descriptor's paper section as text.
 #pragma once
 
 #include <string>

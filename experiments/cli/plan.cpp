@@ -45,7 +45,6 @@ std::string duration_text(double seconds) {
 /// The cost of trials. A positive `gflops` (of one core) replaces the measurement.
 class Costs {
  public:
-  /// Estimates times for these `trials` of the experiment.
   Costs(const Experiment& experiment, const std::vector<std::size_t>& trials, const DescriptorOptions& options,
         double gflops)
       : options_(options) {
@@ -62,7 +61,6 @@ class Costs {
   bool timed(std::size_t trial) const { return times_.contains(trial); }
 
  private:
-  /// Reads sizes from the data if they are present.
   SliceSizes sizes(const DatasetConfig& dataset) {
     for (const auto& [known, sizes] : sizes_)
       if (known == dataset) return sizes;
@@ -79,7 +77,6 @@ class Costs {
   std::vector<std::pair<DatasetConfig, SliceSizes>> sizes_;
 };
 
-/// `normlab plan --slurm`: the array script for the missing trials.
 struct PlanSlurm {
   bool wanted = false;
   double hours = 0;  // 0: estimated
@@ -87,8 +84,7 @@ struct PlanSlurm {
   SlurmJob asked;
 
   void add_options(Command& plan);
-  /// Prints the script for the trials of `experiment` without a result. `gflops`: of one core; 0: measured. InputError
-  /// if the time of a trial is unknown.
+  /// For the trials without a result. `gflops`: of one core; 0: measured. InputError if a trial's time is unknown.
   int print(const Experiment& experiment, const DescriptorOptions& descriptor, double gflops) const;
 };
 
@@ -184,7 +180,6 @@ struct Plan {
     return costs;
   }
 
-  /// Warns about questions that a table of these trials could not answer.
   static void print_warnings(const Experiment& experiment) {
     std::size_t single = 0, lone = 0;
     bool any_baseline = false;

@@ -1,4 +1,4 @@
-// Prints the rows of `normlab plan`, merging what rows have in common.
+// The rows of `normlab plan`.
 #pragma once
 
 #include <array>
@@ -23,11 +23,11 @@ struct PlanPart {
   std::vector<std::size_t> trials;  // indices into Experiment::trials
 };
 
-/// Prints each distinct line once, with the numbers of the rows it applies to.
+/// Prints equal lines once, with the numbers of their rows.
 void print_costs(const std::vector<PlanPart>& parts);
 
-/// Prints the trials of each row by state, and what all rows share once. `status` covers all trials; `added` are those
-/// added since the last run.
+/// The trials of each row by state, and once what all rows share. `status` covers all trials; `added` are those
+/// since the last run.
 void print_trials(const Experiment& experiment, const std::vector<PlanPart>& parts,
                   const std::vector<TrialStatus>& status, const std::set<std::size_t>& added);
 

@@ -1,4 +1,3 @@
-// `normlab probe`: a network's signals and gradients on one batch, without training.
 #include <fmt/core.h>
 
 #include <algorithm>

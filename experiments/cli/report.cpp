@@ -50,7 +50,7 @@ struct Report {
     bool finished = false;  // no trial is running or pending
   };
 
-  /// Writes the report from the current results. If `live`, the page reloads itself until they are final.
+  /// If `live`, the page reloads itself until the results are final.
   Written write(bool live) {
     const ResultStore store = descriptor.store();
     const Experiment experiment = descriptor.load_staged(store);

@@ -18,7 +18,6 @@
 namespace normlab {
 namespace {
 
-/// A trial's state on disk.
 struct Line {
   const Trial* trial = nullptr;
   TrialStatus status;
@@ -92,7 +91,7 @@ std::string step_text(const Line& line) {
   return fmt::format("{:.0f}%", 100 * line.status.progress);
 }
 
-/// One line of output: a cell for each of kHeadings, and a remark below it.
+/// A cell for each of kHeadings, and a remark below the row.
 struct Row {
   std::vector<std::string> cells;
   std::string remark;
@@ -114,7 +113,7 @@ void add_indented(std::string& text, const std::string& what, std::size_t column
   for (const std::string& line : wrapped(visible(what), columns - 2)) text += "  " + line + "\n";
 }
 
-/// For terminals too narrow for a table: each trial's name, with its cells below.
+/// For narrow terminals: each trial's name, with its cells below.
 std::string list_text(const std::vector<Row>& rows, std::size_t columns) {
   std::string text;
   for (const Row& row : rows) {
@@ -128,7 +127,7 @@ std::string list_text(const std::vector<Row>& rows, std::size_t columns) {
   return text;
 }
 
-/// A table of the non-empty columns. Falls back to a list if it does not fit or if shortened labels collide.
+/// Omits empty columns. A list if the table does not fit or shortened labels collide.
 std::string table_text(const std::vector<Row>& rows, std::size_t columns) {
   constexpr std::size_t kGap = 2, kShortestLabel = 12, kShortestProcess = 8;
   std::vector<std::size_t> widths(std::size(kHeadings), 0);

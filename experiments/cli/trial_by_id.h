@@ -8,14 +8,13 @@
 
 namespace normlab {
 
-/// Sorted ids that begin with `prefix`, among trials on disk and in plans. InputError if the prefix is not 1 to 64
-/// hexadecimal digits or matches no id.
+/// Sorted, of trials on disk and in plans. InputError if the prefix is not 1 to 64 hexadecimal digits or matches no id.
 std::vector<std::string> ids_that_begin(const ResultStore& store, const std::string& prefix);
 
-/// The only match. InputError if there are several, with what distinguishes them.
+/// InputError if several match, with what distinguishes them.
 std::string id_that_begins(const ResultStore& store, const std::string& prefix);
 
-/// The trial at a folder path, or with an id prefix in `out`. InputError if it is neither.
+/// By folder path, or by id prefix in `out`. InputError if it is neither.
 TrialFolder trial_named(const std::string& folder_or_id, const std::string& out);
 
 /// True if the text could be an id prefix and is not an existing file.
