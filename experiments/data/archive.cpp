@@ -27,7 +27,6 @@ archive* require_memory(archive* made) {
 
 Handle new_reader() { return Handle(require_memory(la().archive_read_new()), la().archive_read_free); }
 
-/// Writes a header with a 1970 modification time.
 int write_header(archive* writer, const std::string& name, std::size_t bytes) {
   const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(la().archive_entry_new(),
                                                                        la().archive_entry_free);
@@ -88,7 +87,7 @@ void read_content(archive* reader, const std::filesystem::path& file, std::int64
 
 std::int64_t most_unpacked(std::int64_t file_bytes) { return std::max(kMaxUnpacked, file_bytes * kMaxRatio); }
 
-/// Refuses a member before unpacking if it and the bytes `before` it exceed the limit.
+/// Refuses a member before unpacking it if the members would exceed the limit.
 void require_unpackable(const std::filesystem::path& file, const ArchiveMember& member, std::int64_t before,
                         std::int64_t bytes, std::int64_t most, const char* advice) {
   if (bytes >= 0 && bytes <= most - before) return;

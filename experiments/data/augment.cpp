@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kLargestBf16 = 0x1.fep127;
 
-/// Passes bytes through in place of a PixelTable.
+/// A PixelTable that keeps bytes.
 struct SameBytes {
   const std::uint8_t* channel(std::int64_t) const { return kBytes.data(); }
   static constexpr auto kBytes = [] {
@@ -21,8 +21,7 @@ struct SameBytes {
   }();
 };
 
-/// Copies `count` pixels starting at `from`, backwards if `step` is negative. Three channels have a fast path; other
-/// counts use a loop.
+/// Goes backwards if `step` is negative. Three channels have a fast path.
 template <class Table, class T>
 void copy_pixels(const Table& table, std::int64_t channels, const std::uint8_t* from, std::int64_t step,
                  std::int64_t count, T* out) {
@@ -61,7 +60,7 @@ Move draw_move(const AugmentConfig& augment, const AugmentDraws& draws) {
           augment.flip && (words[2] >> 31) != 0};
 }
 
-/// Writes the moved `image` to `out`, black where it does not reach; both are [height, width, channels].
+/// Black where `image` does not reach; both are [height, width, channels].
 template <class Table, class T>
 void put_moved(const std::uint8_t* image, std::int64_t height, std::int64_t width, std::int64_t channels,
                const Move& move, const Table& table, T* out) {

@@ -1,4 +1,4 @@
-// From stored pixels to network input: padded crop, flip, normalise. train_transform.h has the whole chain.
+// Padded crop, flip and normalisation. train_transform.h has the whole chain.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace normlab {
 
-/// Maps a pixel by channel and value to (value / 255 - mean) / std, computed in double and rounded to T. A channel with
-/// deviation 0 is only shifted. Mean and deviation are those of the training slice, also in evaluation.
+/// (value / 255 - mean) / std by channel and value, in double, rounded to T. A channel with deviation 0 is only
+/// shifted. Mean and deviation are the training slice's, also in evaluation.
 template <class T>
 class PixelTable {
  public:
@@ -40,24 +40,24 @@ struct PixelTables {
   }
 };
 
-/// The keys for all images' draws for one seed: stream "augment" and the image's key. Made once per trial.
+/// Keys of all images' draws for one seed: stream "augment" and the image's key.
 std::vector<StreamKey> augment_keys(const ImageSet& images, std::uint64_t seed);
 
-/// Makes one training image that needs only a padded crop and a flip, as [height, width, channels] at `out`. The image
-/// is padded with black (zero before normalisation), cropped to its original size and flipped. Words 0, 1 and 2 of
-/// DrawName::crop_and_flip are row, column and flip.
+/// For images that need only a padded crop and a flip: [height, width, channels] at `out`. Pads with black (zero
+/// before normalisation), crops to the original size and flips. Words 0, 1 and 2 of DrawName::crop_and_flip are
+/// row, column and flip.
 template <class T>
 void make_image(const ImageSet& images, std::int64_t index, const AugmentConfig& augment, const AugmentDraws& draws,
                 const PixelTable<T>& table, T* out);
 
-/// The same for evaluation: only normalised.
+/// For evaluation: only normalised.
 template <class T>
 void make_image(const ImageSet& images, std::int64_t index, const PixelTable<T>& table, T* out);
 
-/// Padded crop and flip of any image; uncovered pixels are black.
+/// Uncovered pixels are black.
 void move_image(const Image& in, const AugmentConfig& augment, const AugmentDraws& draws, Image& out);
 
-/// Writes the first `channels` channels of an image, normalised, to `out`.
+/// The first `channels` channels, normalised, to `out`.
 template <class T>
 void normalise_image(const Image& in, std::int64_t channels, const PixelTable<T>& table, T* out);
 

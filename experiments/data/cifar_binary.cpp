@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::size_t kSide = 32, kPlane = kSide * kSide;
 
-/// The file formats of the two datasets.
 struct CifarFiles {
   const char* name;
   const char* class_names;

@@ -17,7 +17,7 @@ std::int64_t place(std::uint32_t word, std::int64_t places) { return below(word,
 std::int64_t rounded(float value) { return std::lrint(value); }
 std::int64_t rounded(double value) { return std::lrint(value); }
 
-/// One attempt of TensorFlow's algorithm; false if the box does not fit.
+/// False if the box does not fit.
 bool attempt_tensorflow(std::int64_t image_height, std::int64_t image_width, const std::array<double, 2>& area,
                         float aspect, const std::array<std::uint32_t, 4>& words, Box& box) {
   const auto part = [&](double relative) {

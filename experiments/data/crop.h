@@ -1,5 +1,4 @@
-// The "inception crop": a box of random area and aspect becomes the training image. TensorFlow and torchvision draw
-// it from different distributions.
+// The "inception crop": a box of random area and aspect. The distributions of TensorFlow and torchvision differ.
 #pragma once
 
 #include <array>
@@ -10,17 +9,17 @@
 
 namespace normlab {
 
-/// TensorFlow's sample_distorted_bounding_box without object boxes, as used by big_vision: the first box that fits, in
-/// at most 100 attempts, otherwise the whole image. The aspect (width over height) is uniform in `aspect`. The height
-/// is uniform among those whose box fits and covers a share of the image in `area`, so large areas are rarer than small
-/// ones. The position never includes the last row and column, whose bound is exclusive in TensorFlow. Arithmetic is in
-/// float, as in TensorFlow. TensorFlow's own aspects are 0.75 to 1.33.
+/// TensorFlow's sample_distorted_bounding_box without object boxes, as in big_vision: the first box that fits in 100
+/// attempts, else the whole image. The aspect (width over height) is uniform in `aspect`; the height is uniform among
+/// those whose box fits with a share of the image in `area`, so large areas are rarer. Positions exclude the last row
+/// and column, as in TensorFlow, whose bound is exclusive. Arithmetic is in float, as there. TensorFlow's own aspects
+/// are 0.75 to 1.33.
 Box crop_box_tensorflow(std::int64_t height, std::int64_t width, const std::array<double, 2>& area,
                         const std::array<double, 2>& aspect, const AugmentDraws& draws);
 
-/// RandomResizedCrop of torchvision and timm: the first box that fits, in at most 10 attempts. The share of the image
-/// is uniform in `area`, the logarithm of the aspect is uniform, and the position is arbitrary. If none fits: the
-/// largest central box with an allowed aspect.
+/// RandomResizedCrop of torchvision and timm: the first box that fits in 10 attempts, else the largest central box
+/// with an allowed aspect. The share of the image is uniform in `area`, the logarithm of the aspect is uniform,
+/// the position is arbitrary.
 Box crop_box_torchvision(std::int64_t height, std::int64_t width, const std::array<double, 2>& area,
                          const std::array<double, 2>& aspect, const AugmentDraws& draws);
 

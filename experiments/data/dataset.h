@@ -15,32 +15,31 @@ struct DataPair {
   std::optional<ImageSet> minival;  // if DatasetConfig::minival names one
 };
 
-/// The hashes of all slices, joined by "+". Results record it to identify their data.
+/// The hashes of all slices, joined by "+"; identifies a result's data.
 std::string data_hash(const DataPair& data);
 
-/// The data root: `from_command_line` (--data) if given, else NORMLAB_DATA if set and not empty, else ./data.
-/// InputError if the first of these that is set is not a folder; later ones are not tried.
+/// --data (`from_command_line`) if given, else NORMLAB_DATA if set and not empty, else ./data. InputError if the first
+/// of these that is set is not a folder; later ones are not tried.
 std::filesystem::path find_data_root(const std::optional<std::filesystem::path>& from_command_line);
 
-/// The number of classes in a dataset's files, for descriptors without `model.num_classes`. Each dataset is inspected
-/// once. InputError as in load_dataset.
+/// The number of classes that a dataset's files name, for descriptors without `model.num_classes`. Inspects each
+/// dataset once. InputError as in load_dataset.
 ClassCounts class_counts(const std::optional<std::filesystem::path>& data_from_command_line);
 
-/// The number of images in a dataset's slices: from its name if that determines it, else from the files without
-/// decoding any (undecodable files count too). InputError as in load_dataset.
+/// Images per slice: from the dataset's name if that determines it, else from the files without decoding any
+/// (undecodable ones count too). InputError as in load_dataset.
 SliceSizes slice_sizes(const DatasetConfig& config, const std::optional<std::filesystem::path>& data_from_command_line,
                        int threads);
 
-/// The two or three slices of a dataset, with `hash`, `channel_mean` and `channel_std` filled. Images are
-/// ordered by key whatever the slice, and independent of the number of threads. per_class and fraction apply
-/// only to the training slice.
+/// The two or three slices, with `hash`, `channel_mean` and `channel_std`. Images are ordered by key in every slice,
+/// and do not depend on the number of threads. per_class and fraction apply only to the training slice.
 /// A known dataset needs no `layout`. "shapes" and "gratings" are generated and need no data root. "cifar10" is
 /// searched in ROOT/cifar10 and ROOT (with a `path`, only in ROOT/path), as WebDataset shards, then as
-/// cifar-10-batches-bin; others in ROOT/name and where torchvision puts them. config.mean and config.std, if given, set
-/// the mean and deviation of both sets; encoded images require them.
+/// cifar-10-batches-bin; others in ROOT/name and where torchvision puts them. config.mean and config.std, if given, are
+/// used for both sets; encoded images require them.
 /// InputError: data not found (with all places searched and what is expected), bad files, a bad slice, training and
 /// evaluation images in memory of different sizes, a class without a training image unless allow_absent_classes, images
-/// in two of the slices, a missing or unsuitable mean or deviation, order "shards" for data without shards.
+/// in two slices, a missing or unsuitable mean or deviation, order "shards" without shards.
 DataPair load_dataset(const DatasetConfig& config, const std::optional<std::filesystem::path>& data_from_command_line,
                       int threads);
 

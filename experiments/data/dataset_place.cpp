@@ -16,7 +16,7 @@ using Layout = DatasetLayout;
 
 constexpr const char *kCifar10Folder = "cifar-10-batches-bin", *kCifar100Folder = "cifar-100-binary";
 
-/// Places to search for a known dataset below the root, with their layouts; the first one found is used.
+/// Places below the root to search for a known dataset, in order.
 struct KnownPlaces {
   const char* name;
   std::vector<std::pair<std::string, Layout>> places;  // "": the root itself
@@ -58,7 +58,6 @@ const char* expected(const DatasetConfig& config, Layout layout) {
   }
 }
 
-/// The folder that holds the files, if they exist.
 std::optional<fs::path> look_in(const fs::path& folder, const DatasetConfig& config, Layout layout) {
   const auto first = [](std::initializer_list<fs::path> places, bool (*there)(const fs::path&)) {
     const auto* found = std::find_if(places.begin(), places.end(), there);

@@ -16,21 +16,21 @@ struct DatasetPlace {
   std::filesystem::path folder;
 };
 
-/// Searches for the dataset below `root` as load_dataset describes. InputError: not found (with all places searched and
-/// what is expected), a path outside the root, a layout whose required key is missing.
+/// Searches below `root` as load_dataset describes. InputError: not found (with all places searched and what is
+/// expected), a path outside the root, a layout whose required key is missing.
 DatasetPlace find_dataset_place(const DatasetConfig& config, const std::filesystem::path& root);
 
-/// The layout implied by a folder's file names and, for an image_list, the file of labels, which must be the only file
-/// that is neither an image nor classes.txt. InputError for any other folder, with what each layout looks like.
+/// The layout that a folder's file names imply and, for an image_list, the file of labels: the only file that is
+/// neither an image nor classes.txt. InputError for any other folder, with what each layout looks like.
 std::pair<DatasetLayout, std::string> recognised_layout(const std::filesystem::path& folder);
 
-/// The place's splits, training splits first.
+/// Training splits first.
 std::vector<std::string> dataset_splits(const DatasetPlace& place);
 
-/// Class names of the training slice of `config`; opens no image. Errors as in read_dataset.
+/// Of the training slice of `config`; opens no image. Errors as in read_dataset.
 std::vector<std::string> dataset_classes(const DatasetConfig& config, const DatasetPlace& place);
 
-/// Reads one slice with the reader of its layout. `shard_names`: dataset.train_shards or eval_shards.
+/// By the reader of the layout. `shard_names`: dataset.train_shards or eval_shards.
 ImageSet read_dataset(const DatasetConfig& config, const DatasetPlace& place, const std::string& shard_names,
                       const SliceRequest& request);
 

@@ -51,9 +51,9 @@ LogBeta log_beta_cdf(double log_odds, double a, double b, double log_complete) {
   return {value, std::exp(log_density - value)};
 }
 
-/// Log-odds of the quantile, for p at most one half. The log of the distribution function is concave in the log-odds
-/// and nearly linear in the lower tail, so Newton's steps approach from below without overshooting; the bracket handles
-/// a first step from above.
+/// Log-odds of the quantile, p at most one half. The log of the distribution function is concave in the log-odds
+/// and nearly linear in the lower tail, so Newton's steps do not overshoot from below; the bracket handles a
+/// first step from above.
 double lower_log_odds(double p, double a, double b) {
   const double log_complete = log_gamma(a) + log_gamma(b) - log_gamma(a + b), target = std::log(p);
   double u = std::min((target + std::log(a) + log_complete) / a, std::log(a / b));

@@ -1,5 +1,4 @@
-// Random numbers for one image's augmentation. Each has a named position, so that a step's draws, or the absence of the
-// step, do not shift another step's draws.
+// Random numbers for one image's augmentation, at named positions, so that no step shifts another step's draws.
 #pragma once
 
 #include <array>
@@ -31,22 +30,22 @@ enum class DrawName : std::uint16_t {
   mix_box = 17,
 };
 
-/// Draws of one image in one epoch. They depend only on (key, epoch, repeat, name, index), so the order and number of
-/// calls do not matter. Trivially copyable. `repeat` distinguishes the copies of an image in an epoch (repeated
-/// augmentation). Draws for a whole batch (mixing) use the batch's key, with the step as the epoch.
+/// Draws of one image in one epoch; they depend only on (key, epoch, repeat, name, index). Trivially copyable. `repeat`
+/// distinguishes the copies of an image in an epoch (repeated augmentation). A batch's own draws (mixing) use the
+/// batch's key, with the step as the epoch.
 class AugmentDraws {
  public:
   AugmentDraws(StreamKey key, std::int64_t epoch, std::int64_t repeat = 0)
       : key_(key), epoch_(static_cast<std::uint64_t>(epoch)), repeat_(static_cast<std::uint64_t>(repeat)) {}
 
-  /// Four words of 32 bits. The functions below read the same words, so use each (name, index) for one number or for
-  /// four words, not both. The first position of the image key is (crop_and_flip, 0) of repeat 0.
+  /// Four words of 32 bits. The functions below read the same words: use each (name, index) for one number or for four
+  /// words. The first position of the image key is (crop_and_flip, 0) of repeat 0.
   std::array<std::uint32_t, 4> words(DrawName name, std::uint32_t index = 0) const {
     return draw(key_, repeat_ << 48 | std::uint64_t{static_cast<std::uint16_t>(name)} << 32 | index, epoch_);
   }
 
-  /// In (0, 1), 53 bits, from words 0 and 1. `uniform(...) < p` thus has probability p within 2^-52: never true for p =
-  /// 0, always for p = 1.
+  /// In (0, 1), 53 bits, from words 0 and 1. `uniform(...) < p` has probability p within 2^-52: never for p = 0, always
+  /// for p = 1.
   double uniform(DrawName name, std::uint32_t index = 0) const {
     const auto w = words(name, index);
     return normlab::uniform(w[0], w[1]);
@@ -58,7 +57,7 @@ class AugmentDraws {
     return uniform(name, index) < probability;
   }
 
-  /// An integer in [0, n), n > 0. Uses words 0 and 1, so each probability differs from 1/n by less than 2^-64 n.
+  /// In [0, n), n > 0, from words 0 and 1. Each probability differs from 1/n by less than 2^-64 n.
   std::uint32_t below(std::uint32_t n, DrawName name, std::uint32_t index = 0) const;
 
   /// Standard normal, by the inverse distribution function.

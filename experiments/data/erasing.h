@@ -10,18 +10,18 @@
 
 namespace normlab {
 
-/// The box to erase from an image of this size; height 0 for none. Takes the first of at most 10 attempts whose sides
-/// are both shorter than the image's. The share of the image is uniform in `erasing.area`; the logarithm of the aspect
-/// (height over width) is uniform. Both libraries draw it so, with different ranges and fills.
+/// The box to erase; height 0 for none. The first of at most 10 attempts whose sides are both shorter than the image's.
+/// The share of the image is uniform in `erasing.area`, the logarithm of the aspect (height over width) is uniform.
+/// Both libraries draw it so; their ranges and fills differ.
 Box erasing_box(const ErasingConfig& erasing, std::int64_t height, std::int64_t width, const AugmentDraws& draws);
 
-/// The fill of the box, [box.height, box.width, channels]: `erasing.value`, a standard normal number per channel, or
-/// one per value, keyed by its position in the patch.
+/// [box.height, box.width, channels]: `erasing.value`, a standard normal number per channel, or one per value, keyed by
+/// its position in the patch.
 template <class T>
 void draw_patch(const ErasingConfig& erasing, const Box& box, std::int64_t channels, const AugmentDraws& draws,
                 std::vector<T>& patch);
 
-/// Writes a patch into an image of width `image_width`.
+/// `image` is `image_width` pixels wide.
 template <class T>
 void put_patch(const std::vector<T>& patch, const Box& box, std::int64_t image_width, std::int64_t channels, T* image);
 

@@ -33,7 +33,7 @@ const std::vector<Named>& named_sets() {
   return kNamed;
 }
 
-/// Possible file names of a split, the usual one first. `kind`: "images-idx3" or "labels-idx1".
+/// The usual name first. `kind`: "images-idx3" or "labels-idx1".
 std::vector<std::string> names(const std::string& split, const std::string& kind) {
   const std::string base = split == "train" ? "train-" : "t10k-";
   std::string dotted = base + kind + "-ubyte";
@@ -56,7 +56,7 @@ struct IdxFile {
   std::vector<std::uint8_t> bytes;  // of the whole file
 };
 
-/// Reads a file whose length must match its header. Unpacks a packed file only up to that length.
+/// The length must match the header; a packed file is unpacked only so far.
 IdxFile read_idx_file(const fs::path& file, std::size_t dimensions) {
   const std::string where = file.string();
   const bool packed = file.extension() == ".gz";

@@ -14,8 +14,8 @@ struct IdxHeader {
   std::int64_t values = 0;               // product of the dimensions; the file holds one byte per value
 };
 
-/// Parses the header at the start of `bytes`. InputError begins with `where` and names the byte: a wrong magic number,
-/// values that are not bytes, no dimension or more than four, a dimension of 0.
+/// The header at the start of `bytes`. InputError begins with `where` and names the byte: a wrong magic number, values
+/// that are not bytes, no dimension or more than four, a dimension of 0.
 IdxHeader parse_idx_header(std::span<const std::uint8_t> bytes, const std::string& where);
 
 }  // namespace normlab

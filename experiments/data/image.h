@@ -1,4 +1,4 @@
-// A decoded image of any size, and boxes in it.
+// Decoded images, and boxes in them.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// A box of an image decoded at reduced size, in pixels of the original: `shrink` of them make one decoded pixel. The
-/// origin is that of the decoded image. Edges may fall inside a decoded pixel.
+/// A box of an image decoded at reduced size, in pixels of the original: `shrink` of them make one decoded pixel.
+/// Counts from where the decoded image begins. Edges may fall inside a decoded pixel.
 struct ScaledBox {
   Box box;
   std::int64_t shrink = 1;
@@ -44,7 +44,7 @@ inline bool is_inside(const Box& box, const ImageSize& image) {
          box.width <= image.width - box.left;
 }
 
-/// Files that claim more are refused before memory is allocated. The same limit as Pillow's.
+/// More is refused before memory is allocated. Pillow's limit.
 constexpr std::int64_t kMaxImagePixels = 178956970;
 
 /// RGB, [height, width, 3], one byte per value. Keeps its memory when it is reused.

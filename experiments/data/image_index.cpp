@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::int64_t kBlock = 64;  // images that a thread takes at a time
 
-/// One thread's decoding buffers.
 struct Worker {
   std::vector<std::uint8_t> bytes;
   Image image;
@@ -32,7 +31,6 @@ class Loader {
         workers_(static_cast<std::size_t>(std::max(request.threads, 1))),
         reasons_(static_cast<std::size_t>(count_)) {}
 
-  /// Fills the fields that differ between sets in memory and encoded sets.
   void load(ImageSet& images) {
     const std::optional<ImageSize> size = request_.keep_encoded ? std::nullopt : one_size();
     if (size) {
@@ -53,8 +51,8 @@ class Loader {
     return image_file_size(worker.bytes, files_->where(i));
   }
 
-  /// The common size of all images if they fit in memory. Stops at the first different size,
-  /// which photographs reach soon.
+  /// nullopt unless all images have one size and fit in memory. Stops at the first different
+  /// size, soon for photographs.
   std::optional<ImageSize> one_size() {
     std::int64_t first = 0;
     std::optional<ImageSize> size;

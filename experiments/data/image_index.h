@@ -1,4 +1,4 @@
-// What a reader finds in a split before decoding any image, and how it becomes an ImageSet.
+// A split before any image is decoded, and how it becomes an ImageSet.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,12 @@
 
 namespace normlab {
 
-/// A request to a reader.
 struct SliceRequest {
   Slice slice;
   std::string dataset;        // name that keys the permutations of slices and subsets
   Subset subset{};            // applies only to the training slice
   bool skip_bad = false;      // omit and list images that cannot be decoded, instead of an InputError
-  bool keep_encoded = false;  // decode nothing, whatever the sizes: for reading the files themselves
+  bool keep_encoded = false;  // decode nothing: for reading the files themselves
   int threads = 1;
   std::vector<std::string> class_names{};  // image folders: classes of the training split; empty: those present
 };
@@ -45,13 +44,13 @@ struct ImageIndex {
 inline constexpr std::int64_t kMostBytesInMemory = std::int64_t{4} << 30;
 
 /// Sorts by key, then takes the slice and the subset. Images of one size that fit in kMostBytesInMemory are decoded
-/// now; all others stay encoded, with a `hash` over class names, keys, labels and sizes in bytes. This choice depends
-/// only on the files. With skip_bad every image is decoded once in either case, so that the set contains only decodable
-/// images. InputError: a duplicate key, a bad slice or subset, a missing or undecodable file (with skip_bad, listed in
+/// now. All others stay encoded, with a `hash` over class names, keys, labels and sizes in bytes. The choice depends
+/// only on the files. With skip_bad every image is decoded once in either case, so that only decodable ones remain.
+/// InputError: a duplicate key, a bad slice or subset, a missing or undecodable file (with skip_bad, listed in
 /// `bad_images`), no images left.
 ImageSet load_images(ImageIndex index, const SliceRequest& request);
 
-/// Hexadecimal SHA-256 over class names, keys, labels and the bytes of every file of an encoded set.
+/// Hexadecimal SHA-256 over class names, keys, labels and the files' bytes of an encoded set.
 std::string encoded_content_hash(const ImageSet& images);
 
 }  // namespace normlab

@@ -72,7 +72,6 @@ class LabelFile {
   std::vector<Line> lines_;
 };
 
-/// The class names that numbers in the label file refer to, in order.
 std::vector<std::string> numbered_names(const fs::path& folder, const LabelFile& file,
                                         const std::vector<std::string>& training) {
   std::error_code error;
@@ -93,7 +92,6 @@ std::vector<std::string> numbered_names(const fs::path& folder, const LabelFile&
   return names;
 }
 
-/// Maps labels in the file to indices of the training classes.
 class LabelNames {
  public:
   LabelNames(const LabelFile& file, std::vector<std::string> numbered, const std::vector<std::string>& classes)

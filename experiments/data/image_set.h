@@ -1,4 +1,4 @@
-// A trial's view of a dataset: images in memory, or where to read them.
+// A trial's images, in memory or encoded in files.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace normlab {
 class EncodedImages {
  public:
   virtual ~EncodedImages() = default;
-  /// The file bytes of image `index`. InputError names the file.
+  /// InputError names the file.
   virtual void read(std::int64_t index, std::vector<std::uint8_t>& bytes) const = 0;
   /// For errors: "pets/train/cat/1.jpg", or "train-000000.tar: member cat/1.jpg".
   virtual std::string where(std::int64_t index) const = 0;
 };
 
-/// An image that was omitted because it cannot be read or decoded.
+/// Omitted because it cannot be read or decoded.
 struct BadImage {
   std::string key, reason;
 };
@@ -53,10 +53,10 @@ struct ImageSet {
 };
 
 /// Fills `hash`, `channel_mean` and `channel_std` of a set in memory; an encoded set keeps its reader's values. Sums
-/// are integers, so their order cannot change a bit.
+/// are integers, so their order does not matter.
 void finish_image_set(ImageSet& images);
 
-/// Exact sums over pixels of images of any size, for mean and deviation.
+/// Exact sums over pixels, for mean and deviation.
 class PixelSums {
  public:
   explicit PixelSums(std::int64_t channels);
@@ -71,7 +71,7 @@ class PixelSums {
   std::uint64_t pixels_ = 0;
 };
 
-/// SHA-256 of numbers and texts. Each text is preceded by its length, so that different lists cannot coincide.
+/// SHA-256 of numbers and texts. A text's length precedes it, so that different lists cannot coincide.
 class SetHash {
  public:
   void number(std::int64_t value);

@@ -8,8 +8,8 @@
 
 namespace normlab {
 
-/// Opens a file for each read, since there may be more than a process can keep open. Sizes are recorded at
-/// construction; a file that is shorter when read is an error.
+/// Opens a file for each read, since there may be too many to keep open. Sizes are recorded at construction; a file
+/// that is shorter when read is an error.
 class IndexedImages final : public EncodedImages {
  public:
   /// Records the sizes of separate files. A missing one is an error only when read.
@@ -19,7 +19,6 @@ class IndexedImages final : public EncodedImages {
   std::string where(std::int64_t i) const override;
   /// Of the file or member; -1 if missing.
   std::int64_t bytes(std::int64_t i) const;
-  /// Keeps only the entries that are `good`.
   void keep(const std::vector<bool>& good);
   const ImageIndex& index() const { return index_; }
 

@@ -14,8 +14,8 @@
 namespace normlab {
 namespace {
 
-/// libjpeg's error handler must not return, and an exception must not cross its C frames, so the handler jumps.
-/// Everything between a setjmp and the calls below it has trivial destructors.
+/// libjpeg's error handler must not return, and an exception must not cross its C frames, so it jumps. All objects
+/// between a setjmp and the calls below it have trivial destructors.
 struct Session {
   jpeg_error_mgr errors{};
   std::jmp_buf jump{};
@@ -28,8 +28,7 @@ struct Session {
   std::longjmp(session->jump, 1);
 }
 
-/// Level -1 is a warning, higher levels are traces. The warnings listed here leave all pixels as stored; after any
-/// other, libjpeg invents pixels.
+/// Level -1 is a warning. The warnings listed here leave all pixels as stored; after any other, libjpeg invents pixels.
 void heed_warning(j_common_ptr jpeg, int level) {
   if (level >= 0) return;
   switch (jpeg->err->msg_code) {
@@ -43,7 +42,7 @@ void heed_warning(j_common_ptr jpeg, int level) {
   }
 }
 
-/// Used for a single file: libjpeg keeps tables between files, and a file without tables would use another's.
+/// For a single file: libjpeg would use the tables of one file for the next.
 struct Decoder : Session {
   jpeg_decompress_struct jpeg{};
   std::vector<std::uint8_t> cmyk;  // one row
@@ -150,7 +149,7 @@ bool read_part(Decoder& decoder, JDIMENSION top, std::size_t rows, std::uint8_t*
   refuse(where, concat("the JPEG is damaged: ", decoder.message));
 }
 
-/// Reads the header and refuses sizes and colour spaces that cannot be decoded.
+/// Refuses sizes and colour spaces that cannot be decoded.
 void open(Decoder& decoder, FileBytes bytes, const std::string& where) {
   if (!read_header(decoder, bytes)) refuse(where, concat("is not a JPEG that can be decoded: ", decoder.message));
   const ImageSize size = decoder.size();

@@ -19,7 +19,7 @@ struct ImageMeasures {
   std::vector<BadImage> bad_images;               // ascending keys; includes images already omitted from the set
 };
 
-/// Decodes every image once. The result does not depend on the number of threads.
+/// Decodes every image once. Independent of the number of threads.
 ImageMeasures measure_images(const ImageSet& images, int threads);
 
 }  // namespace normlab

@@ -1,5 +1,5 @@
-// Mixes pairs of images of a batch and their targets: mixup (Zhang et al. 2018) and CutMix (Yun et al. 2019), as in
-// big_vision, torchvision and timm. A batch is mixed as a whole, before it is split into shards or parts.
+// mixup (Zhang et al. 2018) and CutMix (Yun et al. 2019) as in big_vision, torchvision and timm. A batch is mixed as a
+// whole, before it is split into shards or parts.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,6 @@
 
 namespace normlab {
 
-/// How one image of a batch is mixed.
 struct Mixing {
   std::int64_t partner = 0;  // its position in the batch
   double lambda = 1.0;       // weight of the image itself, always used for targets; 1: unchanged
@@ -20,10 +19,9 @@ struct Mixing {
   Box box{};
 };
 
-/// Whether any mixing is configured.
 inline bool mixes(const MixConfig& config) { return config.mixup > 0 || config.cutmix > 0; }
 
-/// The mixing of each image of a batch; depends only on (seed, step) and the image's position.
+/// Depends only on (seed, step) and the image's position.
 /// - Partner: the previous image, cyclically (big_vision, torchvision), or the image at the mirrored position (timm),
 ///   where the middle image of an odd batch is its own partner.
 /// - Lambda: Beta(p, p), one per batch or one per image (timm's "elem"). big_vision takes the larger of it and 1 - it.
@@ -32,12 +30,12 @@ inline bool mixes(const MixConfig& config) { return config.mixup > 0 || config.c
 std::vector<Mixing> draw_mixing(const MixConfig& config, std::int64_t batch, std::int64_t height, std::int64_t width,
                                 std::uint64_t seed, std::int64_t step);
 
-/// One mixed image, [height, width, channels], rounded to T once. `own` and `partner` are unmixed images.
+/// [height, width, channels], rounded to T once. `own` and `partner` are unmixed images.
 template <class A, class T>
 void mix_image(const Mixing& mixing, const A* own, const A* partner, std::int64_t height, std::int64_t width,
                std::int64_t channels, T* out);
 
-/// A batch's targets [batch, classes]: lambda times the image's plus (1 - lambda) times the partner's, both with label
+/// [batch, classes]: lambda times the image's target plus (1 - lambda) times the partner's, both with label
 /// smoothing. Mixing preserves sums, so smoothing before (timm, big_vision) and after it (PyTorch's loss, as in
 /// torchvision's recipes) are equivalent.
 template <class A>

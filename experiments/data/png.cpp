@@ -40,7 +40,7 @@ struct Decoder : Session {
   ImageSize size() const { return {png_get_image_height(png, info), png_get_image_width(png, info)}; }
 };
 
-/// Palette indices and 16-bit grayscale are read as stored, since libpng cannot convert them to Pillow's RGB.
+/// libpng cannot convert palette indices and 16-bit grayscale to Pillow's RGB, so these are read as stored.
 enum class Stored { rgb, indices, gray16 };
 
 void heed_no_warning(png_structp, png_const_charp) {}  // they concern ignored parts of the file
@@ -122,7 +122,7 @@ void gray16_to_rgb(const std::vector<std::uint8_t>& levels, Image& out) {
   }
 }
 
-/// The state of an encoder; libpng appends to `bytes`.
+/// libpng appends to `bytes`.
 struct Writer : Session {
   std::vector<std::uint8_t> bytes;
 
@@ -152,7 +152,7 @@ bool write(Writer& writer, const Image& image) {
   throw InputError(concat(where, ": ", what));
 }
 
-/// Reads the header and refuses images that are too large.
+/// Refuses images that are too large.
 void open(Decoder& decoder, const std::string& where) {
   if (!read_header(decoder)) refuse(where, concat("is not a PNG that can be decoded: ", decoder.message));
   const ImageSize size = decoder.size();

@@ -14,8 +14,8 @@ struct PreviewCell {
   std::string caption;
 };
 
-/// Cells in rows of `columns`. All images get the same size: small ones are enlarged by a whole factor, large ones are
-/// resized. Captions that are too long end in two dots.
+/// All images get the same size: small ones are enlarged by a whole factor, large ones resized. Captions that are too
+/// long end in two dots.
 Image preview_sheet(std::span<const PreviewCell> cells, std::int64_t columns);
 
 /// "cat" if the target is one class; "cat 0.7 dog 0.3" if mixed, largest shares first, without those below `least`.

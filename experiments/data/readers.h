@@ -1,5 +1,5 @@
-// Readers of datasets on disk. Each sorts a split's samples by key, takes the slice, and decodes only that. Class
-// names, label 0 first, are available without opening an image.
+// Readers of datasets on disk. Each sorts a split's samples by key and decodes only the slice. Class names, label 0
+// first, are available without opening an image.
 #pragma once
 
 #include <filesystem>
@@ -10,12 +10,12 @@
 namespace normlab {
 
 /// `folder` holds classes.txt (one name per line) and the split's shards: those that `shard_names` expands to
-/// (experiments/data/shard_names.h), or, if it is empty, "train-000000.tar", "train-000001.tar", ... (or .tar.gz)
-/// without gaps. In a shard, consecutive members "key.jpg" (.jpeg, .png) and "key.cls" (a decimal label) form one
-/// sample with key "shard/key". Members .json, .txt and .npy belong to a sample and are not read; "__name__" is
-/// metadata; anything else is an error. Reads only labels now; images are read later from their place in the shard,
-/// except that a .tar.gz is kept in memory, up to 4 GiB. InputError with shard, member and, for the archive itself,
-/// byte offset. The result does not depend on the number of threads.
+/// (experiments/data/shard_names.h), or without it "train-000000.tar", "train-000001.tar", ... (or .tar.gz) without
+/// gaps. In a shard, consecutive members "key.jpg" (.jpeg, .png) and "key.cls" (a decimal label) form one sample with
+/// key "shard/key". Members .json, .txt and .npy belong to a sample and are not read; "__name__" is metadata;
+/// anything else is an error. Reads only labels now, and images later from their place in the shard; a .tar.gz is
+/// kept in memory, up to 4 GiB. InputError with shard, member and, for the archive itself, byte offset. Independent
+/// of the number of threads.
 ImageSet read_webdataset(const std::filesystem::path& folder, const std::string& shard_names,
                          const SliceRequest& request);
 std::vector<std::string> webdataset_classes(const std::filesystem::path& folder);
@@ -41,13 +41,12 @@ std::vector<std::string> idx_classes(const std::filesystem::path& folder, const 
 bool has_idx(const std::filesystem::path& folder);
 
 /// `folder`/SPLIT/CLASS/.../NAME.jpg (.jpeg, .png, in any case). The label is CLASS's position among the class folders
-/// in byte order; the key is the path after SPLIT. If `folder` has no folder train, val or test, its own folders are
-/// the classes and "train" is its only split. Follows links; skips names that begin with a dot. InputError: no such
-/// split (with the existing ones), a class folder without images or absent from the training split, any other file, a
-/// folder that contains itself, tiny-imagenet-200's val.
+/// in byte order; the key is the path after SPLIT. Without a folder train, val or test, the folders of `folder` are the
+/// classes and "train" is its only split. Follows links; skips names that begin with a dot. InputError: no such split
+/// (with the existing ones), a class folder without images or absent from the training split, any other file, a folder
+/// that contains itself, tiny-imagenet-200's val.
 ImageSet read_image_folder(const std::filesystem::path& folder, const SliceRequest& request);
 std::vector<std::string> image_folder_classes(const std::filesystem::path& folder, const std::string& split);
-/// The splits of `folder`.
 std::vector<std::string> image_folder_splits(const std::filesystem::path& folder);
 
 /// The unpacked tiny-imagenet-200: wnids.txt, train/WNID/images/*.JPEG ("train"), val/images/*.JPEG with
@@ -64,8 +63,7 @@ bool has_tiny_imagenet(const std::filesystem::path& folder);
 ImageSet read_image_list(const std::filesystem::path& folder, const std::string& labels, const SliceRequest& request);
 std::vector<std::string> image_list_classes(const std::filesystem::path& folder, const std::string& labels);
 
-/// The lines of a text file of class names, ignoring blank lines at the end. InputError: no names, a duplicate, a
-/// blank line in between.
+/// One name per line, ignoring blank lines at the end. InputError: no names, a duplicate, a blank line in between.
 std::vector<std::string> read_class_names(const std::filesystem::path& file);
 
 }  // namespace normlab

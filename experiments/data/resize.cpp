@@ -20,8 +20,8 @@ void store(std::uint8_t* to, Bytes bytes) { __builtin_memcpy(to, &bytes, sizeof(
 
 constexpr std::int32_t kHalf = 1 << 21;  // one half, with 22 fractional bits
 
-/// out[v] = the sum over taps of weight[t] times from[t * stride + v], rounded, for v < values. Compilers vectorise
-/// this loop if the number of taps is a constant.
+/// out[v] = the sum over taps of weight[t] times from[t * stride + v], rounded, for v < values. Vectorised for a
+/// constant number of taps.
 template <int kTaps>
 inline void mix(const std::int32_t* weight, const std::uint8_t* __restrict from, std::int64_t stride,
                 std::int64_t values, std::uint8_t* __restrict out) {
@@ -35,7 +35,7 @@ inline void mix(const std::int32_t* weight, const std::uint8_t* __restrict from,
   }
 }
 
-/// The same for any number of taps, in pieces of kPiece values.
+/// For any number of taps, in pieces of kPiece values.
 constexpr std::int64_t kPiece = 64;
 inline void mix_any(const std::int32_t* weight, std::int64_t taps, const std::uint8_t* __restrict from,
                     std::int64_t stride, std::int64_t values, std::uint8_t* __restrict out) {
@@ -53,7 +53,7 @@ inline void mix_any(const std::int32_t* weight, std::int64_t taps, const std::ui
   }
 }
 
-/// Calls f(kernel) with mix<taps>, so that the caller's loop is compiled for each number of taps.
+/// Calls f(kernel), so that the caller's loop is compiled for each number of taps.
 template <class F>
 void with_taps(std::int64_t taps, F&& f) {
   const auto fixed = [&]<int... kTaps>(std::integer_sequence<int, 0, 1, kTaps...>) {
@@ -108,7 +108,7 @@ void to_rows(const std::uint8_t* columns, std::int64_t values, std::uint8_t* con
 
 constexpr std::int64_t kColumn = 3 * kLanes;  // bytes of a column of sixteen rows
 
-/// Resizes the rows of `box` to [box.height, out.width].
+/// To [box.height, out.width].
 void resize_width(const Image& in, Box box, const ResizeWeights& w, Image& out, std::vector<std::uint8_t>& columns) {
   columns.resize(static_cast<std::size_t>((box.width + out.width) * 3 * kLanes));
   std::uint8_t *wide = columns.data(), *narrow = wide + box.width * 3 * kLanes;
@@ -130,7 +130,7 @@ void resize_width(const Image& in, Box box, const ResizeWeights& w, Image& out, 
   }
 }
 
-/// Resizes rows at `in`, `stride` bytes apart, to out.height rows.
+/// Rows at `in` are `stride` bytes apart.
 void resize_height(const std::uint8_t* in, std::int64_t stride, const ResizeWeights& w, Image& out) {
   with_taps(w.taps, [&](auto mixed) {
     for (std::int64_t y = 0; y < out.height; ++y)

@@ -1,4 +1,4 @@
-// Image resizing, bit for bit equal to the libraries that the papers' code uses.
+// Image resizing, bit for bit as in the libraries that the papers' code uses.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct ResizeAxis {
   bool operator==(const ResizeAxis&) const = default;
 };
 
-/// The sums of a filtered resize along one axis: output i is the sum over t < taps of weights[i, t] times input
-/// first[i] + t, in units of 2^-22. Shorter filters are padded with weights of 0.
+/// Output i is the sum over t < taps of weights[i, t] times input first[i] + t, in units of 2^-22. Shorter filters are
+/// padded with weights of 0.
 struct ResizeWeights {
   ResizeAxis axis;
   std::int64_t taps = 0;
@@ -26,14 +26,14 @@ struct ResizeWeights {
   std::vector<std::int32_t> weights;  // [out, taps]
   std::vector<double> values;         // one output's filter, while computing weights
 };
-/// Pillow's weights for bilinear, bicubic and lanczos (Pillow, Resample.c: precompute_coeffs).
+/// Pillow's bilinear, bicubic and lanczos (Pillow, Resample.c: precompute_coeffs).
 void make_resize_weights(const ResizeAxis& axis, ResizeWeights& result);
 
 /// Reusable memory for `resize`; one per thread.
 class ResizeScratch {
  public:
   ResizeScratch() : cache_(kCached) {}
-  /// Cached weights, computed on first use.
+  /// Cached.
   const ResizeWeights& weights(const ResizeAxis& axis);
 
   Image between;                       // after the horizontal pass
@@ -47,12 +47,12 @@ class ResizeScratch {
   std::vector<ResizeWeights> cache_;
 };
 
-/// Resizes the pixels of `box` to [height, width]; pixels outside the box have no effect. nearest, bilinear, bicubic,
-/// lanczos: Pillow's Image.resize of the cropped box (its 8-bit path: width first, rounded to bytes, then height).
-/// bilinear_plain: TensorFlow's bilinear without antialiasing, with half-pixel centres, in float, truncated to bytes.
-/// area: the exact mean over an output pixel's area, truncated to bytes; TensorFlow's float sums are within one level
-/// of it. ResizeMethod::random is an error, as is a box outside the image. A box with `shrink` above 1 requires
-/// bilinear, bicubic or lanczos. `out` must not be `in`.
+/// Resizes the pixels of `box` to [height, width]; pixels outside have no effect. nearest, bilinear, bicubic, lanczos:
+/// Pillow's Image.resize of the cropped box (8-bit path: width first, rounded to bytes, then height). bilinear_plain:
+/// TensorFlow's bilinear without antialiasing, half-pixel centres, in float, truncated to bytes. area: the exact mean
+/// over an output pixel's area, truncated to bytes; TensorFlow's float sums are within one level of it.
+/// ResizeMethod::random is an error, as is a box outside the image. `shrink` above 1 requires bilinear, bicubic or
+/// lanczos. `out` must not be `in`.
 void resize(const Image& in, const ScaledBox& box, ResizeMethod method, std::int64_t height, std::int64_t width,
             Image& out, ResizeScratch& scratch);
 

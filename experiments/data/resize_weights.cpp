@@ -1,5 +1,4 @@
-// The input pixels and weights of each output pixel. Without fused multiply-add (see the Makefile): the libraries that
-// this must match are built for any CPU.
+// Without fused multiply-add (see the Makefile): the libraries that this must match are built for any CPU.
 #include <algorithm>
 #include <cmath>
 #include <numbers>

@@ -10,10 +10,10 @@
 namespace normlab {
 
 /// A permutation of 0 .. set.size() - 1 that depends only on (config.order, config.shuffle_buffer, seed, epoch) and the
-/// set, so any step of any epoch can be computed directly. shuffled: over the whole set. shards: the shards in permuted
-/// order, with images in stored order, each drawn from a buffer of shuffle_buffer images that the shards refill, so
-/// that files are read almost sequentially. Stream "order" of `seed`, names "train" (images or shards) and "buffer".
-/// InputError: order "shards" for a set without shards.
+/// set, so any step can be computed directly. shuffled: over the whole set. shards: the shards are permuted, and their
+/// images, in stored order, pass through a buffer of shuffle_buffer images from which each next one is drawn, so files
+/// are read almost sequentially. Stream "order" of `seed`, names "train" (images or shards) and "buffer". InputError:
+/// order "shards" without shards.
 std::vector<std::int64_t> sample_order(const DatasetConfig& config, const ImageSet& set, std::uint64_t seed,
                                        std::int64_t epoch);
 

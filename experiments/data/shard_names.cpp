@@ -51,7 +51,6 @@ std::int64_t number(std::string_view text, std::string_view digits) {
   return value;
 }
 
-/// The alternatives in one pair of braces.
 std::vector<std::string> words_of_brace(std::string_view text, std::string_view inner) {
   std::vector<std::string> words;
   const std::size_t dots = inner.find("..");

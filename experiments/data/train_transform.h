@@ -1,7 +1,7 @@
-// The transform chain of a training image:
+// The transforms of a training image:
 //   crop and resize -> padded crop -> flip -> RandAugment -> colour jitter -> normalise -> erase
-// followed by mixing over the batch (mix.h). This is timm's order; those of big_vision (crop, flip, RandAugment, range)
-// and torchvision are subsets of it.
+// then mixing over the batch (mix.h). This is timm's order; those of big_vision (crop, flip, RandAugment, range) and
+// torchvision are subsets of it.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,6 @@ struct TransformScratch {
   std::vector<double> patch_double;
 };
 
-/// Scratch for any number of threads.
 class ScratchPool {
  public:
   class Lease {
@@ -45,16 +44,16 @@ class ScratchPool {
   std::vector<std::unique_ptr<TransformScratch>> free_;
 };
 
-/// Makes training images of a model's size. Every draw is named and keyed by (seed, image key, epoch, repeat), so any
-/// thread may make any image, and disabling a step does not change another step's draws.
+/// Every draw is named and keyed by (seed, image key, epoch, repeat), so any thread may make any image, and disabling a
+/// step does not change another step's draws.
 class TrainTransform {
  public:
-  /// `images` must outlive it. InputError, with the setting's name, if they do not match: a size other than the model's
-  /// without a crop, or channels that a step cannot use.
+  /// `images` must outlive it. InputError, with the setting's name: a size other than the model's without a crop, or
+  /// channels that a step cannot use.
   TrainTransform(const TrialConfig& config, const ImageSet& images);
 
-  /// Image `index` in `epoch`, copy `repeat`: [height, width, channels] at `out`. T is float or double. InputError if
-  /// an encoded image cannot be read, or if its size differs from the model's without a crop.
+  /// [height, width, channels] at `out`; T is float or double. InputError if an encoded image cannot be read, or if its
+  /// size differs from the model's without a crop.
   template <class T>
   void operator()(std::int64_t index, std::int64_t epoch, std::int64_t repeat, TransformScratch& scratch, T* out) const;
 

@@ -28,7 +28,7 @@ struct Shard {
 
 bool packed(const std::string& file) { return fs::path(file).extension() == ".gz"; }
 
-/// "train-000000" for "train-000000.tar" or ".tar.gz"; empty for any other name.
+/// "train-000000" for "train-000000.tar" or ".tar.gz"; else empty.
 std::string shard_stem(const std::string& name) {
   for (const std::string ending : {".tar.gz", ".tar"}) {
     if (name.size() > ending.size() && name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
@@ -97,7 +97,7 @@ std::int32_t parse_label(const ArchiveMember& member, std::int64_t num_classes, 
   return label;
 }
 
-/// "jpg" for "a/b.JPG": the part after the first dot of the file name. Empty if the name is not key.extension.
+/// "jpg" for "a/b.JPG": the part after the file name's first dot; empty if the name is not key.extension.
 std::string extension_of(const std::string& name) {
   const std::size_t slash = name.rfind('/'), file = slash == std::string::npos ? 0 : slash + 1;
   const std::size_t dot = name.find('.', file);
@@ -110,7 +110,6 @@ std::string extension_of(const std::string& name) {
 
 bool is_image(const std::string& extension) { return extension == "jpg" || extension == "jpeg" || extension == "png"; }
 
-/// Assembles samples from the members of one shard, in archive order.
 class SampleBuilder {
  public:
   SampleBuilder(const fs::path& file, std::vector<ImageEntry>& samples, std::int64_t num_classes)

@@ -1,4 +1,4 @@
-// Settings for transforming images between their files and the network.
+// Transforms of images between their files and the network.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace normlab {
 
-/// Interpolation. Pillow's bilinear and bicubic widen when an image shrinks; bilinear_plain (no antialiasing) and area
-/// are TensorFlow's; random draws bilinear or bicubic per image (timm).
+/// Pillow's bilinear and bicubic widen when an image shrinks; bilinear_plain (no antialiasing) and area are
+/// TensorFlow's; random draws bilinear or bicubic per image (timm).
 enum class ResizeMethod : std::uint8_t { nearest, bilinear, bicubic, lanczos, bilinear_plain, area, random };
 
 /// How a training image gets the model's size. pad: zeros around it, then a crop of its original size. inception_*: a
@@ -96,8 +96,8 @@ constexpr auto rows_of(const T*) {
                     field<&T::aspect>("least and largest height over width", kPositive).when(kDialect)};
 }
 
-/// Mixes pairs of images after all other steps. The partner is the previous image in the batch (big_vision,
-/// torchvision) or the image at the mirrored position (timm). big_vision takes the larger of lambda and 1 - lambda.
+/// The partner is the previous image in the batch (big_vision, torchvision) or the image at the mirrored position
+/// (timm). big_vision takes the larger of lambda and 1 - lambda.
 enum class MixDialect : std::uint8_t { big_vision, torchvision, timm };
 
 enum class MixScope : std::uint8_t { batch, image };
@@ -126,7 +126,7 @@ constexpr auto rows_of(const T*) {
           .when({[](const T& c) { return c.mixup > 0 && c.cutmix > 0; }, "mixup and cutmix are not both on"})};
 }
 
-/// Applied to every training image. Each draw is keyed by (seed, epoch, image key).
+/// Each draw is keyed by (seed, epoch, image key).
 struct AugmentConfig {
   std::int64_t crop_padding = 0;  // zeros (pixels) around the image, then a random crop of the original size
   CropName crop = CropName::none;

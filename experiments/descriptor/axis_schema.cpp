@@ -1,4 +1,3 @@
-// The axes of a sweep in the JSON Schema.
 #include <set>
 #include <string>
 

@@ -149,7 +149,7 @@ JsonNode trial_tree(const TrialConfig& config, bool everything) {
   return root;
 }
 
-/// Removes objects that are empty because none of their settings apply.
+/// Left empty because none of their settings apply.
 void drop_empty(JsonNode& node) {
   for (JsonMember& member : node.members) drop_empty(member.value);
   std::erase_if(node.members, [](const JsonMember& member) {

@@ -9,26 +9,26 @@
 namespace normlab {
 
 /// One line of UTF-8: keys sorted by code point, no spaces, integers as integers, reals in the shortest form that reads
-/// back exactly, default settings omitted, "schema" included. The placement is always written, as sites without a name.
-/// Image size, channels and classes are written unless the dataset's name implies them.
+/// back exactly, defaults omitted, "schema" included. The placement is always written, as sites without a name; image
+/// size, channels and classes unless the dataset's name implies them.
 std::string canonical_json(const TrialConfig& config);
 
-/// The canonical form of a model alone, always with image size, channels and classes.
+/// Always with image size, channels and classes.
 std::string canonical_model_json(const ModelConfig& model);
 
-/// The name of the row that equals the model's placement, or "".
+/// The row that equals the model's placement, or "".
 std::string placement_name(const ModelConfig& model);
 
 /// 64 lower-case hexadecimal digits: SHA-256 of the canonical form.
 std::string trial_id(const TrialConfig& config);
 
-/// All settings including defaults, one per line, in the order of the field tables.
+/// All settings, one per line, in the order of the field tables.
 std::string full_json(const TrialConfig& config);
 
-/// Reads canonical_json and full_json back. `name` names the text in errors. InputError with all problems.
+/// Reads canonical_json and full_json. `name` names the text in errors. InputError with all problems.
 TrialConfig config_from_json(std::string_view text, const std::string& name);
 
-/// Reads canonical_model_json back. InputError with all problems.
+/// Reads canonical_model_json. InputError with all problems.
 ModelConfig model_from_json(std::string_view text, const std::string& name);
 
 }  // namespace normlab

@@ -1,4 +1,4 @@
-// Class counts of users' own datasets, known only from their files.
+// Class counts that only a dataset's files know.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace normlab {
 
-/// Returns the number of classes that a dataset's files name. InputError if they are missing or unreadable.
+/// InputError if the files are missing or unreadable.
 using ClassCounts = std::function<std::int64_t(const DatasetConfig&)>;
 
 }  // namespace normlab

@@ -1,6 +1,5 @@
-// The settings of one trial. These structs define an experiment completely: the strict reader, the defaults, the
-// JSON Schema, the canonical form (whose SHA-256 is the trial's id) and the documentation are all generated from
-// the rows beside them.
+// The settings of one trial. The strict reader, the defaults, the JSON Schema, the canonical form (whose SHA-256 is the
+// trial's id) and the documentation are all generated from the rows beside these structs.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +13,7 @@
 
 namespace normlab {
 
-/// What remains of a trial's checkpoints once it has a result. weights: parameters and averages,
-/// without the optimiser's moments.
+/// What remains of a trial's checkpoints once it has a result. weights: parameters and averages, no moments.
 enum class KeepCheckpoint : std::uint8_t { last, weights, none };
 
 struct CheckpointConfig {
@@ -31,7 +29,7 @@ constexpr auto rows_of(const T*) {
                     field<&T::keep>("once the result is there: the last checkpoint, its weights alone, or neither")};
 }
 
-/// Ends training once `metric` has not improved by more than min_delta for `patience` consecutive evaluations. NaN
+/// Ends training once `metric` has not improved by more than min_delta for `patience` evaluations in a row. NaN
 /// is not an improvement.
 enum class Better : std::uint8_t { inferred, max, min };  // inferred: the higher accuracy, the lower loss
 
@@ -65,8 +63,8 @@ struct TrainConfig : StepSettings {
   EarlyStopConfig early_stop{};
   /// A collapse ends training as diverged. After warm-up, step losses are averaged over consecutive windows of w =
   /// min(50, collapse_steps) steps. The level is the mean over the last w steps of the warm-up, or over the first w
-  /// steps if the warm-up is shorter. A window whose mean exceeds the level or is NaN adds w steps to a count; any
-  /// other window resets the count to 0. Training has collapsed when the count reaches collapse_steps. 0: never.
+  /// steps if it is shorter. A window whose mean exceeds the level or is NaN counts w steps; any other resets the count
+  /// to 0. Training has collapsed when the count reaches collapse_steps. 0: never.
   std::int64_t collapse_steps = 1000;
   bool operator==(const TrainConfig&) const = default;
 };
@@ -107,8 +105,8 @@ constexpr auto rows_of(const T*) {
           kFromZero)};
 }
 
-/// All settings that define one trial. Anything else (device, threads, workers, data location, checkpoint rule) is
-/// provenance and does not affect results.
+/// Everything that defines one trial. The rest (device, threads, workers, data location, checkpoint rule) is provenance
+/// and does not affect results.
 struct TrialConfig {
   DatasetConfig dataset{};
   ModelConfig model{};

@@ -16,7 +16,6 @@
 namespace normlab {
 namespace {
 
-/// A row during collection.
 struct Row {
   Cell cell;
   TrialConfig config;
@@ -31,7 +30,6 @@ struct Choice {
   bool found = false;
 };
 
-/// A dotted path as a JSON pointer.
 std::string pointer_of(std::string path) {
   std::replace(path.begin(), path.end(), '.', '/');
   return path.insert(0, 1, '/');

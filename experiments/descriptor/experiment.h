@@ -1,4 +1,4 @@
-// An expanded descriptor: its question and all trials that answer it.
+// A descriptor's question and all trials that answer it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace normlab {
 class TunedRows;
 
 /// "seeds" as an object. Every row runs `first` seeds. Their number is then fixed once for all rows so that the gains'
-/// intervals are at most +- gain_halfwidth, without exceeding `max` (Stein's two stages; experiments/sweep/stages.h).
+/// intervals are at most +- gain_halfwidth, but not above `max` (Stein's two stages; experiments/sweep/stages.h).
 struct TwoStageSeeds {
   std::size_t first = 0, max = 0;
   double gain_halfwidth = 0;  // in the table's unit: percentage points for a metric that ends in "accuracy"
@@ -41,7 +41,7 @@ struct TunedValue {
   bool at_edge = false;  // the largest value tried, or the least unless it is 0
 };
 
-/// One row of the result table: a combination of axis values, for all seeds.
+/// A combination of axis values, for all seeds.
 struct Cell {
   std::vector<std::pair<std::string, std::string>> axes;  // axis path -> label of its value, in the grid's order
   std::string label;  // "placement=dpn, warmup_steps=500"; "dpn" for one axis; the file's stem for none
@@ -80,19 +80,19 @@ struct Experiment {
   bool more_to_come = false;               // finishing these trials leads to more
 };
 
-/// Adds a trial to a row of `out`, after its other seeds.
+/// After the row's other seeds.
 void add_trial(Experiment& out, std::size_t row, const TrialConfig& config, std::uint64_t seed);
 
-/// A trial that represents the row's settings; values still to be tuned have their first candidates.
+/// Represents the row's settings; values still to be tuned have their first candidates.
 const Trial& first_trial(const Experiment& experiment, const Cell& row);
 
-/// A descriptor with more trials is treated as a mistake.
+/// More are treated as a mistake.
 inline constexpr std::size_t kMaxTrials = 100'000;
 
 /// Reads a descriptor, applies `sets` ("path=value") and expands it. Rows follow the order of the grids, and within a
 /// grid that of its axes with the last one fastest; a repeated row adds its new seeds to the first. InputError with all
 /// problems, one per line: "file:line:column: /json/pointer: what; did you mean "..."?"; more than `max_trials` trials
-/// are a problem. `classes` is called if num_classes is omitted for a dataset that is not known by name, so that the
+/// are a problem. `classes` counts classes if num_classes is omitted for a dataset not known by name, so that the
 /// trials' settings and ids include the number; without `classes` that is a problem too.
 Experiment load_experiment(const std::filesystem::path& file, std::span<const std::string> sets = {},
                            std::size_t max_trials = kMaxTrials, const ClassCounts& classes = nullptr);

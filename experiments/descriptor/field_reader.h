@@ -1,4 +1,4 @@
-// The strict reader: of single values by C++ type, and of objects by field table.
+// Strictly reads values by C++ type, and objects by field table.
 #pragma once
 
 #include <algorithm>
@@ -96,7 +96,7 @@ class FieldReader {
                                        std::apply([](const auto&... row) { return (row.has_conditions() || ...); },
                                                   fields<T>());
 
-  /// A condition's reason, with the placeholders in braces filled in.
+  /// The braces' placeholders are filled in.
   template <class T>
   static std::string reason(std::string_view text, std::string_view key, const T& value) {
     std::string out;

@@ -1,5 +1,5 @@
-// Grammar, numbers and escapes are nlohmann's. This file adds token positions and refuses what that parser accepts:
-// duplicate keys, a byte order mark, invalid UTF-8 in comments, and NUL bytes (which it takes for the end).
+// Adds token positions to nlohmann's parser, and refuses what that accepts: duplicate keys, a byte order mark, invalid
+// UTF-8 in comments, and NUL bytes (which it takes for the end).
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
@@ -11,7 +11,7 @@
 namespace normlab {
 namespace {
 
-/// Walks the text once, token by token, in step with the parser's events.
+/// In step with the parser's events.
 class Cursor {
  public:
   Cursor(std::string_view text, const Source* source) : text_(text), source_(source) {}
@@ -43,7 +43,6 @@ class Cursor {
     }
   }
 
-  /// Moves past the current token.
   void pass_token() {
     const std::string_view rest = text_.substr(std::min(offset_, text_.size()));
     std::size_t length = 1;
@@ -60,7 +59,6 @@ class Cursor {
 
   /// The current byte, 0 at the end.
   char here() const { return offset_ < text_.size() ? text_[offset_] : '\0'; }
-  /// True if a comma precedes this place.
   bool after_comma() const { return comma_; }
 
  private:
@@ -73,7 +71,6 @@ class Cursor {
 
 [[noreturn]] void fail(const Position& at, const std::string& what) { throw InputError(to_string(at) + ": " + what); }
 
-/// Receives the parser's events.
 class TreeBuilder {
  public:
   TreeBuilder(std::string_view text, Source* source, Problems& problems, const JsonPlace* place)

@@ -14,13 +14,13 @@ namespace normlab {
 
 class Problems;
 
-/// The place of a value in a document, as in its JSON pointer.
+/// As in a JSON pointer.
 struct JsonPlace {
   const JsonPlace* parent = nullptr;  // null: the document itself
   std::string key;                    // key in an object, or index in an array as text
 };
 
-/// The origin of text: a file, or `--set path=value`, which has no lines.
+/// A file, or `--set path=value`, which has no lines.
 struct Source {
   std::string name;
   std::size_t order = 0;  // problems are listed in this order
@@ -41,7 +41,7 @@ struct Position {
   std::string pointer() const;
 };
 
-/// Owns the sources of positions; outlives every tree made with it.
+/// Owns the sources of positions; must outlive trees.
 class Sources {
  public:
   Source* add(std::string name, bool has_lines = true) {
@@ -86,7 +86,6 @@ struct JsonNode {
   bool is_number() const { return kind == JsonKind::integer || kind == JsonKind::natural || kind == JsonKind::real; }
   /// The number, or NaN for other kinds.
   double number() const;
-  /// The member with that key, or nullptr.
   const JsonMember* find(std::string_view key) const;
   JsonMember* find(std::string_view key);
   /// Appends a member; `key` must be new.
@@ -115,9 +114,9 @@ inline JsonNode json_object() { return JsonNode(JsonKind::object); }
 inline constexpr std::size_t kMaxJsonBytes = std::size_t(1) << 20;
 inline constexpr std::size_t kMaxJsonDepth = 64;
 
-/// Parses one document. InputError "name:line:column: ..." for a syntax error, a byte order mark, invalid UTF-8, a NUL
-/// byte, more than kMaxJsonDepth levels or kMaxJsonBytes bytes. Duplicate keys go to `problems`, and the first is kept.
-/// `place` is that of the document's root.
+/// InputError "name:line:column: ..." for a syntax error, a byte order mark, invalid UTF-8, a NUL byte, more than
+/// kMaxJsonDepth levels or kMaxJsonBytes bytes. Duplicate keys go to `problems`; the first is kept. `place` is that
+/// of the document's root.
 JsonNode parse_json(std::string_view text, Source* source, Problems& problems, const JsonPlace* place = nullptr);
 
 /// compact: keys sorted by code point, no spaces. indented: two spaces per level, keys in the tree's order.
@@ -127,7 +126,7 @@ std::string write_json(const JsonNode& node, JsonStyle style);
 /// The shortest decimal that reads back as the same double; always with a point or an exponent.
 std::string shortest_real(double value);
 
-/// Compact text that is equal for equal values, however a number is written: 500, 5e2 and 500.0 give the same text.
+/// Compact, and equal for equal values: 500, 5e2 and 500.0 give the same text.
 std::string value_text(const JsonNode& node);
 
 /// "object", "string", ... for messages, with the value if it is short.

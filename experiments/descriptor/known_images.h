@@ -1,4 +1,4 @@
-// Sizes of slices that are known before any data are read.
+// Sizes of slices known before any data are read.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,21 @@
 
 namespace normlab {
 
-/// Images of the training (or evaluation) slice if the dataset's name determines them; nullopt if only the files can
-/// tell. InputError for a slice that is invalid or past the end.
+/// nullopt if only the files can tell. InputError for a slice that is invalid or past the end.
 std::optional<std::int64_t> known_training_images(const DatasetConfig& dataset);
 std::optional<std::int64_t> known_evaluation_images(const DatasetConfig& dataset);
 /// 0 if the dataset names no minival.
 std::optional<std::int64_t> known_minival_images(const DatasetConfig& dataset);
 
-/// Images of a trial's slices, where known.
 struct SliceSizes {
   std::optional<std::int64_t> train, eval, minival;
 };
 SliceSizes known_slice_sizes(const DatasetConfig& dataset);
 
-/// Images of a split if the dataset's name determines them; nullopt if only the files can tell.
+/// nullopt if only the files can tell.
 std::optional<std::int64_t> known_split_images(const DatasetConfig& dataset, std::string_view split);
 
-/// Checks two slices of one dataset that should be disjoint: "" if they are, otherwise why not. `images` of the
-/// split, 0 if unknown.
+/// "" if two slices of one dataset are disjoint, otherwise why not. `images` of the split, 0 if unknown.
 std::string shared_images(std::string_view a, std::string_view b, std::int64_t images);
 
 }  // namespace normlab

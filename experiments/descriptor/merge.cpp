@@ -40,7 +40,7 @@ void open_word(JsonNode& node, std::string_view path) {
   node = std::move(object);
 }
 
-/// Removes the alternative of `key`, which is about to be set in the object at `path`.
+/// `key` is about to be set in the object at `path`.
 void remove_rival(JsonNode& object, std::string_view path, std::string_view key) {
   for (const Exclusive& pair : kExclusive) {
     if (pair.object != path) continue;
@@ -125,7 +125,6 @@ namespace {
 /// A longer chain is a mistake or an attempt to exhaust the reader.
 constexpr std::size_t kMostFiles = 64;
 
-/// "recipe:NAME" of each.
 std::vector<std::string_view> recipe_names() {
   static const std::vector<std::string> kNames = [] {
     std::vector<std::string> names;
@@ -135,7 +134,7 @@ std::vector<std::string_view> recipe_names() {
   return {kNames.begin(), kNames.end()};
 }
 
-/// The message for a missing base: its full path, and a suggestion.
+/// The base's full path, and a suggestion.
 std::string missing(const std::filesystem::path& base) {
   std::error_code error;
   const std::filesystem::path full = std::filesystem::absolute(base, error);

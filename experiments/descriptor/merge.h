@@ -1,4 +1,4 @@
-// Merges trees: `extends`, `--set` and the values of a sweep.
+// Merging of `extends`, `--set` and a sweep's values.
 #pragma once
 
 #include <filesystem>
@@ -22,13 +22,12 @@ void merge_over(JsonNode& base, const JsonNode& child);
 /// path holds a value without keys.
 std::string set_path(JsonNode& root, std::string_view path, const JsonNode& value, const Position& key_at);
 
-/// The descriptor merged with everything it extends, without "extends". `files` receives every file read, the
-/// descriptor first. InputError for a file that is unreadable, not regular or not JSON, that extends itself, or that
-/// builds on more than 63 others.
+/// The descriptor merged with everything it extends. `files` receives every file read, the descriptor first. InputError
+/// for a file that is unreadable, not regular or not JSON, that extends itself, or that builds on more than 63 others.
 JsonNode load_merged(const std::filesystem::path& file, Sources& sources, Problems& problems,
                      std::vector<std::filesystem::path>& files);
 
-/// Applies "path=value" settings; a value is parsed as JSON, or otherwise taken as a string. Returns their paths.
+/// Applies "path=value" settings and returns their paths. A value is JSON, or otherwise a string.
 std::vector<std::string> apply_sets(JsonNode& root, std::span<const std::string> sets, Sources& sources,
                                     Problems& problems);
 

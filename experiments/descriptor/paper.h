@@ -1,5 +1,4 @@
-// A descriptor's "paper": the publication that it reproduces, and the known differences. It describes settings but is
-// not one, so it is not part of a trial or its id.
+// A descriptor's "paper": the publication that it reproduces, and known differences. Not part of a trial or its id.
 #pragma once
 
 #include <string>
@@ -10,7 +9,7 @@
 
 namespace normlab {
 
-/// A setting that differs from the publication. `paper` and `here` are JSON texts, as value_text writes them.
+/// `paper` and `here` are JSON texts, as value_text writes them.
 struct Deviation {
   std::string key;  // "train.precision"
   std::string paper, here, why;
@@ -23,8 +22,8 @@ struct PaperConfig {
   bool empty() const { return source.empty(); }
 };
 
-/// Reads "paper": {"source": "...", "deviations": [{"key", "paper", "here", "why"}]}. Invalid entries are reported and
-/// omitted: an unknown or missing key, a `key` that is not a setting or is repeated, a `here` equal to `paper`.
+/// {"source": "...", "deviations": [{"key", "paper", "here", "why"}]}. Reports and omits invalid entries: an unknown or
+/// missing key, a `key` that is not a setting or is repeated, a `here` equal to `paper`.
 PaperConfig read_paper(const JsonNode& node, Problems& problems);
 
 /// True for the dotted path of a trial's setting, or of an object of settings: "train.optimizer.lr", "model.placement".

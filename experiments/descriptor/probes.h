@@ -1,5 +1,5 @@
-// A descriptor's "probes": steps at which a training's signal and gradients are measured. They do not affect results,
-// so they are not part of a trial or its id.
+// A descriptor's "probes": steps at which signal and gradients are measured. They do not affect results, so they are
+// not part of a trial or its id.
 #pragma once
 
 #include <algorithm>
@@ -33,12 +33,11 @@ struct ProbeConfig {
   }
 };
 
-/// Reads "probes". Invalid entries are reported and omitted: an unknown key, anything but a list of steps (or a number,
-/// for `gradients`), a step that is negative, not an integer, or repeated.
+/// Reports and omits invalid entries: an unknown key, anything but a list of steps (or a number, for `gradients`), a
+/// step that is negative, not an integer, or repeated.
 ProbeConfig read_probes(const JsonNode& node, Problems& problems);
 
-/// Throws InputError, one line per step, if `probes` ask for steps beyond the `steps` of `training` (its
-/// name in the message).
+/// InputError, one line per step, if `probes` ask for steps beyond the `steps` of `training` (its name in the message).
 void require_within_training(const ProbeConfig& probes, std::int64_t steps, const std::string& training);
 
 }  // namespace normlab

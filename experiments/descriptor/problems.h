@@ -1,4 +1,4 @@
-// Collects all problems of a descriptor and reports them together.
+// All problems of a descriptor, reported together.
 #pragma once
 
 #include <map>
@@ -15,10 +15,10 @@ class Problems {
   void add(const Position& at, const std::string& what) { add(at, at.pointer(), what); }
   /// The same with another pointer than the position's.
   void add(const Position& at, const std::string& pointer, const std::string& what);
-  /// A key that this trial does not use. A problem unless another trial uses it.
+  /// A problem unless another trial uses the key.
   void unused(const Position& at, const std::string& what);
   void used(const Position& at);
-  /// Adds the problems of `other`, without its unused keys.
+  /// Without the unused keys of `other`.
   void absorb(const Problems& other) { problems_.insert(other.problems_.begin(), other.problems_.end()); }
   bool empty() const { return problems_.empty(); }
   /// InputError with one line per problem, in file order: "file:line:column: /json/pointer: what".

@@ -14,10 +14,9 @@ struct RandAugmentProblem {
   std::string what;
 };
 
-/// The first setting that its dialect does not support. torchvision's magnitude is an integer from 0 to 30;
-/// big_vision's is at most 20 (where Posterize keeps all 8 bits). Geometric operations are nearest
-/// (torchvision), bilinear, bicubic, or a random choice of the latter two (timm, which requires an explicit
-/// choice). fill is three values.
+/// The first setting that the dialect does not support. torchvision's magnitude is an integer from 0 to 30;
+/// big_vision's is at most 20 (where Posterize keeps all 8 bits). Geometric operations are nearest (torchvision),
+/// bilinear, bicubic, or a random choice of the latter two (timm, which must state its choice). fill is three values.
 std::optional<RandAugmentProblem> problem_of(const RandAugmentConfig& config);
 
 }  // namespace normlab

@@ -1,4 +1,4 @@
-// Reads a trial's settings from a tree. Problems are collected with their places, and reading continues.
+// Reads a trial's settings from a tree. Problems are collected with their places.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace normlab {
 
-/// The named placements of nn/placement.h and of a descriptor's "placements".
+/// Those of nn/placement.h and of a descriptor's "placements".
 class PlacementRows {
  public:
   PlacementRows() = default;
@@ -45,24 +45,24 @@ class PlacementRows {
 /// canonical_json or full_json; omitted sizes are the struct's defaults.
 enum class ReadMode : std::uint8_t { descriptor, canonical };
 
-/// `root` holds "dataset", "model", "train" and, if canonical, "schema" and "seed"; anything else is an unknown key.
-/// The result is valid only if no `problems` were added. `classes` is called if a descriptor omits num_classes for a
-/// dataset that is not known by name; without it that is a problem.
+/// `root` holds "dataset", "model", "train" and, if canonical, "schema" and "seed". The result is valid only if no
+/// `problems` were added. `classes` counts classes if a descriptor omits num_classes for a dataset not known by name;
+/// without it that is a problem.
 TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode, Problems& problems,
                        const ClassCounts& classes = nullptr);
 
 /// Reports keys and values that are wrong whatever a sweep replaces. `root` as for a descriptor's trial.
 void check_values(const JsonNode& root, PlacementRows& rows, Problems& problems);
 
-/// The "model" object alone, as canonical_model_json writes it.
+/// As canonical_model_json writes it.
 ModelConfig read_model(const JsonNode& model, PlacementRows& rows, Problems& problems);
 
 CheckpointConfig read_checkpoint(const JsonNode& node, Problems& problems);
 
-/// One placement: a name, or an object of sites with an optional base.
+/// A name, or an object of sites with an optional base.
 Placement read_placement(const JsonNode& node, PlacementRows& rows, Problems& problems);
 
-/// The label of a placement object: "pre_pre + stem.patch_in=layer_norm"; a name is its own label.
+/// "pre_pre + stem.patch_in=layer_norm" for an object; a name is its own label.
 std::string placement_label(const JsonNode& node, PlacementRows& rows);
 
 }  // namespace normlab

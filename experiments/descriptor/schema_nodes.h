@@ -38,7 +38,7 @@ JsonNode one_of_words(const List& words) {
 
 inline JsonNode any_of(std::vector<JsonNode> choices) { return object({{"anyOf", std::move(choices)}}); }
 
-/// Selects a schema by condition, so that errors refer only to the branch taken.
+/// Errors then refer only to the branch taken.
 inline JsonNode if_then_else(JsonNode condition, JsonNode yes, JsonNode no) {
   return object({{"if", std::move(condition)}, {"then", std::move(yes)}, {"else", std::move(no)}});
 }
@@ -62,7 +62,7 @@ inline JsonNode closed_object(JsonNode members, Words keys = {}) {
 inline constexpr const char* kRangeName = "^((0|[1-9][0-9]*)(-[1-9][0-9]*)?|rest)$";
 
 /// Adds "$defs" for a grid ("grid": lists of values by axis, and "seeds") and for a choice of values ("choice"), with
-/// every path of a setting. Finds the paths in the setting schemas already in `root`.
+/// the path of every setting in the schemas already in `root`.
 void add_axis_schemas(JsonNode& root);
 
 }  // namespace normlab

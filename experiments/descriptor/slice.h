@@ -25,12 +25,12 @@ struct Slice {
 /// explains what is wrong.
 Slice parse_slice(std::string_view text);
 
-/// Indices, ascending, of a slice of `samples` images sorted by key: positions begin..end of a fixed permutation that
-/// depends only on the dataset's name, not on the trial's seed or the order of files. Percentages are rounded down to
-/// an image, so "[:99%]" and "[99%:]" are disjoint and complete. InputError: empty, or past the end.
+/// Ascending indices of a slice of `samples` images sorted by key: positions begin..end of a fixed permutation that
+/// depends only on the dataset's name. Percentages are rounded down to an image, so "[:99%]" and "[99%:]" are disjoint
+/// and complete. InputError: empty, or past the end.
 std::vector<std::int64_t> slice_indices(const Slice& slice, std::string_view dataset, std::int64_t samples);
 
-/// A subset of a slice: the same number of images per class, or a share of each class, but not both.
+/// The same number of images per class, or a share of each class, not both.
 struct Subset {
   std::int64_t per_class = 0;  // 0: all
   double fraction = 1.0;       // in (0, 1]
@@ -38,12 +38,12 @@ struct Subset {
   bool whole() const { return per_class == 0 && fraction >= 1; }
 };
 
-/// Indices, ascending, of the slice's images that a subset takes. `labels` [samples] are those of the split in key
-/// order, each below class_names.size(). Images are taken in the order of a permutation of the split that depends only
-/// on (seed, dataset), so a larger subset with the same seed contains the smaller. A fraction of the slice is rounded
-/// to an image. Each class gets its share, rounded down; remaining images go to the classes that lost most to rounding,
-/// the lower label first. InputError: as for slice_indices, both kinds of subset at once, or a class that has some
-/// images but fewer than per_class.
+/// Ascending indices of the slice's images that a subset takes. `labels` [samples] are those of the split in key order,
+/// each below class_names.size(). Images are taken in the order of a permutation of the split that depends only on
+/// (seed, dataset), so a larger subset with the same seed contains the smaller. A fraction of the slice is rounded to
+/// an image. Each class gets its share, rounded down; the rest goes to the classes that lost most to rounding, the
+/// lower label first. InputError: as for slice_indices, both kinds of subset at once, or a class that has some images
+/// but fewer than per_class.
 std::vector<std::int64_t> select_images(const Slice& slice, const Subset& subset, std::string_view dataset,
                                         std::span<const std::int32_t> labels, std::span<const std::string> class_names);
 

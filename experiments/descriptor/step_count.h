@@ -9,14 +9,14 @@
 
 namespace normlab {
 
-/// An epoch has floor(images / batch_size) steps, or ceil if drop_last is false; epochs, warm-up and evaluations are
-/// counted in these. A length in images is round(images / batch_size) steps, independent of the epoch (90 times
-/// ImageNet's 1,281,167 at batch 1024: 112,603).
+/// An epoch has floor(images / batch_size) steps, or ceil if drop_last is false; epochs, warm-up and evaluations
+/// are counted in these. A length in images is round(images / batch_size) steps (90 times ImageNet's 1,281,167
+/// at batch 1024: 112,603).
 struct StepCount {
   std::int64_t per_epoch = 0, total = 0, warmup = 0;
   std::int64_t eval_every = 0;  // steps between evaluations; 0: only at the end
 };
-/// InputError if problem_of_steps finds a problem.
+/// InputError with problem_of_steps().
 StepCount count_steps(const TrainConfig& train, std::int64_t images);
 
 /// `key` names the setting in "train".

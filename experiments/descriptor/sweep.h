@@ -1,4 +1,4 @@
-// The axes of a descriptor: grids of values to set at paths of the tree.
+// Axes and grids: values to set at paths of the tree.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct Grid {
   std::vector<AxisGroup> groups;
   std::optional<std::vector<std::uint64_t>> seeds;
 
-  /// Number of combinations, capped at `limit` + 1.
+  /// Capped at `limit` + 1.
   std::size_t size(std::size_t limit) const;
 };
 
@@ -43,7 +43,7 @@ struct AxisChoice {
   std::vector<std::pair<std::string, std::string>> values;  // path -> value_text
 };
 
-/// Reads "sweep", an object or a list of objects. Invalid entries are reported and omitted.
+/// An object or a list of objects. Invalid entries are reported and omitted.
 std::vector<Grid> read_sweep(const JsonNode& node, PlacementRows& rows, Problems& problems);
 
 /// An object of axes: a sweep's grid, or the "axes" of a tuning stage.
@@ -58,13 +58,13 @@ TwoStageSeeds read_two_stage_seeds(const JsonNode& node, Problems& problems);
 /// An object {axis: value}, whose axes and values must occur in the grids.
 AxisChoice read_choice(const JsonNode& node, const std::vector<Grid>& grids, Problems& problems);
 
-/// Paths of all axes, in order of first appearance.
+/// In order of first appearance.
 std::vector<std::string> axis_paths(const std::vector<Grid>& grids);
 
-/// Sets an axis's value in a trial's tree. False, with a problem, if the path does not exist there.
+/// False, with a problem, if the path does not exist in the tree.
 bool lay(JsonNode& tree, const Axis& axis, std::size_t value, Problems& problems);
 
-/// Calls `see(combination)` for every combination: one AxisValue index per group, the last group fastest.
+/// `see` gets one AxisValue index per group, the last group fastest.
 template <class Visitor>
 void for_each_combination(const Grid& grid, Visitor&& see) {
   std::vector<std::size_t> index(grid.groups.size(), 0);

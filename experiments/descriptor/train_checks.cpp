@@ -35,7 +35,6 @@ std::vector<std::string> likely_patterns(const std::vector<std::string>& names) 
   return {patterns.begin(), patterns.end()};
 }
 
-/// What is wrong with the early stopping rule given the trial's other settings, or "".
 std::string problem_of_early_stop(const EarlyStopConfig& rule, const std::string& minival, bool averages) {
   if (rule.metric.empty()) return "";
   const bool averaged = rule.metric.rfind("minival/ema_", 0) == 0;
@@ -58,9 +57,8 @@ std::string problem_of_early_stop(const EarlyStopConfig& rule, const std::string
 
 void check_augment(const TrialConfig& trial, const Report& report) {
   const AugmentConfig& augment = trial.train.augment;
-  // Classes of generated images are directions: a flip turns a rising one into a falling one with the wrong label,
-  // half the time. Other changes (rotations, shears, crops) alter directions only slightly, as with any
-  // photograph, and are allowed.
+  // Classes of generated images are directions: a flip turns a rising one into a falling one with the wrong label, half
+  // the time. Rotations, shears and crops alter directions only slightly, as with any photograph, and are allowed.
   if (augment.flip && trial.dataset.generated() && trial.dataset.layout == DatasetLayout::known)
     report("train.augment.flip",
            concat("a flip turns one class of ", trial.dataset.name, " into another; leave it out"));

@@ -1,4 +1,4 @@
-// Consistency checks between a trial's settings, its model and its data.
+// Consistency of a trial's settings, model and data.
 #pragma once
 
 #include <functional>
@@ -9,15 +9,15 @@
 
 namespace normlab {
 
-/// Reports a problem with the setting at a dotted key.
+/// `key` is a setting's dotted path.
 using Report = std::function<void(std::string_view key, const std::string& what)>;
 
 /// Reports parts that do not divide a batch, unknown or incomplete factors of a compound schedule, multipliers that
 /// match no parameter of the (valid) model, and augmentations that are inconsistent with each other or with the data.
 void check_training(const TrialConfig& trial, const Report& report);
 
-/// Reports settings that are valid separately but together do not mean what they say: levels beyond timm's last, a crop
-/// larger than its image, an early stopping rule that can never apply.
+/// Reports settings that are valid separately but not together: levels beyond timm's last, a crop larger than its
+/// image, an early stopping rule that can never apply.
 void check_meaning(const TrialConfig& trial, const Report& report);
 
 /// Reports in advance what reading the data would refuse: invalid, empty, overlong or overlapping slices; classes

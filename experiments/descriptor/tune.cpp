@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kMetrics{"eval/accuracy", "eval/loss", "eval/ema_accuracy", "eval/ema_loss"};
 
-/// A candidate's value index for each group, the last group fastest.
+/// An index for each group, the last group fastest.
 std::vector<std::size_t> combination(const Grid& grid, std::size_t candidate) {
   std::vector<std::size_t> index(grid.groups.size());
   for (std::size_t g = index.size(); g-- > 0;) {
@@ -28,8 +28,7 @@ std::vector<std::size_t> combination(const Grid& grid, std::size_t candidate) {
   return index;
 }
 
-/// Whether the value is the least or largest number of its axis. A least value of 0 is not an edge, since
-/// rates cannot be lower.
+/// A least value of 0 is not an edge, since rates cannot be lower.
 bool is_at_edge(const Axis& axis, std::size_t value) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const AxisValue& v : axis.values) {

@@ -1,5 +1,5 @@
-// "tune": axes whose values are chosen per row by results on a minival, in stages, before the row itself is trained and
-// evaluated on the test set. Defines the trials; experiments/sweep/stages.h makes the choices.
+// "tune": values chosen per row by results on a minival, in stages, before the row itself is trained and evaluated on
+// the test set. Defines the trials; experiments/sweep/stages.h makes the choices.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +30,12 @@ struct TuneStage {
   bool lower_is_better() const { return metric.ends_with("loss"); }
 };
 
-/// Reads "tune", a list of objects {"axes", "dataset", "train", "seeds", "metric"}. `swept` are the axes of the sweep,
-/// which cannot also be tuned. Invalid entries are reported and omitted.
+/// A list of objects {"axes", "dataset", "train", "seeds", "metric"}. `swept` are the axes of the sweep, which cannot
+/// also be tuned. Invalid entries are reported and omitted.
 std::vector<TuneStage> read_tune(const JsonNode& node, const std::vector<std::string>& swept, PlacementRows& rows,
                                  Problems& problems);
 
-/// The rows of a tuned sweep, from which any trial of any stage can be made.
+/// Makes any trial of any stage of a tuned sweep.
 class TunedRows {
  public:
   /// `classes`: as for load_experiment.
@@ -49,9 +49,9 @@ class TunedRows {
   /// one per seed; existing trials of the row are reused. InputError if values are inconsistent.
   std::vector<std::vector<std::size_t>> add_stage(Experiment& out, std::size_t row,
                                                   std::span<const std::size_t> chosen) const;
-  /// The row's settings once every stage has its candidate. InputError if they are inconsistent.
+  /// Once every stage has its candidate. InputError if settings are inconsistent.
   TrialConfig final_config(std::size_t row, std::span<const std::size_t> chosen) const;
-  /// The row's seeds from the descriptor.
+  /// As in the descriptor.
   const std::vector<std::uint64_t>& seeds(std::size_t row) const { return seeds_.at(row); }
 
   // --- while a descriptor is read

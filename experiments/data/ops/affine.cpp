@@ -20,7 +20,7 @@ void require_side(const Image& image) {
                             image.height, " x ", image.width));
 }
 
-/// Rounds to 15 decimals through decimal digits, like Python's round(value, 15).
+/// Through decimal digits, like Python's round(value, 15).
 double round_to_15_decimals(double value) {
   char digits[32];
   const auto written = std::to_chars(digits, digits + sizeof digits, value, std::chars_format::fixed, 15);

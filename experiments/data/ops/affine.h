@@ -1,5 +1,4 @@
-// Geometric operations. Each output pixel is looked up in the image, in the coordinates and arithmetic of Pillow or
-// TensorFlow, bit for bit.
+// Geometric operations in the coordinates and arithmetic of Pillow or TensorFlow, bit for bit.
 #pragma once
 
 #include "experiments/data/image.h"

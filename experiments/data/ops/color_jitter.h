@@ -12,7 +12,7 @@ namespace normlab {
 
 enum class JitterStep : std::uint8_t { brightness, contrast, saturation, hue };
 
-/// The steps in this order. A factor of 1 (a hue of 0) means that the step is disabled and is skipped.
+/// In this order. A factor of 1 (a hue of 0) disables its step.
 struct DrawnJitter {
   std::array<JitterStep, 4> order{JitterStep::brightness, JitterStep::contrast, JitterStep::saturation,
                                   JitterStep::hue};

@@ -1,4 +1,3 @@
-// Enhancements: blends of the image and a degenerate version of it.
 #include <algorithm>
 #include <cmath>
 
@@ -71,7 +70,7 @@ struct PillowSmooth {
   }
 };
 
-/// Summed in float by fused multiply-adds in row order and truncated, so exact integers may come out one too small.
+/// In float by fused multiply-adds in row order, truncated: exact integers may come out one too small.
 struct TensorflowSmooth {
   int operator()(const std::uint8_t* up, const std::uint8_t* here, const std::uint8_t* down, std::int64_t i) const {
     constexpr float kOne = 1.0f / 13, kFive = 5.0f / 13;

@@ -1,4 +1,4 @@
-// Fetches whole pixels from anywhere in an image, one row at a time.
+// Fetches pixels from anywhere in an image, one row at a time.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace normlab {
 /// Bytes after the last pixel that fetch_pixels() may read or write.
 inline constexpr std::size_t kFetchMargin = 4;
 
-/// Copies `count` three-byte pixels from `source + offsets[i]` with four-byte moves: each fourth byte is overwritten by
-/// the next pixel, and the last one falls in the margin.
+/// Copies `count` three-byte pixels from `source + offsets[i]` with four-byte moves: the next pixel overwrites the
+/// fourth byte, and the last one falls in the margin.
 inline void fetch_pixels(const std::uint8_t* source, const std::int32_t* offsets, std::int64_t count,
                          std::uint8_t* out) {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -24,7 +24,7 @@ inline void fetch_pixels(const std::uint8_t* source, const std::int32_t* offsets
   }
 }
 
-/// Takes the image's pixels as the source of a new image of the same size. Images have fewer than 2^31 bytes.
+/// The image's pixels become the source of a new image of the same size. Images have fewer than 2^31 bytes.
 class NearestRows {
  public:
   NearestRows(Image& image, const Fill& fill, OpScratch& scratch)

@@ -1,4 +1,3 @@
-// Pillow's conversion to 8-bit HSV and back.
 #include <algorithm>
 
 #include "experiments/data/ops/tone.h"

@@ -1,4 +1,3 @@
-// Operations on single values, and operations by lookup table.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,7 +10,6 @@ namespace {
 using Table = std::array<std::uint8_t, 256>;
 using Histogram = std::array<std::array<std::uint32_t, 256>, Image::kChannels>;
 
-/// Applies one table per channel.
 void map(Image& image, const Table (&tables)[Image::kChannels]) {
   std::uint8_t* p = image.pixels.data();
   for (const std::uint8_t* end = p + image.pixels.size(); p != end; p += Image::kChannels) {

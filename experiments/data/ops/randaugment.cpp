@@ -83,8 +83,7 @@ double torchvision_argument(AugmentOp op, double level, std::int64_t height, std
   }
 }
 
-/// The argument in Big Vision and timm, whose levels are out of ten. Shifts are in pixels in Big Vision and a share of
-/// the side in timm.
+/// Levels are out of ten. Shifts are in pixels in Big Vision and a share of the side in timm.
 double argument_of_ten(const RandAugmentConfig& config, AugmentOp op, double level, bool negative) {
   const bool timm = config.dialect == Dialect::timm, increasing = timm && config.increasing;
   const double share = (timm ? std::clamp(level, 0.0, kTimmTop) : level) / kTimmTop;

@@ -33,34 +33,34 @@ enum class AugmentOp : std::uint8_t {
 /// An operation with its drawn parameters.
 struct DrawnOp {
   AugmentOp op = AugmentOp::identity;
-  /// The argument in the library's units: degrees, shear, pixels (timm: a share of the side), factor, bits, threshold,
-  /// addition, or half a side. 0 for operations without an argument.
+  /// In the library's units: degrees, shear, pixels (timm: a share of the side), factor, bits, threshold, addition, or
+  /// half a side. 0 without an argument.
   double argument = 0;
   ResizeMethod interpolation = ResizeMethod::nearest;
   std::int64_t row = 0, column = 0;  // cutout: its centre
 };
 
-/// Draws and applies operations. Thread-safe if each thread has its own scratch.
+/// Thread-safe if each thread has its own scratch.
 class RandAugment {
  public:
   /// InputError for what problem_of() (descriptor/randaugment_rules.h) finds. Without a dialect nothing is applied, and
   /// only apply() may be called.
   explicit RandAugment(const RandAugmentConfig& config);
 
-  /// Applies `layers` operations in sequence, drawn with replacement. Keeps the image size.
+  /// Applies `layers` operations, drawn with replacement. Keeps the image size.
   void apply(Image& image, const AugmentDraws& draws, OpScratch& scratch) const;
 
-  /// The operation of one layer for an image of this size; nullopt if timm's probability skips it.
+  /// The operation of one layer; nullopt if timm's probability skips it.
   std::optional<DrawnOp> draw(std::uint32_t layer, std::int64_t height, std::int64_t width,
                               const AugmentDraws& draws) const;
   void run(const DrawnOp& drawn, Image& image, OpScratch& scratch) const;
 
-  /// In the order of the library's list; all are equally likely.
+  /// The library's list; all are equally likely.
   std::span<const AugmentOp> operations() const;
   /// Whether the argument is negated with probability one half (timm, increasing: mirrors an
   /// enhancement's factor about 1).
   bool is_signed(AugmentOp op) const;
-  /// The argument of a level for an image of this size.
+  /// For an image of this size.
   double argument(AugmentOp op, double level, bool negative, std::int64_t height, std::int64_t width) const;
 
  private:

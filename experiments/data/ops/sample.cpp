@@ -32,8 +32,8 @@ struct Bicubic {
   }
 };
 
-/// Computes one row of the result at a time. On an axis that the map leaves unchanged (shears and shifts leave one),
-/// the filter reduces to the pixel itself: the formula at t = 0.
+/// One row at a time. On an axis that the map leaves unchanged (shears and shifts leave one), the filter reduces to the
+/// pixel itself: the formula at t = 0.
 template <class Filter>
 class Sampler {
  public:
@@ -93,7 +93,7 @@ class Sampler {
  private:
   static constexpr int kTaps = Filter::kTaps, kFirst = Filter::kFirst;
 
-  /// Source positions of a row's pixels: the whole pixel, and the fraction to the next one for each channel.
+  /// Source positions of a row: the whole pixel, and the fraction to the next one for each channel.
   void locate(std::int64_t row) {
     const AffineMap m = map_;
     const std::int64_t count = width_;

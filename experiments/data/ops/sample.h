@@ -5,7 +5,7 @@
 
 namespace normlab {
 
-/// The part of pillow_affine() that interpolates. Neighbours outside the image repeat its border pixels.
+/// Interpolates for pillow_affine(). Neighbours outside the image repeat its border pixels.
 void sample_pillow(Image& image, const AffineMap& map, ResizeMethod method, const Fill& fill, OpScratch& scratch);
 
 }  // namespace normlab

@@ -1,5 +1,5 @@
-// Operations that change values in place: by value, by the pixel's colour, by the histogram or by the neighbours. Bit
-// for bit in the arithmetic of Pillow (torchvision, timm) or TensorFlow (Big Vision).
+// Operations on values in place: by value, colour, histogram or neighbours. Bit for bit in the arithmetic of Pillow
+// (torchvision, timm) or TensorFlow (Big Vision).
 #pragma once
 
 #include <cstdint>
