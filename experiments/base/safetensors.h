@@ -77,7 +77,7 @@ inline constexpr const char* kHeaderHashKey = "normlab.header_sha256";
 /// A finished trial's weights and averages without the optimiser's state (keep "weights").
 inline constexpr const char* kWeightsFile = "weights.safetensors";
 
-/// The same with both hashes. A kStateHashKey already in the metadata is not computed again.
+/// save_safetensors() with both hashes. A kStateHashKey already in the metadata is not computed again.
 void save_sealed_safetensors(const std::filesystem::path& path, std::map<std::string, std::string> metadata,
                              std::vector<TensorView> tensors);
 

@@ -55,7 +55,7 @@ class Timed {
   std::int64_t repeats_ = 1;
 };
 
-/// Values in (-scale, scale): products of zeros draw less power and run faster.
+/// Pseudo-random values in (-scale, scale): products of zeros draw less power and run faster.
 void fill_noise(Backend& backend, Tensor to, float scale, std::uint32_t seed);
 /// A new tensor of such values.
 Tensor noise(Backend& backend, Arena& memory, const Shape& shape, DType dtype, float scale, std::uint32_t seed);

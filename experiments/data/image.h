@@ -23,7 +23,7 @@ struct Box {
 };
 
 /// A box of an image decoded at reduced size, in pixels of the original: `shrink` of them make one decoded pixel.
-/// Counts from where the decoded image begins. Edges may fall inside a decoded pixel.
+/// Its origin is that of the decoded image. Edges may fall inside a decoded pixel.
 struct ScaledBox {
   Box box;
   std::int64_t shrink = 1;

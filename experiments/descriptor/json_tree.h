@@ -41,7 +41,7 @@ struct Position {
   std::string pointer() const;
 };
 
-/// Owns the sources of positions; must outlive trees.
+/// Owns the sources of positions; must outlive every tree made with it.
 class Sources {
  public:
   Source* add(std::string name, bool has_lines = true) {

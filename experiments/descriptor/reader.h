@@ -51,7 +51,7 @@ enum class ReadMode : std::uint8_t { descriptor, canonical };
 TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode, Problems& problems,
                        const ClassCounts& classes = nullptr);
 
-/// Reports keys and values that are wrong whatever a sweep replaces. `root` as for a descriptor's trial.
+/// Reports keys and values that are wrong whatever values a sweep sets. `root` as for a descriptor's trial.
 void check_values(const JsonNode& root, PlacementRows& rows, Problems& problems);
 
 /// As canonical_model_json writes it.

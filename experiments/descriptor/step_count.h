@@ -16,7 +16,7 @@ struct StepCount {
   std::int64_t per_epoch = 0, total = 0, warmup = 0;
   std::int64_t eval_every = 0;  // steps between evaluations; 0: only at the end
 };
-/// InputError with problem_of_steps().
+/// InputError if problem_of_steps() finds a problem.
 StepCount count_steps(const TrainConfig& train, std::int64_t images);
 
 /// `key` names the setting in "train".
