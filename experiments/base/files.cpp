@@ -23,7 +23,7 @@
 namespace normlab {
 namespace {
 
-constexpr int kTries = 10;  // to make a file that somebody else clears away
+constexpr int kTries = 10;  // attempts to create a file that another process keeps removing
 
 std::string_view advice(int error_number) {
   switch (error_number) {
@@ -57,7 +57,6 @@ std::string_view advice(int error_number) {
   }
 }
 
-/// Owns a descriptor.
 class Descriptor {
  public:
   explicit Descriptor(int value) : value_(value) {}
@@ -67,7 +66,7 @@ class Descriptor {
     if (value_ >= 0) ::close(value_);
   }
   int get() const { return value_; }
-  /// Network file systems report a failed write only here.
+  /// Network file systems report a failed write only on close.
   int close_checked() { return close_once(std::exchange(value_, -1)); }
 
  private:
@@ -92,12 +91,12 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
 
-/// A file of its own beside the target, filled and on the disk; removed unless it was renamed.
+/// A file beside the target, written and synced; removed unless renamed.
 class Temporary {
  public:
   Temporary(const std::filesystem::path& target, std::string_view bytes) {
     int descriptor = -1;
-    do {  // a killed process with this number may have left its file behind, so names are tried until one is free
+    do {  // a killed process with the same id may have left its file, so try names until one is free
       path_ = temporary_name(target);
       descriptor = open_retrying(path_, O_WRONLY | O_CREAT | O_EXCL);
     } while (descriptor < 0 && errno == EEXIST);
@@ -130,7 +129,7 @@ void remove_some_temporaries(const std::filesystem::path& folder, Which&& which)
   }
 }
 
-/// The process that made a name by temporary_name() on this host; 0 for another name.
+/// The process on this host that made a name with temporary_name(); 0 for other names.
 pid_t local_writer(const std::string& name) {
   const auto count = name.rfind('.', name.size() - kTemporarySuffix.size() - 1);
   const auto process = count == name.npos || count == 0 ? name.npos : name.rfind('.', count - 1);
@@ -157,7 +156,7 @@ std::string read_file(const std::filesystem::path& path) {
 
 std::optional<std::string> read_file_if_there(const std::filesystem::path& path) {
   const Descriptor file(open_at_once(path));
-  // A network file system may still know a name whose file is gone.
+  // A network file system may still list a name whose file is gone.
   if (file.get() < 0 && (errno == ENOENT || errno == ESTALE)) return std::nullopt;
   if (file.get() < 0) throw_system_error("open", path, errno);
   struct stat status {};
@@ -190,7 +189,7 @@ std::optional<std::string> read_end_if_there(const std::filesystem::path& path, 
   std::string end(std::size_t(size - begin), '\0');
   const ssize_t done = read_at(file.get(), end.data(), end.size(), off_t(begin));
   if (done < 0) throw_system_error("read", path, errno);
-  end.resize(std::size_t(done));  // it may have been cut meanwhile
+  end.resize(std::size_t(done));  // the file may have been truncated since
   return end;
 }
 
@@ -210,7 +209,7 @@ std::vector<std::filesystem::path> list_folder(const std::filesystem::path& fold
 void sync_folder(const std::filesystem::path& folder) {
   const Descriptor directory(open_retrying(folder, O_RDONLY | O_DIRECTORY));
   if (directory.get() < 0) throw_system_error("open the folder", folder, errno);
-  // Some network file systems cannot sync a folder and say EINVAL; there is nothing more to be done there.
+  // Some network file systems cannot sync a folder and report EINVAL; nothing else can be done.
   if (sync_retrying(directory.get()) != 0 && errno != EINVAL) throw_system_error("sync the folder", folder, errno);
 }
 
@@ -337,7 +336,7 @@ void LineFile::append(std::string_view line) {
     return;
   }
   const int error_number = errno;
-  // A device has no length to go back to, and readers drop a torn last line in any case.
+  // A device cannot be truncated; readers drop an incomplete last line anyway.
   [[maybe_unused]] const int cut = uninterrupted([&] { return ::ftruncate(descriptor_, off_t(bytes_)); });
   throw_system_error("append to", path_, error_number);
 }

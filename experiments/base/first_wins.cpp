@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 enum class Way { untried, link, creation };
 std::atomic<Way> way{Way::untried};
-/// Of the run's folder; set once, before there are threads or workers.
+/// kExclusiveCreationFile in the run's folder; set once, before threads or workers start.
 fs::path& marker() {
   static fs::path path;
   return path;
@@ -40,7 +40,7 @@ int link_retrying(const fs::path& from, const fs::path& to) {
   return uninterrupted([&] { return ::link(from.c_str(), to.c_str()); });
 }
 
-/// What file systems say that have no hard links, or have none here; the folder itself has just been written to.
+/// Errors of file systems without hard links, or without them here. The folder is known to be writable.
 bool refuses_links(int error_number) {
   switch (error_number) {
     case ENOSYS:
@@ -56,7 +56,7 @@ bool refuses_links(int error_number) {
   }
 }
 
-/// None where `path` cannot be created, with errno set.
+/// False, with errno, if `path` cannot be created.
 bool create_exclusively(const fs::path& path, const std::string& text) {
   const int file = uninterrupted([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
   if (file < 0) return false;
@@ -72,8 +72,8 @@ bool create_exclusively(const fs::path& path, const std::string& text) {
   return false;
 }
 
-/// The right to give one name to a file. Its text is the name of the holder's temporary: who wants the right and finds
-/// the holder gone removes that file first, so that a holder that was only paused has nothing left to rename.
+/// The right to name a file; its text is the name of the holder's temporary. A process that takes over first removes
+/// that temporary, so that a paused holder has nothing left to rename.
 class Reservation {
  public:
   Reservation(const fs::path& temporary, const fs::path& path)
@@ -83,19 +83,19 @@ class Reservation {
         temporary_(temporary),
         text_(temporary.filename().string() + "\n") {}
 
-  /// False where another process has it just now.
+  /// False if another process holds it.
   bool take() const {
     if (create_exclusively(file_, text_)) return true;
     if (errno != EEXIST) throw_system_error("create", file_, errno);
     return false;
   }
   bool is_mine() const { return read() == text_; }
-  /// Gives it back, unless another process has taken it meanwhile.
+  /// Gives it up, unless another process has taken it over.
   void release() const {
     if (is_mine()) remove_file(file_);
   }
 
-  /// Waits a moment for the holder, and ends its right once that has stood unchanged for longer than renaming takes.
+  /// Waits briefly for the holder. Ends its reservation once it has been unchanged for longer than a rename takes.
   void wait() {
     constexpr auto kPatience = std::chrono::seconds(2);
     constexpr auto kPause = std::chrono::milliseconds(10);
@@ -116,8 +116,8 @@ class Reservation {
  private:
   std::string read() const { return read_file_if_there(file_).value_or(""); }
 
-  /// Takes from the holder what it would rename. One that was killed before its text was whole is not known by name:
-  /// then every other waiting file goes, whose owners make theirs again.
+  /// Removes the temporary that the holder would rename. A holder killed before it wrote its whole text is unknown:
+  /// then all other waiting temporaries are removed, and their owners make them again.
   void disarm(const std::string& seen) const {
     const bool whole = seen.size() > prefix_.size() && seen.starts_with(prefix_) && seen.ends_with("\n") &&
                        seen.find('/') == seen.npos;
@@ -156,15 +156,14 @@ Placed place_by_creation(const fs::path& temporary, const fs::path& path) {
   throw_system_error("publish", path, error_number);
 }
 
-/// None where the link was refused as by a file system that has none.
+/// nullopt if the file system refused the link because it has none.
 std::optional<Placed> place_by_link(const fs::path& temporary, const fs::path& path) {
   const int error_number = link_retrying(temporary, path) == 0 ? 0 : errno;
   struct stat status {};
   const bool there = uninterrupted([&] { return ::stat(temporary.c_str(), &status); }) == 0;
-  // Over a network the answer to a link that was made can get lost, and its repetition then fails: the number of names
-  // that the file has is what counts.
+  // Over a network, the reply to a successful link can get lost and the retry fails, so the link count decides.
   if (error_number == 0 || (there && status.st_nlink == 2)) {
-    uninterrupted([&] { return ::unlink(temporary.c_str()); });  // a second name does no harm
+    uninterrupted([&] { return ::unlink(temporary.c_str()); });  // a leftover second name is harmless
     return Placed::yes;
   }
   if (error_number == EEXIST) return Placed::taken;
@@ -176,7 +175,7 @@ std::optional<Placed> place_by_link(const fs::path& temporary, const fs::path& p
   throw_system_error("publish", path, error_number);
 }
 
-/// Type and place of the file system that holds `path`, for people.
+/// Type and mount point of the file system that holds `path`, for messages.
 std::string file_system_of(const fs::path& path) {
   std::error_code error;
   const std::string place = fs::canonical(path, error).string();
@@ -191,7 +190,7 @@ std::string file_system_of(const fs::path& path) {
       const bool holds = mount == "/" || place == mount || place.starts_with(mount + "/");
       if (holds && mount.size() >= best.size() && fields >> word) best = mount, type = word;
     }
-  } catch (const EnvironmentError&) {  // the number below tells it, too
+  } catch (const EnvironmentError&) {  // the type number below identifies it
   }
   if (!best.empty()) return concat(type, " at ", best);
   struct statfs status {};
@@ -199,7 +198,7 @@ std::string file_system_of(const fs::path& path) {
   return fmt::format("of type {:#x}", static_cast<unsigned long>(status.f_type));
 }
 
-/// Throws where two processes could both be told that they have created a file.
+/// Throws if two processes could both be told that they created the same file.
 void require_exclusive_creation(const fs::path& out, const std::string& file_system, const std::string& refusal) {
   const fs::path first = temporary_name(out / "probe"), second = temporary_name(out / "probe");
   bool holds = create_exclusively(first, "first");
@@ -237,7 +236,7 @@ std::string choose_first_wins(const fs::path& out) {
   if (!refuses_links(error_number)) throw_system_error("make a hard link in", out, error_number);
   const std::string refusal = std::generic_category().message(error_number), file_system = file_system_of(out);
   require_exclusive_creation(out, file_system, refusal);
-  // Before anything is published: a run on a host with hard links looks for it before each link.
+  // Before anything is published: runs on hosts with hard links check for it before each link.
   write_atomically(marker(), concat(file_system, ": ", refusal, "\n"));
   way = Way::creation;
   return concat(out.string(), ": the file system ", file_system, " has no hard links (", refusal,

@@ -1,5 +1,4 @@
-// How a file gets its name only where no other process has given that name to another file: by link(2), or by exclusive
-// creation where the file system has no hard links.
+// Gives a file a name that no other process has used: by link(2), or by exclusive creation without hard links.
 #pragma once
 
 #include <filesystem>
@@ -7,23 +6,22 @@
 
 namespace normlab {
 
-/// In a folder of results: hosts without hard links have been here, so that all agree by exclusive creation.
+/// In a results folder: a host without hard links has used it, so all hosts use exclusive creation.
 inline constexpr const char* kExclusiveCreationFile = "exclusive-creation";
 
-/// Finds out at the start of a run what the file system of `out` can do, and holds this process and those it forks to
-/// it. Creates `out`. Returns what there is to tell the user, empty where hard links do. EnvironmentError where it has
-/// neither hard links nor exclusive creation.
+/// Finds out what the file system of `out` supports, for this process and its forks; creates `out`. Returns a message
+/// for the user, empty with hard links. EnvironmentError if neither method works.
 std::string choose_first_wins(const std::filesystem::path& out);
 
 enum class Placed {
-  yes,    // the file has its name, and no other
-  taken,  // `path` was there already, and is as it was
-  gone    // another process has removed the file, as a temporary that was left behind
+  yes,    // the file has this name and no other
+  taken,  // `path` existed and is unchanged
+  gone    // another process removed the file as an abandoned temporary
 };
 
-/// Gives the whole and synced file `temporary` the name `path` in the same folder, unless that is there. Readers see
-/// none or all of it. Without choose_first_wins() a refused link makes this process take exclusive creation.
-/// EnvironmentError where the system fails.
+/// Gives the complete, synced file `temporary` the name `path` in the same folder, unless `path` exists. Readers see
+/// all or none of it. Without choose_first_wins(), a refused link switches this process to exclusive creation.
+/// EnvironmentError on a system failure.
 Placed place(const std::filesystem::path& temporary, const std::filesystem::path& path);
 
 }  // namespace normlab

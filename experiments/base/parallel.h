@@ -1,4 +1,4 @@
-// A loop over independent items on a few threads, for loading.
+// A parallel loop over independent items, used for loading.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,9 @@
 
 namespace normlab {
 
-/// Calls work(worker, item) once for each item in [0, items), in blocks of `block` items that up to `threads` threads
-/// take in order. Throws what the first failing item threw, first by index, whatever the number of threads: blocks
-/// before the failing one were taken before it, and each is brought to its end. Threads that the system does not start
-/// are done without.
+/// Calls work(worker, item) for each item in [0, items). Up to `threads` threads, fewer if the system lacks some, take
+/// blocks of `block` items in order. Rethrows the exception of the failing item with the lowest index, whatever the
+/// number of threads: earlier blocks were started before it and are finished.
 template <class Work>
 void parallel_items(std::int64_t items, std::int64_t block, int threads, Work&& work) {
   const std::int64_t blocks = (items + block - 1) / block;

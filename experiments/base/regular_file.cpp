@@ -23,7 +23,7 @@ int open_at_once(const std::filesystem::path& file) {
 }
 
 std::string read_open_file(int descriptor, const std::filesystem::path& file, std::size_t size, std::size_t most) {
-  // One byte more than the file has, so that the read that ends it needs no second buffer; files in /proc say 0.
+  // One byte more than the size, so that the final read needs no larger buffer. Files in /proc report size 0.
   std::string bytes(std::min(size, most) + 1, '\0');
   std::size_t done = 0;
   while (done <= most) {
@@ -43,7 +43,7 @@ RegularFile::RegularFile(const std::filesystem::path& file, std::string_view adv
   const int error_number = ::fstat(descriptor_, &status_) == 0 ? 0 : errno;
   const std::string_view other = error_number == 0 ? what_else(status_) : "";
   if (error_number == 0 && other.empty()) return;
-  close_once(descriptor_);  // no destructor runs
+  close_once(descriptor_);  // a constructor that throws runs no destructor
   if (error_number != 0) fail(error_number);
   fail(concat("it is ", other, ", not a regular file"));
 }
@@ -68,7 +68,7 @@ void RegularFile::fail(int error_number) const {
     case ENAMETOOLONG:
     case ENXIO:
       fail(std::strerror(error_number));
-    default:  // the machine, whatever file is named
+    default:  // a failure of the machine, not of the named file
       throw_system_error("read", file_, error_number);
   }
 }

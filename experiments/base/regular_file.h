@@ -1,4 +1,4 @@
-// Opening files that a user names. A pipe or a device would be waited for, or never end.
+// Opens files named by users, and refuses pipes and devices, which could block or never end.
 #pragma once
 
 #include <sys/stat.h>
@@ -10,30 +10,28 @@
 
 namespace normlab {
 
-/// "" for a regular file; otherwise what it is: "a folder", "a pipe", "a device", "a socket".
+/// "" for a regular file; otherwise its type: "a folder", "a pipe", "a device", "a socket".
 std::string_view what_else(const struct stat& status);
 
-/// Opens for reading without waiting for anybody at the other end; -1 and errno where that fails.
+/// Opens for reading without waiting for the other end of a pipe; -1 with errno on failure.
 int open_at_once(const std::filesystem::path& file);
 
-/// All that is left to read of an open file of `size` bytes, of a longer one its first `most` + 1. EnvironmentError,
-/// with the name `file`, where reading fails.
+/// The rest of an open file of `size` bytes, cut to `most` + 1 bytes. EnvironmentError with the name `file`.
 std::string read_open_file(int descriptor, const std::filesystem::path& file, std::size_t size, std::size_t most);
 
-/// A regular file that is open for reading, or a link to one.
 class RegularFile {
  public:
-  /// InputError, "FILE: cannot be read: WHY; ADVICE": not there, no permission, not a regular file. EnvironmentError
-  /// where the disk fails.
+  /// InputError "FILE: cannot be read: WHY; ADVICE" if it is missing, not permitted or not regular. EnvironmentError
+  /// if the disk fails.
   explicit RegularFile(const std::filesystem::path& file, std::string_view advice = "");
   RegularFile(const RegularFile&) = delete;
   RegularFile& operator=(const RegularFile&) = delete;
   ~RegularFile();
 
   int descriptor() const { return descriptor_; }
-  /// Which file it is, by whatever name.
+  /// The same for all names of a file.
   std::pair<dev_t, ino_t> identity() const { return {status_.st_dev, status_.st_ino}; }
-  /// All that is left to read, of a longer file its first `most` + 1 bytes. EnvironmentError where reading fails.
+  /// The rest of the file, cut to `most` + 1 bytes. EnvironmentError if reading fails.
   std::string read(std::size_t most = kAll) const;
 
   static constexpr std::size_t kAll = static_cast<std::size_t>(-1) - 1;

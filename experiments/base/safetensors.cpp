@@ -21,7 +21,7 @@ namespace {
 constexpr const char* kFormatKey = "format";
 static_assert(std::endian::native == std::endian::little, "tensors are copied byte by byte");
 
-/// SHA-256 of what kHeaderHashKey covers. "format" is for other programs and comes with the writing.
+/// SHA-256 of what kHeaderHashKey covers. Excludes "format", which is for other programs and is added on writing.
 std::string header_hash(std::map<std::string, std::string> metadata, const std::vector<TensorView>& tensors) {
   metadata.erase(kHeaderHashKey);
   metadata.erase(kFormatKey);
@@ -30,8 +30,8 @@ std::string header_hash(std::map<std::string, std::string> metadata, const std::
   return sha256_hex(header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-/// What write_weights() of the versions before kHeaderHashKey left: the tensors of a checkpoint without the
-/// optimiser's, and the hash of all of them.
+/// A file from write_weights() before kHeaderHashKey existed: a checkpoint's tensors without the optimiser's, but with
+/// the hash of all of them.
 bool is_part_of_hashed(const SafetensorsFile& file, const std::filesystem::path& path) {
   const auto optimizers = [](const TensorView& tensor) { return tensor.name.starts_with("optimizer."); };
   return path.filename() == kWeightsFile && !file.metadata().contains(kHeaderHashKey) &&

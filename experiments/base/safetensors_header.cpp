@@ -24,12 +24,12 @@ constexpr std::array kDtypes{Dtype{"BOOL", 8},    Dtype{"F4", 4},          Dtype
                              Dtype{"U32", 32},    Dtype{"F32", 32},        Dtype{"C64", 64},        Dtype{"F64", 64},
                              Dtype{"I64", 64},    Dtype{"U64", 64}};
 
-/// Walks the header token by token, in step with the parser's events, to know where each one stands.
+/// Walks the header in step with the parser's events, to know each token's position.
 class TokenCursor {
  public:
   explicit TokenCursor(std::string_view text) : text_(text) {}
 
-  /// Moves on to the next token and gives its offset.
+  /// Advances to the next token and returns its offset.
   std::size_t next() {
     const std::size_t begin = std::min(text_.find_first_not_of(" \t\r\n,:", end_), text_.size());
     end_ = begin + 1;
@@ -48,8 +48,8 @@ class TokenCursor {
   std::size_t end_ = 0;
 };
 
-/// Takes the header apart as it is parsed. nlohmann keeps the last of two equal keys without a word when it builds a
-/// document, so none is built. A callback that finds a broken rule sets problem and at, and stops the parser.
+/// nlohmann's document builder silently keeps the last of two equal keys, so this reads parser events. A callback that
+/// finds a broken rule sets `problem` and `at` and stops the parser.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderReader(std::string_view header) : cursor_(header) {}
@@ -57,7 +57,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   std::vector<SafetensorsEntry> entries;
   std::map<std::string, std::string> metadata;
   std::string problem;
-  std::size_t at = 0;  // of the last token, in the header
+  std::size_t at = 0;  // offset of the last token in the header
 
   bool start_object(std::size_t) override {
     step();
@@ -150,7 +150,6 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   std::vector<std::uint64_t>* list_ = nullptr;
 };
 
-/// Errors of one file.
 class Refusal {
  public:
   explicit Refusal(const std::string& file) : file_(file) {}
@@ -163,7 +162,7 @@ class Refusal {
   const std::string& file_;
 };
 
-/// The text of the header: rules about lengths, before a byte of it is looked at.
+/// Checks the rules on lengths first.
 std::string_view header_text(std::string_view bytes, const Refusal& refuse) {
   const std::uint64_t size = bytes.size();
   std::uint64_t length = 0;
@@ -177,7 +176,7 @@ std::string_view header_text(std::string_view bytes, const Refusal& refuse) {
            " follow; the file is cut short");
   const std::string_view header = bytes.substr(kSafetensorsLengthBytes, length);
   if (header.empty() || header.front() != '{') refuse(kSafetensorsLengthBytes, "the header does not begin with {");
-  // The parser takes a NUL for the end of the text and would not look at what follows.
+  // The parser takes a NUL for the end of the text and would ignore what follows.
   if (const auto nul = header.find('\0'); nul != header.npos)
     refuse(kSafetensorsLengthBytes + nul, "a NUL in the header");
   return header;
@@ -197,7 +196,7 @@ void check_sizes(const std::vector<SafetensorsEntry>& entries, const Refusal& re
   }
 }
 
-/// Sorted entries fill the data from its first byte to its last.
+/// Sorted entries must fill the data from its first byte to its last.
 void check_places(const std::vector<SafetensorsEntry>& entries, std::uint64_t data_begin, std::uint64_t size,
                   const Refusal& refuse) {
   std::uint64_t last_end = 0;
@@ -229,8 +228,8 @@ std::optional<std::uint64_t> safetensors_bytes(std::string_view dtype, const std
     problem = "unknown dtype " + in_quotes(dtype);
     return std::nullopt;
   }
-  // Each product is checked, in the order of the reference implementation, so that the same files are legal: 2^32 x
-  // 2^32 must not pass as nothing, 0 x 2^63 is nothing.
+  // Checks each product in the order of the reference implementation, so that the same files are legal: 2^32 x 2^32
+  // must not overflow to zero, while 0 x 2^63 is zero.
   std::uint64_t count = 1, bits = 0;
   bool fits = true;
   for (const std::uint64_t extent : shape) fits = fits && !__builtin_mul_overflow(count, extent, &count);

@@ -1,4 +1,4 @@
-// Models spread over several files: `X.safetensors.index.json` beside `X-00001-of-00003.safetensors`, ...
+// Sharded models: `X.safetensors.index.json` beside `X-00001-of-00003.safetensors`, ...
 #include "core/error.h"
 #include "core/visible_text.h"
 #include "experiments/base/files.h"
@@ -9,7 +9,7 @@
 namespace normlab {
 namespace {
 
-/// Only a plain name of a file beside the index: the index may come from anywhere and must not reach elsewhere.
+/// An index from an untrusted source must not reach other folders.
 void require_plain_name(const std::string& index, const std::string& tensor, const std::string& file) {
   if (file.empty() || file == "." || file.find_first_of(std::string_view("/\\\0", 3)) != file.npos ||
       file.find("..") != file.npos)
@@ -32,7 +32,7 @@ SafetensorsFile SafetensorsFile::read_index(const std::filesystem::path& path) {
 
   SafetensorsFile result;
   result.file_ = index;
-  std::map<std::string, std::size_t> tensors_of;  // file -> how many tensors the index puts there
+  std::map<std::string, std::size_t> tensors_of;  // file -> number of tensors that the index assigns to it
   for (const auto& [tensor, file] : weight_map) {
     require_plain_name(index, tensor, file);
     ++tensors_of[file];

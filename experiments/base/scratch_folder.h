@@ -1,4 +1,4 @@
-// A folder for a while.
+// A temporary folder.
 #pragma once
 
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 namespace normlab {
 
-/// Below the system's folder for temporary files, of this process. Removed with all that is in it.
+/// This process's folder below the system's temporary folder; the destructor removes it and its contents.
 class ScratchFolder {
  public:
   explicit ScratchFolder(const std::string& name)

@@ -10,7 +10,7 @@ Sha256& Sha256::update(std::span<const std::byte> bytes) {
 }
 
 std::string Sha256::hex() const {
-  sha256_ctx copy = context_;  // finishing a digest ends it, so a copy is finished
+  sha256_ctx copy = context_;  // finishing ends a digest, so finish a copy
   std::array<std::uint8_t, SHA256_DIGEST_SIZE> digest{};
   sha256_digest(&copy, digest.size(), digest.data());
   constexpr std::string_view kDigits = "0123456789abcdef";

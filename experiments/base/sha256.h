@@ -1,4 +1,4 @@
-// SHA-256, the one place that knows libnettle. Trial ids and data hashes are made with it.
+// SHA-256, for trial ids and data hashes. The only user of libnettle.
 #pragma once
 
 #include <nettle/sha2.h>
@@ -16,7 +16,7 @@ class Sha256 {
 
   Sha256& update(std::span<const std::byte> bytes);
   Sha256& update(std::string_view text) { return update(std::as_bytes(std::span(text))); }
-  /// 64 lower-case hexadecimal digits of everything given so far; more may follow.
+  /// 64 lower-case hexadecimal digits for everything given so far; update() may continue.
   std::string hex() const;
 
  private:

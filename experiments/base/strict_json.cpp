@@ -16,14 +16,14 @@ namespace {
 
 constexpr std::size_t kMaxDepth = 64;
 constexpr const char *kHash = "sha256", *kSchema = "schema";
-constexpr std::uint64_t kNoteSchema = 2;  // 1, or none at all: not sealed
+constexpr std::uint64_t kNoteSchema = 2;  // 1 or missing: not sealed
 
 std::string hash_of_members(nlohmann::json object) {
   object.erase(kHash);
   return sha256_hex(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-/// nlohmann keeps the last of two equal keys without a word, so each open object has the set of its keys here.
+/// nlohmann silently keeps the last of two equal keys, so this tracks the keys of each open object.
 class DuplicateCheck {
  public:
   explicit DuplicateCheck(const std::string& file) : file_(file) {}
@@ -45,7 +45,7 @@ class DuplicateCheck {
   std::vector<std::set<std::string>> open_;
 };
 
-/// "[json.exception.parse_error.101] what" without what stands in brackets.
+/// "[json.exception.parse_error.101] what" without the part in brackets.
 std::string detail(const nlohmann::json::exception& error) {
   const std::string what = error.what();
   const auto end = what.find("] ");
@@ -55,7 +55,7 @@ std::string detail(const nlohmann::json::exception& error) {
 }  // namespace
 
 nlohmann::json parse_strict_json(std::string_view text, const std::string& file) {
-  // The parser takes a NUL for the end of the text; a file whose tail was lost in a crash is often full of them.
+  // The parser takes a NUL for the end of the text. Files truncated in a crash are often full of NULs.
   if (const auto nul = text.find('\0'); nul != text.npos)
     throw InputError(concat(file, ": byte ", nul, ": a NUL byte"));
   try {

@@ -1,5 +1,5 @@
-// JSON of our own files, read without mercy: a duplicate, unknown or missing key, a wrong type and anything after the
-// end are InputErrors that name the file and the place.
+// Strict JSON for normlab's own files: duplicate, unknown or missing keys, wrong types and
+// trailing text are InputErrors.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,17 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& file)
 
 /// Adds "sha256": SHA-256 of the other members, in nlohmann's compact form with sorted keys.
 void seal_json(nlohmann::ordered_json& object);
-/// InputError with both hashes where the "sha256" of `object` is missing or not that of the other members; `file`
-/// names it.
+/// InputError with both hashes if "sha256" is missing or does not match the other members; `file` names the object.
 void require_json_seal(const nlohmann::json& object, const std::string& file);
 
-/// The text of a file that a sweep keeps beside its trials (a plan, a decision): the object, with its "schema", sealed.
+/// The text of a file that a sweep keeps beside its trials (a plan, a decision): the object with "schema", sealed.
 std::string write_note(nlohmann::ordered_json object);
-/// Reads one. InputError where it is damaged or newer. Those of former versions have no seal.
+/// Reads such a file. InputError if it is damaged or from a newer version. Files of older versions have no seal.
 nlohmann::json read_note(const std::filesystem::path& path);
-/// The same of one that was parsed; `where` names it.
+/// The same for a parsed note; `where` names it.
 nlohmann::json take_note(nlohmann::json note, const std::string& where);
 
-/// Takes the keys of one object and knows which ones were asked for.
+/// Tracks which keys of an object were read.
 class ObjectReader {
  public:
   /// `where` names the object in errors: "results/…/result.json".
@@ -40,11 +39,11 @@ class ObjectReader {
   double number(const std::string& key);
   bool boolean(const std::string& key);
   std::map<std::string, std::string> strings(const std::string& key);
-  /// The value as it is, or nullptr where the key is missing.
+  /// nullptr if the key is missing.
   const nlohmann::json* optional(const std::string& key);
   bool has(const std::string& key) const { return object_.contains(key); }
 
-  /// InputError where a key was never asked for.
+  /// InputError if a key was never read.
   void finish() const;
   [[noreturn]] void fail(const std::string& key, const std::string& what) const;
 
@@ -55,12 +54,12 @@ class ObjectReader {
   std::set<std::string> asked_;
 };
 
-/// Adds name -> value to `object`. JSON has no NaN and no infinities: they become null, and `"nonfinite"` then maps the
-/// name to "nan", "inf" or "-inf".
+/// Adds name -> value to `object`. NaN and infinities become null; `"nonfinite"` maps their names to
+/// "nan", "inf" or "-inf".
 void put_numbers(nlohmann::ordered_json& object, const std::map<std::string, double>& values,
                  nlohmann::ordered_json& nonfinite);
 
-/// The reverse. `nonfinite` may be nullptr.
+/// The inverse. `nonfinite` may be nullptr.
 std::map<std::string, double> take_numbers(const nlohmann::json& object, const nlohmann::json* nonfinite,
                                            const std::string& where);
 

@@ -9,7 +9,7 @@ namespace {
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; }
 
-constexpr std::size_t kLongestWord = 64;  // nobody misspells beyond it, and the distance takes quadratic time
+constexpr std::size_t kLongestWord = 64;  // typing errors are shorter, and the distance takes quadratic time
 constexpr std::size_t kFew = 12;
 
 std::string hint(std::string_view word, const std::vector<std::string_view>& candidates) {
@@ -24,7 +24,7 @@ std::string hint(std::string_view word, const std::vector<std::string_view>& can
 }  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  // Three rows of the usual table, the third for swaps.
+  // Three rows of the edit distance table; the third is for swaps.
   std::vector<std::size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) above[j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i) {

@@ -1,4 +1,4 @@
-// Calls of the system as POSIX and network file systems answer them.
+// System calls as POSIX and network file systems implement them.
 #pragma once
 
 #include <unistd.h>
@@ -9,7 +9,7 @@
 
 namespace normlab {
 
-/// Makes the call again for as long as a signal interrupts it: files in FUSE and NFS answer EINTR to any call.
+/// Repeats the call while signals interrupt it: on FUSE and NFS any call may fail with EINTR.
 template <class Call>
 auto uninterrupted(Call&& call) {
   decltype(call()) result{};
@@ -18,27 +18,26 @@ auto uninterrupted(Call&& call) {
   return result;
 }
 
-/// close(2) has closed the descriptor on Linux also where it says EINTR; a second call could close another's.
+/// Linux closes the descriptor even if close(2) reports EINTR; a second call could close another file.
 inline int close_once(int descriptor) {
   const int result = ::close(descriptor);
   return result < 0 && errno == EINTR ? 0 : result;
 }
 
-/// Writes all bytes by `part(data, size, offset)`, which is write(2) or pwrite(2); on failure the number that went
-/// through, with errno set.
+/// `part(data, size, offset)` is write(2) or pwrite(2). On failure returns the number of bytes written, with errno set.
 template <class Part>
 std::size_t write_all(std::string_view bytes, Part&& part) {
   std::size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t n = uninterrupted([&] { return part(bytes.data() + done, bytes.size() - done, done); });
-    if (n == 0) errno = EIO;  // nothing written, and no error to go by
+    if (n == 0) errno = EIO;  // nothing written, but errno is not set
     if (n <= 0) break;
     done += std::size_t(n);
   }
   return done;
 }
 
-/// Fills `data` from `offset` of the file on: how many bytes there were, or -1 with errno.
+/// Returns the number of bytes read from `offset`, or -1 with errno.
 inline ssize_t read_at(int descriptor, void* data, std::size_t size, off_t offset) {
   std::size_t done = 0;
   while (done < size) {

@@ -27,7 +27,7 @@ namespace {
                                                         : std::generic_category().message(error_number)));
 }
 
-/// Writes all of it, or what goes through, and then errno says why.
+/// On failure writes what it can and sets errno.
 bool write_all(int descriptor, std::string_view bytes, bool waits) noexcept {
   while (!bytes.empty()) {
     const ssize_t n = ::write(descriptor, bytes.data(), bytes.size());
@@ -45,13 +45,12 @@ bool on_terminal() {
   return answer;
 }
 
-/// As people read it on that descriptor.
 std::string for_people(std::string_view text, int descriptor) {
   std::string shown = visible(text);
   return ::isatty(descriptor) == 1 ? broken_lines(shown, screen_of(descriptor).columns) : shown;
 }
 
-/// What is not handed over yet: a file or a pipe gets large pieces, a terminal each text at once.
+/// Output not yet written: files and pipes get large pieces, a terminal gets each text at once.
 std::string& pending() {
   static std::string text;
   return text;
@@ -85,7 +84,7 @@ std::size_t text_columns() {
 void open_standard_streams() {
   for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
     if (::fcntl(descriptor, F_GETFD) >= 0) continue;
-    // The lowest number that is free is this one. A folder is there even where there is no /dev.
+    // The lowest free number is this one. A folder works even without /dev.
     if (::open("/dev/null", O_RDONLY) < 0) static_cast<void>(::open("/", O_RDONLY));
   }
 }
@@ -93,7 +92,7 @@ void open_standard_streams() {
 void tell_text(std::string_view text) noexcept {
   try {
     write_all(STDERR_FILENO, for_people(text, STDERR_FILENO), false);
-  } catch (...) {  // no memory to make it visible: nothing is said
+  } catch (...) {  // no memory to make it visible: print nothing
   }
 }
 

@@ -1,6 +1,6 @@
-// Where text leaves the program. What people read is made visible here, so that no file commands their terminal, and
-// lines that are longer than their terminal are broken between words. Files and pipes get the lines as they are.
-// Standard error is best effort: no command ends because nobody can hear it. A failure of standard output is an error.
+// Text output. For people, control characters are made visible, so that no file can control the terminal, and lines are
+// broken to the terminal's width. Files and pipes get unbroken lines. Errors on standard error are ignored; errors on
+// standard output are reported.
 #pragma once
 
 #include <fmt/core.h>
@@ -11,29 +11,28 @@
 
 namespace normlab {
 
-/// Call before any file is opened. Opens what was closed of standard input, output and error for reading alone, so that
-/// no file gets its number and a write to it still fails.
+/// Call before opening any file. Opens closed standard streams read-only, so that no file gets their numbers and writes
+/// to them still fail.
 void open_standard_streams();
 
 /// To standard error, for people.
 void tell_text(std::string_view text) noexcept;
-/// To standard output, for people. EnvironmentError where it cannot be written.
+/// To standard output, for people. EnvironmentError on failure.
 void print_visible(std::string_view text);
-/// To standard output, for programs: as it is, but visible on a terminal. EnvironmentError where it cannot be written.
+/// To standard output, for programs; made visible on a terminal. EnvironmentError on failure.
 void print_bytes(std::string_view bytes);
-/// Hands over what was printed so far. EnvironmentError where it cannot be written.
+/// EnvironmentError if the output cannot be written.
 void flush_output();
 
-/// Of a terminal as it is now, so that a window may be resized; 80 by 24 where the descriptor is none.
+/// The terminal's current size; 80 by 24 without a terminal.
 struct Screen {
   std::size_t columns = 80, rows = 24;
 };
 Screen screen_of(int descriptor);
-/// For text on standard output: its terminal's columns, at least 40; where it is no terminal the environment's COLUMNS,
-/// as `watch` sets it, or 80.
+/// For standard output: the terminal's columns, at least 40; without a terminal COLUMNS (set by `watch`), or 80.
 std::size_t text_columns();
 
-/// The same with a format. Text that cannot be made for want of memory is lost.
+/// tell_text() with a format. Does nothing if memory runs out.
 template <class... Args>
 void tell(fmt::format_string<Args...> format, Args&&... args) noexcept {
   try {

@@ -7,7 +7,7 @@ namespace {
 
 bool starts_code_point(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }
 
-/// Where the code point of that number begins.
+/// Byte offset of code point number `count`.
 std::size_t byte_of(const std::string& text, std::size_t count) {
   std::size_t byte = 0;
   for (; byte < text.size(); ++byte)
@@ -59,7 +59,7 @@ std::string broken_lines(std::string_view text, std::size_t columns) {
     const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
     std::string lead;
     while (display_width(line) + lead.size() > columns) {
-      // The last gap that leaves a line which fits, or the first one there is.
+      // The last gap that leaves a line which fits, otherwise the first gap.
       std::size_t gap = line.npos;
       for (std::size_t at = line.find(' ', lead.empty() ? indent : 0); at != line.npos; at = line.find(' ', at + 1)) {
         if (gap != line.npos && display_width(line.substr(0, at)) + lead.size() > columns) break;

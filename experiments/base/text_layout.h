@@ -1,4 +1,4 @@
-// Lines of text that fit. Widths are counted in code points.
+// Fits text to a width, counted in code points.
 #pragma once
 
 #include <concepts>
@@ -10,20 +10,19 @@ namespace normlab {
 
 std::size_t display_width(std::string_view text);
 
-/// `text` where it is at most `columns` wide, or with its middle replaced by one "…".
+/// `text`, with its middle replaced by one "…" if it is wider than `columns`.
 std::string shorten_middle(const std::string& text, std::size_t columns);
 
-/// Lines of at most `columns` > 0, one at least; breaks at white space, and inside a word that is longer than a line.
+/// At least one line, each at most `columns` > 0 wide. Words longer than a line are split.
 std::vector<std::string> wrapped(const std::string& text, std::size_t columns);
 
-/// Lines of prose are no longer: wider ones are hard to read, however wide a terminal is.
+/// Wider prose is hard to read.
 inline constexpr std::size_t kWidestProse = 100;
 
-/// `text` with each line that is longer than `columns` broken between its words, the rest two columns further in than
-/// the line begins. Words stay whole.
+/// Breaks lines longer than `columns` between words and indents their continuations by two more columns.
 std::string broken_lines(std::string_view text, std::size_t columns);
 
-/// "1 epoch", "7 epochs", of a number as it is written.
+/// "1 epoch", "7 epochs", for a number already written as text.
 inline std::string plural(std::string_view count, std::string_view one) {
   return std::string(count) + " " + std::string(one) + (count == "1" ? "" : "s");
 }

@@ -1,4 +1,4 @@
-// The measurements under `normlab bench`. Each adds itself; results go to standard output.
+// The measurements of `normlab bench`.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -26,7 +26,7 @@ void add_bench_sweep(Command& bench);
 
 using Json = nlohmann::ordered_json;
 
-/// What the measurements share. Each adds those options that it reads, with the defaults that it sets.
+/// Options of the measurements. Each adds those that it reads, with its own defaults.
 struct BenchOptions {
   std::string shape = "micro", precision = "fp32", placement = "pre_pre", format = "text";
   int threads = available_cores();
@@ -34,12 +34,12 @@ struct BenchOptions {
   DeviceKind device = DeviceKind::cpu;
   double drop_path = 0;
   bool full_forms = false;     // the model's short_forms is off
-  bool with_roofline = false;  // measured on the CPU too; on a GPU it always is
+  bool with_roofline = false;  // always measured on a GPU; on the CPU only if set
 
   void add_shape(Command& command);
   void add_network(Command& command);  // shape, precision and placement
   void add_precision(Command& command);
-  void add_forms(Command& command);  // drop-path, and how much is computed
+  void add_forms(Command& command);  // drop-path and --full-forms
   void add_roofline(Command& command);
   void add_threads(Command& command);
   void add_seconds(Command& command, const char* what = "how long to measure");
@@ -48,20 +48,20 @@ struct BenchOptions {
   bool json() const { return format == "json"; }
   const char* forms() const { return full_forms ? "full" : "short"; }
   EngineSettings settings(std::int64_t batch) const;  // for steps of `batch` images in that precision
-  ModelConfig in_forms(ModelConfig config) const;     // with what add_forms() read
+  ModelConfig in_forms(ModelConfig config) const;     // with the settings of add_forms()
   DType dtype() const { return dtype_of(settings(1).precision); }
-  /// The device with the products of that precision. EnvironmentError where it lacks the instructions.
+  /// EnvironmentError if the device lacks instructions for products in that precision.
   Backend& with_products(Backend& backend) const;
   bool wants_roofline() const { return with_roofline || on_gpu(); }
-  /// What every measurement ends with. In JSON: `document` on standard output, with "load": 0.01, "publishable": true,
-  /// "note": "" behind it, on lines of their own or, for files of many, in `one_line`. In text: a line on standard
-  /// error where the figures are not worth publishing. Gives the exit code.
+  /// Ends every measurement; returns the exit code. JSON: prints `document` with "load": 0.01, "publishable": true,
+  /// "note": "" appended; `one_line` is for files of many documents. Text: a line on standard error if the figures
+  /// are not worth publishing.
   int end(Json document, const LoadMeter& meter, int of_threads, bool one_line = false) const;
-  /// Of the device in that precision, by all threads.
+  /// In that precision, with all threads.
   Roofline measured_roofline(Backend& backend, ShardPool& pool) const;
 };
 
-/// To `digits` behind the point, as the text has it.
+/// To `digits` decimal places, as in the text.
 double rounded(double value, int digits);
 Json roofline_json(const Roofline& roofline);
 /// "copies 4.21 TB/s, products 712 TFLOP/s"
@@ -69,7 +69,7 @@ std::string roofline_words(const Roofline& roofline);
 /// "712 G", "1.21 T": three digits.
 std::string scaled(double value);
 
-/// The kind of a device in a line of results: "cpu", or the GPU's name.
+/// "cpu", or the GPU's name.
 std::string device_words(const Backend& backend);
 
 /// "1 thread", "2 threads".

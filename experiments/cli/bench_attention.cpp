@@ -1,4 +1,3 @@
-// Measured speed of attention alone, forward and backward, beside what products and memory allow.
 #include <fmt/core.h>
 
 #include "experiments/base/terminal.h"

@@ -1,4 +1,3 @@
-// Measured speed of the way from image files to a network's input, stage by stage, on one core.
 #include <fmt/core.h>
 #include <time.h>
 
@@ -22,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Files in memory: reading is not what is measured.
+/// In memory, to exclude reading from the measurement.
 class FilesInMemory : public EncodedImages {
  public:
   void add(std::string name, std::vector<std::uint8_t> bytes) {
@@ -61,7 +60,7 @@ std::shared_ptr<FilesInMemory> read_folder(const fs::path& folder) {
   return files;
 }
 
-/// Slopes, stripes and noise at the size and about the number of bytes of ImageNet's photographs.
+/// Gradients, stripes and noise, about as large as ImageNet photographs in pixels and bytes.
 std::shared_ptr<FilesInMemory> made_up() {
   auto files = std::make_shared<FilesInMemory>();
   Image image;
@@ -81,7 +80,7 @@ std::shared_ptr<FilesInMemory> made_up() {
   return files;
 }
 
-/// Of this thread: other processes may take their share of the machine.
+/// CPU time of this thread, unaffected by other processes.
 double cpu_seconds() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -98,7 +97,7 @@ struct BenchData : BenchOptions {
     double images_per_second;
   };
 
-  /// Calls work(i) for image after image; the median over passes through all of them.
+  /// The median over passes through all images.
   Stage measure(const std::string& name, std::int64_t images, const std::function<void(std::int64_t)>& work) const {
     for (std::int64_t i = 0; i < std::min<std::int64_t>(images, 32); ++i) work(i);
     std::vector<double> passes;
@@ -110,7 +109,7 @@ struct BenchData : BenchOptions {
     return {name, static_cast<double>(images) / median(std::move(passes))};
   }
 
-  /// What torchvision's own training of a ViT does to a photograph.
+  /// The augmentation of torchvision's own ViT training.
   TrialConfig photographs() const {
     TrialConfig c;
     ViTConfig model;
@@ -146,7 +145,7 @@ struct BenchData : BenchOptions {
     const std::vector<StreamKey> keys = augment_keys(images, 0);
     TransformScratch scratch;
     ImageScratch& s = scratch.images;
-    std::int64_t epoch = 0;  // so that every image gets another box every time
+    std::int64_t epoch = 0;  // so that every image gets a new box each time
     const auto draws = [&](std::int64_t i) { return AugmentDraws(keys[static_cast<std::size_t>(i)], epoch++); };
     const auto box = [&](ImageSize whole, std::int64_t i) {
       return crop_box_torchvision(whole.height, whole.width, a.crop_area, a.crop_aspect, draws(i));

@@ -1,5 +1,5 @@
-// The products of a network: on the CPU at the sizes its shards have, by OpenBLAS and by our kernels; on a GPU those of
-// a whole batch beside their bound. What a step could reach.
+// A network's matrix products. On the CPU: at shard sizes, by OpenBLAS and normlab's kernels. On a GPU:
+// for a whole batch.
 
 #include <fmt/core.h>
 
@@ -16,7 +16,7 @@
 namespace normlab {
 namespace {
 
-/// One kind of product in a step: C [m, n] of depth k, `count` times a shard.
+/// C [m, n] with inner dimension k, `count` times per shard.
 struct Kind {
   std::string name;
   std::int64_t m, n, k;
@@ -48,14 +48,14 @@ struct BenchGemm : BenchOptions {
     seconds = 0.1;
   }
 
-  /// FLOP/s of one thread while all are busy with the same: the median over the threads.
+  /// FLOP/s per thread (median) while all threads run the same product.
   template <class T = float, class F>
   double rate(ShardPool& pool, const Kind& kind, F&& multiply) const {
     std::vector<double> rates(static_cast<std::size_t>(threads));
     pool.for_blocks(threads, [&](std::int64_t thread) {
       const auto values = [](std::int64_t n) { return std::vector<T>(static_cast<std::size_t>(n), T(0.5f)); };
       const std::vector<T> a = values(kind.m * kind.k), b = values(kind.k * kind.n);
-      std::vector<float> c(static_cast<std::size_t>(kind.m * kind.n), 0.5f);  // or bf16, which is less
+      std::vector<float> c(static_cast<std::size_t>(kind.m * kind.n), 0.5f);  // large enough for float or bf16 results
       multiply(a.data(), b.data(), c.data());
       const double time = median(call_times(seconds, 5, [&] { multiply(a.data(), b.data(), c.data()); }));
       rates[static_cast<std::size_t>(thread)] = 2.0 * double(kind.m) * double(kind.n) * double(kind.k) / time;
@@ -129,7 +129,7 @@ struct BenchGemm : BenchOptions {
                meter, 1);
   }
 
-  /// What can multiply a kind of product, and its FLOP/s on one thread.
+  /// FLOP/s on one thread.
   struct Kernel {
     std::string name, key;
     std::function<double(ShardPool&, const Kind&)> rate;
@@ -144,7 +144,7 @@ struct BenchGemm : BenchOptions {
                               .k = kind.k,
                               .transpose_a = kind.transpose_a,
                               .transpose_b = kind.transpose_b,
-                              .to = kind.add ? DType::f32 : DType::bf16,  // gradients of weights are sums in float
+                              .to = kind.add ? DType::f32 : DType::bf16,  // weight gradients accumulate in float
                               .add = kind.add};
                           return rate<bf16>(pool, kind, [&](const bf16* a, const bf16* b, float* c) {
                             bf16_product(Bf16Products::native, product, a, b, nullptr, c);
@@ -182,7 +182,7 @@ struct BenchGemm : BenchOptions {
             kind.add};
   }
 
-  /// The limit is what all threads reach by the first kernel; `used` picks the kernel that a step takes.
+  /// The limit is the rate of all threads with the first kernel; `used` picks the kernel that a step uses.
   int on_cpu(const ViTConfig& config, std::int64_t images, std::size_t value_bytes, const std::string& library,
              const std::vector<Kernel>& kernels, const std::function<int(const Kind&)>& used) const {
     const ShardPlan plan = plan_shards(config, images, model_cost(config).parameters, value_bytes);

@@ -1,4 +1,4 @@
-// What the measurements under `bench` are made of: rounds of something, and the two rates that no kernel exceeds.
+// Timed rounds, and the two rates that no kernel exceeds.
 #pragma once
 
 #include <array>
@@ -19,10 +19,10 @@ inline double seconds_since(BenchClock::time_point begin) {
   return std::chrono::duration<double>(BenchClock::now() - begin).count();
 }
 
-/// The upper one of an even number; `values` is not empty.
+/// The upper median for an even count; `values` is not empty.
 double median(std::vector<double> values);
 
-/// Seconds of each call of `work`: of `least` calls or more, which take `seconds` together.
+/// Seconds of each call: at least `least` calls, and until they total `seconds`.
 template <class Work>
 std::vector<double> call_times(double seconds, std::size_t least, Work&& work) {
   std::vector<double> times;
@@ -34,16 +34,16 @@ std::vector<double> call_times(double seconds, std::size_t least, Work&& work) {
   return times;
 }
 
-/// Something that all shards do at once, so often in a round that starting the threads, or waiting for the device, is
-/// nothing beside it. Wall time from the first start to the device's end.
+/// Work that all shards do at once, repeated in a round until starting threads and waiting for the device cost almost
+/// nothing. Wall time until the device finishes.
 class Timed {
  public:
-  /// Warms up, and finds how often it goes into a round of `least` seconds.
+  /// Warms up and finds how many repeats take `least` seconds.
   Timed(Backend& backend, ShardPool& pool, std::int64_t shards, bool lockstep, std::function<void(Collective&)> body,
         double least = 0.01);
-  /// Seconds of one call in a round.
+  /// Seconds per call in one round.
   double round() const;
-  /// The median of rounds that take `seconds` together, of three at least.
+  /// Median over rounds that total `seconds`, at least three.
   double seconds(double seconds) const;
 
  private:
@@ -55,40 +55,40 @@ class Timed {
   std::int64_t repeats_ = 1;
 };
 
-/// Values in (-scale, scale), as spread as random ones: products of zeros take less power, and with it less time.
+/// Pseudo-random values in (-scale, scale): products of zeros draw less power and run faster.
 void fill_noise(Backend& backend, Tensor to, float scale, std::uint32_t seed);
 /// A new tensor of such values.
 Tensor noise(Backend& backend, Arena& memory, const Shape& shape, DType dtype, float scale, std::uint32_t seed);
 
-/// Three arrays that no cache holds.
+/// Three arrays too large for any cache.
 struct Streams {
-  static constexpr std::int64_t kFloats = std::int64_t{24} << 20;  // together 288 MB
+  static constexpr std::int64_t kFloats = std::int64_t{24} << 20;  // 288 MB in total
   Arena memory;
   std::int64_t floats;
   std::array<Tensor, 3> arrays{};
   explicit Streams(Backend& backend, std::int64_t count = kFloats);
-  double bytes() const { return double(floats) * sizeof(float); }  // of one
+  double bytes() const { return double(floats) * sizeof(float); }  // per array
 };
 
-/// A copy of the second array to the first, or a sum of the last two into it, by all threads at once; on a GPU by its
-/// kernels for a gradient and a sum, which move the same.
+/// Copies the second array to the first, or sums the last two into it, with all threads. A GPU uses its gradient and
+/// sum kernels, which move the same bytes.
 Timed stream(Backend& backend, ShardPool& pool, const Streams& streams, bool triad);
 
-/// What the machine reaches where nothing else is to be done.
+/// The rates that the machine reaches with no other work.
 struct Roofline {
-  double bytes_per_second = 0;  // of a copy, read and written
+  double bytes_per_second = 0;  // of a copy, counting reads and writes
   double flops_per_second = 0;  // of a large square product
-  /// Seconds that no order of the work undercuts: the longer of both.
+  /// Lower bound in seconds: the larger of the compute and memory times.
   double bound(double flops, double bytes) const;
 };
 
 struct RooflineSizes {
   std::int64_t floats = Streams::kFloats, side = 1024;
-  double seconds = 0.2;  // of each of the two
+  double seconds = 0.2;  // per measurement
 };
-/// Products of 8192 a side on a GPU, of 1024 a thread on the CPU.
+/// Square products of side 8192 on a GPU, and of 1024 per thread on the CPU.
 RooflineSizes roofline_sizes(bool on_gpu);
-/// By the threads of `pool`, all at once. `backend` is one that has the products of `dtype` (Backend::with_bf16).
+/// Measured with all threads of `pool` at once. `backend` must support products of `dtype` (Backend::with_bf16).
 Roofline measure_roofline(Backend& backend, ShardPool& pool, DType dtype, const RooflineSizes& sizes);
 
 }  // namespace normlab

@@ -1,5 +1,5 @@
-// Measured speed of whole networks with layer norm and with batch norm: Table 6 of "Leveraging Batch Normalization for
-// Vision Transformers", and DeiT-S beside it.
+// Whole networks with layer norm and batch norm: Table 6 of "Leveraging Batch Normalization for
+// Vision Transformers", plus DeiT-S.
 #include <fmt/core.h>
 
 #include <set>
@@ -26,7 +26,7 @@ constexpr BenchModel kModels[] = {
 };
 
 ModelConfig config_of(const BenchModel& model, const char* placement, std::int64_t image) {
-  // The sizes of DeiT-S/16; a variant of Swin has its own.
+  // The sizes of DeiT-S/16; Swin variants have their own.
   return bench_model({model.word, image, 16, 384, 12, 6, 1000, 0, model.name, true}, placement);
 }
 

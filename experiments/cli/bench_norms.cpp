@@ -1,4 +1,3 @@
-// Measured speed of every norm kind beside the time that memory alone would take.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -12,12 +11,12 @@
 namespace normlab {
 namespace {
 
-/// In five columns, also where a measurement was interrupted for long.
+/// At most five columns, even after a long interruption.
 std::string ratio_text(double ratio) {
   return ratio < 99.995 ? fmt::format("{:.2f}", ratio) : fmt::format("{:.0f}", ratio);
 }
 
-/// A published table of single norms: what it has, and how many milliseconds it printed.
+/// A published table of single norms: its contents and the printed milliseconds.
 struct LayerTable {
   struct Entry {
     NormKind kind;
@@ -52,7 +51,7 @@ struct BenchNorms : BenchOptions {
   BenchNorms() { seconds = 0.5; }
   std::vector<std::string> shapes{"65x768",        "4096x4096",     "8320x192",   "128x56x56x96",
                                   "128x28x28x192", "128x14x14x384", "128x7x7x768"};
-  std::string table;  // of LayerTable: its shapes and kinds alone, and it is printed as there
+  std::string table;  // a LayerTable: measures only its shapes and kinds, and prints in its layout
 
   int operator()() const {
     const ComputeDevice computer(device);
@@ -73,7 +72,7 @@ struct BenchNorms : BenchOptions {
     std::map<std::pair<std::string, NormKind>, NormTime> times;
     for (const NormShape& s : parsed) {
       const NormTimer timer(backend, pool, streams, s, dtype());
-      for (std::size_t k = 1; k < std::size(kNormKinds); ++k) {  // all but none
+      for (std::size_t k = 1; k < std::size(kNormKinds); ++k) {  // every kind except none
         const auto kind = NormKind(k);
         if (published && !has(*published, kind)) continue;
         const NormTime row = timer.measure(kind, seconds);
@@ -122,8 +121,7 @@ struct BenchNorms : BenchOptions {
         "ratio", "eval", "bound", "ratio");
   }
 
-  /// Each kind's milliseconds and its time as a share of layer norm's, here and as printed; with block counts also the
-  /// sum over the network.
+  /// Each kind's milliseconds and ratio to layer norm, measured and as printed; with block counts also network totals.
   static void print_as_published(const LayerTable& table,
                                  const std::map<std::pair<std::string, NormKind>, NormTime>& times) {
     for (const bool training : {true, false}) {

@@ -1,4 +1,3 @@
-// Where the time of an optimisation step goes, by operation.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -18,17 +17,17 @@ struct BenchProfile : BenchOptions {
   BenchProfile() { shape = "tiny"; }
 
   int operator()() const {
-    if (on_gpu()) setenv("NORMLAB_CUDA_SYNC", "1", 1);  // each kernel is waited for, or the times are of its start
+    if (on_gpu()) setenv("NORMLAB_CUDA_SYNC", "1", 1);  // waits for each kernel; otherwise only launches are timed
     const ComputeDevice computer(device);
     const BenchShape& s = bench_shape(shape);
     const ModelConfig config = in_forms(bench_model(s, placement));
-    std::optional<Roofline> limits;  // first, since its memory goes back
+    std::optional<Roofline> limits;  // first, since its memory is freed
     if (wants_roofline()) {
       ShardPool pool(1);
       limits = measured_roofline(computer.backend(), pool);
     }
     const std::int64_t images = batch > 0 ? batch : s.batch;
-    BenchEngine bench(computer.backend(), config, settings(images), 1);  // one thread: times are not those of waiting
+    BenchEngine bench(computer.backend(), config, settings(images), 1);  // one thread, so that times exclude waiting
     for (int i = 0; i < 3; ++i) bench.step();
     bench.engine->set_profiling(true);
     const LoadMeter meter;

@@ -18,7 +18,7 @@ constexpr BenchShape kShapes[] = {
     {"swin_t", 224, 4, 96, 12, 3, 1000, 32, "Swin-T"},
 };
 
-/// Images a second of `run`, which does `images` and ends by itself.
+/// Images per second of `run`, which processes `images` per call and waits for completion.
 template <class Run>
 double speed(double seconds, std::int64_t images, Run&& run) {
   constexpr int kWarmup = 2;

@@ -1,4 +1,4 @@
-// The networks that `bench` measures, and an engine with a made-up batch to run one.
+// The networks that `bench` measures, with a synthetic batch.
 #pragma once
 
 #include <memory>
@@ -12,22 +12,22 @@ namespace normlab {
 struct BenchShape {
   const char* name;
   std::int64_t image, patch, embed_dim, depth, heads, classes, batch;
-  std::string_view swin = {};  // a variant of Swin, which has its own sizes
-  bool class_token = false;    // a ViT that starts and ends as DeiT does
+  std::string_view swin = {};  // a Swin variant, which has its own sizes
+  bool class_token = false;    // a ViT with DeiT's stem and head
 };
 /// micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12; s16: the same in batches
 /// of 256; deit_s: DeiT-S, the sizes of small with a class token; swin_t: Swin-T, 224 px.
 std::vector<std::string> bench_shape_names();
-/// InputError for a name that is not there.
+/// InputError for an unknown name.
 const BenchShape& bench_shape(const std::string& name);
-/// The network of a shape with a named placement. InputError for a placement that is not there.
+/// A shape's network with a named placement. InputError for an unknown placement.
 ModelConfig bench_model(const BenchShape& shape, const std::string& placement);
 
-/// Ready to take steps on one batch of normal noise: initial values, learning rate 1e-3, clipping at 1.
+/// Trains on one batch of normal noise: initial values, learning rate 1e-3, clipping at 1.
 class BenchEngine {
  public:
   BenchEngine(Backend& backend, const ModelConfig& config, const EngineSettings& settings, int threads);
-  /// As a trial takes them: where the device works on its own, the next batch is uploaded meanwhile.
+  /// As in a trial: an asynchronous device uploads the next batch meanwhile.
   void step();
 
   ShardPool pool;
@@ -41,13 +41,13 @@ class BenchEngine {
   Tensor images, labels;
 };
 
-/// The median of optimisation steps (forward, backward, clip, AdamW) of `settings.max_batch` images, images a second.
+/// Images per second (median) of optimisation steps (forward, backward, clip, AdamW) of `settings.max_batch` images.
 double training_speed(Backend& backend, int threads, const ModelConfig& config, const EngineSettings& settings,
                       double seconds);
-/// The same of evaluations, images to losses and predictions.
+/// The same for evaluation, from images to losses and predictions.
 double inference_speed(Backend& backend, int threads, const ModelConfig& config, const EngineSettings& settings,
                        double seconds);
-/// The configuration with frozen batch norms merged into the linears beside them.
+/// With frozen batch norms merged into the adjacent linear layers.
 ModelConfig fused_config(Backend& backend, const ModelConfig& config);
 
 }  // namespace normlab

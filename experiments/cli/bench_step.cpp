@@ -1,5 +1,3 @@
-// Measured speed of whole optimisation steps, on made-up images: no data set, nothing but forward, backward, clip and
-// update.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -15,7 +13,7 @@ namespace normlab {
 namespace {
 
 struct BenchStep : BenchOptions {
-  std::int64_t batch = 0, depth = 0, images_per_shard = 0;  // 0: the shape's, and by the rule
+  std::int64_t batch = 0, depth = 0, images_per_shard = 0;  // 0: the shape's, and the default rule for shards
 
   int operator()() const {
     const ComputeDevice computer(device);
@@ -49,13 +47,13 @@ struct BenchStep : BenchOptions {
     const LoadMeter meter;
     const std::vector<double> times = call_times(seconds, 3, [&] { bench.step(); });
     const double step = median(times), rate = double(s.batch) / step;
-    // Backward costs twice the forward's products.
+    // The backward pass costs twice the forward's products.
     const double flops = 3 * 2 * double(model_cost(config).macs) * double(s.batch);
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     const double peak_mb = double(usage.ru_maxrss) / 1024;
     const double device_mb = double(bench.engine->arena_bytes() + standing_bytes(config, cut)) / (1 << 20);
-    if (with_roofline && !limits) measure_limits();  // last: the peak is the network's
+    if (with_roofline && !limits) measure_limits();  // last: keeps the peak memory that of the network
     const double bytes = limits ? bytes_of_step(bench) : 0;
     const double products_ms = limits ? 1e3 * flops / limits->flops_per_second : 0,
                  bytes_ms = limits ? 1e3 * bytes / limits->bytes_per_second : 0,
@@ -94,7 +92,7 @@ struct BenchStep : BenchOptions {
     return end({}, meter, threads);
   }
 
-  /// What the operations of a step read and write, each operand and result once.
+  /// Each operand and result counts once.
   static double bytes_of_step(BenchEngine& bench) {
     bench.engine->set_profiling(true);
     bench.step();

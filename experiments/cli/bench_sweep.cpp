@@ -1,4 +1,3 @@
-// Where the workers of a sweep spend their time: each trial is trained as `run` does it, into a folder that is removed.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -44,7 +43,7 @@ struct BenchSweep : BenchOptions {
     const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (summary.stopped) return stop_exit_code();
     const double all = wall * double(summary.workers);
-    // To the end of the run, and before the workers began.
+    // Waiting for the end of the run, and the time before the workers started.
     const double told = std::accumulate(summary.times.seconds.begin(), summary.times.seconds.end(), 0.0);
     summary.times[WorkPart::waiting] += std::max(0.0, all - told);
     Json parts = Json::object();

@@ -1,4 +1,3 @@
-// Measured speed of the update alone, optimiser by optimiser, on the parameters of a network.
 #include <fmt/core.h>
 
 #include "core/backend.h"
@@ -18,7 +17,7 @@ struct Case {
   double layer_decay = 1.0;
 };
 
-/// Each optimiser, with a moment in bf16 too where it can have one; and one with rates by layer.
+/// Each optimiser, also with a bf16 moment where supported, and one with layer-wise rates.
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (std::size_t name = 0; name < kWordCount<OptimizerName>; ++name) {
@@ -65,7 +64,7 @@ struct BenchUpdate : BenchOptions {
       backend.synchronize();
       ++state.step;
     });
-    times.erase(times.begin(), times.begin() + 3);  // pages are touched for the first time
+    times.erase(times.begin(), times.begin() + 3);  // warm-up: first touches of memory pages
     return 1e3 * median(std::move(times));
   }
 

@@ -1,4 +1,3 @@
-
 #include "core/error.h"
 #include "experiments/base/files.h"
 #include "experiments/base/terminal.h"
@@ -16,7 +15,7 @@ struct Clean {
   Option out_option;
   bool yes = false;
 
-  /// What is meant: trials by their ids, and the experiments' folders.
+  /// What to clean: trials by id, and experiment folders.
   struct Scope {
     std::vector<std::string> trials;
     std::vector<std::filesystem::path> experiments;

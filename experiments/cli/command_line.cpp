@@ -22,7 +22,7 @@ namespace normlab {
 
 namespace {
 
-/// A validator's description is what the help shows of it.
+/// The help shows a validator's description.
 CLI::Validator validator(std::string shown, std::function<std::string(const std::string&)> complaint) {
   return CLI::Validator([complaint = std::move(complaint)](std::string& value) { return complaint(value); },
                         std::move(shown));
@@ -45,7 +45,7 @@ Option Option::needs(Option other) const { return Option(option_->needs(other.op
 Option Option::excludes(Option other) const { return Option(option_->excludes(other.option_)); }
 template <class Number>
 Option Option::range(Number least, Number most) const {
-  constexpr double kUnlimited = 1e6;  // such a bound keeps off mistakes; nobody needs to know it
+  constexpr double kUnlimited = 1e6;  // larger bounds only catch mistakes and are not shown
   const std::string bounds =
       double(most) >= kUnlimited ? fmt::format("at least {}", least) : fmt::format("{} to {}", least, most);
   return Option(option_->check(range_validator(bounds, least, most)));
@@ -137,12 +137,11 @@ std::string name_of(const CLI::Option& option) {
 }
 
 std::string names_of(const std::set<CLI::Option*>& options) {
-  std::set<std::string> names;  // sorted: the order of pointers is another one in each run
+  std::set<std::string> names;  // sorted by name: pointer order varies between runs
   for (const CLI::Option* option : options) names.insert(name_of(*option));
   return joined({names.begin(), names.end()}, " and ");
 }
 
-/// The type's word and what the validators say of it.
 std::pair<std::string, std::string> type_of(const CLI::Option& option) {
   const std::string all = option.get_type_name();
   const std::size_t colon = all.find(':');
@@ -198,7 +197,6 @@ std::string help_of(const CLI::App& command, const std::string& path) {
   return help_text(page, std::min(kWidest, text_columns()));
 }
 
-/// The command's path, as it is typed.
 std::string path_of(const CLI::App* command) {
   std::string path;
   for (; command != nullptr; command = command->get_parent())
@@ -206,7 +204,7 @@ std::string path_of(const CLI::App* command) {
   return path;
 }
 
-/// What is wrong with the command line, in place of CLI11's words for it.
+/// Replaces CLI11's message.
 std::string complaint_of(const CLI::App* command, const CLI::ParseError& error) {
   while (!command->get_subcommands().empty()) command = command->get_subcommands().back();
   const std::string what = error.what(), name = what.substr(0, what.find(':'));
@@ -217,7 +215,7 @@ std::string complaint_of(const CLI::App* command, const CLI::ParseError& error) 
                 "; see ", path_of(command), " --help");
 }
 
-/// Options that the command named by the words before them does not have: CLI11 would blame what follows them.
+/// CLI11 would blame the words after an unknown option.
 void refuse_unknown_options(CLI::App* command, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (word == "--") return;
@@ -252,7 +250,7 @@ CommandLine::~CommandLine() = default;
 std::optional<int> CommandLine::read(const std::vector<std::string>& words) {
   refuse_unknown_options(app_, words);
   try {
-    std::vector<std::string> reversed(words.rbegin(), words.rend());  // as CLI11 wants them
+    std::vector<std::string> reversed(words.rbegin(), words.rend());  // the order that CLI11 expects
     app_->parse(reversed);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {

@@ -1,5 +1,4 @@
-// Commands and their options. CLI11 reads them: its headers take seconds to compile, so command_line.cpp alone has
-// them.
+// Commands and their options. Only command_line.cpp includes CLI11, which takes seconds to compile.
 #pragma once
 
 #include <functional>
@@ -20,7 +19,7 @@ class Option;
 
 namespace normlab {
 
-/// An option or a positional argument. Its rules hold for each of its values; the help shows them.
+/// An option or a positional argument. Its rules apply to each value; the help shows them.
 class Option {
  public:
   explicit Option(CLI::Option* option = nullptr) : option_(option) {}
@@ -29,21 +28,21 @@ class Option {
   Option required() const;
   Option needs(Option other) const;
   Option excludes(Option other) const;
-  /// Both bounds are allowed. Number: int, std::int64_t, double. The help and the error show bounds that matter.
+  /// Inclusive. Number: int, std::int64_t, double. The help and the error show the bounds that matter.
   template <class Number>
   Option range(Number least, Number most) const;
   Option positive() const;
   Option not_negative() const;
   Option one_of(const std::vector<std::string>& words) const;
-  /// `complaint` says what is wrong with a value, nothing where it is right.
+  /// `complaint` returns what is wrong with a value, or "".
   Option check(std::function<std::string(const std::string& value)> complaint) const;
-  /// Several values of one word with commas between.
+  /// Several values in one word, separated by commas.
   Option comma_separated() const;
-  /// One value each time: the word after it is another argument.
+  /// One value per occurrence: the word after it is another argument.
   Option one_each() const;
-  /// May stand without its value, which is this one then.
+  /// The value may be omitted and is then `value`.
   Option or_alone(std::string_view value) const;
-  /// The help shows the value that the variable has now, or this text.
+  /// The help shows the variable's current value, or this text.
   Option show_default() const;
   Option show_default(std::string_view text) const;
 
@@ -51,7 +50,7 @@ class Option {
   CLI::Option* option_;
 };
 
-/// Called once the command line is read; gives the exit code.
+/// Called after parsing; returns the exit code.
 using Action = std::function<int()>;
 
 template <class E>
@@ -59,37 +58,37 @@ std::vector<std::string> words_of() {
   return {std::begin(kWords<E>), std::end(kWords<E>)};
 }
 
-/// A command, or the program itself. The variables of its options must live until the command line is read.
+/// A command, or the program itself. The variables bound to its options must live until parsing is done.
 class Command {
  public:
   Command(CLI::App* app, Action* action) : app_(app), action_(action) {}
 
   Command add_command(const char* name, const char* what, Action work);
-  /// An object of type Work holds the options and is called for the exit code.
+  /// Work holds the options; calling it returns the exit code.
   template <class Work>
   std::pair<Command, Work&> add_command(const char* name, const char* what) {
     const auto work = std::make_shared<Work>();
     return {add_command(name, what, [work] { return (*work)(); }), *work};
   }
-  /// Commands of which one must be given.
+  /// One of the group's commands must be given.
   Command add_group(const char* name, const char* what);
-  /// What the help says after the options: paragraphs, with newlines between.
+  /// Paragraphs after the options, separated by newlines.
   void footer(const char* text);
-  /// What the help ends with: whole command lines that work in a clone of the repository.
+  /// The help's last part: complete command lines that work in a clone of the repository.
   void examples(std::initializer_list<const char*> lines);
 
   Option add_flag(const char* name, bool& value, const char* what);
-  /// For the types that command_line.cpp lists.
+  /// For the types that command_line.cpp instantiates.
   template <class Value>
   Option add_option(const char* name, Value& value, const char* what);
-  /// A number in these bounds. The help shows its default.
+  /// A number within bounds. The help shows its default.
   template <class Number, class Bound>
   Option add_number(const char* name, Number& value, const char* what, Bound least, Bound most) {
     return add_option(name, value, what).range(least, most).show_default();
   }
   using Take = std::function<void(const std::string& value)>;
   Option add_option(const char* name, Take take, const char* what);
-  /// One of these words, or a value of an enum by its word. The help shows the default.
+  /// One of these words, or an enum value by its word. The help shows the default.
   Option add_choice(const char* name, std::string& value, const char* what, const std::vector<std::string>& words) {
     return add_option(name, value, what).one_of(words).show_default();
   }
@@ -101,7 +100,7 @@ class Command {
         .one_of(words)
         .show_default(word_of(value));
   }
-  /// The same with a help that shows no default.
+  /// The same without a default in the help.
   template <class E>
   Option add_words(const char* name, E& value, const char* what) {
     return add_option(
@@ -123,10 +122,9 @@ class CommandLine : public Command {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  /// Sets the variables of options from what stands after the program's name. Where the words ask for help alone, it
-  /// prints that and gives the exit code. InputError where they are wrong; for an unknown option with the nearest.
+  /// Sets the option variables. If the words (those after the program's name) only ask for help, prints it and returns
+  /// the exit code. InputError if they are invalid; for an unknown option with the nearest match.
   std::optional<int> read(const std::vector<std::string>& words);
-  /// What the command does that was read.
   int carry_out() const { return action_of_command_(); }
 
  private:

@@ -36,7 +36,7 @@ bool is_command(std::string_view word) {
   return std::any_of(std::begin(kCommands), std::end(kCommands), [&](const NamedCommand& c) { return c.name == word; });
 }
 
-/// The words after the program's name, `help X` as `X --help`. InputError for a command that is none.
+/// `help X` becomes `X --help`. InputError for an unknown command.
 std::vector<std::string> words_of_user(int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   std::size_t first = 0;
@@ -52,7 +52,6 @@ std::vector<std::string> words_of_user(int argc, char** argv) {
   throw InputError(concat(unknown_word("command", words[first], names), "; see normlab --help"));
 }
 
-/// The exit code of what the command line asks for.
 int carry_out(int argc, char** argv) {
   CommandLine app("normlab", "Vision Transformers whose norms are a table of sites, and sweeps over that table",
                   "normlab " + build_version());
@@ -80,8 +79,8 @@ thread_local bool allocation_failed = false;
   throw std::bad_alloc();
 }
 
-/// For memory that runs out where nothing may be thrown: nlohmann's destructors and std::filesystem's iterators
-/// allocate. g++ does not always say which exception is on its way.
+/// For running out of memory where nothing may be thrown: nlohmann's destructors and std::filesystem's iterators
+/// allocate. g++ does not always report which exception is active.
 std::terminate_handler usual_end = nullptr;
 [[noreturn]] void end_without_unwinding() {
   if (allocation_failed && (std::current_exception() || std::uncaught_exceptions() > 0)) {
@@ -93,7 +92,7 @@ std::terminate_handler usual_end = nullptr;
   std::abort();
 }
 
-/// What went wrong in words, and the exit code that stands for it.
+/// Runs `work`; an error becomes a message and an exit code.
 int guarded(const std::function<int()>& work) {
   try {
     try {

@@ -1,4 +1,4 @@
-// The commands of the binary. Each adds itself to the command line; what it does comes back as the exit code.
+// The commands of the binary. Each adds itself to the command line and returns an exit code.
 #pragma once
 
 #include "experiments/cli/command_line.h"
@@ -28,16 +28,15 @@ void add_missing(Command& app);
 void add_clean(Command& app);
 void add_verify(Command& app);
 
-/// Parts of `normlab data`.
 void add_data_info(Command& data);
 void add_data_pack(Command& data);
 void add_data_preview(Command& data);
 
-/// Adds the commands that the command line names: all of them, with their options, take longer than most take to run.
-/// All are there for the help and for the error where it names none.
+/// Adds only the commands that `words` name, since adding all takes longer than most take to run. Adds all for the
+/// help, and for the error if none is named.
 void add_commands(Command& app, const std::vector<std::string>& words);
 
-/// Reads the command line and does what it says; errors become one message on standard error and their exit code.
+/// Errors become one message on standard error and an exit code.
 int run_command_line(int argc, char** argv);
 
 }  // namespace normlab

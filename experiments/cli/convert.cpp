@@ -29,7 +29,7 @@ struct ConvertCommand {
 constexpr Resampling kResamplings[] = {Resampling::bilinear, Resampling::bilinear_antialias, Resampling::corners,
                                        Resampling::bicubic, Resampling::bicubic_antialias};
 
-/// A network that only holds its values.
+/// A network that only stores weights.
 struct Holder {
   ModelConfig model;
   ParameterSet weights;
@@ -63,7 +63,7 @@ int ConvertCommand::operator()() const {
   if (ema) take_average(file, in);
   const NameScheme names = stated_names(file, given);
   auto network = std::make_unique<Holder>(stated_model(file, model, resize_positions.has_value()));
-  initialise(network->weights, network->model, 0);  // what --allow-missing leaves
+  initialise(network->weights, network->model, 0);  // for parameters missing from the file (--allow-missing)
 
   ImportOptions options = import_options;
   for (const Resampling how : kResamplings)

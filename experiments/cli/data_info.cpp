@@ -1,4 +1,3 @@
-// normlab data, and its part info: what a dataset holds.
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
@@ -24,7 +23,7 @@ struct SliceInfo {
   ImageMeasures measures;
 };
 
-/// Smallest and largest class that has images, and how many have none.
+/// Sizes of the smallest and largest non-empty class, and the number of empty classes.
 struct ClassSpread {
   std::int64_t least = 0, most = 0, absent = 0;
 };
@@ -129,7 +128,7 @@ struct InfoCommand {
   }
 
  private:
-  /// As a training has it, so that the hash is that of its results; without bad images where they keep it from that.
+  /// Read as for training, so that the hash matches that of its results. If bad images prevent that, read without them.
   ImageSet read(const DataSource::Opened& opened, const std::string& slice,
                 const std::vector<std::string>& class_names) const {
     try {

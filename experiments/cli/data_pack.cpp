@@ -1,5 +1,3 @@
-// normlab data pack: a dataset as WebDataset shards of JPEGs.
-
 #include <chrono>
 
 #include "core/visible_text.h"

@@ -1,5 +1,3 @@
-// normlab data preview: the images of a training as the network sees them.
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -15,8 +13,7 @@
 namespace normlab {
 namespace {
 
-/// Back to bytes: the network's input times the deviation plus the mean of the images of `set`. One channel is shown as
-/// grey.
+/// Input times the deviation plus the mean of the images of `set`. One channel is shown as grey.
 Image to_bytes(const float* values, std::int64_t height, std::int64_t width, std::int64_t channels,
                const ImageSet& set) {
   Image out;
@@ -77,9 +74,9 @@ struct Preview {
 
   static std::string caption(const BatchSource::Batch& batch, std::int64_t place, const ImageSet& set) {
     if (batch.targets) {
-      const std::int64_t classes = batch.targets.shape()[1];  // the model's, of which the images may lack some
+      const std::int64_t classes = batch.targets.shape()[1];  // the model's classes; the images may lack some
       const float* row = batch.targets.data<float>() + place * classes;
-      // What smoothing gives to every class says nothing of the image.
+      // The share that smoothing gives to every class says nothing about the image.
       return target_caption({row, static_cast<std::size_t>(classes)}, set.class_names,
                             1.5 * static_cast<double>(*std::min_element(row, row + classes)));
     }

@@ -1,4 +1,4 @@
-// What the commands on data take to find a dataset.
+// Options that select a dataset.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ struct DataSource {
   std::string dataset, shards, labels;
   DatasetLayout layout = DatasetLayout::known;
   std::optional<std::string> root;
-  std::vector<std::string> slices;  // empty: every split
+  std::vector<std::string> slices;  // empty: all splits
   int threads = 1;
 
   void add_to(Command& command);
@@ -23,15 +23,14 @@ struct DataSource {
     DatasetConfig config;
     DatasetPlace place;
     std::vector<std::string> slices;
-    /// Of the training split, or of that of `slice` where a folder has none.
+    /// Classes of the training split, or of `slice`'s split in a folder without one.
     std::vector<std::string> class_names(const std::string& slice) const;
   };
-  /// Finds the dataset: a known name, a folder below the data root, or the path of a folder. InputError: not there, an
-  /// unknown name without a layout.
+  /// A known name, a folder below the data root, or a path. InputError if it is not found, or if the name is unknown
+  /// and no layout is given.
   Opened open() const;
-  /// The data set of a descriptor.
   Opened open(const DatasetConfig& config) const;
-  /// One slice; `class_names`: those of the first slice. The rest as in SliceRequest.
+  /// `class_names`: those of the first slice; the rest as in SliceRequest.
   ImageSet read(const Opened& opened, const std::string& slice, const std::vector<std::string>& class_names,
                 bool skip_bad, bool keep_encoded) const;
 };

@@ -1,4 +1,4 @@
-// What every command that reads a descriptor takes.
+// Options of every command that reads a descriptor.
 #pragma once
 
 #include <filesystem>
@@ -21,14 +21,14 @@ struct DescriptorOptions {
     command.add_option("descriptor", file, "the experiment, a JSON file").required();
     add_reading(command);
   }
-  /// For commands that name their descriptors in a way of their own. Gives --set.
+  /// For commands that add their own descriptor arguments. Returns --set.
   Option add_reading(Command& command) {
     command.add_option("--data", data, "folder of the data sets (otherwise NORMLAB_DATA, then ./data)");
     return command.add_option("--set", sets, "path=value, as if the descriptor said so: --set train.epochs=2")
         .one_each();
   }
   Option add_out(Command& command) { return command.add_option("--out", out, "folder of the results").show_default(); }
-  /// --out, or --from in its place.
+  /// --out, or --from instead.
   void add_out_or_from(Command& command) {
     command.add_option("--from", from, "a file with the results, as `normlab export` writes it, in place of a folder")
         .excludes(add_out(command));
@@ -41,10 +41,9 @@ struct DescriptorOptions {
     return load_experiment(descriptor, sets, kMaxTrials, class_counts(data_root()));
   }
   Experiment load() const { return load(file); }
-  /// With the trials that the results in `out` have brought up.
+  /// With the later trials that the results in `out` lead to.
   Experiment load_staged(const ResultStore& results) const { return next_stage(load(), results); }
   Experiment load_staged() const { return load_staged(store()); }
-  /// Of --from or --out.
   ResultStore store() const { return from.empty() ? ResultStore(out) : ResultStore::exported(from); }
 };
 

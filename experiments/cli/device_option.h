@@ -10,7 +10,7 @@ inline Option add_device(Command& command, DeviceKind& device) {
   return command.add_choice("--device", device, "where to compute; cuda: an NVIDIA GPU (docs/gpu.md)");
 }
 
-/// For what is about the CPU alone: says `why` where the GPU is asked for.
+/// For CPU-only commands: reports `why` if the GPU is requested.
 inline void add_cpu_device(Command& command, const char* why) {
   command
       .add_option(

@@ -1,4 +1,3 @@
-// `normlab diff`: in what two trials, or the trials of two descriptors, differ.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -20,14 +19,13 @@
 namespace normlab {
 namespace {
 
-/// What differs: a name and both sides.
 struct Difference {
   std::string what, a, b;
   bool operator==(const Difference&) const = default;
 };
 using Differences = std::vector<Difference>;
 
-/// Leaves of both documents, in the order of the first; what one of them lacks is "-".
+/// Leaves of both documents, in the order of the first; a missing value is "-".
 Differences compare(const nlohmann::ordered_json& a, const nlohmann::ordered_json& b) {
   const auto flat_a = a.flatten(), flat_b = b.flatten();
   const auto name = [](std::string pointer) {
@@ -62,7 +60,6 @@ Differences config_differences(const TrialConfig& a, const TrialConfig& b) {
   return compare(nlohmann::ordered_json::parse(full_json(a)), nlohmann::ordered_json::parse(full_json(b)));
 }
 
-/// Lines of the formulas that are not the same.
 Differences formula_differences(const ModelConfig& a, const ModelConfig& b) {
   const auto lines = [](const ModelConfig& model) {
     std::map<std::string, std::string> out{{"stem", stem_formula(model)}, {"end", end_formula(model)}};
@@ -167,7 +164,7 @@ struct Diff {
                ids[1].size() - both, b);
     std::map<std::string, const Cell*> rows_b;
     for (const Cell& row : e[1].rows) rows_b[row.label] = &row;
-    // Rows of one name, and the only rows of two descriptors whatever their names.
+    // Matches rows by name; if both descriptors have a single row, matches those whatever their names.
     const bool single = e[0].rows.size() == 1 && e[1].rows.size() == 1;
     std::vector<std::pair<std::string, Differences>> rows;
     Differences lone;
@@ -205,7 +202,7 @@ struct Diff {
         all += fmt::format("{}{}", all.empty() ? "" : " ", from.trials[t].config.seed);
       return all.empty() ? std::string("not known yet") : all;
     };
-    x.seed = y.seed = 0;  // all seeds of a row are compared below
+    x.seed = y.seed = 0;  // seeds are compared per row below
     Differences out = config_differences(x, y);
     for (const Differences& more : {formula_differences(x.model, y.model), parameter_differences(x.model, y.model)})
       out.insert(out.end(), more.begin(), more.end());

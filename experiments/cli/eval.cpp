@@ -22,13 +22,13 @@
 namespace normlab {
 namespace {
 
-/// Weights of a trial, and the result that they gave where there is one.
+/// A trial's weights, and its result if there is one.
 struct TrialWeights {
   std::filesystem::path file;
   std::optional<TrialResult> result;
 };
 
-/// The latest that the trial keeps; those of its result where it has one.
+/// The weights of the trial's result; without a result, the latest that are kept.
 TrialWeights weights_of(const TrialFolder& trial) {
   TrialWeights found{{}, trial.load_result()};
   const std::int64_t last = found.result ? result_attempt(trial, *found.result) : last_attempt(trial.path());
@@ -53,8 +53,8 @@ struct EvalCommand {
   DeviceKind device = DeviceKind::cpu;
   Precision precision = Precision::fp32;
   Option slice{}, precision_option{};
-  std::vector<Option> changes{};       // by which the evaluation is not the training's
-  std::vector<Option> of_transform{};  // of these, those that say how an image gets its size
+  std::vector<Option> changes{};       // options that make the evaluation differ from the training's
+  std::vector<Option> of_transform{};  // of these, the ones that set how images are resized
 
   int operator()() {
     if (trial.empty() == weights.empty()) throw InputError("eval: name a trial, or a file with --weights");
@@ -84,7 +84,7 @@ struct EvalCommand {
   }
 
  private:
-  /// What the training measured at its end, measured again.
+  /// Repeats the training's final evaluation.
   int repeat_evaluation(const TrainedOn& trained, const ModelConfig& network, const WeightFile& file,
                         const std::optional<TrialResult>& result, Backend& backend) const {
     TrialConfig config = trained.config;

@@ -26,7 +26,7 @@ const std::vector<NamedNormalization>& normalizations() {
   return kNamed;
 }
 
-/// One value stands for all channels.
+/// A single value applies to all channels.
 std::vector<double> for_channels(std::vector<double> values, std::int64_t channels, const std::string& option) {
   if (values.size() == 1) values.resize(static_cast<std::size_t>(channels), values[0]);
   if (static_cast<std::int64_t>(values.size()) != channels)
@@ -44,8 +44,8 @@ void require_unit(const char* option, std::span<const double> values, bool of_by
   }
 }
 
-/// What the command line says, else the training; nothing where both are silent. `of_bytes`: the images' brightest
-/// pixel is 1.
+/// Normalisation from the command line, else from the training; nullopt if neither gives one. `of_bytes`: the images'
+/// brightest pixel is 1.
 std::optional<Normalization> stated_normalization(const EvalSource& source, std::int64_t channels, bool of_bytes,
                                                   const std::optional<TrainedOn>& trained) {
   if (source.normalize && (!source.mean.empty() || !source.std.empty()))
@@ -213,7 +213,7 @@ void EvalImages::fill(std::int64_t first, std::int64_t many, ShardPool& pool, fl
     return;
   }
   const ImageSize size = transform_.size();
-  constexpr std::int64_t kImages = 4;  // decoding one takes a millisecond
+  constexpr std::int64_t kImages = 4;  // per block: decoding an image takes a millisecond
   pool.for_blocks((many + kImages - 1) / kImages, [&](std::int64_t block) {
     const ScratchPool::Lease lease(scratch_);
     TransformScratch& scratch = *lease;

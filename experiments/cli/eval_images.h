@@ -1,4 +1,4 @@
-// The images that `normlab eval` shows a network, and their labels.
+// The images and labels of `normlab eval`.
 #pragma once
 
 #include <cstdint>
@@ -14,40 +14,39 @@
 
 namespace normlab {
 
-/// What the command line says of the images.
+/// Options from the command line.
 struct EvalSource {
-  std::string data, slice = "test";  // no data: those of the training
+  std::string data, slice = "test";  // empty data: the training's dataset
   DatasetLayout layout = DatasetLayout::known;
   std::optional<std::string> root, labels, normalize;
   std::vector<double> mean, std;
   EvalTransformConfig transform;
-  bool other_class_names = false;  // only the number of classes is compared with the training's
+  bool other_class_names = false;  // compare only the number of classes with the training's
   int threads = 1;
 };
 
-/// What is subtracted from a channel and what it is divided by, in units where the brightest pixel is 1.
+/// Per channel, in units where the brightest pixel is 1.
 struct Normalization {
   std::vector<double> mean, std;
   std::string words;
 };
 
-/// A .npy [N, H, W, C] or a slice of a data set, at the size of a model.
+/// A .npy [N, H, W, C] or a slice of a dataset, at the model's image size.
 class EvalImages {
  public:
-  /// `trained`, where the weights say it, gives the normalisation unless the command line does. InputError: what is not
-  /// there, another number of classes or channels than the model's, other classes than the training's; images of
-  /// another size where no crop is asked for; nothing that says how pixels were normalised (a .npy, or images of many
-  /// sizes).
+  /// `trained`, if the weights record it, gives the normalisation unless the command line does. InputError: missing
+  /// data; a number of classes or channels other than the model's; classes other than the training's; images of another
+  /// size without a crop; no normalisation given (for a .npy, or images of many sizes).
   EvalImages(const EvalSource& source, const ModelConfig& model, const std::optional<TrainedOn>& trained);
 
   std::int64_t count() const { return count_; }
-  const std::vector<std::int32_t>& labels() const { return set_.labels; }  // empty: there are none
+  const std::vector<std::int32_t>& labels() const { return set_.labels; }  // empty: no labels
   const Normalization& normalization() const { return normalization_; }
   bool are_bytes() const { return floats_.empty(); }
   /// For errors: "images.npy: image 3".
   std::string name(std::int64_t image) const;
-  /// Images first .. first + many, normalised, [many, H, W, C] of the model at `out`. InputError names an image that
-  /// cannot be decoded; NonFiniteError one of a .npy with a pixel that is not finite.
+  /// Images first .. first + many, normalised, to `out` as [many, H, W, C] at the model's size. InputError names an
+  /// undecodable image, NonFiniteError a .npy image with a non-finite pixel.
   void fill(std::int64_t first, std::int64_t many, ShardPool& pool, float* out) const;
 
  private:
@@ -56,7 +55,7 @@ class EvalImages {
 
   std::string source_;
   ImageSet set_;
-  std::vector<float> floats_;  // of a .npy, in place of the set's pixels
+  std::vector<float> floats_;  // pixels of a .npy; otherwise empty
   std::int64_t count_ = 0;
   Normalization normalization_;
   bool resizes_;

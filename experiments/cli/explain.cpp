@@ -1,4 +1,3 @@
-// `normlab explain`: what the rows of a descriptor are, and how their parameters start.
 #include <fmt/core.h>
 
 #include <cmath>
@@ -19,7 +18,7 @@
 namespace normlab {
 namespace {
 
-/// `text` behind `label`, which takes `indent` columns of the first line.
+/// Prints `text` after `label`; continuation lines are indented to column `indent`.
 void print_wrapped(const std::string& label, std::size_t indent, const std::string& text) {
   std::string head = label;
   for (const std::string& line : wrapped(visible(text), text_columns() - indent)) {
@@ -58,7 +57,7 @@ void print_formulas(const ModelConfig& model, std::size_t indent) {
   print_wrapped("end", indent, end_formula(model));
 }
 
-/// What training alone does, or "".
+/// Dropout rates, which apply only in training, or "".
 std::string drops(const auto& model) {
   std::string out;
   const auto add = [&](const char* what, double rate) {
@@ -70,7 +69,6 @@ std::string drops(const auto& model) {
   return out;
 }
 
-/// A Swin has one initialiser.
 std::string init_word(const ModelConfig& model) {
   const auto* vit = std::get_if<ViTConfig>(&model);
   return std::string(word_of(vit != nullptr ? vit->init : Init::timm));
@@ -107,7 +105,7 @@ void print_row(const Experiment& experiment, const Cell& row) {
       fmt::format("{:+} parameters, {:+} macs", cost.parameters - before.parameters, cost.macs - before.macs));
 }
 
-/// Moments of values seen one at a time (Welford).
+/// Running moments (Welford).
 struct Moments {
   std::int64_t count = 0;
   double mean = 0.0, squares = 0.0;
@@ -140,10 +138,10 @@ std::string in_words(const InitRule& rule) {
   return "";
 }
 
-/// A parameter, or the same parameter of several blocks.
+/// A parameter, or the same parameter in several blocks.
 struct ParameterGroup {
   ParameterInfo first;
-  std::string tail;  // of its name, after its place
+  std::string tail;  // of its name, after the place
   std::vector<std::int64_t> blocks{};
   InitRule rule;
   Moments moments{};
@@ -152,7 +150,7 @@ struct ParameterGroup {
 std::string name_of(const ParameterGroup& p) { return p.first.place.prefix(runs_name(p.blocks)) + p.tail; }
 
 std::vector<ParameterGroup> parameter_groups(const ModelConfig& model, std::uint64_t seed) {
-  ParameterSet parameters;  // declared only: the values are drawn one by one
+  ParameterSet parameters;  // declared only: values are drawn one at a time
   const auto network = make_model(parameters, model);
   std::vector<ParameterGroup> out;
   for (std::size_t i = 0; i < parameters.parameters().size(); ++i) {

@@ -13,7 +13,7 @@
 namespace normlab {
 namespace {
 
-/// archive: what --from reads. csv, jsonl: tables for other programs.
+/// archive: read by --from. csv, jsonl: tables for other programs.
 enum class ExportFormat : std::uint8_t { archive, csv, jsonl };
 
 struct Export {
@@ -38,7 +38,7 @@ struct Export {
     return archive ? write_archive(store, experiment) : write_data({store, experiment ? &*experiment : nullptr});
   }
 
-  /// Results that cannot be read are no reason to leave out the others; the exit code and standard error tell.
+  /// Unreadable results are skipped; the exit code and standard error report them.
   int write_data(const DataSource& source) const {
     const DataTable table = curves ? curve_data(source) : trial_data(source);
     const std::filesystem::path target = file.empty() ? "-" : file;

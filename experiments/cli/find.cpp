@@ -1,4 +1,3 @@
-// `normlab find`: which trial an id is, in what state, and which experiments count on it.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -34,7 +33,7 @@ struct Find {
       const TrialStatus status = folder.status();
       const bool started = std::filesystem::exists(folder.path() / "config.json") || last_attempt(folder.path()) > 0;
       std::optional<TrialConfig> config;
-      if (started || status.result) config = read_trial_config(folder);  // what is damaged is not shown
+      if (started || status.result) config = read_trial_config(folder);  // throws if damaged, before anything is shown
       if (status.finished()) require_agreement(folder, *status.result);
       print_text("{}\n  state   {}{}{}\n", id, word_of(status.state),
                  status.progress > 0 && status.progress < 1 ? fmt::format(" {:.0f}%", 100 * status.progress) : "",

@@ -9,7 +9,7 @@
 namespace normlab {
 namespace {
 
-/// "eps=1e-05 momentum=0.2": settings that are not the kind's defaults.
+/// "eps=1e-05 momentum=0.2": settings that differ from the kind's defaults.
 std::string settings_text(const NormSpec& spec, ModelKind model) {
   const NormSpec defaults = model == ModelKind::swin ? swin_norm(spec.kind) : norm_of(spec.kind);
   std::string out;
@@ -21,7 +21,7 @@ std::string settings_text(const NormSpec& spec, ModelKind model) {
   return out;
 }
 
-/// around(spec, "x"): the norm of a site around what it sees, in a model of this kind.
+/// around(spec, "x"): a site's norm applied to its input, for a model of this kind.
 struct Around {
   ModelKind model;
   std::string operator()(const NormSpec& spec, const std::string& inner) const {
@@ -31,7 +31,7 @@ struct Around {
   }
 };
 
-/// "gain * x" where there is a gain.
+/// "gain * x", or x without a gain.
 std::string times(bool has_gain, const char* gain, const std::string& x) { return has_gain ? gain + (" * " + x) : x; }
 
 std::string attention_inside(Around around, const Placement& p, const AttentionSites& s) {
@@ -145,7 +145,7 @@ std::vector<std::string> site_changes(const ModelConfig& base, const ModelConfig
   const Placement &b = placement_of(base), &p = placement_of(model);
   const std::int64_t depth = std::min(depth_of(base), depth_of(model));
   for (const SiteRow& site : kSites) {
-    std::map<std::string, std::vector<std::int64_t>> changes;  // blocks that have the same
+    std::map<std::string, std::vector<std::int64_t>> changes;  // change -> blocks that share it
     for (std::int64_t i = 0; i < depth; ++i) {
       const std::string before = norm_text(norm_at(b, site, i), kind_of(base)),
                         after = norm_text(norm_at(p, site, i), kind_of(model));

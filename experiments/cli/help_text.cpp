@@ -8,13 +8,13 @@ namespace normlab {
 namespace {
 
 constexpr std::size_t kIndent = 2, kWidestName = 24;
-constexpr std::size_t kColumnsForTwo = 60;  // a narrower terminal has what an option does below its name
+constexpr std::size_t kColumnsForTwo = 60;  // narrower terminals show descriptions below the names
 
 void add_wrapped(std::string& out, const std::string& text, std::size_t indent, std::size_t columns) {
   for (const std::string& line : wrapped(text, columns - indent)) out += std::string(indent, ' ') + line + "\n";
 }
 
-/// Words of a shell; what stands in quotes is one.
+/// Words as a shell splits them; quoted text is one word.
 std::vector<std::string> words_of_shell(const std::string& line) {
   std::vector<std::string> words;
   char quote = 0;
@@ -34,7 +34,7 @@ std::vector<std::string> words_of_shell(const std::string& line) {
 
 void add_command_line(std::string& out, const std::string& line, std::size_t columns) {
   const std::size_t room = columns - kIndent - 2;  // for " \\" at the end
-  std::vector<std::string> parts;                  // an option stays with its value where a line has room for both
+  std::vector<std::string> parts;                  // an option stays with its value if both fit on a line
   for (const std::string& word : words_of_shell(line)) {
     const bool value = !parts.empty() && parts.back().starts_with("-") && !word.starts_with("-");
     if (value && display_width(parts.back()) + 1 + display_width(word) <= room)

@@ -1,4 +1,4 @@
-// The help of a command, laid out for a terminal's width.
+// Lays out a command's help for the terminal's width.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct HelpSection {
 struct HelpPage {
   std::string what, usage;
   std::vector<HelpSection> sections;
-  /// A paragraph each. One that begins with two spaces is a command line, and is broken between its words with "\".
+  /// One entry per paragraph. A paragraph that begins with two spaces is a command line, broken between words with "\".
   std::vector<std::string> footer;
 };
 

@@ -1,4 +1,3 @@
-// `normlab init FOLDER`: looks at a folder of images and writes a descriptor that trains on them.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -32,13 +31,12 @@ std::string four_digits(const std::vector<double>& values) {
   return text;
 }
 
-/// How images get the network's size, and how they are changed in training.
 struct Pixels {
   std::int64_t size = 0, patch = 0;
-  std::string augment, eval_transform;  // eval_transform: empty where images have the size
+  std::string augment, eval_transform;  // eval_transform: empty if images already have the size
 };
 
-/// Small images of one size stay as they are; others are cropped to 64 pixels, or less where they are smaller.
+/// Small images of one size are kept; others are cropped to 64 pixels, or less if they are smaller.
 Pixels pixels_of(const ImageMeasures& m, bool flips) {
   constexpr std::int64_t kLargest = 96, kUsual = 64, kPatches = 8;
   const bool one_size = m.height[0] == m.height[2] && m.width[0] == m.width[2] && m.height[0] == m.width[0];
@@ -112,7 +110,7 @@ struct InitCommand {
     absent_ = std::find(seen.begin(), seen.end(), false) != seen.end();
     const bool bad =
         std::any_of(splits.begin(), splits.end(), [](const Split& s) { return !s.measures.bad_images.empty(); });
-    const bool known = find_dataset(opened.config.name) != nullptr;  // such a name says more than this folder may hold
+    const bool known = find_dataset(opened.config.name) != nullptr;  // the folder may hold less than the name implies
     const bool photographs = images.channels == 3;
     const Pixels pixels = pixels_of(train.measures, photographs);
     const std::int64_t count = images.size();

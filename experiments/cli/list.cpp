@@ -1,4 +1,3 @@
-// `normlab list`: every experiment in a folder of results, and how far it is.
 #include <fmt/core.h>
 
 #include <functional>
@@ -17,14 +16,13 @@
 namespace normlab {
 namespace {
 
-/// The trials of a plan by state.
 struct Listed {
   std::string name, descriptor;
   std::map<SeedState, std::size_t, std::greater<>> states;
   std::size_t trials = 0;
 };
 
-/// A trial whose files are damaged hides no other.
+/// A damaged trial counts as unreadable, so that the others are still listed.
 SeedState state_on_disk(const TrialFolder& trial) {
   try {
     return state_of(trial.status());

@@ -12,7 +12,7 @@
 namespace normlab {
 namespace {
 
-constexpr double kNoticeable = 0.1;  // of a core; below it lies what any machine does by itself
+constexpr double kNoticeable = 0.1;  // of a core; any idle machine causes less
 
 double seconds_of(const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); }
 
@@ -29,7 +29,7 @@ double own_seconds() {
 }  // namespace
 
 std::optional<CpuTimes> parse_cpu_times(std::string_view text, double ticks_per_second) {
-  // user nice system idle iowait irq softirq steal; the guest times that follow are part of user and nice.
+  // user nice system idle iowait irq softirq steal; the guest times after them are included in user and nice.
   enum { user, nice, system, idle, iowait, irq, softirq, steal, kFields };
   text = text.substr(0, text.find('\n'));
   if (!text.starts_with("cpu ")) return std::nullopt;
@@ -63,7 +63,7 @@ std::optional<MachineLoad> LoadMeter::load() const {
   const Reading now = read();
   const double wall = now.wall - begin_.wall;
   if (!begin_.machine || !now.machine || wall <= 0) return std::nullopt;
-  // The kernel counts ticks, so the difference can come out a little below zero.
+  // The kernel counts ticks, so the difference can be slightly negative.
   const double others = now.machine->busy - begin_.machine->busy - (now.own - begin_.own);
   return MachineLoad{std::max(0.0, others) / wall, std::max(0.0, now.machine->stolen - begin_.machine->stolen) / wall};
 }

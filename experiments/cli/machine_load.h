@@ -1,4 +1,4 @@
-// What else the machine did while something was measured: a figure taken beside other work says little.
+// Other load on the machine, which makes a measurement unreliable.
 #pragma once
 
 #include <optional>
@@ -7,27 +7,24 @@
 
 namespace normlab {
 
-/// Seconds of all cores together, since the machine started.
+/// Seconds summed over all cores since boot.
 struct CpuTimes {
-  double busy = 0.0;    // user, nice, system, interrupts, of all processes
-  double stolen = 0.0;  // a virtual machine: what its host gave to others
+  double busy = 0.0;    // user, nice, system and interrupts, for all processes
+  double stolen = 0.0;  // on a virtual machine: time that the host gave to others
 };
 
-/// The first line of /proc/stat, which counts in `ticks_per_second` (proc_stat(5)); nothing where it is not of that
-/// form.
+/// Parses the first line of /proc/stat, which counts in `ticks_per_second` (proc_stat(5)). nullopt if it is malformed.
 std::optional<CpuTimes> parse_cpu_times(std::string_view proc_stat, double ticks_per_second);
 
-/// In cores' worth of time over the measurement: 0.5 is half a core.
+/// In cores, averaged over the measurement: 0.5 is half a core.
 struct MachineLoad {
   double others = 0.0, stolen = 0.0;
 };
 
-/// Measures from its construction on.
 class LoadMeter {
  public:
   LoadMeter();
-  /// Of the machine so far, less what this process and children that ended used; nothing where /proc/stat cannot be
-  /// read.
+  /// The load so far, without this process and its ended children. nullopt if /proc/stat cannot be read.
   std::optional<MachineLoad> load() const;
 
  private:
@@ -39,17 +36,15 @@ class LoadMeter {
   Reading begin_;
 };
 
-/// What the measured code ran with.
 struct Conditions {
   int threads = 1, cores = 1;
-  bool openblas_variables = false;  // OPENBLAS_* were kept
+  bool openblas_variables = false;  // OPENBLAS_* variables were kept
 };
 
-/// Why a figure is not worth publishing, or "" where nothing speaks against it: other load or stolen time above a tenth
-/// of a core, an unknown load, more threads than cores, OpenBLAS variables.
+/// Why a figure is not worth publishing, or "": other load or stolen time above a tenth of a core, unknown load, more
+/// threads than cores, OpenBLAS variables.
 std::string publishing_note(const std::optional<MachineLoad>& load, const Conditions& conditions);
 
-/// Of this process, as they stand now: true where any OPENBLAS_* variable is left in the environment.
 bool openblas_variables_kept();
 
 }  // namespace normlab

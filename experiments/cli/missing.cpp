@@ -1,4 +1,3 @@
-// `normlab missing`: the trials of a descriptor that have no result yet.
 #include <fmt/core.h>
 
 #include <map>

@@ -12,8 +12,8 @@
 namespace normlab {
 namespace {
 
-/// Large tensors read or written: in training each pass over memory that no order of the work can spare, that is two
-/// more for statistics of the batch each way, since every value must have been seen before the first is normalised.
+/// Unavoidable reads and writes of large tensors. In training, batch statistics add one in the forward pass (x) and two
+/// in the backward pass (x and dy), since every value must be read before the first result is known.
 struct Passes {
   int train, eval;
 };
@@ -21,7 +21,7 @@ Passes passes_of(Statistics statistics) {
   return statistics == Statistics::batch ? Passes{3 + 5, 2} : Passes{2 + 3, 2};
 }
 
-/// One part of the rows, with a tape of its own.
+/// One part of the rows, with its own tape.
 struct Part {
   Tensor x, dy;  // [images, rows, cols]
   std::int64_t first_image, images;
@@ -71,7 +71,7 @@ NormTime NormTimer::measure(NormKind kind, double seconds) const {
   Backend& backend = backend_;
   const NormShape& s = shape_;
   const Statistics statistics = parts_of(kind).statistics;
-  // Rows are cut evenly over the threads; images stay whole where their rows share statistics.
+  // Splits rows evenly over threads; keeps images whole if their rows share statistics.
   const std::int64_t unit = statistics == Statistics::batch ? s.rows_per_image : 1;
   const std::int64_t cuts = backend.whole_batch() ? 1 : pool_.threads();
   const std::int64_t units = s.images * s.rows_per_image / unit, shards = std::min<std::int64_t>(cuts, units);
@@ -105,7 +105,7 @@ NormTime NormTimer::measure(NormKind kind, double seconds) const {
   constexpr std::size_t kRounds = 5;
   for (const BenchClock::time_point begin = BenchClock::now();
        rates.size() < kRounds || seconds_since(begin) < seconds;) {
-    // A line that is written counts once, as it does in the bounds.
+    // A written cache line counts once, as in the bounds.
     rates.push_back(std::max(2 * streams_.bytes() / copy.round(), 3 * streams_.bytes() / triad.round()));
     trains.push_back(training.round());
     evals.push_back(evaluation.round());

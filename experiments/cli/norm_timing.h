@@ -1,4 +1,4 @@
-// The time of one norm of any kind beside the time that memory alone would take.
+// The time of a norm beside the time that its memory traffic alone takes.
 #pragma once
 
 #include <string>
@@ -9,30 +9,29 @@
 
 namespace normlab {
 
-/// What is normalised, as batch norm sees it; `name` as it was given.
+/// The input as batch norm sees it; `name` is the text given.
 struct NormShape {
   std::string name;
   std::int64_t images, rows_per_image, cols;
   std::int64_t size() const { return images * rows_per_image * cols; }
 };
 
-/// "128x56x56x96": images first, channels last. Of two axes the first is cut into images of 65 tokens, of 64, or of
-/// one, whichever divides it. InputError for anything else.
+/// "128x56x56x96": images first, channels last. With two axes, the first is split into images of 65, 64 or 1 tokens:
+/// the first of these that divides it. InputError for anything else.
 NormShape parse_norm_shape(const std::string& text);
 
 struct NormTime {
   std::string_view norm;
-  double rate;                             // bytes a second
+  double rate;                             // bytes per second
   double train, train_bound, train_ratio;  // milliseconds
   double eval, eval_bound, eval_ratio;
 };
 
-/// Measures norms on tensors of one shape.
 class NormTimer {
  public:
   NormTimer(Backend& backend, ShardPool& pool, const Streams& streams, const NormShape& shape, DType dtype);
-  /// Rounds of the streams, of training and of evaluation in turns for `seconds`, since the memory's rate changes from
-  /// one second to the next; the ratios are medians of those of the rounds.
+  /// Alternates streams, training and evaluation, since the memory's rate changes from second to second. The ratios
+  /// are medians over rounds.
   NormTime measure(NormKind kind, double seconds) const;
 
  private:

@@ -1,4 +1,4 @@
-// The time of single operations of a network at its own sizes, on any device.
+// Times single operations at a network's sizes.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 namespace normlab {
 
 struct OpCost {
-  double flops, bytes;  // of all calls at once; each operand and result once
+  double flops, bytes;  // all calls together; each operand and result counts once
 };
 struct OpTiming {
   std::string name;
@@ -19,24 +19,24 @@ struct OpTiming {
   double seconds;
 };
 
-/// A dense layer of a network: y [rows, out] = x [rows, in] w^T + b, so often in a step.
+/// A dense layer y [rows, out] = x [rows, in] w^T + b, used `count` times per step.
 struct LinearLayer {
   std::string name;
   LinearDims dims;
   std::int64_t count;
-  bool has_dx;  // false where the input is the image
+  bool has_dx;  // false if the input is the image
 };
-/// Those of a ViT for that many images.
+/// For that many images.
 std::vector<LinearLayer> linear_layers(const ViTConfig& config, std::int64_t images);
 
-/// Forward, the gradient of x, and those of w and b together: one call of each, whole. `backend` has the products of
-/// `dtype`; bf16 weights, and biases where the device rounds them, are the copies that a step reads.
+/// One whole call each of the forward pass, the gradient of x, and the gradients of w and b together. `backend` must
+/// support products of `dtype`. bf16 weights, and biases if the device rounds them, are the copies that a step reads.
 std::vector<OpTiming> time_linear(Backend& backend, ShardPool& pool, const LinearLayer& layer, DType dtype,
                                   double seconds);
 
-/// Attention forward and backward, cut over the threads of `pool` by images where the device does not take a batch
-/// whole. q, k and v lie side by side, as a network has them. The backward pass counts two and a half times the
-/// forward's products: it makes the weights again. Only batch, tokens, heads and head_dim of `dims` are read.
+/// Forward and backward, split over the threads of `pool` by images unless the device takes whole batches. q, k and v
+/// are adjacent, as in a network. The backward pass counts 2.5 times the forward's products, since it recomputes the
+/// weights. Reads only batch, tokens, heads and head_dim of `dims`.
 std::vector<OpTiming> time_attention(Backend& backend, ShardPool& pool, AttentionDims dims, DType dtype,
                                      double seconds);
 

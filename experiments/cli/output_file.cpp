@@ -6,13 +6,13 @@
 namespace normlab {
 namespace {
 
-/// Where a path leads when it is a link, also one to a file that does not exist yet.
+/// The target of a link, even if it does not exist yet.
 std::filesystem::path target_of(std::filesystem::path path) {
   std::error_code error;
   for (int links = 0; links < 40 && std::filesystem::is_symlink(path, error); ++links) {
     const std::filesystem::path target = std::filesystem::read_symlink(path, error);
     if (error) break;
-    path = path.parent_path() / target;  // an absolute target stands alone
+    path = path.parent_path() / target;  // an absolute target replaces the path
   }
   return path;
 }

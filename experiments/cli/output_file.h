@@ -1,4 +1,4 @@
-// The file that a user names with -o.
+// The output file of -o.
 #pragma once
 
 #include <filesystem>
@@ -6,12 +6,11 @@
 
 namespace normlab {
 
-/// Writes `bytes` where the user said: "-" is standard output. A device, pipe or socket is written to, and stays what
-/// it is. A link leads to the file that is written. A regular file is replaced whole (write_atomically), and folders
-/// above a new one are made. EnvironmentError where that fails.
+/// "-" is standard output. Devices, pipes and sockets are written to in place; links are followed. A regular file is
+/// replaced atomically (write_atomically), with missing folders created. EnvironmentError on failure.
 void write_output(const std::filesystem::path& path, std::string_view bytes);
 
-/// "wrote FILE" on standard error, unless FILE is standard output.
+/// Prints "wrote FILE" to standard error, unless FILE is standard output.
 void tell_written(const std::filesystem::path& path);
 
 }  // namespace normlab

@@ -1,4 +1,4 @@
-// What a descriptor says of its paper, for people.
+// A descriptor's paper section as text.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace normlab {
 
-/// Lines of at most 80 columns: the source, and one paragraph a deviation; "" where the descriptor names no paper.
+/// Lines of at most 80 columns: the source, then a paragraph per deviation; "" if the descriptor names no paper.
 std::string paper_text(const PaperConfig& paper);
 
 }  // namespace normlab

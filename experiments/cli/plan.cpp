@@ -42,10 +42,9 @@ std::string duration_text(double seconds) {
   return seconds < 0.5 ? "less than a second" : plural(fmt::format("{:.0f}", seconds), "second");
 }
 
-/// What trials cost. `gflops`: of one core, in place of a measurement where it is above 0.
+/// The cost of trials. A positive `gflops` (of one core) replaces the measurement.
 class Costs {
  public:
-  /// Times are of those `trials` of the experiment.
   Costs(const Experiment& experiment, const std::vector<std::size_t>& trials, const DescriptorOptions& options,
         double gflops)
       : options_(options) {
@@ -62,14 +61,13 @@ class Costs {
   bool timed(std::size_t trial) const { return times_.contains(trial); }
 
  private:
-  /// Known where the data are here, too.
   SliceSizes sizes(const DatasetConfig& dataset) {
     for (const auto& [known, sizes] : sizes_)
       if (known == dataset) return sizes;
     SliceSizes sizes = known_slice_sizes(dataset);
     try {
       sizes = slice_sizes(dataset, options_.data_root(), available_cores());
-    } catch (const InputError&) {  // the plan says that they are not known
+    } catch (const InputError&) {  // the plan reports them as unknown
     }
     return sizes_.emplace_back(dataset, sizes).second;
   }
@@ -79,16 +77,14 @@ class Costs {
   std::vector<std::pair<DatasetConfig, SliceSizes>> sizes_;
 };
 
-/// `normlab plan --slurm`: the array script for what is missing.
 struct PlanSlurm {
   bool wanted = false;
-  double hours = 0;  // 0: by the estimate
+  double hours = 0;  // 0: estimated
   DeviceKind device = DeviceKind::cpu;
   SlurmJob asked;
 
   void add_options(Command& plan);
-  /// Prints the script for the trials of `experiment` that have no result. `gflops`: of one core; 0: measured.
-  /// InputError where nobody knows how long a trial takes.
+  /// For the trials without a result. `gflops`: of one core; 0: measured. InputError if a trial's time is unknown.
   int print(const Experiment& experiment, const DescriptorOptions& descriptor, double gflops) const;
 };
 
@@ -123,7 +119,7 @@ int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& desc
   if (job.gpu && hours == 0)
     throw InputError("plan --slurm --device cuda: estimates are for CPUs; give a trial's time with --hours");
   std::vector<std::size_t> missing;
-  for (std::size_t t = 0; t < experiment.trials.size(); ++t)  // one that failed is left alone by `run` too
+  for (std::size_t t = 0; t < experiment.trials.size(); ++t)  // a failed trial has a result; `run` skips it too
     if (!store.trial(experiment.trials[t].id).load_result()) missing.push_back(t);
   job.missing = missing.size();
   Costs costs(experiment, hours > 0 ? std::vector<std::size_t>() : missing, descriptor, gflops);
@@ -184,13 +180,12 @@ struct Plan {
     return costs;
   }
 
-  /// What a table of these trials could not tell.
   static void print_warnings(const Experiment& experiment) {
     std::size_t single = 0, lone = 0;
     bool any_baseline = false;
     for (std::size_t r = 0; r < experiment.rows.size(); ++r) {
       const Cell& row = experiment.rows[r];
-      // Before its values are chosen a tuned row has none of the trials that the table will show.
+      // Until its values are chosen, a tuned row has none of the trials that the table will show.
       single += (experiment.tuned ? experiment.tuned->seeds(r).size() : row.trials.size()) == 1;
       lone += !row.baseline.has_value();
       any_baseline = any_baseline || row.baseline.has_value();
@@ -269,8 +264,7 @@ struct Plan {
   }
 };
 
-/// A descriptor that leaves the number of classes to data which are not here is checked with another number: it shows
-/// nothing that depends on it.
+/// If the number of classes depends on absent data, checks with an arbitrary number; the output does not depend on it.
 struct Check {
   DescriptorOptions options;
   int operator()() const {

@@ -25,7 +25,7 @@ std::string rows_text(const std::vector<const PlanPart*>& parts) {
   return joined(names, ", ");
 }
 
-/// At least eight, as many as tell the trials apart.
+/// Digits that distinguish all trial ids, at least eight.
 std::size_t digits_of(const Experiment& experiment) {
   std::vector<std::string_view> ids;
   for (const Trial& trial : experiment.trials) ids.push_back(trial.id);

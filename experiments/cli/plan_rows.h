@@ -1,4 +1,4 @@
-// How `normlab plan` shows rows: what is the same for many of them stands once.
+// The rows of `normlab plan`.
 #pragma once
 
 #include <array>
@@ -11,23 +11,23 @@
 
 namespace normlab {
 
-/// What a trial costs, in lines; those that nobody knows are empty.
+/// Lines about the cost of a trial; unknown ones are empty.
 using TrialCosts = std::array<std::string, 5>;
 
-/// A row's trials, or those that tune it: they cost the same.
+/// A row's trials, or the trials that tune it; within a part all cost the same.
 struct PlanPart {
   std::size_t row = 0;
   bool tunes = false;
   TrialCosts costs;
-  std::string time;                 // of a trial that is left, on one core; empty where that is not known
-  std::vector<std::size_t> trials;  // of Experiment::trials
+  std::string time;                 // per remaining trial, on one core; empty if unknown
+  std::vector<std::size_t> trials;  // indices into Experiment::trials
 };
 
-/// Rows cost the same in most things: each line is printed once, with the numbers of the rows that it holds for.
+/// Prints equal lines once, with the numbers of their rows.
 void print_costs(const std::vector<PlanPart>& parts);
 
-/// The trials of each row by state; what holds for all of them is said once. `status` of all trials, `added` since the
-/// last run.
+/// The trials of each row by state, and once what all rows share. `status` covers all trials; `added` are those
+/// since the last run.
 void print_trials(const Experiment& experiment, const std::vector<PlanPart>& parts,
                   const std::vector<TrialStatus>& status, const std::set<std::size_t>& added);
 

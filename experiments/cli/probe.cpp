@@ -1,4 +1,3 @@
-// normlab probe: the signal and the gradients of a network at one moment, without training.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -37,7 +36,7 @@ struct ProbeCommand {
     const Experiment experiment = descriptor.load();
     const ComputeDevice computer(device);
     std::vector<Probed> all;
-    std::vector<std::string> broken;  // rows that give no numbers, and why
+    std::vector<std::string> broken;  // rows without numbers, with the reason
     DataSets sets;
     for (const Trial* trial : chosen(experiment)) {
       const TrialConfig& config = trial->config;
@@ -66,7 +65,7 @@ struct ProbeCommand {
     return path.empty() ? std::nullopt : std::optional<std::filesystem::path>(path);
   }
 
-  /// The first seed of each row; with weights, the trial that they belong to.
+  /// The first seed of each row; with weights, the trial they belong to.
   std::vector<const Trial*> chosen(const Experiment& experiment) const {
     std::vector<const Trial*> rows;
     for (const Cell& row : experiment.rows) rows.push_back(&first_trial(experiment, row));
@@ -118,7 +117,7 @@ struct ProbeCommand {
     print_text("\n");
   }
 
-  /// One number a line: a layer has what was measured there.
+  /// One number per line; each layer lists its own measures.
   static void print_csv(const std::vector<Probed>& all) {
     print_bytes("row,trial,images,measure,layer,value\n");
     for (const Probed& p : all)

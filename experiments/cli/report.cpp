@@ -25,8 +25,8 @@ struct Report {
   TableOptions table;
   std::vector<std::string> curves;
   std::string file = "report.html", pictures;
-  std::optional<int> watch;    // seconds between two writes
-  std::set<std::string> told;  // that has been said, so that a watched report says it once
+  std::optional<int> watch;    // seconds between writes
+  std::set<std::string> told;  // messages already shown, so that a watched report prints each once
 
   int operator()() {
     if (!watch) return write(false).code;
@@ -47,10 +47,10 @@ struct Report {
  private:
   struct Written {
     int code = 0;
-    bool finished = false;  // no trial is running or still to come
+    bool finished = false;  // no trial is running or pending
   };
 
-  /// The report as the results are now; `live`: it loads itself again unless they are final.
+  /// If `live`, the page reloads itself until the results are final.
   Written write(bool live) {
     const ResultStore store = descriptor.store();
     const Experiment experiment = descriptor.load_staged(store);
@@ -79,7 +79,7 @@ struct Report {
         const TrialState state = store.trial(trial.id).status().state;
         return state != TrialState::missing && state != TrialState::stopped && state != TrialState::running;
       } catch (const Error&) {
-        return true;  // nothing comes of a result that cannot be read
+        return true;  // an unreadable result will not change
       }
     });
   }

@@ -18,7 +18,6 @@
 namespace normlab {
 namespace {
 
-/// A trial as it stands on disk.
 struct Line {
   const Trial* trial = nullptr;
   TrialStatus status;
@@ -59,7 +58,8 @@ std::size_t unsealed_of(const std::vector<Line>& lines) {
   return std::size_t(std::count_if(lines.begin(), lines.end(), is_unsealed));
 }
 
-/// At the speed of those that run now; none where nobody runs, or where only the data can say how long a trial is.
+/// Extrapolated from the speed of running trials. nullopt if none is running, or if only the data
+/// determine a trial's length.
 std::optional<double> sweep_seconds_left(const std::vector<Line>& lines) {
   std::map<std::size_t, TrialCost> costs;  // by row
   double left = 0, rate = 0, longest = 0;
@@ -91,7 +91,7 @@ std::string step_text(const Line& line) {
   return fmt::format("{:.0f}%", 100 * line.status.progress);
 }
 
-/// A row of the text, a cell for each of kHeadings, and what goes below it.
+/// A cell for each of kHeadings, and a remark below the row.
 struct Row {
   std::vector<std::string> cells;
   std::string remark;
@@ -113,7 +113,7 @@ void add_indented(std::string& text, const std::string& what, std::size_t column
   for (const std::string& line : wrapped(visible(what), columns - 2)) text += "  " + line + "\n";
 }
 
-/// For terminals that have no room for a table: each trial by name, and below it what its row would hold.
+/// For narrow terminals: each trial's name, with its cells below.
 std::string list_text(const std::vector<Row>& rows, std::size_t columns) {
   std::string text;
   for (const Row& row : rows) {
@@ -127,7 +127,7 @@ std::string list_text(const std::vector<Row>& rows, std::size_t columns) {
   return text;
 }
 
-/// A table of the columns in which a row has something; a list where it does not fit, or trials would look the same.
+/// Omits empty columns. A list if the table does not fit or shortened labels collide.
 std::string table_text(const std::vector<Row>& rows, std::size_t columns) {
   constexpr std::size_t kGap = 2, kShortestLabel = 12, kShortestProcess = 8;
   std::vector<std::size_t> widths(std::size(kHeadings), 0);
@@ -138,13 +138,13 @@ std::string table_text(const std::vector<Row>& rows, std::size_t columns) {
     if (widths[c] > 0) widths[c] = std::max(widths[c], kHeadings[c].size());
     if (c > 0 && widths[c] > 0) others += widths[c] + kGap;
   }
-  // A host's name may be longer than all the rest.
+  // A host's name may be longer than everything else.
   const std::size_t excess = kShortestLabel + others > columns ? kShortestLabel + others - columns : 0;
   const std::size_t given = std::min(excess, widths[kProcess] - std::min(widths[kProcess], kShortestProcess));
   if (given < excess) return list_text(rows, columns);
   widths[kProcess] -= given;
   widths[0] = std::min(widths[0], columns - (others - given));
-  std::map<std::string, std::string> labels;  // as shown, in full
+  std::map<std::string, std::string> labels;  // shortened label -> full label
   for (const Row& row : rows) {
     const auto [same, first] = labels.try_emplace(shorten_middle(row.cells[0], widths[0]), row.cells[0]);
     if (!first && same->second != row.cells[0]) return list_text(rows, columns);

@@ -23,7 +23,7 @@ struct TableCommand {
   TableFormat format = TableFormat::text;
   TableLayout layout{.width = text_columns(), .caption = {}, .label = {}};
   bool no_footer = false;
-  std::string other_settings;  // a note on trials that ran with others
+  std::string other_settings;  // note on trials that ran with different settings
 
   TableModel model() {
     options.p_values =
@@ -47,7 +47,7 @@ struct TableCommand {
     return sweep_table_model(experiment, store, options);
   }
 
-  /// Results that cannot be read are no reason to hide the others; the exit code and standard error tell.
+  /// Unreadable results do not hide the others; the exit code and standard error report them.
   int operator()() {
     TableModel table = model();
     if (no_footer) table.footer.clear();

@@ -1,4 +1,4 @@
-// Options of every command that makes a table model.
+// Options of every command that builds a table model.
 #pragma once
 
 #include "experiments/cli/commands.h"
@@ -6,7 +6,7 @@
 
 namespace normlab {
 
-/// --metric, --select, --last, --diverged: which number stands for a run.
+/// --metric, --select, --last, --diverged: which number represents a run.
 void add_selection(Command& command, TableOptions& options);
 
 /// --where, --sort.

@@ -12,11 +12,11 @@
 namespace normlab {
 namespace {
 
-constexpr std::int64_t kBlock = 512;                                 // tar's unit
+constexpr std::int64_t kBlock = 512;                                 // tar's block size
 constexpr std::int64_t kMaxMember = 256ll << 20;                     // an image of 256 MiB is a mistake
-constexpr std::int64_t kMaxUnpacked = 256ll << 20, kMaxRatio = 100;  // of a packed file, as a whole
+constexpr std::int64_t kMaxUnpacked = 256ll << 20, kMaxRatio = 100;  // for a packed file as a whole
 constexpr std::size_t kReadBytes = std::size_t{1} << 18;
-constexpr std::size_t kSkipBytes = std::size_t{1} << 14;  // where most of the file is passed over
+constexpr std::size_t kSkipBytes = std::size_t{1} << 14;  // used when most of the file is skipped
 
 using Handle = std::unique_ptr<archive, int (*)(archive*)>;
 
@@ -27,7 +27,6 @@ archive* require_memory(archive* made) {
 
 Handle new_reader() { return Handle(require_memory(la().archive_read_new()), la().archive_read_free); }
 
-/// The header of a file that was last changed in 1970.
 int write_header(archive* writer, const std::string& name, std::size_t bytes) {
   const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(la().archive_entry_new(),
                                                                        la().archive_entry_free);
@@ -71,7 +70,7 @@ void read_content(archive* reader, const std::filesystem::path& file, std::int64
   std::size_t bytes = 0;
   la_int64_t at = 0;
   int status = ARCHIVE_OK;
-  // Grows with what is there, up to what the header claims.
+  // Grows with the data, up to the size that the header claims.
   while ((status = la().archive_read_data_block(reader, &data, &bytes, &at)) == ARCHIVE_OK) {
     const auto* from = static_cast<const std::uint8_t*>(data);
     if (bytes > static_cast<std::size_t>(size) - member.content.size())
@@ -88,7 +87,7 @@ void read_content(archive* reader, const std::filesystem::path& file, std::int64
 
 std::int64_t most_unpacked(std::int64_t file_bytes) { return std::max(kMaxUnpacked, file_bytes * kMaxRatio); }
 
-/// Refuses a member before it is unpacked, where it and what stands `before` it are more than the file can be good for.
+/// Refuses a member before unpacking it if the members would exceed the limit.
 void require_unpackable(const std::filesystem::path& file, const ArchiveMember& member, std::int64_t before,
                         std::int64_t bytes, std::int64_t most, const char* advice) {
   if (bytes >= 0 && bytes <= most - before) return;
@@ -138,7 +137,7 @@ Handle zip_reader() {
 }  // namespace
 
 std::int64_t most_unpacked(const std::filesystem::path& file) {
-  std::error_code error;  // one that cannot be read has no length, and whoever reads it says so
+  std::error_code error;  // an unreadable file counts as empty; its reader reports the error
   const auto bytes = std::filesystem::file_size(file, error);
   return most_unpacked(error ? 0 : static_cast<std::int64_t>(bytes));
 }
@@ -189,7 +188,7 @@ void read_tar(const std::filesystem::path& file, const std::function<void(Archiv
     end = (la().archive_filter_bytes(reader.get(), 0) + kBlock - 1) / kBlock * kBlock;
     visit(std::move(member));
   }
-  // libarchive takes a file that stops between two members for a whole one.
+  // libarchive accepts a file that stops between two members.
   if (la().archive_filter_bytes(reader.get(), 0) < end + 2 * kBlock) {
     fail(file, end, "",
          concat("the tar stops without its end mark", last.empty() ? "" : ", after member " + in_quotes(last),
@@ -207,7 +206,7 @@ void read_zip(const std::filesystem::path& file, const std::function<void(Archiv
     throw InputError(concat(file.string(), ": is ", other, ", not a regular file"));
   const auto bytes = static_cast<std::uint64_t>(status.st_size);
   if (la().archive_read_open_filename(reader.get(), file.c_str(), kReadBytes) != ARCHIVE_OK) {
-    if (la().archive_errno(reader.get()) == EILSEQ) refuse_zip(file, bytes);  // its word for a format that is none
+    if (la().archive_errno(reader.get()) == EILSEQ) refuse_zip(file, bytes);  // libarchive's "unknown format"
     throw EnvironmentError(concat(file.string(), ": cannot be opened: ", reason(reader.get())));
   }
   read_zip_members(reader.get(), file, static_cast<std::int64_t>(bytes), visit);
@@ -216,7 +215,7 @@ void read_zip(const std::filesystem::path& file, const std::function<void(Archiv
 void read_zip(std::span<const std::byte> bytes, const std::string& file,
               const std::function<void(ArchiveMember)>& visit) {
   const Handle reader = zip_reader();
-  // libarchive takes no null, not even for nothing.
+  // libarchive does not accept a null pointer, even for zero bytes.
   const void* begin = bytes.empty() ? "" : static_cast<const void*>(bytes.data());
   if (la().archive_read_open_memory(reader.get(), begin, bytes.size()) != ARCHIVE_OK) refuse_zip(file, bytes.size());
   read_zip_members(reader.get(), file, static_cast<std::int64_t>(bytes.size()), visit);
@@ -289,7 +288,7 @@ ZipWriter::ZipWriter() : state_(std::make_unique<State>()) {
   archive* writer = state_->writer.get();
   state_->check(la().archive_write_set_format_zip(writer));
   state_->check(la().archive_write_set_format_option(writer, "zip", "compression", "store"));
-  state_->check(la().archive_write_set_bytes_per_block(writer, 0));  // no padding behind the end
+  state_->check(la().archive_write_set_bytes_per_block(writer, 0));  // no padding after the end
   const auto append = [](archive*, void* state, const void* data, std::size_t bytes) {
     static_cast<State*>(state)->bytes.append(static_cast<const char*>(data), bytes);
     return static_cast<la_ssize_t>(bytes);
@@ -300,9 +299,9 @@ ZipWriter::ZipWriter() : state_(std::make_unique<State>()) {
 ZipWriter::~ZipWriter() = default;
 
 void ZipWriter::add(const std::string& name, std::string_view content) {
-  // From before 1980, where the zip's clock starts: no time zone gets in.
+  // The date is before 1980, where zip time starts, so the time zone has no effect.
   state_->check(write_header(state_->writer.get(), name, content.size()));
-  while (!content.empty()) {  // it takes 2 GiB at a time
+  while (!content.empty()) {  // each call takes at most 2 GiB
     const la_ssize_t written = la().archive_write_data(state_->writer.get(), content.data(), content.size());
     if (written <= 0) state_->check(ARCHIVE_FATAL);
     content.remove_prefix(static_cast<std::size_t>(written));

@@ -1,4 +1,4 @@
-// Archives, the one file that knows libarchive: tars, plain or gzipped, and zips.
+// Archives: tars, plain or gzipped, and zips, by libarchive.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ struct archive;
 
 namespace normlab {
 
-/// The most that a packed file is unpacked to: 256 MiB, or 100 times its length where that is more. What claims more is
-/// refused before it is unpacked: no data are packed so well.
+/// 256 MiB, or 100 times a packed file's length if that is more. A file that claims more is refused before unpacking:
+/// no real dataset compresses so well.
 std::int64_t most_unpacked(const std::filesystem::path& file);
 
 struct ArchiveMember {
@@ -26,30 +26,30 @@ struct ArchiveMember {
   std::vector<std::uint8_t> content;
 };
 
-/// Hands every regular file of a .tar or .tar.gz to `visit`, in archive order. Reads ustar, GNU long names and pax;
-/// folders are passed over. InputError with file, member and byte offset: not a tar, cut short (also on a member's
-/// border: the two empty blocks at the end must be there), a link, device or sparse file, a member beyond 256 MiB,
-/// members of a .tar.gz that claim more than most_unpacked() in all.
-/// `wants`, where it is given, says by its name whether a member's content is read; that of others stays empty, and in
-/// a plain tar is passed over without reading it.
+/// Passes every regular file to `visit`, in archive order. Reads .tar and .tar.gz (ustar, GNU long names, pax); skips
+/// folders. InputError with file, member and byte offset: not a tar; cut short, also between members (the two empty end
+/// blocks are required); a link, device or sparse file; a member beyond 256 MiB; members of a .tar.gz that together
+/// claim more than most_unpacked().
+/// `wants`, if given, selects by name the members whose content is read; others get empty content, and a plain
+/// tar seeks past them.
 void read_tar(const std::filesystem::path& file, const std::function<void(ArchiveMember)>& visit,
               const std::function<bool(const std::string& name)>& wants = nullptr);
 
-/// What a .gz of one file unpacks to, the first `most` bytes where that is more. InputError: cannot be read, is no
-/// gzip, is damaged before that.
+/// The content of a single-file .gz, cut to the first `most` bytes. InputError: unreadable, not a gzip, or
+/// damaged before that point.
 std::vector<std::uint8_t> read_gzip(const std::filesystem::path& file, std::int64_t most);
 
-/// Hands every member of a zip to `visit`, in the order of their data; names and sizes are those of the directory at
-/// its end. Stored and deflated members, ZIP64. InputError with file, member and byte offset: not a zip, cut short, a
-/// folder or link, a wrong checksum or size, another packing, an encrypted member, members that claim more
-/// than most_unpacked() in all. EnvironmentError where the file cannot be opened.
+/// Passes every member to `visit`, in the order of their data, with names and sizes from the central directory. Reads
+/// stored and deflated members and ZIP64. InputError with file, member and byte offset: not a zip, cut short, a folder
+/// or link, a wrong checksum or size, another compression, encryption, members that together claim more than
+/// most_unpacked(). EnvironmentError if the file cannot be opened.
 void read_zip(const std::filesystem::path& file, const std::function<void(ArchiveMember)>& visit);
-/// The same for bytes at hand; `file` names them in errors.
+/// The same for bytes in memory; `file` names them in errors.
 void read_zip(std::span<const std::byte> bytes, const std::string& file,
               const std::function<void(ArchiveMember)>& visit);
 
-/// Writes a tar, all members from 1970 and readable by all, so that equal members give equal bytes. EnvironmentError
-/// where the file cannot be written.
+/// All members are dated 1970 and readable by all, so equal members give equal bytes. EnvironmentError if the
+/// file cannot be written.
 class TarWriter {
  public:
   explicit TarWriter(const std::filesystem::path& file);
@@ -57,7 +57,7 @@ class TarWriter {
   TarWriter& operator=(const TarWriter&) = delete;
   ~TarWriter();
   void add(const std::string& name, std::span<const std::uint8_t> content);
-  /// Until then the file is not whole.
+  /// The file is incomplete until this returns.
   void finish();
 
  private:
@@ -65,7 +65,7 @@ class TarWriter {
   archive* writer_;
 };
 
-/// Makes a zip of stored members, all from 1980, so that equal members give equal bytes.
+/// Stored members, all dated 1980, so equal members give equal bytes.
 class ZipWriter {
  public:
   ZipWriter();
@@ -73,7 +73,7 @@ class ZipWriter {
   ZipWriter& operator=(const ZipWriter&) = delete;
   ~ZipWriter();
   void add(const std::string& name, std::string_view content);
-  /// The bytes of the zip. Nothing can be added afterwards.
+  /// Nothing can be added afterwards.
   std::string finish();
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kLargestBf16 = 0x1.fep127;
 
-/// Bytes as they are, in the place of a PixelTable.
+/// A PixelTable that keeps bytes.
 struct SameBytes {
   const std::uint8_t* channel(std::int64_t) const { return kBytes.data(); }
   static constexpr auto kBytes = [] {
@@ -21,8 +21,7 @@ struct SameBytes {
   }();
 };
 
-/// `count` pixels from `from` on (backwards where `step` is negative). Three channels is what images have; others go by
-/// a loop.
+/// Goes backwards if `step` is negative. Three channels have a fast path.
 template <class Table, class T>
 void copy_pixels(const Table& table, std::int64_t channels, const std::uint8_t* from, std::int64_t step,
                  std::int64_t count, T* out) {
@@ -47,7 +46,7 @@ void fill_black(const Table& table, std::int64_t channels, std::int64_t count, T
   }
 }
 
-/// A padded crop, which begins at (row, column) of the image, and then a flip.
+/// A padded crop starting at (row, column) of the image, then a flip.
 struct Move {
   std::int64_t row = 0, column = 0;
   bool flip = false;
@@ -61,11 +60,11 @@ Move draw_move(const AugmentConfig& augment, const AugmentDraws& draws) {
           augment.flip && (words[2] >> 31) != 0};
 }
 
-/// `image` moved, black where nothing of it is, at `out`; both are [height, width, channels].
+/// Black where `image` does not reach; both are [height, width, channels].
 template <class Table, class T>
 void put_moved(const std::uint8_t* image, std::int64_t height, std::int64_t width, std::int64_t channels,
                const Move& move, const Table& table, T* out) {
-  // Columns of the crop that show the image: [left, right); the same counted from the other side once it is flipped.
+  // Columns of the crop that show the image: [left, right), counted from the other side after a flip.
   const std::int64_t left = std::clamp<std::int64_t>(-move.column, 0, width);
   const std::int64_t right = std::max(left, std::clamp<std::int64_t>(width - move.column, 0, width));
   const std::int64_t before = move.flip ? width - right : left, count = right - left;

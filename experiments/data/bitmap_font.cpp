@@ -5,7 +5,7 @@
 namespace normlab {
 namespace {
 
-/// Seven rows from the top, five columns, the left one in bit 4.
+/// Seven rows from the top, five columns with the leftmost in bit 4.
 struct Glyph {
   char letter;
   std::uint8_t rows[7];

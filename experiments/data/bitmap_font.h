@@ -1,4 +1,4 @@
-// Letters for captions inside pictures.
+// Text for captions in images.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace normlab {
 
-inline constexpr std::int64_t kGlyphWidth = 6, kGlyphHeight = 8;  // pixels, with the gap to the next
+inline constexpr std::int64_t kGlyphWidth = 6, kGlyphHeight = 8;  // in pixels, including the gap
 
-/// Writes `text` with its upper left corner at (top, left), cut off where the image ends. Letters, digits and common
-/// signs of ASCII; anything else is a question mark.
+/// The upper left corner is at (top, left); text is clipped to the image. ASCII letters, digits and common signs;
+/// others become question marks.
 void draw_text(Image& image, std::int64_t top, std::int64_t left, std::string_view text,
                const std::uint8_t (&color)[3]);
 

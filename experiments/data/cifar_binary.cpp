@@ -12,11 +12,10 @@ namespace {
 
 constexpr std::size_t kSide = 32, kPlane = kSide * kSide;
 
-/// How the two sets are written.
 struct CifarFiles {
   const char* name;
   const char* class_names;
-  std::size_t label;  // where it stands in a record; the pixels follow
+  std::size_t label;  // offset in a record; the pixels follow it
   std::vector<std::string> train, test;
 
   std::size_t record() const { return label + 1 + 3 * kPlane; }

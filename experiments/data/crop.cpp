@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint32_t kTensorflowAttempts = 100, kTorchvisionAttempts = 10;
 
-/// 32 bits suffice for what becomes a number of pixels; an attempt then costs one draw.
+/// 32 bits are enough for pixel counts, so an attempt needs only one draw.
 double share(std::uint32_t word) { return uniform(word, 0); }
 
 std::int64_t place(std::uint32_t word, std::int64_t places) { return below(word, static_cast<std::uint32_t>(places)); }
@@ -17,7 +17,7 @@ std::int64_t place(std::uint32_t word, std::int64_t places) { return below(word,
 std::int64_t rounded(float value) { return std::lrint(value); }
 std::int64_t rounded(double value) { return std::lrint(value); }
 
-/// One attempt of TensorFlow's; false where the box does not fit.
+/// False if the box does not fit.
 bool attempt_tensorflow(std::int64_t image_height, std::int64_t image_width, const std::array<double, 2>& area,
                         float aspect, const std::array<std::uint32_t, 4>& words, Box& box) {
   const auto part = [&](double relative) {
@@ -34,7 +34,7 @@ bool attempt_tensorflow(std::int64_t image_height, std::int64_t image_width, con
   highest = std::min(highest, image_height);
   height = std::min(height, highest);
   height += place(words[1], highest - height + 1);
-  // Rounding may have left the range of areas: one row more, or one less.
+  // Rounding may leave the area range: adjust by one row.
   const auto covered = [&] { return static_cast<float>(height * width_of(height)); };
   if (covered() < least) ++height;
   if (covered() > most) --height;

@@ -1,5 +1,4 @@
-// Which part of an image becomes the training image: the "inception crop", a box of drawn area and aspect. Two
-// libraries draw it, and their boxes differ in law.
+// The "inception crop": a box of random area and aspect. The distributions of TensorFlow and torchvision differ.
 #pragma once
 
 #include <array>
@@ -10,17 +9,17 @@
 
 namespace normlab {
 
-/// TensorFlow's sample_distorted_bounding_box without object boxes, as big_vision crops: of at most 100 attempts the
-/// first that fits. An aspect (width over height) uniform in `aspect`; then a height uniform among those whose box has
-/// a share of the image in `area` and fits into it, so large areas are rarer than small ones; then a place, of which
-/// the last row and column are never drawn (as in TensorFlow, whose bound is exclusive there). Arithmetic in float as
-/// there. The whole image where no attempt fits. TensorFlow's own aspects are 0.75 to 1.33.
+/// TensorFlow's sample_distorted_bounding_box without object boxes, as in big_vision: the first box that fits in 100
+/// attempts, else the whole image. The aspect (width over height) is uniform in `aspect`; the height is uniform among
+/// those whose box fits with a share of the image in `area`, so large areas are rarer. Positions exclude the last row
+/// and column, as in TensorFlow, whose bound is exclusive. Arithmetic is in float, as there. TensorFlow's own aspects
+/// are 0.75 to 1.33.
 Box crop_box_tensorflow(std::int64_t height, std::int64_t width, const std::array<double, 2>& area,
                         const std::array<double, 2>& aspect, const AugmentDraws& draws);
 
-/// torchvision's RandomResizedCrop, and timm's: of at most 10 attempts the first that fits. A share of the image
-/// uniform in `area`, an aspect whose logarithm is uniform, any place. Where none fits, the largest box in the middle
-/// whose aspect is allowed.
+/// RandomResizedCrop of torchvision and timm: the first box that fits in 10 attempts, else the largest central box
+/// with an allowed aspect. The share of the image is uniform in `area`, the logarithm of the aspect is uniform,
+/// the position is arbitrary.
 Box crop_box_torchvision(std::int64_t height, std::int64_t width, const std::array<double, 2>& area,
                          const std::array<double, 2>& aspect, const AugmentDraws& draws);
 

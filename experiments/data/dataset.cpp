@@ -28,7 +28,7 @@ void require_all_classes(const DatasetConfig& config, const ImageSet& train) {
   }
 }
 
-/// Keys tell images apart within a split; those of shards do so everywhere, since they begin with the shard's name.
+/// Keys are unique within a split; those of shards are unique everywhere, since they begin with the shard's name.
 struct NamedSlice {
   const char* name;
   const std::string& text;

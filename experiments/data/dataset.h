@@ -1,4 +1,4 @@
-// From a descriptor's "dataset" to images.
+// Loads the images of a descriptor's "dataset".
 #pragma once
 
 #include <filesystem>
@@ -12,35 +12,34 @@ namespace normlab {
 
 struct DataPair {
   ImageSet train, eval;
-  std::optional<ImageSet> minival;  // where DatasetConfig::minival names one
+  std::optional<ImageSet> minival;  // if DatasetConfig::minival names one
 };
 
-/// The hashes of all slices, joined by "+": what a result says it was trained and evaluated on.
+/// The hashes of all slices, joined by "+"; identifies a result's data.
 std::string data_hash(const DataPair& data);
 
-/// Where data lies: `from_command_line` (--data) where it was given, else NORMLAB_DATA where it is set and not empty,
-/// else ./data. The first of these that is set decides: one that is set and is no folder is an InputError, and nothing
-/// further is tried.
+/// --data (`from_command_line`) if given, else NORMLAB_DATA if set and not empty, else ./data. InputError if the first
+/// of these that is set is not a folder; later ones are not tried.
 std::filesystem::path find_data_root(const std::optional<std::filesystem::path>& from_command_line);
 
-/// How many classes the files of a data set name, for descriptors that leave `model.num_classes` to the data. Each data
-/// set is looked at once. InputError as load_dataset.
+/// The number of classes that a dataset's files name, for descriptors without `model.num_classes`. Inspects each
+/// dataset once. InputError as in load_dataset.
 ClassCounts class_counts(const std::optional<std::filesystem::path>& data_from_command_line);
 
-/// How many images the slices of a data set have: by its name where that says it, else by the files, none of which is
-/// decoded (those that cannot be decoded count). InputError as load_dataset.
+/// Images per slice: from the dataset's name if that determines it, else from the files without decoding any
+/// (undecodable ones count too). InputError as in load_dataset.
 SliceSizes slice_sizes(const DatasetConfig& config, const std::optional<std::filesystem::path>& data_from_command_line,
                        int threads);
 
-/// The two or three slices of a dataset, `hash`, `channel_mean` and `channel_std` filled. Images are in order of their
-/// keys, whatever the slice, and the same for any number of threads. per_class and fraction are of the training slice
-/// alone. A known dataset needs no `layout`: "shapes" is generated and needs no data root either; "cifar10" is looked
-/// for in ROOT/cifar10 and ROOT (with a `path`, in ROOT/path alone), as WebDataset shards, then as
-/// cifar-10-batches-bin; others in ROOT/name and where torchvision puts them. Mean and deviation of both sets are
-/// config.mean and config.std where these are given, and for encoded images they must be. InputError: nothing there
-/// (with all places looked at and what is expected), bad files, a bad slice, training and evaluation images in memory
-/// of different sizes, a class without a training image unless allow_absent_classes, images that are in two of the
-/// slices, a mean or deviation that does not fit or is missing, order "shards" of what is no shards.
+/// The two or three slices, with `hash`, `channel_mean` and `channel_std`. Images are ordered by key in every slice,
+/// and do not depend on the number of threads. per_class and fraction apply only to the training slice.
+/// A known dataset needs no `layout`. "shapes" and "gratings" are generated and need no data root. "cifar10" is
+/// searched in ROOT/cifar10 and ROOT (with a `path`, only in ROOT/path), as WebDataset shards, then as
+/// cifar-10-batches-bin; others in ROOT/name and where torchvision puts them. config.mean and config.std, if given, are
+/// used for both sets; encoded images require them.
+/// InputError: data not found (with all places searched and what is expected), bad files, a bad slice, training and
+/// evaluation images in memory of different sizes, a class without a training image unless allow_absent_classes, images
+/// in two slices, a missing or unsuitable mean or deviation, order "shards" without shards.
 DataPair load_dataset(const DatasetConfig& config, const std::optional<std::filesystem::path>& data_from_command_line,
                       int threads);
 

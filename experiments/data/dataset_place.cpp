@@ -16,7 +16,7 @@ using Layout = DatasetLayout;
 
 constexpr const char *kCifar10Folder = "cifar-10-batches-bin", *kCifar100Folder = "cifar-100-binary";
 
-/// Where a known dataset may lie below the root, and in which layouts, the first that is there.
+/// Places below the root to search for a known dataset, in order.
 struct KnownPlaces {
   const char* name;
   std::vector<std::pair<std::string, Layout>> places;  // "": the root itself
@@ -58,7 +58,6 @@ const char* expected(const DatasetConfig& config, Layout layout) {
   }
 }
 
-/// The folder that holds the files, where they are there.
 std::optional<fs::path> look_in(const fs::path& folder, const DatasetConfig& config, Layout layout) {
   const auto first = [](std::initializer_list<fs::path> places, bool (*there)(const fs::path&)) {
     const auto* found = std::find_if(places.begin(), places.end(), there);
@@ -102,7 +101,7 @@ std::vector<std::pair<fs::path, Layout>> places_of(const DatasetConfig& config, 
     for (const auto& [folder, layout] : known.places) {
       if (config.path.empty()) {
         places.emplace_back(folder.empty() ? root : root / folder, layout);
-      } else if (folder == known.places[0].first) {  // of the layouts alone
+      } else if (folder == known.places[0].first) {  // with a path, only the layouts matter
         places.emplace_back(root / below, layout);
       }
     }
@@ -125,7 +124,7 @@ std::vector<std::pair<fs::path, Layout>> places_of(const DatasetConfig& config, 
   throw InputError(message + "Give the folder above with --data DIR or NORMLAB_DATA.");
 }
 
-/// An image folder's evaluation images may lie flat beside a file of labels, as ImageNet's do.
+/// Evaluation images of an image folder may be in one flat folder with a file of labels, as in ImageNet.
 bool lies_flat(const DatasetConfig& config, const fs::path& folder) {
   if (config.layout != Layout::image_folder || config.labels.empty() || !is_folder(folder)) return false;
   const FolderContent content = folder_content(folder);
@@ -156,7 +155,7 @@ std::pair<DatasetLayout, std::string> recognised_layout(const fs::path& folder) 
   const FolderContent content = folder_content(folder);
   const auto images = std::count_if(content.files.begin(), content.files.end(), has_image_extension);
   if (content.files.empty() && !content.folders.empty()) return {Layout::image_folder, ""};
-  std::vector<std::string> lists;  // of labels
+  std::vector<std::string> lists;  // candidate files of labels
   for (const std::string& file : content.files)
     if (!has_image_extension(file) && file != "classes.txt") lists.push_back(file);
   if (lists.size() == 1 && (images > 0 || !content.folders.empty())) return {Layout::image_list, lists[0]};

@@ -1,4 +1,4 @@
-// Where a dataset lies on disk and which reader takes it.
+// Finds a dataset on disk and selects its reader.
 #pragma once
 
 #include <filesystem>
@@ -12,26 +12,25 @@
 namespace normlab {
 
 struct DatasetPlace {
-  DatasetLayout layout = DatasetLayout::known;  // known: generated, lies nowhere
+  DatasetLayout layout = DatasetLayout::known;  // known: generated, not on disk
   std::filesystem::path folder;
 };
 
-/// Looks for the dataset below `root` as load_dataset says. InputError: not there, with all places looked at and what
-/// is expected; a path that leaves the root; a layout that needs a key which is missing.
+/// Searches below `root` as load_dataset describes. InputError: not found (with all places searched and what is
+/// expected), a path outside the root, a layout whose required key is missing.
 DatasetPlace find_dataset_place(const DatasetConfig& config, const std::filesystem::path& root);
 
-/// The layout that the names of its files give away, and the file of labels of an image_list, which is the only file
-/// that is neither an image nor classes.txt. InputError, with what each layout looks like, for any other folder.
+/// The layout that a folder's file names imply and, for an image_list, the file of labels: the only file that is
+/// neither an image nor classes.txt. InputError for any other folder, with what each layout looks like.
 std::pair<DatasetLayout, std::string> recognised_layout(const std::filesystem::path& folder);
 
-/// Splits that a place has, those to train on first.
+/// Training splits first.
 std::vector<std::string> dataset_splits(const DatasetPlace& place);
 
-/// The names of the classes that the training slice of `config` has labels of; no image is opened. Errors as
-/// read_dataset's.
+/// Of the training slice of `config`; opens no image. Errors as in read_dataset.
 std::vector<std::string> dataset_classes(const DatasetConfig& config, const DatasetPlace& place);
 
-/// One slice by the reader of its layout. `shard_names`: dataset.train_shards or eval_shards.
+/// By the reader of the layout. `shard_names`: dataset.train_shards or eval_shards.
 ImageSet read_dataset(const DatasetConfig& config, const DatasetPlace& place, const std::string& shard_names,
                       const SliceRequest& request);
 

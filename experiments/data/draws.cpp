@@ -13,8 +13,8 @@ double log_gamma(double x) {
   return ::lgamma_r(x, &sign);
 }
 
-/// The continued fraction of the incomplete beta function (Abramowitz and Stegun 26.5.8), from its front by the method
-/// of Lentz. Converges in a few dozen terms where x < (a + 1) / (a + b + 2).
+/// The continued fraction of the incomplete beta function (Abramowitz and Stegun 26.5.8), evaluated forwards by Lentz's
+/// method. Converges in a few dozen terms for x < (a + 1) / (a + b + 2).
 double beta_fraction(double x, double a, double b) {
   constexpr double kTiny = 1e-300;
   const auto away_from_zero = [](double v) { return std::abs(v) < kTiny ? kTiny : v; };
@@ -42,7 +42,7 @@ struct LogBeta {
 
 LogBeta log_beta_cdf(double log_odds, double a, double b, double log_complete) {
   const double log_x = -softplus(-log_odds), log_y = -softplus(log_odds), x = std::exp(log_x);
-  const double log_density = a * log_x + b * log_y - log_complete;  // by log-odds
+  const double log_density = a * log_x + b * log_y - log_complete;  // with respect to log-odds
   double value = 0;
   if (x < (a + 1) / (a + b + 2))
     value = log_density - std::log(a) + std::log(beta_fraction(x, a, b));
@@ -51,8 +51,8 @@ LogBeta log_beta_cdf(double log_odds, double a, double b, double log_complete) {
   return {value, std::exp(log_density - value)};
 }
 
-/// log-odds of the quantile, p at most one half. The logarithm of the distribution function is concave in the log-odds
-/// and nearly a line in the lower tail, so Newton's steps come from below without overshooting; the bracket catches a
+/// Log-odds of the quantile, p at most one half. The log of the distribution function is concave in the log-odds
+/// and nearly linear in the lower tail, so Newton's steps do not overshoot from below; the bracket handles a
 /// first step from above.
 double lower_log_odds(double p, double a, double b) {
   const double log_complete = log_gamma(a) + log_gamma(b) - log_gamma(a + b), target = std::log(p);
@@ -84,7 +84,7 @@ double AugmentDraws::beta(double a, double b, DrawName name, std::uint32_t index
 }
 
 double beta_quantile(double p, double a, double b) {
-  // Of the nearer tail: 1 - p is exact where it is the smaller one.
+  // Uses the nearer tail: 1 - p is exact if it is the smaller one.
   const double u = p > 0.5 ? -lower_log_odds(1 - p, b, a) : lower_log_odds(p, a, b);
   return std::exp(-softplus(-u));
 }

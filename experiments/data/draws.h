@@ -1,5 +1,4 @@
-// The random numbers of one image's augmentation, each at a position with a name: what one step draws, or whether it is
-// there at all, shifts nothing that another draws.
+// Random numbers for one image's augmentation, at named positions, so that no step shifts another step's draws.
 #pragma once
 
 #include <array>
@@ -9,12 +8,12 @@
 
 namespace normlab {
 
-/// What a number is for. The values are fixed for good (tests hold known numbers); new ones go to the end.
+/// The purpose of a number. The values are permanent (tests check known numbers); append new ones at the end.
 enum class DrawName : std::uint16_t {
   crop_and_flip = 0,  // words 0, 1, 2: row and column of a padded crop, flip
   crop_box = 1,       // index: attempt
   resize_method = 2,
-  randaugment_operation = 3,  // index: layer; so are the next five
+  randaugment_operation = 3,  // index: layer, also for the next five
   randaugment_applied = 4,
   randaugment_magnitude = 5,
   randaugment_sign = 6,
@@ -31,21 +30,22 @@ enum class DrawName : std::uint16_t {
   mix_box = 17,
 };
 
-/// Draws of one image in one epoch: a function of (key, epoch, repeat, name, index) alone, so they can be asked for in
-/// any order and any number of times. Trivially copyable. `repeat` tells the copies of an image in an epoch apart
-/// (repeated augmentation). A batch's own draws (mixing) take a key of the batch and its step for the epoch.
+/// Draws of one image in one epoch; they depend only on (key, epoch, repeat, name, index). Trivially copyable. `repeat`
+/// distinguishes the copies of an image in an epoch (repeated augmentation). A batch's own draws (mixing) use the
+/// batch's key, with the step as the epoch.
 class AugmentDraws {
  public:
   AugmentDraws(StreamKey key, std::int64_t epoch, std::int64_t repeat = 0)
       : key_(key), epoch_(static_cast<std::uint64_t>(epoch)), repeat_(static_cast<std::uint64_t>(repeat)) {}
 
-  /// Four words of 32 bits. The functions below use them too: a name and index are for one number, or for four words.
-  /// The image key's first position is (crop_and_flip, 0) of repeat 0.
+  /// Four words of 32 bits. The functions below read the same words: use each (name, index) for one number or for four
+  /// words. The first position of the image key is (crop_and_flip, 0) of repeat 0.
   std::array<std::uint32_t, 4> words(DrawName name, std::uint32_t index = 0) const {
     return draw(key_, repeat_ << 48 | std::uint64_t{static_cast<std::uint16_t>(name)} << 32 | index, epoch_);
   }
 
-  /// In (0, 1), 53 bits: words 0 and 1. So `uniform(...) < p` has probability p within 2^-52, never at 0, always at 1.
+  /// In (0, 1), 53 bits, from words 0 and 1. `uniform(...) < p` has probability p within 2^-52: never for p = 0, always
+  /// for p = 1.
   double uniform(DrawName name, std::uint32_t index = 0) const {
     const auto w = words(name, index);
     return normlab::uniform(w[0], w[1]);
@@ -57,14 +57,13 @@ class AugmentDraws {
     return uniform(name, index) < probability;
   }
 
-  /// An integer in [0, n), n > 0. Of words 0 and 1, so that each value's probability is off from 1/n by less than
-  /// 2^-64 n.
+  /// In [0, n), n > 0, from words 0 and 1. Each probability differs from 1/n by less than 2^-64 n.
   std::uint32_t below(std::uint32_t n, DrawName name, std::uint32_t index = 0) const;
 
-  /// Standard normal, by inverse distribution function.
+  /// Standard normal, by the inverse distribution function.
   double normal(DrawName name, std::uint32_t index = 0) const { return normal_quantile(uniform(name, index)); }
 
-  /// Beta(a, b), a and b positive, in [0, 1], by inverse distribution function.
+  /// Beta(a, b) in [0, 1] for positive a and b, by the inverse distribution function.
   double beta(double a, double b, DrawName name, std::uint32_t index = 0) const;
 
  private:
@@ -72,8 +71,8 @@ class AugmentDraws {
   std::uint64_t epoch_, repeat_;
 };
 
-/// Where the distribution function of Beta(a, b) is `p`; p in (0, 1), a and b positive. About 1e-12 relative for
-/// parameters up to 100, below 1e-300 without relative accuracy.
+/// The p-quantile of Beta(a, b), for p in (0, 1) and positive a and b. Relative error about 1e-12 for parameters up to
+/// 100; results below 1e-300 have no relative accuracy.
 double beta_quantile(double p, double a, double b);
 
 }  // namespace normlab

@@ -31,7 +31,7 @@ void draw_patch(const ErasingConfig& erasing, const Box& box, std::int64_t chann
                 std::vector<T>& patch) {
   patch.assign(static_cast<std::size_t>(box.height * box.width * channels), static_cast<T>(erasing.value));
   if (erasing.fill == ErasingFill::constant) return;
-  // Four numbers from one draw: 32 bits reach to 6.2 deviations.
+  // Four numbers per draw: 32 bits reach 6.2 standard deviations.
   std::array<std::uint32_t, 4> words{};
   const std::size_t drawn = erasing.fill == ErasingFill::pixel ? patch.size() : static_cast<std::size_t>(channels);
   for (std::size_t i = 0; i < std::min(drawn, patch.size()); ++i) {

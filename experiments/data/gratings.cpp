@@ -9,20 +9,20 @@
 namespace normlab {
 namespace {
 
-// What makes the task hard: noise, contrast, ground, jitter. Amplitudes are in levels of 255, lengths in pixels.
+// Sources of difficulty: noise, contrast, background, jitter. Amplitudes are in levels of 255, lengths in pixels.
 constexpr int kNoise = 14;                           // standard deviation of each value's noise
 constexpr int kContrastMin = 45, kContrastMax = 75;  // amplitude of a disc's stripes
-constexpr int kGroundMin = 10, kGroundMax = 20;      // of each of two stripes of the ground
-constexpr int kTint = 24;                            // of a disc against the ground, either way, by channel
+constexpr int kGroundMin = 10, kGroundMax = 20;      // amplitude of each of the background's two gratings
+constexpr int kTint = 24;                            // of a disc, up to this either way, per channel
 constexpr int kRadiusMin = 6, kRadiusMax = 8, kApart = 13, kMargin = 7;
-constexpr int kTiltJitter = 16;  // standard deviation of a direction, 1024 to a turn
-constexpr int kStrays = 6;       // in one picture of so many the coarse stripes run as chance has it
+constexpr int kTiltJitter = 16;  // standard deviation of a direction, 1024 per turn
+constexpr int kStrays = 6;       // one in this many images has coarse stripes along or across at random
 
 constexpr int kSide = 32, kTurn = 1024, kDirections = 5;
-// Stripes to a pixel, 65536 to one: 1/4, 1/7, and from 1/16 to 2/7 on the ground. They vary by 8%.
+// Stripes per pixel in units of 1/65536: 1/4, 1/7, and from 1/16 to 2/7 in the background. Disc stripes vary by 8%.
 constexpr int kFine = 16384, kCoarse = 9362, kSlowest = 4096, kFastest = 18725;
 
-/// 1024 sin(2 pi i / 1024), by the series, which compilers evaluate alike.
+/// 1024 sin(2 pi i / 1024), by the series, which all compilers evaluate alike.
 constexpr auto kSine = [] {
   std::array<int, kTurn> table{};
   for (int i = 0; i < kTurn; ++i) {
@@ -37,7 +37,7 @@ constexpr int sine(int angle) { return kSine[static_cast<std::size_t>(angle & (k
 
 using Colour = std::array<int, 3>;
 
-/// Stripes with a random phase: a level by which each pixel differs, by channel.
+/// Stripes with a random phase: an offset per pixel and channel.
 class Grating {
  public:
   Grating(PictureDraws& draws, int angle, int frequency, int least, int most)
@@ -64,7 +64,7 @@ struct Disc {
         y(place[1]),
         radius(draws.between(kRadiusMin, kRadiusMax)),
         tint{draws.between(-kTint, kTint), draws.between(-kTint, kTint), draws.between(-kTint, kTint)},
-        // Braces: draws are made in the order in which they stand.
+        // Braces fix the order of the draws.
         stripes{draws, angle + draws.noise(kTiltJitter), frequency * draws.between(92, 108) / 100, kContrastMin,
                 kContrastMax} {}
   bool covers(int px, int py) const { return (px - x) * (px - x) + (py - y) * (py - y) < radius * radius; }

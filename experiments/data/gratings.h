@@ -1,7 +1,6 @@
-// "gratings": small pictures made from a seed. Two discs with stripes, one fine and one coarse, lie on a ground of
-// other stripes. Ten classes say in which of five directions the fine stripes run, and whether the coarse ones run
-// along or across. Phases, places, contrasts and colours are random, so a linear classifier of pixels learns next to
-// nothing.
+// "gratings": two striped discs, one fine and one coarse, on a background of other stripes. The ten classes combine
+// five directions of the fine stripes with coarse stripes along or across them. Phases, positions, contrasts and
+// colours are random, so a linear classifier of pixels learns almost nothing.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +9,8 @@
 
 namespace normlab {
 
-/// One 32x32 RGB picture of class index mod 10, [32, 32, 3] at `rgb`: a function of (seed, split, index) alone, by
-/// integer arithmetic, so that every machine makes the same bytes.
+/// One 32x32 RGB image of class index mod 10, [32, 32, 3] at `rgb`. Depends only on (seed, split, index); integer
+/// arithmetic gives the same bytes on every machine.
 void draw_gratings(std::uint64_t seed, const std::string& split, std::int64_t index, std::uint8_t* rgb);
 
 std::vector<std::string> gratings_classes();

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint8_t kBytes = 0x08;  // the type of a value
+constexpr std::uint8_t kBytes = 0x08;  // type code of byte values
 constexpr std::size_t kMostDimensions = 4, kMostHeader = 4 + 4 * kMostDimensions;
 constexpr std::int64_t kMostSide = 4096, kMostValues = std::int64_t{1} << 62;
 
@@ -33,7 +33,7 @@ const std::vector<Named>& named_sets() {
   return kNamed;
 }
 
-/// The names a file of a split may have, the usual one first. `kind`: "images-idx3" or "labels-idx1".
+/// The usual name first. `kind`: "images-idx3" or "labels-idx1".
 std::vector<std::string> names(const std::string& split, const std::string& kind) {
   const std::string base = split == "train" ? "train-" : "t10k-";
   std::string dotted = base + kind + "-ubyte";
@@ -56,7 +56,7 @@ struct IdxFile {
   std::vector<std::uint8_t> bytes;  // of the whole file
 };
 
-/// Reads a file whose length is that which its header stands for. A packed one is unpacked that far and no further.
+/// The length must match the header; a packed file is unpacked only so far.
 IdxFile read_idx_file(const fs::path& file, std::size_t dimensions) {
   const std::string where = file.string();
   const bool packed = file.extension() == ".gz";
@@ -164,7 +164,7 @@ ImageSet read_idx(const fs::path& folder, const SliceRequest& request) {
                               " is not below ", images.num_classes, ", the number of classes"));
   }
   const auto chosen = select_images(request.slice, request.subset, request.dataset, labels, images.class_names);
-  const std::size_t digits = std::max<std::size_t>(6, std::to_string(count - 1).size());  // keys stay in order
+  const std::size_t digits = std::max<std::size_t>(6, std::to_string(count - 1).size());  // keeps keys in order
   for (const std::int64_t i : chosen) {
     images.keys.push_back(fmt::format("{}/{:0{}}", split, i, digits));
     images.labels.push_back(labels[static_cast<std::size_t>(i)]);

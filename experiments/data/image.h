@@ -1,4 +1,4 @@
-// One decoded image of any size, and boxes in it.
+// Decoded images, and boxes in them.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace normlab {
 
-/// An image as its file holds it.
+/// An encoded image file.
 using FileBytes = std::span<const std::uint8_t>;
 
 struct ImageSize {
@@ -22,15 +22,15 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// A box of an image that was decoded smaller: its numbers count the original's pixels, of which `shrink` make one
-/// here, and begin where the decoded image begins. Its edges may lie inside a pixel.
+/// A box of an image decoded at reduced size, in pixels of the original: `shrink` of them make one decoded pixel.
+/// Its origin is that of the decoded image. Edges may fall inside a decoded pixel.
 struct ScaledBox {
   Box box;
   std::int64_t shrink = 1;
   ScaledBox() = default;
   ScaledBox(const Box& b, std::int64_t s = 1) : box(b), shrink(s) {}  // NOLINT: a box of an image of full size
   bool operator==(const ScaledBox&) const = default;
-  /// The pixels that it touches.
+  /// The decoded pixels that it touches.
   Box cover() const {
     const std::int64_t top = box.top / shrink, left = box.left / shrink;
     return {top, left, (box.top + box.height + shrink - 1) / shrink - top,
@@ -38,16 +38,16 @@ struct ScaledBox {
   }
 };
 
-/// Whether the box holds a pixel and nothing outside the image.
+/// Whether the box is non-empty and inside the image.
 inline bool is_inside(const Box& box, const ImageSize& image) {
   return box.top >= 0 && box.left >= 0 && box.height >= 1 && box.width >= 1 && box.height <= image.height - box.top &&
          box.width <= image.width - box.left;
 }
 
-/// A file that claims more is refused before memory is taken for it. Pillow draws the line there too.
+/// More is refused before memory is allocated. Pillow's limit.
 constexpr std::int64_t kMaxImagePixels = 178956970;
 
-/// RGB, [height, width, 3], a byte a value. Its memory is kept when it takes another image.
+/// RGB, [height, width, 3], one byte per value. Keeps its memory when it is reused.
 struct Image {
   std::int64_t height = 0, width = 0;
   std::vector<std::uint8_t> pixels;
@@ -62,7 +62,7 @@ struct Image {
   const std::uint8_t* row(std::int64_t y) const { return pixels.data() + y * width * kChannels; }
 };
 
-/// What to say of an image above kMaxImagePixels, and of a box that is not inside its image.
+/// Messages for an image above kMaxImagePixels and for a box outside its image.
 inline std::string too_many_pixels(const ImageSize& size) {
   return "says it has " + std::to_string(size.width) + "x" + std::to_string(size.height) + " pixels; at most " +
          std::to_string(kMaxImagePixels) + " are decoded";

@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::int64_t kBlock = 64;  // images that a thread takes at a time
 
-/// What decoding works in, one a thread.
 struct Worker {
   std::vector<std::uint8_t> bytes;
   Image image;
@@ -32,7 +31,6 @@ class Loader {
         workers_(static_cast<std::size_t>(std::max(request.threads, 1))),
         reasons_(static_cast<std::size_t>(count_)) {}
 
-  /// Fills what the two kinds of sets have different.
   void load(ImageSet& images) {
     const std::optional<ImageSize> size = request_.keep_encoded ? std::nullopt : one_size();
     if (size) {
@@ -53,7 +51,8 @@ class Loader {
     return image_file_size(worker.bytes, files_->where(i));
   }
 
-  /// The size that all images have, where they fit into memory. Stops at the first that differs, soon for photographs.
+  /// nullopt unless all images have one size and fit in memory. Stops at the first different
+  /// size, soon for photographs.
   std::optional<ImageSize> one_size() {
     std::int64_t first = 0;
     std::optional<ImageSize> size;
@@ -71,7 +70,7 @@ class Loader {
                       " GiB once decoded");
       return std::nullopt;
     }
-    // The first image of another size and the first bad one, whatever thread meets them.
+    // The first image of another size and the first bad one, whichever threads find them.
     std::atomic<std::int64_t> other{count_}, failed{count_};
     const auto lower = [](std::atomic<std::int64_t>& least, std::int64_t i) {
       for (std::int64_t now = least; i < now && !least.compare_exchange_weak(now, i);) {
@@ -86,7 +85,7 @@ class Loader {
         if (!request_.skip_bad) lower(failed, i);
       }
     });
-    // Says what is wrong with it. Where all are decoded now, that finds the first bad one by itself.
+    // Throws for the bad image. If all images are decoded now, decoding reports the first bad one.
     if (failed < other && other < count_) header(workers_[0], failed);
     if (other == count_) return size;
     sizes_ = concat("images differ in size: ", files_->where(other), " is ", size_text(header(workers_[0], other)),
@@ -210,7 +209,7 @@ ImageSet load_images(ImageIndex index, const SliceRequest& request) {
     if (!request.keep_encoded && !request.skip_bad) {
       for (std::int64_t i = 0; i < images.size(); ++i) {
         std::vector<std::uint8_t> none;
-        if (files->bytes(i) < 0) files->read(i, none);  // says what is wrong with it
+        if (files->bytes(i) < 0) files->read(i, none);  // throws the reason
       }
     }
     images.encoded = files;

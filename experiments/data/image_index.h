@@ -1,4 +1,4 @@
-// What a reader finds of a split before any image is decoded, and how an ImageSet is made of it.
+// A split before any image is decoded, and how it becomes an ImageSet.
 #pragma once
 
 #include <cstdint>
@@ -11,47 +11,46 @@
 
 namespace normlab {
 
-/// What a reader is asked for.
 struct SliceRequest {
   Slice slice;
-  std::string dataset;        // its name keys the permutations of slices and subsets
-  Subset subset{};            // of the training slice alone
-  bool skip_bad = false;      // leave out and list what cannot be decoded, instead of an InputError
-  bool keep_encoded = false;  // decode nothing, whatever the sizes: for those who look at the files themselves
+  std::string dataset;        // name that keys the permutations of slices and subsets
+  Subset subset{};            // applies only to the training slice
+  bool skip_bad = false;      // omit and list images that cannot be decoded, instead of an InputError
+  bool keep_encoded = false;  // decode nothing: for reading the files themselves
   int threads = 1;
-  std::vector<std::string> class_names{};  // image folders: those of the training split; empty: those that are there
+  std::vector<std::string> class_names{};  // image folders: classes of the training split; empty: those present
 };
 
 /// One image of a split.
 struct ImageEntry {
   std::string key;  // unique in the split
   std::int32_t label = -1;
-  std::int32_t archive = -1;            // the archive that it lies in; -1: a file of its own, folder/key
-  std::string member;                   // its name there
+  std::int32_t archive = -1;            // index of its archive; -1: a separate file, folder/key
+  std::string member;                   // its name in the archive
   std::int64_t offset = 0, bytes = -1;  // of its data in the archive; -1: the size of the file
-  std::vector<std::uint8_t> content{};  // where it cannot be read in place
+  std::vector<std::uint8_t> content{};  // if it cannot be read in place
 };
 
 /// All images of a split, in any order.
 struct ImageIndex {
-  std::string kind;  // "WebDataset", for people
+  std::string kind;  // "WebDataset", for messages
   std::filesystem::path folder;
-  std::vector<std::string> archives;  // below the folder
+  std::vector<std::string> archives;  // relative to the folder
   std::vector<std::string> class_names;
   std::vector<ImageEntry> entries;
 };
 
-/// Decoded pixels of one slice above this stay in their files.
+/// Slices with more decoded pixels stay encoded.
 inline constexpr std::int64_t kMostBytesInMemory = std::int64_t{4} << 30;
 
-/// Sorts by key, takes the slice and the subset. Images of one size that fit kMostBytesInMemory are decoded now; all
-/// others stay encoded, and the set's `hash` is then of class names, keys, labels and sizes in bytes. Which of the two
-/// hangs on the files alone. With skip_bad every image is decoded once in any case, so that the set holds those that
-/// can be, whatever is asked of them later. InputError: two images of one key, a bad slice or subset, a file that is
-/// missing or cannot be decoded (with skip_bad it is listed in `bad_images`), nothing left.
+/// Sorts by key, then takes the slice and the subset. Images of one size that fit in kMostBytesInMemory are decoded
+/// now. All others stay encoded, with a `hash` over class names, keys, labels and sizes in bytes. The choice depends
+/// only on the files. With skip_bad every image is decoded once in either case, so that only decodable ones remain.
+/// InputError: a duplicate key, a bad slice or subset, a missing or undecodable file (with skip_bad, listed in
+/// `bad_images`), no images left.
 ImageSet load_images(ImageIndex index, const SliceRequest& request);
 
-/// SHA-256 in hexadecimal over class names, keys, labels and the bytes of every file of an encoded set.
+/// Hexadecimal SHA-256 over class names, keys, labels and the files' bytes of an encoded set.
 std::string encoded_content_hash(const ImageSet& images);
 
 }  // namespace normlab

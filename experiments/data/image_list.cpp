@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Line {
-  std::string file;  // empty: the label alone
+  std::string file;  // empty: a label only
   std::string label;
   std::size_t number = 0;
 };
@@ -29,7 +29,7 @@ std::string trimmed(std::string text) {
   return text;
 }
 
-/// "file TAB label", "file label" (the label has no space then), or "label".
+/// "file TAB label", "file label" (then the label has no space), or "label".
 Line parse_line(const std::string& text, std::size_t number) {
   const std::size_t tab = text.find('\t');
   const std::size_t cut = tab != text.npos ? tab : text.find_last_of(' ');
@@ -72,7 +72,6 @@ class LabelFile {
   std::vector<Line> lines_;
 };
 
-/// The names that numbers in the label file stand for, in their order.
 std::vector<std::string> numbered_names(const fs::path& folder, const LabelFile& file,
                                         const std::vector<std::string>& training) {
   std::error_code error;
@@ -93,13 +92,12 @@ std::vector<std::string> numbered_names(const fs::path& folder, const LabelFile&
   return names;
 }
 
-/// From what stands in the file to the place among the training classes.
 class LabelNames {
  public:
   LabelNames(const LabelFile& file, std::vector<std::string> numbered, const std::vector<std::string>& classes)
       : file_(file), numbered_(std::move(numbered)) {
     for (std::size_t i = 0; i < classes.size(); ++i) places_[classes[i]] = static_cast<std::int32_t>(i);
-    // The challenge's own file counts from 1: nothing else can be meant where the last number is the number of classes.
+    // The ImageNet challenge's own file counts from 1: some label equals the number of classes, and none is 0.
     if (!file.all_numbers()) return;
     bool zero = false, last = false;
     for (const Line& line : file.lines()) {
@@ -134,7 +132,7 @@ class LabelNames {
   std::int64_t first_ = 0;
 };
 
-/// Lines of this split, their files as they lie in its folder. Lines of other splits begin with another folder.
+/// Lines of this split, with file names relative to its folder. Lines of other splits begin with another folder.
 std::vector<Line> lines_of_split(const LabelFile& file, const fs::path& folder, const fs::path& images) {
   const std::string split = images == folder ? "" : images.filename().string();
   std::vector<Line> lines;
@@ -199,7 +197,7 @@ ImageSet read_image_list(const fs::path& folder, const std::string& labels, cons
   const LabelNames label_of(file, std::move(numbered), index.class_names);
   if (label_of.first() == 1) index.kind += " (labels count from 1)";
 
-  std::vector<std::string> images;  // other files may lie beside them: the list of labels, class names
+  std::vector<std::string> images;  // the folder may also contain the file of labels and class names
   for (const std::string& name : folder_content(index.folder).files) {
     if (has_image_extension(name)) images.push_back(name);
   }

@@ -7,7 +7,7 @@
 namespace normlab {
 namespace {
 
-__extension__ typedef unsigned __int128 Wide;  // n * (sum of squares) passes 64 bits from a million CIFAR images on
+__extension__ typedef unsigned __int128 Wide;  // n * (sum of squares) exceeds 64 bits from a million CIFAR images
 
 std::string content_hash(const ImageSet& images) {
   SetHash hash;
@@ -42,7 +42,7 @@ PixelSums::PixelSums(std::int64_t channels)
     : sum_(static_cast<std::size_t>(channels)), squares_(static_cast<std::size_t>(channels)) {}
 
 void PixelSums::add(const std::uint8_t* pixels, std::int64_t rows, std::int64_t width) {
-  // A row's sum of squares must fit 32 bits, which the compiler turns into vectors.
+  // A row's sum of squares must fit 32 bits, so that the compiler vectorises it.
   constexpr std::int64_t kPiece = std::int64_t{1} << 16;
   const std::size_t channels = sum_.size();
   for (std::int64_t y = 0; y < rows; ++y) {

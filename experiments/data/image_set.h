@@ -1,4 +1,4 @@
-// All a trial sees of a dataset: images in memory, or where to read them.
+// A trial's images, in memory or encoded in files.
 #pragma once
 
 #include <cstdint>
@@ -11,37 +11,37 @@
 
 namespace normlab {
 
-/// Images as their files hold them (JPEG, PNG), decoded whenever one is needed. Safe for several threads.
+/// Image files (JPEG, PNG), decoded on each use. Thread-safe.
 class EncodedImages {
  public:
   virtual ~EncodedImages() = default;
-  /// The file's bytes of image `index`. InputError names the file.
+  /// InputError names the file.
   virtual void read(std::int64_t index, std::vector<std::uint8_t>& bytes) const = 0;
   /// For errors: "pets/train/cat/1.jpg", or "train-000000.tar: member cat/1.jpg".
   virtual std::string where(std::int64_t index) const = 0;
 };
 
-/// An image that was left out because it cannot be read or decoded.
+/// Omitted because it cannot be read or decoded.
 struct BadImage {
   std::string key, reason;
 };
 
 struct ImageSet {
-  /// Of each image; height and width are 0 where `encoded` is set, whose images have sizes of their own.
+  /// Common to all images; height and width are 0 if `encoded` is set, since sizes then vary.
   std::int64_t height = 0, width = 0, channels = 0, num_classes = 0;
-  std::vector<std::uint8_t> pixels;  // [n, height, width, channels]; empty where `encoded` is set
+  std::vector<std::uint8_t> pixels;  // [n, height, width, channels]; empty if `encoded` is set
   std::shared_ptr<const EncodedImages> encoded;
   std::vector<std::int32_t> labels;      // [n], in [0, num_classes)
-  std::vector<std::string> keys;         // [n], ascending and unique; empty: an image's key is its index in decimal
+  std::vector<std::string> keys;         // [n], ascending and unique; empty: the key is the decimal index
   std::vector<std::string> class_names;  // [num_classes]
-  /// SHA-256 in hexadecimal of what was decoded: sizes, class names, keys, labels and pixels.
+  /// Hexadecimal SHA-256 of the decoded sizes, class names, keys, labels and pixels.
   std::string hash;
-  std::string provenance;  // for people: where the images come from, and by which decoder
-  std::string folder;      // of the data set, for errors; empty where it is generated
-  /// Of each channel over all images, in units where a pixel of 255 is 1; the deviation divides by n.
+  std::string provenance;  // source and decoder of the images, for messages
+  std::string folder;      // of the dataset, for errors; empty if generated
+  /// Per channel over all images, in units where 255 is 1; the deviation divides by n.
   std::vector<double> channel_mean, channel_std;
-  std::vector<BadImage> bad_images;  // ascending keys; only where the descriptor lets them be left out
-  /// Images from shards: those of each, in the order in which they lie there. Empty for all others.
+  std::vector<BadImage> bad_images;  // ascending keys; only if the descriptor allows omitting them
+  /// Images of each shard, in stored order. Empty for data without shards.
   std::vector<std::vector<std::int64_t>> shards;
 
   std::int64_t size() const { return static_cast<std::int64_t>(labels.size()); }
@@ -52,18 +52,18 @@ struct ImageSet {
   }
 };
 
-/// Fills `hash`, `channel_mean` and `channel_std` of a set in memory; one that is encoded keeps what its reader gave
-/// it. The sums are of integers, so no order can change a bit.
+/// Fills `hash`, `channel_mean` and `channel_std` of a set in memory; an encoded set keeps its reader's values. Sums
+/// are integers, so their order does not matter.
 void finish_image_set(ImageSet& images);
 
-/// Exact sums over the pixels of images of any size, from which a mean and a deviation come.
+/// Exact sums over pixels, for mean and deviation.
 class PixelSums {
  public:
   explicit PixelSums(std::int64_t channels);
-  /// Rows of `width` pixels each, all channels of a pixel together.
+  /// Rows of `width` pixels each, with interleaved channels.
   void add(const std::uint8_t* pixels, std::int64_t rows, std::int64_t width);
   void add(const PixelSums& other);
-  /// In units where a value of 255 is 1; zeros where nothing was added.
+  /// In units where 255 is 1; zeros if nothing was added.
   std::vector<double> mean() const, deviation() const;
 
  private:
@@ -71,7 +71,7 @@ class PixelSums {
   std::uint64_t pixels_ = 0;
 };
 
-/// SHA-256 of numbers and texts, with lengths before texts so that no two lists look alike.
+/// SHA-256 of numbers and texts. A text's length precedes it, so that different lists cannot coincide.
 class SetHash {
  public:
   void number(std::int64_t value);

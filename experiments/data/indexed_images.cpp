@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kMostFileBytes = std::int64_t{256} << 20;  // an image of 256 MiB is a mistake
 
-/// Fills `bytes` from `offset` on.
+/// Fills `bytes` from `offset`.
 void read_part(const std::filesystem::path& file, std::int64_t offset, std::vector<std::uint8_t>& bytes,
                const std::string& where) {
   const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);

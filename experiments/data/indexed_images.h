@@ -1,4 +1,4 @@
-// The files of an ImageIndex, read when they are needed.
+// Reads the files of an ImageIndex on demand.
 #pragma once
 
 #include <string>
@@ -8,18 +8,17 @@
 
 namespace normlab {
 
-/// Files are opened whenever one is read: there may be more than a process can hold open. Sizes are those found when it
-/// was made; a file that is shorter by then is an error.
+/// Opens a file for each read, since there may be too many to keep open. Sizes are recorded at construction; a file
+/// that is shorter when read is an error.
 class IndexedImages final : public EncodedImages {
  public:
-  /// Looks at the sizes of files of their own. One that is not there is an error once it is read.
+  /// Records the sizes of separate files. A missing one is an error only when read.
   IndexedImages(ImageIndex index, int threads);
 
   void read(std::int64_t i, std::vector<std::uint8_t>& bytes) const override;
   std::string where(std::int64_t i) const override;
-  /// Of the file, or of the member; -1 where it is not there.
+  /// Of the file or member; -1 if missing.
   std::int64_t bytes(std::int64_t i) const;
-  /// Drops the entries that are not `good`.
   void keep(const std::vector<bool>& good);
   const ImageIndex& index() const { return index_; }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <csetjmp>
-#include <cstdio>  // jpeglib.h wants FILE
+#include <cstdio>  // jpeglib.h needs FILE
 #include <cstdlib>
 #include <vector>
 
@@ -14,8 +14,8 @@
 namespace normlab {
 namespace {
 
-/// libjpeg reports an error by a call that must not return, and an exception must not pass its C frames: so it jumps.
-/// Whatever lies between a setjmp and the calls below it has trivial destructors.
+/// libjpeg's error handler must not return, and an exception must not cross its C frames, so it jumps. All objects
+/// between a setjmp and the calls below it have trivial destructors.
 struct Session {
   jpeg_error_mgr errors{};
   std::jmp_buf jump{};
@@ -28,8 +28,7 @@ struct Session {
   std::longjmp(session->jump, 1);
 }
 
-/// Level -1 is a warning, higher ones are traces. These warnings leave every pixel as it was stored; with all others
-/// libjpeg makes pixels up.
+/// Level -1 is a warning. The warnings listed here leave all pixels as stored; after any other, libjpeg invents pixels.
 void heed_warning(j_common_ptr jpeg, int level) {
   if (level >= 0) return;
   switch (jpeg->err->msg_code) {
@@ -43,7 +42,7 @@ void heed_warning(j_common_ptr jpeg, int level) {
   }
 }
 
-/// One file's: tables would stay from file to file, and one that lacks its own would take another's.
+/// For a single file: libjpeg would use the tables of one file for the next.
 struct Decoder : Session {
   jpeg_decompress_struct jpeg{};
   std::vector<std::uint8_t> cmyk;  // one row
@@ -63,7 +62,7 @@ struct Decoder : Session {
   ImageSize size() const { return {jpeg.image_height, jpeg.image_width}; }
 };
 
-/// False with decoder.message set, as all below.
+/// False with decoder.message set, like all functions below.
 bool read_header(Decoder& decoder, FileBytes bytes) {
   if (setjmp(decoder.jump) != 0) return false;
   jpeg_mem_src(&decoder.jpeg, bytes.data(), static_cast<unsigned long>(bytes.size()));
@@ -75,7 +74,7 @@ bool has_black(const jpeg_decompress_struct& jpeg) {
   return jpeg.jpeg_color_space == JCS_CMYK || jpeg.jpeg_color_space == JCS_YCCK;
 }
 
-/// a b / 255, rounded, as Pillow has it.
+/// a b / 255, rounded, as in Pillow.
 int times(int a, int b) {
   const int product = a * b + 128;
   return ((product >> 8) + product) >> 8;
@@ -88,7 +87,7 @@ void cmyk_to_rgb(const std::uint8_t* cmyk, std::size_t pixels, std::uint8_t* rgb
   }
 }
 
-/// `rows` rows of the output's width from where the decoder stands. Returns by a jump where it fails.
+/// Decodes the next `rows` rows at the output's width. Jumps on failure.
 void read_rows(Decoder& decoder, std::size_t rows, std::uint8_t* rgb) {
   constexpr std::size_t kRows = 8;
   const std::size_t stride = std::size_t{decoder.jpeg.output_width} * 3;
@@ -103,7 +102,7 @@ void read_rows(Decoder& decoder, std::size_t rows, std::uint8_t* rgb) {
   }
 }
 
-/// Sets up the decoding, at 1 / shrink of the size.
+/// Starts decoding at 1 / shrink of the size.
 bool start(Decoder& decoder, unsigned shrink = 1) {
   if (setjmp(decoder.jump) != 0) return false;
   decoder.jpeg.out_color_space = has_black(decoder.jpeg) ? JCS_CMYK : JCS_RGB;
@@ -113,7 +112,7 @@ bool start(Decoder& decoder, unsigned shrink = 1) {
   return true;
 }
 
-/// By what the box can be divided so that it stays as large as asked for: a DCT of fewer coefficients does it.
+/// The largest factor by which the box can shrink and keep the requested size; libjpeg shrinks with a smaller DCT.
 unsigned largest_shrink(Box box, std::int64_t min_height, std::int64_t min_width) {
   if (min_height < 1 || min_width < 1) return 1;
   for (const unsigned shrink : {8u, 4u, 2u})
@@ -128,7 +127,7 @@ bool read_whole(Decoder& decoder, std::uint8_t* rgb) {
   return true;
 }
 
-/// Narrows the output to columns left .. left + width and maybe some more on the left, where blocks begin.
+/// Restricts the output to columns left .. left + width, extended on the left to a block boundary.
 bool crop_columns(Decoder& decoder, JDIMENSION& left, JDIMENSION& width) {
   if (setjmp(decoder.jump) != 0) return false;
   jpeg_crop_scanline(&decoder.jpeg, &left, &width);
@@ -150,7 +149,7 @@ bool read_part(Decoder& decoder, JDIMENSION top, std::size_t rows, std::uint8_t*
   refuse(where, concat("the JPEG is damaged: ", decoder.message));
 }
 
-/// Reads the header; what passes has a size and colours that can be decoded.
+/// Refuses sizes and colour spaces that cannot be decoded.
 void open(Decoder& decoder, FileBytes bytes, const std::string& where) {
   if (!read_header(decoder, bytes)) refuse(where, concat("is not a JPEG that can be decoded: ", decoder.message));
   const ImageSize size = decoder.size();
@@ -185,9 +184,9 @@ void decode_jpeg_box(FileBytes bytes, const std::string& where, Box box, std::in
   const unsigned shrink = largest_shrink(box, min_height, min_width);
   if (!start(decoder, shrink)) refuse_damaged(decoder, where);
   const ImageSize size{decoder.jpeg.output_height, decoder.jpeg.output_width};
-  // Only the rows down to the box are read. A file that does not end as it should is read to its end, so that what is
-  // cut short is refused whatever the box; a progressive one all the more, as libjpeg smooths blocks whose later scans
-  // are missing by their neighbours, which may lie outside the box.
+  // Reads only the rows down to the box if the file has its end marker. Otherwise reads the whole file, so that a
+  // truncated file is refused whatever the box. Also reads progressive files in full: libjpeg smooths a block whose
+  // later scans are missing with its neighbours, which may be outside the box.
   if (decoder.jpeg.progressive_mode || bytes.size() < 2 || bytes[bytes.size() - 2] != 0xff ||
       bytes.back() != JPEG_EOI) {
     out.resize(size.height, size.width);
@@ -195,7 +194,7 @@ void decode_jpeg_box(FileBytes bytes, const std::string& where, Box box, std::in
     box_in_out = {box, shrink};
     return;
   }
-  // Chroma is upsampled from its neighbours, so the box is decoded with a margin.
+  // Chroma upsampling uses neighbours, so the box is decoded with a margin.
   constexpr std::int64_t kMargin = 4;
   const Box cover = ScaledBox(box, shrink).cover();
   const std::int64_t begin = std::max<std::int64_t>(0, cover.left - kMargin);

@@ -7,7 +7,7 @@ namespace normlab {
 namespace {
 
 LibArchive open() {
-  constexpr int kAbi = 13;  // of all versions 3.x
+  constexpr int kAbi = 13;  // for all versions 3.x
   static_assert(ARCHIVE_VERSION_NUMBER / 1'000'000 == 3);
   const Library library("libarchive", concat("libarchive.so.", kAbi), "install it: apt-get install libarchive-dev");
   LibArchive functions;

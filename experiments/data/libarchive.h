@@ -1,5 +1,5 @@
-// The one door to libarchive, which is opened at the first archive: with the libraries that it brings it would cost
-// every command a millisecond and 40 MB of address space.
+// All access to libarchive. It is loaded on first use: with its dependencies it would cost every command a millisecond
+// and 40 MB of address space.
 #pragma once
 
 #include <archive.h>
@@ -7,7 +7,7 @@
 
 namespace normlab {
 
-/// Functions of the library, listed without "archive_".
+/// Without the prefix "archive_".
 // clang-format off
 #define NORMLAB_LIBARCHIVE_FUNCTIONS(F) \
   F(entry_filetype) F(entry_free) F(entry_hardlink) F(entry_new) F(entry_pathname) F(entry_set_filetype) \
@@ -27,7 +27,7 @@ struct LibArchive {
 #undef NORMLAB_MEMBER
 };
 
-/// Opens the library on the first call. EnvironmentError where it is missing.
+/// EnvironmentError if the library is missing.
 const LibArchive& la();
 
 }  // namespace normlab

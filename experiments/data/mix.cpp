@@ -8,7 +8,7 @@
 namespace normlab {
 namespace {
 
-/// Pixels [low, high) of `side`, about `middle`.
+/// Pixels [low, high) of `side`, around `middle`.
 struct Stretch {
   std::int64_t low, high;
 };
@@ -24,7 +24,7 @@ Stretch stretch(MixDialect dialect, double ratio, std::int64_t side, std::int64_
   return {std::max<std::int64_t>(middle - before, 0), std::min(middle + after, side)};
 }
 
-/// Lambda, box and kind of one mixing; `index` is the image's place, or 0 for a whole batch.
+/// `index` is the image's position, or 0 for a whole batch.
 Mixing draw_one(const MixConfig& config, std::int64_t height, std::int64_t width, const AugmentDraws& draws,
                 std::uint32_t index) {
   Mixing mixing;
@@ -82,7 +82,7 @@ void mix_image(const Mixing& mixing, const A* own, const A* partner, std::int64_
 template <class A>
 void mix_targets(std::span<const Mixing> mixings, std::span<const std::int32_t> labels, std::int64_t classes,
                  double smoothing, Smoothing over, A* out) {
-  // As the losses spread it over labels (core/cpu/cross_entropy.cpp).
+  // As the losses do (core/cpu/cross_entropy.cpp).
   const bool others = over == Smoothing::others && smoothing > 0;
   const double off = smoothing / double(others ? classes - 1 : classes),
                on = others ? 1 - smoothing : 1 - smoothing + off;

@@ -1,5 +1,5 @@
-// Two images of a batch made one, with their targets: mixup (Zhang et al. 2018) and CutMix (Yun et al. 2019), as
-// big_vision, torchvision and timm do them. A batch is mixed whole, before it is cut into shards or parts.
+// mixup (Zhang et al. 2018) and CutMix (Yun et al. 2019) as in big_vision, torchvision and timm. A batch is mixed as a
+// whole, before it is split into shards or parts.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,32 @@
 
 namespace normlab {
 
-/// What becomes of one image of a batch.
 struct Mixing {
-  std::int64_t partner = 0;  // its place in the batch
-  double lambda = 1.0;       // weight of the image itself, in the targets always; 1: it stays as it is
+  std::int64_t partner = 0;  // its position in the batch
+  double lambda = 1.0;       // weight of the image itself, always used for targets; 1: unchanged
   bool cut = false;          // CutMix: the partner's pixels within `box`; else a weighted sum
   Box box{};
 };
 
-/// Whether anything is ever mixed.
 inline bool mixes(const MixConfig& config) { return config.mixup > 0 || config.cutmix > 0; }
 
-/// The mixing of each image of a batch, a function of (seed, step) and its place alone.
-/// - Partner: the predecessor, the last image being the first one's (big_vision, torchvision); the image that stands
-///   where this one does from the end (timm). An odd batch's middle image is its own partner there.
-/// - Lambda: Beta(p, p); big_vision takes the larger of it and 1 - it. One a batch, or one an image (timm's "elem").
-/// - Box: sides of sqrt(1 - lambda) times the image's about a drawn middle, cut at the border; half sides are rounded
-///   down (torchvision, big_vision) or sides are (timm, 1.0). Lambda then becomes the share of pixels that stay.
+/// Depends only on (seed, step) and the image's position.
+/// - Partner: the previous image, cyclically (big_vision, torchvision), or the image at the mirrored position (timm),
+///   where the middle image of an odd batch is its own partner.
+/// - Lambda: Beta(p, p), one per batch or one per image (timm's "elem"). big_vision takes the larger of it and 1 - it.
+/// - Box: sides of sqrt(1 - lambda) times the image's about a random centre, clipped to the image. Half sides
+///   (torchvision, big_vision) or sides (timm, 1.0) are rounded down. Lambda becomes the share of pixels kept.
 std::vector<Mixing> draw_mixing(const MixConfig& config, std::int64_t batch, std::int64_t height, std::int64_t width,
                                 std::uint64_t seed, std::int64_t step);
 
-/// One mixed image, [height, width, channels], rounded to T once. `own` and `partner` are images before mixing.
+/// [height, width, channels], rounded to T once. `own` and `partner` are unmixed images.
 template <class A, class T>
 void mix_image(const Mixing& mixing, const A* own, const A* partner, std::int64_t height, std::int64_t width,
                std::int64_t channels, T* out);
 
-/// A batch's targets [batch, classes]: lambda times the image's, (1 - lambda) times the partner's, label smoothing in
-/// both. As mixing keeps sums, it is no matter whether labels are smoothed before (timm, big_vision) or after it
-/// (PyTorch's loss, which torchvision's recipes use).
+/// [batch, classes]: lambda times the image's target plus (1 - lambda) times the partner's, both with label
+/// smoothing. Mixing preserves sums, so smoothing before (timm, big_vision) and after it (PyTorch's loss, as in
+/// torchvision's recipes) are equivalent.
 template <class A>
 void mix_targets(std::span<const Mixing> mixings, std::span<const std::int32_t> labels, std::int64_t classes,
                  double smoothing, Smoothing over, A* out);

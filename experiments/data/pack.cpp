@@ -31,7 +31,7 @@ struct Packed {
   bool copied = false;
 };
 
-/// The shorter side at `size`, the longer one in proportion, rounded.
+/// The size with the shorter side at `size` and the longer one in proportion, rounded.
 ImageSize shrunk(ImageSize from, std::int64_t size) {
   const std::int64_t shorter = std::min(from.height, from.width);
   if (size == 0 || shorter <= size) return from;
@@ -62,7 +62,7 @@ std::span<const std::uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-/// Writes the class names, or compares them with those of a split that was packed before.
+/// Writes the class names, or compares them with those of a split packed earlier.
 void write_class_names(const fs::path& file, const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += name + "\n";
@@ -97,7 +97,7 @@ PackReport pack_images(const ImageSet& images, const std::string& split, const f
   const std::vector<std::int64_t> order = permutation(stream_key(0, "pack", split), images.size(), 0);
   std::vector<Worker> workers(static_cast<std::size_t>(std::max(settings.threads, 1)));
   PackReport report;
-  std::vector<fs::path> shards;  // they get their names once all are whole: a part of a set must not look like one
+  std::vector<fs::path> shards;  // renamed when all are complete: a partial set must not look like a whole one
   for (std::int64_t first = 0; first < images.size(); first += settings.shard_size, ++report.shards) {
     const std::int64_t count = std::min(settings.shard_size, images.size() - first);
     std::vector<Packed> packed(static_cast<std::size_t>(count));

@@ -1,5 +1,4 @@
-// What generated pictures are made with: words of one picture after another, and sums of bytes as noise. All arithmetic
-// is on integers, so that every machine makes the same bytes.
+// Random words and noise for generated images, in integer arithmetic: the same bytes on every machine.
 #pragma once
 
 #include <array>
@@ -9,7 +8,7 @@
 
 namespace normlab {
 
-/// Words of one picture, taken one after another: the position counts them, so each picture stands alone.
+/// Keyed by position, so that images are independent.
 class PictureDraws {
  public:
   PictureDraws(StreamKey key, std::int64_t index) : key_(key), index_(static_cast<std::uint64_t>(index)) {}
@@ -24,7 +23,7 @@ class PictureDraws {
   int between(int low, int high) {
     return low + static_cast<int>(below(word(), static_cast<std::uint32_t>(high - low + 1)));
   }
-  /// Nearly normal, of that standard deviation: the four bytes of a word have a sum of deviation 147.8.
+  /// Nearly normal: the sum of a word's four bytes has deviation 147.8.
   int noise(int deviation) {
     const std::uint32_t w = word();
     const int sum = static_cast<int>((w & 255) + (w >> 8 & 255) + (w >> 16 & 255) + (w >> 24)) - 510;

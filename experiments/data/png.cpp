@@ -14,7 +14,7 @@ namespace normlab {
 
 namespace {
 
-/// libpng, too, reports an error by a call that must not return: see jpeg.cpp.
+/// Like libjpeg's, libpng's error handler must not return: see jpeg.cpp.
 struct Session {
   png_structp png = nullptr;
   png_infop info = nullptr;
@@ -29,7 +29,7 @@ struct Session {
 }
 
 struct Decoder : Session {
-  FileBytes left;                    // what libpng has not taken yet
+  FileBytes left;                    // not yet read by libpng
   std::vector<std::uint8_t> stored;  // palette indices or 16-bit levels
   std::vector<png_bytep> rows;
 
@@ -40,10 +40,10 @@ struct Decoder : Session {
   ImageSize size() const { return {png_get_image_height(png, info), png_get_image_width(png, info)}; }
 };
 
-/// Palette indices and 16-bit grayscale, which libpng cannot bring to Pillow's RGB, are taken as they are stored.
+/// libpng cannot convert palette indices and 16-bit grayscale to Pillow's RGB, so these are read as stored.
 enum class Stored { rgb, indices, gray16 };
 
-void heed_no_warning(png_structp, png_const_charp) {}  // they are about what is not looked at
+void heed_no_warning(png_structp, png_const_charp) {}  // they concern ignored parts of the file
 
 void take(png_structp png, png_bytep to, std::size_t count) {
   FileBytes& left = static_cast<Decoder*>(png_get_io_ptr(png))->left;
@@ -52,7 +52,7 @@ void take(png_structp png, png_bytep to, std::size_t count) {
   left = left.subspan(count);
 }
 
-/// False with decoder.message set, as all below.
+/// False with decoder.message set, like all functions below.
 bool read_header(Decoder& decoder) {
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, static_cast<Session*>(&decoder), stop, heed_no_warning);
   if (decoder.png == nullptr) return false;
@@ -122,7 +122,7 @@ void gray16_to_rgb(const std::vector<std::uint8_t>& levels, Image& out) {
   }
 }
 
-/// Everything that writing takes; libpng hands its bytes to `bytes`.
+/// libpng appends to `bytes`.
 struct Writer : Session {
   std::vector<std::uint8_t> bytes;
 
@@ -152,7 +152,7 @@ bool write(Writer& writer, const Image& image) {
   throw InputError(concat(where, ": ", what));
 }
 
-/// Reads the header; what passes is not too large.
+/// Refuses images that are too large.
 void open(Decoder& decoder, const std::string& where) {
   if (!read_header(decoder)) refuse(where, concat("is not a PNG that can be decoded: ", decoder.message));
   const ImageSize size = decoder.size();

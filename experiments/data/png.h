@@ -1,4 +1,4 @@
-// PNG images: the one file that knows libpng.
+// PNG images, by libpng.
 #pragma once
 
 #include <filesystem>
@@ -9,21 +9,20 @@
 
 namespace normlab {
 
-/// Whether the bytes begin as a PNG does.
 bool is_png(FileBytes bytes);
 
 /// Size from the header.
 ImageSize png_size(FileBytes bytes, const std::string& where);
-/// Decodes to what Pillow's convert("RGB") gives: a palette's colours (black beyond its end), grayscale in all three
-/// channels, the upper byte of 16 bits (grayscale without alpha: levels above 255 are 255); transparency and gamma are
-/// not looked at. InputError begins with `where`: damage, a file cut short, more than kMaxImagePixels.
+/// Decodes to Pillow's convert("RGB"): palette colours (black beyond the palette's end), grayscale in all three
+/// channels, the upper byte of 16 bits (in grayscale without alpha, levels above 255 become 255). Ignores transparency
+/// and gamma. InputError begins with `where`: damage, a truncated file, more than kMaxImagePixels.
 void decode_png(FileBytes bytes, const std::string& where, Image& out);
 
 std::string png_version();  // "libpng 1.6.39"
 
-/// The image as a PNG file's bytes, 8 bits RGB.
+/// 8-bit RGB.
 std::vector<std::uint8_t> png_bytes(const Image& image);
-/// The same to a file. EnvironmentError where it cannot be written.
+/// EnvironmentError if the file cannot be written.
 void write_png(const std::filesystem::path& path, const Image& image);
 
 }  // namespace normlab

@@ -33,7 +33,7 @@ Image fitted(const Image& in) {
   return out;
 }
 
-/// In the middle of the tile whose corner is (top, left).
+/// Centred in the tile whose corner is (top, left).
 void place(const Image& in, std::int64_t top, std::int64_t left, Image& sheet) {
   const Image tile = fitted(in);
   top += (kTile - tile.height) / 2;

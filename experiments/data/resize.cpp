@@ -8,7 +8,7 @@
 namespace normlab {
 namespace {
 
-constexpr std::int64_t kLanes = 16;  // rows that go through the horizontal pass together
+constexpr std::int64_t kLanes = 16;  // rows processed together in the horizontal pass
 using Bytes = std::uint8_t __attribute__((vector_size(16)));
 
 Bytes load(const std::uint8_t* from) {
@@ -18,10 +18,10 @@ Bytes load(const std::uint8_t* from) {
 }
 void store(std::uint8_t* to, Bytes bytes) { __builtin_memcpy(to, &bytes, sizeof(bytes)); }
 
-constexpr std::int32_t kHalf = 1 << 21;  // of the 22 bits below the point
+constexpr std::int32_t kHalf = 1 << 21;  // one half, with 22 fractional bits
 
-/// out[v] = the sum over taps of weight[t] times from[t * stride + v], rounded, for v < values. A loop that compilers
-/// turn into vectors, given the number of taps.
+/// out[v] = the sum over taps of weight[t] times from[t * stride + v], rounded, for v < values. Vectorised for a
+/// constant number of taps.
 template <int kTaps>
 inline void mix(const std::int32_t* weight, const std::uint8_t* __restrict from, std::int64_t stride,
                 std::int64_t values, std::uint8_t* __restrict out) {
@@ -35,7 +35,7 @@ inline void mix(const std::int32_t* weight, const std::uint8_t* __restrict from,
   }
 }
 
-/// The same for any number of taps, in pieces of so many values.
+/// For any number of taps, in pieces of kPiece values.
 constexpr std::int64_t kPiece = 64;
 inline void mix_any(const std::int32_t* weight, std::int64_t taps, const std::uint8_t* __restrict from,
                     std::int64_t stride, std::int64_t values, std::uint8_t* __restrict out) {
@@ -53,7 +53,7 @@ inline void mix_any(const std::int32_t* weight, std::int64_t taps, const std::ui
   }
 }
 
-/// Calls f(kernel) with mix for the number of taps, so that what calls it in a loop is compiled for each.
+/// Calls f(kernel), so that the caller's loop is compiled for each number of taps.
 template <class F>
 void with_taps(std::int64_t taps, F&& f) {
   const auto fixed = [&]<int... kTaps>(std::integer_sequence<int, 0, 1, kTaps...>) {
@@ -63,7 +63,7 @@ void with_taps(std::int64_t taps, F&& f) {
     f([taps](const std::int32_t* weight, auto... arguments) { mix_any(weight, taps, arguments...); });
 }
 
-/// rows[r][c] becomes rows[c][r]: interleaving the upper half with the lower half four times.
+/// rows[r][c] becomes rows[c][r]: interleaves the upper half with the lower half four times.
 void transpose(Bytes (&rows)[16]) {
   Bytes other[16];
   const auto interleave = [](const Bytes* from, Bytes* to) {
@@ -79,8 +79,7 @@ void transpose(Bytes (&rows)[16]) {
   interleave(other, rows);
 }
 
-/// Sixteen rows of `values` bytes to columns [values, 16] and back. `rows` may name a row several times; what is read
-/// beyond `values` rounded up to 16 is nothing.
+/// Converts sixteen rows of `values` bytes to columns [values, 16]; to_rows() does the inverse. Rows may repeat.
 void to_columns(const std::uint8_t* const (&rows)[16], std::int64_t values, std::uint8_t* columns) {
   Bytes block[16];
   std::int64_t v = 0;
@@ -109,14 +108,14 @@ void to_rows(const std::uint8_t* columns, std::int64_t values, std::uint8_t* con
 
 constexpr std::int64_t kColumn = 3 * kLanes;  // bytes of a column of sixteen rows
 
-/// Rows of `box` to [box.height, out.width].
+/// To [box.height, out.width].
 void resize_width(const Image& in, Box box, const ResizeWeights& w, Image& out, std::vector<std::uint8_t>& columns) {
   columns.resize(static_cast<std::size_t>((box.width + out.width) * 3 * kLanes));
   std::uint8_t *wide = columns.data(), *narrow = wide + box.width * 3 * kLanes;
   for (std::int64_t y = 0; y < box.height; y += kLanes) {
     const std::uint8_t* from[16];
     std::uint8_t* to[16];
-    for (std::int64_t r = 0; r < kLanes; ++r) {  // the last block names its last row more than once
+    for (std::int64_t r = 0; r < kLanes; ++r) {  // the last block repeats its last row
       const std::int64_t row = std::min(y + r, box.height - 1);
       from[r] = in.row(box.top + row) + box.left * 3;
       to[r] = out.row(row);
@@ -131,7 +130,7 @@ void resize_width(const Image& in, Box box, const ResizeWeights& w, Image& out, 
   }
 }
 
-/// Rows at `in`, `stride` bytes apart, to out.height rows.
+/// Rows at `in` are `stride` bytes apart.
 void resize_height(const std::uint8_t* in, std::int64_t stride, const ResizeWeights& w, Image& out) {
   with_taps(w.taps, [&](auto mixed) {
     for (std::int64_t y = 0; y < out.height; ++y)
@@ -142,7 +141,7 @@ void resize_height(const std::uint8_t* in, std::int64_t stride, const ResizeWeig
 
 }  // namespace
 
-/// A pass that would change nothing is left out, as in Pillow.
+/// Skips a pass that would change nothing, as Pillow does.
 void resize_filtered(const Image& in, const ScaledBox& part, ResizeMethod method, Image& out, ResizeScratch& scratch) {
   const Box box = part.cover();
   const std::int64_t shrink = part.shrink;

@@ -1,4 +1,4 @@
-// TensorFlow's two ways to another size that Big Vision takes. Without fused multiply-add, as resize_weights.cpp.
+// The two TensorFlow resize methods that Big Vision uses. Without fused multiply-add, like resize_weights.cpp.
 #include <algorithm>
 #include <cmath>
 
@@ -7,7 +7,7 @@
 namespace normlab {
 namespace {
 
-/// Neighbours and the share of the second: resize_bilinear_op.cc with half_pixel_centers, in float.
+/// `share` is the second one's weight: resize_bilinear_op.cc with half_pixel_centers, in float.
 struct Neighbours {
   std::int32_t *lower, *upper;
   float* share;
@@ -23,7 +23,7 @@ struct Neighbours {
   }
 };
 
-/// Between columns lower[x] and upper[x] of one row.
+/// Between columns lower[x] and upper[x].
 void mix_columns(const std::uint8_t* row, const Neighbours& columns, std::int64_t width, float* out) {
   for (std::int64_t x = 0; x < width; ++x) {
     const std::uint8_t *left = row + columns.lower[x] * 3, *right = row + columns.upper[x] * 3;
@@ -34,8 +34,7 @@ void mix_columns(const std::uint8_t* row, const Neighbours& columns, std::int64_
   }
 }
 
-/// Calls see(output, input, overlap) for each input that an output covers. An output covers `in` units of length, an
-/// input `out` of them, so that overlaps are whole numbers.
+/// An output is `in` units long and an input `out` units, so overlaps are integers.
 template <class See>
 void for_overlaps(std::int64_t in, std::int64_t out, std::int64_t i, See&& see) {
   const std::int64_t begin = i * in, end = begin + in;
@@ -54,7 +53,7 @@ void mix_bilinear(const Image& in, Box box, std::int64_t height, std::int64_t wi
   const Neighbours rows{indices + 2 * width, indices + 2 * width + height, scratch.fractions.data() + width};
   columns.fill(box.width, width);
   rows.fill(box.height, height);
-  // The two rows at hand; growing images ask for the same ones again.
+  // Keeps two mixed rows, which enlarged images reuse.
   float* mixed[2] = {scratch.rows.data(), scratch.rows.data() + values};
   std::int64_t held[2] = {-1, -1};
   const auto row = [&](std::int64_t y, std::int64_t keep) {
@@ -86,7 +85,7 @@ std::vector<float> bilinear_plain_floats(const Image& in, Box box, std::int64_t 
 
 void resize_area(const Image& in, Box box, Image& out, ResizeScratch& scratch) {
   const std::int64_t values = box.width * 3, area = box.height * box.width;
-  // Of each output column: what it covers, as `overlaps` lists it.
+  // For each output column: the inputs it covers and their overlaps.
   scratch.indices.clear();
   for (std::int64_t x = 0; x < out.width; ++x)
     for_overlaps(box.width, out.width, x, [&](std::int64_t j, std::int64_t overlap) {

@@ -1,5 +1,4 @@
-// Which pixels an output pixel is made of. Without fused multiply-add (see the Makefile): the libraries that this must
-// equal are built so that they run on any CPU.
+// Without fused multiply-add (see the Makefile): the libraries that this must match are built for any CPU.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -31,7 +30,7 @@ double sinc(double x) {
 
 double lanczos3(double x) { return -3 <= x && x < 3 ? sinc(x) * sinc(x / 3) : 0; }
 
-/// Widened by the factor by which the image shrinks.
+/// The filter is widened by the factor by which the image shrinks.
 template <class Filter>
 void fill(Filter&& filter, double radius, ResizeWeights& w) {
   const std::int64_t in = w.axis.in, out = w.axis.out;
@@ -91,7 +90,7 @@ const ResizeWeights& ResizeScratch::weights(const ResizeAxis& axis) {
   return cached;
 }
 
-/// Pillow adds up positions: the double of the last column depends on all before it.
+/// Pillow accumulates positions, so the last column's value depends on the rounding of all earlier ones.
 void resize_nearest(const Image& in, Box box, Image& out, ResizeScratch& scratch) {
   const auto positions = [](std::int64_t from, std::int64_t to, std::int32_t* result) {
     const double step = static_cast<double>(from) / static_cast<double>(to);

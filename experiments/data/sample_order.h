@@ -1,4 +1,4 @@
-// In which order an epoch sees the training images.
+// The order of the training images in an epoch.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace normlab {
 
-/// A permutation of 0 .. set.size() - 1: a pure function of (config.order, config.shuffle_buffer, seed, epoch) and the
-/// set, so that any step of any epoch can be asked for. shuffled: over the whole set. shards: the shards in a permuted
-/// order, their images as they lie there, each next one drawn from a buffer of shuffle_buffer images that the shards
-/// keep filled; files are then read nearly in sequence. Stream "order" of `seed`, names "train" (both: the images, the
-/// shards) and "buffer". InputError: shards of a set that has none.
+/// A permutation of 0 .. set.size() - 1 that depends only on (config.order, config.shuffle_buffer, seed, epoch) and the
+/// set, so any step can be computed directly. shuffled: over the whole set. shards: the shards are permuted, and their
+/// images, in stored order, pass through a buffer of shuffle_buffer images from which each next one is drawn, so files
+/// are read almost sequentially. Stream "order" of `seed`, names "train" (images or shards) and "buffer". InputError:
+/// order "shards" without shards.
 std::vector<std::int64_t> sample_order(const DatasetConfig& config, const ImageSet& set, std::uint64_t seed,
                                        std::int64_t epoch);
 

@@ -8,21 +8,21 @@
 namespace normlab {
 namespace {
 
-// What makes the task hard: noise, clutter, jitter, contrast. Lengths are in eighths of a pixel, colours in levels of
-// 255. Chosen on pictures of seed 1, measured on those of seed 2: a pre-norm ViT in PyTorch (patch 4, width 48, depth
-// 4, 3 heads, mean pooling, AdamW 2e-3, cosine, batch 64) gets 82% to 85% of 1000 others right after 12 epochs of 3000
-// pictures (six initial seeds), 79% to 81% after 18 of 2000 (four). That is with Big Vision's initial values; with
-// timm's (deviation 0.02, positions too) the first setting gave 22% and 62%: learning starts late there. A linear
-// classifier of pixels: at most 24%.
+// Sources of difficulty: noise, clutter, jitter, contrast. Lengths are in eighths of a pixel, colours in levels of 255.
+// Chosen on images of seed 1 and measured on images of seed 2, with a pre-norm ViT in PyTorch (patch 4, width 48, depth
+// 4, 3 heads, mean pooling, AdamW 2e-3, cosine, batch 64). Accuracy on 1000 other images: 82% to 85% after 12 epochs of
+// 3000 images (six initial seeds), 79% to 81% after 18 of 2000 (four). These figures are for Big Vision's initial
+// values; with timm's (deviation 0.02, also for positions) the first setting gave 22% and 62%, because learning starts
+// late. A linear classifier of pixels reaches at most 24%.
 constexpr int kNoise = 6;                                                 // standard deviation of each value's noise
-constexpr int kContrastMin = 70, kContrastMax = 100;                      // of a part against the ground, by channel
-constexpr int kClutter = 1;                                               // dots that mean nothing
-constexpr int kPlaceJitter = 24;                                          // of the pair's middle, either way
+constexpr int kContrastMin = 70, kContrastMax = 100;                      // between part and background, per channel
+constexpr int kClutter = 1;                                               // distractor dots
+constexpr int kPlaceJitter = 24;                                          // of the pair's centre, up to this either way
 constexpr int kAcrossJitter = 8;                                          // of the parts, across their direction
-constexpr int kNearMin = 60, kNearMax = 72, kFarMin = 96, kFarMax = 112;  // between the middles of the parts
-constexpr int kStrays = 10;  // one pair in so many is as far apart as chance has it: no classifier gets past 96%
+constexpr int kNearMin = 60, kNearMax = 72, kFarMin = 96, kFarMax = 112;  // distance between the parts' centres
+constexpr int kStrays = 10;  // one pair in this many has a random distance: limits any classifier to 96%
 
-constexpr int kUnit = 8;  // coordinates to a pixel
+constexpr int kUnit = 8;  // coordinates per pixel
 constexpr int kSide = 32;
 constexpr int kGround = 128, kDotMin = 8, kDotMax = 12, kPartMin = 36, kPartMax = 44, kLarge = 68, kCrossHalfWidth = 8;
 constexpr int kDirectionUnit = 64;
@@ -44,8 +44,8 @@ class Canvas {
     for (Colour& pixel : pixels_) pixel.fill(kGround);
   }
 
-  /// Paints where inside(x, y) holds, relative to the centre (cx, cy), by 4x4 samples a pixel; nothing lies beyond
-  /// `reach`.
+  /// Paints the points relative to the centre (cx, cy) for which inside(x, y) is true, with 4x4 samples per pixel. No
+  /// such point is farther than `reach`.
   template <class Inside>
   void paint(int cx, int cy, int reach, const Colour& colour, Inside inside) {
     const int top = std::clamp((cy - reach) / kUnit, 0, kSide), bottom = std::clamp((cy + reach) / kUnit + 1, 0, kSide);
@@ -87,10 +87,10 @@ void paint_cross(Canvas& canvas, int x, int y, int arm, const Colour& colour) {
 void draw_shapes(std::uint64_t shapes_seed, const std::string& split, std::int64_t index, std::uint8_t* rgb) {
   PictureDraws draws(stream_key(shapes_seed, "shapes", split), index);
   Canvas canvas;
-  const int sign = draws.between(0, 1) * 2 - 1;  // brighter or darker than the ground
+  const int sign = draws.between(0, 1) * 2 - 1;  // brighter or darker than the background
   for (int dot = 0; dot < kClutter; ++dot) {
     const int dot_x = draws.between(0, kSide * kUnit), dot_y = draws.between(0, kSide * kUnit);
-    // Drawn before the radius: compilers order the arguments of a call as they like.
+    // Drawn before the radius, since the order of evaluating arguments is unspecified.
     const Colour dot_colour = part_colour(draws, sign);
     paint_disc(canvas, dot_x, dot_y, draws.between(kDotMin, kDotMax), dot_colour);
   }
@@ -104,9 +104,9 @@ void draw_shapes(std::uint64_t shapes_seed, const std::string& split, std::int64
     const bool stray = draws.between(1, kStrays) == 1, far = stray ? draws.between(0, 1) == 1 : relation % 2 == 0;
     const int along = far ? draws.between(kFarMin, kFarMax) : draws.between(kNearMin, kNearMax);
     const int across = draws.between(-kAcrossJitter, kAcrossJitter);
-    const int side = draws.between(0, 1) * 2 - 1;  // which of the two is on which side says nothing
+    const int side = draws.between(0, 1) * 2 - 1;  // random, so that the side of each part tells nothing
     const auto [ux, uy] = kDirections[relation / 2];
-    const int dx = side * (along * ux - across * uy) / (2 * kDirectionUnit);  // from the middle to either
+    const int dx = side * (along * ux - across * uy) / (2 * kDirectionUnit);  // from the pair's centre to either part
     const int dy = side * (along * uy + across * ux) / (2 * kDirectionUnit);
     paint_disc(canvas, x - dx, y - dy, disc_radius, disc);
     paint_cross(canvas, x + dx, y + dy, cross_arm, cross);

@@ -19,7 +19,7 @@ constexpr std::size_t kMostNames = 100000;
   throw InputError(concat("shards ", in_quotes(text), ": ", what, "; as in \"pets-train-{0000..0146}.tar\""));
 }
 
-/// Parts between separators that stand outside of braces.
+/// Splits at separators outside braces.
 std::vector<std::string_view> split_names(std::string_view text) {
   std::vector<std::string_view> parts;
   std::size_t begin = 0;
@@ -51,7 +51,6 @@ std::int64_t number(std::string_view text, std::string_view digits) {
   return value;
 }
 
-/// What one pair of braces stands for.
 std::vector<std::string> words_of_brace(std::string_view text, std::string_view inner) {
   std::vector<std::string> words;
   const std::size_t dots = inner.find("..");

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Labels = std::map<std::string, std::int32_t>;  // of a wnid
+using Labels = std::map<std::string, std::int32_t>;  // by wnid
 
 void add_image(ImageIndex& index, std::string key, std::int32_t label) {
   index.entries.push_back({std::move(key), label, -1, {}, 0, -1, {}});

@@ -11,11 +11,11 @@
 namespace normlab {
 namespace {
 
-/// Photographs may be decoded at a half, a quarter or an eighth of their size where the box stays so many times as
-/// large as what it is resized to: what is left of the difference lies below what the resize's own filter takes away.
+/// Photographs may be decoded at 1/2, 1/4 or 1/8 of their size if the box remains at least this many times as large as
+/// its target. The remaining difference is smaller than what the resize filter removes.
 constexpr std::int64_t kDecodeMargin = 2;
 
-/// Filters that widen when an image shrinks; the others pick pixels, which must be those of the whole image.
+/// Filters that widen when an image shrinks. The others pick single pixels and need those of the full-size image.
 bool widens(ResizeMethod method) {
   return method == ResizeMethod::bilinear || method == ResizeMethod::bicubic || method == ResizeMethod::lanczos;
 }

@@ -1,7 +1,7 @@
-// The whole way of a training image:
+// The transforms of a training image:
 //   crop and resize -> padded crop -> flip -> RandAugment -> colour jitter -> normalise -> erase
-// and then, in mix.h, mixing over the batch. This is timm's order; those of big_vision (crop, flip, RandAugment, range)
-// and torchvision are parts of it.
+// then mixing over the batch (mix.h). This is timm's order; those of big_vision (crop, flip, RandAugment, range) and
+// torchvision are subsets of it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace normlab {
 
-/// Memory that making an image takes and the next one takes again. One a thread.
+/// Reusable memory for making images. One per thread.
 struct TransformScratch {
   ImageScratch images;
   Image sized, moved;
@@ -24,7 +24,6 @@ struct TransformScratch {
   std::vector<double> patch_double;
 };
 
-/// Scratch for as many threads as ask.
 class ScratchPool {
  public:
   class Lease {
@@ -45,16 +44,16 @@ class ScratchPool {
   std::vector<std::unique_ptr<TransformScratch>> free_;
 };
 
-/// Makes training images of a model's size. Every draw is keyed by (seed, image key, epoch, repeat) and has a name, so
-/// any thread may make any image, and a step that is switched off changes no draw of another.
+/// Every draw is named and keyed by (seed, image key, epoch, repeat), so any thread may make any image, and disabling a
+/// step does not change another step's draws.
 class TrainTransform {
  public:
-  /// `images` must outlive it. InputError, with the setting's name, where they do not fit: another size than the
-  /// model's and no crop, or channels that a step has no use for.
+  /// `images` must outlive it. InputError, with the setting's name: a size other than the model's without a crop, or
+  /// channels that a step cannot use.
   TrainTransform(const TrialConfig& config, const ImageSet& images);
 
-  /// Image `index` as it is in `epoch`, its copy `repeat` there: [height, width, channels] at `out`. T is float or
-  /// double. InputError where an encoded image cannot be read, or has another size than the model and no crop.
+  /// [height, width, channels] at `out`; T is float or double. InputError if an encoded image cannot be read, or if its
+  /// size differs from the model's without a crop.
   template <class T>
   void operator()(std::int64_t index, std::int64_t epoch, std::int64_t repeat, TransformScratch& scratch, T* out) const;
 

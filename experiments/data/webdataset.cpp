@@ -18,17 +18,17 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kShardDigits = 6;
-constexpr std::int64_t kMostHeld = std::int64_t{4} << 30;  // of packed shards, whose images cannot be read in place
+constexpr std::int64_t kMostHeld = std::int64_t{4} << 30;  // for packed shards, whose images cannot be read in place
 
 struct Shard {
-  std::string file;  // below the folder
+  std::string file;  // relative to the folder
   std::string name;  // "train-000000"
   std::vector<ImageEntry> samples;
 };
 
 bool packed(const std::string& file) { return fs::path(file).extension() == ".gz"; }
 
-/// "train-000000" of "train-000000.tar" or ".tar.gz"; empty for any other name.
+/// "train-000000" for "train-000000.tar" or ".tar.gz"; else empty.
 std::string shard_stem(const std::string& name) {
   for (const std::string ending : {".tar.gz", ".tar"}) {
     if (name.size() > ending.size() && name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
@@ -97,7 +97,7 @@ std::int32_t parse_label(const ArchiveMember& member, std::int64_t num_classes, 
   return label;
 }
 
-/// "jpg" of "a/b.JPG": what follows the first dot of the file's name. Empty where that is no key.extension.
+/// "jpg" for "a/b.JPG": the part after the file name's first dot; empty if the name is not key.extension.
 std::string extension_of(const std::string& name) {
   const std::size_t slash = name.rfind('/'), file = slash == std::string::npos ? 0 : slash + 1;
   const std::size_t dot = name.find('.', file);
@@ -110,7 +110,6 @@ std::string extension_of(const std::string& name) {
 
 bool is_image(const std::string& extension) { return extension == "jpg" || extension == "jpeg" || extension == "png"; }
 
-/// Takes the members of one shard as they come and puts samples together.
 class SampleBuilder {
  public:
   SampleBuilder(const fs::path& file, std::vector<ImageEntry>& samples, std::int64_t num_classes)
@@ -152,7 +151,7 @@ class SampleBuilder {
   }
 
  private:
-  static bool is_metadata(const std::string& name) {  // "__name__" or what lies in such a folder
+  static bool is_metadata(const std::string& name) {  // "__name__", or a file in such a folder
     const std::string first = name.substr(0, name.find('/'));
     return first.size() > 4 && first.starts_with("__") && first.ends_with("__");
   }

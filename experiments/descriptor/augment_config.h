@@ -1,4 +1,4 @@
-// What is done to images between their files and the network.
+// Transforms of images between their files and the network.
 #pragma once
 
 #include <array>
@@ -9,12 +9,12 @@
 
 namespace normlab {
 
-/// How pixels between pixels come about. Bilinear and bicubic are Pillow's, which widen when an image shrinks;
-/// bilinear_plain (no antialiasing) and area are TensorFlow's; random draws bilinear or bicubic for each image (timm).
+/// Pillow's bilinear and bicubic widen when an image shrinks; bilinear_plain (no antialiasing) and area are
+/// TensorFlow's; random draws bilinear or bicubic per image (timm).
 enum class ResizeMethod : std::uint8_t { nearest, bilinear, bicubic, lanczos, bilinear_plain, area, random };
 
-/// How a training image gets the model's size. pad: zeros around it, a crop of its own size. inception_*: a box of
-/// drawn area and aspect, resized. stretch: resized, whatever its aspect. center: as in evaluation.
+/// How a training image gets the model's size. pad: zeros around it, then a crop of its original size. inception_*: a
+/// box of random area and aspect, resized. stretch: resized, ignoring the aspect. center: as in evaluation.
 enum class CropName : std::uint8_t { none, inception_tensorflow, inception_torchvision, stretch, center };
 
 enum class RandAugmentDialect : std::uint8_t { none, big_vision, torchvision, timm };
@@ -96,15 +96,15 @@ constexpr auto rows_of(const T*) {
                     field<&T::aspect>("least and largest height over width", kPositive).when(kDialect)};
 }
 
-/// Two images made one, after all else. The partner is the predecessor in the batch (big_vision, torchvision) or the
-/// image that stands where this one does from the end (timm); big_vision takes the larger of lambda and 1 - lambda.
+/// The partner is the previous image in the batch (big_vision, torchvision) or the image at the mirrored position
+/// (timm). big_vision takes the larger of lambda and 1 - lambda.
 enum class MixDialect : std::uint8_t { big_vision, torchvision, timm };
 
 enum class MixScope : std::uint8_t { batch, image };
 
 struct MixConfig {
-  double mixup = 0.0;   // parameter of Beta; 0 is off
-  double cutmix = 0.0;  // the same
+  double mixup = 0.0;   // parameter of Beta; 0: off
+  double cutmix = 0.0;  // same
   MixDialect dialect = MixDialect::big_vision;
   MixScope scope = MixScope::batch;
   double probability = 1.0;
@@ -126,9 +126,9 @@ constexpr auto rows_of(const T*) {
           .when({[](const T& c) { return c.mixup > 0 && c.cutmix > 0; }, "mixup and cutmix are not both on"})};
 }
 
-/// Done to every training image, each draw keyed by (seed, epoch, image key).
+/// Each draw is keyed by (seed, epoch, image key).
 struct AugmentConfig {
-  std::int64_t crop_padding = 0;  // pixels of zeros around the image, then a random crop of the original size
+  std::int64_t crop_padding = 0;  // zeros (pixels) around the image, then a random crop of the original size
   CropName crop = CropName::none;
   std::array<double, 2> crop_area{0.08, 1.0};
   std::array<double, 2> crop_aspect{3.0 / 4, 4.0 / 3};
@@ -138,7 +138,7 @@ struct AugmentConfig {
   ColorJitterConfig color_jitter{};
   ErasingConfig erasing{};
   MixConfig mix{};
-  std::int64_t repeats = 1;  // repeated augmentation: times an image stands in an epoch's order, whose length stays
+  std::int64_t repeats = 1;  // copies of an image in an epoch's order, whose length is fixed (repeated augmentation)
   bool operator==(const AugmentConfig&) const = default;
 };
 template <std::same_as<AugmentConfig> T>
@@ -163,8 +163,8 @@ constexpr auto rows_of(const T*) {
       field<&T::repeats>("times an image stands in an epoch's order (repeated augmentation)", kAtOnce)};
 }
 
-/// How an evaluation image gets the model's size. center: the shorter side to resize_to, or to size / crop_pct, then
-/// the middle. stretch: resized, whatever its aspect.
+/// How an evaluation image gets the model's size. center: resizes the shorter side to resize_to, or to size / crop_pct,
+/// then crops the centre. stretch: resized, ignoring the aspect.
 enum class EvalCrop : std::uint8_t { none, center, stretch };
 
 enum class ResizeRounding : std::uint8_t { torchvision, big_vision };  // longer side and odd margins
@@ -172,7 +172,7 @@ enum class ResizeRounding : std::uint8_t { torchvision, big_vision };  // longer
 struct EvalTransformConfig {
   EvalCrop crop = EvalCrop::none;
   double crop_pct = 0.875;
-  std::int64_t resize_to = 0;  // pixels of the shorter side; 0: by crop_pct
+  std::int64_t resize_to = 0;  // shorter side in pixels; 0: by crop_pct
   ResizeMethod resize = ResizeMethod::bilinear;
   ResizeRounding rounding = ResizeRounding::torchvision;
   bool operator==(const EvalTransformConfig&) const = default;

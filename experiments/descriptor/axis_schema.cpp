@@ -1,4 +1,3 @@
-// The axes of a sweep in the JSON Schema.
 #include <set>
 #include <string>
 
@@ -7,7 +6,7 @@
 namespace normlab {
 namespace {
 
-/// Every path of a setting that a sweep may have as an axis, found by walking the schemas of the settings.
+/// The path of every setting that can be an axis, found in the schemas of the settings.
 class AxisPaths {
  public:
   explicit AxisPaths(const JsonNode& root) : root_(root) {
@@ -15,7 +14,7 @@ class AxisPaths {
     add("model", "#/$defs/model");
   }
 
-  /// An object of axes, whose values are lists; or of one value of each.
+  /// An object of axes, each with a list of values or a single value.
   JsonNode schema(bool lists) const {
     JsonNode axes = json_object(), patterns = json_object();
     for (const auto& [path, pointer] : pointers_) {
@@ -78,7 +77,7 @@ class AxisPaths {
   }
 
   const JsonNode& root_;
-  std::vector<std::pair<std::string, std::string>> pointers_;  // by path, in the order of the tables
+  std::vector<std::pair<std::string, std::string>> pointers_;  // path -> pointer, in the order of the tables
   std::set<std::string> keys_;
 };
 

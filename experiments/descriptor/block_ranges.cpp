@@ -1,4 +1,4 @@
-// The "blocks" of a placement: sites of some blocks, read on top of the row's own.
+// The "blocks" of a placement, applied over its other sites.
 #include <charconv>
 #include <optional>
 
@@ -8,7 +8,7 @@
 namespace normlab {
 namespace {
 
-/// First and last block of "3" or "0-3"; nothing for any other spelling, leading zeros and "3-3" included.
+/// Of "3" or "0-3"; nullopt for any other form, including leading zeros and "3-3".
 std::optional<std::pair<std::int64_t, std::int64_t>> read_block_range(std::string_view text) {
   const auto number = [](std::string_view digits) -> std::optional<std::int64_t> {
     std::int64_t value = 0;

@@ -9,7 +9,7 @@
 namespace normlab {
 namespace {
 
-/// changes: what is not at its default; everything: all that applies. The model's kind decides the defaults of norms.
+/// changes: only non-default settings; everything: all that apply. The model's kind determines norm defaults.
 struct TreeOptions {
   bool everything;
   ModelKind kind;
@@ -46,7 +46,7 @@ void add_fields(JsonNode& object, const T& value, const T& defaults, TreeOptions
   });
 }
 
-/// A word where the word says it all.
+/// Only the kind's word if nothing else needs to be written.
 JsonNode tree(const NormSpec& spec, TreeOptions options) {
   const NormSpec defaults = options.kind == ModelKind::swin ? swin_norm(spec.kind) : norm_of(spec.kind);
   JsonNode object = json_object();
@@ -106,11 +106,11 @@ JsonNode tree(const std::vector<T>& value, TreeOptions options) {
   return items;
 }
 
-/// `implied`: the dataset's sizes, which need not be written.
+/// `implied`: sizes that the dataset implies and that need not be written; may be null.
 template <class Config>
 JsonNode config_tree(Config model, const KnownDataset* implied, TreeOptions options) {
   constexpr bool kSwin = std::is_same_v<Config, SwinConfig>;
-  // Has no meaning without a class token, and would tell equal models apart.
+  // Has no effect without a class token, but would distinguish equal models.
   if constexpr (!kSwin)
     if (model.pool != Pool::token) model.placement.stem.posembed_out_includes_class = true;
   simplify_blocks(model.placement, block_count(model));
@@ -139,7 +139,7 @@ JsonNode trial_tree(const TrialConfig& config, bool everything) {
     if (options.everything || !node.members.empty()) root.add(key, std::move(node));
   };
   add("dataset", tree(config.dataset, options));
-  // Only sizes that are a struct's default as well can be left out: a reader of this text fills in nothing else.
+  // Omits only sizes that are also the struct's defaults: readers of this text infer nothing else.
   const KnownDataset* known = find_dataset(config.dataset.name);
   const bool same = known != nullptr && known->image_size == image_size(defaults.model) &&
                     known->channels == channels(defaults.model) && known->num_classes == num_classes(defaults.model);
@@ -149,7 +149,7 @@ JsonNode trial_tree(const TrialConfig& config, bool everything) {
   return root;
 }
 
-/// Drops objects left empty because all they hold does not apply.
+/// Left empty because none of their settings apply.
 void drop_empty(JsonNode& node) {
   for (JsonMember& member : node.members) drop_empty(member.value);
   std::erase_if(node.members, [](const JsonMember& member) {

@@ -1,4 +1,4 @@
-// The classes of data sets of one's own, whose number only their files can tell.
+// Class counts that only a dataset's files know.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace normlab {
 
-/// How many classes the files of a data set name. InputError where they are not there or cannot be read.
+/// InputError if the files are missing or unreadable.
 using ClassCounts = std::function<std::int64_t(const DatasetConfig&)>;
 
 }  // namespace normlab

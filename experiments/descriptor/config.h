@@ -1,6 +1,5 @@
-// What one trial is. These structs are the whole truth about an experiment: the strict reader, the defaults, the JSON
-// Schema, the canonical form (whose SHA-256 is the trial's id) and the documentation all come from the rows beside
-// them.
+// The settings of one trial. The strict reader, the defaults, the JSON Schema, the canonical form (whose SHA-256 is the
+// trial's id) and the documentation are all generated from the rows beside these structs.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@
 
 namespace normlab {
 
-/// What stays of a trial's checkpoints once its result is there. weights: parameters and averages, no moments.
+/// What remains of a trial's checkpoints once it has a result. weights: parameters and averages, no moments.
 enum class KeepCheckpoint : std::uint8_t { last, weights, none };
 
 struct CheckpointConfig {
@@ -30,8 +29,8 @@ constexpr auto rows_of(const T*) {
                     field<&T::keep>("once the result is there: the last checkpoint, its weights alone, or neither")};
 }
 
-/// Ends a training once `metric` has not become better by more than min_delta for `patience` evaluations in a row. An
-/// evaluation that is not a number is not better.
+/// Ends training once `metric` has not improved by more than min_delta for `patience` evaluations in a row. NaN
+/// is not an improvement.
 enum class Better : std::uint8_t { inferred, max, min };  // inferred: the higher accuracy, the lower loss
 
 struct EarlyStopConfig {
@@ -53,8 +52,8 @@ constexpr auto rows_of(const T*) {
 
 struct TrainConfig : StepSettings {
   double epochs = 10;
-  std::int64_t steps = 0;   // instead of epochs, where it is not 0
-  std::int64_t images = 0;  // instead of both: round(images / batch_size) steps
+  std::int64_t steps = 0;   // replaces epochs unless 0
+  std::int64_t images = 0;  // replaces both: round(images / batch_size) steps
   std::int64_t batch_size = 128;
   bool drop_last = true;
   ScheduleSettings schedule{};
@@ -62,10 +61,10 @@ struct TrainConfig : StepSettings {
   EvalTransformConfig eval_transform{};
   double eval_every_epochs = 1;
   EarlyStopConfig early_stop{};
-  /// A collapse, which ends a training as diverged: after the warm-up the losses of the steps are averaged over windows
-  /// of w = min(50, collapse_steps) steps, one after the other. The level is the mean over the w steps that end with
-  /// the warm-up; of the first w steps where it is shorter. A window whose mean is above the level, or no number,
-  /// counts w steps, another one sets the count to 0; at collapse_steps it is a collapse. 0: never.
+  /// A collapse ends training as diverged. After warm-up, step losses are averaged over consecutive windows of w =
+  /// min(50, collapse_steps) steps. The level is the mean over the last w steps of the warm-up, or over the first w
+  /// steps if it is shorter. A window whose mean exceeds the level or is NaN counts w steps; any other resets the count
+  /// to 0. Training has collapsed when the count reaches collapse_steps. 0: never.
   std::int64_t collapse_steps = 1000;
   bool operator==(const TrainConfig&) const = default;
 };
@@ -106,8 +105,8 @@ constexpr auto rows_of(const T*) {
           kFromZero)};
 }
 
-/// Everything that defines one trial. What is not here (device, threads, workers, data location, checkpoint rule) is
-/// provenance and changes no result.
+/// Everything that defines one trial. The rest (device, threads, workers, data location, checkpoint rule) is provenance
+/// and does not affect results.
 struct TrialConfig {
   DatasetConfig dataset{};
   ModelConfig model{};

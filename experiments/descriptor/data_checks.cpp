@@ -16,7 +16,7 @@ class DataChecks {
 
   void run() const {
     statistics();
-    if (!slices()) return;  // what follows counts their images
+    if (!slices()) return;  // the next checks need the slices' sizes
     disjoint("train", data().train, "eval", data().eval);
     if (!data().minival.empty()) {
       disjoint("train", data().train, "minival", data().minival);
@@ -63,7 +63,7 @@ class DataChecks {
     return right;
   }
 
-  /// Of slices by name; shards are told apart by their names alone, and a part of a slice may share nothing.
+  /// Compares slices by name. Skips shards, where file names decide, and subsets, which may be disjoint.
   void disjoint(const char* key, const std::string& slice, const char* other_key, const std::string& other) const {
     const bool whole = data().per_class == 0 && data().fraction == 1;
     if (!data().train_shards.empty() || !data().eval_shards.empty() || !whole) return;
@@ -86,10 +86,10 @@ class DataChecks {
                                           " classes are more than the ", *images, " of the slice"));
   }
 
-  /// A generated image has class index mod 10; of others the files tell.
+  /// Checks generated datasets, where the class is index mod 10; for others only the files tell.
   void classes() const {
     if (!data().generated()) return;
-    constexpr std::int64_t kFew = 1000;  // more have them all
+    constexpr std::int64_t kFew = 1000;  // larger slices contain every class
     if (known_training_images(data()).value_or(kFew) >= kFew) return;
     constexpr std::int32_t kClasses = 10;
     std::vector<std::int32_t> labels(static_cast<std::size_t>(data().train_images));

@@ -1,4 +1,4 @@
-// Which images a trial sees.
+// The images of a trial.
 #pragma once
 
 #include <array>
@@ -88,12 +88,12 @@ constexpr auto rows_of(const T*) {
       field<&T::shapes_seed>("gratings, shapes: seed of the images, not of the trial").when(kGeneratedOnly)};
 }
 
-/// What is known of a dataset by its name.
+/// Properties that a dataset's name implies.
 struct KnownDataset {
   std::string_view name;
   std::array<std::int64_t, 2> image_size;  // 0: images of many sizes
   std::int64_t channels, num_classes;
-  std::int64_t train_images = 0, eval_images = 0;  // 0: the descriptor says how many
+  std::int64_t train_images = 0, eval_images = 0;  // 0: set by the descriptor
 };
 inline constexpr KnownDataset kKnownDatasets[] = {{"gratings", {32, 32}, 3, 10},
                                                   {"shapes", {32, 32}, 3, 10},

@@ -16,22 +16,20 @@
 namespace normlab {
 namespace {
 
-/// A row while rows are being collected.
 struct Row {
   Cell cell;
   TrialConfig config;
   std::vector<std::uint64_t> seeds;
   std::vector<std::pair<std::string, std::string>> values;  // axis path -> value_text
-  JsonNode tree;                                            // where values are tuned: what they are laid over
+  JsonNode tree;                                            // for tuned sweeps: the tree that values are laid over
 };
 
-/// Values of axes that pick rows, and whether there is such a row.
+/// Axis values that select rows, and whether any row matched.
 struct Choice {
   AxisChoice axes;
   bool found = false;
 };
 
-/// A dotted path as a JSON pointer.
 std::string pointer_of(std::string path) {
   std::replace(path.begin(), path.end(), '.', '/');
   return path.insert(0, 1, '/');
@@ -94,7 +92,7 @@ class Expansion {
     problems_.throw_if_any_or_unused();
     match_baselines();
     collect(out);
-    for (const Trial& trial : out.trials)  // a training in epochs is measured once its data are there
+    for (const Trial& trial : out.trials)  // a training in epochs is checked once its data are loaded
       if (trial.config.train.steps > 0)
         require_within_training(out.probes, trial.config.train.steps, "the training of " + trial.label);
   }
@@ -141,7 +139,7 @@ class Expansion {
     for (std::uint64_t seed = 0; seed < two_stage_->first; ++seed) seeds_.push_back(seed);
   }
 
-  /// The rule is about gains, and all rows run the same seeds.
+  /// The rule concerns gains, and requires the same seeds for all rows.
   void check_two_stage() {
     const Position at = root_.find("seeds")->value.at;
     if (root_.find("baseline") == nullptr)
@@ -150,7 +148,7 @@ class Expansion {
       problems_.add(at, "with two stages every row runs the same seeds; leave out those of the grids");
   }
 
-  /// A setting of the command line that an axis would overwrite is not ignored but refused.
+  /// Refuses a `--set` setting that an axis would overwrite.
   void refuse_swept(const std::vector<std::string>& set_paths) {
     for (const Source& source : sources_->all())
       for (const std::string& set : set_paths) {
@@ -216,7 +214,7 @@ class Expansion {
     bool left_out = false;
     for (Choice& choice : exclude_) left_out = picked(choice) || left_out;
     if (left_out) return;
-    // A baseline counts as found although the trials are wrong: one problem at a time.
+    // Marks the baseline as found even if the trials have problems, to avoid a second message.
     if (baseline_) picked(*baseline_);
     if (!complete) return;
     if (tuned_for_) picked(*tuned_for_);
@@ -246,7 +244,7 @@ class Expansion {
     }
   }
 
-  /// The last key of an axis's path names it, unless two axes would share it.
+  /// The last key of an axis's path, or the whole path if two axes share that key.
   std::string short_name(const std::string& path) const {
     const auto last = [](const std::string& p) { return p.substr(p.rfind('.') + 1); };
     const std::string name = last(path);
@@ -256,7 +254,7 @@ class Expansion {
   }
 
   std::string label_of(const Row& row) const {
-    if (paths_.size() == 1 && row.cell.axes.size() == 1) return row.cell.axes.front().second;  // one axis says itself
+    if (paths_.size() == 1 && row.cell.axes.size() == 1) return row.cell.axes.front().second;  // needs no axis name
     std::string label;
     for (const auto& [path, value] : row.cell.axes)
       label += concat(label.empty() ? "" : ", ", short_name(path), "=", value);
@@ -272,7 +270,7 @@ class Expansion {
     if (tuned_for_) check(*tuned_for_);
   }
 
-  /// What a row has at the axes that the baseline leaves open.
+  /// The row's values at the axes that the baseline does not fix.
   std::string strip_of(const Row& row) const {
     std::string strip;
     for (const std::string& path : paths_) {
@@ -311,11 +309,11 @@ class Expansion {
     }
     if (!tuned_) return;
     tuned_->keep(std::move(root_), std::move(placements_));
-    for (std::size_t r = 0; r < rows_.size(); ++r) tuned_->add_stage(out, r, {});  // others wait for its results
+    for (std::size_t r = 0; r < rows_.size(); ++r) tuned_->add_stage(out, r, {});  // later stages depend on its results
     out.tuned = std::move(tuned_);
   }
 
-  /// "pre_pre", or "placement=pre_pre, depth=12" where it names more than one axis.
+  /// "pre_pre", or "placement=pre_pre, depth=12" for more than one axis.
   std::string label_of(const AxisChoice& choice) const {
     std::string label;
     for (const auto& [path, text] : choice.values) {

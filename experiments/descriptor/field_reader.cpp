@@ -9,7 +9,7 @@ namespace {
 
 std::string number_text(double value) { return value_text(value); }
 
-/// Why a number that is no integer was refused, with the integer it may have meant.
+/// Why a non-integer number was refused, with the integer probably meant.
 std::string not_an_integer(const JsonNode& node) {
   if (node.kind != JsonKind::real) return "expected an integer, got " + describe(node);
   if (node.text.find_first_of(".eE") == std::string::npos) return "the integer " + describe(node) + " is too large";
@@ -74,7 +74,7 @@ void FieldReader::value(const JsonNode& node, double& out, Range range) {
   if (!node.is_number()) return report(node.at, "expected a number, got " + describe(node));
   const double read = node.number();
   if (!std::isfinite(read)) return report(node.at, "expected a finite number, got " + describe(node));
-  using Float = std::numeric_limits<float>;  // in which trainings compute
+  using Float = std::numeric_limits<float>;  // the type that training uses
   const bool too_large = std::abs(read) > double(Float::max());
   const bool vanishes = read != 0 && std::abs(read) < double(Float::min());
   const bool becomes_bound = range.high_open && read < range.high && double(float(read)) >= range.high;
@@ -83,7 +83,7 @@ void FieldReader::value(const JsonNode& node, double& out, Range range) {
                                   : vanishes ? "is 0 as a float, which holds no less than 1.2e-38"
                                              : concat("is ", number_text(range.high), " as a float"),
                                   "; got ", describe(node)));
-  check_range(node, read == 0 ? 0.0 : read, range, out);  // -0.0 would be another trial
+  check_range(node, read == 0 ? 0.0 : read, range, out);  // -0.0 would give another trial id
 }
 
 void FieldReader::value(const JsonNode& node, std::string& out, Range) {
@@ -112,7 +112,7 @@ void FieldReader::value(const JsonNode& node, std::array<double, 2>& out, Range 
   if (reported_ == before && out[0] > out[1]) report(node.at, "the first number is above the second");
 }
 
-/// Its name says what is meant by a setting that is left out.
+/// The optimiser's name determines the defaults of omitted settings.
 void FieldReader::value(const JsonNode& node, OptimizerSettings& out, Range) {
   const JsonMember* const name = node.is_object() ? node.find("name") : nullptr;
   if (OptimizerName known{}; name != nullptr && name->value.is_string() && find_word(name->value.text, known))
@@ -130,7 +130,7 @@ void FieldReader::value(const JsonNode& node, NormSpec& out, Range) {
   if (node.is_string()) return read_kind(node);
   if (!node.is_object())
     return report(node.at, "expected a kind of norm or an object with \"kind\", got " + describe(node));
-  // Without a kind, the object changes settings of the norm that the base has here.
+  // Without a kind, the object changes settings of the base's norm at this site.
   if (const JsonMember* given = node.find("kind"))
     read_kind(given->value);
   else if (out.kind == NormKind::none)
@@ -187,7 +187,7 @@ void FieldReader::value(const JsonNode& node, Placement& out, Range) {
   out = {};
   if (const JsonMember* base = node.find("base")) row(base->value);
   object(node, out, {"base", kBlocksKey});
-  // A site of all blocks is one of those too that the base has given a range.
+  // Sites for all blocks also apply to ranges that the base defines.
   for (BlockRange& range : out.blocks) {
     if (const JsonMember* sites = node.find("attn")) value(sites->value, range.attn, {});
     if (const JsonMember* sites = node.find("mlp")) value(sites->value, range.mlp, {});
@@ -245,7 +245,7 @@ void FieldReader::value(const JsonNode& node, ModelConfig& out, Range) {
     ViTConfig vit = std::get<ViTConfig>(out);
     model(node, vit);
     if (node.find("mlp_dim") == nullptr) vit.mlp_dim = defaults_beside(vit).mlp_dim;
-    // Has no meaning without a class token, and would tell equal trials apart.
+    // Has no effect without a class token, but would distinguish equal trials.
     if (vit.pool != Pool::token) vit.placement.stem.posembed_out_includes_class = true;
     if (vit.placement.merge.kind != NormKind::none) refuse_merge(node);
     simplify_blocks(vit.placement, vit.depth);
@@ -264,7 +264,7 @@ void FieldReader::model(const JsonNode& node, Config& out) {
   }
 }
 
-/// Where a placement is spelt out, at its own key.
+/// Reports at the placement's "merge" key if it is written there.
 void FieldReader::refuse_merge(const JsonNode& node) {
   const JsonMember* placement = node.find("placement");
   if (placement == nullptr) return;
@@ -280,7 +280,7 @@ void FieldReader::value(const JsonNode& node, DatasetConfig& out, Range) {
     out.name = node.text;
   } else {
     directory = node.find("path");
-    // A dataset given by its folder alone is labelled by it.
+    // A dataset given only by its folder is named after it.
     if (directory != nullptr && node.find("name") == nullptr && directory->value.is_string())
       out.name = directory->value.text;
     object(node, out);

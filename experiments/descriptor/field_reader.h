@@ -1,4 +1,4 @@
-// The strict reader of one value, by its C++ type, and of an object, by its field table.
+// Strictly reads values by C++ type, and objects by field table.
 #pragma once
 
 #include <algorithm>
@@ -16,23 +16,23 @@ namespace normlab {
 
 class FieldReader {
  public:
-  /// `kind`: the model whose defaults the norms have, until a model with another kind is read.
+  /// `kind`: the model whose norm defaults apply, until a model of another kind is read.
   FieldReader(PlacementRows& rows, Problems& problems, ModelKind kind = ModelKind::vit,
               ReadMode mode = ReadMode::descriptor)
       : rows_(rows), problems_(problems), kind_(kind), mode_(mode) {}
 
   std::size_t reported() const { return reported_; }
   void report(const Position& at, const std::string& what) { report(at, at.pointer(), what); }
-  /// The same where what is wrong is not what stands there.
+  /// The same with another pointer than the position's.
   void report(const Position& at, const std::string& pointer, const std::string& what) {
     ++reported_;
     problems_.add(at, pointer, what);
   }
 
-  /// Points at the dotted `key` below `node`, as much of it as is written there; in a list it has indices.
+  /// Reports at the deepest part of the dotted `key` that is written below `node`; steps into lists are indices.
   void report_below(const JsonNode& node, std::string_view key, const std::string& what);
 
-  /// Reads the members of `node` into `out`; keys in `others` are the caller's.
+  /// Reads the members of `node` into `out`; keys in `others` are left to the caller.
   template <class T>
   void object(const JsonNode& node, T& out, std::initializer_list<std::string_view> others = {}) {
     if (!node.is_object())
@@ -90,13 +90,13 @@ class FieldReader {
   void value(const JsonNode& node, T& out, Range) { object(node, out); }
 
  private:
-  /// Whether a key of T may be one that some trials of a descriptor use and others do not.
+  /// Whether T has keys that only some of a descriptor's trials use.
   template <class T>
   static constexpr bool kMayBeUnused = std::is_same_v<T, SwinConfig> ||
                                        std::apply([](const auto&... row) { return (row.has_conditions() || ...); },
                                                   fields<T>());
 
-  /// The reason of a condition with what stands for its braces.
+  /// The braces' placeholders are filled in.
   template <class T>
   static std::string reason(std::string_view text, std::string_view key, const T& value) {
     std::string out;
@@ -121,8 +121,8 @@ class FieldReader {
     return found;
   }
 
-  /// `, as {"name": "adamw"}`: the first setting that can be written down, with its default, or the word that was
-  /// meant.
+  /// `, as {"name": "adamw"}`: the first setting that can be written as text, with its default or
+  /// the nearest valid word.
   template <class T>
   static std::string example_of(const JsonNode& node) {
     std::string out;
@@ -174,16 +174,16 @@ class FieldReader {
 
   template <class Number>
   void check_range(const JsonNode& node, Number read, Range range, Number& out);
-  /// Two settings of T that say the same thing.
+  /// Refuses two settings of T that mean the same.
   template <class T>
   void refuse_exclusive(const JsonNode& node) {
-    if (mode_ == ReadMode::canonical) return;  // states everything, one of a pair as 0
+    if (mode_ == ReadMode::canonical) return;  // contains all settings, with 0 for one of a pair
     for (const Exclusive& pair : kExclusive) {
       if (!has_field<T>(pair.a) || !has_field<T>(pair.b)) continue;
       if (node.find(pair.a) == nullptr || node.find(pair.b) == nullptr) continue;
       refuse_both(node, pair.a, pair.b);
       for (const std::string_view key : {pair.a, pair.b})
-        problems_.used(node.find(key)->key_at);  // said already, not to be called unused as well
+        problems_.used(node.find(key)->key_at);  // already reported, so not also as unused
     }
   }
   void refuse_both(const JsonNode& node, std::string_view a, std::string_view b);
@@ -193,7 +193,7 @@ class FieldReader {
   template <class Config>
   void model(const JsonNode& node, Config& out);
   void refuse_merge(const JsonNode& node);
-  /// A norm of that kind with the defaults of the model.
+  /// A norm of that kind with the model's defaults.
   NormSpec default_norm(NormKind kind) const { return kind_ == ModelKind::swin ? swin_norm(kind) : norm_of(kind); }
 
   PlacementRows& rows_;

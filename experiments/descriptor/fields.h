@@ -1,4 +1,4 @@
-// The rows of what stands in a placement.
+// Field tables of a placement's parts.
 #pragma once
 
 #include "experiments/descriptor/config.h"
@@ -6,7 +6,7 @@
 
 namespace normlab {
 
-/// A setting of norms has a meaning where the row of the kind names it.
+/// A norm setting applies if its kind's row lists it.
 template <auto kMember>
 constexpr auto norm_field(std::string_view doc, Range range = {}) {
   return field<kMember>(doc, range)
@@ -25,7 +25,7 @@ constexpr auto rows_of(const T*) {
 }
 inline NormSpec defaults_beside(const NormSpec& spec) { return norm_of(spec.kind); }
 
-/// The rows of kSites whose norms T holds.
+/// Fields for the rows of kSites whose norms are members of T.
 template <class T>
 constexpr auto site_fields() {
   constexpr auto holds = [](const SiteRow& row) { return std::holds_alternative<NormSpec T::*>(row.member); };
@@ -52,20 +52,20 @@ constexpr auto rows_of(const T*) {
   return site_fields<T>();
 }
 
-// Its blocks are the key under which it stands.
+// The key in "blocks" gives the range.
 template <std::same_as<BlockRange> T>
 constexpr auto rows_of(const T*) {
   return std::tuple{field<&T::attn>("sites of the attention branch, changes on top of the row's"),
                     field<&T::mlp>("sites of the MLP branch, changes on top of the row's")};
 }
 
-// `init` is a number or "auto", which the reader knows by itself.
+// The reader handles `init`, a number or "auto", separately.
 template <std::same_as<LayerScale> T>
 constexpr auto rows_of(const T*) {
   return std::tuple{field<&T::kind>("a gain a channel, or one scalar a branch")};
 }
 
-// "blocks" needs the other sites: the reader knows it by itself.
+// The reader handles "blocks" separately, since it depends on the other sites.
 template <std::same_as<Placement> T>
 constexpr auto rows_of(const T*) {
   return std::tuple_cat(

@@ -1,5 +1,5 @@
-// The grammar, the numbers and the escapes are nlohmann's; this file adds where each token stood, and refuses what that
-// parser lets pass: duplicate keys, a byte order mark, invalid UTF-8 in comments, NUL bytes (it takes one for the end).
+// Adds token positions to nlohmann's parser, and refuses what that accepts: duplicate keys, a byte order mark, invalid
+// UTF-8 in comments, and NUL bytes (which it takes for the end).
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
@@ -11,7 +11,7 @@
 namespace normlab {
 namespace {
 
-/// Walks the text once, token by token, in step with the parser's events.
+/// In step with the parser's events.
 class Cursor {
  public:
   Cursor(std::string_view text, const Source* source) : text_(text), source_(source) {}
@@ -43,7 +43,6 @@ class Cursor {
     }
   }
 
-  /// Moves past the token that stands here.
   void pass_token() {
     const std::string_view rest = text_.substr(std::min(offset_, text_.size()));
     std::size_t length = 1;
@@ -58,9 +57,8 @@ class Cursor {
     comma_ = false;
   }
 
-  /// The byte that stands here, 0 at the end.
+  /// The current byte, 0 at the end.
   char here() const { return offset_ < text_.size() ? text_[offset_] : '\0'; }
-  /// A comma stands between the last token and this place.
   bool after_comma() const { return comma_; }
 
  private:
@@ -73,7 +71,6 @@ class Cursor {
 
 [[noreturn]] void fail(const Position& at, const std::string& what) { throw InputError(to_string(at) + ": " + what); }
 
-/// Receives the parser's events.
 class TreeBuilder {
  public:
   TreeBuilder(std::string_view text, Source* source, Problems& problems, const JsonPlace* place)
@@ -119,7 +116,7 @@ class TreeBuilder {
   }
 
  private:
-  /// The usual slips, for people; nothing for what else the parser may say.
+  /// Messages for common mistakes; "" for anything else.
   std::string_view in_words(std::string_view parser) const {
     const auto says = [&](std::string_view part) { return parser.find(part) != parser.npos; };
     const char here = cursor_.here();
@@ -141,7 +138,7 @@ class TreeBuilder {
     JsonNode* node;
     std::unordered_set<std::string> keys{};
     bool duplicate = false;
-    JsonNode ignored{};  // holds the value of a duplicate key
+    JsonNode ignored{};  // the value of a duplicate key
   };
 
   Position next(const JsonPlace* place) {
@@ -189,7 +186,7 @@ class TreeBuilder {
   Problems& problems_;
   const JsonPlace* place_;  // of the root
   JsonNode root_;
-  std::deque<Open> stack_;  // a deque: nodes of `ignored` values are pointed to
+  std::deque<Open> stack_;  // a deque keeps pointers to `ignored` nodes valid
   std::string key_;
   Position key_at_{};
 };

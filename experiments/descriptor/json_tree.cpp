@@ -55,7 +55,7 @@ std::string shortest_real(double value) {
 namespace {
 
 void write_string(std::string& out, const std::string& text) {
-  // Trees hold valid UTF-8: the parser checked it, or the program made it. A path from a command line may not.
+  // Trees hold valid UTF-8 from the parser or the program, except perhaps a path from the command line.
   out += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -96,7 +96,7 @@ void write_compact(std::string& out, const JsonNode& node, Real&& real) {
     }
     out += ']';
   } else if (node.kind == JsonKind::object) {
-    // Bytes of UTF-8 sort as their code points do.
+    // UTF-8 bytes sort like code points.
     std::vector<const JsonMember*> sorted;
     for (const JsonMember& member : node.members) sorted.push_back(&member);
     std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) { return a->key < b->key; });
@@ -151,7 +151,7 @@ std::string value_text(const JsonNode& node) {
   write_compact(out, node, [](double value) {
     std::string text = shortest_real(value);
     if (value == double(std::int64_t(value < 9e15 && value > -9e15 ? value : 0.5))) {
-      text = std::to_string(std::int64_t(value));  // a whole number reads the same with and without a point
+      text = std::to_string(std::int64_t(value));  // an integer means the same with and without a point
     }
     return text;
   });

@@ -1,5 +1,4 @@
-// A JSON document in which every key and every value knows where it was written. Comments are allowed; everything else
-// that strict JSON forbids is an error.
+// A JSON document that records the position of every key and value. Comments are allowed; otherwise JSON is strict.
 #pragma once
 
 #include <concepts>
@@ -15,13 +14,13 @@ namespace normlab {
 
 class Problems;
 
-/// The place of a value in a document, as its JSON pointer tells it.
+/// As in a JSON pointer.
 struct JsonPlace {
   const JsonPlace* parent = nullptr;  // null: the document itself
-  std::string key;                    // of an object, or the index in an array as text
+  std::string key;                    // key in an object, or index in an array as text
 };
 
-/// Where text came from: a file, or `--set path=value`, which has no lines.
+/// A file, or `--set path=value`, which has no lines.
 struct Source {
   std::string name;
   std::size_t order = 0;  // problems are listed in this order
@@ -33,7 +32,7 @@ struct Source {
   }
 };
 
-/// Line and column are 1-based and count bytes; they point at the token's first byte.
+/// Line and column are 1-based, count bytes, and point at the token's first byte.
 struct Position {
   const Source* source = nullptr;
   std::uint32_t line = 1, column = 1;
@@ -42,7 +41,7 @@ struct Position {
   std::string pointer() const;
 };
 
-/// Owns what positions point to; outlives every tree made with it.
+/// Owns the sources of positions; must outlive every tree made with it.
 class Sources {
  public:
   Source* add(std::string name, bool has_lines = true) {
@@ -54,8 +53,7 @@ class Sources {
   std::deque<Source> sources_;
 };
 
-/// integer: negative; natural: zero and above, up to 2^64 - 1; real: anything with a point or an exponent, or beyond
-/// those ranges.
+/// integer: negative; natural: 0 to 2^64 - 1; real: any other number, including one with a point or an exponent.
 enum class JsonKind : std::uint8_t { null, boolean, integer, natural, real, string, array, object };
 
 struct JsonMember;
@@ -66,7 +64,7 @@ struct JsonNode {
   std::int64_t integer = 0;
   std::uint64_t natural = 0;
   double real = 0;
-  std::string text;                 // a string's value, or a real number as it was written
+  std::string text;                 // a string's value, or a real number as written
   std::vector<JsonNode> items;      // array
   std::vector<JsonMember> members;  // object, in file order
   Position at{};
@@ -86,12 +84,11 @@ struct JsonNode {
   bool is_array() const { return kind == JsonKind::array; }
   bool is_string() const { return kind == JsonKind::string; }
   bool is_number() const { return kind == JsonKind::integer || kind == JsonKind::natural || kind == JsonKind::real; }
-  /// The number; not a number where it is something else.
+  /// The number, or NaN for other kinds.
   double number() const;
-  /// The member of that key, or nullptr.
   const JsonMember* find(std::string_view key) const;
   JsonMember* find(std::string_view key);
-  /// Adds a member at the end; `key` must be new.
+  /// Appends a member; `key` must be new.
   JsonNode& add(std::string key, JsonNode value);
   bool remove(std::string_view key);
 };
@@ -117,22 +114,22 @@ inline JsonNode json_object() { return JsonNode(JsonKind::object); }
 inline constexpr std::size_t kMaxJsonBytes = std::size_t(1) << 20;
 inline constexpr std::size_t kMaxJsonDepth = 64;
 
-/// Reads one document. A syntax error, a byte order mark, invalid UTF-8, a NUL byte, more than kMaxJsonDepth levels or
-/// kMaxJsonBytes bytes: InputError "name:line:column: ...". Duplicate keys go to `problems`, and the first one stays.
-/// `place` is that of the document's root.
+/// InputError "name:line:column: ..." for a syntax error, a byte order mark, invalid UTF-8, a NUL byte, more than
+/// kMaxJsonDepth levels or kMaxJsonBytes bytes. Duplicate keys go to `problems`; the first is kept. `place` is that
+/// of the document's root.
 JsonNode parse_json(std::string_view text, Source* source, Problems& problems, const JsonPlace* place = nullptr);
 
-/// `compact`: keys sorted by code point, no spaces; otherwise two spaces a level, keys in the tree's order.
+/// compact: keys sorted by code point, no spaces. indented: two spaces per level, keys in the tree's order.
 enum class JsonStyle : std::uint8_t { compact, indented };
 std::string write_json(const JsonNode& node, JsonStyle style);
 
 /// The shortest decimal that reads back as the same double; always with a point or an exponent.
 std::string shortest_real(double value);
 
-/// Compact text that is equal for equal values, however a number is spelt: 500, 5e2 and 500.0 give one text.
+/// Compact, and equal for equal values: 500, 5e2 and 500.0 give the same text.
 std::string value_text(const JsonNode& node);
 
-/// "object", "string", ... for messages, with the value where it is short.
+/// "object", "string", ... for messages, with the value if it is short.
 std::string describe(const JsonNode& node);
 
 /// A key as one step of a JSON pointer: a slash, then the key with "~" and "/" escaped.

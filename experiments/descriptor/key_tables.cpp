@@ -1,4 +1,3 @@
-// The keys of descriptors as Markdown tables.
 #include <cmath>
 
 #include "core/error.h"

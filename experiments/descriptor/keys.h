@@ -1,4 +1,4 @@
-// Keys of a descriptor beside those of the settings.
+// Descriptor keys other than settings.
 #pragma once
 
 #include <cstdint>
@@ -6,22 +6,22 @@
 
 namespace normlab {
 
-/// Sizes that a ViT's `variant` stands for; the patch size follows a slash, as in "S/16". "DeiT-S/16" is the same with
-/// a class token that has a position. Those of Swin are in nn/swin_config.h.
+/// Sizes for a ViT's `variant`; the patch size follows a slash, as in "S/16". "DeiT-S/16" adds a class token with a
+/// position. Swin's variants are in nn/swin_config.h.
 struct Variant {
   std::string_view name;
   std::int64_t embed_dim, depth, num_heads;
 };
 inline constexpr Variant kVariants[] = {{"Ti", 192, 12, 3}, {"S", 384, 12, 6}, {"B", 768, 12, 12}, {"L", 1024, 24, 16}};
 
-/// The key of a placement that gives blocks sites of their own.
+/// The placement key that sets the sites of some blocks.
 inline constexpr std::string_view
     kBlocksKey = "blocks",
     kOtherBlocks = "rest",
     kBlocksDoc = "sites of some blocks: {\"0-3\": {\"attn\": {...}, \"mlp\": {...}}, \"rest\": {...}}";
 
-/// Pairs of settings that say the same thing twice: the one given later (a child descriptor, `--set`, an axis) replaces
-/// the other; both in one object are an error.
+/// Pairs of settings that mean the same. A later one (child descriptor, `--set`, axis) replaces the other; both in one
+/// object are an error.
 struct Exclusive {
   std::string_view object, a, b;
 };
@@ -31,7 +31,7 @@ inline constexpr Exclusive kExclusive[] = {{"train", "epochs", "steps"},
                                            {"train.schedule", "warmup_epochs", "warmup_steps"},
                                            {"dataset", "per_class", "fraction"}};
 
-/// Other keys at a descriptor's top level than those of TrialConfig.
+/// Top-level keys of a descriptor besides those of TrialConfig.
 struct TopLevelKey {
   std::string_view key, type, doc;
 };

@@ -11,12 +11,12 @@
 namespace normlab {
 namespace {
 
-/// Bounds of a slice in images, or in percent where all bounds are given so.
+/// Bounds of a slice in images, or in percent if all bounds are percentages.
 struct Span {
   std::int64_t begin = 0, end = 0;
 };
 
-/// `whole` images, or 100 where bounds in percent stay percent.
+/// `whole`: number of images, or 100 if bounds stay in percent.
 Span span_of(const Slice& slice, std::int64_t whole, bool in_images) {
   const auto position = [&](const std::optional<SliceBound>& bound, std::int64_t absent) {
     if (!bound) return absent;

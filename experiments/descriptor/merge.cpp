@@ -17,13 +17,13 @@ std::string join(std::string_view path, std::string_view key) {
   return path.empty() ? std::string(key) : concat(path, ".", key);
 }
 
-/// Objects that are one value.
+/// Objects that count as a single value.
 bool replaced_whole(std::string_view path) {
   return path == "model.placement" || path == "model.layer_scale" || path == "sweep" || path == "baseline" ||
          path == "seeds" || path == "tuned_for" || path.substr(0, 11) == "placements.";
 }
 
-/// The key that a bare word at this path is short for, or "".
+/// The key for which a bare word at this path is short, or "".
 std::string_view key_of_word(std::string_view path) {
   if (path == "dataset") return "name";
   if (path == "model.placement") return "base";
@@ -66,7 +66,7 @@ void merge_over(JsonNode& base, const JsonNode& child, std::string_view path) {
   }
 }
 
-/// Where an object stands that is made on the way to what `--set` sets, with `rest` still to go: at its own place.
+/// The position of an intermediate object that `--set` creates, with `rest` of its path remaining.
 Position made_at(Position at, std::string_view rest) {
   if (!at.source->has_lines)
     for (auto steps = std::count(rest.begin(), rest.end(), '.'); steps > 0 && at.place != nullptr; --steps)
@@ -74,7 +74,7 @@ Position made_at(Position at, std::string_view rest) {
   return at;
 }
 
-/// A member on the way of a path: an object is made where nothing is.
+/// A member on a path; creates an object if it is missing.
 JsonNode& step_into(JsonNode& node, const std::string& path, std::string_view key, const Position& at) {
   if (JsonMember* existing = node.find(key)) {
     open_word(existing->value, path);
@@ -83,7 +83,7 @@ JsonNode& step_into(JsonNode& node, const std::string& path, std::string_view ke
   JsonNode made = json_object();
   made.at = at;
   if (path == "model.placement") {
-    JsonNode base = "pre_pre";  // the placement of a model that names none
+    JsonNode base = "pre_pre";  // the default placement of a model
     base.at = at;
     made.add("base", base);
   }
@@ -122,10 +122,9 @@ std::string set_path(JsonNode& root, std::string_view path, const JsonNode& valu
 
 namespace {
 
-/// More descriptors on top of each other than this are a mistake, or made to keep a reader busy.
+/// A longer chain is a mistake or an attempt to exhaust the reader.
 constexpr std::size_t kMostFiles = 64;
 
-/// "recipe:NAME" of each.
 std::vector<std::string_view> recipe_names() {
   static const std::vector<std::string> kNames = [] {
     std::vector<std::string> names;
@@ -135,7 +134,7 @@ std::vector<std::string_view> recipe_names() {
   return {kNames.begin(), kNames.end()};
 }
 
-/// What to say of a base that is not there: where that was, and what may have been meant.
+/// The base's full path, and a suggestion.
 std::string missing(const std::filesystem::path& base) {
   std::error_code error;
   const std::filesystem::path full = std::filesystem::absolute(base, error);
@@ -181,7 +180,7 @@ class Chain {
     const JsonNode target = extends->value;
     root.remove("extends");
     JsonNode merged = load_base(file, target);
-    if (target.text.starts_with(kRecipePrefix)) merged.remove("about");  // a recipe asks no question
+    if (target.text.starts_with(kRecipePrefix)) merged.remove("about");  // a recipe's "about" does not apply here
     merge_over(merged, root);
     merged.at = root.at;
     return merged;
@@ -193,7 +192,7 @@ class Chain {
     };
     if (!target.is_string()) fail("expected the path of a descriptor, got " + describe(target));
     std::filesystem::path base = (file.parent_path() / target.text).lexically_normal();
-    // What a recipe extends is a recipe too.
+    // A recipe extends only recipes.
     if (file.string().starts_with(kRecipePrefix)) base = concat(kRecipePrefix, base.stem().string());
     Text text;
     if (target.text.starts_with(kRecipePrefix)) base = target.text;

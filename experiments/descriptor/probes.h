@@ -1,5 +1,5 @@
-// "probes" of a descriptor: steps at which the signal and the gradients of a training are measured. They change what is
-// recorded and no result, so they are no part of a trial and of its id.
+// A descriptor's "probes": steps at which signal and gradients are measured. They do not affect results, so they are
+// not part of a trial or its id.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace normlab {
 
-/// A step, 0 the first, and where the descriptor asks for it: "file:line:column: /probes/signal/0".
+/// A step, counted from 0, and its place in the descriptor: "file:line:column: /probes/signal/0".
 struct ProbeStep {
   std::int64_t step = 0;
   std::string where;
@@ -33,12 +33,11 @@ struct ProbeConfig {
   }
 };
 
-/// The value of "probes". What is wrong is noted and left out: an unknown key, anything but a list of steps (for
-/// `gradients` a number as well), a step that is negative, no integer, or given twice.
+/// Reports and omits invalid entries: an unknown key, anything but a list of steps (or a number, for `gradients`), a
+/// step that is negative, not an integer, or repeated.
 ProbeConfig read_probes(const JsonNode& node, Problems& problems);
 
-/// Throws InputError, one line a step, where `probes` ask for steps that `training` (its name in the message) of
-/// `steps` steps does not have.
+/// InputError, one line per step, if `probes` ask for steps beyond the `steps` of `training` (its name in the message).
 void require_within_training(const ProbeConfig& probes, std::int64_t steps, const std::string& training);
 
 }  // namespace normlab

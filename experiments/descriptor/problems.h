@@ -1,4 +1,4 @@
-// Everything that is wrong with a descriptor, said at once.
+// All problems of a descriptor, reported together.
 #pragma once
 
 #include <map>
@@ -13,17 +13,17 @@ namespace normlab {
 class Problems {
  public:
   void add(const Position& at, const std::string& what) { add(at, at.pointer(), what); }
-  /// The same where what is wrong is not what stands there.
+  /// The same with another pointer than the position's.
   void add(const Position& at, const std::string& pointer, const std::string& what);
-  /// A key that this trial has no use for. It becomes a problem unless some other trial uses it.
+  /// A problem unless another trial uses the key.
   void unused(const Position& at, const std::string& what);
   void used(const Position& at);
-  /// Takes over the problems of `other`, without its unused keys.
+  /// Without the unused keys of `other`.
   void absorb(const Problems& other) { problems_.insert(other.problems_.begin(), other.problems_.end()); }
   bool empty() const { return problems_.empty(); }
-  /// InputError with one line a problem, in file order: "file:line:column: /json/pointer: what".
+  /// InputError with one line per problem, in file order: "file:line:column: /json/pointer: what".
   void throw_if_any() const;
-  /// The same, with the keys that no trial used.
+  /// The same, including keys that no trial used.
   void throw_if_any_or_unused();
 
  private:
@@ -33,11 +33,11 @@ class Problems {
     Position at;
     std::string what;
   };
-  std::map<Key, std::string> problems_;  // sorted by place; said once each
+  std::map<Key, std::string> problems_;  // sorted by place, without duplicates
   std::map<std::tuple<const Source*, std::uint32_t, std::uint32_t>, Unused> unused_;
 };
 
-/// "file:line:column", or the source's name alone where it has no lines.
+/// "file:line:column", or only the source's name if it has no lines.
 std::string to_string(const Position& at);
 
 }  // namespace normlab

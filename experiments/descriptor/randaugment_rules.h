@@ -1,4 +1,4 @@
-// What a library's RandAugment can be asked for.
+// The settings that each library's RandAugment supports.
 #pragma once
 
 #include <optional>
@@ -14,9 +14,9 @@ struct RandAugmentProblem {
   std::string what;
 };
 
-/// The first setting that its dialect has not: torchvision's magnitude is a whole number from 0 to 30, big_vision's is
-/// at most 20 (where Posterize has all 8 bits); geometric operations are nearest (torchvision), bilinear, bicubic, or
-/// one of the latter two, drawn (timm, which must say which); fill is three values.
+/// The first setting that the dialect does not support. torchvision's magnitude is an integer from 0 to 30;
+/// big_vision's is at most 20 (where Posterize keeps all 8 bits). Geometric operations are nearest (torchvision),
+/// bilinear, bicubic, or a random choice of the latter two (timm, which must state its choice). fill is three values.
 std::optional<RandAugmentProblem> problem_of(const RandAugmentConfig& config);
 
 }  // namespace normlab

@@ -7,15 +7,14 @@
 namespace normlab {
 namespace {
 
-/// What a model is that says nothing of itself.
+/// The model of a descriptor without "model".
 ModelConfig default_model() {
   ViTConfig vit;
   vit.placement = find_placement("pre_pre")->placement;
   return vit;
 }
 
-/// Points at `key` of the model: the key, of a dotted one as much as is written there, the variant that set it, or the
-/// model as a whole.
+/// Reports at the model's `key` (as much of a dotted key as is written), at the variant that sets it, or at the model.
 Report report_at_model(FieldReader& reader, const JsonNode& root, const JsonNode* model) {
   return [&reader, &root, model](std::string_view key, const std::string& what) {
     if (model == nullptr) return reader.report(root.at, "/model", what);
@@ -32,7 +31,7 @@ Report report_at_model(FieldReader& reader, const JsonNode& root, const JsonNode
   };
 }
 
-/// Asks the files of a data set of one's own for a number that the descriptor leaves to them.
+/// Reads an omitted number of classes from the dataset's files.
 void count_classes(const Report& report, const ClassCounts& classes, const DatasetConfig& dataset,
                    std::int64_t& num_classes) {
   try {
@@ -43,12 +42,12 @@ void count_classes(const Report& report, const ClassCounts& classes, const Datas
   }
 }
 
-/// Whether images may have another size than the model sees: both kinds of images are resized then.
+/// Whether image sizes may differ from the model's: training and evaluation images are both resized.
 bool resizes_images(const TrainConfig& train) {
   return train.augment.crop != CropName::none && train.eval_transform.crop != EvalCrop::none;
 }
 
-/// Sizes that the data decide: filled in where left out, compared where given.
+/// Fills in omitted sizes from the dataset, and compares given ones.
 void take_sizes_from_dataset(const Report& report, const JsonNode* model, const ClassCounts& classes,
                              TrialConfig& trial) {
   const DatasetConfig& dataset = trial.dataset;
@@ -77,7 +76,7 @@ void take_sizes_from_dataset(const Report& report, const JsonNode* model, const 
              concat("[", shape.image_size[0], ", ", shape.image_size[1],
                     "]; for another, give train.augment.crop and train.eval_transform.crop"));
     settle("channels", config.channels, of_layout, true, concat(of_layout));
-    // More classes than a known data set has: some without any image, where that is allowed.
+    // More classes than a known dataset has: some without images, if that is allowed.
     const bool spare = given("num_classes") && dataset.allow_absent_classes && config.num_classes > shape.num_classes;
     if (known == nullptr && !given("num_classes") && classes)
       count_classes(report, classes, dataset, config.num_classes);
@@ -93,7 +92,7 @@ void check_model(const Report& report, const ModelConfig& config) {
 
 void check_statistics(const Report& report, const TrialConfig& trial) {
   const TrainConfig& train = trial.train;
-  const std::int64_t part = train.batch_size / train.accumulate;  // of which batch norms see one at a time
+  const std::int64_t part = train.batch_size / train.accumulate;  // the images that batch norms see at a time
   const std::string part_text = train.accumulate > 1 ? concat("the ", part, " images of a part (batch_size ",
                                                               train.batch_size, ", accumulate ", train.accumulate, ")")
                                                      : concat("batch_size ", train.batch_size);
@@ -161,16 +160,16 @@ TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode,
                     concat("written with schema ", schema, " of the settings; this program reads ", kConfigSchema));
   } else {
     reader.object(root, trial);
-    // An unknown dataset was reported; that its sizes are not known either is no news.
+    // For an unknown dataset, which is already reported, the sizes are unknown too.
     if (find_dataset(trial.dataset.name) != nullptr || trial.dataset.layout != DatasetLayout::known)
       take_sizes_from_dataset(at_model, model, classes, trial);
   }
-  if (reader.reported() == 0) {  // what is left at a default because of a problem would only bring up others
+  if (reader.reported() == 0) {  // after a problem, settings left at defaults would only cause further problems
     check_model(at_model, trial.model);
     check_statistics(at_model, trial);
     check_training(trial, at_key);
   }
-  // What earlier versions took stays readable where it is written down.
+  // Only for descriptors: trials stored by earlier versions must remain readable.
   if (mode == ReadMode::descriptor && reader.reported() == 0) {
     check_meaning(trial, at_key);
     check_data(trial, at_key);
@@ -180,7 +179,7 @@ TrialConfig read_trial(const JsonNode& root, PlacementRows& rows, ReadMode mode,
 
 void check_values(const JsonNode& root, PlacementRows& rows, Problems& problems) {
   TrialConfig trial;
-  Problems found;  // whether a key has a use is for the trials to say
+  Problems found;  // unused keys are ignored: only whole trials can tell
   FieldReader(rows, found).object(root, trial);
   problems.absorb(found);
 }
@@ -208,7 +207,7 @@ Placement read_placement(const JsonNode& node, PlacementRows& rows, Problems& pr
 
 namespace {
 
-/// A norm by its kind, with the settings that are not that kind's defaults: "batch_norm(momentum=0.2)".
+/// A norm's kind and its non-default settings: "batch_norm(momentum=0.2)".
 std::string norm_label(const NormSpec& spec) {
   const NormSpec defaults = norm_of(spec.kind);
   std::string settings;
@@ -219,7 +218,7 @@ std::string norm_label(const NormSpec& spec) {
   return std::string(to_string(spec.kind)) + (settings.empty() ? "" : "(" + settings + ")");
 }
 
-/// " + PREFIX.attn.pre=layer_norm" for each site that differs; of placements, or of ranges of blocks.
+/// " + PREFIX.attn.pre=layer_norm" for each differing site of placements or block ranges.
 template <class Sites>
 std::string site_differences(const std::string& prefix, const Sites& base, const Sites& other) {
   std::vector<const NormSpec*> before;
@@ -232,7 +231,7 @@ std::string site_differences(const std::string& prefix, const Sites& base, const
   return out;
 }
 
-/// What the ranges of `placement` have unlike its other blocks, where that is not all the base's doing.
+/// How the ranges of `placement` differ from its other blocks; "" if all of that comes from the base.
 std::string block_differences(const Placement& base, const Placement& placement) {
   if (placement.blocks == base.blocks && placement.attn == base.attn && placement.mlp == base.mlp) return "";
   Placement cut = placement;
@@ -241,7 +240,7 @@ std::string block_differences(const Placement& base, const Placement& placement)
   for (const BlockRange& range : cut.blocks) {
     const std::string prefix = concat("blocks.", block_range_name(range.first, range.last), ".");
     std::string changes = site_differences(prefix, {0, 0, placement.attn, placement.mlp}, range);
-    if (changes.empty())  // the base had a range here that is gone
+    if (changes.empty())  // the base's range is absent here
       changes = site_differences(prefix, {0, 0, base.attention_sites(range.first), base.mlp_sites(range.first)}, range);
     out += changes;
   }

@@ -1,4 +1,4 @@
-// The descriptors of experiments/recipes/, which the build puts into the program: "extends": "recipe:cifar_small".
+// The descriptors of experiments/recipes/, compiled into the program: "extends": "recipe:cifar_small".
 #pragma once
 
 #include <span>
@@ -7,11 +7,11 @@
 namespace normlab {
 
 struct Recipe {
-  std::string_view name;  // the file's, without its ending
-  std::string_view text;  // JSON, as descriptors are read
+  std::string_view name;  // file name without its suffix
+  std::string_view text;  // JSON text of a descriptor
 };
 std::span<const Recipe> recipes();
-/// The recipe of that name, or null.
+/// Null if there is none.
 const Recipe* find_recipe(std::string_view name);
 
 inline constexpr std::string_view kRecipePrefix = "recipe:";

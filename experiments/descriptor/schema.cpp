@@ -70,7 +70,7 @@ JsonNode shape(Type<InitGain>, Range) {
 JsonNode shape(Type<DatasetConfig>, Range) {
   return if_type("object", closed_object(properties<DatasetConfig>()), one_of_words(dataset_names()));
 }
-/// Its keys hang on its kind, which another file may give: json_schema() says which.
+/// Its keys depend on its kind, which another file may set; json_schema() adds them.
 JsonNode shape(Type<ModelConfig>, Range) { return json_object(); }
 template <class T>
 JsonNode shape(Type<T>, Range) {
@@ -109,7 +109,7 @@ JsonNode swin_schema() {
   for (const SwinVariant& variant : kSwinVariants) variants.push_back(variant.name);
   return model_schema<SwinConfig>("swin", one_of_words(variants));
 }
-/// A model whose kind is given elsewhere.
+/// A model whose kind is set elsewhere.
 JsonNode either_schema() {
   JsonNode either = vit_schema();
   const JsonNode swin = swin_schema();
@@ -125,7 +125,7 @@ JsonNode either_schema() {
 }
 
 JsonNode placement_schema() {
-  // Other names are those of "placements" in the file or in what it extends.
+  // Other names come from "placements" in the file or in what it extends.
   JsonNode name = type("string");
   name.add("examples", list_of_words(placement_names()));
   JsonNode members = object({{"base", name}});
@@ -147,7 +147,7 @@ JsonNode two_stage_schema() {
                        {"first", "max", "gain_halfwidth"});
 }
 
-/// One grid; "seeds" may stand in those of a list alone.
+/// A single grid; only grids in a list may have "seeds".
 JsonNode single_grid() {
   return object({{"$ref", "#/$defs/grid"}, {"propertyNames", object({{"not", object({{"const", "seeds"}})}})}});
 }
@@ -172,7 +172,7 @@ std::vector<std::string> recipe_names() {
   return names;
 }
 
-/// Whether a recipe, or what it extends, has placements of its own.
+/// Whether a recipe, or one it extends, defines placements.
 bool names_placements(const Recipe& recipe) {
   Sources sources;
   Problems problems;
@@ -216,7 +216,7 @@ JsonNode top_level_schema(std::string_view key) {
   return key == "baseline" || key == "tuned_for" ? reference("choice") : type("string");
 }
 
-/// "model" by its kind, unless another file or an axis gives that.
+/// The schema of "model" for its kind, unless another file or an axis sets the kind.
 JsonNode model_by_kind() {
   const JsonNode swept = object(
       {{"type", "object"},
@@ -234,7 +234,7 @@ JsonNode model_by_kind() {
                       model(if_then_else(is_swin, reference("swin"), reference("vit"))));
 }
 
-/// Names of placements are the built-in ones where no file can have others.
+/// Allows only built-in placement names unless another file may define more.
 JsonNode names_of_placements() {
   std::vector<std::string> without;
   for (const Recipe& recipe : recipes())
@@ -251,7 +251,7 @@ JsonNode names_of_placements() {
                                                          {"tune", stages}})}})}});
 }
 
-/// So is the name of a data set without a layout.
+/// Likewise restricts the name of a dataset without a layout.
 JsonNode names_of_datasets() {
   const JsonNode known = object({{"properties", object({{"layout", object({{"const", "known"}})}})}});
   const JsonNode name = object({{"properties", object({{"name", one_of_words(dataset_names())}})}});

@@ -1,11 +1,11 @@
-// What a descriptor may say, for editors and for readers; made from the same field tables as the reader.
+// Documentation of descriptors, from the reader's field tables.
 #pragma once
 
 #include <string>
 
 namespace normlab {
 
-/// JSON Schema, draft 2020-12, of a descriptor file.
+/// Draft 2020-12.
 std::string json_schema();
 
 /// Markdown tables of every key with its type, default and meaning.

@@ -1,4 +1,4 @@
-// Pieces that the JSON Schema of descriptors is put together from.
+// Building blocks of the descriptors' JSON Schema.
 #pragma once
 
 #include <initializer_list>
@@ -13,7 +13,7 @@ namespace normlab {
 
 struct Member {
   const char* key;
-  mutable JsonNode value;  // moved out of the list of a call, whose elements are constant
+  mutable JsonNode value;  // mutable so that it can be moved out of an initializer list
 };
 
 inline JsonNode object(std::initializer_list<Member> members) {
@@ -38,7 +38,7 @@ JsonNode one_of_words(const List& words) {
 
 inline JsonNode any_of(std::vector<JsonNode> choices) { return object({{"anyOf", std::move(choices)}}); }
 
-/// A value of one type or of another. An error is that of the branch which the value takes.
+/// Errors then refer only to the branch taken.
 inline JsonNode if_then_else(JsonNode condition, JsonNode yes, JsonNode no) {
   return object({{"if", std::move(condition)}, {"then", std::move(yes)}, {"else", std::move(no)}});
 }
@@ -58,11 +58,11 @@ inline JsonNode closed_object(JsonNode members, Words keys = {}) {
   return node;
 }
 
-/// A block, a range of blocks or the others: a key of "blocks".
+/// A key of "blocks": a block, a range of blocks, or "rest".
 inline constexpr const char* kRangeName = "^((0|[1-9][0-9]*)(-[1-9][0-9]*)?|rest)$";
 
-/// Adds "$defs" for a grid ("grid": lists of values by axis, and "seeds") and for a choice of values ("choice"): every
-/// path of a setting, found by walking the schemas of the settings that `root` has by now.
+/// Adds "$defs" for a grid ("grid": lists of values by axis, and "seeds") and for a choice of values ("choice"), with
+/// the path of every setting in the schemas already in `root`.
 void add_axis_schemas(JsonNode& root);
 
 }  // namespace normlab

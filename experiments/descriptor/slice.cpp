@@ -27,7 +27,6 @@ std::optional<SliceBound> parse_bound(std::string_view text, std::string_view sl
   return bound;
 }
 
-/// How many images of each class a fraction takes, of those that are there.
 std::vector<std::int64_t> class_shares(double fraction, const std::vector<std::int64_t>& there) {
   std::int64_t total = 0;
   for (const std::int64_t count : there) total += count;

@@ -21,17 +21,16 @@ struct Slice {
   std::optional<SliceBound> begin, end;
 };
 
-/// `split` or `split[begin:end]`, bounds left out, a number of images, or a whole percentage. InputError says what is
-/// wrong.
+/// `split` or `split[begin:end]`; a bound is empty, a number of images, or an integer percentage. InputError
+/// explains what is wrong.
 Slice parse_slice(std::string_view text);
 
-/// The slice of `samples` images whose keys are sorted: positions begin..end of a fixed permutation of them, which
-/// depends on the dataset's name alone (not on the trial's seed, nor on the order of files), given back in ascending
-/// order. A percentage is rounded down to an image, so "[:99%]" and "[99%:]" share none and leave none out. InputError:
-/// empty, or past the end.
+/// Ascending indices of a slice of `samples` images sorted by key: positions begin..end of a fixed permutation that
+/// depends only on the dataset's name. Percentages are rounded down to an image, so "[:99%]" and "[99%:]" are disjoint
+/// and complete. InputError: empty, or past the end.
 std::vector<std::int64_t> slice_indices(const Slice& slice, std::string_view dataset, std::int64_t samples);
 
-/// Which images of a slice are taken: the same number of each class, or a share of each. At most one of the two.
+/// The same number of images per class, or a share of each class, not both.
 struct Subset {
   std::int64_t per_class = 0;  // 0: all
   double fraction = 1.0;       // in (0, 1]
@@ -39,12 +38,12 @@ struct Subset {
   bool whole() const { return per_class == 0 && fraction >= 1; }
 };
 
-/// The images of a slice that a subset takes, ascending. `labels` [samples] are those of the split in order of the
-/// keys, each below class_names.size(). The subset takes images in the order of a permutation of the split that depends
-/// on (seed, dataset) alone, so that a larger one with the same seed holds the smaller. A fraction is rounded to an
-/// image for the whole slice, and each class gets its share of it, rounded down; the images left over go to the classes
-/// whose shares lost most, the lower label first. InputError: those of slice_indices, both parts of a subset at once,
-/// and a class that has some images but fewer than per_class.
+/// Ascending indices of the slice's images that a subset takes. `labels` [samples] are those of the split in key order,
+/// each below class_names.size(). Images are taken in the order of a permutation of the split that depends only on
+/// (seed, dataset), so a larger subset with the same seed contains the smaller. A fraction of the slice is rounded to
+/// an image. Each class gets its share, rounded down; the rest goes to the classes that lost most to rounding, the
+/// lower label first. InputError: as for slice_indices, both kinds of subset at once, or a class that has some images
+/// but fewer than per_class.
 std::vector<std::int64_t> select_images(const Slice& slice, const Subset& subset, std::string_view dataset,
                                         std::span<const std::int32_t> labels, std::span<const std::string> class_names);
 

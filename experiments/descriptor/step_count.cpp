@@ -9,7 +9,7 @@ namespace normlab {
 namespace {
 
 std::int64_t rounded(double steps) {
-  constexpr double kMost = 9e15;  // so that what earlier versions took is a number at all
+  constexpr double kMost = 9e15;  // a finite limit for values that earlier versions accepted
   return std::llround(std::min(steps, kMost));
 }
 

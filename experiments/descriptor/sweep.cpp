@@ -101,7 +101,7 @@ class SweepReader {
     axis.values.push_back({item, value_text(item), label_of(axis.path, item, rows_)});
   }
 
-  /// No axis of a group may undo another of its grid.
+  /// Refuses a group whose axes overwrite another axis of the grid.
   bool fits(const Grid& grid, const AxisGroup& group, const JsonMember& member) {
     std::vector<std::string> before;
     for (const AxisGroup& other : grid.groups)
@@ -175,7 +175,7 @@ std::vector<std::uint64_t> read_seeds(const JsonNode& node, Problems& problems) 
                                  node.is_array() ? "an empty list" : describe(node),
                                  node.is_object() ? "; two stages are for \"seeds\" beside \"sweep\" alone" : ""));
   }
-  if (seeds.empty()) seeds.push_back(0);  // a problem was noted; what follows has something to go on with
+  if (seeds.empty()) seeds.push_back(0);  // after a problem: callers need at least one
   return seeds;
 }
 
@@ -205,7 +205,7 @@ AxisChoice read_choice(const JsonNode& node, const std::vector<Grid>& grids, Pro
           }
     if (!found) {
       std::string what = unknown_word("value", member.value.text, labels);
-      if (!member.value.is_string()) {  // numbers are not misspelt
+      if (!member.value.is_string()) {  // no spelling suggestions for numbers
         what = concat("unknown value ", describe(member.value), "; one of: ");
         constexpr std::size_t kShown = 12;
         for (std::size_t i = 0; i < std::min(labels.size(), kShown); ++i)

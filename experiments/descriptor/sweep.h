@@ -1,4 +1,4 @@
-// The axes of a descriptor: grids of values to put at paths of the tree.
+// Axes and grids: values to set at paths of the tree.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 namespace normlab {
 
 struct AxisValue {
-  JsonNode node;      // positions are those of the sweep
-  std::string text;   // value_text, to compare by
+  JsonNode node;      // with positions in the sweep
+  std::string text;   // value_text, for comparison
   std::string label;  // for people
 };
 
@@ -26,27 +26,27 @@ struct Axis {
   std::vector<AxisValue> values;
 };
 
-/// Axes that move together; one alone is the usual case.
+/// Axes that move together, usually one.
 using AxisGroup = std::vector<Axis>;
 
 struct Grid {
   std::vector<AxisGroup> groups;
   std::optional<std::vector<std::uint64_t>> seeds;
 
-  /// How many combinations; at most `limit` + 1.
+  /// Capped at `limit` + 1.
   std::size_t size(std::size_t limit) const;
 };
 
-/// One value an axis, as "baseline" and the entries of "exclude" give them.
+/// One value per axis, as in "baseline" and in the entries of "exclude".
 struct AxisChoice {
   Position at{};
   std::vector<std::pair<std::string, std::string>> values;  // path -> value_text
 };
 
-/// The value of "sweep", an object or a list of objects. What is wrong is noted and left out.
+/// An object or a list of objects. Invalid entries are reported and omitted.
 std::vector<Grid> read_sweep(const JsonNode& node, PlacementRows& rows, Problems& problems);
 
-/// An object of axes, as a grid of a sweep or the "axes" of a stage of tuning.
+/// An object of axes: a sweep's grid, or the "axes" of a tuning stage.
 Grid read_axes(const JsonNode& node, PlacementRows& rows, Problems& problems);
 
 /// A number n for 0 to n - 1, or a list.
@@ -58,13 +58,13 @@ TwoStageSeeds read_two_stage_seeds(const JsonNode& node, Problems& problems);
 /// An object {axis: value}, whose axes and values must occur in the grids.
 AxisChoice read_choice(const JsonNode& node, const std::vector<Grid>& grids, Problems& problems);
 
-/// Paths of all axes, in order of first appearance.
+/// In order of first appearance.
 std::vector<std::string> axis_paths(const std::vector<Grid>& grids);
 
-/// Puts a value of the axis into a trial's tree. False, with a problem, where it has no place there.
+/// False, with a problem, if the path does not exist in the tree.
 bool lay(JsonNode& tree, const Axis& axis, std::size_t value, Problems& problems);
 
-/// Calls `see(combination)` for every combination, one AxisValue index a group, the last group fastest.
+/// `see` gets one AxisValue index per group, the last group fastest.
 template <class Visitor>
 void for_each_combination(const Grid& grid, Visitor&& see) {
   std::vector<std::size_t> index(grid.groups.size(), 0);

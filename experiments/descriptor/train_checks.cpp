@@ -11,8 +11,8 @@
 namespace normlab {
 namespace {
 
-/// Patterns that somebody may have meant: all names, with any number in place of theirs, and the beginnings, the ends
-/// and the first with the last word of those with a star for the rest.
+/// Patterns that the user may have meant: all names, each also with "*" for its numbers, and shortened to its
+/// beginnings, its ends, or its first and last word, with "*" for the rest.
 std::vector<std::string> likely_patterns(const std::vector<std::string>& names) {
   std::set<std::string> patterns(names.begin(), names.end());
   for (const std::string& name : names) {
@@ -35,7 +35,6 @@ std::vector<std::string> likely_patterns(const std::vector<std::string>& names) 
   return {patterns.begin(), patterns.end()};
 }
 
-/// What is wrong with the rule beside the others of the trial; empty where nothing is.
 std::string problem_of_early_stop(const EarlyStopConfig& rule, const std::string& minival, bool averages) {
   if (rule.metric.empty()) return "";
   const bool averaged = rule.metric.rfind("minival/ema_", 0) == 0;
@@ -58,9 +57,8 @@ std::string problem_of_early_stop(const EarlyStopConfig& rule, const std::string
 
 void check_augment(const TrialConfig& trial, const Report& report) {
   const AugmentConfig& augment = trial.train.augment;
-  // Classes of generated pictures are directions: mirrored, a rising one is a falling one, with the wrong label, every
-  // second time. What else turns or stretches a picture (rotations, shears, crops) moves directions a little, as labels
-  // of any photograph suffer, and is allowed.
+  // Classes of generated images are directions: a flip turns a rising one into a falling one with the wrong label, half
+  // the time. Rotations, shears and crops alter directions only slightly, as with any photograph, and are allowed.
   if (augment.flip && trial.dataset.generated() && trial.dataset.layout == DatasetLayout::known)
     report("train.augment.flip",
            concat("a flip turns one class of ", trial.dataset.name, " into another; leave it out"));

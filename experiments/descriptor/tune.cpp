@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kMetrics{"eval/accuracy", "eval/loss", "eval/ema_accuracy", "eval/ema_loss"};
 
-/// The combination of a candidate: a value's index for each group, the last one fastest.
+/// An index for each group, the last group fastest.
 std::vector<std::size_t> combination(const Grid& grid, std::size_t candidate) {
   std::vector<std::size_t> index(grid.groups.size());
   for (std::size_t g = index.size(); g-- > 0;) {
@@ -28,7 +28,7 @@ std::vector<std::size_t> combination(const Grid& grid, std::size_t candidate) {
   return index;
 }
 
-/// Whether the value is the least or the largest of its axis's numbers. Nothing lies below a rate of 0.
+/// A least value of 0 is not an edge, since rates cannot be lower.
 bool is_at_edge(const Axis& axis, std::size_t value) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const AxisValue& v : axis.values) {
@@ -158,7 +158,7 @@ std::pair<TrialConfig, std::string> TunedRows::check_row(const JsonNode& tree, P
   std::string identity;
   for (std::size_t s = 0; s < stages_.size(); ++s)
     for (std::size_t c = 0; c < stages_[s].candidates(); ++c) {
-      JsonNode trial = tree;  // with the stages before; those to come leave it as the descriptor has it
+      JsonNode trial = tree;  // with earlier stages applied; later ones keep the descriptor's values
       bool complete = true;
       for (std::size_t other = 0; other <= s; ++other)
         complete = apply(trial, other, other == s ? c : 0, problems) && complete;
@@ -181,7 +181,7 @@ void TunedRows::check_slices(const TuneStage& stage, const DatasetConfig& own, c
                              Problems& problems) const {
   const JsonMember* dataset = stage.overlay.find("dataset");
   const JsonMember* eval = dataset == nullptr ? nullptr : dataset->value.find("eval");
-  if (eval == nullptr) return;  // said already
+  if (eval == nullptr) return;  // already reported
   const auto check = [&](const std::string& other, const char* whose) {
     const std::int64_t images = known_split_images(tuning, parse_slice(other).split).value_or(0);
     if (const std::string why = shared_images(tuning.eval, other, images); !why.empty())

@@ -11,7 +11,7 @@
 namespace normlab {
 namespace {
 
-/// Paths of the settings of T that are called `key`. The settings of a norm are those of each site, so none is named.
+/// Paths of settings of T named `key`. Skips norm settings, which exist at every site.
 template <class T>
 void add_paths(const std::string& prefix, std::string_view key, std::vector<std::string>& out) {
   if constexpr (std::is_same_v<T, ModelConfig>) {
@@ -33,7 +33,7 @@ std::string unknown_setting(std::string_view key, const std::vector<std::string_
   std::vector<std::string> paths;
   add_paths<TrialConfig>("", key, paths);
   std::erase(paths, key);
-  // Those of settings within settings are seldom meant.
+  // More deeply nested settings are rarely meant.
   const auto depth = [](const std::string& path) { return std::count(path.begin(), path.end(), '.'); };
   std::ptrdiff_t least = std::numeric_limits<std::ptrdiff_t>::max();
   for (const std::string& path : paths) least = std::min(least, depth(path));

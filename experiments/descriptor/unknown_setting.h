@@ -1,4 +1,4 @@
-// What a reader of a descriptor is told of a key that is none.
+// The message for an unknown key in a descriptor.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace normlab {
 
-/// The paths of the settings that end in this key, where there are some but few; otherwise as unknown_key().
+/// Lists the paths of settings that end in this key if there are only a few; otherwise as unknown_key().
 std::string unknown_setting(std::string_view key, const std::vector<std::string_view>& candidates);
 
 }  // namespace normlab

@@ -12,7 +12,7 @@
 namespace normlab {
 namespace {
 
-/// Coordinates in fixed point and offsets are 32-bit numbers.
+/// Fixed-point coordinates and offsets must fit 32 bits.
 void require_side(const Image& image) {
   constexpr std::int64_t kSide = 16384;
   if (image.height > kSide || image.width > kSide)
@@ -20,7 +20,7 @@ void require_side(const Image& image) {
                             image.height, " x ", image.width));
 }
 
-/// To 15 decimals by way of the digits, as Python's round(value, 15).
+/// Through decimal digits, like Python's round(value, 15).
 double round_to_15_decimals(double value) {
   char digits[32];
   const auto written = std::to_chars(digits, digits + sizeof digits, value, std::chars_format::fixed, 15);
@@ -29,7 +29,7 @@ double round_to_15_decimals(double value) {
   return out;
 }
 
-/// With b = d = 0 Pillow steps through each axis by itself, in double.
+/// If b = d = 0, Pillow steps along each axis separately, in double.
 void nearest_scaled(Image& image, const AffineMap& m, const Fill& fill, OpScratch& scratch) {
   const std::int64_t height = image.height, width = image.width;
   NearestRows rows(image, fill, scratch);

@@ -1,4 +1,4 @@
-// torchvision's ColorJitter on Pillow's images.
+// torchvision's ColorJitter for Pillow images.
 #pragma once
 
 #include <array>
@@ -12,20 +12,19 @@ namespace normlab {
 
 enum class JitterStep : std::uint8_t { brightness, contrast, saturation, hue };
 
-/// What is done, in this order. A factor of 1 (a hue of 0) comes from a part of the configuration that is off, whose
-/// step is left out.
+/// In this order. A factor of 1 (a hue of 0) disables its step.
 struct DrawnJitter {
   std::array<JitterStep, 4> order{JitterStep::brightness, JitterStep::contrast, JitterStep::saturation,
                                   JitterStep::hue};
   double brightness = 1, contrast = 1, saturation = 1, hue = 0;
 };
 
-/// All orders alike; factors uniform in [max(0, 1 - x), 1 + x], hue in [-x, x].
+/// All orders are equally likely; factors are uniform in [max(0, 1 - x), 1 + x], hue in [-x, x].
 DrawnJitter draw_jitter(const ColorJitterConfig& config, const AugmentDraws& draws);
 
 void jitter(Image& image, const DrawnJitter& drawn);
 
-/// Both at once. Nothing where all four are 0.
+/// Draws and applies. Does nothing if all four settings are 0.
 void color_jitter(Image& image, const ColorJitterConfig& config, const AugmentDraws& draws);
 
 }  // namespace normlab

@@ -1,4 +1,3 @@
-// Enhancements: the image and a degenerate version of it, mixed.
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +14,7 @@ std::uint8_t blend(int degenerate, int value, float factor) {
   return static_cast<std::uint8_t>(static_cast<int>(low < 255 ? low : 255));
 }
 
-/// The degenerate image has one value.
+/// For a degenerate image of one value.
 void blend_all(Image& image, int degenerate, float factor) {
   std::uint8_t* p = image.pixels.data();
   const auto values = static_cast<std::int64_t>(image.pixels.size());
@@ -28,7 +27,7 @@ struct PillowGrey {
   }
 };
 
-/// In float, as tf.image.rgb_to_grayscale between its two conversions of 8 bits.
+/// In float, as tf.image.rgb_to_grayscale between its two 8-bit conversions.
 struct TensorflowGrey {
   int operator()(int red, int green, int blue) const {
     const auto part = [](int value, float weight) { return static_cast<float>(value) / 255.0f * weight; };
@@ -63,7 +62,7 @@ void blend_grey(Image& image, float factor, Grey grey) {
   }
 }
 
-/// Sum over 13, to the nearest: (sum + 6) / 13, exact by this multiplication for sums up to 13 * 255.
+/// The sum over 13, rounded: (sum + 6) / 13; this multiplication is exact for sums up to 13 * 255.
 struct PillowSmooth {
   int operator()(const std::uint8_t* up, const std::uint8_t* here, const std::uint8_t* down, std::int64_t i) const {
     const int ring = up[i - 3] + up[i] + up[i + 3] + here[i - 3] + here[i + 3] + down[i - 3] + down[i] + down[i + 3];
@@ -71,7 +70,7 @@ struct PillowSmooth {
   }
 };
 
-/// Truncated, summed in float by fused multiply-adds in rows: whole numbers may fall short by one.
+/// In float by fused multiply-adds in row order, truncated: exact integers may come out one too small.
 struct TensorflowSmooth {
   int operator()(const std::uint8_t* up, const std::uint8_t* here, const std::uint8_t* down, std::int64_t i) const {
     constexpr float kOne = 1.0f / 13, kFive = 5.0f / 13;
@@ -86,7 +85,7 @@ struct TensorflowSmooth {
 
 template <class Smooth>
 void sharpen(Image& image, float factor, OpScratch& scratch, Smooth smooth) {
-  // Rows of the image as it was: the one above and this one, in turn; the one below is still in the image.
+  // Copies of the original rows above and at y, used alternately; the row below is still unchanged in the image.
   const std::int64_t bytes = image.width * kChannels;
   scratch.bytes.resize(static_cast<std::size_t>(2 * bytes));
   std::uint8_t *up = scratch.bytes.data(), *here = up + bytes;

@@ -1,4 +1,4 @@
-// Whole pixels fetched from anywhere in an image, a row at a time.
+// Fetches pixels from anywhere in an image, one row at a time.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 
 namespace normlab {
 
-/// Bytes behind the last pixel that fetch_pixels() may read or write.
+/// Bytes after the last pixel that fetch_pixels() may read or write.
 inline constexpr std::size_t kFetchMargin = 4;
 
-/// `count` pixels of three bytes from `source + offsets[i]`, as moves of four bytes: the fourth is overwritten by the
-/// next, and the last one lands in the margin.
+/// Copies `count` three-byte pixels from `source + offsets[i]` with four-byte moves: the next pixel overwrites the
+/// fourth byte, and the last one falls in the margin.
 inline void fetch_pixels(const std::uint8_t* source, const std::int32_t* offsets, std::int64_t count,
                          std::uint8_t* out) {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -24,12 +24,12 @@ inline void fetch_pixels(const std::uint8_t* source, const std::int32_t* offsets
   }
 }
 
-/// Takes the image's pixels as the source of a new image of the same size. Images have fewer than 2^31 bytes.
+/// The image's pixels become the source of a new image of the same size. Images have fewer than 2^31 bytes.
 class NearestRows {
  public:
   NearestRows(Image& image, const Fill& fill, OpScratch& scratch)
       : image_(image), scratch_(scratch), fill_(static_cast<std::int32_t>(image.pixels.size())) {
-    // The colour outside stands behind the last pixel, so that it is fetched as any other.
+    // Stores the fill colour after the last pixel, so that it is fetched like any other pixel.
     image.pixels.resize(image.pixels.size() + kFetchMargin);
     std::copy(fill.begin(), fill.end(), image.pixels.begin() + fill_);
     image.pixels.swap(scratch.bytes);
@@ -40,7 +40,7 @@ class NearestRows {
   NearestRows(const NearestRows&) = delete;
   NearestRows& operator=(const NearestRows&) = delete;
 
-  /// Row `y` of the result; `from(x)` gives the column and row of the source, in or outside the image.
+  /// Row `y` of the result; `from(x)` returns the source column and row, inside or outside the image.
   template <class From>
   void write(std::int64_t y, From&& from) {
     const std::int64_t count = image_.width;

@@ -1,4 +1,3 @@
-// Pillow's way to HSV of 8 bits and back.
 #include <algorithm>
 
 #include "experiments/data/ops/tone.h"

@@ -1,4 +1,3 @@
-// Operations that see one value at a time, and those by table.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,7 +10,6 @@ namespace {
 using Table = std::array<std::uint8_t, 256>;
 using Histogram = std::array<std::array<std::uint32_t, 256>, Image::kChannels>;
 
-/// Each channel by its table.
 void map(Image& image, const Table (&tables)[Image::kChannels]) {
   std::uint8_t* p = image.pixels.data();
   for (const std::uint8_t* end = p + image.pixels.size(); p != end; p += Image::kChannels) {
@@ -22,7 +20,7 @@ void map(Image& image, const Table (&tables)[Image::kChannels]) {
 }
 
 Histogram histogram(const Image& image) {
-  // Two sets of counters, taken in turn: equal neighbours would wait for each other's store.
+  // Two alternating sets of counters: equal neighbours would otherwise wait for each other's store.
   Histogram even{}, odd{};
   const std::uint8_t* p = image.pixels.data();
   std::size_t pixels = image.pixels.size() / Image::kChannels;
@@ -105,7 +103,7 @@ void solarize_add(Image& image, int addition, int threshold) {
 }
 
 void auto_contrast(Image& image, PixelArithmetic arithmetic) {
-  // Least and largest of each position in groups of 16 pixels, which a compiler turns into vectors.
+  // Minima and maxima by position in groups of 16 pixels, which compilers vectorise.
   constexpr std::size_t kGroup = 48;
   std::uint8_t low[kGroup], high[kGroup];
   std::fill_n(low, kGroup, std::uint8_t{255});

@@ -24,7 +24,7 @@ constexpr AugmentOp kTimm[] = {Op::auto_contrast, Op::equalize,     Op::invert, 
                                Op::solarize,      Op::solarize_add, Op::color,   Op::contrast,    Op::brightness,
                                Op::sharpness,     Op::shear_x,      Op::shear_y, Op::translate_x, Op::translate_y};
 
-constexpr double kTimmTop = 10;  // levels are out of it, and timm clips them to it
+constexpr double kTimmTop = 10;  // levels are out of 10, and timm clips them to it
 constexpr std::int64_t kTorchvisionBins = 31;
 
 bool is_enhancement(AugmentOp op) {
@@ -83,8 +83,7 @@ double torchvision_argument(AugmentOp op, double level, std::int64_t height, std
   }
 }
 
-/// Big Vision's and timm's, whose levels are out of ten. A shift of Big Vision's is in pixels, of timm's a share of the
-/// side.
+/// Levels are out of ten. Shifts are in pixels in Big Vision and a share of the side in timm.
 double argument_of_ten(const RandAugmentConfig& config, AugmentOp op, double level, bool negative) {
   const bool timm = config.dialect == Dialect::timm, increasing = timm && config.increasing;
   const double share = (timm ? std::clamp(level, 0.0, kTimmTop) : level) / kTimmTop;
@@ -103,7 +102,7 @@ double argument_of_ten(const RandAugmentConfig& config, AugmentOp op, double lev
     }
     case Op::solarize: {
       const double threshold = std::trunc(share * 256);
-      // As released, Big Vision's is compared with 8-bit pixels, so that 256 counts as 0.
+      // Big Vision as released compares it with 8-bit pixels, so 256 acts as 0.
       if (!timm && !config.repaired) return std::fmod(threshold, 256);
       return increasing ? 256 - std::min(256.0, threshold) : std::min(256.0, threshold);
     }
@@ -143,7 +142,7 @@ bool RandAugment::is_signed(AugmentOp op) const {
 double RandAugment::argument(AugmentOp op, double level, bool negative, std::int64_t height, std::int64_t width) const {
   const double value = config_.dialect == Dialect::torchvision ? torchvision_argument(op, level, height, width)
                                                                : argument_of_ten(config_, op, level, negative);
-  // timm has turned an enhancement round already, if it does.
+  // For timm's enhancements, `negative` is already applied.
   const bool turned = config_.dialect == Dialect::timm && is_enhancement(op);
   return negative && !turned ? -value : value;
 }
@@ -183,7 +182,7 @@ void RandAugment::run(const DrawnOp& drawn, Image& image, OpScratch& scratch) co
     else
       pillow_affine(image, map, drawn.interpolation, fill_, scratch);
   };
-  /// torchvision moves by whole pixels and counts to the right and down; the others look the other way.
+  /// torchvision shifts by whole pixels, with positive values to the right and down; the others use the opposite sign.
   const auto shift = [&](std::int64_t side) {
     return torchvision ? -std::trunc(value) : big_vision ? value : value * static_cast<double>(side);
   };

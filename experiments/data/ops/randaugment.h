@@ -1,5 +1,4 @@
-// RandAugment (Cubuk et al. 2020) as three libraries have it: Big Vision, torchvision and timm. docs/augmentation.md
-// says how they differ.
+// RandAugment (Cubuk et al. 2020) as in Big Vision, torchvision and timm. docs/data.md describes the differences.
 #pragma once
 
 #include <optional>
@@ -31,36 +30,37 @@ enum class AugmentOp : std::uint8_t {
   cutout,
 };
 
-/// An operation with all that was drawn for it.
+/// An operation with its drawn parameters.
 struct DrawnOp {
   AugmentOp op = AugmentOp::identity;
-  /// As the library hands it to the operation: degrees, shear, pixels (timm: a share of the side), factor, bits,
-  /// threshold, addition, half a side. Operations without an argument have 0.
+  /// In the library's units: degrees, shear, pixels (timm: a share of the side), factor, bits, threshold, addition, or
+  /// half a side. 0 without an argument.
   double argument = 0;
   ResizeMethod interpolation = ResizeMethod::nearest;
-  std::int64_t row = 0, column = 0;  // cutout: its middle
+  std::int64_t row = 0, column = 0;  // cutout: its centre
 };
 
-/// Draws operations and runs them. Safe for several threads, each with a scratch of its own.
+/// Thread-safe if each thread has its own scratch.
 class RandAugment {
  public:
-  /// InputError: what problem_of() (descriptor/randaugment_rules.h) finds. Without a dialect there is nothing to apply,
-  /// and apply() is the only function to call.
+  /// InputError for what problem_of() (descriptor/randaugment_rules.h) finds. Without a dialect nothing is applied, and
+  /// only apply() may be called.
   explicit RandAugment(const RandAugmentConfig& config);
 
-  /// `layers` operations one after the other, drawn with replacement. The size stays.
+  /// Applies `layers` operations, drawn with replacement. Keeps the image size.
   void apply(Image& image, const AugmentDraws& draws, OpScratch& scratch) const;
 
-  /// The operation of one layer for an image of this size; none where timm's probability leaves it out.
+  /// The operation of one layer; nullopt if timm's probability skips it.
   std::optional<DrawnOp> draw(std::uint32_t layer, std::int64_t height, std::int64_t width,
                               const AugmentDraws& draws) const;
   void run(const DrawnOp& drawn, Image& image, OpScratch& scratch) const;
 
-  /// In the order of the library's list; each comes up as often.
+  /// The library's list; all are equally likely.
   std::span<const AugmentOp> operations() const;
-  /// Whether half the draws negate the argument (timm, increasing: turn an enhancement's distance from 1 round).
+  /// Whether the argument is negated with probability one half (timm, increasing: mirrors an
+  /// enhancement's factor about 1).
   bool is_signed(AugmentOp op) const;
-  /// What a level means for an image of this size.
+  /// For an image of this size.
   double argument(AugmentOp op, double level, bool negative, std::int64_t height, std::int64_t width) const;
 
  private:

@@ -32,8 +32,8 @@ struct Bicubic {
   }
 };
 
-/// One row of the result at a time. Where an axis is left as it is (shears and shifts leave one), only the pixel itself
-/// is needed of it: the formula at t = 0.
+/// One row at a time. On an axis that the map leaves unchanged (shears and shifts leave one), the filter reduces to the
+/// pixel itself: the formula at t = 0.
 template <class Filter>
 class Sampler {
  public:
@@ -93,7 +93,7 @@ class Sampler {
  private:
   static constexpr int kTaps = Filter::kTaps, kFirst = Filter::kFirst;
 
-  /// Where each pixel comes from: whole pixels, and the way to the next for each channel.
+  /// Source positions of a row: the whole pixel, and the fraction to the next one for each channel.
   void locate(std::int64_t row) {
     const AffineMap m = map_;
     const std::int64_t count = width_;
@@ -116,7 +116,7 @@ class Sampler {
     if (!rows_fixed_) spread(y, count, ty_);
   }
 
-  /// A value a pixel becomes one a channel.
+  /// Repeats each pixel's value for every channel.
   static void spread(const double* __restrict in, std::int64_t count, double* __restrict out) {
     for (std::int64_t i = 0; i < count; ++i) out[3 * i] = out[3 * i + 1] = out[3 * i + 2] = in[i];
   }

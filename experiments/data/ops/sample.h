@@ -1,11 +1,11 @@
-// Pillow's bilinear and bicubic sampling at any point.
+// Pillow's bilinear and bicubic sampling at arbitrary points.
 #pragma once
 
 #include "experiments/data/ops/affine.h"
 
 namespace normlab {
 
-/// The part of pillow_affine() between pixels. Neighbours beyond the border are its pixels.
+/// Interpolates for pillow_affine(). Neighbours outside the image repeat its border pixels.
 void sample_pillow(Image& image, const AffineMap& map, ResizeMethod method, const Fill& fill, OpScratch& scratch);
 
 }  // namespace normlab

@@ -1,4 +1,4 @@
-// Memory of the operations on one image, kept from one image to the next.
+// Reusable memory for operations on one image.
 #pragma once
 
 #include <array>
@@ -9,12 +9,12 @@
 
 namespace normlab {
 
-/// A value a channel, where the image has none.
+/// One value per channel for pixels outside the image.
 using Fill = std::array<std::uint8_t, Image::kChannels>;
 
-/// One a thread. Nothing in it outlives an operation.
+/// One per thread. No operation relies on its previous contents.
 struct OpScratch {
-  std::vector<std::uint8_t> bytes;    // the image as it was, or rows of it
+  std::vector<std::uint8_t> bytes;    // the original image, or rows of it
   std::vector<std::uint8_t> taps;     // neighbours of a row's pixels
   std::vector<std::int32_t> offsets;  // of a row's pixels in `bytes`
   std::vector<std::int32_t> columns;

@@ -1,5 +1,5 @@
-// Operations that change values where they are: by value, by the colour of the pixel, by the histogram, by the
-// neighbours. In the arithmetic of Pillow (torchvision, timm) or that of TensorFlow (Big Vision), to the bit.
+// Operations on values in place: by value, colour, histogram or neighbours. Bit for bit in the arithmetic of Pillow
+// (torchvision, timm) or TensorFlow (Big Vision).
 #pragma once
 
 #include <cstdint>
@@ -12,36 +12,36 @@ namespace normlab {
 enum class PixelArithmetic : std::uint8_t { pillow, tensorflow };
 
 void invert(Image& image);
-/// Keeps the upper `bits`, 0 to 8. TensorFlow limits a shift to 7, so that 0 bits keep one there; Pillow gives black.
+/// Keeps the upper `bits`, 0 to 8. TensorFlow limits the shift to 7, so 0 bits keep one; in Pillow they give black.
 void posterize(Image& image, int bits, PixelArithmetic arithmetic);
-/// Values from `threshold` on become 255 minus them.
+/// Inverts values of at least `threshold`.
 void solarize(Image& image, double threshold);
-/// Values below `threshold` grow by `addition`, to at most 255.
+/// Adds `addition` to values below `threshold`, up to 255.
 void solarize_add(Image& image, int addition, int threshold = 128);
 
-/// Each channel stretched to 0..255; one that has a single value stays.
+/// Stretches each channel to 0..255; a constant channel is unchanged.
 void auto_contrast(Image& image, PixelArithmetic arithmetic);
-/// Each channel by its histogram; both libraries count alike.
+/// Equalises each channel's histogram, identically in both libraries.
 void equalize(Image& image);
 
-// Enhancements: degenerate + factor (image - degenerate) in float, clipped, truncated. Factor 1 leaves the image.
+// Enhancements: degenerate + factor (image - degenerate) in float, clipped and truncated. Factor 1 is the identity.
 
 /// Degenerate: black.
 void brightness(Image& image, float factor);
-/// Degenerate: the grey of each pixel.
+/// Degenerate: each pixel's grey.
 void color(Image& image, float factor, PixelArithmetic arithmetic);
 /// Degenerate: the mean grey, rounded by Pillow, truncated by TensorFlow.
 void contrast(Image& image, float factor, PixelArithmetic arithmetic);
-/// The same as Big Vision released it: the degenerate image is (number of pixels) / 256, at most 255.
+/// Big Vision's contrast as released: the degenerate value is (number of pixels) / 256, at most 255.
 void contrast_by_size(Image& image, float factor);
-/// Degenerate: a 3x3 mean with 5 in the middle, over 13, rounded by Pillow, truncated by TensorFlow. The border stays,
-/// and so does an image of less than 3 pixels a side.
+/// Degenerate: a 3x3 mean with centre weight 5, over 13, rounded by Pillow, truncated by TensorFlow. The border is
+/// unchanged, as is an image with a side below 3 pixels.
 void sharpness(Image& image, float factor, PixelArithmetic arithmetic, OpScratch& scratch);
 
-/// The hue turned by `share` of the circle, -0.5 to 0.5, through Pillow's HSV of 8 bits.
+/// Rotates the hue by `share` of the circle, -0.5 to 0.5, through Pillow's 8-bit HSV.
 void hue(Image& image, double share);
 
-/// A square of 2 `half` a side around (row, column), cut off at the border.
+/// A square of side 2 `half` around (row, column), clipped to the image.
 void cutout(Image& image, std::int64_t row, std::int64_t column, std::int64_t half, const Fill& fill);
 
 }  // namespace normlab
