@@ -11,11 +11,11 @@
 
 namespace normlab {
 
-/// The array in a file, named after the file without its extension. Versions 1.0 to 3.0; descr <f4 <f2 <f8 <i4 <i8 |u1
-/// b1, and |V2 as bfloat16, as JAX saves it. An array in Fortran order is converted to row-major order.
+/// The array in a file, named after the file without its extension. Versions 1.0 to 3.0; descr <f4 <f2 <f8 <i4 <i8
+/// |u1 |b1, and |V2 as bfloat16, as JAX saves it. An array in Fortran order is converted to row-major order.
 /// EnvironmentError if the file cannot be read. InputError with file and byte offset for any other descr (pickled
-/// objects, big-endian numbers), for a header outside the strict grammar, and for a length that does not match header
-/// and shape.
+/// objects, big-endian numbers), for a header outside the strict grammar, and for a length that does not match
+/// header and shape.
 HostTensor read_npy(const std::filesystem::path& path);
 
 /// The same for bytes in memory, kept alive by `owner`. `where` is the prefix of error messages: a file, or
