@@ -56,7 +56,7 @@ class BatchSource {
 
   const StepCount& steps() const { return steps_; }
   /// The images of optimisation step `step` (from 0), in batch order. Repeats of an image are in one batch but not
-  /// adjacent, since mixing pairs neighbours.
+  /// adjacent, where mixing would pair them.
   std::vector<BatchSample> samples(std::int64_t step) const;
   /// The batch of `step`. Thread-safe if each thread has its own buffer.
   Batch training(std::int64_t step, BatchBuffer& buffer, Blocks blocks) const;
