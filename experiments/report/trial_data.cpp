@@ -23,7 +23,7 @@ constexpr const char* kPlacement = "model.placement";
 
 struct DataTrial {
   PlannedTrial planned;
-  std::string experiment;             // "" for a trial of no plan
+  std::string experiment;             // "" for a trial without a plan
   std::optional<TrialConfig> config;  // of an experiment's trial; a folder's trial stores its own
 };
 

@@ -21,7 +21,7 @@ namespace {
 constexpr std::string_view kAttemptPrefix = "attempt-";
 constexpr std::int64_t kMaxAttempt = 1'000'000'000;
 
-/// Fields 3 (state) and 22 (start time) of /proc/PID/stat; none where there is no such process.
+/// Fields 3 (state) and 22 (start time) of /proc/PID/stat; none if there is no such process.
 struct ProcessStatus {
   char state = '?';
   std::uint64_t start_time = 0;

@@ -33,7 +33,7 @@ enum class WorkerEvent : std::int32_t {
   broken,        // the machine is at fault (disk full, no permission), so other trials would fail too
 };
 
-/// From a worker.
+/// A message from a worker.
 struct Report {
   WorkerEvent event = WorkerEvent::progress;
   std::int64_t trial = -1, step = 0, steps = 0;

@@ -23,7 +23,7 @@ struct ProbeReading {
   std::map<std::string, double> values() const;
 };
 
-/// Measures around the steps of a training.
+/// Takes measurements before and after the steps of a training.
 class TrialProbes {
  public:
   /// `config` must outlive it.
