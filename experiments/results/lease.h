@@ -1,5 +1,5 @@
 // A claim lasts as long as its owner's counter changes. The owner rewrites `lease` in its attempt's folder every few
-// seconds; a process that wants the trial compares successive reads, timed by its own clock. Clocks of different
+// seconds. A process that wants the trial compares successive reads, timed by its own clock; clocks of different
 // processes are never compared.
 #pragma once
 

@@ -36,11 +36,11 @@ class TableFields {
   std::vector<std::string> axes_;
 };
 
-/// Parses an expression such as `placement = dpn and (gain > 0.5 or "model.variant" != 'Ti/4')`. Operators: = != < <= >
-/// >=, and, or, not, parentheses. Names and values with characters other than letters, digits and _ . / + - : * are
-/// quoted. = and != compare numerically if both sides are numbers. < and > compare numbers only; a row without the
-/// number does not match. InputError "--where: column 12: ..." shows the expression with a mark below the place. ""
-/// matches every row. `fields` must outlive the result.
+/// Parses an expression such as `placement = dpn and (gain > 0.5 or "model.variant" != 'Ti/4')`. Operators:
+/// = != < <= > >=, and, or, not, parentheses. Names and values with characters other than letters, digits and
+/// _ . / + - : * are quoted. = and != compare numerically if both sides are numbers. < and > compare numbers only; a
+/// row without the number does not match. InputError "--where: column 12: ..." shows the expression with a mark below
+/// the place. "" matches every row. `fields` must outlive the result.
 using LineTest = std::function<bool(const TableLine& line)>;
 LineTest table_filter(const std::string& expression, const TableFields& fields);
 

@@ -18,7 +18,7 @@ void catch_stop_signals();
 /// left to the parent.
 void catch_worker_signals();
 
-/// Registers workers that a second signal ends. The largest --workers is also the most at a time.
+/// Registers the workers that a second signal kills, at most kMaxWorkers (the largest --workers) at a time.
 inline constexpr int kMaxWorkers = 1024;
 void register_worker(pid_t pid);
 void forget_worker(pid_t pid);

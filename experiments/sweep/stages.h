@@ -15,7 +15,7 @@ namespace normlab {
 enum class Record : std::uint8_t { no, yes };
 
 /// All trials that are known: those of `loaded` (from load_experiment) and those that follow from finished
-/// results. `more_to_come` is set if others follow once these are finished; a failed trial delays them. An
+/// results. `more_to_come` is set if others follow once these are finished; a failed trial holds them up. An
 /// experiment with neither "tune" nor two-stage seeds is returned unchanged, without reading files. InputError for
 /// a damaged or contradictory record, or for a chosen value that does not fit the row; EnvironmentError if a
 /// decision cannot be written.
