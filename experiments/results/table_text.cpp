@@ -18,8 +18,8 @@ std::string padded(const std::string& text, std::size_t columns) {
   return text + spaces(columns - std::min(columns, display_width(text)));
 }
 
-/// Aligns the cells of a column: values on the right, intervals and tails on the left: "76.1 ±0.4 (5)" over "
-/// 9.3       (1)".
+/// Aligns the cells of a column, with values on the right, and intervals and tails on the left: "76.1 ±0.4 (5)" over
+/// " 9.3       (1)".
 std::vector<std::string> aligned(const TableModel& model, std::size_t column) {
   std::size_t value = 0, half_width = 0;
   const auto is_number = [](const TableCell& cell) { return cell.sort.has_value(); };

@@ -57,7 +57,7 @@ Points points_of(double largest_load, double from) {
 class LargestT {
  public:
   LargestT(const Loads& loads, double freedom) : spread_(spread_nodes(freedom, 0.15)) {
-    // X| does not depend on the sign of U, so half of the points suffice.
+    // The value |X| does not depend on the sign of U, so half of the points suffice.
     const Points points = points_of(loads.rbegin()->first, 0);
     weight_ = points.weight;
     for (std::size_t i = 1; i < weight_.size(); ++i) weight_[i] *= 2;
