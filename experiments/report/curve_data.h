@@ -18,7 +18,6 @@ namespace normlab {
 /// with a result.
 std::vector<MetricsLine> trial_metrics(const TrialFolder& folder, const TrialStatus& status);
 
-/// One metric of one trial.
 struct SeedCurve {
   std::uint64_t seed = 0;
   TrialState state = TrialState::missing;

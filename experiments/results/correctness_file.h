@@ -9,7 +9,6 @@
 
 namespace normlab {
 
-/// The file's name in an attempt's folder.
 constexpr const char* kCorrectnessFile = "correct.bits";
 
 /// Replaces `path` atomically with the line "normlab correct 1 <images> <data hash>", a newline and bits(). The folder

@@ -59,7 +59,6 @@ ExportedTrial take_trial(ObjectReader& line, const std::string& where) {
   return trial;
 }
 
-/// Adds the contents of a line to `results`.
 void take_line(std::string_view text, const std::string& where, ExportedResults& results) {
   const nlohmann::json json = parse_strict_json(text, where);
   ObjectReader line(json, where);

@@ -15,7 +15,6 @@
 
 namespace normlab {
 
-/// A trial of an exported file.
 struct ExportedTrial {
   std::string where;                                // "FILE:12", for error messages
   std::optional<TrialResult> result;                // none: the file does not contain this trial
@@ -30,7 +29,6 @@ struct ExportedResults {
 /// The line of a trial with a result, newline included. `full` adds the curve, except for a failed trial. A result
 /// without a seal stays unsealed. InputError if a file of the trial is missing or damaged.
 std::string export_line(const TrialFolder& trial, bool full);
-/// The line of a note.
 std::string export_note(const ResultStore& store, const std::string& folder, const std::string& name);
 
 /// Reads a whole file. Lines with another "program" are not returned, but their seals are checked. InputError, with

@@ -11,7 +11,6 @@
 
 namespace normlab {
 
-/// The work of one worker.
 struct WorkerProgress {
   std::string label;                 // of its trial
   std::int64_t step = 0, steps = 0;  // steps 0: not known yet

@@ -10,7 +10,6 @@
 
 namespace normlab {
 
-/// A file's size in bytes and SHA-256.
 struct FileSeal {
   std::uint64_t bytes = 0;
   std::string sha256;  // 64 hexadecimal digits

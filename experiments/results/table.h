@@ -30,7 +30,6 @@ struct TableLayout {
 /// csv and json give all digits of a number.
 std::string render_table(const TableModel& model, TableFormat format, const TableLayout& layout = {});
 
-/// The renderers behind render_table().
 std::string render_table_text(const TableModel& model, std::size_t width);
 std::string render_table_markdown(const TableModel& model);
 std::string render_table_latex(const TableModel& model, const std::string& caption, const std::string& label);

@@ -23,7 +23,6 @@ FieldValue figure(const TableLine& line) {
   return {(line.*kFigure).text, (line.*kFigure).value};
 }
 
-/// The number of a row's seeds in any of these states.
 template <SeedState... kStates>
 FieldValue seeds_that_are(const TableLine& line) {
   const auto is = [](const TableSeed& seed) { return ((seed.state == kStates) || ...); };

@@ -46,7 +46,6 @@ class Footer {
     return std::any_of(lines_.begin(), lines_.end(), test);
   }
 
-  /// Number of seeds in all rows that pass the test.
   template <class Test>
   std::size_t seeds(Test&& test) const {
     std::size_t sum = 0;

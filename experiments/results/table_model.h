@@ -43,7 +43,6 @@ struct TableOptions {
 
 enum class SeedState : std::uint8_t { missing, stopped, running, failed, unreadable, diverged, done };
 
-/// One trial of a row.
 struct TableSeed {
   std::uint64_t seed = 0;
   std::string trial;  // its id
@@ -95,7 +94,6 @@ struct Figure {
   std::string text;             // "79.1", "+0.4"
 };
 
-/// A row with its numbers.
 struct TableLine : TableRow {
   std::size_t plan_index = 0;  // index of the row in the plan; lines may be sorted and filtered
   std::size_t strip = 0;       // index into TableModel::strips

@@ -57,7 +57,6 @@ struct TrialResult {
   }
 };
 
-/// Description of a result without a seal.
 inline constexpr std::string_view kUnsealedWords = "written by a version that kept no hashes, so damage can go unseen";
 
 /// Pretty-printed JSON with a final newline, sealed: "sha256" is the hash of everything else. InputError for a result

@@ -108,7 +108,6 @@ struct SeedEquations {
   }
 };
 
-/// The runs of each row, one after the other.
 std::vector<std::span<const Run>> by_row(const Runs& runs) {
   std::vector<std::span<const Run>> rows;
   std::size_t begin = 0;

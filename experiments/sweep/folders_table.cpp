@@ -105,7 +105,6 @@ void add_sites(const std::vector<FoundTrial*>& trials, bool several) {
   }
 }
 
-/// Names the placement of each trial.
 void add_placements(std::vector<FoundTrial>& trials) {
   std::map<std::string, std::vector<FoundTrial*>> by_name;
   for (FoundTrial& trial : trials) {

@@ -14,7 +14,6 @@ namespace normlab {
 /// seeds of the trials. If two stages fixed the number of seeds, it is included.
 std::string plan_json(const Experiment& experiment);
 
-/// An entry of a plan.
 struct PlannedTrial {
   std::string id, row, baseline;            // labels of its row and of the row that its gain refers to, "" for none
   std::map<std::string, std::string> axes;  // of its row: path -> label

@@ -21,7 +21,6 @@ struct SlurmJob {
   bool gpu = false;                 // one per task
 };
 
-/// Number of tasks in the array.
 std::size_t slurm_tasks(const SlurmJob& job);
 /// Time limit of a task in minutes: its trials by the estimate, times the factor, plus 10 for loading data
 /// and evaluation.

@@ -44,7 +44,6 @@ struct Report {
 
 /// Data sets by their settings. Each is loaded once, before the workers start, and shared by them.
 using DataSets = std::map<std::string, DataPair>;
-/// The key of a trial's data in DataSets.
 std::string data_key(const DatasetConfig& config);
 
 struct WorkerSettings {

@@ -25,7 +25,6 @@ void append(std::vector<Removal>& removals, std::vector<Removal> more) {
   removals.insert(removals.end(), more.begin(), more.end());
 }
 
-/// The last attempt with a checkpoint.
 std::optional<std::int64_t> last_with_checkpoint(const TrialFolder& trial, std::int64_t last) {
   for (std::int64_t attempt = last; attempt > 0; --attempt)
     if (fs::exists(trial.checkpoint(attempt))) return attempt;

@@ -34,14 +34,12 @@ std::string first_batch_image(const BatchSource& batches, const ImageSet& train,
   return concat("training ", numbered_image(train, batches.samples(0)[static_cast<std::size_t>(place)].image));
 }
 
-/// The first measured value that is not finite, if any.
 std::optional<double> first_nonfinite(const ProbeReading& reading) {
   for (const auto& [name, value] : reading.values())
     if (!std::isfinite(value)) return value;
   return std::nullopt;
 }
 
-/// The error for a batch with such values.
 NonFiniteError nonfinite_batch(Engine& engine, const BatchSource& batches, const BatchSource::Batch& batch,
                                const ImageSet& train, double value) {
   const std::optional<std::int64_t> image = engine.first_nonfinite_loss();

@@ -40,7 +40,6 @@ struct TrialOptions {
 /// lost: another process has taken the trial over, or published its result first.
 enum class TrialOutcome { done, diverged, stopped, lost };
 
-/// Settings for computing and training a trial's network.
 inline EngineSettings engine_settings(const TrialConfig& config) {
   return {config.train, config.train.batch_size, config.seed};
 }
