@@ -13,9 +13,8 @@
 
 namespace normlab {
 
-/// The metrics of the attempt that the trial's result names, or of the latest attempt if there is no result. Empty
-/// for a trial without a result in an exported file. InputError if the file is damaged, or missing for a trial
-/// with a result.
+/// Metrics of the attempt that the trial's result names, or else of the latest attempt. Empty for an exported trial
+/// without a result. InputError if the file is damaged, or missing for a trial with a result.
 std::vector<MetricsLine> trial_metrics(const TrialFolder& folder, const TrialStatus& status);
 
 struct SeedCurve {

@@ -44,9 +44,9 @@ inline constexpr std::size_t kMaxCurvePoints = 120;
 /// At most `most` of the points, evenly spaced, including the last.
 std::vector<BandPoint> thinned(const std::vector<BandPoint>& band, std::size_t most);
 
-/// One panel for each row in `shown` (plan indices), in that order, with the curve of its baseline row if it has one.
-/// Values are multiplied by `scale`. If a few values lie far outside the rest, as when a loss explodes, the axis leaves
-/// them out and `cut` is set.
+/// One panel per row in `shown` (plan indices), in that order, with the curve of its baseline row if it has one.
+/// Values are multiplied by `scale`. The axis leaves out a few extreme values, as of a loss that explodes, and
+/// then sets `cut`.
 CurvePlot curve_plot(const MetricCurves& curves, const std::vector<std::size_t>& shown,
                      const std::vector<std::optional<std::size_t>>& baselines, const std::string& unit, double scale);
 

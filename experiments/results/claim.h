@@ -1,7 +1,6 @@
-// Who works on a trial. The file `claim` in a trial's folder names one process, the host and boot it belongs to, and
-// the attempt it works in. The first process to create the file owns the trial. If an owner on this host is gone, the
-// next process that asks takes the claim over at once. Any other owner loses it once its lease
-// (experiments/results/lease.h) has not changed for the lease time.
+// Who works on a trial. The file `claim` in a trial's folder names one process, with host, boot and attempt. The first
+// process to create it owns the trial. An owner on this host loses the claim as soon as its process is gone; any other
+// owner, once its lease (experiments/results/lease.h) has not changed for the lease time.
 #pragma once
 
 #include <sys/types.h>
@@ -41,9 +40,9 @@ std::optional<Owner> read_claim(const std::filesystem::path& trial_folder);
 /// The right to work on one trial in one attempt's folder. Released when it goes out of scope.
 class Claim {
  public:
-  /// Claims the trial if it has no owner or a dead one, and creates the folder of a new attempt. None if a live
-  /// process, a process of another host or a faster one owns it. InputError if the owner is on another host and keeps
-  /// no lease, since its state cannot be determined.
+  /// Claims the trial if it has no owner or a dead one, and creates a new attempt's folder. None if a live process, a
+  /// process of another host or a faster one owns it. InputError for an owner on another host without a lease, whose
+  /// state cannot be determined.
   static std::optional<Claim> acquire(const std::filesystem::path& trial_folder, double lease_seconds = kLeaseSeconds);
 
   Claim(Claim&& other) = default;

@@ -1,6 +1,6 @@
-// Results as one file, for archives and repositories. One line per trial holds its settings, its result.json, its curve
-// and a seal over all of these; one line per note holds a note that a table depends on (store.h). Checkpoints, states
-// and correct.bits are not included.
+// Results as one file, for archives and repositories. A trial's line holds its settings, result.json and curve, with a
+// seal over all of them. A note's line holds a note that a table depends on (store.h). Checkpoints, states and
+// correct.bits are not included.
 #pragma once
 
 #include <filesystem>

@@ -1,6 +1,5 @@
 // A claim lasts as long as its owner's counter changes. The owner rewrites `lease` in its attempt's folder every few
-// seconds. A process that wants the trial compares successive reads, timed by its own clock; clocks of different
-// processes are never compared.
+// seconds. Other processes compare successive reads, timed by their own clocks; clocks are never compared.
 #pragma once
 
 #include <atomic>

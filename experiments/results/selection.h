@@ -19,10 +19,10 @@ struct DamagedMetrics : InputError {
 
 /// The metric of a finished run by options.select:
 /// - last: from the result;
-/// - best_minival: at the evaluation with the best minival/accuracy, the first if several are equal;
+/// - best_minival: at the evaluation with the best minival/accuracy, the first of equals;
 /// - mean_last_k: the mean over the last options.last_k evaluations.
-/// The latter two read metrics.jsonl of the attempt that the result names. None if the run lacks the metric; the names
-/// it has are added to `known`. InputError if the run has no minival, or fewer than last_k evaluations.
+/// The latter two read metrics.jsonl of the result's attempt. None if the run lacks the metric; the names it has are
+/// added to `known`. InputError without a minival, or with fewer than last_k evaluations.
 std::optional<double> selected_metric(const TrialFolder& folder, const TrialResult& result, const TableOptions& options,
                                       std::set<std::string>& known);
 

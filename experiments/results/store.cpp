@@ -25,9 +25,8 @@ void require_plain_name(std::string_view what, const std::string& name) {
   if (!plain) throw InputError(concat(what, " ", in_quotes(name), " is no plain name"));
 }
 
-/// Removes what killed processes left in a trial's folder and its attempts. Another process that has lost its claim may
-/// still be writing: publish() then tries again, and a process that writes to its attempt's folder learns that its
-/// claim is gone.
+/// Removes what killed processes left in a trial's folder and its attempts. A process that has lost its claim may still
+/// be writing: publish() then tries again, or the process notices the loss.
 void remove_all_temporaries(const std::filesystem::path& trial) {
   remove_temporaries(trial);
   for (std::int64_t attempt = last_attempt(trial); attempt > 0; --attempt)

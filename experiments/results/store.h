@@ -95,8 +95,8 @@ class TrialFolder {
                              const std::optional<std::string>& retried = {}) const;
 
   /// The latest attempt with a readable checkpoint and metrics that reach as far. Attempts before a divergence that is
-  /// being retried are excluded, because resuming them would diverge again. Each attempt that is skipped adds a line to
-  /// `problems`, for the log and the user.
+  /// being retried are excluded, since they would diverge again. Each skipped attempt adds a line to `problems`, for
+  /// the log and the user.
   std::optional<ResumePoint> latest_checkpoint(std::vector<std::string>& problems) const;
   /// Copies to `attempt` the metrics of the attempt it resumes, up to the checkpoint.
   void copy_metrics(const ResumePoint& from, std::int64_t attempt) const;

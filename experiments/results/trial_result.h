@@ -65,9 +65,9 @@ std::string write_trial_result(const TrialResult& result);
 
 /// The same for a parsed object; `where` names its place in errors.
 TrialResult take_trial_result(const nlohmann::json& json, const std::string& where);
-/// `file` names the text in errors. InputError for anything that the writer does not write, for impossible numbers, for
-/// a hash that does not match the text, and for a newer schema. Schema 1 has no seals. Older versions accepted metrics
-/// that are not finite: such a result is returned without metrics and, if it says done, as diverged in its evaluation.
+/// `file` names the text in errors. InputError for anything that the writer does not write, for impossible numbers, a
+/// wrong hash, and a newer schema. Schema 1 has no seals. Older versions accepted metrics that are not finite: such a
+/// result is returned without metrics and, if it says done, as diverged in its evaluation.
 TrialResult parse_trial_result(std::string_view text, const std::string& file);
 
 }  // namespace normlab

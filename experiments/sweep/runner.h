@@ -42,13 +42,11 @@ struct RunSummary {
   std::size_t all_finished() const { return done_before + finished; }
 };
 
-/// Writes the plan to OUT/experiments, loads the data, and trains every trial that has no result in OUT. Repeats this
-/// with the trials that follow from these results (next_stage) until there are no more. Waits for trials that other
-/// processes hold, and takes them over if their process is gone. Failed and diverged trials have a result; they are
-/// trained again only if the options say so, once per run. Finished results are never modified.
-///
-/// InputError if a finished trial was trained on other data than is available (with both hashes). EnvironmentError for
-/// faults of the machine.
+/// Writes the plan to OUT/experiments, loads the data, and trains every trial that has no result in OUT, then those
+/// that follow from these results (next_stage), until there are no more. Waits for trials of other processes, and takes
+/// them over if their process is gone. Failed and diverged trials have a result; the options decide whether they are
+/// trained again, once per run. Finished results are never modified. InputError if a finished trial was trained on
+/// other data than is available (with both hashes). EnvironmentError for faults of the machine.
 RunSummary run_experiment(const Experiment& descriptor, const RunOptions& options);
 
 /// Number of cores available to this process.

@@ -10,9 +10,8 @@ namespace normlab {
 class SharedGpu {
  public:
   /// Starts the service for this process and those it forks afterwards; it ends with this object. If its program
-  /// (nvidia-cuda-mps-control, part of the driver) is missing or fails, nothing is started, `message()` tells the
-  /// user, and the workers take turns. Nothing is started either if CUDA_MPS_PIPE_DIRECTORY is set: the user's own
-  /// service is used.
+  /// (nvidia-cuda-mps-control, part of the driver) is missing or fails, `message()` tells the user, and the workers
+  /// take turns. If CUDA_MPS_PIPE_DIRECTORY is set, the user's own service is used.
   explicit SharedGpu(int workers);
   ~SharedGpu();
   SharedGpu(const SharedGpu&) = delete;

@@ -13,9 +13,8 @@ namespace normlab {
 void ignore_signals_of_writes();
 /// Installs the handlers for SIGINT, SIGTERM, SIGUSR1 and SIGXCPU in the process that hands out trials.
 void catch_stop_signals();
-/// Installs the handlers of a worker. SIGTERM stops it at the next step, however often it arrives and whoever sends it:
-/// its parent, the system if the parent dies, or a user. SIGINT and SIGUSR1, which reach the whole process group, are
-/// left to the parent.
+/// Installs the handlers of a worker. SIGTERM, from any sender and however often, stops it at the next step; the system
+/// also sends it if the parent dies. SIGINT and SIGUSR1, which reach the whole process group, are left to the parent.
 void catch_worker_signals();
 
 /// Registers the workers that a second signal kills, at most kMaxWorkers (the largest --workers) at a time.

@@ -14,18 +14,17 @@ namespace normlab {
 /// only read use the recorded decisions, or what the results would decide.
 enum class Record : std::uint8_t { no, yes };
 
-/// All trials that are known: those of `loaded` (from load_experiment) and those that follow from finished
-/// results. `more_to_come` is set if others follow once these are finished; a failed trial holds them up. An
-/// experiment with neither "tune" nor two-stage seeds is returned unchanged, without reading files. InputError for
-/// a damaged or contradictory record, or for a chosen value that does not fit the row; EnvironmentError if a
-/// decision cannot be written.
+/// All known trials: those of `loaded` (from load_experiment) and those that follow from finished results.
+/// `more_to_come`: others follow once these are finished; a failed trial holds them up. Without "tune" and two-stage
+/// seeds, the experiment is returned unchanged and no file is read. InputError for a damaged or contradictory record,
+/// or for a chosen value that does not fit the row; EnvironmentError if a decision cannot be written.
 Experiment next_stage(Experiment loaded, const ResultStore& store, Record record = Record::no);
 
 /// How many trials may follow, in words; "" if none.
 std::string trials_to_come(const Experiment& experiment);
 
-/// Sentences for the footer of a table, each without line break: what was tuned or fixed and for which row, chosen
-/// values at the edge of their range, two-stage seeds (whether the width was reached), and what is still to come.
+/// Sentences for the footer of a table, without line breaks: what was tuned or fixed, and for which row; chosen values
+/// at the edge of their range; whether two-stage seeds reached the width; what is still to come.
 std::vector<std::string> stage_notes(const Experiment& experiment);
 
 }  // namespace normlab

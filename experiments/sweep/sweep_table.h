@@ -10,15 +10,14 @@
 
 namespace normlab {
 
-/// The rows come from the plan, so running, failed, diverged and missing trials are shown. A result that cannot be read
-/// is named in its row and in TableModel::problems. InputError for a metric that no finished trial has (with a
-/// suggestion), and for what selected_metric() and table_model() refuse. Records the number of seeds
-/// (note_tabled_seeds()), so that later tables can report that it was raised.
+/// The rows come from the plan, so all trials are shown, whatever their state. A result that cannot be read is named in
+/// its row and in TableModel::problems. InputError for a metric that no finished trial has (with a suggestion), and as
+/// selected_metric() and table_model(). Records the number of seeds (note_tabled_seeds()).
 TableModel sweep_table_model(const Experiment& experiment, const ResultStore& store, const TableOptions& options);
 
-/// The same without a descriptor, for all trials in these folders; each is a results folder or the folder of one trial.
-/// Trials that differ only by seed form a row. The axes are the settings that differ, and no row is a baseline.
-/// Placements are named by their plan or by the program. InputError if a plan is damaged.
+/// The same without a descriptor, for all trials in these folders; each is a results folder or a trial's folder. Trials
+/// that differ only by seed form a row. The axes are the settings that differ, and no row is a baseline. Placements are
+/// named by their plan or by the program. InputError if a plan is damaged.
 TableModel folders_table_model(std::span<const std::filesystem::path> folders, const TableOptions& options);
 
 /// The input from which sweep_table_model() builds the model.
@@ -27,9 +26,9 @@ TableInput sweep_table_input(const Experiment& experiment, const ResultStore& st
 // Records the number of seeds at the time a table is read. Seeds added by hand after looking at the table make its
 // intervals too narrow, so such additions are counted and shown.
 
-/// Writes OUT/experiments/<stem>/tabled/seeds-<n>.json unless it exists, where n is the largest number of seeds in a
-/// row. Does nothing if the experiment never ran here, or if no row has two finished seeds. False if the folder cannot
-/// be written; the table is printed anyway.
+/// Writes OUT/experiments/<stem>/tabled/seeds-<n>.json unless it exists; n is the largest number of seeds in a
+/// row. Does nothing if the experiment never ran here, or if no row has two finished seeds. False if the folder is
+/// not writable.
 bool note_tabled_seeds(const Experiment& experiment, const ResultStore& store);
 
 /// "Seeds were raised 2 times after the table had been read (with 3, then 5; now 7): ..."; "" if they were not. Numbers

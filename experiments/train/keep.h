@@ -15,9 +15,9 @@ struct Removal {
 };
 
 /// Files that a done or diverged trial no longer needs under `keep`: checkpoints of former attempts; the last
-/// checkpoint, unless kept (under `weights`, its weights are kept as a new, smaller file); and temporary files of
-/// killed processes. Results, metrics, logs and configs are never included. Empty for a trial without such a result,
-/// which resumes from its checkpoint, and for one that a process works on.
+/// checkpoint, unless kept (`weights` keeps its weights in a new, smaller file); temporary files of killed processes.
+/// Never results, metrics, logs or configs. Empty for a trial without such a result, which resumes from its checkpoint,
+/// and for one that a process works on.
 std::vector<Removal> superfluous_files(const TrialFolder& trial, KeepCheckpoint keep);
 
 /// Files left in a folder by killed processes.

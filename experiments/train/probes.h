@@ -55,10 +55,10 @@ MissingProbes missing_probes(const ProbeConfig& config, const TrialFolder& trial
 std::string missing_probes_note(const Experiment& experiment, const ResultStore& store);
 
 /// One forward and backward pass in training mode over the first `images` images of the first epoch, as in a trial with
-/// that batch size. Uses the initial weights, or those of `weights`, a safetensors file with normlab's names (such as a
-/// checkpoint; optimiser state is ignored). InputError for more images than there are, or for a file whose tensors are
-/// not this network's. NonFiniteError if a weight, the loss of an image or a measured number is NaN or infinite; it
-/// names the weight or the first image, and the operation and site where it began.
+/// that batch size. Uses the initial weights, or those of `weights`, a safetensors file with normlab's names (optimiser
+/// state is ignored). InputError for more images than there are, or for a file with other tensors than the network's.
+/// NonFiniteError if a weight, the loss of an image or a measured number is not finite; it names the weight or the
+/// first image, and the operation and site where it began.
 ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std::int64_t images, int threads,
                            const std::optional<std::filesystem::path>& weights, Backend& backend);
 

@@ -20,12 +20,12 @@ struct StepTime {
 /// `gflops` per core.
 StepTime time_by_products(const ModelCost& model, double gflops);
 
-/// Times for the networks of `configs`, each with its precision, optimiser and augmentation of images in memory. Times
-/// that an earlier call of this binary on this kind of CPU stored in ~/.cache/normlab are reused. The others are
-/// measured on noise images by one process per core concurrently, for about a second in total. A large network is
-/// measured with fewer images and blocks, and scaled by its multiply-adds. What does not fit into that second is scaled
-/// from the nearest measured network. If nothing can be measured, for example because the CPU lacks the precision,
-/// default_gflops() is used. Call it before the process starts threads.
+/// Times for the networks of `configs`, each with its precision, optimiser and augmentation of images in memory. Reuses
+/// times that an earlier call of this binary on this kind of CPU stored in ~/.cache/normlab. Otherwise, one process per
+/// core measures steps on noise images, for about a second in total. A large network is measured with fewer images and
+/// blocks and scaled by its multiply-adds; what does not fit into the second is scaled from the nearest measured
+/// network. If nothing can be measured, as without the precision on this CPU, uses default_gflops(). Call it before the
+/// process starts threads.
 std::vector<StepTime> measured_step_times(const std::vector<const TrialConfig*>& configs, int cores);
 
 }  // namespace normlab

@@ -25,11 +25,9 @@ struct VerifyReport {
   std::optional<std::string> difference;  // the first by step: "step 50: tensor head.bias"
 };
 
-/// Copies a checkpoint of the trial to a scratch folder below the system's temporary folder and trains from there. From
-/// the initial values, it writes and resumes a checkpoint of its own on the way. Then compares hashes of parameters,
-/// moments, buffers and averages, lines of metrics, and the result if it gets that far. The trial is not changed, and
-/// may be running.
-///
+/// Trains from a checkpoint of the trial in a scratch folder below the system's temporary folder. From the initial
+/// values, it also saves and resumes a checkpoint on the way. Compares hashes of parameters, moments, buffers and
+/// averages, lines of metrics, and the result if it gets that far. The trial is not changed, and may be running.
 /// InputError if there is no checkpoint at `from`; if nothing is recorded within `steps` (the message says what is);
 /// for another program's bits, unless allowed; and for other data.
 VerifyReport verify_trial(const TrialConfig& config, const TrialFolder& trial, const DataPair& data,

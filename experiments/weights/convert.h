@@ -32,10 +32,10 @@ struct ImportOptions {
   std::optional<Resampling> resize_positions{};  // resamples a position table of another (square) grid to the model's
 };
 
-/// Fills `into`, which `config` declared and initialise() may have filled. Tensors in float64, float16 and bfloat16 are
-/// converted. InputError lists every tensor of a wrong shape or type or refused by the scheme, the missing or left-over
-/// names that are not allowed, and a network whose maths these names cannot express. `report` is complete even if
-/// missing or left-over names are the error.
+/// Fills `into`, which `config` declared and initialise() may have filled, converting float64, float16 and bfloat16.
+/// InputError lists every tensor of a wrong shape or type or refused by the scheme, the missing or left-over names
+/// that are not allowed, and a network whose maths these names cannot express. `report` is complete even if names
+/// are the error.
 void import_weights(const Tensors& file, NameScheme scheme, const ModelConfig& config, const ImportOptions& options,
                     ParameterSet& into, ConversionReport& report);
 

@@ -36,8 +36,8 @@ void require_container(const std::filesystem::path& path, NameScheme scheme);
 NameScheme stated_names(const WeightFile& file, std::optional<NameScheme> given);
 
 /// The network: `given` (a JSON text or the path of a JSON file) or "normlab.model" of the metadata. If both exist they
-/// must be the same network in evaluation; initial values, drop rates and so on may differ, and so may the image size
-/// if positions are resized. The given one is then returned. InputError if neither says it.
+/// must be the same network in evaluation, except for the image size if positions are resized; initial values, drop
+/// rates and so on may differ. The given one is then returned. InputError if neither says it.
 ModelConfig stated_model(const WeightFile& file, const std::optional<std::string>& given, bool resizes_positions);
 
 /// Reads a model's JSON from a text (which begins with a brace) or a file. Image size and number of classes are

@@ -11,9 +11,8 @@ namespace normlab {
 
 /// All arrays of an .npz, stored or deflated, in file order; read_npy() lists the supported arrays. InputError with
 /// file, member and byte offset for a file that is no zip or is truncated, a wrong checksum, a member that is no .npy,
-/// a duplicate name, a name with "..", an empty part or a backslash beside slashes, and an archive without arrays.
-/// InputError also if members unpack to more than 100 times the file size and more than 256 MiB, which weights never
-/// do. EnvironmentError if the file cannot be opened.
+/// a duplicate name, a name with "..", an empty part or a backslash beside slashes, no arrays, and members that unpack
+/// to more than 100 times the file size and more than 256 MiB. EnvironmentError if the file cannot be opened.
 Tensors read_npz(const std::filesystem::path& path);
 
 /// The same for bytes in memory; `file` names them in errors.
