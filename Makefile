@@ -8,8 +8,8 @@ COVERAGE ?=
 JOBS ?= $(shell nproc)
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 NVCC ?= $(shell command -v nvcc 2>/dev/null)
-# Kernels for a GPU are built where they can run, for the GPUs of this machine. CUDA=1 builds them for all architectures.
-# The last architecture is compiled as PTX too, for GPUs to come.
+# By default, GPU kernels are built if this machine has a GPU, and for its GPUs only. CUDA=1 builds them for all
+# architectures. The last architecture is also compiled to PTX, for newer GPUs.
 ifeq ($(origin CUDA),undefined)
 GPUS := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | \
   sed -n 's/^\([0-9]*\)\.\([0-9]\)$$/\1\2/p' | sort -u)
@@ -22,25 +22,25 @@ CUDA_WHY = $(if $(filter 1,$(CUDA)),$(patsubst %,sm_%,$(CUDA_ARCH)),none) (by CU
 endif
 CUDA_ARCH ?= 80 90 90a 100
 
-# A number recorded in every result: kernels fuse multiply-add wherever the compiler sees one, and nothing is reassociated
-# but loops marked `omp simd reduction`.
+# These flags determine the numbers in every result: the compiler fuses multiply-adds wherever possible, and
+# reassociates only loops marked `omp simd reduction`.
 ARITHMETIC_FLAGS := -fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp-simd
 LEVEL := $(if $(SANITIZE)$(COVERAGE),-O1 -g1 -fno-omit-frame-pointer,-O3)
 OPTIMISE := $(LEVEL) -march=$(ARCH)
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-psabi -Werror
-# g++ 12 sees overlaps and overflows in std::string that are not there (GCC bugs 105651, 105329).
+# g++ 12 reports nonexistent overlaps and overflows in std::string (GCC bugs 105651, 105329).
 ifeq ($(findstring clang,$(shell $(CXX) --version 2>/dev/null)),)
 WARNINGS += -Wno-restrict -Wno-stringop-overflow
-CXXFLAGS += --param=ggc-min-heapsize=1048576  # garbage of g++ is collected from 1 GB on
-# Library headers that most files include. g++ reads them once, not for each file of the program.
+CXXFLAGS += --param=ggc-min-heapsize=1048576  # g++ collects garbage only above 1 GB
+# Library headers that most files include, precompiled for g++.
 PRECOMPILED := $(if $(SANITIZE),,algorithm array chrono condition_variable filesystem functional map memory optional set \
   span sstream string thread unordered_map variant vector fmt/core.h)
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 else ifneq ($(SANITIZE)$(COVERAGE),)
 WARNINGS += -Wno-pass-failed  # counters and sanitizers keep some loops scalar
 endif
-# g++ 12.2 for AVX-512 copies some constants wrongly, {0.5, 0.5, 0, 0} as 0.5 four times; not in pieces of 16 bytes. Kernels
-# are the same with them. tests/core/compiler_test.cpp sees it.
+# With AVX-512, g++ 12.2 copies some constants wrongly ({0.5, 0.5, 0, 0} as 0.5 four times), but not in pieces of 16
+# bytes. The kernels do not change. tests/core/compiler_test.cpp detects the bug.
 COPIES := -mmove-max=128 -mstore-max=128
 COPIES := $(shell echo | $(CXX) $(COPIES) -x c++ -fsyntax-only - >/dev/null 2>&1 && echo $(COPIES))
 CPPFLAGS += -I. -MMD -MP
@@ -52,7 +52,7 @@ LDLIBS += -lfmt -ljpeg -lpng -lnettle -ldl
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 BUILD_FLAGS := $(CXX) $(OPTIMISE) $(COPIES) $(ARITHMETIC_FLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 
-# Linked in this order: of an inline function that stands in several objects the first is taken, so what computes comes first.
+# The link order matters: of an inline function in several objects, the first is used, so computing code comes first.
 LIGHT := $(sort $(foreach folder,base cli descriptor report results sweep weights,$(wildcard experiments/$(folder)/*.cpp)))
 LIBRARY := $(shell find core autograd nn cuda -name '*.cpp' | sort) \
   $(filter-out experiments/main.cpp $(LIGHT),$(shell find experiments -name '*.cpp' | sort)) $(LIGHT)
@@ -62,20 +62,20 @@ TESTS := $(shell find tests -name '*_test.cpp' | sort)
 TEST_SUPPORT := $(wildcard tests/cuda_emulation/*.cpp) tests/devices.cpp tests/system_calls.cpp tests/main.cpp
 OBJECTS := $(LIBRARY:%.cpp=$(BUILD)/%.o) $(BUILD)/recipes.o $(if $(filter 1,$(CUDA)),$(CUDA_SOURCES:%.cu=$(BUILD)/%.o))
 TEST_OBJECTS := $(patsubst %.cpp,$(BUILD)/%.o,$(TESTS) $(TEST_SUPPORT))
-# Linked last, so that a function that stands in several objects is not taken from the one with checks.
+# Linked last, so that inline functions are not taken from these objects, which contain checks.
 EMULATED_OBJECTS := $(EMULATED:%.cu=$(BUILD)/emulated/%.o)
 BINARY := $(BUILD)/normlab
 TEST_BINARY := $(BUILD)/tests/run
 FAULTS := $(BUILD)/faults.so
 
-# What is being compiled: .ci/build counts these lines first, and then has STEPS of them written as a count.
+# Prints what is being compiled. .ci/build first counts these lines, then passes their number as STEPS.
 step = $(if $(STEPS),sh .ci/step $(BUILD) $(STEPS) "$(1)",echo "  $(1)")
 
 .PHONY: all deps build-all test test-long torture test-reference sweep bench bench-peers example-report site cuda-report \
   fuzz fuzz-coverage tsan asan lint format clean
 .DEFAULT_GOAL := all
 
-# Everything that a user calls goes through `deps` once. The build itself then runs in parallel and counts its files.
+# Targets for users run `deps` once; the build itself then runs in parallel and counts its files.
 in_parallel = @echo "GPU kernels: $(CUDA_WHY)"; MAKE="$(MAKE) --no-print-directory" bash .ci/build $(BUILD) $(JOBS)
 all: deps
 	$(in_parallel) $(BINARY)
@@ -96,7 +96,7 @@ test: deps
 	$(in_parallel) build-all
 	@bash tests/run_tests $(BUILD)
 
-# With kernels for all architectures where nvcc is installed, unless CUDA says otherwise.
+# Builds kernels for all architectures if nvcc is installed, unless CUDA is set.
 test-long: deps
 ifeq ($(origin CUDA)$(if $(NVCC),,-),file)
 	@$(MAKE) --no-print-directory CUDA=1 test-long
@@ -105,7 +105,7 @@ else
 	@NORMLAB_LONG=1 bash tests/run_tests $(BUILD)
 endif
 
-# Every rig in full, some hours: damage to files, kills, and faults of every call that reads or writes.
+# Runs every rig in full, for some hours: damaged files, kills, and faults of every call that reads or writes.
 torture: deps
 	$(in_parallel) build-all
 	@failed=0; bash tests/damage/run $(BUILD) 10000 3 || failed=1; tests/kills/run $(BUILD) 1000 3 || failed=1; \
@@ -115,9 +115,9 @@ test-reference: deps
 	$(in_parallel) build-all
 	@REFERENCE_DIR="$(or $(REFERENCE_DIR),tests/reference/fixtures)" $(TEST_BINARY) -tc="reference:*"
 
-# The tests of what runs on several threads under ThreadSanitizer: shards, the engine, batches made ahead, readers of data,
-# leases, and sweeps by a program that has it too. On the CPU: the emulated device has one thread and fibers. Without two
-# tests that want a crash's own signal, and a limit on address space: the sanitizer catches the one and needs the other.
+# Runs the tests of multithreaded code under ThreadSanitizer: shards, the engine, prepared batches, data readers,
+# leases, and sweeps by a program built with it. On the CPU only, since the emulated device has one thread and fibers.
+# Two tests are excluded: one expects a crash's own signal, which the sanitizer catches; one limits the address space.
 THREAD_TESTS := core/shards nn/engine nn/accumulation nn/optimizer nn/probes experiments/base/parallel \
   experiments/data/webdataset experiments/data/image_folder experiments/data/pack experiments/train/batches \
   experiments/train/pipeline experiments/train/trial experiments/results/lease experiments/results/claim \
@@ -129,7 +129,7 @@ tsan: deps
 	  -tce="workers: a crash*,workers: memory that runs out*"
 TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
 
-# All tests under AddressSanitizer and UndefinedBehaviorSanitizer, in a build folder of their own.
+# Runs all tests under AddressSanitizer and UndefinedBehaviorSanitizer, in a separate build folder.
 asan: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)-asan SANITIZE=address,undefined CUDA=0 build-all
 	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 bash tests/run_tests $(BUILD)-asan
@@ -148,21 +148,21 @@ site:
 bench: all
 	@for shape in micro tiny small; do $(BINARY) bench step --shape $$shape; done
 
-# A report and its pictures from the results of the repository.
+# Makes a report and its pictures from the results in the repository.
 example-report: all
 	$(BINARY) report experiments/placements_cifar10.json --from docs/results/cifar10.jsonl \
 	  -o $(BUILD)/report/example.html --svg $(BUILD)/report
 
-# Ours and PyTorch's step alternately, as a table of medians and ratios. PYTHON: one that has torch and timm.
+# Times normlab's and PyTorch's training step in turns; prints medians and ratios. PYTHON must have torch and timm.
 bench-peers: all
 	@bash tests/bench/compare.sh
 
-# Each target of tests/fuzz for TIME seconds, or those that TARGETS names. Needs clang with libFuzzer and says so.
+# Runs each target of tests/fuzz, or those in TARGETS, for TIME seconds. Needs clang with libFuzzer.
 TIME ?= 60
 fuzz:
 	@MAKE="$(MAKE)" JOBS=$(JOBS) bash tests/fuzz/run $(BUILD)-fuzz $(TIME) $(TARGETS)
 
-# tests/fuzz/coverage.md: the lines of each reader that the targets' inputs and the readers' tests run.
+# Writes tests/fuzz/coverage.md: how many lines of each reader the fuzz inputs and the readers' tests execute.
 fuzz-coverage:
 	@MAKE="$(MAKE)" JOBS=$(JOBS) bash tests/fuzz/coverage $(BUILD)-fuzz-coverage $(BUILD)-fuzz
 
@@ -185,13 +185,13 @@ $(TEST_BINARY): $(OBJECTS) $(TEST_OBJECTS) $(EMULATED_OBJECTS)
 	@$(call step,LINK $@)
 	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -larchive -lboost_context -o $@
 
-# Preloaded by tests/faults/run, which a program with a sanitizer would refuse.
+# Preloaded by tests/faults/run. A program with a sanitizer would refuse it.
 $(FAULTS): tests/faults/faults.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
 	@$(call step,CXX $<)
 	@$(CXX) -std=c++20 -O1 $(WARNINGS) -shared -fPIC $< -ldl -o $@
 
-# Readers of files and what they need, for tests/fuzz/run: an archive, so that a target takes only what it reads with.
+# File readers and their dependencies for tests/fuzz/run, as an archive, so that a target links only what it needs.
 FUZZED_FOLDERS := base statistics data descriptor results weights
 FUZZED := $(filter-out core/cpu/%,$(filter core/% autograd/% nn/% $(addsuffix /%,$(addprefix experiments/,$(FUZZED_FOLDERS))),$(LIBRARY)))
 FUZZED += experiments/sweep/plan_file.cpp
@@ -204,7 +204,7 @@ $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/fuzz/readers.a
 	@$(call step,LINK $@)
 	@$(CXX) $(LDFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -lz -o $@
 
-# The tests of the folders with readers, in a program of their own for tests/fuzz/coverage.
+# The tests of the folders with readers, as a separate program for tests/fuzz/coverage.
 READER_TESTS := $(wildcard $(addsuffix /*_test.cpp,$(addprefix tests/experiments/,$(FUZZED_FOLDERS) sweep)))
 $(BUILD)/tests/readers: $(READER_TESTS:%.cpp=$(BUILD)/%.o) $(BUILD)/tests/readers_main.o $(BUILD)/tests/system_calls.o $(OBJECTS)
 	@$(call step,LINK $@)
@@ -215,13 +215,13 @@ $(BUILD)/%.o: %.cpp $(BUILD)/flags
 	@$(call step,CXX $<)
 	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LEVEL) -c $< -o $@
 
-# By its level, which those who include it must have.
+# One per optimisation level, which must match that of the including file.
 $(BUILD)/precompiled%.h.gch: $(BUILD)/flags
 	@printf '#include <%s>\n' $(PRECOMPILED) > $(@:.gch=)
 	@$(call step,CXX $@)
 	@$(CXX) $(CXXFLAGS) $* -x c++-header -c $(@:.gch=) -o $@
 
-# The recipes as text, so that a program that is taken elsewhere has them.
+# Embeds the recipes as text, so that a copied program includes them.
 RECIPES := $(sort $(wildcard experiments/recipes/*.json))
 $(BUILD)/recipes.cpp: $(RECIPES)
 	@mkdir -p $(@D)
@@ -232,15 +232,15 @@ $(BUILD)/recipes.cpp: $(RECIPES)
 $(BUILD)/recipes.o: $(BUILD)/recipes.cpp $(BUILD)/flags
 	@$(CXX) $(CPPFLAGS) $(CXXFLAGS) -O1 -c $< -o $@
 
-# The version changes with every commit, so only the one file that prints it is compiled again.
+# The version changes with every commit; only the file that prints it is recompiled.
 $(BUILD)/experiments/base/build_info.o: CPPFLAGS += -DNORMLAB_VERSION='"$(VERSION)"' -DNORMLAB_FLAGS='"$(BUILD_FLAGS)"'
 $(BUILD)/experiments/base/build_info.o: $(BUILD)/version
 
-# Must give the bits of libraries that are built for any CPU.
+# These files must give the same bits as libraries that are compiled for any CPU.
 $(BUILD)/experiments/data/resize_weights.o $(BUILD)/experiments/data/resize_tensorflow.o \
 $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard experiments/data/ops/*.cpp)): CXXFLAGS += -ffp-contract=off
 
-# Not for kernels, nor for files with flags of their own.
+# Not for kernels, and not for files with special flags.
 ifneq ($(PRECOMPILED),)
 WITH_PRECOMPILED := $(filter-out core/% experiments/data/resize_% experiments/data/ops/%,$(LIBRARY))
 $(WITH_PRECOMPILED:%.cpp=$(BUILD)/%.o): private CPPFLAGS += -fpch-preprocess -include $(BUILD)/precompiled$(LEVEL).h
@@ -248,14 +248,16 @@ $(patsubst %.cpp,$(BUILD)/%.o,$(filter $(LIGHT),$(WITH_PRECOMPILED))): $(BUILD)/
 $(patsubst %.cpp,$(BUILD)/%.o,$(filter-out $(LIGHT),$(WITH_PRECOMPILED))): $(BUILD)/precompiled-O3.h.gch
 endif
 
-# What computes has -O3. What reads, writes and prints is compiled in less time. Tests have the fused multiply-adds of -O3.
+# Computing code has -O3. Code that reads, writes and prints has -Og, to compile faster. Tests get the fused
+# multiply-adds of -O3.
 ifeq ($(SANITIZE)$(COVERAGE),)
 $(LIGHT:%.cpp=$(BUILD)/%.o): LEVEL := -Og
 $(TEST_OBJECTS): LEVEL := -O1 -fexpensive-optimizations
 endif
 
 ifeq ($(CUDA),1)
-# The runtime is linked statically and cuBLAS opened when it is used: the binary starts where only a driver is installed.
+# The runtime is linked statically and cuBLAS is loaded on use, so the binary also starts where only a driver
+# is installed.
 CUDA_HOME := $(patsubst %/bin/,%,$(dir $(realpath $(NVCC))))
 LDLIBS += -L$(CUDA_HOME)/lib64 -lcudart_static -lrt
 NVCCFLAGS := -std=c++20 -O3 -I. -MMD -MP --expt-relaxed-constexpr -Werror all-warnings \
@@ -268,7 +270,7 @@ $(BUILD)/%.o: %.cu $(BUILD)/flags
 	@$(NVCC) $(NVCCFLAGS) -Xptxas -v -c $< -o $@ 2> $(@:.o=.ptxas) || { cat $(@:.o=.ptxas) >&2; exit 1; }
 $(BUILD)/cuda/backend.o: CPPFLAGS += -DNORMLAB_WITH_CUDA -isystem $(CUDA_HOME)/include
 
-# Registers, shared memory and spills of each kernel on each architecture, as ptxas names them in the build.
+# Registers, shared memory and spills of each kernel on each architecture, from the output of ptxas.
 cuda-report: $(CUDA_SOURCES:%.cu=$(BUILD)/%.o)
 	@python3 tests/gpu/registers.py $(^:.o=.ptxas) > $(BUILD)/cuda_registers.md
 	@echo "$(BUILD)/cuda_registers.md: $$(grep -m1 ' kernels in ' $(BUILD)/cuda_registers.md)"
@@ -277,8 +279,8 @@ cuda-report:
 	@echo "cuda-report: needs nvcc (CUDA=1)" >&2; exit 3
 endif
 
-# The kernels as C++ for the emulation of tests/cuda_emulation, whose headers stand before CUDA's. The thread sanitizer's
-# calls before each load and store go to its checks; under another sanitizer there are none.
+# Compiles the kernels as C++ for tests/cuda_emulation, whose headers replace CUDA's. The thread sanitizer's calls
+# before each load and store are redirected to the emulation's checks; with another sanitizer there are none.
 EMULATION_FLAGS := -O1 -Itests/cuda_emulation/include -DNORMLAB_CUDA_EMULATED -DNORMLAB_CUDA_NAMESPACE=cuda_emulated
 EMULATION_FLAGS += $(if $(SANITIZE),-DNORMLAB_SANITIZED,-fsanitize=thread)
 $(BUILD)/emulated/%.o: %.cu $(BUILD)/flags
@@ -287,7 +289,7 @@ $(BUILD)/emulated/%.o: %.cu $(BUILD)/flags
 	@$(CXX) -x c++ $(CPPFLAGS) $(CXXFLAGS) $(LEVEL) $(EMULATION_FLAGS) -c $< -o $@
 $(BUILD)/tests/cuda_emulation/%.o: CPPFLAGS += $(if $(SANITIZE),-DNORMLAB_SANITIZED)
 
-# Rewritten only when their content changes, so that other flags rebuild everything and the same flags nothing.
+# Rewritten only if their content changes, so that other flags rebuild everything and the same flags nothing.
 define remember
 	+@mkdir -p $(BUILD)
 	+@echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@

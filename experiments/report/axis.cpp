@@ -12,18 +12,18 @@ PlotAxis make_axis(double low, double high, std::size_t wanted) {
     low = std::isfinite(low) ? low : std::isfinite(high) ? high : 0;
     high = low;
   }
-  // Beyond that the ends of an axis would not be numbers.
+  // Keeps the ends of the axis finite.
   low = std::clamp(low, -1e300, 1e300);
   high = std::clamp(high, -1e300, 1e300);
   if (low > high) std::swap(low, high);
-  // A range that double cannot split: every tick would be the same number.
+  // The range is too narrow to split in double precision: every tick would be the same number.
   const double least = 1e-9 * std::max(std::abs(low), std::abs(high));
   if (high - low <= least) {
     const double around = low == 0 ? 1 : std::abs(low) / 10;
     low -= around;
     high += around;
   }
-  // Halves first: the difference of two huge numbers may overflow.
+  // Computed in halves: the difference of two huge numbers may overflow.
   const double gap = 2 * ((high / 2 - low / 2) / double(std::max<std::size_t>(wanted, 1)));
   const double power = std::pow(10.0, std::floor(std::log10(gap)));
   const double leading = gap / power;

@@ -37,7 +37,7 @@ std::vector<BandPoint> seed_band(const std::vector<SeedCurve>& seeds) {
   std::vector<BandPoint> band;
   for (auto& [step, point] : points) {
     point.step = step;
-    point.mean = std::clamp(point.mean, point.low, point.high);  // rounding may lead it out by a bit
+    point.mean = std::clamp(point.mean, point.low, point.high);  // corrects rounding
     band.push_back(point);
   }
   return band;

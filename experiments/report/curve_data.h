@@ -1,4 +1,4 @@
-// Learning curves of an experiment: what metrics.jsonl says of each trial, and the band of each row's seeds.
+// Learning curves of an experiment: the metrics.jsonl of each trial, and the band over the seeds of each row.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,17 @@
 
 namespace normlab {
 
-/// What a trial has measured so far: of the attempt that its result names, or of the latest one. Nothing for a trial
-/// without a result in an exported file. InputError where the file is damaged, or is not there though it was exported.
+/// Metrics of the attempt that the trial's result names, or else of the latest attempt. Empty for an exported trial
+/// without a result. InputError if the file is damaged, or missing for a trial with a result.
 std::vector<MetricsLine> trial_metrics(const TrialFolder& folder, const TrialStatus& status);
 
-/// One metric of one trial.
 struct SeedCurve {
   std::uint64_t seed = 0;
   TrialState state = TrialState::missing;
-  std::map<std::int64_t, double> values;  // by step, as stored; NaN and infinities included
+  std::map<std::int64_t, double> values;  // by step, as stored, including NaN and infinities
 };
 
-/// The seeds of a row at one step: mean, lowest and highest of the finite values there.
+/// The seeds of a row at one step: mean, minimum and maximum of the finite values.
 struct BandPoint {
   std::int64_t step = 0;
   double mean = 0, low = 0, high = 0;
@@ -32,9 +31,9 @@ struct BandPoint {
 };
 
 struct RowCurves {
-  std::size_t row = 0;  // of the plan
+  std::size_t row = 0;  // index in the plan
   std::string label;
-  std::vector<SeedCurve> seeds;  // those that have a value, in the plan's order
+  std::vector<SeedCurve> seeds;  // those with a value, in the plan's order
   std::vector<BandPoint> band;   // by step
 };
 
@@ -43,32 +42,33 @@ struct MetricCurves {
   std::vector<RowCurves> rows;  // all rows of the plan
 };
 
-/// A trial whose curves are left out since a file of it cannot be read.
+/// A trial whose curves are left out because one of its files cannot be read.
 struct CurveProblem {
   std::string trial;  // its label
   std::string error;
-  ExitCode fault;  // the file's, or the machine's
+  ExitCode fault;  // whether the file or the machine is at fault
   std::string text() const { return trial + ": its curves are left out: " + error; }
 };
 
 struct ExperimentCurves {
-  std::vector<MetricCurves> metrics;  // as asked for
-  std::vector<std::string> known;     // names of all metrics that some trial has, sorted
+  std::vector<MetricCurves> metrics;  // in the order requested
+  std::vector<std::string> known;     // names of all metrics that any trial has, sorted
   std::vector<CurveProblem> problems;
-  /// What a command that shows them ends with: the gravest fault.
+  /// The exit code of a command that shows the curves: the most serious fault.
   ExitCode outcome() const;
 };
 
-/// Reads the metrics of each trial once: of the attempt that its result names, or of the latest one.
+/// Reads the metrics of each trial once, as trial_metrics() does.
 ExperimentCurves read_curves(const Experiment& experiment, const ResultStore& store,
                              const std::vector<std::string>& metrics);
 
 std::vector<BandPoint> seed_band(const std::vector<SeedCurve>& seeds);
 
-/// InputError where some trial has metrics and none has this one: `option` "--metric", the nearest name, all of them.
+/// InputError if trials have metrics but none has this one. The message names `option` (such as "--metric"), the
+/// nearest name and all known names.
 void require_metric(const ExperimentCurves& curves, const std::string& metric, const std::string& option);
 
-/// "row,step,mean,low,high,n", or "row,seed,step,value" for `each_seed`: RFC 4180, numbers in full.
+/// CSV (RFC 4180) with all digits: "row,step,mean,low,high,n", or "row,seed,step,value" if `each_seed`.
 std::string curves_csv(const MetricCurves& curves, bool each_seed);
 
 }  // namespace normlab

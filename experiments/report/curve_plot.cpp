@@ -9,7 +9,7 @@ namespace normlab {
 namespace {
 
 constexpr double kLeft = 46, kRight = 290, kTop = 28, kBottom = 158;
-constexpr double kCross = 4;  // half its width
+constexpr double kCross = 4;  // half the width
 constexpr std::size_t kSheetColumns = 3;
 constexpr double kSheetGap = 12, kSheetHeading = 30;
 
@@ -17,7 +17,8 @@ void draw_path(SvgWriter& svg, const std::string& path, const char* name) {
   if (!path.empty()) svg.element("path", {{"class", name}, {"d", path}});
 }
 
-/// Pieces of equal n: where a seed ends, the mean of the others is another curve and no line leads to it.
+/// Splits a band where n changes. When a seed ends, the mean of the others is a different curve, so no line
+/// joins the two.
 template <class See>
 void each_piece(const std::vector<BandPoint>& band, See&& see) {
   for (std::size_t begin = 0, end; begin < band.size(); begin = end) {
@@ -51,7 +52,7 @@ class PanelDrawing {
       svg_.words("p-soft p-mid p-tick", x, kBottom + 16, tick_label(tick, step));
     }
     svg_.words("p-soft p-end", kRight, kBottom + 29, "step");
-    // A nested picture cuts off what lies outside its frame.
+    // A nested svg element clips what lies outside its frame.
     svg_.open("svg", {{"class", "p-frame"},
                       {"x", kLeft},
                       {"y", kTop},
@@ -86,7 +87,7 @@ class PanelDrawing {
     draw_path(svg_, area, "p-band");
     draw_path(svg_, base, "p-base");
     draw_path(svg_, line, "p-line");
-    // A piece of one point has no line: a dot, and the range of its seeds as an upright one.
+    // A piece of one point has no line: draw a dot, and the range of its seeds as a vertical bar.
     each_piece(band, [&](std::size_t begin, std::size_t end) {
       if (end - begin > 1) return;
       const BandPoint& only = band[begin];
@@ -109,7 +110,7 @@ class PanelDrawing {
   LinearScale x_, y_;
 };
 
-/// An axis for all values, or, where a few lie far beyond the others, for the others.
+/// An axis for all values, or without those that lie far beyond the rest (`cut` is then set).
 PlotAxis value_axis(std::vector<double> values, bool& cut) {
   cut = false;
   if (values.empty()) return make_axis(0, 1, 4);

@@ -1,4 +1,4 @@
-// Learning curves as small multiples: a panel a row, in it the mean of its seeds, their range as a band, and the
+// Learning curves as small multiples: one panel per row with the mean of its seeds, their range as a band, and the
 // baseline's mean as a dashed line. All panels of a metric share their axes.
 #pragma once
 
@@ -14,9 +14,9 @@
 namespace normlab {
 
 struct CurvePanel {
-  std::size_t row = 0;  // of the plan
+  std::size_t row = 0;  // index in the plan
   std::string label;
-  std::vector<BandPoint> band;  // in the picture's unit, thinned to what can be seen
+  std::vector<BandPoint> band;  // in the picture's unit, thinned to what is visible
   std::vector<BandPoint> baseline;
   std::size_t seeds = 0;
   struct End {
@@ -24,41 +24,41 @@ struct CurvePanel {
     double value = 0;
     std::string name;  // "seed 3"
   };
-  std::vector<End> diverged;  // last finite value of each seed that diverged
+  std::vector<End> diverged;  // the last finite value of each seed that diverged
 };
 
 struct CurvePlot {
   std::string metric, unit;  // unit "%" or ""
   std::vector<CurvePanel> panels;
-  std::vector<CurvePanel> single;  // rows with one value, which are named instead of drawn
+  std::vector<CurvePanel> single;  // rows with a single value, named instead of drawn
   PlotAxis steps, values;
   bool cut = false;        // some values lie outside the picture
-  std::int64_t every = 1;  // of so many points at most one is drawn; 1: all are
+  std::int64_t every = 1;  // at most one in this many points is drawn; 1: all
   /// "eval/accuracy [%]"
   std::string heading() const { return unit.empty() ? metric : metric + " [" + unit + "]"; }
 };
 
-/// More points than this in a curve 300 pixels wide cannot be seen.
+/// The most points that a curve 300 pixels wide can show.
 inline constexpr std::size_t kMaxCurvePoints = 120;
 
-/// At most `most` of them, evenly, the last one included.
+/// At most `most` of the points, evenly spaced, including the last.
 std::vector<BandPoint> thinned(const std::vector<BandPoint>& band, std::size_t most);
 
-/// Panels for the rows `shown` (plan indices) in that order, each with the curve of its baseline row where it has one.
-/// Values are multiplied by `scale`. A few wild values, a loss that explodes, do not flatten all others: the axis then
-/// leaves them out and `cut` is set.
+/// One panel per row in `shown` (plan indices), in that order, with the curve of its baseline row if it has one.
+/// Values are multiplied by `scale`. The axis leaves out a few extreme values, as of a loss that explodes, and
+/// then sets `cut`.
 CurvePlot curve_plot(const MetricCurves& curves, const std::vector<std::size_t>& shown,
                      const std::vector<std::optional<std::size_t>>& baselines, const std::string& unit, double scale);
 
 inline constexpr double kPanelWidth = 300, kPanelHeight = 190;
 
-/// One panel, as a picture of its own.
+/// One panel as a separate picture.
 std::string curve_panel(const CurvePlot& plot, std::size_t panel, const std::string& id);
 
 /// All panels in one picture, for a file.
 std::string curve_sheet(const CurvePlot& plot, const std::string& id, const std::string& title);
 
-/// What a panel shows, in words.
+/// A description of the panel in words.
 std::string curve_text(const CurvePlot& plot, const CurvePanel& panel);
 
 }  // namespace normlab

@@ -14,7 +14,7 @@
 namespace normlab {
 namespace {
 
-/// "sha256-<Base64>": how a page names the one script that may run.
+/// "sha256-<Base64>": identifies the only script that the page may run.
 std::string script_hash(std::string_view script) {
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   const std::string hex = sha256_hex(script);
@@ -30,7 +30,7 @@ std::string script_hash(std::string_view script) {
   return "sha256-" + base64;
 }
 
-/// The question, which ends with the first question mark, and what follows it.
+/// Splits the text `about` after its first question mark: the question, and the rest.
 std::pair<std::string, std::string> question_of(const TableModel& table) {
   const std::string& about = table.about;
   if (about.empty()) return {table.name, ""};
@@ -40,7 +40,7 @@ std::pair<std::string, std::string> question_of(const TableModel& table) {
   return {about.substr(0, mark + 1), rest == about.npos ? "" : about.substr(rest)};
 }
 
-/// "20 trials: 18 done, 1 diverged, 1 running."
+/// "5 rows, 20 trials: 18 done, 1 diverged, 1 running."
 std::string trial_counts(const TableModel& table) {
   constexpr std::array kStates{SeedState::done,   SeedState::diverged, SeedState::running,   SeedState::stopped,
                                SeedState::failed, SeedState::missing,  SeedState::unreadable};
@@ -65,7 +65,7 @@ std::string results_section(const ReportInput& input) {
       "type=\"search\" id=\"filter\" autocomplete=\"off\" spellcheck=\"false\"><span id=\"status\" "
       "role=\"status\"></span></div>\n"
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of results\">\n";
-  // The question stands above and the footer below as a list, which a narrow screen can wrap.
+  // The question is the page's heading, and the footer follows as a list, which wraps on a narrow screen.
   TableModel bare = input.table;
   bare.about.clear();
   bare.footer.clear();

@@ -1,4 +1,4 @@
-// The report of an experiment: one HTML file that needs no network and no server, and its pictures as files.
+// The report of an experiment: one HTML file that needs neither network nor server, and its pictures as separate files.
 #pragma once
 
 #include <string>
@@ -11,35 +11,35 @@
 
 namespace normlab {
 
-/// What a report is made of. The references outlive it.
+/// The contents of a report. The referenced objects must outlive it.
 struct ReportInput {
   const Experiment& experiment;
   const ResultStore& store;
   const TableModel& table;
   const ExperimentCurves& curves;  // of the metrics to draw
-  std::string written;             // when and by what: "2026-11-21 17:20 UTC by normlab 1a2b3c4"
-  int reload_seconds = 0;          // the page loads itself again after so many; 0: never
+  std::string written;             // when and by which program: "2026-11-21 17:20 UTC by normlab 1a2b3c4"
+  int reload_seconds = 0;          // the page reloads after this many seconds; 0: never
 };
 
-/// A picture as a file: name without folder, and SVG.
+/// A picture as a file: a name without folder, and the SVG.
 struct PictureFile {
   std::string name, svg;
 };
 
-/// UTF-8 HTML with style, script and pictures inside. Labels, messages and all other texts are escaped, and no script
-/// but its own may run (Content-Security-Policy).
+/// UTF-8 HTML that includes its style, script and pictures. All texts are escaped, and the Content-Security-Policy
+/// allows only the page's own script.
 std::string report_html(const ReportInput& input);
 
-/// What could not be read, a sentence each; an error that the table names is not said again for the curves.
+/// What could not be read, one sentence each. An error that the table reports is not repeated for the curves.
 std::vector<std::string> report_problems(const ReportInput& input);
 
 /// "gains.svg" or "values.svg", and "curves-eval-accuracy.svg" for each metric.
 std::vector<PictureFile> report_pictures(const ReportInput& input);
 
-/// Gains of the rows that have a baseline, then the values of those that have none; no empty plots.
+/// A plot of the gains of rows with a baseline, then one of the values of rows without; no empty plots.
 std::vector<StripPlot> strip_plots(const TableModel& table);
 
-/// Metrics that are drawn unless others are named: the table's and the training loss.
+/// The metrics drawn by default: the table's metric and the training loss.
 std::vector<std::string> default_curves(const std::string& metric);
 
 }  // namespace normlab

@@ -16,7 +16,7 @@ std::string unit_words(const TableModel& table, bool gain) {
   return table.unit == "%" && gain ? " [percentage points]" : " [" + table.unit + "]";
 }
 
-/// The row's label without what the strip's heading says already.
+/// The row's label without the parts that the strip's heading repeats.
 std::string lane_label(const std::string& label, const std::string& strip) {
   if (strip.empty()) return label;
   std::string rest = label;
@@ -29,7 +29,7 @@ std::string lane_label(const std::string& label, const std::string& strip) {
         break;
       }
   }
-  // "placement=dpn" alone: that it is a placement is clear.
+  // A lone "placement=dpn" becomes "dpn".
   if (const auto equals = rest.find('='); equals != rest.npos && rest.find(", ") == rest.npos)
     rest.erase(0, equals + 1);
   return rest;
@@ -171,7 +171,7 @@ std::string curve_caption(const CurvePlot& plot) {
   return text;
 }
 
-/// What there is instead of a panel with a lone dot.
+/// Text that replaces a panel with a single dot.
 std::string single_words(const CurvePlot& plot) {
   std::string names;
   bool one_step = true;

@@ -16,7 +16,7 @@ using Provenance = std::map<std::string, std::string>;
 
 using Results = std::map<std::string, std::optional<TrialResult>>;  // by trial
 
-/// None of a trial that the table could not read; its message is the table's.
+/// Leaves out trials that the table could not read; the table reports those.
 Results read_results(const ReportInput& input) {
   Results results;
   for (const TableLine& line : input.table.lines)
@@ -27,7 +27,7 @@ Results read_results(const ReportInput& input) {
   return results;
 }
 
-/// What all results have in common.
+/// The provenance that all results share.
 Provenance shared_provenance(const Results& results) {
   std::optional<Provenance> shared;
   for (const auto& [id, result] : results) {

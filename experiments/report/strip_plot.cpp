@@ -17,7 +17,7 @@ constexpr double kHeadingHeight = 24, kAxisHeight = 22, kAxisLabelHeight = 20, k
 
 struct Layout {
   bool narrow = false;
-  double width, left, right, lane_height, dots, bar, note, grid;  // the last four: from a lane's top
+  double width, left, right, lane_height, dots, bar, note, grid;  // the last four: offset from a lane's top
 };
 
 constexpr Layout kWide{false, 760, 220, 640, 30, 9, 20, 40, 0}, kNarrow{true, 360, 14, 346, 46, 25, 36, 29, 20};
@@ -60,7 +60,7 @@ class Drawing {
 
  private:
   double lane_height(const PlotLane& lane) const { return layout_.lane_height + (lane.note.empty() ? 0 : kNoteHeight); }
-  /// How far a note moves down what is drawn: it stands below wide lanes, and above what is drawn in narrow ones.
+  /// How far a note shifts the drawing down: it is below the drawing in wide lanes and above it in narrow ones.
   double shift_of(const PlotLane& lane) const { return layout_.narrow && !lane.note.empty() ? kNoteHeight : 0; }
   double lanes_height(const PlotStrip& strip) const {
     double height = 0;
@@ -101,7 +101,7 @@ class Drawing {
     svg_.close();
   }
 
-  /// A tick and its line through the lanes, interrupted by names above narrow lanes and by notes.
+  /// A tick and its grid line through the lanes, interrupted at labels above narrow lanes and at notes.
   std::string grid_path(const PlotStrip& strip, double x, double top) const {
     std::string path;
     const auto piece = [&](double from, double height) {

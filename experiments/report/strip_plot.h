@@ -1,5 +1,5 @@
-// Gains over a baseline as the Dual PatchNorm paper's Figure 1 shows them: a strip for each baseline with its line at
-// zero; here a lane a row, in it a dot a seed and the interval as a bar around the mean.
+// Gains over a baseline, as in Figure 1 of the Dual PatchNorm paper: one strip per baseline with a line at zero. Each
+// row is a lane with one dot per seed, and a bar for the interval around the mean.
 #pragma once
 
 #include <cstdint>
@@ -20,28 +20,29 @@ struct PlotLane {
   std::string label;
   std::vector<PlotDot> dots;               // finite values only
   std::optional<double> mean, half_width;  // of the interval
-  bool clear = false;                      // the interval leaves out zero
-  std::string numbers;                     // "+0.4 ±1.3", beside the lane
+  bool clear = false;                      // the interval excludes zero
+  std::string numbers;                     // "+0.4 ±1.3", printed beside the lane
   std::string note;                        // "1/3 diverged @1200"
 };
 
 struct PlotStrip {
   std::string heading;  // "variant=Ti/4"
-  std::string zero;     // what the line at zero is: "0 = pre_pre, 63.71 ±0.76"
+  std::string zero;     // label of the line at zero: "0 = pre_pre, 63.71 ±0.76"
   std::vector<PlotLane> lanes;
 };
 
 struct StripPlot {
   std::string title, description;
   std::string axis;   // "gain in eval/accuracy [percentage points]"
-  bool gains = true;  // false: the values themselves, without a line at zero
+  bool gains = true;  // false: plots the values themselves, without a line at zero
   std::vector<PlotStrip> strips;
 };
 
-/// narrow: labels above their lanes, for a telephone.
+/// narrow: labels above their lanes, for phones.
 enum class StripWidth : std::uint8_t { wide, narrow };
 
-/// All strips on one scale. Dots stand in the upper half of a lane, the bar in the lower. A plot without lanes says so.
+/// Draws all strips on one scale, with dots in the upper half of a lane and the bar in the lower. A
+/// plot without lanes says so.
 std::string strip_plot(const StripPlot& plot, const std::string& id, StripWidth width, bool standalone);
 
 }  // namespace normlab

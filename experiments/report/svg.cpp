@@ -12,13 +12,13 @@
 namespace normlab {
 namespace {
 
-/// Share of the font's size that a character takes, on the wide side.
+/// Width of a character as a share of the font size, an upper estimate.
 constexpr double kCharacterWidth = 0.58;
 
 }  // namespace
 
 std::string svg_number(double value) {
-  if (!std::isfinite(value)) return "0";  // callers draw finite numbers; a broken picture would help nobody
+  if (!std::isfinite(value)) return "0";  // callers draw finite numbers only; this keeps the SVG valid
   std::string text = fmt::format("{:.2f}", value);
   while (text.back() == '0') text.pop_back();
   if (text.back() == '.') text.pop_back();
@@ -81,8 +81,8 @@ void open_picture(SvgWriter& svg, const SvgFrame& frame) {
   svg.element("rect", {{"class", "p-back"}, {"width", "100%"}, {"height", "100%"}});
 }
 
-// Okabe and Ito's colours, which the colour-blind tell apart; shape and dash say the same again. No variables and no
-// nesting: programs that only draw SVG read this too.
+// Okabe and Ito's colours, which colour-blind readers can distinguish; shapes and dashes carry the same information.
+// Without CSS variables and nesting, so that programs that only render SVG can read it.
 std::string_view picture_style() {
   return R"css(
 .picture{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;font-size:12px}

@@ -8,7 +8,7 @@
 
 namespace normlab {
 
-/// Coordinates need no more than hundredths of a pixel: "12.35", "12", never "-0".
+/// Formats a coordinate to hundredths of a pixel: "12.35", "12", never "-0".
 std::string svg_number(double value);
 
 struct SvgAttribute {
@@ -20,7 +20,7 @@ struct SvgAttribute {
 };
 using SvgAttributes = std::initializer_list<SvgAttribute>;
 
-/// Values and texts are escaped. Every open() wants its close().
+/// Escapes values and texts. Each open() needs a close().
 class SvgWriter {
  public:
   void open(std::string_view tag, SvgAttributes attributes = {});
@@ -29,14 +29,14 @@ class SvgWriter {
   void element(std::string_view tag, SvgAttributes attributes, std::string_view hover = "");
   /// <tag ...>content</tag>
   void text(std::string_view tag, std::string_view content, SvgAttributes attributes = {});
-  /// Words at (x, y), and a line, in the style of a class.
+  /// Text at (x, y), and a line, each in the style of a CSS class.
   void words(std::string_view name, double x, double y, std::string_view content) {
     text("text", content, {{"class", name}, {"x", x}, {"y", y}});
   }
   void line(std::string_view name, double x1, double x2, double y1, double y2) {
     element("line", {{"class", name}, {"x1", x1}, {"x2", x2}, {"y1", y1}, {"y2", y2}});
   }
-  /// Everything so far; the writer is then empty.
+  /// Returns the output so far and empties the writer.
   std::string take();
 
  private:
@@ -45,24 +45,24 @@ class SvgWriter {
   std::vector<std::string> open_;
 };
 
-/// What a picture is, for those who do not see it, and where it stands.
+/// A picture's size, and its title and description for screen readers.
 struct SvgFrame {
-  std::string id;  // unique in the page; ids of title and description begin with it
+  std::string id;  // unique in the page; the prefix of the ids of title and description
   std::string title, description;
   double width = 0, height = 0;
-  bool standalone = false;  // a file of its own: XML namespace, style and background included
+  bool standalone = false;  // a separate file, with XML namespace, style and background
 };
 
 /// Opens <svg>; the caller closes it.
 void open_picture(SvgWriter& svg, const SvgFrame& frame);
 
-/// The rules for all pictures' classes, for light and dark screens and for print. A page includes them once.
+/// CSS rules for the classes of all pictures, for light and dark screens and for print. A page includes them once.
 std::string_view picture_style();
 
-/// Pixels that `text` takes at most in a sans-serif of this size, by rule of thumb.
+/// An upper estimate of the width of `text` in pixels, in a sans-serif font of this size.
 double text_width(std::string_view text, double font_size);
 
-/// `text`, its middle cut out where it is wider than `width`.
+/// `text`, with its middle cut out if it is wider than `width`.
 std::string fitted(const std::string& text, double width, double font_size);
 
 }  // namespace normlab

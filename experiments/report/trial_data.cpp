@@ -23,8 +23,8 @@ constexpr const char* kPlacement = "model.placement";
 
 struct DataTrial {
   PlannedTrial planned;
-  std::string experiment;             // "" for a trial of no plan
-  std::optional<TrialConfig> config;  // of an experiment; that of a folder's trial lies there
+  std::string experiment;             // "" for a trial without a plan
+  std::optional<TrialConfig> config;  // of an experiment's trial; a folder's trial stores its own
 };
 
 std::vector<DataTrial> trials_of(const DataSource& source) {
@@ -51,7 +51,7 @@ std::vector<DataTrial> trials_of(const DataSource& source) {
   return trials;
 }
 
-/// Each setting by its path. A norm's kind stands at its site, its other settings below.
+/// Collects each setting by its path. A norm's kind is at the site's path, its other settings below it.
 void flatten(const json& node, const std::string& path, std::map<std::string, json>& out) {
   if (!node.is_object()) {
     out[path] = node;
@@ -61,7 +61,7 @@ void flatten(const json& node, const std::string& path, std::map<std::string, js
     flatten(value, key == "kind" && path.starts_with(kPlacement) ? path : path.empty() ? key : path + '.' + key, out);
 }
 
-/// What every table says of a trial, as far as it is known.
+/// The columns common to all tables, as far as they are known.
 json row_of(const DataTrial& trial) {
   json row{{"trial", trial.planned.id}};
   const auto put = [&](const char* key, const std::string& text) {
@@ -76,8 +76,8 @@ json row_of(const DataTrial& trial) {
   return row;
 }
 
-/// Calls `add(row, trial, folder, status)` for each trial that can be read; others go to the problems and, where
-/// `show_unreadable`, have a row without settings.
+/// Calls `add(row, trial, folder, status)` for each trial that can be read. The others are added to the problems and,
+/// if `show_unreadable`, as rows without settings.
 template <class Add>
 void for_each_trial(const DataSource& source, DataTable& table, bool show_unreadable, Add&& add) {
   for (DataTrial& trial : trials_of(source)) {
@@ -103,7 +103,7 @@ void for_each_trial(const DataSource& source, DataTable& table, bool show_unread
 class SettingsReader {
  public:
   std::map<std::string, json> read(const TrialConfig& config, const PlannedTrial& planned) {
-    // Written anew, so that a setting that came later stands at its default in older trials too.
+    // Serialised again, so that older trials show newer settings at their defaults.
     json whole = parse_strict_json(full_json(config), planned.id);
     for (const char* key : {"schema", "seed"}) whole.erase(key);
     std::map<std::string, json> settings;

@@ -21,7 +21,7 @@ namespace {
 constexpr std::string_view kAttemptPrefix = "attempt-";
 constexpr std::int64_t kMaxAttempt = 1'000'000'000;
 
-/// Fields 3 (state) and 22 (start time) of /proc/PID/stat; none where there is no such process.
+/// Fields 3 (state) and 22 (start time) of /proc/PID/stat; none if there is no such process.
 struct ProcessStatus {
   char state = '?';
   std::uint64_t start_time = 0;
@@ -30,10 +30,10 @@ std::optional<ProcessStatus> process_status(pid_t pid) {
   std::optional<std::string> text;
   try {
     text = read_file_if_there(concat("/proc/", pid, "/stat"));
-  } catch (const EnvironmentError&) {  // hidden, or gone while it was read
+  } catch (const EnvironmentError&) {  // hidden, or gone while it was being read
   }
   if (!text) return std::nullopt;
-  const auto name_end = text->rfind(')');  // a process may have ") " in its name
+  const auto name_end = text->rfind(')');  // a process name may contain ") "
   if (name_end == text->npos) return std::nullopt;
   std::istringstream fields(text->substr(name_end + 1));
   ProcessStatus status;
@@ -50,7 +50,7 @@ std::string boot_id() {
   return text;
 }
 
-/// Two containers on one machine see different processes under the same numbers.
+/// Processes in different containers of one host may have equal numbers.
 std::string pid_namespace() {
   std::error_code error;
   const auto name = std::filesystem::read_symlink("/proc/self/ns/pid", error);
@@ -68,7 +68,7 @@ std::string claim_text(const Owner& owner) {
   return json.dump() + "\n";
 }
 
-/// Makes the folder of the first attempt after `attempt` that has none yet.
+/// Creates the folder of the first unused attempt after `attempt`.
 std::int64_t make_next_attempt(const std::filesystem::path& trial_folder, std::int64_t attempt) {
   while (true) {
     const auto folder = attempt_folder(trial_folder, ++attempt);
@@ -122,7 +122,7 @@ bool is_dead(const Owner& owner) {
   if (owner.boot_id != boot_id()) return true;
   if (!owner.pid_namespace.empty() && owner.pid_namespace != pid_namespace()) return false;
   const auto status = process_status(owner.pid);
-  // Where /proc hides the processes of other users, the signal that is none still tells whether there is one.
+  // If /proc hides other users' processes, signal 0 still tells whether the process exists.
   if (!status) return ::kill(owner.pid, 0) != 0 && errno == ESRCH;
   return status->start_time != owner.start_time || status->state == 'Z' || status->state == 'X';
 }
@@ -153,7 +153,7 @@ std::int64_t last_attempt(const std::filesystem::path& trial_folder) {
 
 std::string lease_of(const std::filesystem::path& trial_folder, const Owner& owner) {
   const std::string seen = claim_text(owner);
-  // One that is gone is something to compare, too.
+  // A missing lease is also a state to compare.
   return seen + read_file_if_there(attempt_folder(trial_folder, owner.attempt) / "lease").value_or("");
 }
 
@@ -162,7 +162,7 @@ bool break_claim(const std::filesystem::path& trial_folder, const Owner& owner) 
   if (read_claim(trial_folder) != owner) return false;
   const auto taken = take_away(path);
   if (!taken) return false;
-  // Between the look and the rename a faster process may have done the same and linked a claim of its own.
+  // Between the check and the rename, a faster process may have broken the claim and linked its own.
   bool right = false;
   try {
     right = parse_claim(read_file(*taken), *taken) == owner;
@@ -214,7 +214,7 @@ Claim::Claim(std::filesystem::path trial_folder, Owner owner, bool taken_over, s
 Claim::~Claim() {
   try {
     release();
-  } catch (const Error&) {  // the claim then ends with this process
+  } catch (const Error&) {  // the claim then lasts until this process ends
   }
 }
 
@@ -226,7 +226,7 @@ std::filesystem::path Claim::attempt_folder() const { return normlab::attempt_fo
 
 void Claim::release() {
   if (!heartbeat_) return;
-  if (owner_.pid != ::getpid()) {  // a forked child has a copy without the thread; the claim is its parent's
+  if (owner_.pid != ::getpid()) {  // a forked child has a copy without the thread; the claim belongs to its parent
     static_cast<void>(heartbeat_.release());
     return;
   }

@@ -53,7 +53,7 @@ Correctness parse_correctness(std::string_view all, const std::filesystem::path&
   if (!Correctness::is_data_hash(hash))
     reject(path, at, "the data hash is missing or has characters that it cannot have");
 
-  // Sizes are compared before memory is asked for: the count may be anything.
+  // Compare sizes before allocating memory: the count may be anything.
   const std::string_view bits = all.substr(line_end + 1);
   const std::size_t bytes = std::size_t(images / 8 + (images % 8 != 0));
   if (bits.size() != bytes)

@@ -23,7 +23,7 @@ void put_little_endian(std::string& out, T value) {
   for (std::size_t i = 0; i < sizeof value; ++i) out += static_cast<char>(value >> (8 * i) & 0xFF);
 }
 
-// Protocol buffers: a key is the field's number and how its value is written.
+// Protocol buffers: a key holds the field's number and its wire type.
 enum Wire : std::uint64_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 void put_varint(std::string& out, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) out += static_cast<char>((value & 0x7F) | 0x80);
@@ -69,7 +69,7 @@ std::string scalar_event(const MetricsLine& line, double wall_time) {
   std::string summary;
   for (const auto& [name, number] : line.values) {
     std::string value;
-    put_bytes(value, 1, name);  // tag
+    put_bytes(value, 1, name);  // field `tag`
     put_key(value, 2, Wire::fixed32);
     put_little_endian(value, std::bit_cast<std::uint32_t>(static_cast<float>(number)));
     put_bytes(summary, 1, value);

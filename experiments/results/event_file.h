@@ -1,5 +1,5 @@
-// TensorBoard's event file of one trial: the numbers of metrics.jsonl as scalars. The format is TensorFlow's TFRecord
-// (length, masked CRC-32C, bytes, masked CRC-32C) around messages of event.proto and summary.proto, written by hand.
+// The TensorBoard event file of a trial: the numbers of metrics.jsonl as scalars. The format is TensorFlow's TFRecord
+// (length, masked CRC-32C, bytes, masked CRC-32C) around messages of event.proto and summary.proto, encoded by hand.
 #pragma once
 
 #include <cstdio>
@@ -19,14 +19,14 @@ std::uint32_t crc32c(std::string_view bytes);
 /// One TFRecord around `bytes`.
 std::string tf_record(std::string_view bytes);
 
-/// An Event message with a scalar for each value. `wall_time`: seconds since 1970.
+/// An Event message with one scalar per value. `wall_time`: seconds since 1970.
 std::string scalar_event(const MetricsLine& line, double wall_time);
 
 class EventFile {
  public:
   static constexpr const char* kName = "events.out.tfevents.normlab";
-  /// Makes the folder, and in it a new file with `before`, the lines so far: a resumed trial's file has no step twice.
-  /// EnvironmentError where it cannot be written, here and below.
+  /// Creates the folder and a new file in it, starting with the lines `before`, so that a resumed trial's file has no
+  /// step twice. Constructor and append(): EnvironmentError if the file cannot be written.
   EventFile(const std::filesystem::path& folder, const std::vector<MetricsLine>& before);
   void append(const MetricsLine& line);
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kSchema = 1;
 constexpr const char* kProgram = "normlab";
-constexpr std::size_t kLongestLine = std::size_t(32) << 20;  // some 10,000 evaluations with probes of every block
+constexpr std::size_t kLongestLine = std::size_t(32) << 20;  // about 10,000 evaluations with probes of every block
 constexpr const char* kAdvice =
     "; nothing of this file is shown: restore it from a copy, or write it again with `normlab export`";
 
@@ -59,7 +59,6 @@ ExportedTrial take_trial(ObjectReader& line, const std::string& where) {
   return trial;
 }
 
-/// Adds what a line holds to `results`.
 void take_line(std::string_view text, const std::string& where, ExportedResults& results) {
   const nlohmann::json json = parse_strict_json(text, where);
   ObjectReader line(json, where);
@@ -86,7 +85,7 @@ void take_line(std::string_view text, const std::string& where, ExportedResults&
   if (!twice.empty()) throw InputError(concat(where, ": ", twice, " appears again"));
 }
 
-/// Seals a line. What cannot be read again, or is too long, is not written; `source` names it in errors.
+/// Seals a line. InputError if the line is too long or cannot be read back; `source` names it in errors.
 std::string sealed_line(nlohmann::ordered_json line, const std::string& source, std::string_view advice) {
   seal_json(line);
   const std::string text = line.dump();

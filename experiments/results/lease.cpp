@@ -19,7 +19,7 @@
 namespace normlab {
 namespace {
 
-/// Always the same length: the file is written in place, which needs no room on a full disk and no new name.
+/// A fixed length: the file is rewritten in place, which needs no disk space and no new name.
 constexpr std::size_t kLeaseBytes = 256;
 
 std::string lease_text(std::uint64_t count, const LeaseNote& note) {
@@ -36,7 +36,7 @@ std::string lease_text(std::uint64_t count, const LeaseNote& note) {
   return text + "\n";
 }
 
-/// Zero, or the error.
+/// Returns zero or errno.
 int write_in_place(const std::filesystem::path& path, const std::string& text, int flags) {
   const int file = uninterrupted([&] { return ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666); });
   if (file < 0) return errno;
@@ -44,11 +44,11 @@ int write_in_place(const std::filesystem::path& path, const std::string& text, i
                          return ::pwrite(file, data, size, off_t(at));
                        }) == text.size();
   const int error_number = written ? 0 : errno;
-  // Closing hands it to the server of a network file system.
+  // On a network file system, closing sends the data to the server.
   return close_once(file) != 0 && written ? errno : error_number;
 }
 
-/// A thread that starts within its life inherits that all signals are blocked.
+/// Blocks all signals during its lifetime; threads started then inherit the mask.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -106,12 +106,12 @@ Heartbeat::~Heartbeat() { stop(); }
 
 void Heartbeat::start() {
   confirmed_ = Clock::now();
-  const SignalsBlocked blocked;  // they are for the thread that trains
+  const SignalsBlocked blocked;  // signals are for the training thread
   thread_ = start_thread([this] {
     constexpr double kLongestInterval = 5;
     const double interval = std::min(kLongestInterval, seconds_ / 6);
     std::unique_lock lock(mutex_);
-    // The first one comes soon, so that `normlab status` has something to show.
+    // The first beat comes soon, so that `normlab status` has something to show.
     double wait = std::min(1.0, interval);
     while (!wake_.wait_for(lock, std::chrono::duration<double>(wait), [this] { return stopping_; }) && !lost_) {
       beat();
@@ -137,7 +137,7 @@ void Heartbeat::note(const LeaseNote& note) {
 bool Heartbeat::lost() {
   if (lost_) return true;
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return lost_;  // the thread is looking just now
+  if (!lock) return lost_;  // the thread is checking
   if (Clock::now() - confirmed_ > std::chrono::duration<double>(seconds_ / 2)) beat();
   return lost_;
 }
@@ -152,8 +152,8 @@ void Heartbeat::beat() {
     const std::lock_guard lock(note_mutex_);
     now = note_;
   }
-  // A folder that is gone has been cleared away by somebody who took the trial for abandoned. Any other trouble is no
-  // reason to stop: the training meets the same disk.
+  // A missing folder was cleared by a process that considered the trial abandoned. Other errors do not stop the
+  // training, which meets the same disk.
   const int error = write_in_place(lease_, lease_text(++count_, now), 0);
   if (error == ENOENT)
     lost_ = true;
@@ -162,14 +162,14 @@ void Heartbeat::beat() {
 }
 
 bool Heartbeat::still_ours() const {
-  // Somebody who took the claim by mistake gives it back at once, so that it is missing for a moment.
+  // A process that took the claim by mistake restores it at once, so it may be missing for a moment.
   constexpr int kLooks = 4;
   for (int i = 0; i < kLooks; ++i) {
     if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(25));
     try {
       if (const auto text = read_file_if_there(claim_)) return *text == claim_text_;
     } catch (const EnvironmentError&) {
-      return true;  // unreadable just now: nobody can tell
+      return true;  // unreadable at the moment, so undecided
     }
   }
   return false;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-/// Bytes of the character at the front of `text`, or 0 where it is none that XML 1.0 can hold.
+/// Bytes of the first character of `text`, or 0 if XML 1.0 cannot hold it.
 std::size_t character_length(std::string_view text) {
   const auto [bytes, code] = first_character(text);
   if (code < 0x20) return code == '\t' || code == '\n' || code == '\r';

@@ -1,4 +1,4 @@
-// Text that stands in HTML, SVG or CSV.
+// Escapes text for HTML, SVG and CSV.
 #pragma once
 
 #include <string>
@@ -6,14 +6,14 @@
 
 namespace normlab {
 
-/// `text` as content or as a quoted attribute: & < > " ' become entities; what XML cannot hold (control characters,
+/// `text` as content or as a quoted attribute: & < > " ' become entities. What XML cannot hold (control characters,
 /// bytes that are not UTF-8, U+FFFE, U+FFFF) becomes U+FFFD.
 std::string escaped(std::string_view text);
 
 /// A name for a file or an id: letters, digits and single "-"; "eval/accuracy" gives "eval-accuracy". Never empty.
 std::string plain_name(std::string_view text);
 
-/// A cell of CSV (RFC 4180): in quotes where they are needed.
+/// A cell of CSV (RFC 4180), quoted if necessary.
 std::string csv_cell(const std::string& text);
 
 }  // namespace normlab

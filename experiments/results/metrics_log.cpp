@@ -9,8 +9,7 @@
 namespace normlab {
 namespace {
 
-/// Versions before this one took what a network says that is not finite for an answer: an accuracy beside such a loss
-/// is none.
+/// Older versions accepted predictions that are not finite: an accuracy beside a loss that is not finite is invalid.
 void drop_answers_of_nonfinite(std::map<std::string, double>& values) {
   constexpr std::string_view kAccuracy = "accuracy";
   for (auto& [name, value] : values) {
@@ -47,7 +46,7 @@ std::string metrics_text(const MetricsLine& line) {
 void MetricsLog::append(const MetricsLine& line) { file_.append(metrics_text(line)); }
 
 std::string impossible(const std::string& metric, double value) {
-  constexpr double kRounding = 1e-6;  // below 0, of a loss
+  constexpr double kRounding = 1e-6;  // tolerance for losses below 0
   if (metric.ends_with("accuracy") && (value < 0 || value > 1) && std::isfinite(value))
     return concat(value, " is no accuracy, which is 0 to 1");
   if (metric.ends_with("loss") && value < -kRounding && std::isfinite(value)) return concat(value, " is no loss");
@@ -83,7 +82,7 @@ std::optional<MetricsLine> last_metrics_line(const std::filesystem::path& path) 
     const bool whole = text->size() < bytes;
     const auto end = text->rfind('\n');
     const auto before = end == text->npos || end == 0 ? text->npos : text->rfind('\n', end - 1);
-    if (before == text->npos && !whole) continue;  // the line begins further back
+    if (before == text->npos && !whole) continue;  // the line begins earlier
     if (end == text->npos) return std::nullopt;
     const std::size_t begin = before == text->npos ? 0 : before + 1;
     const std::string where = concat(path.string(), ": last line");

@@ -1,5 +1,5 @@
-// metrics.jsonl: one JSON object a line, {"step": 20, "progress": 0.1, "train/loss": 1.25}. Times and speeds have no
-// place here: a resumed run writes the same bytes as one that never stopped.
+// The file metrics.jsonl: one JSON object per line, {"step": 20, "progress": 0.1, "train/loss": 1.25}. It contains no
+// times or speeds, so a resumed run writes the same bytes as an uninterrupted one.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@
 namespace normlab {
 
 struct MetricsLine {
-  std::int64_t step = 0;                 // steps that are done
-  double progress = 0;                   // share of the training that is done, 0 to 1
+  std::int64_t step = 0;                 // completed steps
+  double progress = 0;                   // completed share of the training, 0 to 1
   std::map<std::string, double> values;  // "train/loss", "eval/accuracy", ...; NaN and infinities are allowed
   bool operator==(const MetricsLine&) const = default;
 };
 
 class MetricsLog {
  public:
-  /// Appends to the file, creating it where it is missing.
+  /// Appends to the file, creating it if it is missing.
   explicit MetricsLog(const std::filesystem::path& path) : file_(path) {}
-  /// One write. EnvironmentError where it fails; the file then ends with the line before.
+  /// One write. EnvironmentError if it fails; the file then ends with the previous line.
   void append(const MetricsLine& line);
-  /// What a checkpoint stores as "normlab.metrics_bytes". Call sync() before that checkpoint is saved.
+  /// A checkpoint stores this as "normlab.metrics_bytes". Call sync() before saving that checkpoint.
   std::uint64_t bytes() const { return file_.bytes(); }
   void sync() { file_.sync(); }
 
@@ -36,25 +36,25 @@ class MetricsLog {
   LineFile file_;
 };
 
-/// Why a training cannot have measured this: an accuracy outside 0 to 1, a loss below 0. "" where it can, and for what
-/// is not finite.
+/// Why no training can produce this value: an accuracy outside 0 to 1, a loss below 0. "" if it is possible
+/// or not finite.
 std::string impossible(const std::string& metric, double value);
 
-/// All lines; a torn last one (no newline) is dropped. InputError names file, line and byte of a line that is damaged,
-/// has a value or a step that cannot be, or goes back in steps. An accuracy
-/// beside a loss that is not finite comes back as NaN, as older versions did not write it.
+/// All lines; an incomplete last line (no newline) is dropped. InputError names the file, line and byte of a line that
+/// is damaged, has an impossible value or step, or goes back in steps. Older versions wrote an accuracy beside a loss
+/// that is not finite; it is returned as NaN.
 std::vector<MetricsLine> read_metrics(const std::filesystem::path& path);
-/// The same of the file's text.
+/// The same for the file's text.
 std::vector<MetricsLine> parse_metrics(std::string_view text, const std::filesystem::path& path);
 
-/// The same of a line that was parsed and stands behind `before`.
+/// The same for one parsed line that follows `before`.
 MetricsLine take_metrics_line(const nlohmann::json& json, const std::string& where,
                               const std::vector<MetricsLine>& before);
 
-/// A line as the file has it, without newline.
+/// The line as written to the file, without newline.
 std::string metrics_text(const MetricsLine& line);
 
-/// The last whole line; those before it are not looked at. None where there is none yet.
+/// The last complete line, if any; earlier lines are not checked.
 std::optional<MetricsLine> last_metrics_line(const std::filesystem::path& path);
 
 }  // namespace normlab

@@ -22,7 +22,7 @@ bool is_terminal(std::FILE* stream) {
   return ::isatty(::fileno(stream)) == 1 && kind != nullptr && std::strcmp(kind, "dumb") != 0;
 }
 
-/// Progress that cannot be shown (a closed pipe) stops no training.
+/// A failed write (closed pipe) does not stop a training.
 void put(std::FILE* stream, const std::string& text) { std::fputs(text.c_str(), stream); }
 
 }  // namespace
@@ -89,7 +89,7 @@ std::vector<std::string> progress_lines(const SweepProgress& progress, std::size
 
 ProgressPrinter::ProgressPrinter(std::FILE* stream)
     : stream_(stream), terminal_(is_terminal(stream)), interval_(terminal_ ? kTerminalInterval : kPlainInterval) {
-  if (!terminal_) last_ = Clock::now();  // at the beginning there is nothing to say yet
+  if (!terminal_) last_ = Clock::now();  // nothing to report at the beginning
 }
 
 ProgressPrinter::~ProgressPrinter() { clear(); }
@@ -101,8 +101,8 @@ void ProgressPrinter::update(const SweepProgress& progress) {
   last_ = now;
   const Screen screen =
       terminal_ ? screen_of(::fileno(stream_)) : Screen{Screen().columns + 1, progress.workers.size() + 2};
-  // One column stays free: some terminals begin a new line once the last one is filled. One row does: the last line
-  // ends with a newline, too.
+  // One column stays free, since some terminals wrap when the last one is filled. One row stays free, since the last
+  // line also ends with a newline.
   const auto lines = progress_lines(progress, screen.columns - 1, std::max<std::size_t>(screen.rows, 2) - 1);
   clear();
   for (const std::string& line : lines) put(stream_, line + "\n");
@@ -112,14 +112,14 @@ void ProgressPrinter::update(const SweepProgress& progress) {
 
 void ProgressPrinter::message(const std::string& text) {
   clear();
-  if (terminal_) last_.reset();  // the lines are back with the next update
+  if (terminal_) last_.reset();  // the next update restores the lines
   put(stream_, visible(text) + "\n");
   std::fflush(stream_);
 }
 
 void ProgressPrinter::clear() {
   if (shown_.empty()) return;
-  // A window that has become narrower since has broken the lines.
+  // The lines wrap if the window has become narrower.
   const std::size_t columns = screen_of(::fileno(stream_)).columns;
   std::size_t rows = 0;
   for (const std::string& line : shown_)

@@ -1,4 +1,4 @@
-// Which of a run's evaluations stands for it in a table.
+// Selects which evaluation of a run counts in a table.
 #pragma once
 
 #include <optional>
@@ -11,19 +11,18 @@
 
 namespace normlab {
 
-/// A metrics.jsonl that cannot be read: a fault of one run, where other InputErrors of selected_metric() are of what
-/// was asked for.
+/// A metrics.jsonl that cannot be read: the fault of one run. Other InputErrors of selected_metric() concern the
+/// request as a whole.
 struct DamagedMetrics : InputError {
   using InputError::InputError;
 };
 
 /// The metric of a finished run by options.select:
-/// - last: as the result has it;
-/// - best_minival: at the evaluation whose minival/accuracy is best, the first of equals;
-/// - mean_last_k: the mean over its last options.last_k evaluations.
-/// The latter two read metrics.jsonl of the attempt that the result names. None where the run has no such metric;
-/// names that it does have are added to `known`. InputError where the run has no minival, or fewer evaluations than
-/// that.
+/// - last: from the result;
+/// - best_minival: at the evaluation with the best minival/accuracy, the first of equals;
+/// - mean_last_k: the mean over the last options.last_k evaluations.
+/// The latter two read metrics.jsonl of the result's attempt. None if the run lacks the metric; the names it has are
+/// added to `known`. InputError without a minival, or with fewer than last_k evaluations.
 std::optional<double> selected_metric(const TrialFolder& folder, const TrialResult& result, const TableOptions& options,
                                       std::set<std::string>& known);
 

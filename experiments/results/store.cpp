@@ -14,19 +14,19 @@
 namespace normlab {
 namespace {
 
-/// Results that were retried, in the folder of the attempt that began with them.
+/// Results that were retried, in the folder of the attempt that retries them.
 constexpr const char* kFailedFile = "failed.json";
 constexpr const char* kDivergedFile = "diverged.json";
 
-/// A name that stays inside its folder.
+/// Requires a name that stays inside its folder.
 void require_plain_name(std::string_view what, const std::string& name) {
   const bool plain =
       !name.empty() && name.front() != '.' && name.find('/') == name.npos && name.find('\0') == name.npos;
   if (!plain) throw InputError(concat(what, " ", in_quotes(name), " is no plain name"));
 }
 
-/// What processes that were killed have left in a trial's folder and its attempts'. Somebody else may still be there,
-/// who has lost: publish() tries again, and whoever writes into an attempt of its own learns that its claim is gone.
+/// Removes what killed processes left in a trial's folder and its attempts. A process that has lost its claim may still
+/// be writing: publish() then tries again, or the process notices the loss.
 void remove_all_temporaries(const std::filesystem::path& trial) {
   remove_temporaries(trial);
   for (std::int64_t attempt = last_attempt(trial); attempt > 0; --attempt)
@@ -68,7 +68,7 @@ bool TrialFolder::publish_result(const TrialResult& result) const {
   while (!publish(path, text)) {
     const auto former = load_result();
     if (former && (former->status != TrialEnd::failed || result.status == TrialEnd::failed)) return false;
-    // Renamed, not overwritten: between the look and the rename another process may have published.
+    // Renamed instead of overwritten: another process may have published since the check.
     const auto taken = take_away(path);
     if (!taken) continue;
     if (parse_trial_result(read_file(*taken), taken->string()).status == TrialEnd::failed)
@@ -84,13 +84,13 @@ void TrialFolder::tidy() const {
   const auto owner = read_claim(path_);
   if (owner && !is_dead(*owner)) return;
   if (owner) break_claim(path_, *owner);
-  remove_all_temporaries(path_);  // also of one that was killed before it had claimed anything
+  remove_all_temporaries(path_);  // including those of a process that was killed before it claimed anything
 }
 
 bool TrialFolder::has_checkpoint(std::int64_t last) const {
   for (std::int64_t attempt = last; attempt > 0; --attempt) {
     if (std::filesystem::exists(checkpoint(attempt))) return true;
-    if (std::filesystem::exists(attempt_folder(path_, attempt) / kDivergedFile)) break;  // it began anew
+    if (std::filesystem::exists(attempt_folder(path_, attempt) / kDivergedFile)) break;  // restarted
   }
   return false;
 }
@@ -104,7 +104,7 @@ TrialStatus TrialFolder::status() const {
     status.message = status.result->message.value_or("");
     return status;
   }
-  // In a sweep that has not begun this is every trial: no listing of folders, no look for a claim.
+  // The case of every trial in a new sweep: avoids listing folders and looking for a claim.
   if (!status.result && (exported_ != nullptr || !std::filesystem::exists(path_))) return status;
   if (status.result) {
     status.state = TrialState::failed;
@@ -141,7 +141,7 @@ std::optional<Claim> TrialFolder::claim(double lease_seconds, const std::optiona
     }
     return claim;
   }
-  // The former owner has finished between the two looks. The attempt has begun nothing, and is never needed.
+  // The former owner finished between the two checks. The new attempt is empty and not needed.
   const auto folder = claim->attempt_folder();
   claim->release();
   std::error_code ignored;

@@ -1,6 +1,6 @@
-// Where results live: OUT/trials/<id>/{config.json, claim, result.json, attempt-K/{lease, metrics.jsonl,
-// checkpoint.safetensors, log}} and OUT/experiments/<stem>/plan.json. The files are the truth: any number of processes
-// may read and write at once.
+// The results folder: OUT/trials/<id>/{config.json, claim, result.json, attempt-K/{lease, metrics.jsonl,
+// checkpoint.safetensors, log}} and OUT/experiments/<stem>/plan.json. All state is in these files; any number of
+// processes may read and write them at once.
 #pragma once
 
 #include <cstdint>
@@ -18,31 +18,31 @@
 
 namespace normlab {
 
-/// Metadata key of a checkpoint: its trial's id.
+/// Metadata key of a checkpoint: the id of its trial.
 inline constexpr const char* kTrialKey = "normlab.trial";
-/// data_hash() of what it was trained and evaluated on.
+/// Metadata key: data_hash() of its training and evaluation data.
 inline constexpr const char* kDataHashKey = "normlab.data";
-/// The length of its attempt's metrics.jsonl when it was saved, in decimal.
+/// Metadata key: the length of its attempt's metrics.jsonl when the checkpoint was saved, in decimal.
 inline constexpr const char* kMetricsBytesKey = "normlab.metrics_bytes";
-/// And SHA-256 of those bytes: metrics that were damaged are seen.
+/// Metadata key: SHA-256 of those bytes, to detect damage.
 inline constexpr const char* kMetricsHashKey = "normlab.metrics_sha256";
 
-/// - missing: nobody has begun it
-/// - stopped: begun, and no process works on it: the next run resumes it
+/// - missing: not begun
+/// - stopped: begun, but no process works on it; the next run resumes it
 /// - running: a process works on it
-/// - failed, diverged, done: as its result says. One that failed has none for the table.
+/// - failed, diverged, done: according to its result. A failed trial has no value for the table.
 enum class TrialState : std::uint8_t { missing, stopped, running, failed, diverged, done };
 
 struct TrialStatus {
   TrialState state = TrialState::missing;
   double progress = 0;  // 0 to 1
-  std::string message;  // why it failed or diverged; who runs it
+  std::string message;  // why it failed or diverged, or which process runs it
   std::optional<TrialResult> result;
-  std::optional<Owner> owner;  // of a running one
+  std::optional<Owner> owner;  // of a running trial
   bool finished() const { return state == TrialState::done || state == TrialState::diverged; }
 };
 
-/// Where a trial can go on.
+/// The checkpoint from which a trial can resume.
 struct ResumePoint {
   std::int64_t attempt = 0;
   std::filesystem::path checkpoint;
@@ -58,7 +58,8 @@ class TrialFolder {
   explicit TrialFolder(std::filesystem::path path, const ExportedTrial* exported = nullptr)
       : path_(std::move(path)), exported_(exported) {}
   const std::filesystem::path& path() const { return path_; }
-  /// Of a trial of an exported file, which has no folder: path() is a name, and nothing can be written. Null otherwise.
+  /// The entry of an exported file if the trial comes from one. The trial then has no folder: path() is only a name,
+  /// and nothing can be written. Null otherwise.
   const ExportedTrial* exported() const { return exported_; }
   std::filesystem::path metrics(std::int64_t attempt) const { return attempt_folder(path_, attempt) / "metrics.jsonl"; }
   std::filesystem::path checkpoint(std::int64_t attempt) const {
@@ -66,41 +67,42 @@ class TrialFolder {
   }
   std::filesystem::path log(std::int64_t attempt) const { return attempt_folder(path_, attempt) / "log"; }
 
-  /// Writes config.json unless it is there.
+  /// Writes config.json unless it exists.
   void write_config(std::string_view json) const;
   std::string read_config() const;
 
-  /// None where there is none yet. InputError where the file is damaged or newer, or contradicts what lies beside it
-  /// though it has no seal of its own (require_agreement() of trial_files.h).
+  /// None if there is no result yet. InputError if the file is damaged or of a newer version, or if it has no seal and
+  /// contradicts the files beside it (require_agreement() in trial_files.h).
   std::optional<TrialResult> load_result() const;
-  /// The bytes of result.json; none where there is none yet.
+  /// The bytes of result.json, if it exists.
   std::optional<std::string> result_text() const;
-  /// True where a result says done or diverged.
+  /// True if the trial has a result that says done or diverged.
   bool finished() const;
-  /// Publishes by link: false where another process was first, whose result stays. A failed one gives way to one that
-  /// is not.
+  /// Publishes by linking: false if another process was first, whose result is kept. A failed result is replaced by one
+  /// that did not fail.
   bool publish_result(const TrialResult& result) const;
 
-  /// Of a finished trial: takes away the claim of a process that was killed just after it published, and the temporary
-  /// files of any that was killed. Nothing where a process still has the claim.
+  /// Cleans up a finished trial: removes the claim of a process that was killed just after it published, and temporary
+  /// files of killed processes. Does nothing while a process holds the claim.
   void tidy() const;
 
   TrialStatus status() const;
 
-  /// See Claim::acquire; also none where there is a result other than `retried`, which is a result_text(): that one is
-  /// moved to the new attempt's folder, as failed.json or diverged.json. Otherwise that folder has but its lease.
+  /// As Claim::acquire(), but also none if there is a result other than `retried`. If the result equals `retried` (a
+  /// result_text()), it is moved to the new attempt's folder as failed.json or diverged.json. Otherwise that folder
+  /// contains only its lease.
   std::optional<Claim> claim(double lease_seconds = kLeaseSeconds,
                              const std::optional<std::string>& retried = {}) const;
 
-  /// The latest attempt whose checkpoint can be read and whose metrics reach as far; none of before a divergence that
-  /// is being retried, which would come again. Each one that had to be passed over adds a line to `problems`, for the
-  /// log and the user.
+  /// The latest attempt with a readable checkpoint and metrics that reach as far. Attempts before a divergence that is
+  /// being retried are excluded, since they would diverge again. Each skipped attempt adds a line to `problems`, for
+  /// the log and the user.
   std::optional<ResumePoint> latest_checkpoint(std::vector<std::string>& problems) const;
-  /// Gives `attempt` the metrics of the attempt it resumes, up to the checkpoint: none twice, none missing.
+  /// Copies to `attempt` the metrics of the attempt it resumes, up to the checkpoint.
   void copy_metrics(const ResumePoint& from, std::int64_t attempt) const;
 
  private:
-  /// Of an attempt up to `last`, damaged or not: one that latest_checkpoint() looks at.
+  /// Whether latest_checkpoint() has a checkpoint to consider among the attempts up to `last`, damaged or not.
   bool has_checkpoint(std::int64_t last) const;
   std::filesystem::path path_;
   const ExportedTrial* exported_;
@@ -108,27 +110,26 @@ class TrialFolder {
 
 class ResultStore {
  public:
-  /// `out` is created with the first thing that is written.
-  /// InputError for a path that is empty: what a shell makes of a variable that is not set.
+  /// `out` is created with the first write. InputError if it is empty, as with an unset shell variable.
   explicit ResultStore(std::filesystem::path out);
-  /// The trials of a file that `normlab export` wrote, to be read. InputError as read_export().
+  /// The trials of a file written by `normlab export`, read-only. InputError as read_export().
   static ResultStore exported(const std::filesystem::path& file);
   bool is_exported() const { return exported_ != nullptr; }
   const std::filesystem::path& out() const { return out_; }
 
-  /// InputError for an id that is no plain name. It must not outlive an exported store.
+  /// InputError for an id that is not a plain file name. The folder must not outlive an exported store.
   TrialFolder trial(const std::string& id) const;
   bool finished(const std::string& id) const { return trial(id).finished(); }
-  /// Ids of all trials on disk, sorted.
+  /// Ids of all trials in the store, sorted.
   std::vector<std::string> trial_ids() const;
 
-  /// Names of the notes in OUT/experiments/<folder>/, sorted: what was decided ("STEM/fixed") or looked at
-  /// ("STEM/tabled").
+  /// Names of the notes in OUT/experiments/<folder>/, sorted. A note records what was decided ("STEM/fixed") or looked
+  /// at ("STEM/tabled").
   std::vector<std::string> note_names(const std::string& folder) const;
-  /// The note of this name there; null where there is none. InputError where it is damaged or newer.
+  /// The note of this name; null if there is none. InputError if it is damaged or of a newer version.
   nlohmann::json note(const std::string& folder, const std::string& name) const;
 
-  /// Replaces OUT/experiments/<stem>/plan.json, and removes the temporary files that killed runs have left beside it.
+  /// Replaces OUT/experiments/<stem>/plan.json, and removes temporary files that killed runs left beside it.
   void write_plan(const std::string& stem, std::string_view json) const;
 
  private:

@@ -1,4 +1,4 @@
-// A table model as text for a terminal, for a document, a page or another program.
+// Renders a table model for a terminal, a document, a web page or another program.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,26 @@ namespace normlab {
 
 enum class TableFormat : std::uint8_t { text, markdown, csv, latex, json, html };
 
-/// What a plain terminal shows.
+/// Columns of a standard terminal.
 inline constexpr std::size_t kTableWidth = 80;
 
-/// What the formats do not share.
+/// Options of single formats.
 struct TableLayout {
-  std::size_t width = kTableWidth;  // text: columns
-  std::string caption, label;       // latex: of the table around the tabular, which is there where one of them is
+  std::size_t width = kTableWidth;  // text: number of columns
+  std::string caption, label;       // latex: for a table environment around the tabular, added if either is set
 };
 
-/// - text: at most `width` columns wide; long labels, headings and notes wrap, columns that do not fit beside each
-/// other
-///   go into blocks below each other. The other formats have any width.
+/// - text: at most `width` columns wide. Long labels, headings and notes wrap; columns that do not fit side by side go
+///   into blocks below each other. The other formats have any width.
 /// - latex: a tabular in the style of the package booktabs, with the footer below.
-/// - html: one <table> with <caption>, <tfoot>, scopes, data-sort (the full number) and data-rows (places in the plan).
-/// - csv (RFC 4180): the rows alone, parts of a cell in columns of their own. json: everything, each seed included.
-/// Both
-///   have all digits of a number, and axes in json have their types.
+/// - html: one <table> with <caption>, <tfoot>, scopes, data-sort (the full number) and data-rows (indices in the
+///   plan).
+/// - csv (RFC 4180): only the rows, with each part of a cell in its own column.
+/// - json: everything, including each seed; axes have their types.
+///
+/// csv and json give all digits of a number.
 std::string render_table(const TableModel& model, TableFormat format, const TableLayout& layout = {});
 
-/// The parts behind render_table.
 std::string render_table_text(const TableModel& model, std::size_t width);
 std::string render_table_markdown(const TableModel& model);
 std::string render_table_latex(const TableModel& model, const std::string& caption, const std::string& label);

@@ -1,4 +1,4 @@
-// Tables for programs: CSV and JSON.
+// Tables as CSV and JSON.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::string csv_line(const std::vector<std::string>& cells) {
   return line + "\n";
 }
 
-/// The shortest text that is the same number when it is read; "" for none.
+/// The shortest text that reads back as the same number; "" for none.
 std::string full(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }
 std::string full(const Figure& figure) { return full(figure.value); }
 
@@ -27,7 +27,7 @@ bool is_pivot(const TableModel& model) {
                      [](const TableColumn& column) { return column.key.starts_with("col:"); });
 }
 
-/// A value, its half width and its tail in columns of their own.
+/// Gives each value, half width and tail its own column.
 std::string csv_pivot(const TableModel& model) {
   std::vector<std::string> headings;
   for (const TableColumn& column : model.columns) {
@@ -87,7 +87,7 @@ using Json = nlohmann::ordered_json;
 Json in_full(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(); }
 Json in_full(const Figure& figure) { return in_full(figure.value); }
 
-/// The value of an axis with its type: true, 0.001, "pre_pre"; null where the row has none.
+/// The value of an axis with its type: true, 0.001, "pre_pre"; null if the row has none.
 Json typed(const std::string& value) {
   if (value.empty()) return nullptr;
   const Json read = Json::parse(value, nullptr, false);

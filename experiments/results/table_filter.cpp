@@ -23,7 +23,6 @@ FieldValue figure(const TableLine& line) {
   return {(line.*kFigure).text, (line.*kFigure).value};
 }
 
-/// How many of a row's seeds are in one of these states.
 template <SeedState... kStates>
 FieldValue seeds_that_are(const TableLine& line) {
   const auto is = [](const TableSeed& seed) { return ((seed.state == kStates) || ...); };
@@ -102,7 +101,7 @@ FieldValue TableFields::value(const TableLine& line, std::size_t field) const {
 
 namespace {
 
-/// Recursive descent; each method leaves `at_` behind what it took.
+/// Recursive descent; each method leaves `at_` after the text it consumed.
 class FilterParser {
  public:
   FilterParser(const std::string& text, const TableFields& fields) : text_(text), fields_(fields) {}

@@ -11,9 +11,9 @@
 namespace normlab {
 namespace {
 
-constexpr std::size_t kReasons = 2;  // a table of many strips need not name each row that is noisy
+constexpr std::size_t kReasons = 2;  // limits the reasons named in a table of many strips
 constexpr std::size_t kMostSeeds = 10'000;
-constexpr std::size_t kStripsByName = 4;  // more of them are given as a range
+constexpr std::size_t kStripsByName = 4;  // with more, a range is given
 
 class Footer {
  public:
@@ -46,7 +46,6 @@ class Footer {
     return std::any_of(lines_.begin(), lines_.end(), test);
   }
 
-  /// How many seeds of all rows are so.
   template <class Test>
   std::size_t seeds(Test&& test) const {
     std::size_t sum = 0;
@@ -62,7 +61,7 @@ class Footer {
     return unit.empty() ? "" : unit == "%" ? " percentage points" : " " + unit;
   }
 
-  /// A number of each strip: "0.4", or "0.4 (variant=Ti/4), 0.6 (variant=S/4)", or "0.4 to 0.6, by strip".
+  /// A number for each strip: "0.4", or "0.4 (variant=Ti/4), 0.6 (variant=S/4)", or "0.4 to 0.6, by strip".
   template <class Value>
   std::string by_strip(Value&& value) const {
     std::vector<std::string> texts, labelled;
@@ -85,7 +84,7 @@ class Footer {
     return fmt::format("{} to {}, by strip,", *low, *high);
   }
 
-  /// Why the rows of a strip are not judged by one spread.
+  /// Why the rows of a strip do not share one pooled spread.
   std::string spread_words(std::size_t strip) const {
     const ManyToOne& comparison = comparisons_[strip];
     const TableStrip& rows = facts_.strips[strip];
@@ -104,7 +103,7 @@ class Footer {
     return any([](const TableLine& line) { return line.gain_half_width.value.has_value(); });
   }
 
-  /// Said of a row of this table, whose numbers stand above.
+  /// Explains the interval with an example row of the table.
   void intervals() {
     const auto shown = std::find_if(lines_.begin(), lines_.end(),
                                     [](const TableLine& line) { return line.half_width.value.has_value(); });
@@ -189,7 +188,7 @@ class Footer {
     if (!smallest.empty()) {
       const std::string low = by_strip([&](const auto& strip, const auto&) { return text_of(strip.detectable_low); });
       const std::string high = by_strip([&](const auto& strip, const auto&) { return text_of(strip.detectable_high); });
-      const bool one = (smallest + low + high).find('(') == std::string::npos;  // the same in all strips
+      const bool one = (smallest + low + high).find('(') == std::string::npos;  // equal in all strips
       add("power", fmt::format("The smallest true gain that {} seeds show four times in five is {}{}{}.",
                                seeds.size() == 1 ? fmt::format("{}", *seeds.begin()) : "these", smallest, points(),
                                one ? fmt::format(" ({} to {}, as the sd itself is uncertain)", low, high) : ""));
@@ -322,7 +321,7 @@ std::string p_text(double p) { return p < 1e-4 ? "<0.0001" : fmt::format("{:.4f}
 std::string fixed(double value, int decimals) {
   std::string text = fmt::format("{:.{}f}", value, decimals);
   if (text.front() == '-' && text.find_first_of("123456789") == text.npos && text.find('n') == text.npos)
-    text.erase(0, 1);  // no "-0.0"
+    text.erase(0, 1);  // avoids "-0.0"
   return text;
 }
 

@@ -17,7 +17,7 @@ TableCell words(std::string text) { return {std::move(text), "", "", std::nullop
 
 TableCell label_cell(const std::string& text) { return {text, "", "", parse_number(text), std::nullopt}; }
 
-/// What to say of a line that has no number: the state of its seeds.
+/// Text for a line without a number: the state of its seeds.
 std::string state_words(const TableLine& line) { return line.notes.empty() ? "" : line.notes.front(); }
 
 std::string marks(const TableLine& line) { return std::string(line.differs ? "*" : "") + (line.partial ? "†" : ""); }
@@ -78,7 +78,7 @@ void lay_out_lines(TableModel& model) {
   }
 }
 
-/// Places in model.axes of what --rows or --cols names. An axis that is the same in all lines takes no part.
+/// Indices in model.axes of the axes named by --rows or --cols, without those that have the same value in all lines.
 std::vector<std::size_t> chosen_axes(const TableModel& model, const std::vector<std::string>& all,
                                      const std::vector<std::string>& names, const char* option) {
   const TableFields known(all);
@@ -128,7 +128,7 @@ void lay_out_pivot(TableModel& model, const std::vector<std::string>& all, const
     model.columns.push_back({fmt::format("col:{}", columns.size()),
                              parts.empty() ? model.metric_heading() : joined(parts, ", "), ColumnKind::number});
   }
-  std::map<std::vector<std::string>, std::vector<std::size_t>> rows;  // several where combinations come more than once
+  std::map<std::vector<std::string>, std::vector<std::size_t>> rows;  // several if combinations repeat
   for (std::size_t i = 0; i < model.lines.size(); ++i) {
     const TableLine& line = model.lines[i];
     const auto values = values_of(line, down);

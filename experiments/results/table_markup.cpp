@@ -1,4 +1,4 @@
-// Tables for documents: Markdown, LaTeX, HTML.
+// Tables as Markdown, LaTeX and HTML.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::string markdown_escaped(const std::string& text) {
   return result;
 }
 
-/// Characters that mean something to TeX, and those outside ASCII that tables are made of; others stay as UTF-8.
+/// TeX's special characters, and the characters outside ASCII that tables use. Others stay UTF-8.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kLatex{{{"\\", "\\textbackslash{}"},
                                                                                 {"&", "\\&"},
                                                                                 {"%", "\\%"},
@@ -56,7 +56,7 @@ std::string latex_escaped(std::string_view text) {
     for (const auto* entry = kLatex.begin(); entry != kLatex.end(); ++entry)
       if (text.starts_with(entry->first)) found = entry;
     const Character next = first_character(text);
-    const bool control = next.code < 0x20 || next.code == 0x7F;  // as is a byte that is not UTF-8
+    const bool control = next.code < 0x20 || next.code == 0x7F;  // bytes that are not UTF-8 count as such
     const std::size_t bytes = found != kLatex.end() ? found->first.size() : std::max<std::size_t>(next.bytes, 1);
     result += found != kLatex.end() ? found->second : control ? "?" : text.substr(0, bytes);
     text.remove_prefix(bytes);
@@ -64,7 +64,7 @@ std::string latex_escaped(std::string_view text) {
   return result;
 }
 
-/// Numbers in math mode, so that a minus is one.
+/// Numbers in math mode, which sets a proper minus sign.
 std::string latex_cell(const TableCell& cell) {
   if (!cell.sort || cell.value.find_first_not_of("+-.0123456789") != cell.value.npos) return latex_escaped(cell.text());
   std::string text = "$" + cell.value + (cell.half_width.empty() ? "" : " \\pm " + cell.half_width) + "$";
@@ -72,8 +72,8 @@ std::string latex_cell(const TableCell& cell) {
   return text;
 }
 
-/// What a document needs for this text, as a comment, and rules for one without booktabs. OT1, TeX's own encoding,
-/// lacks some letters of the blocks Latin-1 and Latin Extended-A; pdflatex knows few beyond these, also in T1.
+/// A comment with the packages that the text needs, and rules for documents without booktabs. OT1, TeX's default
+/// encoding, lacks some letters of Latin-1 and Latin Extended-A; pdflatex knows few others, even in T1.
 std::string latex_preamble(std::string_view text) {
   constexpr std::string_view kNotInT1 = "ĦħĸĿŀŉŦŧ";
   bool letters = false;
@@ -134,7 +134,7 @@ std::string render_table_latex(const TableModel& model, const std::string& capti
     for (std::size_t c = 0; c < row.cells.size(); ++c)
       cells.push_back(model.columns[c].kind == ColumnKind::number ? latex_cell(row.cells[c])
                                                                   : latex_escaped(row.cells[c].text()));
-    // "[" or "*" at the beginning of the next line would be read as an argument of "\\".
+    // A "[" or "*" at the start of the next line would be parsed as an argument of "\\".
     text += (cells.front().find_first_of("[*") == 0 ? "{}" : "") + joined(cells, " & ") + " \\\\\n";
   }
   text += "\\bottomrule\n\\end{tabular}\n";

@@ -15,12 +15,12 @@ namespace {
 
 constexpr int kMaxDecimals = 6;
 
-/// Whether the accuracy of guessing stands in for what this seed did not measure.
+/// Whether the accuracy of guessing replaces this seed's missing value.
 bool stands_in(const TableSeed& seed, const TableOptions& options) {
   return seed.state == SeedState::diverged && options.diverged == TableDiverged::chance;
 }
 
-/// The value that a seed stands for, in the table's unit; none for one that does not count.
+/// The seed's value in the table's unit; none if the seed does not count.
 std::optional<double> counted_value(const TableSeed& seed, const TableRow& row, const TableInput& input,
                                     const TableOptions& options) {
   if (stands_in(seed, options)) return input.scale * *row.chance;
@@ -94,10 +94,10 @@ class ModelBuilder {
       static_cast<TableRow&>(line) = input_.rows[r];
       line.plan_index = r;
       line.is_baseline = line.baseline == r;
-      // First the first stage: its noise is that of the interval.
+      // The first stage comes first: the interval uses its noise.
       std::vector<double> values;
       std::size_t first = 0;
-      bool measured = false;  // guesses alone have no spread
+      bool measured = false;  // values of guessing alone have no spread
       for (const bool stage : {true, false})
         for (const TableSeed& seed : line.seeds) {
           const auto value = counted_value(seed, line, input_, options_);
@@ -117,7 +117,7 @@ class ModelBuilder {
     }
   }
 
-  /// "variant=Ti/4": the axes whose values all rows of a strip share, but not all rows of the table.
+  /// "variant=Ti/4": the axes whose values all rows of the strip share, but not all rows of the table.
   std::string strip_label(const TableStrip& strip) const {
     std::vector<std::string> parts;
     std::vector<std::size_t> rows = strip.rows;
@@ -206,7 +206,7 @@ class ModelBuilder {
       if (test_set_.half_widths[r]) lines_[r].bootstrap_half_width.value = input_.scale * *test_set_.half_widths[r];
   }
 
-  /// Digits for a column: those that its narrowest interval needs, so that the column lines up.
+  /// Decimals for a column: as many as its narrowest interval needs, so that the column aligns.
   int column_decimals(Figure TableLine::*half_width, int otherwise) const {
     double narrowest = 0;
     for (const TableLine& line : lines_) {
@@ -216,7 +216,7 @@ class ModelBuilder {
     return narrowest > 0 ? decimals_for(narrowest) : otherwise;
   }
 
-  /// More digits for a row whose rounded interval would hold zero against its mark, or the reverse.
+  /// More decimals for a row whose rounded interval would contradict its mark.
   static int gain_decimals(const TableLine& line, int decimals) {
     if (!line.gain_half_width.value || line.cut) return decimals;
     const auto misleads = [&] {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kProgramPart = " | ";
 
-/// "2/3 ": the share, which is left out where it is all of them.
+/// "2/3 ": the share of seeds, "" for all of them.
 std::string share(std::size_t count, std::size_t planned) {
   return count == planned ? "" : fmt::format("{}/{} ", count, planned);
 }
@@ -41,10 +41,10 @@ std::set<std::string> parts_of(const std::string& program) {
   return parts;
 }
 
-/// Adds to the words of programs that share an environment what not all of these have: "binary 874d53191452c54b".
+/// For programs that share an environment, adds the parts that not all of them share: "binary 874d53191452c54b".
 void tell_programs_apart(std::vector<TableEnvironment>& all) {
-  std::map<std::string, std::map<std::string, std::size_t>> programs_with;  // environment -> part -> how many
-  std::map<std::string, std::size_t> programs;                              // environment -> how many
+  std::map<std::string, std::map<std::string, std::size_t>> programs_with;  // environment -> part -> count
+  std::map<std::string, std::size_t> programs;                              // environment -> count
   for (const TableEnvironment& one : all) {
     ++programs[one.environment];
     for (const std::string& part : parts_of(one.program)) ++programs_with[one.environment][part];
@@ -115,7 +115,7 @@ std::vector<std::string> state_notes(const std::vector<TableSeed>& seeds, const 
 
 std::vector<TableEnvironment> environments_of(const std::vector<TableRow>& rows) {
   std::vector<TableEnvironment> all;
-  const TableEnvironment* last = nullptr;  // most are as the one before
+  const TableEnvironment* last = nullptr;  // most seeds match the one before
   for (const TableRow& row : rows)
     for (const TableSeed& seed : row.seeds) {
       if (!is_finished(seed) || (last != nullptr && is_of(*last, seed))) continue;

@@ -12,7 +12,7 @@ namespace {
 
 using RunsBySeed = std::map<std::uint64_t, const Correctness*>;
 
-/// Of the done runs of a row; `missing` counts those that have none.
+/// The stored runs of a row that are done; `missing` counts runs without stored correctness.
 RunsBySeed stored_runs(const TableInput& input, std::size_t row, std::size_t& missing) {
   RunsBySeed runs;
   for (std::size_t s = 0; s < input.rows[row].seeds.size(); ++s) {

@@ -8,8 +8,8 @@ namespace normlab {
 namespace {
 
 constexpr std::size_t kGap = 2;             // spaces between columns
-constexpr std::size_t kNarrowestLabel = 8;  // a label column gives way down to this, or to its longest word
-constexpr std::size_t kEasyNotes = 36;      // down to which notes are wrapped before anything else
+constexpr std::size_t kNarrowestLabel = 8;  // a label column shrinks at most to this, or to its longest word
+constexpr std::size_t kEasyNotes = 36;      // notes shrink to this before anything else does
 constexpr std::size_t kNarrowestNotes = 20;
 
 std::string spaces(std::size_t count) { return std::string(count, ' '); }
@@ -18,8 +18,8 @@ std::string padded(const std::string& text, std::size_t columns) {
   return text + spaces(columns - std::min(columns, display_width(text)));
 }
 
-/// A column's cells as text: values to the right under each other, intervals and tails to the left of theirs:
-/// "76.1 ±0.4 (5)" over " 9.3       (1)".
+/// Aligns the cells of a column, with values on the right, and intervals and tails on the left: "76.1 ±0.4 (5)" over
+/// " 9.3       (1)".
 std::vector<std::string> aligned(const TableModel& model, std::size_t column) {
   std::size_t value = 0, half_width = 0;
   const auto is_number = [](const TableCell& cell) { return cell.sort.has_value(); };
@@ -69,7 +69,7 @@ std::size_t longest_word(const std::string& text) {
   return longest;
 }
 
-/// Settings in a label may be broken after their commas.
+/// Allows a label to break after the commas between settings.
 std::string breakable(const std::string& label) {
   std::string text;
   for (std::size_t i = 0; i < label.size(); ++i) {
@@ -85,7 +85,7 @@ std::size_t total(const std::vector<const TextColumn*>& columns) {
   return width;
 }
 
-/// Takes `excess` columns from the label columns, always from the widest; what is left of `excess`.
+/// Takes `excess` characters from the label columns, always from the widest; returns the rest.
 std::size_t narrow_labels(std::vector<TextColumn>& columns, std::size_t excess) {
   while (excess > 0) {
     TextColumn* widest_label = nullptr;
@@ -105,7 +105,7 @@ void put_line(std::string& text, std::string line) {
   text += line + "\n";
 }
 
-/// One table line of some columns; cells that are too long go on below.
+/// Prints one table line; cells that are too long continue below.
 void put_cells(std::string& text, const std::vector<const TextColumn*>& columns, const std::vector<std::string>& cells,
                bool at_the_bottom) {
   std::vector<std::vector<std::string>> lines;
@@ -137,7 +137,7 @@ void put_block(std::string& text, const std::vector<const TextColumn*>& columns,
   }
 }
 
-/// Columns that stand beside each other: the labels, and as many others as fit.
+/// Groups columns into blocks of the labels and as many others as fit.
 std::vector<std::vector<const TextColumn*>> blocks_of(std::vector<TextColumn>& columns, std::size_t width) {
   std::vector<const TextColumn*> labels, others;
   for (const TextColumn& column : columns) (column.kind == ColumnKind::label ? labels : others).push_back(&column);
@@ -154,7 +154,7 @@ std::vector<std::vector<const TextColumn*>> blocks_of(std::vector<TextColumn>& c
   return blocks;
 }
 
-/// More settings than fit beside each other: one column that lists them, "embed_dim=64, depth=4".
+/// If the settings do not fit side by side, joins them in one column: "embed_dim=64, depth=4".
 void join_labels(std::vector<TextColumn>& columns, std::size_t width) {
   TextColumn all{"row", ColumnKind::label, {}, 0, 0, kNarrowestLabel};
   for (const TextColumn& column : columns) {
@@ -195,7 +195,7 @@ std::string render_table_text(const TableModel& model, std::size_t width) {
     const std::size_t all = total(natural());
     return all > width ? all - width : 0;
   };
-  // What gives way first costs least: long notes, headings of numbers, then labels; then columns go below each other.
+  // Reduces what costs least first: long notes, headings of numbers, labels. Then columns are split into blocks.
   const auto narrow_notes = [&](std::size_t narrowest) {
     for (TextColumn& column : columns)
       if (column.kind == ColumnKind::words)

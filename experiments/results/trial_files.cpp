@@ -50,7 +50,7 @@ void require_last_line(const TrialFolder& trial, const TrialResult& result, cons
   if (fs::exists(path)) require_last_line(result, last_metrics_line(path), beside(trial, path));
 }
 
-/// The part of data_hash() that is of the evaluation images; "" where the result does not say.
+/// The part of data_hash() for the evaluation images; "" if the result does not record it.
 std::string eval_hash(const TrialResult& result) {
   const std::string* const all = result.stated("data_hash");
   const auto begin = all == nullptr ? std::string::npos : all->find('+');
@@ -68,7 +68,7 @@ void require_count(const TrialFolder& trial, const TrialResult& result, const Co
                concat(bits.count(), " of ", bits.images(), " images are right"));
 }
 
-/// A file of a result's attempt, compared with the result's list where that has it.
+/// Reads a file of a result's attempt and checks it against the result's list, if listed.
 std::string read_listed(const fs::path& path, const TrialResult& result) {
   const auto text = read_file_if_there(path);
   if (!text) throw InputError(concat(path.string(), ": is not there, though the trial has a result"));
@@ -98,7 +98,7 @@ void require_last_line(const TrialResult& result, const std::optional<MetricsLin
   }
   if (result.steps > 0 && step != result.steps)
     contradict(at, concat(result.steps, " steps"), concat("the last line is of step ", step));
-  if (result.different_bits) return;  // the last evaluation may be of another program than the line
+  if (result.different_bits) return;  // the last evaluation may be by another program than the line
   for (const auto& [name, value] : result.metrics) {
     const auto found = line ? line->values.find(name) : std::map<std::string, double>::const_iterator();
     if (!line || found == line->values.end()) contradict(at, concat(name, ' ', digits(value)), "none in the last line");
@@ -113,7 +113,7 @@ TrialConfig read_trial_config(const TrialFolder& trial) {
   if (trial_id(config) != trial.path().filename().string())
     throw InputError(concat(path.string(), ": these are the settings of trial ", trial_id(config),
                             "; somebody edited it, or the folder was renamed"));
-  // What means nothing beside the other settings is no part of the id, and stands at its default.
+  // Settings without effect are not part of the id, and have their defaults.
   if (!(config_from_json(canonical_json(config), path.string()) == config))
     throw InputError(concat(path.string(),
                             ": is damaged: it holds settings that are not those of the trial; remove this file, the "
@@ -138,7 +138,7 @@ FileSeals seal_attempt(const TrialFolder& trial, std::int64_t attempt, bool chec
 }
 
 void require_agreement(const TrialFolder& trial, const TrialResult& result) {
-  if (trial.exported() != nullptr) return;  // read_export() has looked
+  if (trial.exported() != nullptr) return;  // checked by read_export()
   const std::int64_t attempt = result_attempt(trial, result);
   const fs::path folder = attempt_folder(trial.path(), attempt);
   if (!fs::exists(folder) && last_attempt(trial.path()) > 0)

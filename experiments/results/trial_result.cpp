@@ -13,8 +13,8 @@ namespace normlab {
 namespace {
 
 constexpr std::uint64_t kSchema = 2, kUnsealedSchema = 1;
-constexpr double kMostSeconds = 1e10, kMostSpeed = 1e12;  // three centuries; images a second: more is no measurement
-constexpr const char* kDivergedValue = "diverged_value";  // no metric has this name: theirs have a slash
+constexpr double kMostSeconds = 1e10, kMostSpeed = 1e12;  // three centuries; images a second
+constexpr const char* kDivergedValue = "diverged_value";  // not the name of a metric, which contains a slash
 
 std::vector<std::string> take_bad_images(const nlohmann::json& json, const std::string& file) {
   ObjectReader object(json, file + ": \"bad_images\"");
@@ -46,7 +46,7 @@ void require_range(const ObjectReader& object, const char* key, double value, do
   if (!(value >= 0 && value <= most)) object.fail(key, concat(value, " is outside 0 to ", most));
 }
 
-/// Refuses what no training can end with, whether somebody edited it or the disk did.
+/// Refuses values that no training can produce, whether by editing or by disk errors.
 void require_possible(const ObjectReader& object, const TrialResult& result) {
   for (const auto& [name, value] : result.metrics) {
     if (result.sealed && result.status == TrialEnd::done && !std::isfinite(value))
@@ -55,7 +55,7 @@ void require_possible(const ObjectReader& object, const TrialResult& result) {
   }
   require_range(object, "wall_seconds", result.wall_seconds, kMostSeconds);
   require_range(object, "images_per_second", result.images_per_second, kMostSpeed);
-  constexpr double kMost = 1e15;  // as a double still exact
+  constexpr double kMost = 1e15;  // exact as a double
   for (const auto& [key, value] : {std::pair{"steps", result.steps}, std::pair{"attempt", result.attempt}})
     if (object.has(key) && !(value >= 1 && double(value) <= kMost))  // 0 is not written
       object.fail(key, concat(value, " is outside 1 to ", kMost));

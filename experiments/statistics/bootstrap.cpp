@@ -11,7 +11,7 @@
 namespace normlab {
 namespace {
 
-/// One number an image: what a run scores there, or a pair of runs by difference. [seeds][images].
+/// One number per image: the score of a run, or the difference of a pair of runs. [seeds][images].
 using Scores = std::vector<std::vector<std::int8_t>>;
 
 std::vector<std::int8_t> scores_of(const Correctness& run) {
@@ -32,7 +32,7 @@ double mean_score(const std::vector<std::int8_t>& scores) {
   return double(sum) / double(scores.size());
 }
 
-/// Variance of the estimate over images alone: that of the images' means over their number.
+/// Variance of the estimate over images only: the variance of the images' means over their number.
 double images_variance(const Scores& scores, double center) {
   const std::size_t images = scores[0].size();
   double sum = 0;
@@ -45,13 +45,13 @@ double images_variance(const Scores& scores, double center) {
   return images < 2 ? 0 : sum / double(images - 1) / double(images);
 }
 
-/// The estimate with seeds and images drawn again, `resamples` times. Every draw is a function of its number.
+/// The estimates with seeds and images resampled, `resamples` times. Each draw depends only on its index.
 std::vector<double> resampled(const Scores& scores, const BootstrapOptions& options) {
   const StreamKey seed_key = stream_key(options.seed, "bootstrap", "seeds");
   const StreamKey image_key = stream_key(options.seed, "bootstrap", "images");
   const auto seeds = std::uint32_t(scores.size()), images = std::uint32_t(scores[0].size());
   std::vector<double> estimates;
-  std::vector<std::int32_t> total(images);  // of the drawn seeds, by image
+  std::vector<std::int32_t> total(images);  // over the drawn seeds, by image
   for (int r = 0; r < options.resamples; ++r) {
     std::fill(total.begin(), total.end(), 0);
     for (std::uint32_t s = 0; s < seeds; ++s) {
@@ -86,7 +86,7 @@ CrossedBootstrap crossed(const Scores& scores, const BootstrapOptions& options) 
   result.images_error = std::sqrt(over_images);
 
   const std::vector<double> estimates = resampled(scores, options);
-  // Drawing n seeds out of n shows (n - 1) / n of their variance; the rest is added.
+  // Resampling n seeds out of n shows (n - 1) / n of their variance; the rest is added.
   const double variance = std::pow(sample_sd(estimates), 2) + seeds_variance / n;
   result.standard_error = std::sqrt(variance);
 

@@ -16,7 +16,7 @@
 namespace normlab {
 namespace {
 
-/// Number of variables by load.
+/// Number of variables per load.
 using Loads = std::map<double, std::size_t>;
 
 Loads loads_of(const SharedNoise& noise) {
@@ -35,8 +35,8 @@ double power(double base, std::size_t exponent) {
   return result;
 }
 
-/// Points and weights for U by the trapezoidal rule, whose error for analytic integrands that fall off like these is
-/// negligible as long as the step resolves the steepest of them.
+/// Points and weights for U by the trapezoidal rule. Its error for analytic integrands that decay like these is
+/// negligible if the step resolves the steepest of them.
 struct Points {
   std::vector<double> u, weight;
 };
@@ -53,11 +53,11 @@ Points points_of(double largest_load, double from) {
   return points;
 }
 
-/// max |X_i| / S, ready to be asked for many critical values.
+/// The distribution of max |X_i| / S, prepared for many critical values.
 class LargestT {
  public:
   LargestT(const Loads& loads, double freedom) : spread_(spread_nodes(freedom, 0.15)) {
-    // |X| does not change with the sign of U: half of the points do.
+    // The value |X| does not depend on the sign of U, so half of the points suffice.
     const Points points = points_of(loads.rbegin()->first, 0);
     weight_ = points.weight;
     for (std::size_t i = 1; i < weight_.size(); ++i) weight_[i] *= 2;
@@ -95,7 +95,7 @@ class LargestT {
   SpreadNodes spread_;
   std::vector<double> weight_;
   std::vector<Scaled> scaled_;
-  std::vector<double> shifts_;  // [loads][points], in the scale of the variable's own share
+  std::vector<double> shifts_;  // [loads][points], in units of the variable's own share
 };
 
 double critical_value(const Loads& loads, double freedom, double level) {
@@ -103,7 +103,8 @@ double critical_value(const Loads& loads, double freedom, double level) {
   for (const auto& [load, count] : loads) k += count;
   const double low = student_t_two_sided_quantile(1 - level, freedom);
   if (k == 1) return low;
-  // Between one comparison and Bonferroni's k; there the logarithms of tail and critical value are nearly a line.
+  // The result lies between one comparison and Bonferroni's k. On this range, the logarithms of tail and critical value
+  // are almost linearly related.
   const double high = student_t_two_sided_quantile((1 - level) / double(k), freedom);
   const LargestT largest(loads, freedom);
   const auto excess = [&](double log_c) {
@@ -231,8 +232,9 @@ double expected_best(const std::vector<ChanceGroup>& groups) {
     }
   }
   if (k < 2) return 0;
-  // E max = integral of (1 - P(max <= x)) over x > 0 less that of P(max <= x) over x < 0. As a whole: that of a normal
-  // distribution function, whose mean is 0, less P(max <= x), a smooth function that vanishes at both ends.
+  // E max = integral of (1 - P(max <= x)) over x > 0 minus that of P(max <= x) over x < 0. Equivalently: the
+  // integral of a normal distribution function, whose mean is 0, minus P(max <= x), a smooth function that vanishes
+  // at both ends.
   const double step = 0.1 * widest * std::clamp(narrowest / widest, 0.25, 1.0);
   double sum = 0;
   for (double x = -9 * widest; x <= 9 * widest; x += step) {

@@ -11,9 +11,9 @@
 namespace normlab {
 namespace {
 
-constexpr double kSpreadAlpha = 0.01;  // equal spreads are taken for unequal in one of a hundred strips
-// Sds below this share of the largest value are rounding: the values have no spread. Squares are subtracted from each
-// other, so an sd is good to the root of a double's precision alone.
+constexpr double kSpreadAlpha = 0.01;  // rate of false rejections of equal spreads: one strip in a hundred
+// Sds below this share of the largest value are rounding errors: the values have no spread. Squares are subtracted from
+// each other, so an sd has only half the digits of a double.
 constexpr double kRounding = 1e-7;
 
 void check(const Strip& strip, const ManyToOneOptions& options) {
@@ -49,13 +49,13 @@ SeedValues only(const SeedValues& values, const std::set<std::uint64_t>& seeds) 
   return kept;
 }
 
-/// Without the values that stand in for runs.
+/// Removes stand-in values.
 SeedValues measured(SeedValues values, const StripRow& row) {
   for (const std::uint64_t seed : row.stand_ins) values.erase(seed);
   return values;
 }
 
-/// The values that tell the noise: those of the first stage where there are two.
+/// The values for estimating the noise: those of the first stage if there are two.
 struct NoiseValues {
   SeedValues baseline;
   std::vector<SeedValues> rows;
@@ -77,7 +77,7 @@ std::vector<double> values_of(const SeedValues& row) {
   return values;
 }
 
-/// A sd on its degrees; none where it cannot be told or is rounding alone.
+/// A sd with its degrees of freedom; none if it is unknown or mere rounding.
 struct Spread {
   double sd = 0, freedom = 0;
 };
@@ -95,8 +95,8 @@ std::vector<double> differences(const SeedValues& base, const SeedValues& other)
   return result;
 }
 
-/// The row that stands out most from what chance allows it. With one row there is nothing to compare: a paired test and
-/// the pooled one are the same.
+/// Finds the row that exceeds its chance limit most. With one row there is nothing to compare: the paired and the
+/// pooled test are the same.
 void compare_spreads(ManyToOne& result, const NoiseValues& noise, double negligible, double stated_ratio) {
   result.spread_limit = stated_ratio;
   const std::vector<const SeedValues*> rows = noise.all();
@@ -115,7 +115,7 @@ void compare_spreads(ManyToOne& result, const NoiseValues& noise, double negligi
   }
 }
 
-/// pairs, gain and sd of each row.
+/// Sets pairs, gain and sd of each row.
 void compare_means(ManyToOne& result, const Strip& strip, const NoiseValues& noise) {
   for (std::size_t i = 0; i < strip.rows.size(); ++i) {
     Comparison& row = result.rows[i];
@@ -145,7 +145,7 @@ void pooled_errors(ManyToOne& result, const Strip& strip) {
   }
 }
 
-/// Of each row by itself; Welch's for independent runs.
+/// Sets each row's own standard error; Welch's for independent runs.
 void own_errors(ManyToOne& result, const NoiseValues& noise, const Strip& strip, double negligible) {
   const auto base = spread_of(values_of(noise.baseline), negligible);
   for (std::size_t i = 0; i < result.rows.size(); ++i) {
@@ -165,7 +165,7 @@ void own_errors(ManyToOne& result, const NoiseValues& noise, const Strip& strip,
   }
 }
 
-/// What the gains of the compared rows have in common. With seeds as blocks two gains share the baseline's noise of the
+/// The correlation of the compared rows' gains. With seeds as blocks, two gains share the baseline's noise for the
 /// seeds that both have: their correlation is (common seeds) / (2 sqrt(pairs_i pairs_j)).
 SharedNoise shared_noise(const ManyToOne& result, const Strip& strip) {
   SharedNoise noise;
@@ -180,7 +180,7 @@ SharedNoise shared_noise(const ManyToOne& result, const Strip& strip) {
     }
     return noise;
   }
-  // Rows with the same seeds are one line.
+  // Rows with the same seeds share a line.
   std::map<std::vector<bool>, std::size_t> lines;
   std::vector<std::vector<bool>> held;  // which of the baseline's seeds each compared row has
   for (const std::size_t i : compared) {
@@ -208,7 +208,7 @@ SharedNoise shared_noise(const ManyToOne& result, const Strip& strip) {
   return noise;
 }
 
-/// Adjusted in the strip -> adjusted in the family, so that p < 1 - level in one where it is in the other.
+/// Converts a p value adjusted in the strip to one adjusted in the family, so that both rejections agree.
 double family_p(double p, double share) { return share == 1 ? p : -std::expm1(std::log1p(-std::min(p, 1.0)) / share); }
 
 void set_interval(Comparison& row, double half_width) {
@@ -230,7 +230,7 @@ void pooled_intervals(ManyToOne& result, bool p_values, double share) {
   const std::vector<double> inside = joint_t_probabilities(result.noise, result.freedom, statistics);
   std::size_t next = 0;
   for (Comparison& row : result.rows)
-    if (row.standard_error) row.p = family_p(std::max(1 - inside[next++], 0.0), share);  // 1 up to its quadrature
+    if (row.standard_error) row.p = family_p(std::max(1 - inside[next++], 0.0), share);  // inside may exceed 1
 }
 
 void holm_intervals(ManyToOne& result, double share) {

@@ -9,7 +9,7 @@ namespace normlab {
 
 Bounds clopper_pearson(std::int64_t hits, std::int64_t n, double level) {
   const double tail = (1 - level) / 2, k = double(hits), misses = double(n - hits);
-  // The upper bound is one less the lower bound of the misses, which keeps its digits near 1.
+  // The upper bound is one minus the lower bound of the misses, which is accurate near 1.
   return {.low = hits == 0 ? 0 : inverse_regularised_beta(tail, k, misses + 1),
           .high = hits == n ? 1 : 1 - inverse_regularised_beta(tail, misses, k + 1)};
 }

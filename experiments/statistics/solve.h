@@ -1,4 +1,4 @@
-// Where a function crosses zero.
+// Finds a zero of a function.
 #pragma once
 
 #include <cmath>
@@ -6,7 +6,7 @@
 namespace normlab {
 
 /// A zero of the continuous `f` between `low` and `high`, where its signs differ (or one is 0): regula falsi with the
-/// Illinois rule, and a halving whenever that does not shrink the bracket enough. To `tolerance`, relative.
+/// Illinois rule, with a bisection whenever that does not shrink the bracket enough. `tolerance` is relative.
 template <class Function>
 double solve(Function&& f, double low, double high, double tolerance = 1e-14) {
   double f_low = f(low), f_high = f(high);
@@ -21,7 +21,7 @@ double solve(Function&& f, double low, double high, double tolerance = 1e-14) {
     const bool slow = i % 3 == 2 && width > 0.5 * last_width;
     if (i % 3 == 2) last_width = width;
     if (slow || !(middle > low && middle < high)) middle = 0.5 * (low + high);
-    if (!(middle > low && middle < high)) break;  // neighbouring numbers
+    if (!(middle > low && middle < high)) break;  // adjacent doubles
     const double value = f(middle);
     if (value == 0) return middle;
     if ((value < 0) == (f_low < 0)) {

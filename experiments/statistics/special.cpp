@@ -91,12 +91,12 @@ double regularised_gamma_upper(double a, double x) {
 double chi_square_cdf(double x, double freedom) { return regularised_gamma(freedom / 2, x / 2); }
 
 double chi_square_quantile(double probability, double freedom) {
-  // From the side of the smaller tail, which keeps its digits.
+  // Uses the smaller tail, which keeps its digits.
   const auto excess = [&](double x) {
     return probability < 0.5 ? chi_square_cdf(x, freedom) - probability
                              : (1 - probability) - regularised_gamma_upper(freedom / 2, x / 2);
   };
-  // Wilson and Hilferty's cube is near; the bracket grows from it.
+  // Wilson and Hilferty's cube is a good start; the bracket grows from it.
   const double part = 2 / (9 * freedom);
   const double near = freedom * std::pow(std::max(1 - part + normal_quantile(probability) * std::sqrt(part), 0.05), 3);
   double low = near * 0.9, high = near * 1.1;
@@ -106,9 +106,9 @@ double chi_square_quantile(double probability, double freedom) {
 }
 
 SpreadNodes spread_nodes(double freedom, double width) {
-  // The trapezoidal rule in u = log S: S has density S^(f-1) exp(-f S^2 / 2), so u has exp(f (u - e^2u / 2)), which
-  // falls off fast to both sides of 0 and is analytic: the rule's error falls exponentially with the step.
-  constexpr double kNegligible = 40;  // e^-40 of the density's height
+  // The trapezoidal rule in u = log S: S has density S^(f-1) exp(-f S^2 / 2), so u has exp(f (u - e^2u / 2)). This
+  // decays fast on both sides of 0 and is analytic, so the error decreases exponentially with the step.
+  constexpr double kNegligible = 40;  // e^-40 of the density's maximum
   const auto log_density = [&](double u) { return freedom * (u - 0.5 * std::expm1(2 * u)); };
   const double deviation = 1 / std::sqrt(2 * freedom);
   const double low = -kNegligible / freedom - 9 * deviation;

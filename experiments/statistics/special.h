@@ -1,15 +1,16 @@
-// Distribution functions that the rest is made of, in double precision. Where a probability near 1 would lose its
-// digits both it and its complement are given. Held against SciPy by tests/reference/statistics_twin.py.
+// Distribution functions in double precision. If a probability near 1 would lose its digits, its complement is also
+// provided. tests/reference/statistics_twin.py compares them with SciPy.
 #pragma once
 
 #include <vector>
 
 namespace normlab {
 
-/// log |Gamma(x)|. As std::lgamma, which may not be called from two threads at once.
+/// log |Gamma(x)|. Thread-safe, unlike std::lgamma.
 double log_gamma(double x);
 
-/// I_x(a, b) for a, b > 0 and 0 <= x <= 1; y = 1 - x is given apart, since near x = 1 the difference has few digits.
+/// I_x(a, b) for a, b > 0 and 0 <= x <= 1. y = 1 - x is a separate argument, since near x = 1 the difference
+/// loses digits.
 double regularised_beta(double a, double b, double x, double y);
 
 /// The x with I_x(a, b) = probability, 0 <= probability <= 1.
@@ -23,8 +24,8 @@ double regularised_gamma_upper(double a, double x);
 double chi_square_cdf(double x, double freedom);
 double chi_square_quantile(double probability, double freedom);
 
-/// Points and weights (density included, the sum is 1) at which an integral over S is taken: S^2 chi-square over its
-/// `freedom` > 0 degrees. For integrands that are smooth functions of log S on the scale `width`.
+/// Points and weights (density included, sum 1) for integrals over S, where S^2 is chi-square over its `freedom` > 0
+/// degrees. For integrands that are smooth functions of log S on the scale `width`.
 struct SpreadNodes {
   std::vector<double> s, weight;
 };

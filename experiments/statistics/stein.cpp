@@ -21,8 +21,8 @@ void require_width(double half_width) {
     throw InputError(concat("half width of two-stage seeds: ", half_width, "; expected more than 0"));
 }
 
-/// The widest half width that a row of the strip with one seed would have; its sqrt(n)-th part with n. 0 where nothing
-/// tells the noise.
+/// The widest half width of a row in the strip if it had one seed; with n seeds it is divided by sqrt(n). 0 if the
+/// noise cannot be estimated.
 double half_width_of_one(const Strip& strip, const ManyToOneOptions& options) {
   const ManyToOne first = many_to_one(strip, options);
   if (first.compared == 0) return 0;

@@ -17,7 +17,7 @@ double mean_of(const SeedValues& row) {
   return sum / double(row.size());
 }
 
-/// A run, with the row's mean taken off.
+/// A run, with the row's mean subtracted.
 struct Run {
   std::size_t seed;
   double value;
@@ -25,7 +25,7 @@ struct Run {
 
 struct Runs {
   std::vector<Run> all;
-  std::vector<std::size_t> of_row;  // numbers of runs of the rows that have any
+  std::vector<std::size_t> of_row;  // numbers of runs of the nonempty rows
   std::size_t seeds = 0;
 };
 
@@ -46,8 +46,8 @@ Runs runs_of(std::span<const SeedValues* const> rows) {
   return runs;
 }
 
-/// Solves matrix x = right in place for a symmetric positive semidefinite matrix (n x n); directions without any weight
-/// get 0. Returns the rank.
+/// Solves matrix x = right in place for a symmetric positive semidefinite matrix (n x n); directions without weight get
+/// 0. Returns the rank.
 std::size_t solve_semidefinite(std::vector<double>& matrix, std::vector<double>& right) {
   const std::size_t n = right.size();
   std::vector<double> height(n);
@@ -76,7 +76,7 @@ std::size_t solve_semidefinite(std::vector<double>& matrix, std::vector<double>&
   return rank;
 }
 
-/// Normal equations of the seeds' effects, the rows' taken out.
+/// Normal equations of the seeds' effects, with the rows' effects eliminated.
 struct SeedEquations {
   std::vector<double> matrix, right;
   double squares = 0;  // within rows
@@ -84,7 +84,7 @@ struct SeedEquations {
 
   explicit SeedEquations(std::size_t seeds) : matrix(seeds * seeds), right(seeds) {}
 
-  /// Adds (sign 1) or takes off (-1) one row's runs.
+  /// Adds (sign 1) or removes (-1) one row's runs.
   void add(std::span<const Run> row, double sign) {
     const double share = sign / double(row.size());
     for (const Run& a : row) {
@@ -97,7 +97,7 @@ struct SeedEquations {
     rows = std::size_t(double(rows) + sign);
   }
 
-  /// What is left after the seeds' effects.
+  /// The residual squares after the seeds' effects.
   Squares left() const {
     std::vector<double> work = matrix, effects = right;
     const std::size_t rank = solve_semidefinite(work, effects);
@@ -108,7 +108,6 @@ struct SeedEquations {
   }
 };
 
-/// The runs of each row, one after the other.
 std::vector<std::span<const Run>> by_row(const Runs& runs) {
   std::vector<std::span<const Run>> rows;
   std::size_t begin = 0;
@@ -119,7 +118,7 @@ std::vector<std::span<const Run>> by_row(const Runs& runs) {
   return rows;
 }
 
-/// Of all rows, and of all but each row.
+/// For all rows, and for all but each row.
 struct Squared {
   Squares all;
   std::vector<Squares> without;
@@ -138,7 +137,7 @@ Squared without_seeds(const Runs& runs) {
   return result;
 }
 
-/// Nothing is missing: a row adds the squares of its deviation from the mean of the others.
+/// The complete case: a row adds the squares of its deviation from the mean of the others.
 Squared after_complete_seeds(const Runs& runs) {
   const double rows = double(runs.of_row.size()), seeds = double(runs.seeds);
   std::vector<double> sum(runs.seeds);

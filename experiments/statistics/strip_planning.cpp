@@ -1,4 +1,4 @@
-// What a strip tells beside its rows (declared in many_to_one.h).
+// Functions of many_to_one.h that concern the strip as a whole.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@
 namespace normlab {
 namespace {
 
-/// The test that a row with so many seeds faces: its critical value and degrees, and its standard error.
+/// The test of a row with a given number of seeds: its critical value, degrees of freedom and standard error.
 struct RowTest {
   double freedom = 0, critical = 0, standard_error = 0;
 };
@@ -22,7 +22,7 @@ std::optional<RowTest> row_test(const ManyToOne& strip, std::size_t seeds) {
     test.freedom = n - 1;
     if (strip.two_stage) {
       for (const Comparison& row : strip.rows)
-        if (row.standard_error) test.freedom = row.freedom;  // the last row's: all have the first stage's seeds
+        if (row.standard_error) test.freedom = row.freedom;  // any row: all have the first stage's seeds
     }
     test.critical = student_t_two_sided_quantile((1 - strip.level) / k, test.freedom);
     return test;
@@ -63,7 +63,7 @@ std::optional<SeedsNeeded> seeds_needed(const ManyToOne& strip, double gain, dou
       const RowTest test = *row_test(strip, seeds);
       return t_test_power(gain / (noise * test.standard_error), test.freedom, test.critical) >= power;
     };
-    std::size_t low = least, high = least;  // low - 1 seeds are too few; high are enough
+    std::size_t low = least, high = least;  // low - 1 seeds are too few; high suffice
     while (high <= most && !shows(high)) low = high + 1, high *= 2;
     high = std::min(high, most + 1);
     while (low < high) {

@@ -50,7 +50,7 @@ double student_t_two_sided_quantile(double probability, double freedom) {
     const double excess = student_t_two_sided(t, freedom) - probability;
     (excess > 0 ? low : high) = t;
     double next = t + 0.5 * excess / density(t, freedom);
-    if (!(next > low && next < high)) next = 0.5 * (low + high);  // Newton left the bracket
+    if (!(next > low && next < high)) next = 0.5 * (low + high);  // the Newton step left the bracket
     const bool settled = std::abs(next - t) <= 1e-15 * t;
     t = next;
     if (settled) break;

@@ -22,8 +22,8 @@
 namespace normlab {
 namespace {
 
-/// Whether the limit on CPU time ended the process: by its signal, or at the hard limit by SIGKILL. The system counts
-/// whole ticks against the limit, which on a busy machine are far more than the time that it reports.
+/// Whether the CPU time limit ended the process: by its signal, or at the hard limit by SIGKILL. The system counts
+/// whole ticks against the limit; on a busy machine these add up to far more than the time it reports.
 bool ended_by_cpu_limit(int status, const rusage& used) {
   if (!WIFSIGNALED(status)) return false;
   if (WTERMSIG(status) == SIGXCPU) return true;
@@ -63,7 +63,7 @@ Dispatcher::Dispatcher(const WorkerSettings& settings, const std::vector<std::si
 
 void Dispatcher::plan_work(const std::vector<std::size_t>& pending) {
   constexpr double kWorthMeasuring =
-      5;  // seconds by products alone, which small networks take several times longer for
+      5;  // seconds estimated from matrix products alone; small networks take several times longer
   std::vector<const TrialConfig*> configs;
   std::vector<TrialCost> costs;
   std::vector<StepTime> times;
@@ -82,13 +82,13 @@ void Dispatcher::plan_work(const std::vector<std::size_t>& pending) {
     try {
       const TrialStatus status = folder(pending[i]).status();
       if (status.state != TrialState::diverged) work.done = status.progress;
-    } catch (const InputError&) {  // a damaged claim or metrics: the worker that gets this trial says so
+    } catch (const InputError&) {  // a damaged claim or metrics; reported by the worker that gets this trial
     }
   }
 }
 
 void Dispatcher::run() {
-  // Before the workers, which are told by their environment.
+  // Before the workers start, since they read its environment variables.
   std::optional<SharedGpu> shared;
   if (options_.device == DeviceKind::cuda) shared.emplace(static_cast<int>(worker_count_));
   if (shared && !shared->message().empty()) say(shared->message());
@@ -148,7 +148,7 @@ void Dispatcher::assign() {
     const int sharing = static_cast<int>(std::clamp<std::size_t>(left, 1, worker_count_));
     const int threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / sharing);
     if (send_assignment(w.process.socket, {w.trial, threads})) continue;
-    // A worker that has ended since its last report has not begun it.
+    // A worker that has ended since its last report has not started the trial.
     queue_.push_front(static_cast<std::size_t>(std::exchange(w.trial, -1)));
     --summary_.begun;
     end_of(w);
@@ -156,7 +156,7 @@ void Dispatcher::assign() {
   }
 }
 
-/// Trials that other processes hold come back into the queue once nobody works on them any more.
+/// Returns trials that other processes no longer work on to the queue.
 void Dispatcher::check_held() {
   const Clock::time_point now = Clock::now();
   if (stopping_ || held_.empty() || now - looked_ < std::chrono::duration<double>(look_seconds_)) return;
@@ -177,7 +177,7 @@ void Dispatcher::check_held() {
 bool Dispatcher::look_at(std::size_t t) {
   const TrialFolder place = folder(t);
   const std::optional<Owner> owner = read_claim(place.path());
-  if (!owner || is_dead(*owner)) {  // finished, or given up: a worker finds out
+  if (!owner || is_dead(*owner)) {  // finished or abandoned; a worker finds out which
     queue_.push_back(t);
     return true;
   }
@@ -185,7 +185,7 @@ bool Dispatcher::look_at(std::size_t t) {
     held_[t] = lease->note;
     if (lease->note.steps > 0) work_[t].done = double(lease->note.step) / double(lease->note.steps);
   }
-  // Without a lease, as earlier versions work, only the end of the process tells.
+  // Without a lease (older versions), only the end of the process counts.
   if (owner->lease_seconds == 0 ||
       !watch_.stale(trial(t).id, lease_of(place.path(), *owner), owner->lease_seconds, Clock::now()))
     return false;
@@ -197,7 +197,7 @@ bool Dispatcher::look_at(std::size_t t) {
 }
 
 void Dispatcher::wait_for_reports() {
-  constexpr int kLongestWait = 200;  // ms: the live view follows a resized window, and a signal is seen
+  constexpr int kLongestWait = 200;  // ms; for resized windows and signals
   std::vector<pollfd> fds;
   for (const Worker& w : workers_) fds.push_back({w.process.socket, POLLIN, 0});
   if (poll(fds.data(), fds.size(), std::min(kLongestWait, int(look_seconds_ * 1000))) <= 0) return;
@@ -246,7 +246,7 @@ void Dispatcher::end_trial(std::size_t t, pid_t worker, WorkerEvent event, const
       ++summary_.finished, ++summary_.diverged;
       say(fmt::format("{}: diverged", label));
       break;
-    case WorkerEvent::stopped:  // somebody stopped the worker alone: another one goes on
+    case WorkerEvent::stopped:  // only this worker was stopped: another one continues
       queue_.push_back(t);
       --summary_.begun;
       break;
@@ -279,14 +279,14 @@ void Dispatcher::end_trial(std::size_t t, pid_t worker, WorkerEvent event, const
   if (log_ && event != WorkerEvent::busy) log_->trial_end(trial(t), worker, word_of(event), text);
 }
 
-/// A worker that ended without a word: its trial is marked as failed, and another worker takes its place.
+/// A worker that ended without a report: its trial is marked as failed, and a new worker replaces it.
 void Dispatcher::worker_died(Worker& w) {
   const pid_t pid = w.process.pid;
   const WorkerEnd end = end_of(w);
   const auto t = std::exchange(w.trial, -1);
   if (t >= 0 && !stopping_ && !stop_requested()) {
     const std::string message = end.by_cpu_limit ? kCpuLimitWords : words_of(end.status);
-    // One that was told to stop ends in good order, and may have been given a trial in between.
+    // A worker that was told to stop exits normally, and may have been sent a trial in between.
     const bool in_order = WIFEXITED(end.status) && WEXITSTATUS(end.status) == 0;
     const auto index = static_cast<std::size_t>(t);
     end_trial(index, pid, in_order ? WorkerEvent::stopped : death(index, pid, message, !end.by_cpu_limit), message);
@@ -294,8 +294,7 @@ void Dispatcher::worker_died(Worker& w) {
   replace(w);
 }
 
-/// Waits for the end of a worker whose socket says that there is no more to come. The socket goes first: a worker that
-/// lives learns from it that it is to end.
+/// Waits for a worker whose socket is at its end. The socket is closed first, which tells a live worker to end.
 Dispatcher::WorkerEnd Dispatcher::end_of(Worker& w) {
   const WorkerProcess process = std::exchange(w.process, {});
   close_once(process.socket);
@@ -313,7 +312,8 @@ void Dispatcher::replace(Worker& w) {
   register_worker(w.process.pid);
 }
 
-/// What has become of the trial of a worker that is gone. `at_fault`: the trial may be why, and is marked as failed.
+/// What happened to the trial of a worker that is gone. `at_fault`: the trial may be the cause, and is
+/// marked as failed.
 WorkerEvent Dispatcher::death(std::size_t t, pid_t worker, const std::string& message, bool at_fault) {
   const TrialFolder place = folder(t);
   const std::optional<Owner> owner = read_claim(place.path());
@@ -329,13 +329,13 @@ WorkerEvent Dispatcher::death(std::size_t t, pid_t worker, const std::string& me
   }
   if (!at_fault) return WorkerEvent::broken;
   if (failed) return WorkerEvent::failed;
-  const auto result = place.load_result();  // killed after its last deed, or the result of another process
+  const auto result = place.load_result();  // killed after publishing it, or published by another process
   if (!result) return WorkerEvent::stopped;
   if (result->status == TrialEnd::failed) return WorkerEvent::failed;
   return result->status == TrialEnd::done ? WorkerEvent::done : WorkerEvent::diverged;
 }
 
-/// No trial is marked as failed that has not begun: another worker gets it, unless none comes that far.
+/// A trial that has not begun is not marked as failed: another worker gets it, up to kTries times.
 WorkerEvent Dispatcher::ended_before_it_began(std::size_t t, const std::string& message, bool at_fault) {
   constexpr int kTries = 3;
   if (at_fault && ++unbegun_[t] < kTries) return WorkerEvent::stopped;
@@ -361,7 +361,7 @@ SweepProgress Dispatcher::progress() const {
   p.finished = summary_.all_finished();
   p.total = summary_.trials;
   p.elsewhere = held_.size();
-  double rate = 0, left = 0, longest = 0;  // estimated seconds a second, estimated seconds, seconds
+  double rate = 0, left = 0, longest = 0;  // estimated seconds per second, estimated seconds, seconds
   for (const Worker& w : workers_) {
     if (w.trial < 0) continue;
     p.workers.push_back(w.progress);
@@ -371,7 +371,7 @@ SweepProgress Dispatcher::progress() const {
   }
   for (const auto& [t, note] : held_) rate += note.images_per_second * work_.at(t).per_image();
   for (const auto& [t, work] : work_) left += work.left();
-  if (rate == 0 && measured_) rate = double(cores_);  // nothing is measured yet
+  if (rate == 0 && measured_) rate = double(cores_);  // no speed reported yet
   if (rate > 0) p.seconds_left = std::max(longest, left / rate);
   return p;
 }

@@ -1,4 +1,4 @@
-// Hands out the trials of a run to worker processes until none is left, here or with other processes.
+// Hands out the trials of a run to worker processes until none are left, here or in other processes.
 #pragma once
 
 #include <chrono>
@@ -14,13 +14,13 @@
 
 namespace normlab {
 
-/// Workers do the training; what they leave behind on disk is the truth.
+/// The workers train; results are read from the files they write.
 class Dispatcher {
  public:
-  /// `pending`: indices into experiment.trials; settings.data has their data. Counts go into `summary`.
+  /// `pending`: indices into experiment.trials; settings.data must contain their data. Counts are added to `summary`.
   Dispatcher(const WorkerSettings& settings, const std::vector<std::size_t>& pending, RunSummary& summary);
 
-  /// EnvironmentError where the machine is at fault (a full disk): the trials that ran then have stopped.
+  /// EnvironmentError if the machine is at fault (for example a full disk); running trials have then been stopped.
   void run();
 
  private:
@@ -28,14 +28,14 @@ class Dispatcher {
 
   struct Worker {
     WorkerProcess process;
-    std::int64_t trial = -1;  // that it works on
+    std::int64_t trial = -1;  // the trial it works on; -1: none
     WorkerProgress progress;
-    WorkTimes times{};  // at the end of its last trial
+    WorkTimes times{};  // up to the end of its last trial
   };
-  /// How much a trial asks for, in seconds of one core as they were estimated.
+  /// The estimated work of a trial, in seconds on one core.
   struct Work {
-    double images = 0, seconds = 0, done = 0;  // trained on; of all of it; done: a share, 0 to 1
-    double per_image() const { return images > 0 ? seconds / images : 0; }  // evaluations included
+    double images = 0, seconds = 0, done = 0;  // images to train on; seconds in total; share done, 0 to 1
+    double per_image() const { return images > 0 ? seconds / images : 0; }  // includes evaluations
     double left() const { return seconds * (1 - done); }
   };
 
@@ -45,7 +45,7 @@ class Dispatcher {
   bool may_begin() const;
   std::size_t running() const;
   void check_held();
-  bool look_at(std::size_t trial);  // true: it is held no longer
+  bool look_at(std::size_t trial);  // true: no longer held
   void wait_for_reports();
   void take(Worker& worker, const Report& report);
   void take_progress(Worker& worker, const Report& report);
@@ -53,7 +53,7 @@ class Dispatcher {
   void worker_died(Worker& worker);
   void replace(Worker& worker);
   struct WorkerEnd {
-    int status = 0;  // as waitpid() gives it
+    int status = 0;  // from waitpid()
     bool by_cpu_limit = false;
   };
   WorkerEnd end_of(Worker& worker);
@@ -69,19 +69,19 @@ class Dispatcher {
   const RunOptions& options_;
   RunSummary& summary_;
   const int cores_;
-  const double look_seconds_;  // between looks at trials of other processes
+  const double look_seconds_;  // between checks of trials of other processes
   std::deque<std::size_t> queue_;
-  std::map<std::size_t, LeaseNote> held_;  // trials that other processes have, and what these say
-  std::map<std::size_t, int> unbegun_;     // how many workers ended between taking a trial and claiming it
-  std::map<std::size_t, Work> work_;       // of trials that are not over
-  bool measured_ = false;                  // their times are, on this machine
+  std::map<std::size_t, LeaseNote> held_;  // trials that other processes hold, with their notes
+  std::map<std::size_t, int> unbegun_;     // number of workers that ended after taking a trial and before claiming it
+  std::map<std::size_t, Work> work_;       // of unfinished trials
+  bool measured_ = false;                  // work_ was measured on this machine
   LeaseWatch watch_;
   Clock::time_point looked_{};
   std::vector<Worker> workers_;
   std::size_t worker_count_ = 1;
   bool stopping_ = false;
   std::string broken_;
-  std::unique_ptr<ProgressPrinter> printer_;  // none where standard error is for programs
+  std::unique_ptr<ProgressPrinter> printer_;  // null if standard error carries ProgressLog
   std::unique_ptr<ProgressLog> log_;
   const std::filesystem::path log_file_;
 };

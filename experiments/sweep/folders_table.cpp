@@ -1,4 +1,4 @@
-// Tables of trials that no descriptor names: what differs between their settings makes the rows.
+// Tables of trials without a descriptor: their differing settings define the rows.
 
 #include <algorithm>
 #include <map>
@@ -17,11 +17,11 @@
 namespace normlab {
 namespace {
 
-using Settings = std::map<std::string, std::string>;  // path -> value, for people
+using Settings = std::map<std::string, std::string>;  // path -> value, for display
 
 constexpr const char* kPlacement = "model.placement";
 
-/// A norm's kind stands at its site, its other settings below.
+/// A norm's kind is at the site's path, its other settings below it.
 void flatten(const nlohmann::json& node, const std::string& path, Settings& out) {
   if (!node.is_object()) {
     out[path] = node.is_string() ? node.get<std::string>() : node.dump();
@@ -34,12 +34,12 @@ void flatten(const nlohmann::json& node, const std::string& path, Settings& out)
 struct FoundTrial {
   TrialFolder folder;
   TrialConfig config;
-  Settings settings;                // without the seed and the placement's
-  std::string placement;            // as the plan names it, or a name of the program's; "" for one without a name
-  std::string sites;                // the whole placement, as text
-  bool built_in = false;            // whether it is the program's placement of that name
-  bool varied = false;              // the plan changes it further, so its name does not say all
-  std::vector<std::string> values;  // at the axes
+  Settings settings;                // without those of seed and placement
+  std::string placement;            // named by the plan or the program; "" if unnamed
+  std::string sites;                // the complete placement as text
+  bool built_in = false;            // the program's placement of that name
+  bool varied = false;              // the plan changes it further, so the name is not the full description
+  std::vector<std::string> values;  // of the axes
 };
 
 class FolderReader {
@@ -47,7 +47,7 @@ class FolderReader {
   FoundTrial read(const std::filesystem::path& path) {
     const TrialFolder folder(path);
     FoundTrial trial{folder, read_trial_config(folder), {}, {}, {}, false, false, {}};
-    // Written anew, so that a setting that came later stands at its default in older trials too.
+    // Serialised again, so that older trials show newer settings at their defaults.
     nlohmann::json json = parse_strict_json(full_json(trial.config), (path / "config.json").string());
     json.erase("seed");
     trial.sites = json["model"]["placement"].dump();
@@ -77,7 +77,7 @@ class FolderReader {
   }
 
   std::map<std::string, std::string> names_;                                  // by placement
-  std::map<std::filesystem::path, std::map<std::string, Settings>> planned_;  // axes by folder of results and trial
+  std::map<std::filesystem::path, std::map<std::string, Settings>> planned_;  // axes by results folder and trial
 };
 
 std::string value_at(const Settings& settings, const std::string& path) {
@@ -85,8 +85,8 @@ std::string value_at(const Settings& settings, const std::string& path) {
   return found == settings.end() ? "" : found->second;
 }
 
-/// Of trials whose placements share a name that does not tell them apart, or have none: what is not at its default, and
-/// differs between them where they are several placements.
+/// For trials whose placements share an ambiguous name or have none, adds the settings that are not at their default;
+/// of several placements, only those that differ.
 void add_sites(const std::vector<FoundTrial*>& trials, bool several) {
   std::vector<Settings> sites;
   std::set<std::string> paths;
@@ -105,7 +105,6 @@ void add_sites(const std::vector<FoundTrial*>& trials, bool several) {
   }
 }
 
-/// Names the placement of each trial.
 void add_placements(std::vector<FoundTrial>& trials) {
   std::map<std::string, std::vector<FoundTrial*>> by_name;
   for (FoundTrial& trial : trials) {
@@ -124,12 +123,12 @@ void add_placements(std::vector<FoundTrial>& trials) {
   }
 }
 
-/// Folders of trials under the given ones, sorted; the same trial in two of them is one.
+/// Folders of trials below the given ones, sorted; a trial that occurs twice is listed once.
 std::vector<std::filesystem::path> trial_folders(std::span<const std::filesystem::path> folders) {
   std::vector<std::filesystem::path> found;
   for (const std::filesystem::path& given : folders) {
     const std::filesystem::path folder =
-        given.has_filename() ? given : given.parent_path();  // "results/" has no name of its own
+        given.has_filename() ? given : given.parent_path();  // "results/" has an empty file name
     if (std::filesystem::exists(folder / "config.json")) {
       found.push_back(folder);
       continue;
@@ -147,7 +146,7 @@ std::vector<std::filesystem::path> trial_folders(std::span<const std::filesystem
   return found;
 }
 
-/// Numbers by size, words by their letters.
+/// Numbers compare by value, words alphabetically.
 bool comes_before(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
     const auto x_number = parse_number(x), y_number = parse_number(y);

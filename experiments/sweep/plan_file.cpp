@@ -45,8 +45,8 @@ std::string plan_json(const Experiment& experiment) {
   for (const Cell& row : experiment.rows) {
     Json out{{"label", row.label}, {"trials", trials_json(experiment, row.trials)}};
     if (!row.tuning.empty()) out["tuning"] = trials_json(experiment, row.tuning);
-    // Objects are made whole: nlohmann turns null into an object by marking it before it allocates, and a failed
-    // allocation then ends in an assertion.
+    // Objects are built completely first: nlohmann marks a null as an object before it allocates, and a failed
+    // allocation then triggers an assertion.
     Json chosen = Json::object(), axes = Json::object();
     for (const TunedValue& value : row.chosen) chosen[value.path] = value.label;
     for (const auto& [axis, label] : row.axes) axes[axis] = label;
@@ -84,7 +84,7 @@ std::optional<PlanFile> read_plan_file(const ResultStore& store, const std::stri
   const auto path = store.out() / "experiments" / stem / "plan.json";
   if (!std::filesystem::exists(path)) return std::nullopt;
   const nlohmann::json plan = read_note(path);
-  if (plan.value("experiment", nlohmann::json(stem)) != stem)  // former versions' plans do not say it
+  if (plan.value("experiment", nlohmann::json(stem)) != stem)  // absent in plans of older versions
     throw InputError(concat(path.string(),
                             ": it is the plan of another experiment; delete this file, the next run writes it again"));
   PlanFile out{stem, {}, {}};

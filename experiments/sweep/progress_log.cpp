@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// JSON has no NaN: null where nothing is known, or the loss is not finite.
+/// JSON has no NaN: null if the number is unknown or not finite.
 Json number(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
 }

@@ -1,4 +1,4 @@
-// Progress for programs: one JSON object a line, docs/sweeps.md names their keys.
+// Progress for programs: one JSON object per line. docs/sweeps.md lists the keys.
 #pragma once
 
 #include <chrono>
@@ -14,16 +14,16 @@ namespace normlab {
 
 class ProgressLog {
  public:
-  /// Appends to the file; "-" is standard error. EnvironmentError where it cannot be opened. Lines that cannot be
-  /// written later on are lost: nobody who reads along stops a training.
+  /// Appends to the file; "-" is standard error. EnvironmentError if it cannot be opened. Later lines that cannot be
+  /// written are lost, so that a reader cannot stop a training.
   explicit ProgressLog(const std::string& path);
 
   void begin(const Experiment& experiment, const RunSummary& summary, int workers);
   void message(const std::string& text);
-  /// At most one for each trial in a second.
+  /// At most one per trial and second.
   void progress(const Trial& trial, pid_t worker, const WorkerProgress& progress);
   void trial_end(const Trial& trial, pid_t worker, std::string_view how, const std::string& message);
-  /// At most one in a second.
+  /// At most one per second.
   void sweep(const SweepProgress& progress);
   void end(const RunSummary& summary);
 

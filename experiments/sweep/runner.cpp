@@ -18,7 +18,7 @@
 namespace normlab {
 namespace {
 
-/// Loads every data set that a pending trial needs, and compares it with what finished trials were trained on.
+/// Loads every data set that a pending trial needs, and checks that finished trials were trained on the same data.
 DataSets load_data(const Experiment& experiment, const ResultStore& store, const std::vector<std::size_t>& pending,
                    const RunOptions& options) {
   DataSets data;
@@ -44,13 +44,13 @@ DataSets load_data(const Experiment& experiment, const ResultStore& store, const
   return data;
 }
 
-/// Trials that this run trains, and the results among them that it is to replace.
+/// The trials that this run trains, and the results it replaces.
 struct Pending {
   std::vector<std::size_t> trials;
   std::map<std::size_t, std::string> retried;
 };
 
-/// `tried` are trials that this run has had already, in a stage before; what it takes up now is added.
+/// `tried`: trials that earlier stages of this run handled; the new ones are added.
 Pending pending_trials(const Experiment& experiment, const ResultStore& store, const RunOptions& options,
                        std::set<std::string>& tried, RunSummary& summary) {
   Pending pending;
@@ -83,7 +83,7 @@ int available_cores() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-/// Trains what these trials miss, but for those in `tried`.
+/// Trains these trials if they lack a result, except those in `tried`.
 static void run_trials(const Experiment& experiment, const ResultStore& store, const RunOptions& options,
                        std::set<std::string>& tried, RunSummary& summary) {
   store.write_plan(experiment.stem, plan_json(experiment));
@@ -92,7 +92,7 @@ static void run_trials(const Experiment& experiment, const ResultStore& store, c
   if (pending.empty()) return;
   std::set<Precision> precisions;
   for (const std::size_t t : pending) precisions.insert(experiment.trials[t].config.train.precision);
-  require_device(options.device, precisions);  // says what is missing before any work is done
+  require_device(options.device, precisions);  // reports what is missing before any work starts
   const DataSets data = load_data(experiment, store, pending, options);
   if (!experiment.probes.empty())
     for (const std::size_t t : pending) {
@@ -116,7 +116,7 @@ RunSummary run_experiment(const Experiment& descriptor, const RunOptions& option
     const bool ended = summary.stopped || summary.elsewhere > 0 || (options.stop_on_failure && summary.failed > 0);
     if (!experiment.more_to_come || ended) return summary;
     Experiment next = next_stage(descriptor, store, Record::yes);
-    if (next.trials.size() == experiment.trials.size()) return summary;  // one that failed holds up the others
+    if (next.trials.size() == experiment.trials.size()) return summary;  // a failed trial holds up the others
     experiment = std::move(next);
   }
 }

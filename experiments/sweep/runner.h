@@ -1,4 +1,4 @@
-// Runs what an experiment still misses.
+// Trains what is missing from an experiment.
 #pragma once
 
 #include <filesystem>
@@ -16,41 +16,40 @@ struct RunOptions {
   std::filesystem::path out = "results";
   std::optional<std::filesystem::path> data;
   DeviceKind device = DeviceKind::cpu;
-  int workers = 0;  // trials at a time; 0: one a core, one on a GPU, but no more than there are trials
-  int threads = 0;  // cores in a trial; 0: what the workers leave, so that the last trials use all cores
+  int workers = 0;  // concurrent trials; 0: one per core, or one on a GPU, but no more than there are trials
+  int threads = 0;  // cores per trial; 0: shared among the workers, so that the last trials use all cores
   bool allow_different_bits = false;
-  int data_threads = 0;                  // beside them in each trial, that make the next batches; 0: made in the step
-  double lease_seconds = kLeaseSeconds;  // others take a trial over whose counter has not moved for so long
-  bool retry_failed = false;             // train them again, from their last checkpoint
-  bool retry_diverged = false;           // train them again from the first step, since they would diverge again
-  bool stop_on_failure = false;          // otherwise the other trials go on
-  bool no_wait = false;                  // end where only trials of other processes are left
-  std::size_t max_trials = 0;            // end after so many of this process's own; 0: no limit
-  std::string json_progress;             // file for ProgressLog; "-" for standard error; empty for none
-  std::filesystem::path tensorboard{};   // event files go to a folder a trial below this one; empty: none
+  int data_threads = 0;                  // extra threads per trial to prepare the next batches; 0: none
+  double lease_seconds = kLeaseSeconds;  // a trial whose counter stands still for this time is taken over
+  bool retry_failed = false;             // train failed trials again, from their last checkpoint
+  bool retry_diverged = false;           // train diverged trials again, from the first step
+  bool stop_on_failure = false;          // otherwise the other trials continue
+  bool no_wait = false;                  // end when only trials of other processes are left
+  std::size_t max_trials = 0;            // end after this many trials of this process; 0: no limit
+  std::string json_progress;             // file for ProgressLog; "-": standard error; empty: none
+  std::filesystem::path tensorboard{};   // event files go to one folder per trial in this one; empty: none
 };
 
 struct RunSummary {
   std::size_t trials = 0, done_before = 0, finished = 0, diverged = 0, failed = 0;
-  std::size_t refused = 0;        // bad input; nothing was written for them
-  std::size_t failed_before = 0;  // left alone: RunOptions::retry_failed
+  std::size_t refused = 0;        // invalid input; nothing was written for these trials
+  std::size_t failed_before = 0;  // not retried: RunOptions::retry_failed
   std::size_t elsewhere = 0;      // left to other processes: RunOptions::no_wait
-  std::size_t begun = 0;          // by this process, what RunOptions::max_trials counts
+  std::size_t begun = 0;          // by this process; limited by RunOptions::max_trials
   bool stopped = false;           // by a signal
-  std::size_t workers = 0;        // the most of any stage
-  WorkTimes times{};              // of all workers, to the end of each one's last trial
+  std::size_t workers = 0;        // maximum over the stages
+  WorkTimes times{};              // of all workers, up to the end of each one's last trial
   std::size_t all_finished() const { return done_before + finished; }
 };
 
-/// Plans the experiment into OUT/experiments, loads its data, and trains every trial that has no result there, then
-/// those that these results bring up (next_stage), until no more come; trials of other processes on the same folder are
-/// waited for, and taken over where their process is gone. Trials that failed or diverged have a result, and are
-/// trained again only where the options say so, once by each run. InputError where a finished trial was trained on
-/// other data than is at hand (both hashes); EnvironmentError for the machine's faults. Finished results are never
-/// touched.
+/// Writes the plan to OUT/experiments, loads the data, and trains every trial that has no result in OUT, then those
+/// that follow from these results (next_stage), until there are no more. Waits for trials of other processes, and takes
+/// them over if their process is gone. Failed and diverged trials have a result; the options decide whether they are
+/// trained again, once per run. Finished results are never modified. InputError if a finished trial was trained on
+/// other data than is available (with both hashes). EnvironmentError for faults of the machine.
 RunSummary run_experiment(const Experiment& descriptor, const RunOptions& options);
 
-/// Cores this process may use.
+/// Number of cores available to this process.
 int available_cores();
 
 }  // namespace normlab

@@ -23,7 +23,7 @@ namespace {
 constexpr const char *kProgram = "nvidia-cuda-mps-control", *kPipes = "CUDA_MPS_PIPE_DIRECTORY",
                      *kLogs = "CUDA_MPS_LOG_DIRECTORY";
 
-/// Runs the program with one argument, or with `said` on its input. "" or what went wrong.
+/// Runs the program with one argument, or with `said` as its input. Returns "" or an error message.
 std::string control(const char* argument, const std::string& said) {
   int input[2];
   if (pipe2(input, O_CLOEXEC) != 0) return std::strerror(errno);
@@ -37,7 +37,7 @@ std::string control(const char* argument, const std::string& said) {
   posix_spawn_file_actions_destroy(&files);
   close(input[0]);
   if (error == 0 && !said.empty()) {
-    // Short enough for the pipe; a program that ended already has left it without a reader.
+    // Short enough for the pipe's buffer. If the program has already ended, the pipe has no reader.
     const auto before = std::signal(SIGPIPE, SIG_IGN);
     [[maybe_unused]] const ssize_t written = write(input[1], said.data(), said.size());
     std::signal(SIGPIPE, before);

@@ -1,5 +1,5 @@
-// Several workers on one GPU. Processes take turns on it, a few milliseconds each, unless NVIDIA's multi-process
-// service puts their kernels side by side, which is what small networks need.
+// Several workers on one GPU. By default, processes take turns of a few milliseconds. NVIDIA's multi-process service
+// runs their kernels concurrently, which small networks need.
 #pragma once
 
 #include <filesystem>
@@ -9,20 +9,20 @@ namespace normlab {
 
 class SharedGpu {
  public:
-  /// Starts the service for this process and those that it forks from now on; it ends with this object. Nothing is
-  /// started, and `message()` says so to the user, where its program (nvidia-cuda-mps-control, part of the driver) is
-  /// not there or fails: workers then take turns. Where CUDA_MPS_PIPE_DIRECTORY is set, the user has one already.
+  /// Starts the service for this process and those it forks afterwards; it ends with this object. If its program
+  /// (nvidia-cuda-mps-control, part of the driver) is missing or fails, `message()` tells the user, and the workers
+  /// take turns. If CUDA_MPS_PIPE_DIRECTORY is set, the user's own service is used.
   explicit SharedGpu(int workers);
   ~SharedGpu();
   SharedGpu(const SharedGpu&) = delete;
   SharedGpu& operator=(const SharedGpu&) = delete;
 
-  /// A line for the user, or nothing.
+  /// A line for the user, or empty.
   const std::string& message() const { return message_; }
   bool started() const { return !folder_.empty(); }
 
  private:
-  std::filesystem::path folder_;  // of the service's pipes and logs
+  std::filesystem::path folder_;  // for the service's pipes and logs
   std::string message_;
 };
 

@@ -31,7 +31,7 @@ extern "C" void on_signal(int number) {
   if (!requested.exchange(true)) {
     first_ms = milliseconds();
     signal_number = number;
-  } else if (milliseconds() - first_ms >= 1000) {  // timeout(1) and batch systems send the same one twice at once
+  } else if (milliseconds() - first_ms >= 1000) {  // timeout(1) and batch systems send the same signal twice at once
     for (const std::atomic<pid_t>& worker : workers)
       if (worker > 0) kill(worker, SIGKILL);
     _exit(128 + number);
@@ -41,13 +41,13 @@ extern "C" void on_signal(int number) {
 
 extern "C" void on_worker_signal(int) { requested = true; }
 
-/// Comes again each second until the hard limit, which kills.
+/// The signal repeats each second until the hard limit, which kills.
 extern "C" void on_cpu_limit(int) { requested = cpu_limit = true; }
 
 void handle(int number, void (*handler)(int)) {
   struct sigaction action {};
-  action.sa_handler = handler;  // without SA_RESTART: whoever waits wakes up
-  sigfillset(&action.sa_mask);  // one at a time
+  action.sa_handler = handler;  // without SA_RESTART, so that waiting calls return
+  sigfillset(&action.sa_mask);  // handles one signal at a time
   sigaction(number, &action, nullptr);
 }
 
@@ -61,12 +61,12 @@ void ignore_signals_of_writes() {
   for (const int number : {SIGPIPE, SIGXFSZ}) handle(number, SIG_IGN);
 }
 
-/// `ulimit -t` sets both limits, and at the hard one the system kills without SIGXCPU. So that comes earlier, here and
-/// in the workers.
+/// `ulimit -t` sets both limits, and at the hard limit the system kills without SIGXCPU. So the soft limit is lowered,
+/// here and in the workers.
 static void handle_cpu_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_CPU, &limit) != 0 || limit.rlim_max == RLIM_INFINITY || limit.rlim_cur < limit.rlim_max) return;
-  const rlim_t for_checkpoints = std::clamp<rlim_t>(limit.rlim_max / 20, 1, 60);  // s
+  const rlim_t for_checkpoints = std::clamp<rlim_t>(limit.rlim_max / 20, 1, 60);  // seconds
   if (limit.rlim_max <= for_checkpoints) return;
   limit.rlim_cur = limit.rlim_max - for_checkpoints;
   setrlimit(RLIMIT_CPU, &limit);

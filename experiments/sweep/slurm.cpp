@@ -36,7 +36,7 @@ std::string slurm_script(const SlurmJob& job) {
   for (const std::string& word : job.command) command += shell_quoted(word) + " ";
   const std::size_t most = job.tasks > 0 ? 0 : std::max<std::size_t>(1, job.trials_per_task);
   const std::string limit = most > 0 ? fmt::format(" --max-trials {}", most) : "";
-  std::string name;  // Slurm reads % in the names of logs
+  std::string name;  // Slurm interprets % in log names
   for (const char c : job.name) name += c == '%' || std::isspace(static_cast<unsigned char>(c)) != 0 ? '_' : c;
   return fmt::format(R"(#!/bin/bash
 # Missing trials: {missing}. Tasks: {tasks}, each a worker that takes trials which nobody has{most}.

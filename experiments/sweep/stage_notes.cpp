@@ -1,4 +1,4 @@
-// What a reader of a table has to know of tuning and of the number of seeds, in words.
+// Sentences about tuning and the number of seeds, for readers of a table.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -14,7 +14,7 @@ namespace {
 
 std::string text_of(double value) { return value_text(value); }
 
-/// A hyperparameter that is usually searched for, as words.
+/// A commonly tuned hyperparameter, and its value in words.
 struct Hyperparameter {
   const char* path;
   std::function<std::string(const TrialConfig&)> words;
@@ -49,7 +49,7 @@ const std::vector<Hyperparameter>& hyperparameters() {
   return kList;
 }
 
-/// Those that every row has in common.
+/// The settings that all rows share.
 std::string shared_settings(const Experiment& e) {
   std::vector<std::string> shared;
   for (const Hyperparameter& h : hyperparameters()) {

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The results of some trials; none while one of them has not finished.
+/// The results of some trials; none until all of them are finished.
 std::optional<std::vector<TrialResult>> results_of(const Experiment& e, const std::vector<std::size_t>& trials,
                                                    const ResultStore& store) {
   std::vector<TrialResult> results;
@@ -44,17 +44,17 @@ Json ids_of(const Experiment& e, const std::vector<std::size_t>& trials) {
   return ids;
 }
 
-/// A decision, once for all processes: the file of the first one that made it.
+/// A decision that is made once for all processes: the first file published counts.
 class Decision {
  public:
-  /// `question` tells decisions about the same trials apart.
+  /// `question` distinguishes decisions about the same trials.
   Decision(const ResultStore& store, const std::string& stem, const std::string& kind, Json question)
       : store_(store),
         folder_(stem + "/fixed"),
         name_(concat(kind, "-", sha256_hex(question.dump()).substr(0, 16), ".json")),
         question_(std::move(question)) {}
 
-  /// What was decided from these trials.
+  /// The recorded decision, if any.
   std::optional<nlohmann::json> known() const {
     nlohmann::json note = store_.note(folder_, name_);
     if (note.is_null()) return std::nullopt;
@@ -67,7 +67,7 @@ class Decision {
     return note;
   }
 
-  /// Writes it down where this is a run. What counts is what is known then.
+  /// Records the decision if this is a run, and returns the one that counts.
   nlohmann::json settle(const Json& decision, Record record) const {
     Json note = question_;
     note.update(decision);
@@ -77,7 +77,7 @@ class Decision {
     return *known();
   }
 
-  /// A whole number of what was decided.
+  /// A whole number from the decision.
   std::uint64_t number(const nlohmann::json& decided, const std::string& key) const {
     if (!decided.contains(key) || !decided[key].is_number_unsigned())
       throw InputError(concat(file().string(), ": ", in_quotes(key),
@@ -99,7 +99,7 @@ struct Candidate {
   std::size_t diverged = 0;
 };
 
-/// Fewer diverged seeds first, then the better mean; a candidate without any never beats one that has.
+/// Fewer diverged seeds first, then the better mean. A candidate without a mean never beats one that has it.
 bool better(const Candidate& a, const Candidate& b, bool lower) {
   if (a.diverged != b.diverged) return a.diverged < b.diverged;
   return lower ? a.mean < b.mean : a.mean > b.mean;
@@ -138,7 +138,7 @@ class Stages {
     }
   }
 
-  /// The winner of the row's next stage; none while its trials run.
+  /// The winner of the row's next stage; none until its trials are finished.
   std::optional<std::size_t> choose(std::size_t r, const std::vector<std::size_t>& chosen) {
     const TuneStage& stage = e_.tuned->stages()[chosen.size()];
     const std::vector<std::vector<std::size_t>> tried = e_.tuned->add_stage(e_, r, chosen);
@@ -183,7 +183,7 @@ class Stages {
     return out;
   }
 
-  /// All rows have their first seeds: once these have finished, the number of all is decided.
+  /// Decides the number of seeds once all rows have finished their first seeds.
   void fix_seeds() {
     const TwoStageSeeds& rule = *e_.two_stage;
     if (e_.more_to_come) return;
@@ -239,7 +239,7 @@ class Stages {
     return stein_seeds(strips, first, rule.gain_halfwidth, rule.max);
   }
 
-  /// The seeds from the first stage's on, in every row; the trials stay row by row.
+  /// Adds the seeds after the first stage to every row; trials stay ordered by row.
   void add_seeds(std::size_t count) {
     Experiment out = e_;
     out.trials.clear();

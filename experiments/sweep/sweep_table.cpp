@@ -8,7 +8,7 @@
 namespace normlab {
 namespace {
 
-/// The last key of a path is enough beside a row.
+/// Within a row, the last key of the path suffices.
 std::string chosen_words(const TunedValue& value) {
   return fmt::format("tuned {}={}{}", value.path.substr(value.path.rfind('.') + 1), value.label,
                      value.at_edge ? " (edge)" : "");
@@ -62,7 +62,7 @@ TableInput sweep_table_input(const Experiment& experiment, const ResultStore& st
 
 TableModel sweep_table_model(const Experiment& experiment, const ResultStore& store, const TableOptions& options) {
   TableModel model = table_model(sweep_table_input(experiment, store, options), options);
-  note_tabled_seeds(experiment, store);  // a folder that cannot be written is no reason to show nothing
+  note_tabled_seeds(experiment, store);  // if the folder cannot be written, the table is shown anyway
   return model;
 }
 

@@ -1,4 +1,4 @@
-// The table of an experiment out of its plan and what is on disk.
+// The table of an experiment, from its plan and its results.
 #pragma once
 
 #include <filesystem>
@@ -10,30 +10,29 @@
 
 namespace normlab {
 
-/// Rows from the plan, so that running, failed, diverged and missing trials show; a result that cannot be read is
-/// named in its row and in TableModel::problems. InputError for a metric that no finished trial has (with the one that
-/// was meant), and for what selected_metric() and table_model() refuse. Notes how many seeds the experiment had when it
-/// was looked at (note_tabled_seeds()), so that later tables can say that they were raised.
+/// The rows come from the plan, so all trials are shown, whatever their state. A result that cannot be read is named in
+/// its row and in TableModel::problems. InputError for a metric that no finished trial has (with a suggestion), and as
+/// selected_metric() and table_model(). Records the number of seeds (note_tabled_seeds()).
 TableModel sweep_table_model(const Experiment& experiment, const ResultStore& store, const TableOptions& options);
 
-/// The same without a descriptor: of every trial in these folders, each a folder of results or of one trial. Rows are
-/// trials that differ by their seed alone; their axes are the settings that differ; no row is a baseline. A
-/// placement has the name that its plan or the program gives it. InputError where a plan is damaged.
+/// The same without a descriptor, for all trials in these folders; each is a results folder or a trial's folder. Trials
+/// that differ only by seed form a row. The axes are the settings that differ, and no row is a baseline. Placements are
+/// named by their plan or by the program. InputError if a plan is damaged.
 TableModel folders_table_model(std::span<const std::filesystem::path> folders, const TableOptions& options);
 
-/// What sweep_table_model makes a model of.
+/// The input from which sweep_table_model() builds the model.
 TableInput sweep_table_input(const Experiment& experiment, const ResultStore& store, const TableOptions& options);
 
-// How many seeds an experiment had when its table was read: seeds that are added by hand after a look at the table make
-// its intervals too narrow, so they are counted and shown.
+// Records the number of seeds at the time a table is read. Seeds added by hand after looking at the table make its
+// intervals too narrow, so such additions are counted and shown.
 
-/// Writes OUT/experiments/<stem>/tabled/seeds-<n>.json unless it is there, n the seeds of the row that has most.
-/// Nothing where the experiment was never run here, or where no row has two finished seeds to compare. False where the
-/// folder cannot be written: a table is printed all the same.
+/// Writes OUT/experiments/<stem>/tabled/seeds-<n>.json unless it exists; n is the largest number of seeds in a
+/// row. Does nothing if the experiment never ran here, or if no row has two finished seeds. False if the folder is
+/// not writable.
 bool note_tabled_seeds(const Experiment& experiment, const ResultStore& store);
 
-/// "The seeds were raised after the table had been read with 3, then 5: ..."; "" where they were not. Numbers that a
-/// two-stage rule fixed are no raise, nor are tables of rows that this experiment has no more.
+/// "Seeds were raised 2 times after the table had been read (with 3, then 5; now 7): ..."; "" if they were not. Numbers
+/// fixed by a two-stage rule do not count as raised, nor do tables whose rows are no longer in the experiment.
 std::string raised_seeds_note(const Experiment& experiment, const ResultStore& store);
 
 }  // namespace normlab

@@ -21,7 +21,7 @@ std::size_t seeds_of(const Experiment& e) {
   return most;
 }
 
-/// The number in "seeds-5.json"; 0 for another file.
+/// The number in "seeds-5.json"; 0 for other files.
 std::size_t number_in(const std::string& name) {
   std::size_t number = 0;
   if (!name.starts_with("seeds-") || !name.ends_with(".json")) return 0;
@@ -30,12 +30,12 @@ std::size_t number_in(const std::string& name) {
   return parsed.ec == std::errc() && parsed.ptr == end ? number : 0;
 }
 
-/// A gain could be read off: two seeds of one row have ended.
+/// Whether the table shows a comparison: two seeds of one row have ended.
 bool tells_something(const Experiment& e, const ResultStore& store) {
   const auto finished = [&](std::size_t t) {
     try {
       return store.finished(e.trials[t].id);
-    } catch (const InputError&) {  // a damaged result, which the table names
+    } catch (const InputError&) {  // a damaged result, which the table reports
       return false;
     }
   };

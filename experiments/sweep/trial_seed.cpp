@@ -8,7 +8,7 @@
 namespace normlab {
 namespace {
 
-/// What has to be equal for two results to be comparable to the bit, in words.
+/// The conditions for results that are comparable to the bit, in words.
 std::string environment_of(const TrialResult& result) {
   std::string words;
   for (const char* key : {"version", "device", "gpu", "cublas", "cpu", "blas_core"})
@@ -19,7 +19,7 @@ std::string environment_of(const TrialResult& result) {
   return words;
 }
 
-/// oneDNN makes the products of bf16 alone, so that only those trials name it: no reason to tell two rows apart.
+/// Only bf16 trials name oneDNN, which computes their products; this does not distinguish two rows.
 std::string without_onednn(std::string program) {
   const std::size_t begin = program.find(" | oneDNN ");
   if (begin == program.npos) return program;
@@ -58,7 +58,7 @@ TableSeed SeedReader::read(const TrialFolder& folder, std::uint64_t seed) {
   TrialStatus status;
   try {
     status = agreed_status(folder, seed);
-  } catch (const Error& error) {  // damaged, newer, or not ours to open
+  } catch (const Error& error) {  // damaged, newer, or not permitted
     return unreadable(std::move(cell), error);
   }
   cell.state = state_of(status);

@@ -1,4 +1,4 @@
-// One trial on disk as a cell of a table.
+// The table entry of one trial on disk.
 #pragma once
 
 #include <set>
@@ -11,40 +11,40 @@
 
 namespace normlab {
 
-/// Of a trial that was begun and ended without a result: stopped.
+/// The seed's state; a trial that began and ended without a result is stopped.
 SeedState state_of(const TrialStatus& status);
 
-/// The state of a trial. InputError where its result cannot be read, contradicts its files or is of another seed.
+/// The status of a trial. InputError if its result cannot be read, contradicts its files or belongs to another seed.
 TrialStatus agreed_status(const TrialFolder& folder, std::uint64_t seed);
 
-/// The cell of a trial that cannot be read, and why.
+/// The entry of a trial that cannot be read, with the reason.
 TableSeed unreadable(TableSeed seed, const Error& error);
 
-/// Reads trials for one table and knows what it met.
+/// Reads the trials of one table and collects the metrics they have.
 class SeedReader {
  public:
   explicit SeedReader(const TableOptions& options) : options_(options) {}
 
-  /// State, value and words of one trial. What is damaged gives SeedState::unreadable with the reason. Safe from
-  /// several threads only with a reader each.
+  /// State, value and texts of one trial. Damaged files give SeedState::unreadable with the reason. Not thread-safe:
+  /// use one reader per thread.
   TableSeed read(const TrialFolder& folder, std::uint64_t seed);
 
-  /// InputError with a suggestion where trials are finished and none has the metric.
+  /// InputError with a suggestion if trials are finished and none has the metric.
   void require_metric() const;
 
  private:
   const TableOptions& options_;
-  std::set<std::string> known_;  // metrics that were met instead
+  std::set<std::string> known_;  // metrics found instead
   bool found_ = false;
 };
 
-/// What an accuracy is shown in, and everything else as it is.
+/// Sets percent for accuracies, and no unit for other metrics.
 void set_unit(TableInput& input, const std::string& metric);
 
-/// Accuracy of a network that guesses: one over its classes.
+/// The accuracy of a network that guesses: one over the number of classes.
 double chance_accuracy(const ModelConfig& model);
 
-/// Bits of the images that a done run gets right, where they were stored.
+/// Which images a done run classifies correctly, if stored.
 std::optional<Correctness> read_seed_correctness(const TrialFolder& folder, const TableSeed& seed);
 
 }  // namespace normlab

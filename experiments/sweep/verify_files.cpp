@@ -28,19 +28,19 @@ class FilesCheck {
   }
 
  private:
-  /// What `read` throws is a problem.
+  /// Reports what `read` throws as a problem.
   void check(const std::function<void()>& read) {
     try {
       read();
     } catch (const Error& error) {
       problem(error.what());
-    } catch (const std::exception& error) {  // of a library, as a file that is gone while it is looked at
+    } catch (const std::exception& error) {  // of a library, for example for a file that vanishes while being read
       problem(error.what());
     }
   }
   void problem(std::string text) {
     for (std::size_t at = 0; (at = text.find('\n', at)) != text.npos;) text.replace(at, 1, " ");
-    // Two ways to the same file say the same of it.
+    // Two ways to the same file give the same message.
     if (std::find(report_.problems.begin(), report_.problems.end(), text) == report_.problems.end())
       report_.problems.push_back(std::move(text));
   }
@@ -56,7 +56,7 @@ class FilesCheck {
     const bool has_result = take(trial.path() / "result.json");
     if (has_result) check([&] { result = trial.load_result(); });
     const std::int64_t last = last_attempt(trial.path());
-    // Whoever is killed right after the folder was made leaves it empty.
+    // A process that was killed right after creating the folder leaves it empty.
     if (take(trial.path() / "config.json") || has_result || last > 0) check([&] { read_trial_config(trial); });
     std::optional<Owner> owner;
     check([&] { owner = read_claim(trial.path()); });

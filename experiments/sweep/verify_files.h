@@ -1,4 +1,4 @@
-// All files of a results folder, compared with their seals and with each other. Nothing is trained or changed.
+// Checks all files of a results folder against their seals and each other. Trains and changes nothing.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@ namespace normlab {
 struct FilesReport {
   std::size_t trials = 0;
   std::size_t sealed = 0, unsealed = 0;  // results, done or diverged
-  std::size_t unfinished = 0;            // trials without such a result
-  std::size_t running = 0;               // of these, whose attempts are being written and were passed over
-  std::size_t files = 0;                 // that were read
-  std::size_t removed = 0;               // that results list and somebody took away with `normlab clean`
-  std::vector<std::string> problems;     // a line each: file, what was expected and found
+  std::size_t unfinished = 0;            // trials without a done or diverged result
+  std::size_t running = 0;               // unfinished trials whose attempts are being written; these were skipped
+  std::size_t files = 0;                 // number of files read
+  std::size_t removed = 0;               // listed in results, but removed with `normlab clean`
+  std::vector<std::string> problems;     // one per line: file, expected, found
 };
 
-/// Reads every file below OUT/trials and OUT/experiments but logs, leases and temporary ones. EnvironmentError where
-/// the folder cannot be listed; what is wrong with a file is a problem.
+/// Reads every file below OUT/trials and OUT/experiments except logs, leases and temporary files. EnvironmentError if
+/// the folder cannot be listed; faults of files are reported as problems.
 FilesReport verify_files(const ResultStore& store);
 
 }  // namespace normlab

@@ -43,7 +43,7 @@ bool receive_record(int socket, Record& record) {
   }
 }
 
-/// Images a second, as a mean over the last ten seconds or so.
+/// Images per second, averaged over about the last ten seconds.
 class Speed {
  public:
   double add(double images) {
@@ -62,7 +62,7 @@ class Speed {
   double mean_ = 0, weight_ = 0;
 };
 
-/// A label without what means something in a path.
+/// The label without characters that have a meaning in paths.
 std::string folder_name(std::string label) {
   std::replace(label.begin(), label.end(), '/', '_');
   return label.front() == '.' ? "_" + label : label;
@@ -70,7 +70,7 @@ std::string folder_name(std::string label) {
 
 class TrialWork {
  public:
-  /// `device`: the worker's, opened for its first trial.
+  /// `device`: the worker's device, opened for its first trial.
   TrialWork(const WorkerSettings& settings, std::optional<ComputeDevice>& device, WorkClock& clock,
             const Assignment& assignment, int socket)
       : settings_(settings),
@@ -89,7 +89,7 @@ class TrialWork {
       folder_.write_config(full_json(trial_.config));
       const std::optional<Claim> claim = folder_.claim(settings_.options->lease_seconds, retried());
       if (!claim) {
-        if (retried()) return answer(WorkerEvent::busy);  // its new owner has not taken the former result away yet
+        if (retried()) return answer(WorkerEvent::busy);  // its new owner has not yet removed the former result
         const auto result = folder_.load_result();
         return result ? answer_of(*result) : answer(WorkerEvent::busy);
       }
@@ -114,20 +114,20 @@ class TrialWork {
       report = train(claim);
     } catch (const MemoryError& error) {
       report = answer(WorkerEvent::failed, error.what());
-    } catch (const EnvironmentError& error) {  // a full disk is no property of the trial
+    } catch (const EnvironmentError& error) {  // a full disk is not the trial's fault
       report = answer(WorkerEvent::broken, error.what());
     } catch (const InputError& error) {
       report = answer(WorkerEvent::refused, error.what());
-    } catch (const std::system_error& error) {  // of std::filesystem, too
+    } catch (const std::system_error& error) {  // includes std::filesystem errors
       report = answer(WorkerEvent::broken, error.what());
-    } catch (const std::bad_alloc&) {  // a little, which any trial needs: MemoryError is for what one trial asks for
+    } catch (const std::bad_alloc&) {  // a small allocation; MemoryError covers what a trial itself needs
       report = answer(WorkerEvent::broken, "out of memory; use fewer --workers or a smaller batch");
     } catch (const std::exception& error) {
       report = answer(WorkerEvent::failed, error.what());
     }
     const bool trouble = report.event == WorkerEvent::broken || report.event == WorkerEvent::refused ||
                          report.event == WorkerEvent::failed;
-    // Whoever took the trial over may have cleared this attempt's files away: that is no fault of the disk.
+    // The process that took the trial over may have removed this attempt's files, which is not the disk's fault.
     if (trouble && claim.lost()) report = answer(WorkerEvent::busy);
     if (report.event == WorkerEvent::failed) publish_failure(folder_, trial_, report.text);
     log(fmt::format("ends: {}{}{}", word_of(report.event), report.text[0] != 0 ? ": " : "", report.text));
@@ -153,7 +153,7 @@ class TrialWork {
       report.step = p.step, report.steps = p.steps, report.loss = p.loss;
       report.images_per_second = speed.add(double(p.images));
       claim.note({p.step, p.steps, report.images_per_second, p.loss});
-      // Dropped where the parent does not listen, as one that is paused: the training goes on.
+      // Dropped if the parent does not read, for example while it is paused; the training continues.
       send(socket_, &report, sizeof report, MSG_NOSIGNAL | MSG_DONTWAIT);
     };
     const DataPair& data = settings_.data->at(data_key(trial_.config.dataset));
@@ -170,7 +170,7 @@ class TrialWork {
     return answer(WorkerEvent::busy);
   }
 
-  /// The result that stood when the run began and is to be trained again, if it is still the one there.
+  /// The result from before this run that is to be replaced, if it is still there.
   std::optional<std::string> retried() const {
     if (settings_.retried == nullptr) return std::nullopt;
     const auto found = settings_.retried->find(static_cast<std::size_t>(assignment_.trial));
@@ -200,8 +200,8 @@ class TrialWork {
   const TrialFolder folder_;
 };
 
-/// Where memory runs out for all, the system ends the process that it is told to: a worker, and not the one that hands
-/// out the trials. Where it does not listen, it chooses by size, which most often is a worker, too.
+/// If memory runs out, the system should kill a worker, not the process that hands out trials. If it ignores this
+/// setting, it chooses by size, which usually also hits a worker.
 void prefer_to_be_killed() {
   if (std::FILE* file = std::fopen("/proc/self/oom_score_adj", "w")) {
     std::fputs("500", file);
@@ -211,10 +211,10 @@ void prefer_to_be_killed() {
 
 [[noreturn]] void worker_main(const WorkerSettings& settings, WorkClock clock, int socket, pid_t parent) {
   catch_worker_signals();
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // without the process that started it nobody would read its reports
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // without its parent, no process reads the reports
   if (getppid() != parent) _exit(0);
   prefer_to_be_killed();
-  // What a library says before it aborts belongs neither into the table nor between the lines of the live view.
+  // What a library prints before it aborts should appear neither in the table nor in the live view.
   const int log = open(worker_log(*settings.store, getpid()).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (log >= 0) {
     dup2(log, STDOUT_FILENO);
@@ -231,7 +231,7 @@ void prefer_to_be_killed() {
     if (!send_record(socket, report)) break;
   }
   std::fflush(nullptr);
-  _exit(0);  // the parent's buffers and destructors are not this process's to run
+  _exit(0);  // skips the parent's buffers and destructors
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A worker is a process of its own: a trial that crashes, or is killed for its memory, takes no other with it. It talks
-// to the process that started it over a socket, one small record at a time.
+// Each worker is a separate process, so a trial that crashes or runs out of memory does not affect the others. It
+// exchanges small records with its parent over a socket.
 #pragma once
 
 #include <sys/types.h>
@@ -14,7 +14,7 @@
 
 namespace normlab {
 
-/// To a worker: run this trial with so many threads; trial -1 ends it.
+/// To a worker: run this trial with this many threads; trial -1 ends the worker.
 struct Assignment {
   std::int64_t trial = -1;
   std::int32_t threads = 1;
@@ -25,15 +25,15 @@ enum class WorkerEvent : std::int32_t {
   done,
   diverged,
   stopped,       // by a signal, with a checkpoint
-  busy,          // another process has the trial
-  finished,      // another process has finished it
-  failed_there,  // another process has, and said so in a result
-  refused,       // bad input, as `text` says: a checkpoint of another model, a batch larger than the data set
-  failed,        // `text` says why; the result says so too
-  broken,        // the machine is at fault (disk full, no permission): nothing else would work either
+  busy,          // another process holds the trial
+  finished,      // finished by another process
+  failed_there,  // failed in another process, with a published result
+  refused,       // invalid input, see `text`: a checkpoint of another model, a batch larger than the data set
+  failed,        // the reason is in `text` and in the result
+  broken,        // the machine is at fault (disk full, no permission), so other trials would fail too
 };
 
-/// From a worker.
+/// A message from a worker.
 struct Report {
   WorkerEvent event = WorkerEvent::progress;
   std::int64_t trial = -1, step = 0, steps = 0;
@@ -42,9 +42,8 @@ struct Report {
   char text[1024] = {};
 };
 
-/// Data sets by their settings: each is loaded once, before the workers are made, and shared by them.
+/// Data sets by their settings. Each is loaded once, before the workers start, and shared by them.
 using DataSets = std::map<std::string, DataPair>;
-/// The key of a trial's data in DataSets.
 std::string data_key(const DatasetConfig& config);
 
 struct WorkerSettings {
@@ -52,16 +51,17 @@ struct WorkerSettings {
   const ResultStore* store = nullptr;
   const DataSets* data = nullptr;
   const RunOptions* options = nullptr;
-  /// Results that stood when this run began and are to be trained again, by trial: see TrialFolder::claim.
+  /// Results from before this run that are to be replaced, by trial: see TrialFolder::claim.
   const std::map<std::size_t, std::string>* retried = nullptr;
 };
 
-/// OUT/logs/HOST-PID.log: what a process of a run did and when; its workers' own words, as of a crash, are in it too.
+/// OUT/logs/HOST-PID.log: events of a process of a run. It also receives the workers' own output, for
+/// example of a crash.
 std::filesystem::path worker_log(const ResultStore& store, pid_t pid);
-/// Appends a line with the time. A log that cannot be written stops no training.
+/// Appends a line with the time. Write errors are ignored, so that they stop no training.
 void log_line(const std::filesystem::path& log, const std::string& text);
 
-/// Publishes a result that says why the trial failed, for the table; false where another result is there.
+/// Publishes a failed result with the reason, for the table; false if another result exists.
 bool publish_failure(const TrialFolder& folder, const Trial& trial, const std::string& message);
 
 /// Forks a worker. `socket` is this side's end of the connection.
@@ -71,7 +71,7 @@ struct WorkerProcess {
 };
 WorkerProcess start_worker(const WorkerSettings& settings);
 
-/// One record, whole. False at the end of the connection.
+/// One complete record. False at the end of the connection.
 bool send_assignment(int socket, const Assignment& assignment);
 bool receive_report(int socket, Report& report);
 

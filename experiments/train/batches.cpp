@@ -10,7 +10,7 @@ namespace normlab {
 
 namespace {
 
-constexpr std::int64_t kImages = 16;  // a piece of work that is worth handing out
+constexpr std::int64_t kImages = 16;  // smallest unit of work for a thread
 template <class Work>
 void for_images(std::int64_t count, BatchSource::Blocks blocks, Work&& work) {
   blocks((count + kImages - 1) / kImages,
@@ -24,7 +24,7 @@ T* typed(std::vector<std::byte>& memory, std::int64_t values) {
   return reinterpret_cast<T*>(memory.data());
 }
 
-/// f(T{}) with the type of a batch's values.
+/// Calls f(T{}) with the type of a batch's values.
 template <class F>
 void with_type(DType dtype, F&& f) {
   if (dtype == DType::f32) f(float{});
@@ -32,7 +32,7 @@ void with_type(DType dtype, F&& f) {
   if (dtype == DType::bf16) f(bf16{});
 }
 
-/// Calls make(to) with values of the type that images are computed in, and rounds them into `out` where it is another.
+/// Calls make(to) with values in the type used for image computations, and rounds them into `out` if its type differs.
 template <class T, class Make>
 void make_rounded(std::vector<Acc<T>>& wide, std::int64_t values, T* out, Make&& make) {
   if constexpr (std::is_same_v<T, Acc<T>>) {

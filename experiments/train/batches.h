@@ -1,4 +1,4 @@
-// Which images a step sees, and how they become a batch.
+// Selects the images of a step and makes a batch of them.
 #pragma once
 
 #include <array>
@@ -15,17 +15,16 @@
 
 namespace normlab {
 
-/// InputError where the images have other classes than the model: more of them, or fewer without
-/// dataset.allow_absent_classes.
+/// InputError if the images have other classes than the model: more, or fewer without dataset.allow_absent_classes.
 void require_classes(const TrialConfig& config, const ImageSet& train);
 
-/// One image of a batch: its index, and which of its copies in this epoch it is (repeated augmentation).
+/// One image of a batch: its index, and which copy of it in this epoch (repeated augmentation).
 struct BatchSample {
   std::int64_t image = 0, repeat = 0;
   bool operator==(const BatchSample&) const = default;
 };
 
-/// Memory of one batch. It keeps what it has when it takes another one.
+/// Memory of one batch, reused when it is filled again.
 class BatchBuffer {
  private:
   friend class BatchSource;
@@ -34,37 +33,37 @@ class BatchBuffer {
   std::vector<BatchSample> samples_;
 };
 
-/// Batches of one trial. Order, augmentation and mixing are keyed by (seed, epoch or step, image), so any step can be
-/// asked for at any time, by any thread, and is the same.
+/// Batches of one trial. Order, augmentation and mixing are keyed by (seed, epoch or step, image), so any thread can
+/// request any step at any time, with the same result.
 class BatchSource {
  public:
-  /// `train` and `eval` must outlive it. InputError where images do not fit the model and nothing resizes them, and
-  /// as require_classes.
+  /// `train` and `eval` must outlive it. InputError if images do not fit the model and are not resized, and
+  /// as require_classes().
   BatchSource(const TrialConfig& config, const ImageSet& train, const ImageSet& eval, DType dtype);
 
-  /// Something that calls its second argument once with each of 0 to its first argument - 1, on threads of its choice,
-  /// and returns when all calls have: ShardPool::for_blocks, or a loop.
+  /// A function blocks(n, call) that calls `call` once with each of 0 to n - 1, on any threads, and returns when all
+  /// calls have returned: ShardPool::for_blocks, or a loop.
   using Blocks = FunctionRef<void(std::int64_t, FunctionRef<void(std::int64_t)>)>;
 
-  /// Views of a BatchBuffer, valid until it takes another batch.
+  /// Views of a BatchBuffer, valid until the buffer is filled again.
   struct Batch {
     Tensor images;   // [B, H, W, C], normalised
     Tensor labels;   // i32 [B]
-    Tensor targets;  // [B, classes] in the type of statistics where images are mixed; else empty
-    /// What a loss compares with: targets where there are any.
+    Tensor targets;  // [B, classes] in the type of statistics if images are mixed; otherwise empty
+    /// The input of the loss: targets if present, otherwise labels.
     const Tensor& wanted() const { return targets ? targets : labels; }
   };
 
   const StepCount& steps() const { return steps_; }
-  /// The images of 0-based optimisation step `step`, in the batch's order. Repeats of one image are in one batch but
-  /// not side by side, where mixing would pair them.
+  /// The images of optimisation step `step` (from 0), in batch order. Repeats of an image are in one batch but not
+  /// adjacent, where mixing would pair them.
   std::vector<BatchSample> samples(std::int64_t step) const;
-  /// The batch of `step`. Safe to call from several threads, each with a buffer of its own.
+  /// The batch of `step`. Thread-safe if each thread has its own buffer.
   Batch training(std::int64_t step, BatchBuffer& buffer, Blocks blocks) const;
-  /// Evaluation images first .. first + count, in their order.
+  /// Evaluation images first .. first + count, in order.
   Batch evaluation(std::int64_t first, std::int64_t count, BatchBuffer& buffer, Blocks blocks) const;
 
-  /// The same on the threads of a pool, into a buffer that the next call reuses.
+  /// The same on the threads of a pool, in a buffer that the next call reuses.
   Batch training(std::int64_t step, ShardPool& pool);
   Batch evaluation(std::int64_t first, std::int64_t count, ShardPool& pool);
 
@@ -86,7 +85,7 @@ class BatchSource {
   EvalTransform eval_transform_;
   mutable ScratchPool scratch_;
   mutable std::mutex order_mutex_;
-  mutable std::array<std::pair<std::int64_t, Order>, 2> orders_;  // of two epochs: a pipeline works in both at an end
+  mutable std::array<std::pair<std::int64_t, Order>, 2> orders_;  // of two epochs, for a pipeline at a boundary
   BatchBuffer buffer_;
 };
 

@@ -103,7 +103,8 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   if (info.trial_id != expected.trial_id)
     throw InputError(fmt::format("{}: is a checkpoint of trial {}, not of {}; remove it to start this trial anew",
                                  path.string(), info.trial_id, expected.trial_id));
-  // Those of older versions lack some; whether to resume from another program's checkpoint is decided by its bits.
+  // Checkpoints of older versions lack some keys. The field `bits` decides whether to resume another
+  // program's checkpoint.
   const auto value_or = [&](const char* key, const std::string& otherwise) {
     const auto found = file.metadata().find(key);
     return found == file.metadata().end() ? otherwise : found->second;
@@ -134,7 +135,7 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
     info.loss_count = std::stoll(value("normlab.loss_count"));
     info.wall_seconds = std::stod(value("normlab.wall_seconds"));
     info.resumed = std::stoll(value("normlab.resumed"));
-  } catch (const std::logic_error&) {  // what std::sto… throws
+  } catch (const std::logic_error&) {  // thrown by std::sto…
     throw InputError(fmt::format("{}: a number in its metadata cannot be read", path.string()));
   }
   info.products = value_or("normlab.products", "");

@@ -7,7 +7,7 @@
 namespace normlab {
 namespace {
 
-/// Values that a network keeps for its backward, of one image: inputs and outputs of its norms and linears, and the
+/// Values per image that a network keeps for its backward pass: inputs and outputs of norms and linears, and the
 /// attention weights.
 double kept_values(const ModelConfig& config) {
   double sum = 0;
@@ -37,11 +37,11 @@ TrialCost trial_cost(const TrialConfig& config, const SliceSizes& sizes) {
     out.training_flops = 6 * double(out.model.macs) * out.images;
     const std::int64_t every = out.steps->eval_every, total = out.steps->total;
     const std::int64_t evaluations = every == 0 ? 1 : (total + every - 1) / every;
-    const double rounds = double(evaluations) * (train.ema.decay > 0 ? 2 : 1);  // the averages as well
+    const double rounds = double(evaluations) * (train.ema.decay > 0 ? 2 : 1);  // the averages are also evaluated
     if (sizes.eval && sizes.minival) out.evaluated = double(*sizes.eval + *sizes.minival) * rounds;
     out.evaluation_flops = 2 * double(out.model.macs) * out.evaluated;
   }
-  // Weights and gradients in float, as many gradients as lanes; in bf16 a copy of the weights.
+  // Weights and gradients in float, one gradient per lane; in bf16 also a copy of the weights.
   const std::int64_t each =
       4 * (1 + out.shards.lanes) + moment_bytes(train.optimizer) + (bytes == 2 ? 2 : 0) + (train.ema.decay > 0 ? 4 : 0);
   out.state_bytes = double(out.model.parameters) * double(each);

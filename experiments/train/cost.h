@@ -1,4 +1,4 @@
-// What a trial will cost, from its settings alone: no data is read and nothing is measured.
+// The estimated cost of a trial, from its settings alone, without reading data or measuring.
 #pragma once
 
 #include <optional>
@@ -13,31 +13,33 @@ struct TrialCost {
   ModelCost model;
   ShardPlan shards;
   std::optional<std::int64_t> train_images;  // of the slice
-  std::optional<StepCount> steps;            // nullopt: unknown until the data is there
-  double images = 0, evaluated = 0;          // trained on; seen by all evaluations
-  /// Products alone: 6 macs an image trained on (backward costs twice the forward), 2 an image evaluated.
+  std::optional<StepCount> steps;            // nullopt: unknown until the data are loaded
+  double images = 0, evaluated = 0;          // images trained on; images in all evaluations
+  /// Matrix products only: 6 flops per multiply-add of a training image (the backward pass costs twice the forward
+  /// pass), 2 per multiply-add of an evaluated image.
   double training_flops = 0, evaluation_flops = 0;
-  /// Bytes, estimated: weights, gradients, moments and averages; what a shard keeps for its backward, one for a thread
-  /// (all shards of a batch where batch norm makes them meet); the batch itself.
+  /// Estimated bytes: state_bytes for weights, gradients, moments and averages; shard_bytes for what a shard keeps
+  /// for its backward pass, once per thread (once per shard of a batch if batch norm needs them all); batch_bytes
+  /// for the batch.
   double state_bytes = 0, shard_bytes = 0, batch_bytes = 0;
   double bytes(int threads) const {
     return state_bytes + batch_bytes + shard_bytes * double(shards.lockstep ? shards.shards : threads);
   }
-  /// On disk, estimated: a checkpoint, and its weights and averages alone.
+  /// Estimated bytes on disk: a checkpoint, and only its weights and averages.
   double checkpoint_bytes = 0, weights_bytes = 0;
-  /// While a trial runs: a checkpoint is written before the former one goes.
+  /// While the trial runs: a new checkpoint is written before the former one is deleted.
   double disk_running() const { return 2 * checkpoint_bytes; }
-  /// Once its result is there.
+  /// Once the trial has a result.
   double disk_kept(KeepCheckpoint keep) const {
     return keep == KeepCheckpoint::last ? checkpoint_bytes : keep == KeepCheckpoint::weights ? weights_bytes : 0.0;
   }
 };
 TrialCost trial_cost(const TrialConfig& config, const SliceSizes& sizes);
-/// The same where only the data set's name says how many images it has.
+/// The same if only the data set's name tells the number of images.
 TrialCost trial_cost(const TrialConfig& config);
 
-/// Multiply-adds a second, twice counted, that one core does in whole steps of networks of some size: `normlab bench
-/// step`, docs/results.md.
+/// Default GFLOP/s of one core in whole training steps (a multiply-add counts as two). `normlab bench step` measures
+/// it; see docs/performance.md.
 double default_gflops(Precision precision);
 
 }  // namespace normlab

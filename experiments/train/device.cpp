@@ -19,7 +19,7 @@
 namespace normlab {
 namespace {
 
-/// The thread that asks for a step computes a part of it.
+/// The calling thread computes a part of each step, so it needs enough stack.
 void require_stack() {
   constexpr rlim_t kLeast = 256 << 10;
   rlimit limit{};
@@ -33,7 +33,7 @@ void require_here(DeviceKind kind, const std::set<Precision>& precisions) {
   for (const Precision p : precisions) in_precision(device.backend(), p);
 }
 
-/// In the process that looks: what is wrong, as an exit code and words into the pipe.
+/// Runs in the probing process: reports an error as exit code, with the message in the pipe.
 [[noreturn]] void look(DeviceKind kind, const std::set<Precision>& precisions, int pipe) {
   int code = 0;
   std::string words;
@@ -46,7 +46,7 @@ void require_here(DeviceKind kind, const std::set<Precision>& precisions) {
     code = static_cast<int>(ExitCode::environment);
     words = error.what();
   }
-  const ssize_t written = write(pipe, words.data(), words.size());  // shorter than a pipe holds
+  const ssize_t written = write(pipe, words.data(), words.size());  // shorter than the pipe's capacity
   _exit(written == static_cast<ssize_t>(words.size()) ? code : static_cast<int>(ExitCode::environment));
 }
 
@@ -62,7 +62,7 @@ std::string read_all(int pipe) {
 
 ComputeDevice::ComputeDevice(DeviceKind kind)
     : own_(kind == DeviceKind::cuda ? make_cuda_backend() : nullptr), backend_(own_ ? own_.get() : &cpu_backend()) {
-  // Before any worker or thread exists, and refused here rather than in the middle of a step.
+  // Checked before any worker or thread exists, instead of in the middle of a step.
   require_stack();
   if (kind == DeviceKind::cpu) blas_info();
 }

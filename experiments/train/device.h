@@ -1,4 +1,4 @@
-// Where a process computes: what --device chooses.
+// The compute device of a process, selected by --device.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,31 @@ enum class DeviceKind : std::uint8_t { cpu, cuda };
 
 class ComputeDevice {
  public:
-  /// EnvironmentError without such a device, or where this program has no kernels for it: nothing takes its place.
+  /// EnvironmentError if there is no such device, or this program has no kernels for it. There is no fallback.
   explicit ComputeDevice(DeviceKind kind);
   ~ComputeDevice();
   Backend& backend() const { return *backend_; }
 
  private:
-  std::unique_ptr<Backend> own_;  // the GPU's
+  std::unique_ptr<Backend> own_;  // for a GPU
   Backend* backend_;
 };
 
-/// Throws what a worker's ComputeDevice would throw, and where it cannot multiply in these precisions. A GPU is looked
-/// at in a process of its own: one that has used CUDA cannot hand it on to the processes that it forks.
+/// Throws what a worker's ComputeDevice would throw, and if the device cannot multiply in these precisions. A GPU is
+/// probed in a separate process, since a process that has used CUDA cannot pass it on to forked processes.
 void require_device(DeviceKind kind, const std::set<Precision>& precisions);
 
-/// What a user sets a batch and its parts by: keys of a descriptor, options of a command. `parts` may be empty.
+/// The settings for the batch and its parts, by their names in a descriptor or a command. `parts` may be empty.
 struct BatchWords {
   std::string batch, parts;
 };
 
-/// In words: the error, what stands whatever the batch (bytes), and the most images at a time that fit.
+/// A message with the error, the memory needed for any batch (`standing`, bytes), and the most images at a
+/// time that fit.
 std::string step_too_large(const DeviceMemoryError& error, std::int64_t fitting, std::size_t standing,
                            const EngineSettings& settings, const BatchWords& words);
-/// The error of a step that asked a GPU for more memory than it has, with what fits and what to do. To be called once
-/// the engine that ran out is gone: it tries smaller batches. EnvironmentError.
+/// Throws EnvironmentError for a step that needs more GPU memory than available, saying what fits and what to do. Call
+/// it after the engine that ran out of memory is destroyed, since it tries smaller batches.
 [[noreturn]] void throw_step_too_large(const DeviceMemoryError& error, Backend& backend, int threads,
                                        const ModelConfig& config, const EngineSettings& settings,
                                        const BatchWords& words);

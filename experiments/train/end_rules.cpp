@@ -16,7 +16,7 @@ namespace {
 std::string exact(double value) { return fmt::format("{:a}", value); }
 std::string exact(const std::optional<double>& value) { return value ? exact(*value) : "none"; }
 
-/// The words of a state, in turn.
+/// Reads the words of a state in order.
 class StateReader {
  public:
   StateReader(const char* what, const std::string& text) : what_(what), text_(text), words_(text) {}
@@ -49,7 +49,7 @@ class StateReader {
       std::size_t end = 0;
       const T value = convert(word, &end);
       if (end == word.size()) return value;
-    } catch (const std::logic_error&) {  // what std::sto… throws
+    } catch (const std::logic_error&) {  // thrown by std::sto…
     }
     fail();
   }

@@ -13,7 +13,7 @@ namespace normlab {
 std::map<std::string, double> evaluate_again(const TrialConfig& config, const WeightFile& file, const DataPair& data,
                                              int threads, Backend& backend) {
   EngineSettings settings = engine_settings(config);
-  settings.ema = {};  // the averaged weights are evaluated as weights
+  settings.ema = {};  // averaged weights are evaluated as weights
   const auto products = file.metadata.find("normlab.products");
   backend.choose_products(products == file.metadata.end() ? "" : products->second);
   ShardPool pool(threads);

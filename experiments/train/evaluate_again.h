@@ -1,4 +1,4 @@
-// The evaluation of a training, made again from its weights.
+// Repeats the evaluation of a training from its weights.
 #pragma once
 
 #include <map>
@@ -11,9 +11,9 @@
 
 namespace normlab {
 
-/// Evaluates `file`, which has our names, as the training of `config` does: its slices, its transform, its precision,
-/// and the averaged weights where the file has them. Gives "eval/accuracy", "minival/ema_loss" and the like, with the
-/// bits of that training under the same binary. InputError for tensors of another network than config.model;
+/// Evaluates `file`, which has normlab's names, as in the training of `config`: same slices, transform and precision,
+/// and also its averaged weights, if any. Returns "eval/accuracy", "minival/ema_loss" and so on, with the same bits
+/// as that training under the same binary. InputError for tensors of another network than config.model;
 /// NonFiniteError as evaluate_slice().
 std::map<std::string, double> evaluate_again(const TrialConfig& config, const WeightFile& file, const DataPair& data,
                                              int threads, Backend& backend);

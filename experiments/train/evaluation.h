@@ -1,4 +1,4 @@
-// A network measured on a slice of images, and what is said where that gives no numbers.
+// Evaluates a network on a slice of images, and reports results that are not finite.
 #pragma once
 
 #include <map>
@@ -13,28 +13,27 @@ namespace normlab {
 
 class Engine;
 
-/// Evaluates all of `images`, the evaluation slice of `batches`, and gives PREFIXaccuracy, a share, and PREFIXloss, the
-/// mean. `right`, where given, is replaced by which images are right. The same for any number of threads.
-/// NonFiniteError names the first image whose logits or loss are not finite; there is no accuracy then.
+/// Evaluates all `images`, the evaluation slice of `batches`. Returns PREFIXaccuracy, a share, and PREFIXloss, the
+/// mean. `right`, if given, receives which images are classified correctly. Results do not depend on the number of
+/// threads. NonFiniteError names the first image whose logits or loss are not finite; there is no accuracy then.
 std::map<std::string, double> evaluate_slice(Engine& engine, BatchSource& batches, const ImageSet& images,
                                              ShardPool& pool, const std::string& prefix, Correctness* right = nullptr);
 
-/// NonFiniteError names the first tensor of a checkpoint of `engine` that is not finite: a network may answer in finite
-/// numbers all the same, as tanh of infinity is 1.
+/// NonFiniteError names the first tensor of the engine's state that is not finite. Such a network may still give finite
+/// outputs, since tanh of infinity is 1.
 void require_finite_state(Engine& engine);
 
-/// What a training measures of itself: the evaluation slice and the minival, each with the weights and their average.
+/// The evaluations of a training: the evaluation slice and the minival, each with the weights and with their average.
 class TrialEvaluation {
  public:
-  /// All must outlive it; `batches` are those of the training.
+  /// All arguments must outlive it; `batches` are those of the training.
   TrialEvaluation(const TrialConfig& config, const DataPair& data, Engine& engine, BatchSource& batches,
                   ShardPool& pool);
-  /// NonFiniteError where a number of it, or of the state that it was measured in, is not finite; what is left of it is
-  /// then no result.
+  /// NonFiniteError if a result, or the state it was measured in, is not finite; metrics() is then invalid.
   void measure();
-  /// Of the last measurement: "eval/accuracy", "minival/ema_loss" and the like.
+  /// The last measurement: "eval/accuracy", "minival/ema_loss" and so on.
   const std::map<std::string, double>& metrics() const { return metrics_; }
-  /// Which images of the evaluation slice the weights got right.
+  /// Which images of the evaluation slice the weights classify correctly.
   const Correctness& right() const { return right_; }
 
  private:

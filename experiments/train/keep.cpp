@@ -25,7 +25,6 @@ void append(std::vector<Removal>& removals, std::vector<Removal> more) {
   removals.insert(removals.end(), more.begin(), more.end());
 }
 
-/// The attempt whose checkpoint or weights are the last.
 std::optional<std::int64_t> last_with_checkpoint(const TrialFolder& trial, std::int64_t last) {
   for (std::int64_t attempt = last; attempt > 0; --attempt)
     if (fs::exists(trial.checkpoint(attempt))) return attempt;
@@ -46,19 +45,19 @@ std::vector<Removal> files_of(const TrialFolder& trial, KeepCheckpoint keep) {
   return removals;
 }
 
-/// The tensors of a checkpoint without the optimiser's, beside it.
+/// Writes a checkpoint's tensors, without the optimiser's, to a file beside it.
 void write_weights(const fs::path& checkpoint) {
   const SafetensorsFile file = SafetensorsFile::read(checkpoint);
   require_sealed_safetensors(file, checkpoint);
   std::map<std::string, std::string> metadata = file.metadata();
-  metadata.erase(kStateHashKey);  // of the optimiser's tensors, too
+  metadata.erase(kStateHashKey);  // covers the optimiser's tensors too
   std::vector<TensorView> tensors;
   for (const TensorView& tensor : file.tensors())
     if (tensor.name.rfind("optimizer.", 0) != 0) tensors.push_back(tensor);
   save_sealed_safetensors(checkpoint.parent_path() / kWeightsFile, std::move(metadata), std::move(tensors));
 }
 
-/// For who looks at the seals later: these files are no loss.
+/// Notes for later checks of seals that these files were removed on purpose.
 void note_listed(const TrialFolder& trial, const std::vector<Removal>& removals) {
   const std::optional<TrialResult> result = trial.load_result();
   if (!result) return;

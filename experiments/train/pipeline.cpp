@@ -23,7 +23,7 @@ void BatchPipeline::produce(int threads) {
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] {
-      const bool wanted = made_ < source_.steps().total || made_ == used_;  // not beyond the end, unless asked for
+      const bool wanted = made_ < source_.steps().total || made_ == used_;  // beyond the end only if requested
       return stop_ || (started_ && made_ - used_ < kSlots && wanted);
     });
     if (stop_) return;

@@ -1,4 +1,4 @@
-// Makes the batches of the next steps while a step trains.
+// Prepares the batches of the next steps during a training step.
 #pragma once
 
 #include <array>
@@ -12,19 +12,18 @@
 
 namespace normlab {
 
-/// The batches of a BatchSource in turn, made ahead on threads of its own: at most two that wait, beside the one in
-/// use. They are the same to the bit whatever the number of threads, and whichever step is the first.
+/// The batches of a BatchSource in order, prepared by separate threads: at most two are waiting besides the one in use.
+/// Their bits depend neither on the number of threads nor on the first step.
 class BatchPipeline {
  public:
-  /// `source` must outlive it. threads 0: nothing is made ahead, but in the call that asks for it.
+  /// `source` must outlive it. threads 0: each batch is made in the call that requests it.
   BatchPipeline(const BatchSource& source, int threads);
   ~BatchPipeline();
   BatchPipeline(const BatchPipeline&) = delete;
   BatchPipeline& operator=(const BatchPipeline&) = delete;
 
-  /// The batch of `step`, valid until the next call. A step that does not follow the last one is made anew, and what
-  /// was made ahead is dropped. Throws what making this very batch threw: an InputError with the image's name. `pool`
-  /// works only without threads.
+  /// The batch of `step`, valid until the next call. A request out of order discards the prepared batches. Throws the
+  /// error of making this batch, such as an InputError with the image's name. `pool` is used only without threads.
   BatchSource::Batch training(std::int64_t step, ShardPool& pool);
 
  private:
@@ -41,7 +40,7 @@ class BatchPipeline {
   std::array<Slot, kSlots> slots_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  /// Steps used_ to made_ - 1 are in their slots, the first of them in use; made_ is being made where `making_`.
+  /// The slots hold steps used_ to made_ - 1; the first is in use. If `making_`, made_ is being prepared.
   std::int64_t used_ = 0, made_ = 0;
   bool making_ = false, started_ = false, stop_ = false;
   std::thread producer_;

@@ -29,23 +29,21 @@ std::string steps_text(const char* what, const std::vector<std::int64_t>& steps)
   return text;
 }
 
-/// "training image 17 (pets/cat/1.jpg)": at `place` of the first batch.
+/// "training image 17 (pets/cat/1.jpg)": the image at `place` in the first batch.
 std::string first_batch_image(const BatchSource& batches, const ImageSet& train, std::int64_t place) {
   return concat("training ", numbered_image(train, batches.samples(0)[static_cast<std::size_t>(place)].image));
 }
 
-/// None where all that was measured is finite.
 std::optional<double> first_nonfinite(const ProbeReading& reading) {
   for (const auto& [name, value] : reading.values())
     if (!std::isfinite(value)) return value;
   return std::nullopt;
 }
 
-/// Of a batch with such numbers.
 NonFiniteError nonfinite_batch(Engine& engine, const BatchSource& batches, const BatchSource::Batch& batch,
                                const ImageSet& train, double value) {
   const std::optional<std::int64_t> image = engine.first_nonfinite_loss();
-  ++engine.state().step;  // the search is made for a step that is done
+  ++engine.state().step;  // the search expects a completed step
   const NonFinite found = engine.find_nonfinite(batch.images, batch.wanted());
   return {concat(image ? "the loss of " : "the losses are finite, but no gradient of the batch that begins with ",
                  first_batch_image(batches, train, image.value_or(0)), image ? " is not finite" : " is a result",

@@ -1,4 +1,4 @@
-// What a trial's result says of where its numbers come from.
+// The provenance in a trial's result.
 #pragma once
 
 #include <map>
@@ -11,11 +11,11 @@
 
 namespace normlab {
 
-/// Program, machine, device and data of a trial that began at `started` (utc_time()), as in TrialResult::provenance.
+/// Program, machine, device and data of a trial that began at `started` (utc_time()); see TrialResult::provenance.
 std::map<std::string, std::string> provenance(const TrialOptions& options, const DataPair& data,
                                               const CheckpointInfo& info, const std::string& started);
 
-/// "train 00017.jpg: not a JPEG": each image of any slice that cannot be decoded, with the reason.
+/// "train 00017.jpg: not a JPEG": all images of any slice that cannot be decoded, with the reason.
 std::vector<std::string> describe_bad_images(const DataPair& data);
 
 }  // namespace normlab

@@ -31,13 +31,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr double kBudget = 0.8;     // seconds that a process measures for
-constexpr double kSlowRate = 50e9;  // flops a second of a core, less than it does in any step of a large network
+constexpr double kBudget = 0.8;     // seconds that a process measures
+constexpr double kSlowRate = 50e9;  // flop/s of a core; steps of large networks are always faster
 
-/// A training of the same speed an image, short enough to be measured.
+/// A training with the same time per image, short enough to measure.
 struct Sample {
   TrialConfig config;
-  double scale = 1;  // multiply-adds of an image of the whole network over those of this one
+  double scale = 1;  // multiply-adds per image of the whole network divided by those of this one
 };
 
 Sample sample_of(const TrialConfig& whole) {
@@ -90,7 +90,7 @@ ImageSet noise_images(const TrialConfig& config) {
   return set;
 }
 
-/// The median of at least two calls, and of as many as `seconds` allow.
+/// The median of at least two calls, and of as many as fit into `seconds`.
 template <class F>
 double median_time(double seconds, F&& call) {
   const Clock::time_point begin = Clock::now();
@@ -135,7 +135,8 @@ struct Measured {
   StepTime time;
 };
 
-/// In a process of its own: samples number `first`, `first` + `stride`, ... for kBudget seconds, to the pipe.
+/// Runs in a child process: measures samples `first`, `first` + `stride`, ... for kBudget seconds, and writes
+/// to the pipe.
 [[noreturn]] void measure_in_child(const std::vector<Sample>& samples, std::size_t first, std::size_t stride,
                                    int pipe) {
   try {
@@ -145,12 +146,12 @@ struct Measured {
       const Measured measured{s, measure(samples[s], kBudget / double(mine))};
       if (write(pipe, &measured, sizeof measured) != sizeof measured) break;
     }
-  } catch (const std::exception&) {  // what cannot be measured is estimated
+  } catch (const std::exception&) {  // the rest is estimated
   }
   _exit(0);
 }
 
-/// The mean of what all processes measured of each sample; none of those that nobody came to.
+/// The mean over the processes that measured a sample; none for samples that were not reached.
 std::vector<std::optional<StepTime>> measure_all(const std::vector<Sample>& samples, int cores) {
   const auto processes = static_cast<std::size_t>(cores);
   const std::size_t stride = std::min(processes, samples.size());
@@ -182,7 +183,7 @@ std::vector<std::optional<StepTime>> measure_all(const std::vector<Sample>& samp
   return times;
 }
 
-/// What is measured once for this binary, this kind of CPU and this number of cores.
+/// Stored measurements for this binary, this kind of CPU and this number of cores.
 class TimeCache {
  public:
   explicit TimeCache(int cores) {
@@ -196,14 +197,14 @@ class TimeCache {
     try {
       machine_ =
           fmt::format("{}, {} cores, {}", cpu_model(), cores, sha256_hex(read_file("/proc/self/exe")).substr(0, 16));
-    } catch (const EnvironmentError&) {  // without /proc nothing tells machines apart
+    } catch (const EnvironmentError&) {  // without /proc, machines cannot be distinguished
       file_.clear();
       return;
     }
     try {
       if (const std::optional<std::string> text = read_file_if_there(file_)) known_ = nlohmann::json::parse(*text);
       if (!known_.is_object() || known_.value("machine", "") != machine_) known_ = nlohmann::json::object();
-    } catch (const std::exception&) {  // a damaged file is measured anew
+    } catch (const std::exception&) {  // a damaged file is ignored
       known_ = nlohmann::json::object();
     }
   }
@@ -216,7 +217,7 @@ class TimeCache {
     return StepTime{(*found)[0].get<double>(), (*found)[1].get<double>()};
   }
   void add(const std::string& key, const StepTime& time) { known_[key] = {time.training, time.evaluation}; }
-  /// A folder that cannot be written costs a second the next time, and nothing else.
+  /// Ignores write errors: the next call then measures again.
   void save() {
     if (file_.empty()) return;
     known_["machine"] = machine_;
@@ -243,7 +244,7 @@ std::vector<StepTime> measured_step_times(const std::vector<const TrialConfig*>&
   TimeCache cache(cores);
   std::vector<std::optional<StepTime>> times(configs.size());
   std::vector<Sample> samples;
-  std::map<std::string, std::size_t> wanted;  // the place of each key's sample
+  std::map<std::string, std::size_t> wanted;  // index of each key's sample
   std::vector<std::string> keys;
   for (std::size_t i = 0; i < configs.size(); ++i) {
     Sample sample = sample_of(*configs[i]);
@@ -259,7 +260,7 @@ std::vector<StepTime> measured_step_times(const std::vector<const TrialConfig*>&
       if (!times[i]) times[i] = measured[wanted.at(keys[i])];
     cache.save();
   }
-  // The others go by the nearest that was measured.
+  // The others are scaled from the nearest measured network.
   std::vector<StepTime> all;
   for (std::size_t i = 0; i < configs.size(); ++i) {
     const ModelCost model = model_cost(configs[i]->model);

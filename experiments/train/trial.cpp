@@ -32,7 +32,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr std::int64_t kStepsPerLine = 50;  // a metrics line with the mean loss of so many steps
+constexpr std::int64_t kStepsPerLine = 50;  // steps whose losses are averaged in a metrics line
 
 class TrialRun {
  public:
@@ -84,7 +84,7 @@ class TrialRun {
       const bool finite = train_one(step);
       if (probed_) write(*probed_);
       info_.wall_seconds = wall_before + seconds_since(begin);
-      if (!finite) return diverged_at(step, nonfinite(loss_, found_));  // it changed nothing
+      if (!finite) return diverged_at(step, nonfinite(loss_, found_));  // the step changed nothing
       const std::int64_t done = step + 1;
       if (const auto broken = write_metrics(done)) return diverged_at(done, *broken);
       if (collapsed_) return diverged_at(done, collapse_.divergence());
@@ -139,7 +139,7 @@ class TrialRun {
       products = info_.products;
     }
     choose_products(from->checkpoint, products);
-    // A former owner that was only paused may have written a newer one since latest_checkpoint() looked.
+    // A former owner that was only paused may have written a newer checkpoint since latest_checkpoint() ran.
     from->metrics_bytes = info_.metrics_bytes;
     require_probes(*from);
     ++info_.resumed;
@@ -157,7 +157,7 @@ class TrialRun {
     }
   }
 
-  /// What was asked for must have been measured up to here: nobody can go back for it.
+  /// The requested probes must have been measured up to this step, since they cannot be made up for.
   void require_probes(const ResumePoint& from) const {
     if (options_.probes.empty()) return;
     const MissingProbes missing =
@@ -169,7 +169,7 @@ class TrialRun {
                       from.checkpoint.string(), info_.step, missing.text()));
   }
 
-  /// To its last step, or to where the rule for an early stop triggered.
+  /// At the last step, or once early stopping triggered.
   bool finished() { return engine_.state().step >= batches_.steps().total || early_stop_.triggered(); }
 
   void upload(std::int64_t step) {
@@ -179,7 +179,7 @@ class TrialRun {
     uploaded_step_ = step;
   }
 
-  /// While the device works. An image that cannot be read is reported when its step comes.
+  /// Runs while the device computes. An unreadable image is reported when its step is reached.
   void upload_ahead(std::int64_t step) {
     try {
       upload(step);
@@ -188,7 +188,7 @@ class TrialRun {
     }
   }
 
-  /// False where the loss or its gradient was not finite; `found_` then says where that began.
+  /// False if the loss or its gradient was not finite; `found_` then says where that began.
   bool train_one(std::int64_t step) {
     if (uploaded_step_ != step) upload(step);
     const StepCount& steps = batches_.steps();
@@ -219,7 +219,7 @@ class TrialRun {
     if (events_) events_->append(line);
   }
 
-  /// Why the evaluation, where one was due, is none.
+  /// Returns the reason if an evaluation was due and gave no finite results.
   std::optional<Divergence> write_metrics(std::int64_t done) {
     const StepCount& steps = batches_.steps();
     const bool last = done == steps.total, evaluates = last || (steps.eval_every > 0 && done % steps.eval_every == 0);
@@ -240,7 +240,7 @@ class TrialRun {
     return broken;
   }
 
-  /// Why it gives no numbers, where it does not.
+  /// Returns the reason if there are no finite results.
   std::optional<Divergence> evaluate() {
     const WorkScope scope(options_.clock, WorkPart::evaluation);
     try {
@@ -260,7 +260,7 @@ class TrialRun {
     reported_ = Clock::now();
   }
 
-  /// The hash of all tensors.
+  /// Records the state and returns the hash of all tensors.
   std::string record() {
     const WorkScope scope(options_.clock, WorkPart::checkpoints);
     const StateRecord record = record_state(engine_);
@@ -316,7 +316,7 @@ class TrialRun {
     return publish(r);
   }
 
-  /// What the result goes with is on the disk before it, names included.
+  /// Syncs the files that belong to the result, and their directory entries, before publishing it.
   TrialOutcome publish(TrialResult r) {
     const WorkScope scope(options_.clock, WorkPart::result);
     write_kept_weights(folder_, options_.checkpoint.keep);

@@ -1,4 +1,4 @@
-// One trial from its first step, or its last checkpoint, to its result.
+// Runs a trial from its first step, or its last checkpoint, to its result.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace normlab {
 
-/// What a running trial says about itself now and then.
+/// Progress that a running trial reports at intervals.
 struct TrialProgress {
   std::int64_t step = 0, steps = 0;
   double loss = 0.0;
@@ -24,14 +24,14 @@ struct TrialProgress {
 
 struct TrialOptions {
   int threads = 1;
-  int data_threads = 0;  // beside them, that make the next batches; 0: made in the step
+  int data_threads = 0;  // extra threads that prepare the next batches; 0: prepared in the step
   CheckpointConfig checkpoint{};
-  ProbeConfig probes{};  // what is measured, into metrics.jsonl
+  ProbeConfig probes{};  // measurements written to metrics.jsonl
   bool allow_different_bits = false;
   Backend* backend = &cpu_backend();
-  const std::atomic<bool>* stop = nullptr;  // set by a signal: the trial ends at the next step with a checkpoint
-  std::int64_t stop_at = 0;                 // the same once so many steps are done; 0: never
-  std::set<std::int64_t> record_at{};       // steps after which the state is recorded besides
+  const std::atomic<bool>* stop = nullptr;  // set by a signal: ends at the next step, with a checkpoint
+  std::int64_t stop_at = 0;                 // the same after this many steps; 0: never
+  std::set<std::int64_t> record_at{};       // additional steps after which the state is recorded
   std::filesystem::path tensorboard{};      // folder for an event file of this trial; empty: none
   std::function<void(const TrialProgress&)> report = nullptr;
   WorkClock* clock = nullptr;  // may be null
@@ -40,13 +40,12 @@ struct TrialOptions {
 /// lost: another process has taken the trial over, or published its result first.
 enum class TrialOutcome { done, diverged, stopped, lost };
 
-/// How a trial's network is computed and trained.
 inline EngineSettings engine_settings(const TrialConfig& config) {
   return {config.train, config.train.batch_size, config.seed};
 }
 
-/// Trains and publishes the result, or leaves a checkpoint when it was stopped. `claim` is this process's right to the
-/// trial. InputError and EnvironmentError leave everything that was there.
+/// Trains and publishes the result, or writes a checkpoint if it is stopped. `claim` is this process's right to the
+/// trial. InputError and EnvironmentError leave existing files unchanged.
 TrialOutcome run_trial(const TrialConfig& config, const std::string& id, const DataPair& data,
                        const TrialFolder& folder, const Claim& claim, const TrialOptions& options);
 

@@ -19,13 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where a training can begin again.
+/// A state from which training can restart.
 struct Start {
   std::int64_t step = 0, attempt = 0;  // attempt 0: the initial values
-  std::string bits;                    // of the program that wrote it
+  std::string bits;                    // of the program that wrote the checkpoint
 };
 
-/// All there are, in order of their steps. A checkpoint that is damaged, or just being replaced, is passed over.
+/// All states, ordered by step. Skips a checkpoint that is damaged or being replaced.
 std::vector<Start> find_starts(const TrialFolder& trial) {
   std::vector<Start> starts{{}};
   for (std::int64_t attempt = 1; attempt <= last_attempt(trial.path()); ++attempt) {
@@ -34,7 +34,7 @@ std::vector<Start> find_starts(const TrialFolder& trial) {
       const SafetensorsFile file = SafetensorsFile::read(trial.checkpoint(attempt));
       starts.push_back({std::stoll(file.metadata().at("normlab.step")), attempt, file.metadata().at("normlab.bits")});
     } catch (const InputError&) {
-    } catch (const std::logic_error&) {  // of at() and stoll()
+    } catch (const std::logic_error&) {  // thrown by at() and stoll()
     }
   }
   std::stable_sort(starts.begin(), starts.end(), [](const Start& a, const Start& b) { return a.step < b.step; });
@@ -42,7 +42,7 @@ std::vector<Start> find_starts(const TrialFolder& trial) {
 }
 
 using Records = std::map<std::int64_t, StateRecord>;
-/// Of all attempts. Where two of them recorded one step they must agree, or `difference` says so.
+/// The records of all attempts. If two recorded the same step and disagree, `difference` says so.
 Records find_records(const TrialFolder& trial, std::optional<std::string>& difference) {
   Records records;
   for (std::int64_t attempt = 1; attempt <= last_attempt(trial.path()); ++attempt)
@@ -55,7 +55,7 @@ Records find_records(const TrialFolder& trial, std::optional<std::string>& diffe
   return records;
 }
 
-/// Lines of the steps themselves; those of probes depend on the descriptor that asked for them.
+/// Lines of training steps; lines of probes depend on the descriptor that requested them.
 std::map<std::int64_t, MetricsLine> find_metrics(const fs::path& path) {
   std::map<std::int64_t, MetricsLine> lines;
   if (fs::exists(path))
@@ -67,7 +67,7 @@ std::map<std::int64_t, MetricsLine> find_metrics(const fs::path& path) {
 bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) || (std::isnan(a) && std::isnan(b));
 }
-/// The first metric that differs; empty where none does.
+/// The first metric that differs; empty if none does.
 std::string first_difference(const std::map<std::string, double>& before, const std::map<std::string, double>& now) {
   for (const auto& [name, value] : before) {
     const auto found = now.find(name);
@@ -143,7 +143,7 @@ class Verification {
     if (start.attempt == 0 && starts_.size() > 1) bits = starts_[1].bits;
     if (const std::string* const stated = result_ ? result_->stated("bits") : nullptr; stated && bits.empty())
       bits = *stated;
-    if (start.attempt == 0 && result_)  // a checkpoint knows its data, and is refused with others
+    if (start.attempt == 0 && result_)  // a checkpoint records its data and is refused with others
       if (const std::string* const hash = result_->stated("data_hash"); hash != nullptr && *hash != data_hash(data_))
         throw InputError(fmt::format("{}: was trained on other data than is at hand; it: {}, here: {}",
                                      trial_.path().string(), *hash, data_hash(data_)));
@@ -160,7 +160,7 @@ class Verification {
     TrialOptions options;
     options.backend = options_.backend;
     options.threads = options_.threads;
-    options.allow_different_bits = true;  // asked for above
+    options.allow_different_bits = true;  // checked in require_same_program()
     options.checkpoint.seconds = std::numeric_limits<double>::infinity();
     for (const auto& [step, record] : records_)
       if (step > start.step && step <= report_.to) options.record_at.insert(step);
@@ -170,7 +170,7 @@ class Verification {
       if (error) throw_system_error("copy the checkpoint to", scratch.checkpoint(1), error.value());
       fs::copy_file(trial_.metrics(start.attempt), scratch.metrics(1), error);
       if (error) throw_system_error("copy the metrics to", scratch.metrics(1), error.value());
-    } else if (options_.steps > 1) {  // goes through a checkpoint as well
+    } else if (options_.steps > 1) {  // so that it resumes from a checkpoint as well
       options.stop_at = options_.steps / 2;
       train(scratch, options);
     }
@@ -180,7 +180,7 @@ class Verification {
   }
 
   void train(const TrialFolder& scratch, const TrialOptions& options) {
-    if (scratch.finished()) return;  // in the first half already
+    if (scratch.finished()) return;  // it finished in the first half
     const std::optional<Claim> claim = Claim::acquire(scratch.path());
     if (!claim) throw EnvironmentError(scratch.path().string() + ": another process works in this scratch folder");
     run_trial(config_, trial_.path().filename().string(), data_, scratch, *claim, options);

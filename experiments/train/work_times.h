@@ -1,5 +1,5 @@
-// Where the time of a worker goes, from its process's start on. One clock, which is always in one part: nothing is
-// counted twice and nothing is left out.
+// Divides a worker's time into parts, from the start of its process. The clock is always in exactly one part, so no
+// time is counted twice or missed.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace normlab {
 
-/// start: of the process, and of each trial before its first step. steps: their batches are `data` where they are made
-/// in the step, or waited for. waiting: for a trial.
+/// start: from the start of the process, and of each trial before its first step. data: making batches in the step, or
+/// waiting for them. waiting: for a trial.
 enum class WorkPart : std::uint8_t { start, data, steps, evaluation, checkpoints, result, waiting };
 
 struct WorkTimes {
@@ -34,7 +34,7 @@ class WorkClock {
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
 };
 
-/// In that part until the end of the scope. `clock` may be null.
+/// Counts time as `part` until the end of the scope. `clock` may be null.
 class WorkScope {
  public:
   WorkScope(WorkClock* clock, WorkPart part) : clock_(clock) {

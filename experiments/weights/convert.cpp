@@ -14,7 +14,7 @@
 namespace normlab {
 namespace {
 
-// Half a unit of float32 around 1, four times: tables that other programs computed in float differ by that.
+// Four half-units of float32 around 1: tables that other programs compute in float may differ by this much.
 constexpr double kFixedTableTolerance = 3e-7;
 
 std::string shape_text(const std::vector<std::uint64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
@@ -42,7 +42,7 @@ std::string prefix_of(const Tensors& file, NameScheme scheme) {
       fmt::format("{}: holds networks under \"{}\" and \"{}\"; keep one of them", file.source(), found[0], found[1]));
 }
 
-/// One tensor with a leading axis of blocks, cut into the tensors of the blocks.
+/// Splits a tensor with a leading axis of blocks into one tensor per block.
 void add_scanned(const HostTensor& tensor, NameScheme scheme, const std::string& name, std::int64_t depth,
                  SourceTensors& out, std::vector<std::string>& problems) {
   if (tensor.shape.empty() || tensor.shape[0] != static_cast<std::uint64_t>(depth)) {
@@ -61,7 +61,7 @@ void add_scanned(const HostTensor& tensor, NameScheme scheme, const std::string&
   }
 }
 
-/// A table that is a function of the sizes here and a tensor in timm.
+/// Whether normlab computes a position table that is a tensor in timm.
 bool has_fixed_positions(NameScheme scheme, const ModelConfig& config) {
   const auto* vit = std::get_if<ViTConfig>(&config);
   return scheme == NameScheme::timm && vit != nullptr && vit->pos_embed == PosEmbed::sincos2d;
@@ -89,7 +89,7 @@ class Import {
     compare_fixed_positions();
     for (const auto& [name, source] : sources_)
       if (!used_.contains(source.name_in_file)) report_.left_over.push_back(source.name_in_file);
-    // A scanned tensor stands for several.
+    // A scanned tensor occurs once per block.
     report_.left_over.erase(std::unique(report_.left_over.begin(), report_.left_over.end()), report_.left_over.end());
     report_.matched = used_.size();
     throw_problems("");
@@ -156,7 +156,7 @@ class Import {
     return false;
   }
 
-  /// Kept until another tensor is asked for: q, k and v come from one.
+  /// Cached until another tensor is requested: q, k and v come from the same one.
   const float* floats(const SourceTensor& source) {
     if (source.tensor.data.data() != floats_of_) floats_ = source.tensor.floats();
     floats_of_ = source.tensor.data.data();
@@ -167,7 +167,7 @@ class Import {
     return link.is_buffer ? into_.buffer(link.number) : into_.value(link.number);
   }
 
-  /// A table of another grid, or one with a row for the class token where this model has none.
+  /// Takes a table of another grid, or one with a row for the class token that this model lacks.
   void take_positions(const TensorLink& link, const SourceTensor& source) {
     const std::vector<std::uint64_t>& shape = source.tensor.shape;
     const std::uint64_t dim = link.their_shape[2], needed = link.their_shape[1];
@@ -191,7 +191,7 @@ class Import {
       return;
     }
     std::vector<float> table = source.tensor.floats();
-    if (fold) {  // older files of Big Vision: the class token had a position, which is now part of the token
+    if (fold) {  // older files of Big Vision: the class token's position is now part of the token
       float* token = into_.value(into_.find("cls_token")).data<float>();
       for (std::size_t i = 0; i < dim; ++i) token[i] += table[i];
       table.erase(table.begin(), table.begin() + static_cast<std::ptrdiff_t>(dim));
@@ -209,13 +209,13 @@ class Import {
     std::copy(table.begin(), table.end(), target(link).data<float>());
   }
 
-  /// Of a square grid of so many patches; 0 where they make none.
+  /// Side of a square grid with this many patches; 0 if there is none.
   static std::int64_t side_of(std::uint64_t patches) {
     const auto side = static_cast<std::int64_t>(std::llround(std::sqrt(double(patches))));
     return static_cast<std::uint64_t>(side * side) == patches ? side : 0;
   }
 
-  /// A table that is fixed here is a tensor in timm; it must be this one.
+  /// Checks that a position table stored in timm's file equals the one computed here.
   void compare_fixed_positions() {
     if (!has_fixed_positions(scheme_, config_)) return;
     const auto found = sources_.find("pos_embed");
@@ -300,7 +300,7 @@ Tensors export_weights(const ParameterSet& weights, const ModelConfig& config, N
     std::vector<float> values;
   };
   std::vector<std::string> order;
-  std::map<std::string, Whole> whole;  // a tensor of theirs may be made of three of ours
+  std::map<std::string, Whole> whole;  // one of their tensors may consist of three of ours
   for (const TensorLink& link : link_tensors(scheme, config, weights)) {
     if (link.theirs.empty())
       throw InputError(fmt::format("{} cannot hold this model: it has no name for {}", to_string(scheme), link.ours));

@@ -24,7 +24,7 @@ bool is_npz(const std::filesystem::path& path) {
                                kSafetensorsIndexEnding));
 }
 
-/// Without what evaluation does not see, so that a network compares equal however it is or was trained.
+/// Removes settings without effect in evaluation, so that networks compare equal whatever their training.
 ModelConfig in_evaluation(ModelConfig config) {
   if (auto* vit = std::get_if<ViTConfig>(&config)) vit->init = ViTConfig{}.init;
   std::visit(
@@ -126,7 +126,7 @@ ModelConfig stated_model(const WeightFile& file, const std::optional<std::string
 
 void load_weights(const std::filesystem::path& path, const ModelConfig& config, ParameterSet& into) {
   ConversionReport report;
-  const ImportOptions all{.allow_missing = true, .allow_left_over = true};  // to name them here
+  const ImportOptions all{.allow_missing = true, .allow_left_over = true};  // reported below instead
   import_weights(read_weight_file(path).tensors, NameScheme::normlab, config, all, into, report);
   if (!report.missing.empty()) throw InputError(concat(path.string(), ": there is no tensor ", report.missing.front()));
   if (!report.left_over.empty())
@@ -141,7 +141,7 @@ void write_weight_file(const std::filesystem::path& path, const Tensors& tensors
   metadata[kNamesKey] = to_string(scheme);
   if (scheme == NameScheme::normlab)
     save_sealed_safetensors(path, std::move(metadata), tensors.views());
-  else  // other programs have no use for hashes of ours
+  else  // other programs do not use the hashes
     save_safetensors(path, std::move(metadata), tensors.views());
 }
 

@@ -1,5 +1,5 @@
-// Files of weights, and what is said of them: whose names they have and which network they are. Nothing is guessed: the
-// caller says it or the file does.
+// Reads and writes weight files, and determines their naming scheme and network. Nothing is guessed: the caller or the
+// file must say.
 #pragma once
 
 #include <filesystem>
@@ -12,45 +12,45 @@
 
 namespace normlab {
 
-/// A file of weights and what it says of itself. An npz says nothing.
+/// A file of weights and its metadata. An npz has no metadata.
 struct WeightFile {
   Tensors tensors;
   std::map<std::string, std::string> metadata;
 };
 
-/// Before the name of an averaged weight in a checkpoint.
+/// Prefix of the names of averaged weights in a checkpoint.
 inline constexpr std::string_view kAveragePrefix = "ema/";
 
-/// Leaves in `file` the averaged weights alone, under their own names. InputError where it has none.
+/// Replaces the contents of `file` by the averaged weights, under their own names. InputError if it has none.
 void take_average(WeightFile& file, const std::filesystem::path& path);
 
-/// Reads a .safetensors, the .safetensors.index.json of a model in several files, or a .npz; the ending decides.
-/// InputError for another ending or a file that breaks its format.
+/// Reads a .safetensors, a .safetensors.index.json (a model in several files) or a .npz, by the extension. InputError
+/// for another extension or an invalid file.
 WeightFile read_weight_file(const std::filesystem::path& path);
 
-/// InputError where the ending of `path` is not that of the scheme's files.
+/// InputError if the extension of `path` does not match the scheme's files.
 void require_container(const std::filesystem::path& path, NameScheme scheme);
 
-/// Whose names the tensors have: `given`, or what "normlab.names" of the metadata says; a file with "normlab.model"
-/// alone has ours. InputError where nobody says it, the two differ, or the kind of file does not fit.
+/// The naming scheme of the tensors: `given`, or "normlab.names" of the metadata. A file with only "normlab.model" has
+/// normlab's names. InputError if neither says it, if the two differ, or if the kind of file does not fit.
 NameScheme stated_names(const WeightFile& file, std::optional<NameScheme> given);
 
-/// Which network: `given` (a JSON text, or the path of a file with one) or "normlab.model" of the metadata. Where both
-/// are there they must be the same network in evaluation; initial values, drop rates and the like may differ, and the
-/// image size too where positions are resized. Then the given one is returned. InputError where nobody says it.
+/// The network: `given` (a JSON text or the path of a JSON file) or "normlab.model" of the metadata. If both exist they
+/// must be the same network in evaluation, except for the image size if positions are resized; initial values, drop
+/// rates and so on may differ. The given one is then returned. InputError if neither says it.
 ModelConfig stated_model(const WeightFile& file, const std::optional<std::string>& given, bool resizes_positions);
 
-/// Reads a model's JSON, a text (which begins with a brace) or a file's path. Image size and number of classes must be
-/// there. InputError with all problems.
+/// Reads a model's JSON from a text (which begins with a brace) or a file. Image size and number of classes are
+/// required. InputError with all problems.
 ModelConfig read_model_option(const std::string& text_or_path);
 
-/// Fills `into` from a file with our names; state of an optimiser in it is passed over. InputError as import_weights().
+/// Fills `into` from a file with normlab's names; optimiser state is ignored. InputError as import_weights().
 void load_weights(const std::filesystem::path& path, const ModelConfig& config, ParameterSet& into);
 
 /// Metadata key: how positions were resized.
 inline constexpr const char* kPositionsKey = "normlab.positions";
 
-/// Writes them; safetensors also say whose names they have, which network they are, and what `metadata` holds.
+/// Writes the tensors. A safetensors file also records the naming scheme, the network and `metadata`.
 void write_weight_file(const std::filesystem::path& path, const Tensors& tensors, NameScheme scheme,
                        const ModelConfig& config, std::map<std::string, std::string> metadata = {});
 

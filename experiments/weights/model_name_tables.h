@@ -1,4 +1,4 @@
-// Names of layers and parameters in timm, Big Vision and AugReg, as rows. Only model_names*.cpp read them.
+// Names of layers and parameters in timm, Big Vision and AugReg, as tables. Used only by model_names*.cpp.
 #pragma once
 
 #include <array>
@@ -9,11 +9,11 @@
 
 namespace normlab::name_tables {
 
-// --- The tables. "{}" is a number, the same one on both sides; a trailing "*" is anything.
+// --- The tables. "{}" is a number, equal on both sides; a trailing "*" matches anything.
 
-/// What a row is about. tensor: one tensor under the whole name, equal on both sides. The others are layers, whose
-/// tensors have a suffix: layer: a norm or a linear. patches: the patch embedding. q, k, v: a third of the rows of one
-/// tensor. split_heads: a linear whose output is [heads, head width]. join_heads: one whose input is.
+/// The kind of a row. tensor: one tensor with the whole name, equal on both sides. The others are layers, whose tensors
+/// have a suffix. layer: a norm or a linear. patches: the patch embedding. q, k, v: a third of the rows of one tensor.
+/// split_heads: a linear with output [heads, head width]. join_heads: a linear with such an input.
 enum class Row : std::uint8_t { tensor, layer, patches, q, k, v, split_heads, join_heads };
 
 struct NameRow {
@@ -49,7 +49,7 @@ inline constexpr NameRow kTimmViT[] = {
     {"head_dist", "head_dist"},
 };
 
-/// timm's swin_transformer.py; the official files count the merging layers one lower.
+/// timm's swin_transformer.py. In the official files, the index of merging layers is lower by one.
 inline constexpr NameRow kTimmSwin[] = {
     {"patch_embed", "patch_embed.proj", Row::patches},
     {"stem.patch_out", "patch_embed.norm"},
@@ -86,7 +86,7 @@ inline constexpr NameRow kBigVision[] = {
     {"head", "head"},
 };
 
-/// vision_transformer's models_vit.py, which numbers all modules of a block in one row.
+/// vision_transformer's models_vit.py, which numbers all modules of a block consecutively.
 inline constexpr NameRow kAugReg[] = {
     {"patch_embed", "embedding", Row::patches},
     {"cls_token", "cls", Row::tensor},
@@ -104,7 +104,7 @@ inline constexpr NameRow kAugReg[] = {
     {"head", "head"},
 };
 
-/// Suffixes of a layer's tensors; a matrix is transposed where the other program keeps [in, out].
+/// Suffixes of a layer's tensors; a matrix is transposed if the other program stores [in, out].
 struct Suffix {
   std::string_view ours, theirs;
   bool transposed = false;
@@ -119,11 +119,11 @@ inline constexpr Suffix kTorchSuffixes[] = {{"weight", "weight"},
 inline constexpr Suffix kFlaxSuffixes[] = {
     {"weight", "kernel", true}, {"bias", "bias"}, {"gamma", "scale"}, {"beta", "bias"}};
 
-/// Names that a file may have beside those of the network, or in their place.
+/// Additional or alternative names that a file may contain.
 struct SpecialName {
   std::string_view theirs;
   SourceName::Use use;
-  std::string_view text;  // take: the name it stands for; skip, refuse: why
+  std::string_view text;  // take: the name it replaces; skip, refuse: the reason
 };
 using Use = SourceName::Use;
 inline constexpr SpecialName kNormlabSpecial[] = {

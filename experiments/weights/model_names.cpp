@@ -10,7 +10,8 @@ using namespace name_tables;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// The numbers where `pattern` has "{}", or nothing where it is another name. "*" at the front or the end is anything.
+/// The numbers in place of "{}" in `pattern`; none if the name does not match. A leading or trailing "*"
+/// matches anything.
 std::optional<std::vector<std::string>> match(std::string_view pattern, std::string_view name) {
   if (pattern.front() == '*') {
     if (name.ends_with(pattern.substr(1))) return std::vector<std::string>{};
@@ -54,17 +55,17 @@ std::vector<std::uint64_t> dims_of(const Shape& shape) {
   return dims;
 }
 
-/// What shapes of theirs need besides ours.
+/// Additional sizes that determine the other program's shapes.
 struct Sizes {
   std::int64_t patch_size, channels, num_heads;
 };
 Sizes sizes_of(const ModelConfig& config) {
   if (const auto* vit = std::get_if<ViTConfig>(&config)) return {vit->patch_size, vit->channels, vit->num_heads};
   const auto& swin = std::get<SwinConfig>(config);
-  return {swin.patch_size, swin.channels, 1};  // no scheme splits the heads of a Swin
+  return {swin.patch_size, swin.channels, 1};  // no scheme splits a Swin's heads
 }
 
-/// Everything about a layer's tensor but its name.
+/// Sets everything about a layer's tensor except its name.
 void set_layout(TensorLink& link, Row row, bool transposed, const Shape& shape, const Sizes& c, bool flax) {
   const auto dim = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
   const bool matrix = shape.rank() == 2;
@@ -126,7 +127,7 @@ void find_theirs(TensorLink& link, const SchemeTable& table, const Shape& shape,
   }
 }
 
-/// Calls `see(ours, theirs)` with the places of each value.
+/// Calls `see(ours, theirs)` with the index of each value in both tensors.
 template <class See>
 void for_each_value(const TensorLink& link, See&& see) {
   const std::int64_t pixels = link.columns / link.channels, first = link.part * link.size();

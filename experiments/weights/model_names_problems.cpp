@@ -1,4 +1,4 @@
-// What the names of another program do not carry: places it lacks, maths that differ.
+// What the names of another program do not express: missing sites, different maths.
 #include <algorithm>
 
 #include "core/error.h"

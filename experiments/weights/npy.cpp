@@ -17,8 +17,8 @@ static_assert(std::endian::native == std::endian::little, "arrays are copied byt
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kVersionBytes = 2;
-constexpr std::size_t kMaxHeader = 65535;  // what version 1.0 can say; later ones need no more for a plain array
-constexpr std::size_t kMaxRank = 32;       // NumPy's own limit up to version 1
+constexpr std::size_t kMaxHeader = 65535;  // the limit of version 1.0; later versions need no more for a plain array
+constexpr std::size_t kMaxRank = 32;       // NumPy's own limit before version 2
 constexpr std::size_t kAlignment = 64;     // of the data
 
 struct Descr {
@@ -39,8 +39,8 @@ struct Header {
   std::vector<std::uint64_t> shape;
 };
 
-/// The dict of the header: the three keys once each, in any order; one kind of quotes a string and no backslash in it;
-/// spaces between tokens, a comma before } and ) if there is one.
+/// Parses the dict of the header: each of the three keys once, in any order; strings in one kind of quotes without
+/// backslashes; spaces between tokens; an optional comma before } and ).
 class HeaderReader {
  public:
   HeaderReader(std::string_view text, std::size_t offset, const std::string& where)
@@ -164,7 +164,7 @@ class HeaderReader {
   const std::string& where_;
 };
 
-/// Row-major order of an array whose first index runs fastest.
+/// Converts an array in Fortran order to row-major order.
 std::vector<std::byte> row_major(std::span<const std::byte> data, const std::vector<std::uint64_t>& shape,
                                  std::size_t item) {
   std::vector<std::byte> result(data.size());

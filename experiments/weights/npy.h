@@ -1,5 +1,5 @@
 // NumPy's file of one array, https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html: magic, version, a
-// Python dict as header, the data. The reader believes nothing in the file; equal tensors give equal bytes.
+// Python dict as header, data. The reader checks everything in the file. Equal tensors give equal bytes.
 #pragma once
 
 #include <filesystem>
@@ -11,21 +11,23 @@
 
 namespace normlab {
 
-/// The array in a file, under the file's name without its ending. Versions 1.0 to 3.0; descr <f4 <f2 <f8 <i4 <i8 |u1
-/// |b1, and |V2 as bfloat16, which is how JAX saves it; an array in Fortran order is put into row-major order.
-/// EnvironmentError where the file cannot be read; InputError with file and byte offset for any other descr (pickled
-/// objects, big-endian numbers), a header beyond the strict grammar, a length that is not the one of header and shape.
+/// The array in a file, named after the file without its extension. Versions 1.0 to 3.0; descr <f4 <f2 <f8 <i4 <i8
+/// |u1 |b1, and |V2 as bfloat16, as JAX saves it. An array in Fortran order is converted to row-major order.
+/// EnvironmentError if the file cannot be read. InputError with file and byte offset for any other descr (pickled
+/// objects, big-endian numbers), for a header outside the strict grammar, and for a length that does not match
+/// header and shape.
 HostTensor read_npy(const std::filesystem::path& path);
 
-/// The same for bytes at hand, kept alive by `owner`; `where` begins the errors: a file, or file and member.
+/// The same for bytes in memory, kept alive by `owner`. `where` is the prefix of error messages: a file, or
+/// file and member.
 HostTensor parse_npy(std::string name, const std::string& where, std::span<const std::byte> bytes,
                      std::shared_ptr<const void> owner);
 
-/// Version 1.0, data at a multiple of 64 bytes. InputError for a dtype that is not in the list above, data that do not
-/// fit the shape, or a shape whose text is beyond 64 KiB.
+/// Version 1.0, with the data aligned to 64 bytes. InputError for a dtype that is not listed above, for data that do
+/// not fit the shape, or for a shape whose text exceeds 64 KiB.
 std::string write_npy_bytes(const TensorView& tensor);
 
-/// Writes it atomically; the tensor's name is not in the file. EnvironmentError where that fails.
+/// Writes the file atomically, without the tensor's name. EnvironmentError if that fails.
 void write_npy(const std::filesystem::path& path, const TensorView& tensor);
 
 }  // namespace normlab

@@ -13,8 +13,7 @@ namespace {
 
 constexpr std::string_view kEnding = ".npy";
 
-/// What is wrong with a member's name; empty where it may stay. Names become tensors' names and, in other programs,
-/// paths.
+/// What is wrong with a member's name; empty if it is valid. Names become tensor names and, in other programs, paths.
 std::string wrong_name(std::string_view name) {
   if (!name.ends_with(kEnding)) return "is no .npy array; an .npz holds nothing else";
   name.remove_suffix(kEnding.size());
@@ -29,7 +28,7 @@ std::string wrong_name(std::string_view name) {
   return "";
 }
 
-/// Collects the members of `file`; `read` hands them over one by one.
+/// Collects the members of `file`, which `read` passes one by one.
 template <class Read>
 Tensors collect(const std::string& file, const Read& read) {
   Tensors tensors(file);

@@ -1,4 +1,4 @@
-// NumPy's archive of arrays: a zip whose members are .npy files. A tensor's name is its member's without that ending.
+// NumPy's archive of arrays: a zip of .npy files. A tensor's name is its member's name without that extension.
 #pragma once
 
 #include <filesystem>
@@ -9,21 +9,20 @@
 
 namespace normlab {
 
-/// All arrays of an .npz, stored or deflated, in the order of the file; read_npy says which arrays. InputError with
-/// file, member and byte offset: no zip or one cut short, a wrong checksum, a member that is no .npy, a name twice, a
-/// name with "..", an empty part or a backslash beside slashes in it, no arrays at all, members that unpack to more
-/// than 100 times the file (and more than 256 MiB), which no weights do. EnvironmentError where the file cannot be
-/// opened.
+/// All arrays of an .npz, stored or deflated, in file order; read_npy() lists the supported arrays. InputError with
+/// file, member and byte offset for a file that is no zip or is truncated, a wrong checksum, a member that is no .npy,
+/// a duplicate name, a name with "..", an empty part or a backslash beside slashes, no arrays, and members that unpack
+/// to more than 100 times the file size and more than 256 MiB. EnvironmentError if the file cannot be opened.
 Tensors read_npz(const std::filesystem::path& path);
 
-/// The same for bytes at hand; `file` names them in errors.
+/// The same for bytes in memory; `file` names them in errors.
 Tensors parse_npz(std::span<const std::byte> bytes, const std::string& file);
 
-/// An .npz as NumPy's savez makes it: stored, in the given order; the time in it is always 1980, so that equal tensors
-/// give equal bytes. InputError where read_npz would not take it back.
+/// An .npz as written by NumPy's savez: stored, in the given order. The date is always 1980, so equal tensors give
+/// equal bytes. InputError if read_npz() would not accept it.
 std::string write_npz_bytes(const std::vector<TensorView>& tensors);
 
-/// Writes it atomically. EnvironmentError where that fails; an older file is then still there.
+/// Writes the file atomically. EnvironmentError if that fails; an existing file is then unchanged.
 void write_npz(const std::filesystem::path& path, const Tensors& tensors);
 
 }  // namespace normlab

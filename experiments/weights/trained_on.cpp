@@ -15,12 +15,12 @@ using Json = nlohmann::json;
 
 std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-/// As the metadata has them.
+/// The names as stored in the metadata.
 std::vector<std::string> as_stored(const std::vector<std::string>& names) {
   return Json::parse(text_of(Json(names))).get<std::vector<std::string>>();
 }
 
-/// "; only NAMES have: ant, bee, ... (12)"; nothing where all of `names` are among `others`.
+/// "\n  only WHO: ant, bee and 7 more"; empty if all `names` are among `others`.
 std::string only_in(const std::vector<std::string>& names, const std::vector<std::string>& others, const char* who) {
   constexpr std::size_t kShown = 5;
   std::vector<std::string> shown;

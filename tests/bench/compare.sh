@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# One optimisation step here and elsewhere, taken in turns on the same cores.
+# Times one optimisation step in normlab and other programs, in turns on the same cores.
 #   PYTHON=~/venv/bin/python tests/bench/compare.sh [--markdown] [SHAPE...]    shapes: micro tiny small by default
-# deit_s and swin_t, too, are shapes: timm's DeiT-S and Swin-T. DeiT-S leaves out products that PyTorch computes, so it
-# also runs with all of them (normlab+full), and the table has both ratios.
-# PYTHON needs torch, timm and numpy; torch.compile needs g++. JAX_PYTHON, where set, needs jax.
+# Further shapes are deit_s and swin_t: timm's DeiT-S and Swin-T. In DeiT-S, normlab skips products that PyTorch
+# computes, so it also runs with all of them (normlab+full), and the table has both ratios.
+# PYTHON needs torch, timm and numpy; torch.compile needs g++. JAX_PYTHON, if set, needs jax.
 # Settings: NORMLAB=build/normlab THREADS=2 SECONDS_EACH=5 ROUNDS=3, and which programs run:
 #   PRECISIONS="fp32 bf16"      (default fp32)
-#   PEERS="torch jax ..."       in place of all of: torch torch+compile torch+avx512 torch+compile+avx512 jax
+#   PEERS="torch jax ..."       instead of all of: torch torch+compile torch+avx512 torch+compile+avx512 jax
 #                               torch+bf16 torch+compile+bf16 (those of the PRECISIONS)
 #   MARKDOWN=1                  the same as --markdown
 #   KEEP=FOLDER                 keeps each run's JSON there; `python tests/bench/table.py FOLDER` prints the table again
-# avx512: MKL's AVX-512 kernels opened, which it takes on Intel's CPUs only; there, or without a C compiler, left out.
+# avx512: enables MKL's AVX-512 kernels on other CPUs than Intel's; skipped on Intel CPUs or without a C compiler.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -28,14 +28,14 @@ done
 [ ${#shapes[@]} -gt 0 ] || shapes=(micro tiny small)
 
 [ -x "$normlab" ] || { echo "$normlab is not there: run make, or set NORMLAB" >&2; exit 3; }
-for name in "${!OPENBLAS_@}"; do unset "$name"; done  # most shells have none
+for name in "${!OPENBLAS_@}"; do unset "$name"; done  # most shells set none
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 folder=${KEEP:-$scratch/runs}
 mkdir -p "$folder"
 [ -z "$(ls -A "$folder")" ] || { echo "KEEP=$folder holds files already" >&2; exit 2; }
-export TORCHINDUCTOR_CACHE_DIR=${TORCHINDUCTOR_CACHE_DIR:-$scratch/inductor}  # compiled once, not once a round
+export TORCHINDUCTOR_CACHE_DIR=${TORCHINDUCTOR_CACHE_DIR:-$scratch/inductor}  # compiles once instead of once per round
 
 programs=() defaults=""
 for precision in $precisions; do
@@ -81,7 +81,7 @@ if [[ " ${programs[*]} " = *" jax "* ]] && ! "${JAX_PYTHON:-$python}" -c 'import
   exit 3
 fi
 
-runs_of() {  # SHAPE: the programs that have it
+runs_of() {  # SHAPE: the programs for it
   local program
   for program in "${programs[@]}"; do
     case $1:$program in
@@ -91,7 +91,7 @@ runs_of() {  # SHAPE: the programs that have it
     esac
   done
 }
-one_run() {  # PROGRAM SHAPE, JSON to standard output
+one_run() {  # PROGRAM SHAPE; prints JSON
   local common=(--shape "$2" --threads "$threads" --seconds "$seconds" --format json) flags=() preload=""
   [[ $1 = *+bf16* ]] && flags+=(--precision bf16)
   [[ $1 = *+full* ]] && flags+=(--full-forms)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The way from photographs to a network's input, ours and torchvision's in turns: images a second of one core.
-#   PYTHON=python tests/bench/data.sh FOLDER       PYTHON: one that has torch and torchvision
+# Times the way from photographs to a network's input in normlab and torchvision, in turns: images per core second.
+#   PYTHON=python tests/bench/data.sh FOLDER       PYTHON must have torch and torchvision
 # Settings: NORMLAB=build/normlab SECONDS_EACH=2 ROUNDS=3
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How the time of a step grows with batch (x1, x2, x4) and depth (x1, x2, x3), and whether it is linear within 5%.
+# Measures how a step's time grows with batch (x1, x2, x4) and depth (x1, x2, x3), and if it is linear within 5%.
 #   tests/bench/linearity.sh [SHAPE...]      shapes: micro tiny small, micro and tiny by default
 # Settings: NORMLAB=build/normlab THREADS=2 SECONDS_EACH=3 ROUNDS=5 FLAGS="--precision bf16" (for bench step)
 set -euo pipefail
@@ -16,7 +16,7 @@ trap 'rm -f "$runs"' EXIT
 for shape in "${shapes[@]}"; do
   [ -n "${batch[$shape]:-}" ] || { echo "linearity.sh: no shape of that name: $shape" >&2; exit 2; }
   for ((round = 0; round < rounds; ++round)); do
-    for point in "batch 1" "depth 2" "batch 2" "depth 3" "batch 4"; do  # batch 1 is depth 1 as well
+    for point in "batch 1" "depth 2" "batch 2" "depth 3" "batch 4"; do  # batch 1 is also depth 1
       read -r what times <<<"$point"
       case $what in
         batch) size=$((batch[$shape] * times)) ;;
@@ -34,7 +34,7 @@ for shape in "${shapes[@]}"; do
 done
 
 sort -k1,1 -k2,2 -k3,3n -k5,5n "$runs" | awk -v rounds="$rounds" -v threads="$threads" '
-  # Runs of one point follow one another, sorted by time.
+  # Sorted by point, then by time.
   { key = $1 " " $2 " " $3; n[key]++; ms[key, n[key]] = $5; size[key] = $4
     if (!(key in known)) { known[key] = 1; order[++points] = key }
     if ($6 > load) load = $6 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A step on two threads, alone and beside one busy loop: a neighbour may take its share, not hold up the rest.
+# Times a step on two threads, alone and with one busy loop, which should cost only its share of the cores.
 #   tests/bench/neighbour.sh [SHAPE]         micro by default
-# On two cores the loop leaves between 2/3 (three threads, equal shares) and 3/4 (it stays on one core, which it halves)
-# of the speed; a program whose threads wait for one another in turns would fall to one half.
+# On two cores, the loop leaves between 2/3 (three threads, equal shares) and 3/4 (it stays on one core and halves it)
+# of the speed. A program whose threads wait for each other in turns would drop to one half.
 # Settings: NORMLAB=build/normlab THREADS=2 SECONDS_EACH=5 ROUNDS=3
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -20,7 +20,7 @@ stop_neighbour() {
   neighbour=""
 }
 trap stop_neighbour EXIT
-measure() {  # images a second and the load of others
+measure() {  # images per second and the load of other processes
   "$normlab" bench step --shape "$shape" --threads "$threads" --seconds "$seconds" --format json |
     sed 's/.*"images_per_second": \([0-9.]*\).*"load": \([0-9.a-z]*\).*/\1 \2/'
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What commands that multiply nothing cost: milliseconds of user and system time of one call, and the address space that it needs.
-#   tests/bench/start_time.sh BINARY [OTHER]     RUNS=200: calls of each; the second binary is compared with the first
+# The cost of commands without matrix products: milliseconds of user and system time, and address space, per call.
+#   tests/bench/start_time.sh BINARY [OTHER]     RUNS=200 calls each; compares the second binary with the first
 # Run it on a quiet machine.
 set -euo pipefail
 binaries=("$@")
@@ -15,16 +15,16 @@ cat > "$folder/small.json" <<'JSON'
 JSON
 cd "$folder"
 
-milliseconds() {  # of one call
+milliseconds() {  # per call
   if command -v perf >/dev/null; then
     perf stat -x, -e task-clock -r "$runs" "$@" 2>&1 >/dev/null | awk -F, '/task-clock/ {printf "%.2f", $1}'
     return
   fi
-  local TIMEFORMAT='%U %S'  # with the shell's fork
+  local TIMEFORMAT='%U %S'  # includes the shell's fork
   { time for ((i = 0; i < runs; ++i)); do "$@" >/dev/null 2>&1 || true; done; } 2>&1 |
     awk -v n="$runs" '{printf "%.2f", 1000 * ($1 + $2) / n}'
 }
-megabytes() {  # the least address space, in steps of 5 MB, with which it ends as it should
+megabytes() {  # the least address space, in steps of 5 MB, with which it succeeds
   local mb
   for ((mb = 20; mb < 600; mb += 5)); do
     bash -c "ulimit -v $((mb * 1000)); ulimit -t 2; \"\$@\" >/dev/null" - "$@" 2>/dev/null && break

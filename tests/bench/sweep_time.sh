@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The default sweep here, against PyTorch's time for the same steps.
+# Compares the default sweep with PyTorch's time for the same steps.
 #   PYTHON=~/venv/bin/python tests/bench/sweep_time.sh [DESCRIPTOR]    experiments/placements_gratings.json by default
-# Ours is `normlab run` from beginning to end, into a new folder: data, training of all trials, evaluation, results on
-# disk. PyTorch's side is steps alone on a batch that is there already. Each row's network (timm, with its norms) is
-# timed for SECONDS_EACH and multiplied by the row's steps. It runs once in a process that has all threads, and once in
-# as many processes as threads, each with one; the faster counts.
-# Settings: NORMLAB=build/normlab THREADS (all cores; also our workers) SECONDS_EACH=8 TORCH_FLAGS="--compile"
-#   OURS_SECONDS=222   ours as measured before, in place of a run of minutes
+# normlab's time is that of the whole `normlab run` into a new folder: data, training of all trials, evaluation, results
+# on disk. PyTorch's time is that of the steps on an existing batch. Each row's network (timm, with its norms) is timed
+# for SECONDS_EACH, and multiplied by the row's steps. It runs once in one process with all threads, and once in as many
+# processes as threads, each with one; the faster counts.
+# Settings: NORMLAB=build/normlab THREADS (all cores; also normlab's workers) SECONDS_EACH=8 TORCH_FLAGS="--compile"
+#   OURS_SECONDS=222   normlab's time from an earlier run, to skip a run of minutes
 #   LD_PRELOAD=libintel.so   for MKL's AVX-512 on AMD: see peers/torch_step.py
-# DESCRIPTOR: generated data, sizes and epochs written out, a sweep over placements, as the default sweep has them.
+# DESCRIPTOR: generated data, explicit sizes and epochs, a sweep over placements, as in the default sweep.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

@@ -1,4 +1,4 @@
-"""The table of tests/bench/compare.sh out of a folder of its runs, SHAPE.PROGRAM.ROUND.json: medians over rounds.
+"""Prints the table of tests/bench/compare.sh from a folder of its runs, SHAPE.PROGRAM.ROUND.json: medians over rounds.
 
     python tests/bench/table.py FOLDER [--markdown]
 """
@@ -11,7 +11,7 @@ SHAPES = ("micro", "tiny", "small", "deit_s", "swin_t")
 
 
 def read(folder):
-    """{shape: {program: (images a second, peak MB, runs)}}, programs as they ran."""
+    """{shape: {program: (images per second, peak MB, runs)}}, programs in the order they ran."""
     runs = {}
     for path in sorted(pathlib.Path(folder).glob("*.json"), key=lambda path: path.stat().st_mtime_ns):
         shape, program, _ = path.name[:-len(".json")].split(".")
@@ -26,7 +26,7 @@ def number(value):
 
 
 def rows(programs):
-    """A line a program: ratios are to ours of the same precision and the same products, above 1 in our favour."""
+    """A line per program, with ratios to normlab for the same precision and products, above 1 if normlab is faster."""
     for program, (speed, peak, group) in programs.items():
         ours = programs.get(same_products(programs, "normlab+bf16" if "bf16" in program else "normlab"))
         ratios = ["", ""] if not ours or program.startswith("normlab") else [
@@ -37,13 +37,13 @@ def rows(programs):
 
 
 def same_products(programs, ours):
-    """Ours with all products that the others compute, where it leaves some out otherwise."""
+    """normlab with all products that the others compute, if it skips some by default."""
     full = ours.replace("normlab", "normlab+full")
     return full if full in programs else ours
 
 
 def headlines(programs):
-    """Ours to the best of others: [(words, ratio, the other)]. Tuned: everything that ran, avx512 and compiled."""
+    """normlab to the best other: [(words, ratio, the other)]. Tuned: all that ran, with avx512 and compiled."""
     def against(ours, others, words):
         best = max((p for p in others if p in programs), key=lambda program: programs[program][0], default=None)
         return [(words, programs[ours][0] / programs[best][0], best)] if ours in programs and best else []

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Makes 10,000 results (20 placements x 25 rates x 20 seeds) as trials leave them and times the table of them, first of
-# nothing, then of all, then of all with the folder's pages dropped from the cache where that is allowed.
+# Writes 10,000 results (20 placements x 25 rates x 20 seeds) as trials do, and times their table: of no results, of
+# all, and of all with the folder's pages dropped from the cache if permitted.
 #   tests/bench/table_time.sh [BINARY] [REPEATS]
 set -euo pipefail
 binary=$(realpath "${1:-build/normlab}")
@@ -28,7 +28,7 @@ cat > many.json <<JSON
 JSON
 
 "$binary" table many.json --out results --format json > plan.json
-# A result as long as a real one, its accuracy from the place in the list.
+# A result as long as a real one; its accuracy depends on its index.
 awk '
   /^ *"seed": / { seed = $2 + 0 }
   /^ *"trial": / {
@@ -45,7 +45,7 @@ awk '{
 }' values
 
 now() { date +%s.%N; }
-# Wall and processor seconds of each call, and their smallest.
+# Wall and processor seconds of each call, and the minima.
 measure() {
   local name=$1; shift
   for ((i = 0; i < repeats; ++i)); do

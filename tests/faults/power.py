@@ -1,5 +1,5 @@
-"""Loses the power after each change that a run makes to its folder: what was not synced is gone, and the same command
-must end as if nothing had been. A result that was shown must still be there."""
+"""Simulates a power loss after each change that a run makes to its folder. What was not synced is lost; the same
+command must then end as if undisturbed. A result that was shown must still exist."""
 import errno
 import hashlib
 import json
@@ -13,7 +13,7 @@ MODELS = ("names", "data", "zeros")
 
 
 class Node:
-    """A file or a folder: what programs see now, and what is on the disk."""
+    """A file or a folder: what programs see, and what is on the disk."""
 
     def __init__(self, folder):
         self.now = {} if folder else b""
@@ -25,7 +25,7 @@ class Node:
 
 
 class Disk:
-    """The folder ROOT as POSIX promises it: fsync keeps a file's bytes, fsync of a folder its names, nothing else does."""
+    """The folder ROOT as POSIX guarantees it: fsync keeps a file's bytes, and fsync of a folder keeps its names."""
 
     def __init__(self, root, begin, inodes):
         self.root, self.top, self.files = root, Node(True), {}
@@ -37,7 +37,7 @@ class Disk:
                 self.files[inodes[path]] = node
 
     def place(self, path):
-        """The folder that holds `path`, and its name in there."""
+        """The folder that contains `path`, and the name in it."""
         parts = [part for part in os.path.relpath(path, self.root).split("/") if part != "."]
         node = self.top
         for part in parts[:-1]:
@@ -54,7 +54,7 @@ class Disk:
         if kind in ("create", "write", "truncate", "sync"):
             inode, at, path = fields[0], int(fields[1]), fields[2]
             if kind in ("write", "truncate") and inode not in self.files:
-                return  # the rig's own, such as standard output
+                return  # used by the rig, such as standard output
         if kind == "create":
             folder, name = self.place(path)
             folder.now[name] = self.files[inode] = Node(False)
@@ -81,8 +81,8 @@ class Disk:
             folder.now.pop(name, None)
 
     def after_loss(self, model):
-        """Path to bytes, and None for folders. Models: "names" loses all that was not synced; "data" keeps all names, and
-        of each file only the bytes that were synced; "zeros" has zeros in place of the others."""
+        """Path -> bytes, or None for folders. Models: "names" loses all that was not synced; "data" keeps all names,
+        but only the synced bytes of each file; "zeros" replaces the other bytes with zeros."""
         tree = {}
 
         def walk(node, path):
@@ -111,7 +111,7 @@ def records(path):
 
 
 def variants():
-    """Sweeps that are recorded: name, changes to the small one, settings of the library."""
+    """Recorded sweeps: name, changes to the small sweep, settings of the library."""
     halves = dict(dataset__train="train[:40]", dataset__minival="train[40:]", dataset__allow_absent_classes=True)
     tune = [{"axes": {"train.optimizer.lr": [1e-3, 1e-2]}, "dataset": {"train": "train[:20]", "eval": "train[20:40]"}}]
     return [
@@ -124,7 +124,7 @@ def variants():
 
 
 def recorded(faults, scenario, settings, tree):
-    """Runs from what `tree` holds; where, the inodes of its files, and the records of what changes."""
+    """Runs from the contents of `tree`. Returns the folder, the inodes of its files, and the recorded changes."""
     folder = faults.new_folder()
     write_tree(folder, tree)
     inodes = {path: str(os.stat(os.path.join(folder, path)).st_ino) for path in tree}
@@ -147,7 +147,7 @@ def write_tree(folder, tree):
 
 
 def losses(faults, scenario, expected, name, begin, recording):
-    """One task for each different state of the disk after a loss."""
+    """One task per distinct state of the disk after a power loss."""
     folder, inodes, changes = recording
     tasks, seen = [], set()
     for model in MODELS:
@@ -168,7 +168,7 @@ def losses(faults, scenario, expected, name, begin, recording):
 
 
 def finished_in(tree):
-    """Beginnings of the ids of trials with a result."""
+    """Prefixes of the ids of trials with a result."""
     found = set()
     for path, data in tree.items():
         if not path.endswith("/result.json"):
@@ -176,7 +176,7 @@ def finished_in(tree):
         try:
             if json.loads(data)["status"] != "failed":
                 found.add(path.split("/")[-2][:12])
-        except ValueError:  # half a result is none
+        except ValueError:  # incomplete result
             pass
     return found
 
@@ -190,7 +190,7 @@ def work(faults, make_scenario, share):
         drawn = draw(faults, listed, share)
         print(f"faults: power, {name}: {len(drawn)} of {len(listed)} states of the disk", flush=True)
         tasks += drawn
-        if name == "recorded":  # once more, in a run that goes on from such a state
+        if name == "recorded":  # again, in a run that resumes from such a state
             middle = [task for task in listed if "names" in task[4]]
             begin = middle[len(middle) // 2][5]
             listed = losses(faults, scenario, expected, "resumed", begin, recorded(faults, scenario, settings, begin))

@@ -1,9 +1,9 @@
-"""Losses of the same trials in two folders of results, step by step.
+"""Compares the losses of the same trials in two results folders, step by step.
 
     python3 tests/gpu/compare_losses.py results-gpu results-cpu
 
-A line a placement with the largest relative difference and its step; the last line is the largest of all. Exit code 1
-where that is beyond the bound of docs/gpu.md.
+One line per placement with the largest relative difference and its step; the last line has the overall maximum. Exit
+code 1 if it exceeds the bound in docs/gpu.md.
 """
 import json
 import sys

@@ -1,8 +1,8 @@
-"""Registers, shared memory and spills of the GPU's kernels as Markdown, from what ptxas said when they were built.
+"""Registers, shared memory and spills of the GPU's kernels as Markdown, from the output of ptxas.
 
-    python3 tests/gpu/registers.py build/cuda/*.ptxas      (`make cuda-report` builds them and writes the page)
+    python3 tests/gpu/registers.py build/cuda/*.ptxas      (`make cuda-report` builds the kernels and writes the page)
 
-A row is a kernel with the functor that it runs; the numbers are the largest over its types.
+Each row is a kernel with its functor; the numbers are maxima over its types.
 """
 import collections
 import re
@@ -32,7 +32,7 @@ def short(signature):
 
 
 def read(paths):
-    """(file, mangled name, architecture) to a dictionary of numbers."""
+    """(file, mangled name, architecture) -> a dictionary of numbers."""
     found, entry = {}, None
     for path in paths:
         for line in Path(path).read_text().splitlines():

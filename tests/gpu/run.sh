@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# All that is to be seen on a GPU, in at most 8 minutes, with a table at the end.
+# Runs all checks on a GPU in at most 8 minutes, with a table at the end.
 #   tests/gpu/run.sh                on the GPU of this machine
-#   DEVICE=cpu tests/gpu/run.sh     the same parts on the CPU, to see that the script works
-# Settings: BINARY and TESTS, programs that are built already (build/normlab and
-# build/tests/run of `make build-all CUDA=1`); PYTHON=python3, which is asked
-# for torch and timm; PARTS="tests bits ..." for some parts; LOGS=folder.
-# Each part has a time limit; one that fails stops no other. Exit code 1 where
-# one failed.
+#   DEVICE=cpu tests/gpu/run.sh     the same parts on the CPU, to check the script
+# Settings: BINARY and TESTS, existing programs (build/normlab and
+# build/tests/run of `make build-all CUDA=1`); PYTHON=python3, preferably with
+# torch and timm; PARTS="tests bits ..." for some parts; LOGS=folder.
+# Each part has a time limit, and a failure does not stop the others. Exit code
+# 1 if a part failed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 3
 
@@ -17,23 +17,23 @@ case $DEVICE in
   *) echo "DEVICE: cuda or cpu, not $DEVICE" >&2; exit 2 ;;
 esac
 
-# NAME SECONDS; the order in which they run. The sum is beyond the 8 minutes:
-# what comes last gets what is left.
+# NAME SECONDS, in the order of execution. The sum exceeds 8 minutes: the last
+# parts get the remaining time.
 parts=(gpu 20 build 280 tests 100 bits 40 resume 40 losses 60 speed 150
   profile 20 norms 25 models 60 trials 60 sanitizer 60)
 whole=470
-# A dry run may take three times as long, on a machine that is busy.
+# A dry run on a busy machine may take three times as long.
 slower=1
 [ "$DEVICE" = cuda ] || slower=3
 
-# --- what parts end with -----------------------------------------------------
+# --- results of parts --------------------------------------------------------
 say() { echo "$*" >"$LOGS/$part.result"; }                     # in one line
 not_run() { say "not run: $*"; exit 0; }
 fail() { say "FAILED: $*"; exit 1; }
 
 gpu_is_there() { [ "$DEVICE" = cuda ]; }
-# A descriptor of micro networks on made-up images. $1: file, $2: placements
-# as JSON, $3: steps, $4: more keys of "train".
+# A descriptor of micro networks on generated images. $1: file, $2: placements
+# as JSON, $3: steps, $4: further keys of "train".
 descriptor() {
   cat >"$1" <<JSON
 {"about": "tests/gpu/run.sh",
@@ -43,11 +43,11 @@ descriptor() {
  "sweep": {"model.placement": $2}, "seeds": 1}
 JSON
 }
-# Trains it. $1: descriptor, $2: folder, $3: device, $4: workers (1)
+# Runs a descriptor. $1: descriptor, $2: folder, $3: device, $4: workers (1)
 train() {
   "$BINARY" run "$1" --out "$2" --device "$3" --workers "${4:-1}"
 }
-# What a run leaves that must be equal to the bit, without attempts' numbers.
+# The files of a run that must be equal to the bit, without attempt numbers.
 traces() { (cd "$1" && cat trials/*/attempt-*/"$2" | sort -u); }
 
 # --- parts -------------------------------------------------------------------
@@ -79,7 +79,7 @@ part_build() {
 }
 
 part_tests() {
-  # The CPU is tested beside the GPU, for what is compared with it.
+  # The CPU is tested too, for comparisons with the GPU.
   local devices=cuda
   gpu_is_there || devices=""
   NORMLAB_TEST_DEVICES=$devices REFERENCE_DIR=tests/reference/fixtures \
@@ -145,7 +145,7 @@ part_losses() {
   local d=$LOGS/losses steps=100
   gpu_is_there || steps=15
   mkdir -p "$d"
-  # An evaluation after each step, and with it a line with that step's loss.
+  # An evaluation after each step, which also writes that step's loss.
   descriptor "$d/d.json" '["pre_pre", "post_post", "dpn", "bn_ffnbn", "dyt"]' \
     "$steps" '"eval_every_epochs": 0.01'
   train "$d/d.json" "$d/one" "$DEVICE" || fail "training: $LOGS/losses.log"
@@ -158,7 +158,7 @@ part_losses() {
 }
 
 torch_is_there() { "$PYTHON" -c 'import torch, timm' 2>/dev/null; }
-# What of the part's time is left for what comes last in it. $1: seconds to keep
+# The part's remaining time for its last command. $1: seconds to keep
 left() { echo $((PART_LIMIT - SECONDS - ${1:-5})); }
 
 part_speed() {
@@ -177,7 +177,7 @@ part_speed() {
   done >"$LOGS/speed.ours.jsonl"
   : >"$LOGS/speed.torch.jsonl"
   if torch_is_there; then
-    # In one process: what it does within the time is in the table.
+    # In one process; the table has what it finishes in time.
     timeout -k 5 "$(left 10)" "$PYTHON" tests/bench/peers/torch_steps.py \
       --device "$DEVICE" --threads "$(nproc)" --limit "$(left 30)" "${torch[@]}" \
       >"$LOGS/speed.torch.jsonl" || why="; PyTorch ended early: $LOGS/speed.log"
@@ -251,7 +251,7 @@ part_sanitizer() {
   say "clean:$clean"
 }
 
-# --- one part, in a process of its own ---------------------------------------
+# --- one part, in a separate process -----------------------------------------
 if [ "${1:-}" = --part ]; then
   part=$2
   case $part in

@@ -1,10 +1,10 @@
-"""Steps here and in PyTorch side by side.
+"""Compares steps in normlab and PyTorch.
 
     python3 tests/gpu/speed_table.py OURS.jsonl TORCH.jsonl
 
 The lines of `normlab bench step --format json` and of tests/bench/peers/torch_steps.py. MB: weights, gradients, moments
-and activations here, what PyTorch's allocator took there. Ratios are theirs to ours, above 1 in our favour; the last
-line says how many cases we lead. Exit code 1 without a line of ours.
+and activations in normlab; the allocator's memory in PyTorch. Ratios are PyTorch's over normlab's, above 1 if normlab
+is better; the last line counts these cases. Exit code 1 without a line of normlab.
 """
 import json
 import sys

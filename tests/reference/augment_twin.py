@@ -1,11 +1,11 @@
-"""Operations of RandAugment and ColorJitter beside torchvision's and timm's own code on Pillow images: random photographs,
-sizes and arguments. No value of a pixel may differ.
+"""Compares the operations of RandAugment and ColorJitter with torchvision's and timm's code on Pillow images, for
+random photographs, sizes and arguments. No pixel value may differ.
 
     augment_twin.py [--rounds 200] [--seed 0] [--hsv]
 
---hsv also takes every one of the 2^24 colours to Pillow's HSV, turns it and takes it back. Builds the operations into a
-library by `c++` (or CXX). Prints the rounds and the values compared for each; exit code 1 where one differs. Needs torch,
-torchvision, timm, Pillow."""
+--hsv also converts each of the 2^24 colours to Pillow's HSV, rotates the hue and converts it back. Builds the
+operations into a library with `c++` (or CXX). Prints the rounds and compared values per operation; exit code 1 if one
+differs. Needs torch, torchvision, timm, Pillow."""
 
 import argparse
 import ctypes
@@ -100,7 +100,7 @@ def torchvision_round(lib, rng, tally):
         negative = negative and signed
         theirs = -theirs if negative else theirs
         mine = level_argument(lib, "torchvision", False, op, index, negative, image)
-        # The older transforms count thresholds from 255 down, the newer ones (as here) take 255 times a share.
+        # The older transforms count thresholds down from 255; the newer ones (used here) multiply 255 by a share.
         if abs(mine - theirs) > 1e-4:
             tally.differences.append(f"torchvision {op}: argument {mine} here, {theirs} there")
     got = ours(lib, "torchvision", False, op, theirs, method, fill, image)
@@ -117,7 +117,7 @@ def timm_round(lib, rng, tally):
     name = str(rng.choice(names))
     op = name.removesuffix("Increasing").removesuffix("Rel")
     level = float(rng.uniform(0, 10))
-    # The sign is drawn inside the level function: both are taken from it until each has come up.
+    # The level function draws the sign; it is called until both signs have occurred.
     function, seen = timm_augment.LEVEL_TO_ARG[name], set()
     for _ in range(40):
         arguments = function(level, {"translate_pct": 0.45}) if function else ()

@@ -1,14 +1,15 @@
-"""experiments/cifar_augmented.json in PyTorch: timm's VisionTransformer, torchvision's transforms, trained as the descriptor trains pre_pre.
+"""experiments/cifar_augmented.json in PyTorch: timm's VisionTransformer and torchvision's transforms, as pre_pre.
 
-Patch 4, width 128, depth 6, 4 heads, mean over tokens after the final LayerNorm; Big Vision's initial values; drop-path from 0 to 0.1; 1170 steps of 128
-images; RandomCrop(32, padding=4), flip, RandAugment(2, 5) with black fill, mixup with one lambda of Beta(0.2, 0.2) a batch and the predecessor as partner;
-AdamW 1e-3, weight decay 0.05 on matrices, half an epoch of warm-up, then a cosine; gradient norm clipped at 1. One line of JSON a seed goes to --out; a seed
-that is there is skipped.
+Patch 4, width 128, depth 6, 4 heads, mean over tokens after the final LayerNorm; Big Vision's initial values; drop-path
+from 0 to 0.1; 1170 steps of 128 images; RandomCrop(32, padding=4), flip, RandAugment(2, 5) with black fill, mixup with
+one lambda of Beta(0.2, 0.2) per batch and the predecessor as partner; AdamW 1e-3, weight decay 0.05 on matrices, half
+an epoch of warm-up, then a cosine; gradient norm clipped at 1. One line of JSON per seed goes to --out; existing seeds
+are skipped.
 
     pip install torch torchvision timm numpy pillow
     python tests/reference/augmented_twin.py --data data/cifar10 --seed 0 1 2 --threads 1 --out augmented.json
 
---bf16 runs forward and loss under autocast, as mixed precision is used there. cifar_twin.py says what MKL needs on AMD.
+--bf16 runs forward pass and loss under autocast, PyTorch's mixed precision. For MKL on AMD, see cifar_twin.py.
 """
 import sys
 import time
@@ -24,7 +25,7 @@ STEPS, PER_EPOCH, WARMUP, BATCH, MIXUP = 1170, 390, 195, 128, 0.2
 
 
 def mixed(images, labels):
-    """One lambda for the batch; the partner is the predecessor, as in torchvision's MixUp."""
+    """One lambda per batch, with the predecessor as partner, as in torchvision's MixUp."""
     share = float(np.random.default_rng(int(torch.randint(2**31, ()))).beta(MIXUP, MIXUP))
     targets = F.one_hot(labels, 10).float()
     return share * images + (1 - share) * images.roll(1, 0), share * targets + (1 - share) * targets.roll(1, 0)

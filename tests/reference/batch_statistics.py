@@ -1,9 +1,8 @@
-"""Are the images that a training of ours sees distributed as torchvision's?
+"""Checks that the images in normlab's training are distributed as torchvision's.
 
-Takes the batches of experiments/cifar_augmented.json that were hardly mixed, and as many images that torchvision's
-transforms make, and compares the means of what can be told of a single image: brightness, contrast, gradients, black
-and white pixels, black borders, levels. z is the difference over its standard error: of some twenty numbers one may
-lie beyond 2.
+Takes the batches of experiments/cifar_augmented.json that were hardly mixed, and as many images from torchvision's
+transforms. Compares the means of per-image statistics: brightness, contrast, gradients, black and white pixels, black
+borders, levels. z is the difference over its standard error; of about twenty numbers, one may exceed 2.
 
     pip install torch torchvision numpy pillow
     NORMLAB_BATCHES_OUT=batches NORMLAB_BATCHES_OF=experiments/cifar_augmented.json NORMLAB_DATA=data \\
@@ -20,11 +19,11 @@ from cifar_twin import load_split
 from PIL import Image
 from torchvision import transforms
 
-HARDLY = 5e-4  # share of the partner
+HARDLY = 5e-4  # share of the partner image
 
 
 def features(images):
-    """Name -> a number an image, of [n, 32, 32, 3] in 0 to 255."""
+    """Name -> one number per image, for images [n, 32, 32, 3] in 0 to 255."""
     black = (np.abs(images) < 0.5).all(3)
     borders = {"top": black[:, 0], "bottom": black[:, -1], "left": black[:, :, 0], "right": black[:, :, -1]}
     return {

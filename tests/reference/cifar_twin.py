@@ -1,17 +1,17 @@
-"""The CIFAR-10 recipe in PyTorch: timm's VisionTransformer, trained as the descriptor trains ours.
+"""The CIFAR-10 recipe in PyTorch: timm's VisionTransformer, trained as in the descriptor.
 
 Patch 4, width 64, depth 4, 2 heads, mean over tokens after the final LayerNorm; Big Vision's initial values; 10 epochs of
 390 batches of 128; AdamW 1e-3, weight decay 0.05 on matrices, one epoch of warm-up, then a cosine; crops after 4 pixels
-of padding, flips; gradient norm clipped at 1. One line of JSON per seed goes to --out; a seed that is there is skipped.
+of padding, flips; gradient norm clipped at 1. One line of JSON per seed goes to --out; existing seeds are skipped.
 
     pip install torch timm numpy pillow
     python tests/reference/cifar_twin.py --data data/cifar10 --seed 0 1 2 3 4 --threads 2 --out results.json
 
-PyTorch's MKL takes its AVX-512 kernels only on Intel CPUs. On AMD:
+PyTorch's MKL uses its AVX-512 kernels only on Intel CPUs. On AMD:
     echo 'int mkl_serv_intel_cpu_true(void) { return 1; }' > intel.c && cc -shared -fPIC intel.c -o libintel.so
     LD_PRELOAD=./libintel.so python tests/reference/cifar_twin.py ...
-Seeds can run side by side, one thread each, into one --out. With two threads on cores that others use as well, set
-OMP_WAIT_POLICY=passive: OpenMP's threads spin for one another, and a step takes many times as long.
+Seeds can run concurrently, one thread each, with the same --out. With two threads on shared cores, set
+OMP_WAIT_POLICY=passive; otherwise OpenMP's threads spin, and a step takes many times as long.
 """
 import argparse
 import hashlib
@@ -106,7 +106,7 @@ def update(model, optimizer, loss, rate):
 
 
 class Pixels:
-    """Images as channels-first bytes, made into network input."""
+    """Network input from images as channels-first bytes."""
 
     def __init__(self, images, mean, std, padding):
         self.bytes = F.pad(images.permute(0, 3, 1, 2), [padding] * 4)
@@ -126,7 +126,7 @@ class Pixels:
 
 
 def recipe():
-    """The model, its loss on a batch, and an update: what train() repeats."""
+    """The model, its loss on a batch, and an update, as train() repeats them."""
     model = make_model(embed_dim=64, depth=4, num_heads=2)
     optimizer = make_optimizer(model)
 
@@ -176,14 +176,14 @@ def train(seed, args, recipe=recipe, epochs=EPOCHS):
 
 
 def sealed(result):
-    """One line of results, marked as another program's, with a seal as `normlab export` has it: normlab passes it over."""
+    """One line of results, marked as another program's and sealed as by `normlab export`; normlab ignores it."""
     line = {"schema": 1, "program": f"PyTorch, tests/reference/{Path(sys.argv[0]).name}", **result}
     members = json.dumps(line, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return json.dumps({**line, "sha256": hashlib.sha256(members.encode()).hexdigest()})
 
 
 def run_seeds(train, description, switch, meaning, threads):
-    """Calls train(seed, args) for each seed that the file of results lacks; `switch` is an option of its own."""
+    """Calls train(seed, args) for each seed missing in the results file; `switch` is an additional option."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with train-*.tar and test-*.tar")
     parser.add_argument("--seed", type=int, nargs="+", default=[0])

@@ -1,11 +1,11 @@
-"""Means and deviations of inception crop boxes, as torchvision and TensorFlow draw them: the numbers that
-tests/experiments/data/crop_test.cpp holds against ours.
+"""Prints means and deviations of inception crop boxes as torchvision and TensorFlow draw them, for the comparison in
+tests/experiments/data/crop_test.cpp.
 
     python tests/reference/crop_twin.py [--boxes 200000]
 
-torchvision's are those of its own RandomResizedCrop.get_params. TensorFlow's are those of a plain restatement here, in
-float32, of what sample_distorted_bounding_box does without object boxes (image_ops, CPU). One line a case: dialect,
-image, ranges, then mean and deviation of height, width, top and left, and the share of whole images."""
+torchvision's boxes come from RandomResizedCrop.get_params. TensorFlow's come from a reimplementation in float32 of
+sample_distorted_bounding_box without object boxes (image_ops, CPU). One line per case: dialect, image, ranges, then
+mean and deviation of height, width, top and left, and the share of whole images."""
 
 import argparse
 

@@ -2,10 +2,10 @@
 
 Patch 4, width 128, depth 6, 4 heads; Muon at 4e-3 on the blocks' matrices, AdamW at 2e-3 on the rest; 15 epochs of 390
 batches of 128, 300 steps of warm-up, then a line to zero; label smoothing 0.1; crops after 4 pixels of padding, flips.
-Unlike ours, q, k and v are one matrix to Muon. Data, augmentation, loop and options are those of cifar_twin.py.
+Unlike in normlab, q, k and v are one matrix for Muon. Data, augmentation, loop and options are those of cifar_twin.py.
 
     python tests/reference/fast_twin.py --data data/cifar10 --seed 0 1 2 --threads 1 --out results.json
-    python tests/reference/fast_twin.py --data data/cifar10 --threads 1 --steps 120    # images a second alone
+    python tests/reference/fast_twin.py --data data/cifar10 --threads 1 --steps 120    # only images per second
 """
 from functools import partial
 

@@ -1,7 +1,7 @@
-"""How far is Muon in float from torch.optim.Muon, whose products are bfloat16?
+"""Measures how far Muon in float is from torch.optim.Muon, whose products are bfloat16.
 
-Repeats the steps of the fixtures optim/muon*.safetensors, which the tests hold ours against, with torch.optim.Muon and
-prints the distance of the matrices' changes from the fixtures': ||ours - torch|| / ||change||.
+Repeats the steps of the fixtures optim/muon*.safetensors, which the tests compare normlab with, using torch.optim.Muon.
+Prints the distance of the matrices' changes from the fixtures': ||ours - torch|| / ||change||.
 
     pip install torch safetensors numpy
     python tests/reference/muon_twin.py tests/reference/newer/optim

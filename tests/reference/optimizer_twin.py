@@ -1,16 +1,16 @@
-"""Do our optimisers step as those of PyTorch and timm do, over many steps?
+"""Compares the optimisers with those of PyTorch and timm over many steps.
 
-Writes cases in the form of tests/reference/fixtures: parameters, a gradient for each step, and what torch.optim.AdamW,
-torch.optim.SGD, timm's Lamb and timm's Lion make of them, computed in double. The test that compares fixtures then
-compares these:
+Writes cases in the format of tests/reference/fixtures: parameters, a gradient per step, and the results of
+torch.optim.AdamW, torch.optim.SGD, timm's Lamb and timm's Lion, computed in double. The test of the fixtures then
+compares them:
 
     pip install torch timm safetensors numpy
     python tests/reference/optimizer_twin.py /tmp/optimizer_twin --steps 100
     REFERENCE_DIR=/tmp/optimizer_twin build/tests/run -tc="reference:*"
 
 A tolerance is ten times the distance between the library's own runs in float and in double, or 32 units in the last
-place of the largest value. What it sees: Lion with its two betas exchanged, LAMB with its ratio on biases too, or AdamW
-whose decay comes after the step, are outside by a factor of ten and more.
+place of the largest value. Errors exceed it at least tenfold if Lion's two betas are exchanged, LAMB applies its ratio
+to biases, or AdamW decays after the step.
 """
 import argparse
 import json
@@ -30,7 +30,7 @@ def decays(name):
 
 
 def rates(steps):
-    """A warm-up along a line, then half a cosine."""
+    """A linear warm-up, then half a cosine."""
     warmup = max(1, steps // 10)
     return [(i + 1) / warmup if i < warmup else 0.5 * (1 + math.cos(math.pi * (i - warmup) / (steps - warmup))) for i in range(steps)]
 
@@ -58,7 +58,7 @@ def write(folder, name, op, config, make, peak, clip, steps, seed):
     random = numpy.random.RandomState(seed)
     draw = lambda shape, std: torch.from_numpy(random.normal(0, std, shape).astype(numpy.float32))
     start = {k: draw(s, 0.5) for k, s in SHAPES.items()}
-    # Gradients with a mean of their own, or an optimiser with memory would only see noise.
+    # Gradients have a nonzero mean; otherwise an optimiser with memory would see only noise.
     drift = {k: draw(s, 0.2) for k, s in SHAPES.items()}
     gradients = [{k: drift[k] + draw(s, 0.3 if i % 7 else 3.0) for k, s in SHAPES.items()} for i in range(steps)]
     exact = trajectory(make, torch.float64, start, gradients, peak, clip)

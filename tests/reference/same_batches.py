@@ -1,9 +1,9 @@
-"""Does PyTorch, trained on our batches, get where our training got?
+"""Checks that PyTorch, trained on normlab's batches, reaches the same losses.
 
 Trains timm's VisionTransformer as augmented_twin.py does, but on the batches that a trial of
-experiments/cifar_augmented.json sees, and with --init from the values it starts from. With --drop-path 0, --init and
-without --bf16 nothing is drawn: its losses must be those of our run with model.drop_path 0 and fp32, step by step. With
---metrics the mean losses of 50 steps stand beside those of that run's metrics.jsonl.
+experiments/cifar_augmented.json sees, and with --init from its initial values. With --drop-path 0 and --init, and
+without --bf16, nothing is random: each loss must equal that of normlab's run with model.drop_path 0 and fp32. With
+--metrics, the mean losses of 50 steps are printed beside those in that run's metrics.jsonl.
 
     pip install torch timm safetensors numpy pillow
     NORMLAB_BATCHES_OUT=batches NORMLAB_BATCHES_OF=experiments/cifar_augmented.json NORMLAB_DATA=data \\
@@ -26,7 +26,7 @@ EVERY = 50
 
 
 def recorded(path):
-    """Step -> mean training loss of the steps before it."""
+    """Step -> mean training loss of the preceding steps."""
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path else []
     return {line["step"]: line["train/loss"] for line in lines if "train/loss" in line}
 

@@ -1,8 +1,8 @@
-"""Do torchvision and timm, given what we drew, make the batches we made?
+"""Checks that torchvision and timm make the same batches as normlab from the same random draws.
 
 Crops and resizes with torchvision on Pillow images, flips, normalises and erases with its functions, mixes with
-torchvision's MixUp and CutMix (their transform, given lambda and box) or timm's own loops, and makes targets with
-timm's mixup_target or torchvision's rule and the smoothing of torch's cross-entropy. Exits 1 where an image is off by
+torchvision's MixUp and CutMix (their transform, given lambda and box) or timm's loops, and makes targets with
+timm's mixup_target or torchvision's rule and the smoothing of torch's cross-entropy. Exits 1 if an image differs by
 more than 3e-6 or a target by more than 1e-6.
 
     pip install torch torchvision timm pillow safetensors numpy
@@ -41,7 +41,7 @@ def single(pixels, t, size):
 
 
 def mix_torchvision(x, labels, t):
-    """torchvision's own transforms for a whole batch; they know one lambda."""
+    """torchvision's transforms for a whole batch, with one lambda."""
     lam, (top, left, height, width) = float(t["lambda"][0]), t["cut_box"][0].tolist()
     if t["cut"][0]:
         mixer = CutMix(num_classes=10)
@@ -54,7 +54,7 @@ def mix_torchvision(x, labels, t):
 
 
 def mix_one_by_one(x, t):
-    """timm's loop over images (its partner is x[B - 1 - i]), with the partner that was used."""
+    """timm's loop over images (its partner is x[B - 1 - i]), with the recorded partner."""
     out = x.clone()
     for i, j in enumerate(t["partner"].tolist()):
         lam, (top, left, height, width) = float(t["lambda"][i]), t["cut_box"][i].tolist()

@@ -1,19 +1,19 @@
-"""Does PyTorch, given our initial weights and our batches, train as we do?
+"""Checks that PyTorch, given normlab's initial weights and batches, trains as normlab does.
 
-Builds timm's VisionTransformer with the norms of one placement, loads the parameters a run of ours started from, trains
-on the same batches at the same rates with torch.optim.AdamW, and compares the losses. Exits 1 where some loss differs by
-more than --tolerance.
+Builds timm's VisionTransformer with the norms of one placement, loads the initial parameters of a normlab run, trains
+on the same batches at the same rates with torch.optim.AdamW, and compares the losses. Exits 1 if a loss differs by more
+than --tolerance.
 
     pip install torch timm safetensors numpy
     NORMLAB_TWIN_OUT=twin NORMLAB_DATA=data build/tests/run -tc="twin: export a training run"
     python tests/reference/same_training.py twin/*.safetensors
 
-A file holds param/NAME and buffer/NAME (before the first step), images [steps, B, H, W, C], labels [steps, B], rates,
-losses and grad_norms [steps], and as metadata normlab.model and normlab.optimizer (JSON). Fewer batches than steps are
-taken in turn.
+A file contains param/NAME and buffer/NAME (before the first step), images [steps, B, H, W, C], labels [steps, B],
+rates, losses and grad_norms [steps], and as metadata normlab.model and normlab.optimizer (JSON). If there are fewer
+batches than steps, they are reused in order.
 
-What the tolerance sees: with q and k exchanged, or a norm before the sum and not after it, losses are off by 0.05; without
-weight decay by 9e-4 and with the tanh form of GELU by 2e-4, for which --tolerance 1e-4 is the one to ask for.
+Sensitivity: with q and k exchanged, or a norm before instead of after the sum, losses differ by 0.05; without weight
+decay by 9e-4, and with the tanh form of GELU by 2e-4, which --tolerance 1e-4 detects.
 """
 import argparse
 import json
@@ -34,7 +34,7 @@ class ChannelBatchNorm(nn.BatchNorm1d):
 
 
 class PostNormBlock(Block):
-    """Post-LN of Xiong et al. 2020: the norm sees the sum."""
+    """Post-LN of Xiong et al. 2020: the norm is applied to the sum."""
 
     def forward(self, x, attn_mask=None, is_causal=False):
         x = self.norm1(x + self.attn(x))
@@ -76,7 +76,7 @@ def build(config):
     return model
 
 
-# Our site, without "blocks.I.", in timm's model.
+# Normlab's site, without "blocks.I.", -> timm's.
 SITES = {
     "stem.patch_in": "patch_embed.norm_in", "stem.patch_out": "patch_embed.norm", "final": "norm",
     "attn.pre": "norm1", "attn.post": "norm1", "mlp.pre": "norm2", "mlp.post": "norm2", "mlp.hidden": "mlp.act.0",
@@ -85,11 +85,11 @@ KINDS = {"gamma": "weight", "beta": "bias"}
 
 
 def timm_state(ours, config):
-    """Our tensors under timm's names."""
+    """Normlab's tensors under timm's names."""
     state = {}
     for name, value in ours.items():
         if ".attn.k." in name or ".attn.v." in name:
-            continue  # stacked under q
+            continue  # stacked with q
         if ".attn.q." in name:
             parts = [ours[name.replace(".attn.q.", f".attn.{part}.")] for part in "qkv"]
             state[name.replace(".attn.q.", ".attn.qkv.")] = torch.cat(parts)

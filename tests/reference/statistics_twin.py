@@ -1,10 +1,10 @@
-"""The statistics of tables beside SciPy and statsmodels, on random arguments.
+"""Compares the statistics of tables with SciPy and statsmodels on random arguments.
 
     statistics_twin.py [--rounds 300] [--seed 0]
 
-Builds experiments/statistics into a library by `c++` (or CXX). Prints, for each function, how many numbers were compared,
-the largest relative difference and what is allowed; exit code 1 where one is larger. What the other side draws at random
-(the multivariate t of SciPy, its Dunnett test, bootstraps) has an allowance that says so. Needs numpy, scipy,
+Builds experiments/statistics into a library with `c++` (or CXX). Prints for each function how many numbers were
+compared, the largest relative difference and the tolerance; exit code 1 if a difference is larger. Random results of
+the other side (SciPy's multivariate t and Dunnett test, bootstraps) have a wider tolerance. Needs numpy, scipy,
 statsmodels."""
 
 import argparse
@@ -100,7 +100,7 @@ def planning(lib, sheet, rs, rounds):
     for _ in range(rounds):
         n, effect, alpha = int(rs.randint(2, 40)), float(rs.uniform(0.02, 2)), float(10 ** rs.uniform(-3, -0.7))
         other = power.TTestPower().power(effect, n, alpha)
-        if np.isfinite(other):  # it is not for some large effects: stats.nct gives no number there
+        if np.isfinite(other):  # stats.nct gives NaN for some large effects
             sheet.see("power: statsmodels TTestPower", lib.twin_power(D(effect), I(n), D(alpha)), other, 1e-8)
     for _ in range(max(rounds // 10, 5)):
         n, target = int(rs.randint(2, 40)), float(rs.uniform(0.5, 0.95))
@@ -163,11 +163,11 @@ def strip(lib, values, blocks, holm):
 
 
 def least_squares(values):
-    """Residual sum of squares and degrees of the fit of row and seed effects."""
+    """Residual sum of squares and degrees of freedom of the fit of row and seed effects."""
     r, s = np.nonzero(~np.isnan(values))
     design = np.hstack([np.eye(values.shape[0])[r], np.eye(values.shape[1])[s][:, 1:]])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # rows and seeds may fall apart into parts: OLS takes the pseudoinverse
+        warnings.simplefilter("ignore")  # rows and seeds may be disconnected: OLS uses the pseudoinverse
         fit = sm.OLS(values[r, s], design).fit()
     return fit.ssr, fit.df_resid, len(r)
 
@@ -181,7 +181,7 @@ def strips(lib, sheet, rs, rounds):
         squares, freedom, _ = least_squares(values)
         sheet.see("residual with seeds as blocks: statsmodels OLS", summary[0], np.sqrt(squares / freedom), 1e-9)
         sheet.see("its degrees of freedom: statsmodels OLS", summary[1], freedom, 1e-12)
-        # The row that stands out: F of leaving it out.
+        # The most deviating row: F of leaving it out.
         if not np.isnan(values).any():
             ratios = []
             for row in range(len(values)):

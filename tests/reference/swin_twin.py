@@ -1,9 +1,9 @@
-"""Swin against timm's: small random models of timm, with image sizes that need padding, as fixture files whose logits,
-loss and gradients the C++ side has to meet. Not part of `make test`; needs torch, timm, safetensors.
+"""Compares Swin with timm's: writes fixtures of small random timm models, with image sizes that need padding, whose
+logits, loss and gradients the C++ side must match. Not part of `make test`; needs torch, timm, safetensors.
 
     python tests/reference/swin_twin.py OUT [build/tests/run]
 
-With the test binary the files are compared right away, as REFERENCE_DIR=OUT build/tests/run -tc="reference: every*" does.
+With the test binary, the files are compared at once, as by REFERENCE_DIR=OUT build/tests/run -tc="reference: every*".
 """
 
 import json
@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import save_file
 from timm.models.swin_transformer import SwinTransformer
 
-CASES = {  # grids of the stages, and what is special
+CASES = {  # grids of the stages, and special properties
     "36px_w4": dict(img_size=36, window_size=4, depths=(2, 2, 2), num_heads=(2, 2, 4)),  # 9, 5, 3: all odd, all padded
     "28px_w4": dict(img_size=28, window_size=4, depths=(2, 2), num_heads=(2, 4)),  # 7, 4: padded and shifted; one window
     "44px_w7": dict(img_size=44, window_size=7, depths=(2, 2, 1), num_heads=(2, 2, 2)),  # 11, 6, 3
@@ -29,7 +29,7 @@ CLASSES, WIDTH, BATCH = 5, 12, 3
 
 
 def our_name(name, value):
-    """Our (name, value) pairs for a parameter of timm."""
+    """Normlab's (name, value) pairs for a parameter of timm."""
     if name == "patch_embed.proj.weight":
         return [("patch_embed.weight", value.permute(0, 2, 3, 1).reshape(value.shape[0], -1))]
     for old, new in (
@@ -117,7 +117,7 @@ def write(folder, name, case, seed):
     largest = max(float(v.abs().max()) for k, v in wide.items() if k.startswith("grad/"))
     atol = {}
     for key, value in wide.items():
-        # A key bias has no gradient but rounding.
+        # The gradient of a key bias is only rounding.
         scale = largest if key.endswith(".k.bias") else float(value.abs().max())
         atol[key] = max(10 * float((value - narrow[key]).abs().max()), 3e-6 * scale)
     tensors = {key: value.float().contiguous() for key, value in wide.items()}

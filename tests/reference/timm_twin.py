@@ -1,12 +1,12 @@
-"""Networks of timm, here and there: the same weights and photographs must give the same logits.
+"""Compares networks in timm and normlab: the same weights and photographs must give the same logits.
 
     timm_twin.py --binary build/normlab --photos FOLDER [--images 16] [--only NAME|files ...] [--work FOLDER]
-        makes each network with random weights, gives its state dict to `normlab convert` and `normlab eval`, and back;
-        prints the largest difference of a logit and of a weight that came back; exit code 1 above 1e-4
+        creates each network with random weights, passes its state dict through `normlab convert`, `normlab eval` and
+        back, and prints the largest difference of a logit and of a returned weight; exit code 1 above 1e-4
     timm_twin.py --fixture FOLDER
         writes small networks with images and logits, for the tests
 
-Needs timm, torch, torchvision, safetensors. FOLDER has photographs in class folders.
+Needs timm, torch, torchvision, safetensors. FOLDER contains photographs in class folders.
 """
 
 import argparse
@@ -30,7 +30,7 @@ TOKEN = {"image_size": 224, "num_classes": 1000, "pool": "token", "pos_embed_cla
 GAP = {"image_size": 224, "num_classes": 1000, "pool": "gap"}
 POOLED = {"base": "pre_pre", "final": "none", "pooled": "layer_norm"}
 
-# name: how timm makes it, what normlab calls it, the normalization of its images.
+# name: timm's constructor, normlab's name, normalization of the images.
 MODELS = {
     "vit_tiny_patch16_224": ({}, TOKEN | {"variant": "Ti/16"}, "half"),
     "vit_small_patch16_224": ({}, TOKEN | {"variant": "S/16"}, "half"),
@@ -65,7 +65,7 @@ MODELS = {
 
 
 def make(name, arguments):
-    """The network with its gains, biases, tokens and positions pushed off their start, so that no two are alike."""
+    """The network with perturbed gains, biases, tokens and positions, so that no two are equal."""
     arguments = dict(arguments)
     torch.manual_seed(sum(name.encode()))
     model = timm.create_model(arguments.pop("base", name), pretrained=False, **arguments).eval()
@@ -79,7 +79,7 @@ def make(name, arguments):
 
 
 def photographs(folder, count, size):
-    """uint8 [count, size, size, 3], one of each class folder, resized and cropped as timm does."""
+    """uint8 [count, size, size, 3], one image per class folder, resized and cropped as in timm."""
     from PIL import Image
     from torchvision.transforms import CenterCrop, Compose, InterpolationMode, Resize
 
@@ -96,7 +96,7 @@ def logits_of(model, images, normalization):
 
 
 def flax_weights(state, heads, augreg):
-    """A state dict under the names of Big Vision or AugReg, by the layout those programs use: [in, out], heads apart."""
+    """A state dict with the names and layout of Big Vision or AugReg: [in, out], heads separate."""
     attention, second, mlp = ("MultiHeadDotProductAttention_1", 2, 3) if augreg else ("MultiHeadDotProductAttention_0", 1, 0)
     w = {k: v.numpy() for k, v in state.items()}
     dim = w["norm.weight"].shape[0]
@@ -146,7 +146,7 @@ class Program:
 
 
 def logits_from_files(program, photos, row):
-    """All photographs, each side decoding, resizing and cropping them by itself."""
+    """All photographs; each side decodes, resizes and crops them."""
     folder = ImageFolder(photos, create_transform(224, is_training=False, interpolation="bicubic", crop_pct=0.9, mean=[0.5] * 3, std=[0.5] * 3))
     model = make("vit_tiny_patch16_224", {"num_classes": len(folder.classes)})
     source = program.work / "timm.safetensors"
@@ -188,7 +188,7 @@ def compare(program, photos, count, only):
         row(name, theirs, ours, "equal" if same else "DIFFERENT")
         if not same:
             worst = float("inf")
-        # LayerNorm, GELU and places agree: the same network under Flax's names.
+        # LayerNorm, GELU and sites agree: the same network under Flax's names.
         if arguments.get("act_layer") != "gelu_tanh" and name != "vit_tiny_patch16_224":
             continue
         augreg = name == "vit_tiny_patch16_224"
@@ -196,7 +196,7 @@ def compare(program, photos, count, only):
         flax = flax_weights(state, config_heads(model), augreg)
         np.savez(program.work / "flax.npz", **flax)
         ours = program.logits(program.work / "flax.npz", scheme, config, program.work / "images.npy", normalization)
-        if augreg:  # erf in timm's; written back the file would mean tanh, which normlab refuses
+        if augreg:  # timm's uses erf; written back, the file would imply tanh, which normlab refuses
             row(f"  as {scheme}", theirs, ours, "-")
             continue
         program("convert", program.work / "ours.safetensors", program.work / "back.npz", "--to", scheme)
@@ -216,7 +216,7 @@ def config_heads(model):
 
 
 def fixture(folder):
-    """Networks of width 8 as timm, Big Vision and AugReg store them; images and logits of all in one file."""
+    """Networks of width 8 in the formats of timm, Big Vision and AugReg, with all images and logits in one file."""
     folder.mkdir(parents=True, exist_ok=True)
     images = np.random.RandomState(1).randint(0, 256, (4, 8, 12, 3), np.uint8)
     sizes = {"patch_size": 4, "embed_dim": 8, "depth": 2, "num_heads": 2, "num_classes": 5}
@@ -245,7 +245,7 @@ def fixture(folder):
           token | {"gelu": "tanh", "pos_embed_class": True, "depth": 1}, augreg=True)  # fmt: skip
     write("timm_distilled", {"base": "deit_tiny_distilled_patch16_224", "depth": 1},
           token | {"pos_embed_class": True, "distill_token": True, "depth": 1})  # fmt: skip
-    # Windows that shift, one stage with an odd side.
+    # Shifted windows, and one stage with an odd side.
     swin = {"patch_size": 2, "embed_dim": 8, "depths": [2, 1], "num_heads": [2, 4], "mlp_ratio": 1, "num_classes": 5}
     sizes = {**swin, "window_size": 2, "base": "swin_tiny_patch4_window7_224"}
     write("timm_swin", {}, {"kind": "swin", "image_size": [8, 12], "window": 2, **swin})

@@ -1,4 +1,4 @@
-"""What tests/faults and tests/kills know of normlab: how to run it, and what a results folder says."""
+"""How tests/faults and tests/kills run normlab and read its results folders."""
 import hashlib
 import json
 import os
@@ -9,7 +9,7 @@ import struct
 import subprocess
 import time
 
-GONE_SECONDS = 20  # that processes may take to end after the one that started them
+GONE_SECONDS = 20  # for processes to end after their parent
 
 
 def fail_early(text):
@@ -22,7 +22,7 @@ def binary(build):
 
 
 def clean_environment():
-    """Without settings of the caller's that change what is computed or where data are looked for."""
+    """The environment without settings that change results or the data folder."""
     return {k: v for k, v in os.environ.items() if not k.startswith(("OPENBLAS", "NORMLAB", "LD_PRELOAD", "FAULTS"))}
 
 
@@ -32,7 +32,7 @@ class Ended:
 
 
 class Process:
-    """One call of normlab in a process group of its own, so that a signal to it reaches no one else."""
+    """One call of normlab in its own process group, so that signals reach only this call."""
 
     def __init__(self, command, folder, environment=None):
         self.files = [open(os.path.join(folder, name), "w+b") for name in ("stdout", "stderr")]
@@ -41,7 +41,7 @@ class Process:
         self.pid = self.child.pid
 
     def signal_group(self, number):
-        """As long as it has not been waited for, its number and its group's are its own."""
+        """Until the process is waited for, its id and its group's id are not reused."""
         if self.child.poll() is not None:
             return False
         os.killpg(self.pid, number)
@@ -76,7 +76,7 @@ class Process:
 
 
 def group_members(group):
-    """Processes of a group that live, read from /proc: no signal is sent to find out."""
+    """Live processes of a group, read from /proc instead of by sending a signal."""
     found = []
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -102,7 +102,7 @@ def read(path):
 
 
 def weights_hash(path):
-    """SHA-256 of a safetensors file's tensors; its metadata tell times."""
+    """SHA-256 of a safetensors file's tensors, without the metadata, which contain times."""
     data = read(path)
     (size,) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8 : 8 + size])
@@ -119,7 +119,7 @@ KEPT = ("id", "status", "seed", "metrics", "nonfinite", "steps", "stopped_early_
 
 
 def trial_outcome(folder):
-    """All of a trial's result that does not tell of times and hosts; None without a result."""
+    """A trial's result without times and hosts; None if there is no result."""
     try:
         result = json.loads(read(os.path.join(folder, "result.json")))
     except FileNotFoundError:
@@ -133,7 +133,7 @@ def trial_outcome(folder):
         outcome[name] = hashlib.sha256(read(path)).hexdigest() if os.path.exists(path) else "none"
     for name in ("checkpoint.safetensors", "weights.safetensors"):
         path = os.path.join(attempt, name)
-        # One that diverged has no last state: which attempt wrote its last checkpoint is chance.
+        # A diverged trial has no final state: which attempt wrote its last checkpoint depends on chance.
         if result["status"] == "done" and os.path.exists(path):
             outcome[name] = weights_hash(path)
     return outcome
@@ -147,7 +147,7 @@ def outcomes(out):
 
 
 def leftovers(out):
-    """Claims and temporary files that nobody needs any more."""
+    """Leftover claims and temporary files."""
     found = []
     for folder, _, names in os.walk(out):
         found += [os.path.join(folder, name) for name in names
@@ -160,7 +160,7 @@ def without_times(text):
 
 
 def clean(normlab, sweep, out, folder):
-    """Deletes what the sweep's checkpoint.keep says: a run that was ended after its result has not come to that."""
+    """Applies the sweep's checkpoint.keep, which a run that was killed after its result has not done."""
     with open(sweep) as file:
         keep = json.load(file)["checkpoint"].get("keep", "last")
     ended = call([normlab, "clean", sweep, "--out", out, "--keep", keep, "--yes"], folder)
@@ -168,7 +168,7 @@ def clean(normlab, sweep, out, folder):
 
 
 class Checks:
-    """Counts checks and keeps what failed."""
+    """Counts checks and collects failures."""
 
     def __init__(self, name):
         self.name, self.made, self.failures = name, 0, []

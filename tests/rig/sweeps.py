@@ -16,7 +16,7 @@ SMALL = {
 
 
 def changed(**settings):
-    """SMALL with other values at dotted paths, written with __ for the dot; None removes one."""
+    """SMALL with other values at dotted paths, with __ for the dot; None removes a key."""
     sweep = copy.deepcopy(SMALL)
     for path, value in settings.items():
         *folders, last = path.split("__")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A sweep through a real Slurm on this machine: slurmctld, slurmd and munged in a temporary folder. The script that
-# `normlab plan --slurm` prints is submitted, a task is requeued in the middle of its trial, another gets the notice of
-# its time limit, and each trial must have finished once, with the bits of a sweep that nobody disturbed.
+# Runs a sweep through a real Slurm on this machine: slurmctld, slurmd and munged in a temporary folder. Submits the
+# script of `normlab plan --slurm`, requeues one task during a trial, and sends another the notice of its time limit.
+# Each trial must finish exactly once, with the same bits as in an undisturbed sweep.
 #   tests/slurm/run.sh [BUILD]        ends with "slurm: passed", "slurm: FAILED: ..." or "slurm: skipped: reason"
 set -u
 cd "$(dirname "$0")/../.."
@@ -21,7 +21,7 @@ mkdir -p "$folder"/{state,spool,munge}
 chmod 700 "$folder/munge"
 ctld_port=$((20000 + $$ % 20000))
 
-# Ends the process whose id a file holds, if it is still that program.
+# Ends the process whose id is in a file, if it is still that program.
 stop() {
   local pid
   pid=$(cat "$1" 2>/dev/null) || return 0
@@ -79,7 +79,7 @@ slurmd -f "$SLURM_CONF" || fail "slurmd does not start"
 for _ in $(seq 60); do [ "$(sinfo -h -o %T 2>/dev/null)" = idle ] && break; sleep 0.5; done
 [ "$(sinfo -h -o %T)" = idle ] || fail "the node does not come up: $(sinfo -h -R)"
 
-# Some 15 seconds a trial on one core.
+# About 15 seconds per trial on one core.
 cat >"$folder/sweep.json" <<'END'
 {
   "about": "Four trials for Slurm.",
@@ -98,27 +98,27 @@ grep -q -- '--array=0-1' sweep.sbatch || fail "the script has no array of two ta
 job=$(sbatch --parsable --chdir="$folder" sweep.sbatch) || fail "sbatch does not take the script"
 echo "slurm: job $job, two tasks of two trials"
 
-training() { # trials of which something is in the metrics
+training() { # trials with metrics
   find out/trials -name metrics.jsonl -size +0 2>/dev/null | wc -l
 }
 checkpoints() { find out/trials -name checkpoint.safetensors 2>/dev/null | wc -l; }
 for _ in $(seq 240); do [ "$(training)" -ge 2 ] && break; sleep 0.5; done
 [ "$(training)" -ge 2 ] || fail "nothing trains: $(squeue -h)"
 
-# The checkpoints by time are far away: only the stop writes one.
+# Timed checkpoints are too far apart to occur: only the stop writes one.
 before=$(checkpoints)
 scontrol requeue "${job}_0" || fail "scontrol requeue"
 echo "slurm: requeued task 0"
 for _ in $(seq 60); do [ "$(checkpoints)" -gt "$before" ] && break; sleep 0.5; done
 [ "$(checkpoints)" -gt "$before" ] || fail "no checkpoint was written when the task was requeued"
-# Slurm waits about two minutes before a requeued task; not here.
+# Removes the delay of about two minutes before a requeued task.
 release() {
   scontrol update JobId="${job}_$1" StartTime=now 2>/dev/null
 }
 sleep 2
 release 0
 
-# The notice before the time limit, to the shell of the task alone.
+# The notice before the time limit, only to the shell of the task.
 before=$(checkpoints)
 scancel --batch --signal=USR1 "${job}_1" || fail "scancel --signal"
 echo "slurm: USR1 to task 1"

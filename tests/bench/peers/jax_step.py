@@ -3,8 +3,8 @@
     pip install jax
     python tests/bench/peers/jax_step.py --shape tiny --threads 2 --seconds 5 --format json
 
-The network of torch_step.py: pre-LN, exact GELU, learned positions, mean over tokens, head. XLA takes as many threads
-as the process has cores, so --threads sets its cores. Without jax it says so and exits with 3.
+The network of torch_step.py: pre-LN, exact GELU, learned positions, mean over tokens, head. XLA uses as many threads
+as the process has cores, so --threads sets its cores. Without jax, it reports this and exits with 3.
 """
 import os
 import sys

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# A sweep of 60 micro trials on one device: `normlab run` with several workers, then PyTorch one trial after another.
+# A sweep of 60 micro trials on one device: `normlab run` with several workers, then PyTorch trial by trial.
 #   DEVICE=cuda PYTHON=~/venv/bin/python tests/bench/peers/many_trials.sh [DESCRIPTOR]    experiments/micro_trials.json
-#   DEVICE=cpu DRY=1 PYTHON=... tests/bench/peers/many_trials.sh          that the script works: trials of two steps
-# Ours is the command from beginning to end: data, training, evaluation, results on disk. PyTorch's side is torch_trials.py,
-# which has no data to make or results to write and is not charged for compiling; TIMED of its trials are run, and their
-# mean stands for all.
+#   DEVICE=cpu DRY=1 PYTHON=... tests/bench/peers/many_trials.sh          checks the script: trials of two steps
+# normlab's time is that of the whole command: data, training, evaluation, results on disk. PyTorch's side is
+# torch_trials.py, which makes no data, writes no results and is not charged for compiling; TIMED of its trials run, and
+# their mean counts for all.
 # Settings: NORMLAB=build/normlab WORKERS=8 (cpu: all cores) TIMED=3 PRECISION=fp32|bf16 MODES="eager compiled"
-# DESCRIPTOR: `shapes`, with sizes, epochs and batch size written out, as micro_trials.json has them.
-# Prints one line of JSON a run and a table last.
+# DESCRIPTOR: `shapes`, with explicit sizes, epochs and batch size, as in micro_trials.json.
+# Prints one line of JSON per run, then a table.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 

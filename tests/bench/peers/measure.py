@@ -1,5 +1,5 @@
-"""What the peers share: sizes, options, the timed steps, the machine's load, the printed result. The shapes are those
-of `normlab bench step`; each size of one can be set to something else."""
+"""Shared by the peers: sizes, options, timed steps, the machine's load, the printed result. The shapes are those of
+`normlab bench step`; each of their sizes can be changed."""
 import argparse
 import json
 import os
@@ -16,7 +16,7 @@ SHAPES = {
     "deit_s": (224, 16, 384, 12, 6, 1000, 32),
     "swin_t": (224, 4, 96, 12, 3, 1000, 32),
 }
-TIMM = {"deit_s": "deit_small_patch16_224", "swin_t": "swin_tiny_patch4_window7_224"}  # these are built by name
+TIMM = {"deit_s": "deit_small_patch16_224", "swin_t": "swin_tiny_patch4_window7_224"}  # built by name
 WARM_SECONDS = 1.0
 
 
@@ -39,7 +39,7 @@ def device_options(options):
 
 
 def sizes(args):
-    """The shape's sizes, those that were set replaced."""
+    """The shape's sizes, with the given ones replaced."""
     for size, value in zip(SIZES, SHAPES[args.shape]):
         if getattr(args, size) is None:
             setattr(args, size, value)
@@ -49,7 +49,7 @@ def sizes(args):
 
 
 def cpu_seconds():
-    """Busy seconds of all processes and those of this one, or None where the system does not say."""
+    """Busy seconds of all processes and of this one, or None if unknown."""
     own = resource.getrusage(resource.RUSAGE_SELF)
     try:
         with open("/proc/stat") as stat:
@@ -60,9 +60,9 @@ def cpu_seconds():
 
 
 def measure(args, step, together=1, **more):
-    """Times `step()`, which runs `together` steps to their end, and prints the result; `more` goes into it, of which
-    what can be called is called at the end."""
-    step()  # compiles, where anything does
+    """Times `step()`, which completes `together` steps, and prints the result with `more`, whose callables are called
+    at the end."""
+    step()  # compiles, if enabled
     begin = time.perf_counter()
     while time.perf_counter() - begin < WARM_SECONDS:
         step()

@@ -3,8 +3,8 @@
     pip install torch torchvision
     python tests/bench/peers/torch_data.py FOLDER --seconds 2 --format json
 
-The stages of `normlab bench data`: files in memory, images a second by this process's own CPU time, the median over
-passes through all files.
+The stages of `normlab bench data`: files in memory, images per second of this process's CPU time, median over passes
+through all files.
 """
 import argparse
 import io

@@ -1,9 +1,9 @@
-"""Steps of each row of the default sweep in PyTorch on the CPU, a line of JSON each: what sweep_time.sh scales up.
+"""Steps of each row of the default sweep in PyTorch on the CPU, one line of JSON each, for sweep_time.sh.
 
     python tests/bench/peers/torch_rows.py --rows pre_pre post_prepost dpn --depth 3 --width 48 --batch 50 --seconds 8
 
-A row is timm's VisionTransformer with LayerNorms where the named placement has them. --compile compiles each row
-before it is timed.
+A row is timm's VisionTransformer with the LayerNorms of the named placement. --compile compiles each row before timing
+it.
 """
 import torch_step
 from measure import parser, sizes
@@ -12,12 +12,12 @@ from torch import nn
 from torch.nn import functional as F
 
 POSITIONS = ("pre", "post", "prepost")
-EXTRAS = ("normformer", "sub_ln", "dpn")  # on top of pre_pre
+EXTRAS = ("normformer", "sub_ln", "dpn")  # in addition to pre_pre
 ROWS = [*(f"{attn}_{mlp}" for attn in POSITIONS for mlp in POSITIONS), *EXTRAS]
 
 
 class RowBlock(Block):
-    """norm1 and norm2 stand before the branches, post1 and post2 after the sums."""
+    """norm1 and norm2 precede the branches, post1 and post2 follow the sums."""
 
     def forward(self, x, attn_mask=None, is_causal=False):
         x = self.post1(x + self.ls1(self.attn(self.norm1(x))))

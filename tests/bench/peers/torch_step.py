@@ -1,14 +1,14 @@
-"""One optimisation step of a network of timm's in PyTorch on the CPU or a GPU: forward, backward, clipping at 1, AdamW.
+"""One optimisation step of a timm network in PyTorch on the CPU or a GPU: forward, backward, clipping at 1, AdamW.
 
     pip install torch timm numpy
     python tests/bench/peers/torch_step.py --shape tiny --threads 2 --seconds 5 --format json
 
 The same shapes as `normlab bench step`. AdamW is the fused one, attention is scaled_dot_product_attention, bf16 is
 autocast; tf32 lets fp32 products round their factors. torch_steps.py runs many of these in one process.
-PyTorch's MKL takes its AVX-512 kernels only on Intel CPUs. On AMD:
+PyTorch's MKL uses its AVX-512 kernels only on Intel CPUs. On AMD:
     echo 'int mkl_serv_intel_cpu_true(void) { return 1; }' > intel.c && cc -shared -fPIC intel.c -o libintel.so
     LD_PRELOAD=./libintel.so python tests/bench/peers/torch_step.py ...
---compile needs g++ and compiles for up to minutes before anything is timed.
+--compile needs g++, and compiles for up to minutes before timing.
 """
 import contextlib
 
@@ -38,7 +38,7 @@ def compiled(args, model):
 
 
 def set_precision(args):
-    """A context for the forward pass; products of fp32 round their factors for tf32 alone."""
+    """A context for the forward pass; only for tf32 do fp32 products round their factors."""
     if args.precision == "tf32" and args.device == "cpu":
         raise RuntimeError("tf32: products of a GPU alone")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = args.precision == "tf32"
@@ -46,7 +46,7 @@ def set_precision(args):
 
 
 def run(args, make=network, **more):
-    """Times steps of that network, or of what `make` gives, and prints the result with `more` in it."""
+    """Times steps of that network, or of the one from `make`, and prints the result with `more`."""
     torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)
     torch.manual_seed(0)
@@ -71,7 +71,7 @@ def run(args, make=network, **more):
         nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
         optimizer.step()
 
-    def steps():  # as `bench step` does: a GPU is waited for after ten
+    def steps():  # as in `bench step`: synchronises with a GPU after ten
         for _ in range(10):
             step()
         torch.cuda.synchronize()

@@ -1,12 +1,12 @@
-"""torch_step.py for many cases in one process, a line of JSON each, as long as the time lasts.
+"""torch_step.py for many cases in one process, one line of JSON each, within a time limit.
 
     python tests/bench/peers/torch_steps.py --device cuda --limit 200
     python tests/bench/peers/torch_steps.py --cases micro:2:bf16:eager --steps 2     a dry run on the CPU
 
-A case is SHAPE:BATCH:PRECISION:MODE; MODE is eager or compiled (torch.compile, on a GPU with mode="max-autotune"). All
-of micro, tiny and small (32 and 256 images, the latter ViT-S/16 at 224) in fp32, tf32 and bf16 where none are named,
-the most telling first: compiling takes from seconds to minutes each. A case that is not begun within --limit seconds, or
-that fails, is a line with "skipped" and the reason.
+A case is SHAPE:BATCH:PRECISION:MODE; MODE is eager or compiled (torch.compile, on a GPU with mode="max-autotune"). The
+default is all of micro, tiny and small (32 and 256 images, the latter ViT-S/16 at 224) in fp32, tf32 and bf16, the most
+informative first, since compiling takes seconds to minutes each. A case that fails or does not begin within --limit
+seconds gives a line with "skipped" and the reason.
 """
 import argparse
 import gc
@@ -54,9 +54,9 @@ def main():
         else:
             try:
                 torch_step.run(sizes(args))
-            except (RuntimeError, AssertionError) as error:  # out of memory, no compiler: the other cases go on
+            except (RuntimeError, AssertionError) as error:  # out of memory, no compiler: continue with the other cases
                 skipped = str(error).strip().split("\n")[0][:200]
-            torch._dynamo.reset()  # what was compiled for this case would stay in memory
+            torch._dynamo.reset()  # frees the code compiled for this case
             gc.collect()
             if args.device == "cuda":
                 torch.cuda.empty_cache()

@@ -1,11 +1,11 @@
-"""Whole trainings of a small ViT in PyTorch, one after another: what many_trials.sh holds `normlab run` against.
+"""Whole trainings of a small ViT in PyTorch, one after another; many_trials.sh compares `normlab run` with them.
 
     python tests/bench/peers/torch_trials.py --trials 60 --timed 3 --epochs 5 --train-images 6400 --eval-images 1000
 
-Each trial has new weights, all of its steps with a cosine schedule on shuffled images that lie on the device already,
-and an evaluation at the end. Nothing is read, augmented or written, and the network is the plain Pre-LN one (timm):
-less than a trial of ours does. --compile compiles once, before anything is timed, and every trial uses that.
-The first --timed trials are run, and their mean stands for all. One line of JSON.
+Each trial has new weights, all of its steps with a cosine schedule on shuffled images that are already on the device,
+and an evaluation at the end. Nothing is read, augmented or written, and the network is the plain Pre-LN one (timm), so
+it does less than a trial of normlab. --compile compiles once for all trials, before timing.
+Runs the first --timed trials, and uses their mean for all. Prints one line of JSON.
 """
 import json
 import math
@@ -67,16 +67,16 @@ def main():
         correct = 0
         with torch.no_grad(), cast():
             for batch in unseen.split(args.batch):
-                if len(batch) == args.batch:  # one size alone is compiled
+                if len(batch) == args.batch:  # only one size is compiled
                     correct = correct + (forward(batch).argmax(1) == 0).sum()
-        float(correct)  # waits
+        float(correct)  # synchronises
 
     def wait():
         if args.device == "cuda":
             torch.cuda.synchronize()
 
     begin = time.perf_counter()
-    for _ in range(3):  # compiles training, and the libraries choose their kernels
+    for _ in range(3):  # compiles, and lets the libraries choose their kernels
         train(0, most=1)
     if args.compile:
         with torch.no_grad(), cast():

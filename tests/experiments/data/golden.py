@@ -1,9 +1,9 @@
-"""Writes decode_golden.txt: hashes of what Pillow makes of files and boxes, for decode_test.cpp and resize_test.cpp.
+"""Writes decode_golden.txt: hashes of Pillow's results for files and boxes, for decode_test.cpp and resize_test.cpp.
 
     pip install 'pillow<13' numpy
     python tests/experiments/data/golden.py > tests/experiments/data/decode_golden.txt
 
-Pillow 13 takes the height before the width where that saves work; its levels then differ by one or so.
+Pillow 13 resizes the height first if that saves work; its levels then differ by about one.
 """
 import io
 import struct
@@ -23,7 +23,7 @@ def fnv(pixels):
 
 
 def picture(height, width, channels=3):
-    """The same formula as in the tests: slopes that wrap round, and a step."""
+    """The same formula as in the tests: wrapping slopes, and a step."""
     y, x, c = np.mgrid[0:height, 0:width, 0:channels]
     return ((x * 7 + y * 5 + c * 60 + (x * y) // 9 + (x > y) * 90) % 256).astype(np.uint8)
 

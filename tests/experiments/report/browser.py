@@ -16,7 +16,7 @@ def find_chromium():
 
 
 class Browser:
-    """One page. Messages of the console and errors of scripts are gathered in `complaints`, requests in `requests`."""
+    """One page. `complaints` collects console messages and script errors, `requests` the requests."""
 
     def __init__(self, chromium, seconds=60):
         self.seconds, self.number, self.buffer, self.events = seconds, 0, b"", []
@@ -25,7 +25,7 @@ class Browser:
         to_browser, self.write_end = os.pipe()
         self.read_end, from_browser = os.pipe()
 
-        def take_pipes():  # Chromium reads commands from 3 and writes answers to 4
+        def take_pipes():  # Chromium reads commands from 3 and writes replies to 4
             first, second = os.dup(to_browser), os.dup(from_browser)
             os.dup2(first, 3)
             os.dup2(second, 4)
@@ -107,14 +107,14 @@ class Browser:
             self.events.append(self._message(deadline).get("method"))
 
     def value(self, script):
-        """Of a JavaScript expression, as JSON."""
+        """The value of a JavaScript expression, as JSON."""
         answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(script + ": " + str(answer["exceptionDetails"]))
         return answer["result"].get("value")
 
     def click(self, selector):
-        """With the mouse, in the middle of the element."""
+        """Clicks the middle of the element with the mouse."""
         place = self.value("(() => { const e = document.querySelector(%s); e.scrollIntoView({block: 'center'});"
                            " const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
                            % json.dumps(selector))

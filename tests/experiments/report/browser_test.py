@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Opens a report in headless Chromium and uses it as a reader would: browser_test.py REPORT.html [PICTURES]
+"""Opens a report in headless Chromium and uses it like a reader: browser_test.py REPORT.html [PICTURES]
 
-The report has at least three rows, finished ones, one labelled "dpn". PICTURES: a folder for screenshots.
-Ends with 0, 1 (a line for each thing that is wrong) or 77 (no Chromium here).
+The report must have at least three finished rows, one labelled "dpn". PICTURES: a folder for screenshots.
+Exit code 0, 1 (one line per fault) or 77 (no Chromium).
 """
 import os
 import sys
@@ -19,7 +19,7 @@ def check(true, what):
 
 
 def column(browser, number):
-    """Numbers behind the cells of a column, top to bottom, of rows that show."""
+    """Full numbers of a column, from top to bottom, in visible rows."""
     return browser.value("[...document.querySelectorAll('#results tbody tr')].filter(r => !r.hidden)"
                          ".map(r => r.cells[%d].dataset.sort).map(t => t === undefined ? null : Number(t))" % number)
 
@@ -34,7 +34,7 @@ def shown(browser, selector):
 
 
 def fits(browser, name):
-    """Marks of gains are in sight, and the labels stay when the table is scrolled."""
+    """Marks of gains are visible, and the labels stay when the table is scrolled."""
     box = browser.value("document.querySelector('#results .scroll').getBoundingClientRect().right")
     ends = browser.value("[...document.querySelectorAll('#results tbody tr')].map(r => r.cells[2].getBoundingClientRect().right)")
     check(all(end <= box + 1 for end in ends), f"{name}: gains end at {ends}, the table is cut at {box}")
@@ -46,7 +46,7 @@ def fits(browser, name):
 
 
 def sort_by_mouse(browser, name):
-    """By the first column that has numbers."""
+    """Sorts by the first column with numbers."""
     number = browser.value("[...document.querySelector('#results tbody tr').cells].findIndex(c => c.dataset.sort !== undefined)")
     planned = labels(browser)
     button = "#results thead th:nth-child(%d) button" % (number + 1)
@@ -168,7 +168,7 @@ def main():
         check(not browser.complaints, f"the console says: {browser.complaints}")
         asked = [url for url in browser.requests if not url.endswith(os.path.basename(report))]
         check(not asked, f"it asks for {asked}")
-        # The whole page can be read where no script runs.
+        # The whole page is readable without scripts.
         browser.call("Emulation.setScriptExecutionDisabled", value=True)
         browser.open(report)
         check(shown(browser, "#results tbody tr") > 0 and shown(browser, ".tools") == 0, "without scripts")
