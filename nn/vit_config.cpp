@@ -35,7 +35,7 @@ std::vector<ConfigProblem> validate(const ViTConfig& c) {
                   concat("sincos2d needs an embed_dim that is a multiple of 4, and at least 8, got ", c.embed_dim));
   checks.sites(c.placement, &SiteRow::vit_lacks, block_sizes(c));
   if (c.distill_token && c.pool != Pool::token)
-    checks.report("distill_token", "a distillation token stands beside a class token; set pool token");
+    checks.report("distill_token", "a distillation token needs a class token; set pool to \"token\"");
   if (c.distill_token && c.rep_size > 0)
     checks.report("distill_token", "a distillation token has no representation layer; leave out rep_size");
   if (c.distill_token && c.placement.pooled.kind != NormKind::none)
