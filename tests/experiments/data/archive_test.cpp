@@ -65,7 +65,7 @@ TEST_CASE("archive: a tar cut anywhere is an error that names file, byte and mem
   }
   write_file(folder / "cut.tar", whole.substr(0, 512 * 3));  // on the border, where libarchive sees nothing wrong
   CHECK_SAYS(input_error([&] { contents(folder / "cut.tar"); }),
-             "byte 1536: the tar stops without its end mark, after member \"1.txt\"");
+             "byte 1536: the tar ends without its end marker, after member \"1.txt\"");
   write_file(folder / "cut.tar", whole.substr(0, 512 * 4 + 100));
   CHECK_SAYS(input_error([&] { contents(folder / "cut.tar"); }), "byte 1536, member \"2.txt\": read 100 of 600 bytes");
 }

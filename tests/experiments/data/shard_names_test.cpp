@@ -24,7 +24,7 @@ TEST_CASE("shard_names: what means nothing is refused") {
                           {"a,", "a name is empty"},
                           {"{0..1", "a brace is not closed"},
                           {"0..1}", "byte 4: a closing brace"},
-                          {"{{0..1}}", "byte 1: a brace within a brace"},
+                          {"{{0..1}}", "byte 1: a brace inside a brace"},
                           {"{}", "an empty word"},
                           {"{a,}", "an empty word"},
                           {"{..3}", "\"\" is not a number"},

@@ -116,7 +116,8 @@ TEST_CASE("webdataset: labels are decimal and below the number of classes") {
   CHECK_SAYS(folder.said({{"1.jpg", jpeg(1)}, {"1.cls", "3"}}), "byte 1536, member \"1.cls\": label 3 is not below 3");
   for (const char* bad : {"", "-1", "1.0", "ant", "0x1", "1 2", "99999999999999999999"}) {
     CAPTURE(bad);
-    CHECK_SAYS(folder.said({{"1.jpg", jpeg(1)}, {"1.cls", bad}}), concat("a label is a decimal number, got \"", bad));
+    CHECK_SAYS(folder.said({{"1.jpg", jpeg(1)}, {"1.cls", bad}}),
+               concat("a label must be a decimal number, got \"", bad));
   }
 }
 

@@ -126,7 +126,7 @@ TEST_CASE("npz: an archive cut anywhere is refused, from memory and from a file"
   write_atomically(folder / "text.npz", "These are no weights.");
   CHECK_THROWS_WITH_AS(
       read_npz(folder / "text.npz"),
-      (folder / "text.npz: byte 21: no directory of a zip at the end; this is no zip or one cut short").c_str(),
+      (folder / "text.npz: byte 21: no zip directory at the end; this is not a zip, or it is truncated").c_str(),
       InputError);
 }
 
