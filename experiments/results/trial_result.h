@@ -58,7 +58,8 @@ struct TrialResult {
 };
 
 /// What is said of a result that has no seal.
-inline constexpr std::string_view kUnsealedWords = "written by a version that kept no hashes, so damage can go unseen";
+inline constexpr std::string_view kUnsealedWords =
+    "written by a version that stored no hashes, so damage can go undetected";
 
 /// Pretty-printed JSON with a final newline, sealed: "sha256" is the hash of all else. InputError for a result that was
 /// read unsealed.

@@ -99,7 +99,8 @@ TEST_CASE("export: what a file does not hold is said, and what is damaged is not
   CHECK(two.call(table + from).code == 0);
   const Finished bare = two.call("curves " + two.file + from);
   CHECK(bare.code == 2);
-  CHECK_MESSAGE(has(bare.err, "two.jsonl:1: has no curve; write the file with `normlab export --full`"), bare.err);
+  CHECK_MESSAGE(has(bare.err, "two.jsonl:1: has no curve; export the trial again with `normlab export --full`"),
+                bare.err);
 
   CHECK(two.export_to("--full").code == 0);
   fails(table + from + " --bootstrap", "--bootstrap: needs to know which test images each run gets right");

@@ -115,7 +115,7 @@ TEST_CASE("archive: a gzipped tar that unpacks to more than it can be good for i
     CAPTURE(wanted);
     CHECK(said(member("1.json") + end, wanted) == "");
     CHECK_SAYS(said(member("1.json") + member("2.json") + end, wanted),
-               "byte 209715712, member \"2.json\": claims 209715200 bytes; with it the members are larger than 256 MiB "
-               "and 100 times the file. If that is meant, unpack it with gunzip");
+               "byte 209715712, member \"2.json\": has 209715200 bytes by its header, so the members exceed 256 MiB "
+               "and 100 times the size of the file. If this is intended, unpack it with gunzip");
   }
 }

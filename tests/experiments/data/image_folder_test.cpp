@@ -79,7 +79,7 @@ TEST_CASE("image_folder: the hash sees names, labels and sizes of files") {
 TEST_CASE("image_folder: splits lie beside each other, or a folder is one split") {
   const Folder folder;
   CHECK(image_folder_splits(folder.path()) == std::vector<std::string>{"train", "val"});
-  CHECK_SAYS(folder.said("test"), "has no split \"test\"; there is train, val");
+  CHECK_SAYS(folder.said("test"), "has no split \"test\"; it has train, val");
   const TempFolder flat;
   write_file(flat / "cat" / "1.jpg", make_jpeg(8, 8, 1));
   CHECK(read_image_folder(flat.path(), request_for("train")).size() == 1);
@@ -116,7 +116,7 @@ TEST_CASE("image_folder: all files that do not belong there are named at once, u
 TEST_CASE("image_folder: what is no class folder of images is refused by name") {
   const Folder folder;
   write_file(folder / "train/2/notes.txt", "x");
-  CHECK_SAYS(folder.said(), "train/2/notes.txt: is no image");
+  CHECK_SAYS(folder.said(), "train/2/notes.txt: is not an image");
   fs::rename(folder / "train/2/notes.txt", folder / "train/2/x.webp");
   CHECK_SAYS(folder.said(), "train/2/x.webp: images of this kind are not supported; convert it");
   fs::rename(folder / "train/2/x.webp", folder / "train/list.txt");

@@ -39,7 +39,7 @@ TEST_CASE("shard_names: what means nothing is refused") {
                           {"{00000..99999},a", "more than 100000 names"},
                           {"/etc/x.tar", "leaves the dataset's folder"},
                           {"../x.tar", "leaves the dataset's folder"},
-                          {"a,a", "\"a\" comes twice"}}) {
+                          {"a,a", "\"a\" occurs twice"}}) {
     const auto text = row.first, what = row.second;
     CAPTURE(text);
     CHECK_SAYS(said(text), what);

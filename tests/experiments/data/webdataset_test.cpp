@@ -169,7 +169,7 @@ TEST_CASE("webdataset: a shard cut within an image that is passed over is named"
   Folder folder;
   write_tar(folder / "x-000000.tar", {{"1.cls", "0"}, {"1.jpg", std::string(5000, 'x')}});
   std::filesystem::resize_file(folder / "x-000000.tar", 4096);
-  CHECK_SAYS(input_error([&] { folder.read("x"); }), "member \"1.jpg\": claims 5000 bytes, ");
+  CHECK_SAYS(input_error([&] { folder.read("x"); }), "member \"1.jpg\": has 5000 bytes by its header, but ");
 }
 
 TEST_CASE("webdataset: shards by name, as a range and as a list; a missing one is named") {

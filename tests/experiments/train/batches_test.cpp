@@ -151,7 +151,7 @@ TEST_CASE("batches: a last, smaller batch; images of another size than the model
   CHECK(source.training(4, pool).images.shape() == Shape{2, 16, 24, 3});
   c.train.augment.crop = CropName::none;
   CHECK_THROWS_WITH_AS(BatchSource(c, images, images, DType::f32),
-                       "train.augment.crop: the images are 32x32 pixels, the model takes 24x16; set "
+                       "train.augment.crop: the images are 32x32 pixels, but the model takes 24x16; set "
                        "train.augment.crop, or use equal sizes",
                        InputError);
 }

@@ -47,8 +47,8 @@ TEST_CASE("count_steps: no step at all, and a cooldown longer than the training,
                        InputError);
   train.images = 1000;
   train.schedule.cooldown_steps = 11;
-  CHECK_THROWS_WITH_AS(count_steps(train, 1000), "train.schedule.cooldown_steps: 11 of a training of 10 steps",
-                       InputError);
+  CHECK_THROWS_WITH_AS(count_steps(train, 1000),
+                       "train.schedule.cooldown_steps: 11 is more than the 10 steps of the training", InputError);
   train.schedule.cooldown_steps = 10;
   CHECK(count_steps(train, 1000).total == 10);
 }
