@@ -48,7 +48,7 @@ struct CurveProblem {
   std::string trial;  // its label
   std::string error;
   ExitCode fault;  // the file's, or the machine's
-  std::string text() const { return trial + ": its curves are left out: " + error; }
+  std::string text() const { return trial + ": left out of the curves: " + error; }
 };
 
 struct ExperimentCurves {

@@ -27,8 +27,8 @@ bool stop_requested();
 /// True where it was SIGXCPU, and what is to be said then.
 bool cpu_limit_reached();
 inline constexpr const char* kCpuLimitWords =
-    "the limit on CPU time is reached (ulimit -t); finished results are untouched, raise it and start the same command "
-    "again";
+    "the limit on CPU time is reached (ulimit -t); finished results are safe: raise the limit and start the same "
+    "command again";
 const std::atomic<bool>& stop_flag();
 /// 130 after SIGINT, 143 after SIGTERM, 138 after SIGUSR1; 0 where none came.
 int stop_exit_code();

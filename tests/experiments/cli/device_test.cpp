@@ -76,7 +76,7 @@ TEST_CASE("device: a step that a GPU has no memory for names the batch that fits
   CHECK(step_too_large(error, 112, 37 * kMega, settings, {"--batch", ""}) ==
         begin + "112 images at a time fit, 256 do not; set --batch to 112 or less");
   CHECK(step_too_large(error, 0, 37 * kMega, settings, words) ==
-        begin + "Not one image fits beside that; use fewer --workers, or a GPU with more memory");
+        begin + "Not even one image fits in the rest; use fewer --workers, or a GPU with more memory");
   CHECK(step_too_large(error, 256, 37 * kMega, settings, words) ==
         begin + "A step of 256 images fits now, so others have taken memory meanwhile; use fewer --workers");
   settings.accumulate = 2;

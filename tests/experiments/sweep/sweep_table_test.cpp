@@ -174,7 +174,7 @@ TEST_CASE("sweep_table: a metric that does not exist, with the one that was mean
   CHECK(model.unit.empty());
   CHECK(model.lines[0].mean.text == "1.5000");
   options.diverged = TableDiverged::chance;
-  CHECK(has(error_of(sweep, options), "--diverged chance: nobody can say what eval/loss"));
+  CHECK(has(error_of(sweep, options), "--diverged chance: the eval/loss of a run that guesses is unknown"));
 }
 
 TEST_CASE("sweep_table: best_minival and mean_last_k read the evaluations of the attempt that the result names") {
