@@ -171,7 +171,8 @@ TEST_CASE("probe: a training past a step that is now asked for is refused, not g
   CHECK(program.wait().code == 128 + SIGTERM);
   const Finished again = files.run("r", often);
   CHECK(again.code == 2);
-  CHECK_MESSAGE(again.err.find("its training has not recorded these probes: signal at 0; remove the trial's folder") !=
+  CHECK_MESSAGE(again.err.find(
+                    "the training up to there has not recorded these probes: signal at 0; remove the trial's folder") !=
                     std::string::npos,
                 again.err);
 }

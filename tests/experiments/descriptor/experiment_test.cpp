@@ -350,7 +350,7 @@ TEST_CASE("descriptor: the key of another kind of model is an error, unless anot
   CHECK(files.problems(R"({"model": {"kind": "swin", "variant": "Swin-X"}})").find("unknown variant \"Swin-X\"") !=
         std::string::npos);
   CHECK(files.problems(R"({"model": {"kind": "swin", "depths": [2, 2], "num_heads": [3]}})") ==
-        "d.json:1:59: /model/num_heads: num_heads is for 1 stages, depths for 2");
+        "d.json:1:59: /model/num_heads: num_heads has 1 stages, but depths has 2");
   CHECK(files.problems(R"({"model": {"kind": "swin", "depths": 2}})") ==
         "d.json:1:38: /model/depths: expected a list of integers, got 2");
   CHECK(files.problems(R"({"model": {"kind": "swin", "placement": "stem_posembed"}})") ==

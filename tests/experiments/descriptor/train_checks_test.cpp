@@ -16,7 +16,8 @@ TEST_CASE("descriptor: factors of a compound schedule are words of Scenic that h
   CHECK(schedule(R"("factors": "constant * rsqrt_dekay")") ==
         "d.json:1:56: /train/schedule/factors: unknown factor \"rsqrt_dekay\"; did you mean \"rsqrt_decay\"?");
   CHECK(schedule(R"("factors": "polynomial")") ==
-        "d.json:1:56: /train/schedule/factors: without the factor constant, which is lr, lr would have no effect");
+        "d.json:1:56: /train/schedule/factors: the factor constant, which is lr, is missing, so lr would have no "
+        "effect; add it");
   CHECK(schedule(R"("factors": "constant*linear_warmup")") ==
         "d.json:1:56: /train/schedule/factors: linear_warmup needs warmup_steps or warmup_epochs");
   CHECK(schedule(R"("factors": "constant*linear_cooldown")") ==

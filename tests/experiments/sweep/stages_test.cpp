@@ -83,7 +83,7 @@ TEST_CASE("tune: each row goes on with its own best by mean over seeds, and the 
   Experiment e = next_stage(loaded, store, Record::yes);
   CHECK(e.trials.size() == 12);
   CHECK(trials_to_come(e) ==
-        "4 trials of later tuning stages, fewer if some are repeated; 4 trials of the table's "
+        "4 trials of later tuning stages, fewer if some are repeated; 4 trials of the table "
         "for 2 rows still being tuned");
   for (int stage = 0; stage < 3; ++stage) {
     CHECK(e.more_to_come == (stage < 2));

@@ -174,15 +174,16 @@ TEST_CASE("npz: names that are no names of tensors are refused, by the reader an
   CHECK_REFUSES(zip_of({}), "x.npz: byte 22: no directory of a zip");
   CHECK_REFUSES("stub" + zip_of({}), "x.npz: holds no arrays");
   CHECK_REFUSES(zip_of({{"x.npy", array}, {"readme.txt", "hello"}}), "member \"readme.txt\"");
-  CHECK_REFUSES(zip_of({{"x.npy", array}, {"readme.txt", "hello"}}), "is no .npy array; an .npz holds nothing else");
+  CHECK_REFUSES(zip_of({{"x.npy", array}, {"readme.txt", "hello"}}),
+                "is not an .npy array; an .npz file holds only those");
   CHECK_REFUSES(zip_of({{"x", array}}), "is no .npy array");
   CHECK_REFUSES(zip_of({{"folder/", ""}}), "is not a regular file");
 }
 
 TEST_CASE("npz: a name twice is refused, by the reader and by the writer") {
   CHECK_REFUSES(zip_of({{"a.npy", three_floats()}, {"b.npy", three_floats()}, {"a.npy", three_floats()}}),
-                "comes twice");
+                "occurs twice");
   const std::vector<float> values{1};
   const TensorView tensor{"a", "F32", {1}, std::as_bytes(std::span(values))};
-  CHECK_THROWS_WITH_AS(write_npz_bytes({tensor, tensor}), "tensor \"a\" is there twice", InputError);
+  CHECK_THROWS_WITH_AS(write_npz_bytes({tensor, tensor}), "tensor \"a\" occurs twice", InputError);
 }
