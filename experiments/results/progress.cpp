@@ -37,7 +37,7 @@ std::string duration_text(double seconds) {
 
 std::string sweep_line(const SweepProgress& progress, std::size_t columns) {
   std::vector<std::string> parts{fmt::format("{}/{} done", progress.finished, progress.total)};
-  if (progress.elsewhere > 0) parts.push_back(fmt::format("{} running elsewhere", progress.elsewhere));
+  if (progress.elsewhere > 0) parts.push_back(fmt::format("{} run elsewhere", progress.elsewhere));
   if (progress.images_per_second > 0) parts.push_back(fmt::format("{:.0f} img/s", progress.images_per_second));
   if (progress.seconds_left) parts.push_back(duration_text(*progress.seconds_left) + " left");
   return shorten_middle(joined(parts, " | "), columns);

@@ -103,7 +103,7 @@ TEST_CASE("export: what a file does not hold is said, and what is damaged is not
                 bare.err);
 
   CHECK(two.export_to("--full").code == 0);
-  fails(table + from + " --bootstrap", "--bootstrap: needs to know which test images each run gets right");
+  fails(table + from + " --bootstrap", "--bootstrap needs to know which test images each run gets right");
   fails("report " + two.file + from + " --bootstrap", "--bootstrap: needs to know");
   fails(table + from + " --out " + two.out, "--out");
   fails("table " + two.out + from, "--from: goes with a descriptor");

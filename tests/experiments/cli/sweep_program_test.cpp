@@ -66,7 +66,7 @@ TEST_CASE("program: one trial of two descriptors is one; more seeds and a new va
   const Finished edited = run_program(folder, "run " + a + out);
   CHECK_MESSAGE(says(edited.err, "10 of 10 trials done (5 before)"), edited.err);
   CHECK(trials_on_disk(folder) == 8 + 4 + 5);
-  CHECK_FALSE(says(run_program(folder, "run " + a + out).err, "since its last run"));
+  CHECK_FALSE(says(run_program(folder, "run " + a + out).err, "since the last run"));
   CHECK_FALSE(says(run_program(folder, "table " + a + out).err, "last run"));
 }
 
@@ -162,7 +162,7 @@ TEST_CASE("program: two-stage seeds run to the number that the first ones fixed,
   CHECK(trials_on_disk(folder) == 8);
   const Finished again = run_program(folder, "run " + file + out);
   CHECK(says(again.err, "8 of 8 trials done (8 before)"));
-  CHECK_FALSE(says(again.err, "since its last run"));
+  CHECK_FALSE(says(again.err, "since the last run"));
 }
 
 TEST_CASE("plan: one seed a row, and rows without a baseline, are warned of") {

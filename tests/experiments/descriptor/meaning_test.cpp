@@ -116,7 +116,7 @@ TEST_CASE("meaning: settings that contradict each other") {
             "/early_stop", "eval_every_epochs is 0"),
       train(R"("early_stop": {"metric": "minival/accuracy", "min_delta": 1}}, "dataset": {"train": "train[:90%]",
             "minival": "train[90%:]")",
-            "/early_stop/min_delta", "a percentage point is 0.01"),
+            "/early_stop/min_delta", "one percentage point is 0.01"),
       train(R"("eval_transform": {"crop": "center", "resize_to": 16})", "/eval_transform/resize_to",
             "a crop of 32 x 32 pixels does not fit"),
   });

@@ -109,7 +109,7 @@ TEST_CASE("sweep_table: a damaged, a foreign and a newer result are named in the
   REQUIRE(model.problems.size() == 3);
   CHECK(has(model.problems[0], sweep.result_file(2).string()));
   CHECK(has(model.problems[0], "lr=0.01"));
-  CHECK(has(model.problems[1], "it is the result of trial aaaa"));
+  CHECK(has(model.problems[1], "this is the result of trial aaaa"));
   CHECK(has(model.problems[2], "schema 3"));
   CHECK(model.lines[0].mean.text == before.lines[0].mean.text);
   CHECK(model.lines[0].mean.value == before.lines[0].mean.value);
@@ -238,7 +238,7 @@ TEST_CASE("sweep_table: best_minival without a minival is refused") {
   }
   TableOptions options;
   options.select = TableSelect::best_minival;
-  CHECK(has(error_of(sweep, options), "has no minival/accuracy; the run needs \"dataset\": {\"minival\""));
+  CHECK(has(error_of(sweep, options), "has no minival/accuracy; it needs a run with \"dataset\": {\"minival\""));
 }
 
 TEST_CASE("sweep_table: folders without a descriptor make rows of what differs") {

@@ -198,7 +198,7 @@ TEST_CASE("batches: images of other classes than the model's are refused") {
   };
   source(10);
   CHECK_THROWS_WITH_AS(source(9),
-                       "model.num_classes: the dataset \"shapes\" has 10 classes, the model has 9; set "
+                       "model.num_classes: the dataset \"shapes\" has 10 classes, but the model has 9; set "
                        "\"model.num_classes\" to 10, or leave it out",
                        InputError);
   CHECK_THROWS_WITH_AS(source(11), doctest::Contains("or set \"dataset.allow_absent_classes\" to true"), InputError);

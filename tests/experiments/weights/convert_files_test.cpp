@@ -31,7 +31,7 @@ TEST_CASE("convert_files: whose names is said, never guessed") {
   CHECK_THROWS_WITH_AS(stated_names(file_with({{"normlab.names", "keras"}}), NameScheme::normlab),
                        "w.safetensors: normlab.names is \"keras\", which is unknown", InputError);
   CHECK_THROWS_WITH_AS(stated_names(file_with({}), NameScheme::augreg),
-                       "w.safetensors: augreg keeps its weights in a .npz file", InputError);
+                       "w.safetensors: augreg stores weights in .npz files", InputError);
   CHECK_THROWS_AS(stated_names(file_with({}, "w.npz"), NameScheme::timm), InputError);
 }
 
