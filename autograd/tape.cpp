@@ -9,7 +9,7 @@
 namespace normlab {
 
 const Tensor& Var::value() const {
-  if (!state_->value) throw std::logic_error("tape: a value is read that was forgotten");
+  if (!state_->value) throw std::logic_error("tape: a value is read after it was freed");
   return state_->value;
 }
 bool Var::needs_grad() const { return state_ && state_->needs_grad; }
@@ -70,7 +70,7 @@ Var Tape::parameter(Tensor value, Tensor grad, std::span<std::uint8_t> written) 
 }
 
 Tape::Node* Tape::add_node(const char* op, std::initializer_list<Var> inputs, Tensor value) {
-  if (inputs.size() > kMaxInputs) throw InputError(concat(op, ": more than ", kMaxInputs, " inputs"));
+  if (inputs.size() > kMaxInputs) throw InputError(concat(op, ": has more than ", kMaxInputs, " inputs"));
   auto* node = new (arena_.allocate_host(sizeof(Node))) Node{};
   node->op = op;
   node->site = site_;
@@ -114,7 +114,7 @@ void Tape::remake(Var::State& state) {
 
 void Tape::backward(const Var& output, Tensor seed) {
   require_shape("backward", "seed", seed.shape(), output.shape());
-  if (!output.needs_grad()) throw InputError("backward: nothing that the output depends on needs a gradient");
+  if (!output.needs_grad()) throw InputError("backward: the output depends on no value that needs a gradient");
   output.state_->grad = seed;
   if (profile_) {
     backend_.synchronize();

@@ -34,7 +34,7 @@ void for_param_type(const char* op, DType dtype, F&& f) {
     case DType::f64:
       return f(Type<double>{});
     default:
-      throw InputError(concat(op, ": parameters are f32 or f64, not ", to_string(dtype)));
+      throw InputError(concat(op, ": parameters must be f32 or f64, not ", to_string(dtype)));
   }
 }
 

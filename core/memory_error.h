@@ -14,7 +14,7 @@ struct MemoryError : EnvironmentError {
 /// A device has less free memory than requested, which depends on what else runs there. Sizes in bytes.
 struct DeviceMemoryError : EnvironmentError {
   DeviceMemoryError(std::size_t wanted, std::size_t left, std::size_t all)
-      : EnvironmentError(concat("out of GPU memory: ", (wanted >> 20) + 1, " MB asked, ", left >> 20, " MB of ",
+      : EnvironmentError(concat("out of GPU memory: ", (wanted >> 20) + 1, " MB requested, ", left >> 20, " MB of ",
                                 all >> 20, " MB free")),
         asked(wanted),
         free(left),

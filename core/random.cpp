@@ -92,7 +92,7 @@ double truncated_normal(StreamKey key, std::uint64_t position, double lo, double
 }
 
 std::uint32_t drop_threshold(double rate) {
-  if (!(rate >= 0 && rate < 1)) throw InputError(concat("a drop rate is in [0, 1), got ", rate));
+  if (!(rate >= 0 && rate < 1)) throw InputError(concat("a drop rate must be in [0, 1), got ", rate));
   return static_cast<std::uint32_t>(std::min(std::floor(rate * 0x1p32 + 0.5), 0x1p32 - 1));
 }
 

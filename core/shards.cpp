@@ -50,7 +50,8 @@ class ShardPool::Shard final : public Collective {
 
   void meet(void* mine, FunctionRef<void(std::span<void* const>)> how) override {
     if (pool_.total_ == 1) return how({&mine, 1});
-    if (!pool_.lockstep_) throw InputError("collective: shards can only meet in a run that keeps them in lockstep");
+    if (!pool_.lockstep_)
+      throw InputError("collective: shards can only exchange values in a run that keeps them in lockstep");
     contribution = mine;
     combine = &how;
     fiber->pause();
@@ -104,7 +105,7 @@ class ShardPool::Shard final : public Collective {
 };
 
 ShardPool::ShardPool(int threads) : count_(threads) {
-  if (threads < 1) throw InputError(concat("threads: ", threads, " is below 1"));
+  if (threads < 1) throw InputError(concat("threads: ", threads, " is below 1; use at least 1"));
   flush_denormals();
 }
 

@@ -30,9 +30,10 @@ class Tensor {
   T* data() const {
     if (!data_) return nullptr;
     if (dtype_ != Storage<std::remove_const_t<T>>::dtype)
-      throw InputError(concat("tensor ", shape_.str(), " holds ", to_string(dtype_), ", read as ",
+      throw InputError(concat("tensor ", shape_.str(), " holds ", to_string(dtype_), ", but is read as ",
                               to_string(Storage<std::remove_const_t<T>>::dtype)));
-    if (stale()) throw InputError(concat("tensor ", shape_.str(), " is stale: its arena was reset since it was made"));
+    if (stale())
+      throw InputError(concat("tensor ", shape_.str(), " is stale: its arena was reset after it was created"));
     return static_cast<T*>(data_);
   }
   Tensor reshape(const Shape& shape) const {

@@ -247,7 +247,7 @@ struct FrozenGradient {
 
 void require_whole_batch(const BatchNormDims& d, const Collective& shards) {
   if (shards.size() != 1 || d.images != d.batch)
-    throw InputError(concat("batch_norm: a GPU has the whole batch at once, not ", d.images, " of ", d.batch,
+    throw InputError(concat("batch_norm: a GPU needs the whole batch in one shard, not ", d.images, " of ", d.batch,
                             " images in one of ", shards.size(), " shards"));
 }
 

@@ -24,7 +24,8 @@ std::map<std::string, std::string> CudaBackend::provenance() const {
 
 Backend& CudaBackend::with_bf16(Bf16Products products) {
   if (products == Bf16Products::emulated)
-    throw EnvironmentError("--device cuda has products in bf16 of its own; bf16_emulated is for --device cpu");
+    throw EnvironmentError(
+        "--device cuda: precision \"bf16_emulated\" exists on CPUs only; use \"bf16\" or --device cpu");
   return *this;
 }
 

@@ -35,15 +35,15 @@ DeviceInfo query_device() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaErrorInsufficientDriver)
-    throw EnvironmentError(concat("--device cuda: the NVIDIA driver knows CUDA ", version_text(info.driver),
-                                  ", this binary needs ", version_text(info.runtime),
+    throw EnvironmentError(concat("--device cuda: the NVIDIA driver supports CUDA ", version_text(info.driver),
+                                  ", but this binary needs ", version_text(info.runtime),
                                   "; install a newer driver, or run with --device cpu"));
   if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0))
     throw EnvironmentError(
         "--device cuda: no NVIDIA GPU is visible (see nvidia-smi and CUDA_VISIBLE_DEVICES); run with --device cpu");
   if (error != cudaSuccess)
     throw EnvironmentError(concat("--device cuda: CUDA cannot start: ", cudaGetErrorString(error), " (",
-                                  cudaGetErrorName(error), "); see whether nvidia-smi works", kOtherwise));
+                                  cudaGetErrorName(error), "); check that nvidia-smi works", kOtherwise));
   check("CUDA device", cudaGetDevice(&info.number));
   cudaDeviceProp p;
   check("CUDA device", cudaGetDeviceProperties(&p, info.number));
@@ -56,7 +56,7 @@ DeviceInfo query_device() {
   info.managed_at_any_time = p.concurrentManagedAccess != 0;
   if (info.major < 8)
     throw EnvironmentError(concat("--device cuda: ", info.name, " has compute capability ", info.major, ".", info.minor,
-                                  ", this binary needs 8.0 or above (A100 and later)", kOtherwise));
+                                  ", but this binary needs 8.0 or above (A100 and later)", kOtherwise));
   cudaFuncAttributes attributes;
   const cudaError_t kernels = cudaFuncGetAttributes(&attributes, any_kernel);
   if (kernels == cudaErrorNoKernelImageForDevice || kernels == cudaErrorInvalidDeviceFunction)
@@ -81,9 +81,9 @@ void check_launch(const char* op, std::int64_t blocks, int threads, std::size_t 
   constexpr std::int64_t kMaxBlocks = 0x7fffffff;
   constexpr int kMaxThreads = 1024;
   if (blocks < 0 || blocks > kMaxBlocks || threads < 1 || threads > kMaxThreads)
-    throw InputError(concat(op, ": ", blocks, " blocks of ", threads, " threads are beyond what CUDA takes"));
+    throw InputError(concat(op, ": ", blocks, " blocks of ", threads, " threads exceed the limits of CUDA"));
   if (shared > device_info().shared_per_block)
-    throw InputError(concat(op, ": needs ", shared, " bytes of shared memory a block, the GPU has ",
+    throw InputError(concat(op, ": needs ", shared, " bytes of shared memory per block, but the GPU has ",
                             device_info().shared_per_block));
 }
 
@@ -100,7 +100,7 @@ void Stream::synchronize() const {
   if (error == cudaSuccess) return;
   throw EnvironmentError(concat("CUDA: ", cudaGetErrorString(error), " (", cudaGetErrorName(error), "), seen after ",
                                 last_op_, " was started",
-                                wait_for_each_ ? "" : " (NORMLAB_CUDA_SYNC=1 says which kernel it was)"));
+                                wait_for_each_ ? "" : " (set NORMLAB_CUDA_SYNC=1 to find the kernel)"));
 }
 
 void Stream::launched(const char* op) const {

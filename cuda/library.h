@@ -27,13 +27,13 @@ class Library {
     if (!handle_) handle_ = dlopen(("/usr/local/cuda/lib64/" + file_).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle_)
       throw EnvironmentError(concat("--device cuda: ", file_, " cannot be loaded (", dlerror(), "); install CUDA ",
-                                    CUDART_VERSION / 1000, "'s libcublas or put its folder into LD_LIBRARY_PATH"));
+                                    CUDART_VERSION / 1000, "'s libcublas, or add its folder to LD_LIBRARY_PATH"));
   }
   /// Sets `to` to that function. Throws EnvironmentError if the library is too old for it.
   template <class Function>
   void find(const char* name, Function*& to) const {
     to = reinterpret_cast<Function*>(dlsym(handle_, name));
-    if (!to) throw EnvironmentError(concat("--device cuda: ", file_, " has no ", name, "; install a newer one"));
+    if (!to) throw EnvironmentError(concat("--device cuda: ", file_, " has no ", name, "; install a newer version"));
   }
 
  private:

@@ -245,9 +245,10 @@ void LtProducts::take(const LtProduct& p, Plan& plan, const cublasLtMatmulAlgo_t
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status = lt().check(handle_, plan.what, plan.b, plan.a, plan.d, plan.d, &algorithm, &result);
   if (status != CUBLAS_STATUS_SUCCESS || result.workspaceSize > static_cast<std::size_t>(kWorkspace))
-    throw InputError(concat("cuBLASLt: the recorded algorithm of the product ", words_of(p),
-                            " cannot be used here (status ", static_cast<int>(status),
-                            "); go on on the GPU that recorded it, or remove the trial's folder to start anew"));
+    throw InputError(
+        concat("cuBLASLt: the recorded algorithm of the product ", words_of(p), " cannot be used here (status ",
+               static_cast<int>(status),
+               "); resume on the GPU that recorded it, or remove the trial's folder to restart the trial"));
   plan.algorithm = algorithm;
   plan.workspace = result.workspaceSize;
   plan.waves = result.wavesCount;
@@ -312,8 +313,8 @@ void LtProducts::choose(const std::string& recorded) {
   std::istringstream lines(recorded);
   std::string line;
   if (std::getline(lines, line) && line != first_line())
-    throw InputError(concat("the algorithms of its products are those of \"", line, "\", and this is ", first_line(),
-                            "; go on under that one, or with --allow-different-bits"));
+    throw InputError(concat("the algorithms of its products were recorded under \"", line, "\", but this is ",
+                            first_line(), "; resume under the recorded one, or with --allow-different-bits"));
   while (std::getline(lines, line)) {
     const std::size_t colon = line.rfind(": ");
     cublasLtMatmulAlgo_t algorithm{};

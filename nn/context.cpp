@@ -18,7 +18,7 @@ Tensor Context::mask(const Shape& shape, double rate, const std::string& site) c
   if (!drops(rate)) return {};
   if (masks) {
     const auto found = masks->find(site);
-    if (found == masks->end()) throw InputError(concat("mask ", site, " is missing among the given masks"));
+    if (found == masks->end()) throw InputError(concat("mask ", site, " is not among the given masks"));
     return kept ? of_kept(found->second, shape) : found->second;
   }
   return draw_mask(tape, shape, rate, {stream_key(drop_seed, "drop", site), part_begin + slice.first_image, state},

@@ -25,7 +25,7 @@ void require_targets(const Tensor& images, const Tensor& targets, std::int64_t c
   for (std::int64_t i = 0; i < batch && !soft; ++i)
     if (const std::int32_t label = targets.data<std::int32_t>()[i]; label < 0 || label >= classes)
       throw InputError(
-          concat("image ", i, " of the batch has label ", label, "; the network has ", classes, " classes"));
+          concat("image ", i, " of the batch has label ", label, ", but the network has ", classes, " classes"));
 }
 
 }  // namespace

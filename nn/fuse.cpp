@@ -82,7 +82,7 @@ class Fuser {
   }
 
   std::string obstacle(const SiteRow& site, const NormSpec& spec) const {
-    if (spec.kind != NormKind::batch_norm) return "it is no batch norm";
+    if (spec.kind != NormKind::batch_norm) return "it is not a batch norm";
     if (site.is(&Placement::final) && placement_.pooled.kind != NormKind::none)
       return concat("the ", to_string(placement_.pooled.kind), " at pooled lies between it and ", ends_.front());
     if (site.is(&AttentionSites::pre) && pads_) return "windows are padded with zeros between it and q, k, v";
@@ -112,7 +112,7 @@ class Fuser {
     result.merged = true;
     for (const std::string_view linear : linears) result.what += concat(result.what.empty() ? "" : ", ", linear);
     if (takes_head_scale) result.what += " together with attn.head_scale";
-    if (gains_bias) result.what += ", which had no bias and has one now";
+    if (gains_bias) result.what += ", which gains a bias";
     return result;
   }
 
@@ -191,7 +191,7 @@ class Fuser {
       const std::vector<double>& values = tensors_.at(name).values;
       for (std::size_t i = 0; i < values.size(); ++i)
         if (!(std::abs(values[i]) <= double(std::numeric_limits<float>::max())))
-          throw InputError(concat("fusion: ", name, " would be ", values[i], " at ", i, ", which float cannot hold"));
+          throw InputError(concat("fusion: ", name, " would be ", values[i], " at ", i, ", which a float cannot hold"));
     }
   }
 
@@ -216,8 +216,7 @@ FrozenNorm frozen_norm(std::span<const double> gamma, std::span<const double> be
   norm.offset.resize(width);
   for (std::size_t c = 0; c < width; ++c) {
     if (!(var[c] + eps > 0.0))
-      throw InputError(
-          concat("the running variance of channel ", c, " is ", var[c], ", below zero with epsilon ", eps));
+      throw InputError(concat("the running variance of channel ", c, " is ", var[c], ", negative with epsilon ", eps));
     norm.scale[c] = gamma[c] / std::sqrt(var[c] + eps);
     norm.offset[c] = beta[c] - norm.scale[c] * mean[c];
   }
@@ -227,7 +226,7 @@ FrozenNorm frozen_norm(std::span<const double> gamma, std::span<const double> be
 void merge_into_next(const FrozenNorm& norm, std::span<double> weight, std::span<double> bias) {
   const std::size_t in = norm.scale.size(), out = bias.size();
   if (weight.size() != in * out)
-    throw InputError(concat("a norm of ", in, " channels does not fit a weight of ", weight.size(), " values with ",
+    throw InputError(concat("a norm of ", in, " channels does not match a weight of ", weight.size(), " values with ",
                             out, " outputs"));
   for (std::size_t o = 0; o < out; ++o) {
     double* row = weight.data() + o * in;
@@ -241,8 +240,8 @@ void merge_into_next(const FrozenNorm& norm, std::span<double> weight, std::span
 void merge_into_previous(const FrozenNorm& norm, std::span<double> weight, std::span<double> bias) {
   const std::size_t width = norm.scale.size(), out = bias.size();
   if (width == 0 || out % width != 0 || weight.size() % out != 0)
-    throw InputError(concat("a norm of ", width, " channels does not fit a weight of ", weight.size(), " values with ",
-                            out, " outputs"));
+    throw InputError(concat("a norm of ", width, " channels does not match a weight of ", weight.size(),
+                            " values with ", out, " outputs"));
   const std::size_t in = weight.size() / out;
   for (std::size_t o = 0; o < out; ++o) {
     const double scale = norm.scale[o % width];

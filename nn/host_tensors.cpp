@@ -48,8 +48,8 @@ void require_match(const ParameterSet& set, const HostTensors& tensors) {
       if (found == tensors.end()) throw InputError(concat("tensor ", info.name, " of this network is missing"));
       require_shape("network", info.name.c_str(), found->second.shape, info.shape);
       if (static_cast<std::int64_t>(found->second.values.size()) != info.shape.size())
-        throw InputError(concat("tensor ", info.name, " has ", found->second.values.size(), " values, its shape needs ",
-                                info.shape.size()));
+        throw InputError(concat("tensor ", info.name, " has ", found->second.values.size(),
+                                " values, but its shape needs ", info.shape.size()));
     }
   if (tensors.size() == set.parameters().size() + set.buffers().size()) return;
   for (const auto& [name, tensor] : tensors)

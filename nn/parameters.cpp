@@ -57,7 +57,7 @@ void ParameterSet::exchange(Tensor& values, Tensor& buffers) {
 }
 
 void ParameterSet::allocate(DType dtype, std::int64_t lanes, bool bf16_copy, std::int64_t panel_rows) {
-  if (bf16_copy && dtype != DType::f32) throw InputError("parameters: a bf16 copy is of f32 values");
+  if (bf16_copy && dtype != DType::f32) throw InputError("parameters: a bf16 copy needs f32 values");
   dtype_ = dtype;
   lanes_ = lanes;
   values_ = make_flat();
@@ -129,8 +129,7 @@ Tensor ParameterSet::weight(int parameter) const {
   const ParameterInfo& info = parameters_[static_cast<std::size_t>(parameter)];
   if (!copy_) return with_panels(read(parameter), info);
   if (handed_out_)
-    throw InputError(
-        concat("parameter ", info.name, ": its bf16 copy may be older than its value; refresh_copy() first"));
+    throw InputError(concat("parameter ", info.name, ": its bf16 copy may be outdated; call refresh_copy() first"));
   return view(copy_, info);
 }
 

@@ -20,7 +20,7 @@ void with_values(const Tensor& t, F&& f) {
     case DType::bf16:
       return f(t.data<bf16>());
     default:
-      throw InputError(concat("probe: features are floating-point numbers, not ", to_string(t.dtype())));
+      throw InputError(concat("probe: features must be floating-point numbers, not ", to_string(t.dtype())));
   }
 }
 

@@ -13,7 +13,7 @@ ResizedPositions resize_positions(std::span<const float> table, std::int64_t dim
                                   std::int64_t prefix, Resampling how) {
   if (dim < 1 || prefix < 0 || from.height < 1 || from.width < 1 || to.height < 1 || to.width < 1)
     throw InputError(concat("positions ", text(from), " to ", text(to), ", width ", dim, ", ", prefix,
-                            " prefix tokens: every grid needs points"));
+                            " prefix tokens: a grid has no points"));
   if (static_cast<std::int64_t>(table.size()) != (prefix + from.size()) * dim)
     throw InputError(concat("positions: a table of ", table.size(), " values is not ", prefix, " prefix tokens and a ",
                             text(from), " grid of width ", dim));

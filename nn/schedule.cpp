@@ -40,9 +40,10 @@ std::optional<std::string> problem_of_factors(std::string_view factors) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (ScheduleFactor known{}; !find_word(words[i], known)) return concat("unknown factor ", in_quotes(words[i]));
     if (std::find(words.begin(), words.begin() + std::ptrdiff_t(i), words[i]) != words.begin() + std::ptrdiff_t(i))
-      return concat("the factor ", words[i], " comes up twice");
+      return concat("the factor ", words[i], " occurs twice");
   }
-  if (!has_factor(factors, "constant")) return "without the factor constant, which is lr, lr would have no effect";
+  if (!has_factor(factors, "constant"))
+    return "the factor constant, which is lr, is missing, so lr would have no effect; add it";
   return std::nullopt;
 }
 
@@ -52,7 +53,7 @@ Schedule::Schedule(const ScheduleSettings& settings, double lr, std::int64_t tot
   if (const auto problem = problem_of_factors(s_.factors)) throw InputError(concat("schedule: ", *problem));
   for (const std::string_view word : split_factors(s_.factors)) find_word(word, factors_.emplace_back());
   if (s_.cooldown_steps < 1 && has_factor(s_.factors, "linear_cooldown"))
-    throw InputError("schedule: linear_cooldown over no steps");
+    throw InputError("schedule: linear_cooldown needs at least one step");
 }
 
 double Schedule::after_warmup(std::int64_t step) const {

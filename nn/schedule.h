@@ -73,40 +73,41 @@ constexpr auto rows_of(const T*) {
   constexpr When<T> kCompound{[](const T& c) { return c.name == N::compound; }, kHasNone};
   return std::tuple{
       field<&T::name>("shape after the warm-up"),
-      field<&T::warmup_epochs>("linear warm-up; this or warmup_steps", kEpochs)
+      field<&T::warmup_epochs>("epochs of linear warm-up; give this or warmup_steps", kEpochs)
           .when(kMayWarmUp)
           .when({[](const T& c) { return c.warmup_steps == 0; }, kHasNone}),
-      field<&T::warmup_steps>("linear warm-up; this or warmup_epochs", kFromZero).when(kMayWarmUp),
+      field<&T::warmup_steps>("steps of linear warm-up; give this or warmup_epochs", kFromZero).when(kMayWarmUp),
       field<&T::warmup>("lifted: lr (step + 1) / (warmup + 1); line: from warmup_from at step 0 to lr")
           .when({[](const T& c) { return c.warms_up(); }, "there is no warm-up"}),
       field<&T::warmup_from>("warmup line: rate of the first step", kNotNegative)
-          .when({[](const T& c) { return c.warmup == Warmup::line && c.warms_up(); },
-                 "only a warm-up along a line has it"}),
-      field<&T::decay_from>("linear, cosine, polynomial: begin at the warm-up's end, or at step 0 beside it (timm)")
+          .when({[](const T& c) { return c.warmup == Warmup::line && c.warms_up(); }, "only warmup \"line\" has it"}),
+      field<&T::decay_from>(
+          "linear, cosine, polynomial: start the decay at the end of the warm-up, or at step 0 as timm does")
           .when({[](const T& c) { return c.warms_up(); }, "there is no warm-up"})
           .when({[](const T& c) { return c.name == N::linear || c.name == N::cosine || c.name == N::polynomial; },
                  kHasNone}),
-      field<&T::final_lr>("linear, cosine, polynomial: rate at the end; rsqrt: the least rate", kNotNegative)
+      field<&T::final_lr>("linear, cosine, polynomial: rate at the end; rsqrt: the lowest rate", kNotNegative)
           .when({[](const T& c) { return c.name != N::constant; }, kHasNone})
           .when({[](const T& c) {
                    return c.may_have("polynomial") || c.may_have("cosine_decay") || c.may_have("linear_decay");
                  },
                  "there is no polynomial, cosine_decay or linear_decay among the factors"}),
-      field<&T::power>("polynomial", kPositive)
+      field<&T::power>("polynomial: its exponent", kPositive)
           .when({[](const T& c) { return c.may_have("polynomial"); }, "there is no polynomial among the factors"})
           .when({[](const T& c) { return c.name == N::compound || c.name == N::polynomial; }, kHasNone}),
-      field<&T::timescale>("rsqrt, rsqrt_decay: steps", kPositive)
+      field<&T::timescale>("rsqrt, rsqrt_decay: time scale in steps", kPositive)
           .when({[](const T& c) { return c.may_have("rsqrt_decay"); }, "there is no rsqrt_decay among the factors"})
           .when({[](const T& c) { return c.name == N::compound || c.name == N::rsqrt; }, kHasNone}),
-      field<&T::shift>("rsqrt: steps", kFromZero).when({[](const T& c) { return c.name == N::rsqrt; }, kHasNone}),
-      field<&T::cooldown_steps>("at the end, a line down to 0", kFromZero)
+      field<&T::shift>("rsqrt: shift in steps", kFromZero)
+          .when({[](const T& c) { return c.name == N::rsqrt; }, kHasNone}),
+      field<&T::cooldown_steps>("steps at the end over which the rate falls linearly to 0", kFromZero)
           .when({[](const T& c) { return c.may_have("linear_cooldown"); },
                  "there is no linear_cooldown among the factors"}),
-      field<&T::factors>("compound: as \"constant * polynomial * linear_warmup\"").when(kCompound),
-      field<&T::decay_every>("compound, decay_every: steps between two multiplications", kFromOne)
+      field<&T::factors>("compound: a product such as \"constant * polynomial * linear_warmup\"").when(kCompound),
+      field<&T::decay_every>("factor decay_every of compound: steps between two decays", kFromOne)
           .when(kCompound)
           .when(kDecayFactor),
-      field<&T::decay_factor>("compound, decay_every: by what the rate is multiplied", kNotNegative)
+      field<&T::decay_factor>("factor decay_every of compound: what each decay multiplies the rate by", kNotNegative)
           .when(kCompound)
           .when(kDecayFactor)};
 }

@@ -47,30 +47,30 @@ inline constexpr auto kSites = [] {
   using enum Role;
   using enum Fusion;
   using Attention = AttentionSites;
-  constexpr std::string_view kSum = "it follows a sum with the shortcut, which no linear gives";
+  constexpr std::string_view kSum = "it follows a sum with the shortcut, not a linear layer";
   return std::to_array<SiteRow>({
-      {"stem.patch_in", &StemSites::patch_in, patch, patches, patch_embed, next, "sees the flattened patch"},
-      {"stem.patch_out", &StemSites::patch_out, model, patches, patch_embed, previous, "sees the embedding"},
+      {"stem.patch_in", &StemSites::patch_in, patch, patches, patch_embed, next, "on the flattened patch"},
+      {"stem.patch_out", &StemSites::patch_out, model, patches, patch_embed, previous, "on the patch embedding"},
       {"stem.posembed_out", &StemSites::posembed_out, model, tokens, patch_embed, no,
-       "sees the tokens after positions were added",
-       "the positions are added in front of it, and what follows is a shortcut", "",
-       "stem.posembed_out is a site of the ViT; a Swin adds no positions"},
+       "on the tokens, after the positions are added", "it follows the sum with the positions and precedes a shortcut",
+       "", "stem.posembed_out is a site of the ViT; a Swin adds no positions"},
       {"attn.pre", &Attention::pre, model, tokens, {q, v}, next, "before the branch"},
       {"attn.query", &Attention::query, one_head, attended, q, previous, "on each query head"},
       {"attn.key", &Attention::key, one_head, attended, k, previous, "on each key head"},
       {"attn.value", &Attention::value, model, attended, v, previous, "on the values of all heads"},
-      {"attn.inner", &Attention::inner, model, attended, proj, next, "heads joined, before the output projection"},
-      {"attn.out", &Attention::out, model, tokens, proj, previous, "end of the branch, before the sum"},
+      {"attn.inner", &Attention::inner, model, attended, proj, next,
+       "on the joined heads, before the output projection"},
+      {"attn.out", &Attention::out, model, tokens, proj, previous, "at the end of the branch, before the sum"},
       {"attn.post", &Attention::post, model, tokens, proj, no, "after the sum", kSum},
       {"mlp.pre", &MlpSites::pre, model, tokens, fc1, next, "before the branch"},
       {"mlp.hidden", &MlpSites::hidden, hidden, tokens, fc1, previous, "before the activation"},
       {"mlp.inner", &MlpSites::inner, hidden, tokens, fc2, next, "after the activation"},
-      {"mlp.out", &MlpSites::out, model, tokens, fc2, previous, "end of the branch, before the sum"},
+      {"mlp.out", &MlpSites::out, model, tokens, fc2, previous, "at the end of the branch, before the sum"},
       {"mlp.post", &MlpSites::post, model, tokens, fc2, no, "after the sum", kSum},
-      {"merge", &Placement::merge, merged, tokens, reduction, next, "patch merging, Swin only", "",
+      {"merge", &Placement::merge, merged, tokens, reduction, next, "in patch merging, Swin only", "",
        "merge is a site of Swin; a ViT has none"},
-      {"final", &Placement::final, model, tokens, head, next, "all tokens, before pooling"},
-      {"pooled", &Placement::pooled, model, one, head, next, "the pooled vector"},
+      {"final", &Placement::final, model, tokens, head, next, "on all tokens, before pooling"},
+      {"pooled", &Placement::pooled, model, one, head, next, "on the pooled vector"},
   });
 }();
 /// row_of(&MlpSites::hidden).

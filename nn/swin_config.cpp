@@ -72,9 +72,9 @@ std::vector<ConfigProblem> validate(const SwinConfig& c) {
   checks.size("mlp_ratio", c.mlp_ratio, 1, kMaxRatio);
   bool lists_fit = !c.depths.empty() && c.stages() <= kMaxStages && c.num_heads.size() == c.depths.size();
   if (c.depths.empty() || c.stages() > kMaxStages)
-    checks.report("depths", concat("depths must have from 1 to ", kMaxStages, " stages, got ", c.stages()));
+    checks.report("depths", concat("depths must have 1 to ", kMaxStages, " stages, got ", c.stages()));
   else if (!lists_fit)
-    checks.report("num_heads", concat("num_heads is for ", c.num_heads.size(), " stages, depths for ", c.stages()));
+    checks.report("num_heads", concat("num_heads has ", c.num_heads.size(), " stages, but depths has ", c.stages()));
   for (const std::int64_t depth : c.depths) checks.size("depths", depth, 1, kMaxDepth);
   for (const std::int64_t heads : c.num_heads) checks.size("num_heads", heads, 1, limits::kWidth);
   if (lists_fit) checks.blocks(c.placement, c.depth());
@@ -87,11 +87,11 @@ std::vector<ConfigProblem> validate(const SwinConfig& c) {
   }
   const std::vector<SwinStage> stages = swin_stages(c);
   if (stages.front().tokens() > limits::kTokens)
-    checks.report("patch_size", concat(stages.front().tokens(), " patches an image, at most ", limits::kTokens,
-                                       "; take a larger patch"));
+    checks.report("patch_size", concat(stages.front().tokens(), " patches per image; at most ", limits::kTokens,
+                                       " are supported; use a larger patch"));
   if (stages.back().embed_dim > limits::kWidth)
-    checks.report("embed_dim",
-                  concat("the last stage is ", stages.back().embed_dim, " wide, at most ", limits::kWidth));
+    checks.report("embed_dim", concat("the last stage is ", stages.back().embed_dim, " wide; at most ", limits::kWidth,
+                                      " is supported"));
   for (const SwinStage& s : stages)
     if (s.embed_dim % s.num_heads != 0)
       checks.report("num_heads", concat(s.num_heads, " heads do not divide a stage's width of ", s.embed_dim));

@@ -41,25 +41,26 @@ struct SwinConfig {
 };
 template <std::same_as<SwinConfig> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field<&T::image_size>("pixels, or [height, width]; the dataset's when left out"),
-                    field<&T::channels>("the dataset's when left out"),
-                    field<&T::patch_size>("pixels a side"),
-                    field<&T::window>("tokens a side; at most the shorter side of a stage"),
-                    field<&T::embed_dim>("width of the first stage, doubling with each"),
-                    field<&T::depths>("blocks of each stage"),
-                    field<&T::num_heads>("attention heads of each stage"),
-                    field<&T::mlp_ratio>("width of the hidden layer over that of the stage"),
-                    field<&T::num_classes>("the dataset's when left out"),
-                    field<&T::qkv_bias>("query, key and value have biases"),
-                    field<&T::reduction_bias>("the linear of patch merging has a bias"),
-                    field<&T::gelu>("form of the GELU"),
-                    field<&T::dropout>("after the stem, both branches and the hidden layer", kRate),
-                    field<&T::attention_dropout>("on the attention weights", kRate),
-                    field<&T::drop_path>("rate of the last block, growing linearly from 0 at the first", kRate),
-                    field<&T::short_forms>("compute no branch of an image that drop_path drops")
-                        .when({[](const T& c) { return c.drop_path > 0; }, "without drop_path nothing is left out"}),
-                    field<&T::head_bias_init>("start value of the head's bias"),
-                    field<&T::placement>("a row's name, or sites")};
+  return std::tuple{
+      field<&T::image_size>("pixels per side, or [height, width]; the dataset's if omitted"),
+      field<&T::channels>("channels of an image; the dataset's if omitted"),
+      field<&T::patch_size>("pixels per side"),
+      field<&T::window>("tokens per side; at most the shorter side of a stage"),
+      field<&T::embed_dim>("width of the first stage; doubles with each stage"),
+      field<&T::depths>("number of blocks of each stage"),
+      field<&T::num_heads>("attention heads of each stage"),
+      field<&T::mlp_ratio>("width of the hidden layer / width of the stage"),
+      field<&T::num_classes>("number of classes; the dataset's if omitted"),
+      field<&T::qkv_bias>("query, key and value have biases"),
+      field<&T::reduction_bias>("the linear layer of patch merging has a bias"),
+      field<&T::gelu>("form of the GELU"),
+      field<&T::dropout>("rate after the stem, both branches and the hidden layer", kRate),
+      field<&T::attention_dropout>("rate on the attention weights", kRate),
+      field<&T::drop_path>("rate of the last block; rises linearly from 0 at the first", kRate),
+      field<&T::short_forms>("do not compute branches that drop_path drops")
+          .when({[](const T& c) { return c.drop_path > 0; }, "without drop_path there is nothing to skip"}),
+      field<&T::head_bias_init>("initial value of the head's bias"),
+      field<&T::placement>("the name of a placement, or its sites")};
 }
 
 /// A stage with its computed sizes. `height` and `width` are its token grid, half of the previous stage's, rounded up.

@@ -37,9 +37,9 @@ struct Multiplier {
 };
 template <std::same_as<Multiplier> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field<&T::name>("parameters; `*` stands for any text"),
-                    field<&T::lr>("their rate is multiplied by it", kNotNegative),
-                    field<&T::weight_decay>("their decay is multiplied by it", kNotNegative)};
+  return std::tuple{field<&T::name>("names of parameters; `*` matches any text"),
+                    field<&T::lr>("multiplies their learning rate", kNotNegative),
+                    field<&T::weight_decay>("multiplies their weight decay", kNotNegative)};
 }
 
 enum class OptimizerName : std::uint8_t { adamw, sgd, big_vision_adam, momentum_hp, lamb, lion, muon };
@@ -54,8 +54,10 @@ struct BesideMuon {
 template <std::same_as<BesideMuon> T>
 constexpr auto rows_of(const T*) {
   return std::tuple{field<&T::lr>("peak learning rate", kNotNegative),
-                    field<&T::weight_decay>("times the rate", kNotNegative), field<&T::beta1>("first moment", kRate),
-                    field<&T::beta2>("second moment", kRate), field<&T::eps>("added under the division", kPositive)};
+                    field<&T::weight_decay>("multiplied by the rate", kNotNegative),
+                    field<&T::beta1>("decay rate of the first moment", kRate),
+                    field<&T::beta2>("decay rate of the second moment", kRate),
+                    field<&T::eps>("added to the denominator", kPositive)};
 }
 
 struct OptimizerSettings {
@@ -100,30 +102,29 @@ constexpr auto rows_of(const T*) {
   constexpr When<T> kMuon{[](const T& c) { return c.is_muon(); }, kHasNone};
   constexpr When<T> kBigVision{[](const T& c) { return c.is_big_vision(); }, kHasNone};
   return std::tuple{
-      field<&T::name>("which optimiser"),
+      field<&T::name>("the optimiser"),
       field<&T::lr>("peak learning rate", kNotNegative),
-      field<&T::lr_batch>("lr (alone) is for so many images a step and scaled to batch_size; 0: lr as it is",
-                          kFromZero),
-      field<&T::weight_decay>(
-          "times the rate for adamw, lamb, lion and muon; added to the gradient for sgd; times the schedule alone for "
-          "big_vision_adam and momentum_hp",
-          kNotNegative),
-      field<&T::decay_matrices_only>("no decay on biases, gains, tokens, positions"),
-      field<&T::beta1>("adamw, big_vision_adam, lamb, lion", kRate).when(kBetas),
-      field<&T::beta2>("adamw, big_vision_adam, lamb, lion", kRate).when(kBetas),
-      field<&T::eps>("adamw, big_vision_adam, lamb", kPositive)
+      field<&T::lr_batch>(
+          "batch size that lr is meant for; lr, and nothing else, is scaled to batch_size; 0: no scaling", kFromZero),
+      field<&T::weight_decay>("adamw, lamb, lion, muon: multiplied by the rate; sgd: added to the gradient; "
+                              "big_vision_adam, momentum_hp: multiplied by the schedule alone",
+                              kNotNegative),
+      field<&T::decay_matrices_only>("no weight decay on biases, gains, tokens and positions"),
+      field<&T::beta1>("adamw, big_vision_adam, lamb, lion: decay rate of the first moment", kRate).when(kBetas),
+      field<&T::beta2>("adamw, big_vision_adam, lamb, lion: decay rate of the second moment", kRate).when(kBetas),
+      field<&T::eps>("adamw, big_vision_adam, lamb: added to the denominator", kPositive)
           .when(kBetas)
           .when({[](const T& c) { return c.name != OptimizerName::lion; }, kHasNone}),
-      field<&T::momentum>("sgd, momentum_hp, muon", kRate).when(kMomentum),
-      field<&T::nesterov>("sgd, momentum_hp, muon").when(kMomentum),
+      field<&T::momentum>("sgd, momentum_hp, muon: the momentum", kRate).when(kMomentum),
+      field<&T::nesterov>("sgd, momentum_hp, muon: Nesterov's momentum").when(kMomentum),
       field<&T::bf16_moment>("big_vision_adam, momentum_hp: the first moment is stored in bf16").when(kBigVision),
-      field<&T::moment_product>("bf16_moment: how the decay times the moment is computed")
+      field<&T::moment_product>("bf16_moment: how the product of decay rate and moment is computed")
           .when(kBigVision)
           .when({[](const T& c) { return c.bf16_moment; }, "bf16_moment is off"}),
-      field<&T::scale>("muon: the factor of a step by the shape of its matrix").when(kMuon),
-      field<&T::adamw>("muon: of all that is no matrix of a block").when(kMuon),
+      field<&T::scale>("muon: how the shape of a matrix scales its step").when(kMuon),
+      field<&T::adamw>("muon: AdamW for parameters that are not matrices of a block").when(kMuon),
       field<&T::layer_decay>("a block's rate is multiplied by it once for each block above it", kOpenShare),
-      field<&T::multipliers>("factors for the parameters whose names fit; the last that fits counts")};
+      field<&T::multipliers>("factors for parameters whose names match; the last match counts")};
 }
 
 struct AverageSettings {
@@ -133,9 +134,9 @@ struct AverageSettings {
 };
 template <std::same_as<AverageSettings> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field<&T::decay>("of the averaged weights; 0: none are kept", kRate),
-                    field<&T::every_steps>("steps between two averagings", kFromOne)
-                        .when({[](const T& c) { return c.decay > 0; }, "without a decay nothing is averaged"})};
+  return std::tuple{field<&T::decay>("decay of the averaged weights; 0: no average", kRate),
+                    field<&T::every_steps>("steps between two updates of the average", kFromOne)
+                        .when({[](const T& c) { return c.decay > 0; }, "without a decay no average is kept"})};
 }
 
 /// The training settings that the engine uses; their rows are those of TrainConfig.

@@ -49,7 +49,7 @@ std::vector<UpdateFactors> update_factors(const ModelConfig& config, std::span<c
         last[i] = &multiplier;
         fitted = true;
       }
-    if (!fitted) throw InputError(concat("multipliers: no parameter fits ", in_quotes(multiplier.name)));
+    if (!fitted) throw InputError(concat("multipliers: no parameter matches ", in_quotes(multiplier.name)));
   }
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (last[i] != nullptr) {

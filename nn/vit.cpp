@@ -101,7 +101,7 @@ Var ViT::logits(const Var& tokens, const Context& ctx) const {
 
 std::vector<double> sincos2d(std::int64_t height, std::int64_t width, std::int64_t dim) {
   if (!fits_sincos2d(dim))
-    throw InputError(concat("sincos2d: a width of ", dim, " is not a multiple of four from eight on"));
+    throw InputError(concat("sincos2d: a width of ", dim, " is not a multiple of 4 of at least 8"));
   const std::int64_t quarter = dim / 4;
   std::vector<double> table(static_cast<std::size_t>(height * width * dim));
   for (std::int64_t y = 0; y < height; ++y)

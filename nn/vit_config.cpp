@@ -28,18 +28,19 @@ std::vector<ConfigProblem> validate(const ViTConfig& c) {
     checks.report("patch_size", concat("patches of ", c.patch_size, " do not divide an image of ", c.image_size[0],
                                        " x ", c.image_size[1]));
   else if (c.patches() > limits::kTokens)
-    checks.report("patch_size",
-                  concat(c.patches(), " patches an image, at most ", limits::kTokens, "; take a larger patch"));
+    checks.report("patch_size", concat(c.patches(), " patches per image; at most ", limits::kTokens,
+                                       " are supported; use a larger patch"));
   if (c.pos_embed == PosEmbed::sincos2d && !fits_sincos2d(c.embed_dim))
     checks.report("pos_embed",
                   concat("sincos2d needs an embed_dim that is a multiple of 4, and at least 8, got ", c.embed_dim));
   checks.sites(c.placement, &SiteRow::vit_lacks, block_sizes(c));
   if (c.distill_token && c.pool != Pool::token)
-    checks.report("distill_token", "a distillation token stands beside a class token; set pool token");
+    checks.report("distill_token", "a distillation token needs a class token; set pool to \"token\"");
   if (c.distill_token && c.rep_size > 0)
-    checks.report("distill_token", "a distillation token has no representation layer; leave out rep_size");
+    checks.report("distill_token", "a distillation token cannot have a representation layer; leave out rep_size");
   if (c.distill_token && c.placement.pooled.kind != NormKind::none)
-    checks.report("distill_token", "with a distillation token two vectors are pooled; leave out the norm at pooled");
+    checks.report("distill_token",
+                  "a distillation token pools two vectors, so there is no norm at pooled; leave it out");
   return checks.take();
 }
 

@@ -57,37 +57,36 @@ struct ViTConfig {
 };
 template <std::same_as<ViTConfig> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field<&T::image_size>("pixels, or [height, width]; the dataset's when left out"),
-                    field<&T::channels>("the dataset's when left out"),
-                    field<&T::patch_size>("pixels a side"),
-                    field<&T::embed_dim>("width"),
-                    field<&T::depth>("blocks"),
-                    field<&T::num_heads>("attention heads"),
-                    field<&T::mlp_dim>("width of the hidden layer; 4 embed_dim when left out"),
-                    field<&T::num_classes>("the dataset's when left out"),
-                    field<&T::pool>("class token, or mean over tokens"),
-                    field<&T::pos_embed>("positions"),
-                    field<&T::pos_embed_class>("pool token, learned: the class token has a position")
-                        .when({[](const T& c) { return c.pool == Pool::token && c.pos_embed == PosEmbed::learned; },
-                               "only a class token (pool token) among learned positions can have one"}),
-                    field<&T::distill_token>(
-                        "pool token: DeiT's second token, with a head of its own; logits are the mean of both heads")
-                        .when({[](const T& c) { return c.pool == Pool::token; },
-                               "a distillation token stands beside a class token; set pool token"}),
-                    field<&T::qkv_bias>("query, key and value have biases"),
-                    field<&T::rep_size>("width of a dense + tanh layer before the head; 0 leaves it out"),
-                    field<&T::gelu>("form of the GELU"),
-                    field<&T::dropout>("after the stem, both branches and the hidden layer", kRate),
-                    field<&T::attention_dropout>("on the attention weights", kRate),
-                    field<&T::drop_path>("rate of the last block, growing linearly from 0 at the first", kRate),
-                    field<&T::short_forms>(
-                        "compute no branch of an image that drop_path drops, and in the last block the class token "
-                        "alone (pool token)")
-                        .when({[](const T& c) { return c.drop_path > 0 || c.pool == Pool::token; },
-                               "without drop_path and a class token (pool token) nothing is left out"}),
-                    field<&T::init>("initial values as in this code base; timm_jax: timm's weight_init \"jax\""),
-                    field<&T::head_bias_init>("start value of the head's bias"),
-                    field<&T::placement>("a row's name, or sites")};
+  return std::tuple{
+      field<&T::image_size>("pixels per side, or [height, width]; the dataset's if omitted"),
+      field<&T::channels>("channels of an image; the dataset's if omitted"),
+      field<&T::patch_size>("pixels per side"),
+      field<&T::embed_dim>("width of a token"),
+      field<&T::depth>("number of blocks"),
+      field<&T::num_heads>("attention heads"),
+      field<&T::mlp_dim>("width of the hidden layer; 4 embed_dim if omitted"),
+      field<&T::num_classes>("number of classes; the dataset's if omitted"),
+      field<&T::pool>("the class token, or the mean over all tokens"),
+      field<&T::pos_embed>("kind of position embedding"),
+      field<&T::pos_embed_class>("pool token, learned positions: the class token has a position")
+          .when({[](const T& c) { return c.pool == Pool::token && c.pos_embed == PosEmbed::learned; },
+                 "only a class token (pool token) with learned positions can have one"}),
+      field<&T::distill_token>("pool token: DeiT's second token, with its own head; logits are the mean of both heads")
+          .when({[](const T& c) { return c.pool == Pool::token; },
+                 "a distillation token needs a class token; set pool to \"token\""}),
+      field<&T::qkv_bias>("query, key and value have biases"),
+      field<&T::rep_size>("width of a dense + tanh layer before the head; 0: no such layer"),
+      field<&T::gelu>("form of the GELU"),
+      field<&T::dropout>("rate after the stem, both branches and the hidden layer", kRate),
+      field<&T::attention_dropout>("rate on the attention weights", kRate),
+      field<&T::drop_path>("rate of the last block; rises linearly from 0 at the first", kRate),
+      field<&T::short_forms>("do not compute branches that drop_path drops and, with pool token, compute only the "
+                             "class token in the last block")
+          .when({[](const T& c) { return c.drop_path > 0 || c.pool == Pool::token; },
+                 "without drop_path or a class token (pool token) there is nothing to skip"}),
+      field<&T::init>("code base whose initial values are used; timm_jax: timm's weight_init \"jax\""),
+      field<&T::head_bias_init>("initial value of the head's bias"),
+      field<&T::placement>("the name of a placement, or its sites")};
 }
 inline ViTConfig defaults_beside(const ViTConfig& model) {
   ViTConfig out;

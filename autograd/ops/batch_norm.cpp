@@ -18,13 +18,14 @@ Var batch_norm(const Var& x, const Var& gamma, const Var& beta, Tensor running_m
   const std::int64_t cols = x.shape().back();
   require_channels("batch_norm", cols, gamma, beta, running_mean, running_var);
   if (slice.images < 1 || x.shape().rows() % slice.images != 0)
-    throw InputError(concat("batch_norm: x is ", x.shape().str(), ", which ", slice.images, " images do not divide"));
+    throw InputError(
+        concat("batch_norm: x is ", x.shape().str(), ", whose rows are not a multiple of ", slice.images, " images"));
   const BatchNormDims dims{slice.images, x.shape().rows() / slice.images, cols,         slice.first_image,
                            slice.batch,  settings.statistics_batch,       settings.eps, settings.momentum};
   if (dims.group_size() * dims.rows_per_image < 2 ||
       (dims.batch % dims.group_size() && dims.batch % dims.group_size() * dims.rows_per_image < 2))
     throw InputError(concat("batch_norm: x is ", x.shape().str(),
-                            ", one value a channel, which has no variance; use a larger batch or statistics_batch"));
+                            ", one value per channel, which has no variance; use a larger batch or statistics_batch"));
   Tape& tape = x.tape();
   Tensor y = tape.empty_like(x.value());
   const Shape statistics{dims.groups(), cols};

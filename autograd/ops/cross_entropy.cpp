@@ -6,11 +6,12 @@ namespace normlab {
 namespace {
 
 void check_targets(const char* op, LossDims dims, const Targets& targets) {
-  if (bool(targets.labels) == bool(targets.soft)) throw InputError(concat(op, ": either labels or soft targets"));
+  if (bool(targets.labels) == bool(targets.soft))
+    throw InputError(concat(op, ": expected either labels or soft targets"));
   if (targets.labels) require_shape(op, "labels", targets.labels.shape(), {dims.batch});
   if (targets.soft) require_shape(op, "targets", targets.soft.shape(), {dims.batch, dims.classes});
   if (dims.smoothing == Smoothing::others && dims.classes < 2)
-    throw InputError(concat(op, ": smoothing needs two classes"));
+    throw InputError(concat(op, ": smoothing needs at least two classes"));
 }
 
 using Forward = void (Backend::*)(LossDims, Tensor, Tensor, Tensor, Tensor);

@@ -7,7 +7,7 @@ namespace normlab {
 Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double eps) {
   const NormDims dims{x.shape().rows(), x.shape().back(), eps};
   if (gamma) require_shape("layer_norm", "gamma", gamma.shape(), {dims.cols});
-  if (bool(gamma) != bool(beta)) throw InputError("layer_norm: gamma and beta come together or not at all");
+  if (bool(gamma) != bool(beta)) throw InputError("layer_norm: expected both gamma and beta, or neither");
   if (beta) require_shape("layer_norm", "beta", beta.shape(), {dims.cols});
   Tape& tape = x.tape();
   Tensor y = tape.empty_like(x.value());

@@ -50,7 +50,7 @@ OneDnnLayout describe(std::int64_t batch, std::int64_t rows, std::int64_t cols, 
 }
 
 OneDnnAttributes make_attributes(bool add) {
-  constexpr const char* kWhat = "a product cannot be described";
+  constexpr const char* kWhat = "a product cannot be set up";
   dnnl_primitive_attr_t made = nullptr;
   require(onednn().primitive_attr_create(&made), kWhat);
   OneDnnAttributes attributes(made);
@@ -81,7 +81,7 @@ std::unique_ptr<Primitive> make(const Bf16Product& product, std::size_t number) 
   if (!p->chosen || onednn().primitive_create(&p->matmul, p->chosen.get()) != dnnl_success)
     throw EnvironmentError(concat("oneDNN ", onednn_info(), " has no bf16 product of [", product.m, ", ", product.k,
                                   "] and [", product.k, ", ", product.n,
-                                  "] on this CPU; \"bf16_emulated\" does without"));
+                                  "] on this CPU; use \"bf16_emulated\", which does not need one"));
   p->scratchpad.desc = onednn().primitive_desc_query_md(p->chosen.get(), dnnl_query_scratchpad_md, 0);
   if (p->scratchpad.desc) p->scratch_bytes = onednn().memory_desc_get_size(p->scratchpad.desc);
   return p;
@@ -148,7 +148,8 @@ struct Operands {
  private:
   OneDnnMemory::pointer add(int role, OneDnnLayout layout) {
     dnnl_memory_t made = nullptr;
-    require(onednn().memory_create(&made, layout.desc, onednn().engine, nullptr), "there is no memory for an operand");
+    require(onednn().memory_create(&made, layout.desc, onednn().engine, nullptr),
+            "the memory of an operand cannot be set up");
     const auto at = static_cast<std::size_t>(count++);
     memory[at].reset(made);
     list[at] = {role, made};
@@ -158,7 +159,7 @@ struct Operands {
 
 OneDnnStream make_stream() {
   dnnl_stream_t made = nullptr;
-  require(onednn().stream_create(&made, onednn().engine, dnnl_stream_default_flags), "a thread cannot use it");
+  require(onednn().stream_create(&made, onednn().engine, dnnl_stream_default_flags), "a thread cannot open a stream");
   return OneDnnStream(made);
 }
 
@@ -179,7 +180,7 @@ Thread& this_thread() {
 }
 
 void point(dnnl_memory_t memory, const void* data) {
-  require(onednn().memory_set_data_handle(memory, const_cast<void*>(data)), "refuses the memory of a product");
+  require(onednn().memory_set_data_handle(memory, const_cast<void*>(data)), "the memory of a product is refused");
 }
 
 void native_product(const Bf16Product& product, const bf16* a, const bf16* b, const float* bias, void* c) {
@@ -248,13 +249,13 @@ std::int64_t bf16_primitives_made() { return static_cast<std::int64_t>(primitive
 void require_native_bf16(bool (*has)(const char*)) {
   if (!has("avx512bf16") && !has("amx-bf16"))
     throw EnvironmentError(
-        "\"precision\": \"bf16\" needs a CPU with AVX512-BF16 or AMX-BF16, and this one has neither; "
-        "\"bf16_emulated\" rounds at the same places and runs here, slower than \"fp32\"");
+        "\"precision\": \"bf16\" needs a CPU with AVX512-BF16 or AMX-BF16, and this one has neither; use "
+        "\"bf16_emulated\", which rounds at the same places on any CPU, but is slower than \"fp32\"");
   const unsigned runtime = onednn().version()->cpu_runtime;
   if (runtime != DNNL_RUNTIME_OMP && runtime != DNNL_RUNTIME_SEQ)
     throw EnvironmentError(
-        "oneDNN: this build starts threads of its own (neither its OpenMP nor its sequential runtime); install "
-        "Debian's: apt-get install libdnnl-dev, and build again");
+        "oneDNN: this build starts its own threads (it has neither the OpenMP nor the sequential runtime); install "
+        "Debian's (apt-get install libdnnl-dev) and build again");
 }
 
 std::string onednn_info() {

@@ -78,7 +78,7 @@ Blas open() {
   if (parallel == 0)
     throw EnvironmentError(
         "OpenBLAS: the serial build is installed, which gives wrong results when several threads call it; install the "
-        "other one: "
+        "threaded build: "
         "apt-get install libopenblas0-pthread && update-alternatives --config libopenblas.so.0-x86_64-linux-gnu");
   Blas blas;
   void (*set_num_threads)(int) = nullptr;
@@ -108,7 +108,7 @@ class ProductThread {
     const std::lock_guard lock(mutex_);
     if (threads_ == blas.most_threads)
       throw EnvironmentError(
-          concat("OpenBLAS serves at most ", blas.most_threads, " threads of one process; use fewer --threads"));
+          concat("OpenBLAS supports at most ", blas.most_threads, " threads per process; use fewer --threads"));
     require_room((threads_ + 1) * kWorkMemory);
     ++threads_;
   }
@@ -127,7 +127,7 @@ class ProductThread {
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
     void* const room = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED)
-      throw EnvironmentError(concat("OpenBLAS: the limit on address space leaves no ", kWorkMemory >> 20,
+      throw EnvironmentError(concat("OpenBLAS: the limit on address space does not leave ", kWorkMemory >> 20,
                                     " MB for the products of each thread; raise it (ulimit -v), or use fewer --workers "
                                     "and --threads"));
     munmap(room, bytes);
@@ -144,7 +144,7 @@ const Blas& blas_of_this_thread() {
 }
 
 int narrow(std::int64_t n) {
-  if (n > 0x7fffffff) throw InputError(concat("gemm: a size of ", n, " is beyond what BLAS can address"));
+  if (n > 0x7fffffff) throw InputError(concat("gemm: a size of ", n, " exceeds what BLAS can address"));
   return static_cast<int>(n);
 }
 

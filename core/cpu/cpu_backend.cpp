@@ -18,8 +18,7 @@ Backend& CpuBackend::with_bf16(Bf16Products products) {
 }
 
 Backend& CpuBackend::with_tf32() {
-  throw EnvironmentError(
-      "--device cpu: precision \"tf32\" is how a GPU multiplies floats; take \"fp32\", or --device cuda");
+  throw EnvironmentError("--device cpu: precision \"tf32\" exists on GPUs only; use \"fp32\" or --device cuda");
 }
 
 std::uint64_t CpuBackend::thread_memory() const {

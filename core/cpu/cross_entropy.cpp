@@ -53,7 +53,7 @@ A softplus(A z) {
 void require_class(const char* op, const char* what, std::int64_t image, std::int64_t label, std::int64_t classes,
                    std::optional<std::int32_t> ignored) {
   if ((label >= 0 && label < classes) || label == ignored) return;
-  throw InputError(concat(op, ": ", what, " ", image, " has label ", label, "; there are ", classes, " classes",
+  throw InputError(concat(op, ": ", what, " ", image, " has label ", label, ", but there are ", classes, " classes",
                           ignored ? concat(", and ", *ignored, " is ignored") : ""));
 }
 

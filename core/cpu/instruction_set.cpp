@@ -66,8 +66,8 @@ NORMLAB_BASELINE __attribute__((constructor(101))) void check_cpu() {
   if (!missing) return;
   say("normlab: this binary was built for a CPU with ");
   say(missing);
-  say(", which this one lacks; build it here: make clean && make (or make ARCH=x86-64-v3 for a binary that runs on "
-      "both)\n");
+  say(", which this CPU lacks; build it on this machine: make clean && make (or make ARCH=x86-64-v3 for a binary that "
+      "runs on both)\n");
   _exit(3);
 }
 

@@ -32,7 +32,7 @@ void require(dnnl_status_t status, const char* what) {
 }
 
 OneDnnLayout make_layout(int axes, const dnnl_dims_t extents, dnnl_data_type_t type, const dnnl_dims_t strides) {
-  constexpr const char* kWhat = "a matrix cannot be described";
+  constexpr const char* kWhat = "a matrix cannot be set up";
 #if DNNL_VERSION_MAJOR >= 3
   dnnl_memory_desc_t layout = nullptr;
   require(onednn().memory_desc_create_with_strides(&layout, axes, extents, type, strides), kWhat);

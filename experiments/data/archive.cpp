@@ -62,7 +62,7 @@ void require_plain_file(const std::filesystem::path& file, archive_entry* entry,
   if (la().archive_entry_filetype(entry) != AE_IFREG) fail(file, member.offset, member.name, "is not a regular file");
   if (la().archive_entry_sparse_count(entry) > 0) fail(file, member.offset, member.name, "is a sparse file");
   if (member.bytes > kMaxMember)
-    fail(file, member.offset, member.name, concat("claims ", member.bytes, " bytes, more than 256 MiB"));
+    fail(file, member.offset, member.name, concat("has ", member.bytes, " bytes by its header; the limit is 256 MiB"));
 }
 
 void read_content(archive* reader, const std::filesystem::path& file, std::int64_t size, ArchiveMember& member) {
@@ -74,14 +74,14 @@ void read_content(archive* reader, const std::filesystem::path& file, std::int64
   while ((status = la().archive_read_data_block(reader, &data, &bytes, &at)) == ARCHIVE_OK) {
     const auto* from = static_cast<const std::uint8_t*>(data);
     if (bytes > static_cast<std::size_t>(size) - member.content.size())
-      fail(file, member.offset, member.name, concat("holds more than the ", size, " bytes that it claims"));
+      fail(file, member.offset, member.name, concat("holds more than the ", size, " bytes that its header gives"));
     member.content.insert(member.content.end(), from, from + bytes);
   }
   const auto got = static_cast<std::int64_t>(member.content.size());
   if (status != ARCHIVE_EOF || got != size) {
     fail(file, member.offset, member.name,
          concat("read ", got, " of ", size, " bytes", status != ARCHIVE_EOF ? ": " + reason(reader) : "",
-                "; is the file cut short?"));
+                "; is the file truncated?"));
   }
 }
 
@@ -92,8 +92,8 @@ void require_unpackable(const std::filesystem::path& file, const ArchiveMember& 
                         std::int64_t bytes, std::int64_t most, const char* advice) {
   if (bytes >= 0 && bytes <= most - before) return;
   fail(file, member.offset, member.name,
-       concat("claims ", bytes, " bytes; with it the members are larger than 256 MiB and ", kMaxRatio,
-              " times the file. If that is meant, ", advice));
+       concat("has ", bytes, " bytes by its header, so the members exceed 256 MiB and ", kMaxRatio,
+              " times the size of the file. If this is intended, ", advice));
 }
 
 void read_zip_members(archive* reader, const std::filesystem::path& file, std::int64_t file_bytes,
@@ -108,12 +108,12 @@ void read_zip_members(archive* reader, const std::filesystem::path& file, std::i
     member.offset = la().archive_filter_bytes(reader, 0);
     if (status != ARCHIVE_OK) {
       fail(file, member.offset, "",
-           concat("this is no zip, a damaged one or one cut short: ", reason(reader),
+           concat("this is not a zip, or it is damaged or truncated: ", reason(reader),
                   last.empty() ? "" : " (after member " + in_quotes(last) + ")"));
     }
     member.name = last = name_of(entry, file, member.offset);
     if (la().archive_entry_filetype(entry) != AE_IFREG) fail(file, member.offset, member.name, "is not a regular file");
-    if (la().archive_entry_size_is_set(entry) == 0) fail(file, member.offset, member.name, "says no size");
+    if (la().archive_entry_size_is_set(entry) == 0) fail(file, member.offset, member.name, "its header gives no size");
     member.bytes = la().archive_entry_size(entry);
     require_unpackable(file, member, unpacked, member.bytes, most_unpacked(file_bytes),
                        "store them without compression");
@@ -125,7 +125,7 @@ void read_zip_members(archive* reader, const std::filesystem::path& file, std::i
 
 [[noreturn]] void refuse_zip(const std::filesystem::path& file, std::uint64_t bytes) {
   throw InputError(
-      concat(file.string(), ": byte ", bytes, ": no directory of a zip at the end; this is no zip or one cut short"));
+      concat(file.string(), ": byte ", bytes, ": no zip directory at the end; this is not a zip, or it is truncated"));
 }
 
 Handle zip_reader() {
@@ -180,8 +180,8 @@ void read_tar(const std::filesystem::path& file, const std::function<void(Archiv
       read_content(reader.get(), file, member.bytes, member);
     } else if (!packed && member.data_offset + member.bytes > file_bytes) {  // a seek past the end would go unnoticed
       fail(file, member.offset, member.name,
-           concat("claims ", member.bytes, " bytes, ", file_bytes - member.data_offset,
-                  " are left; is the file cut short?"));
+           concat("has ", member.bytes, " bytes by its header, but ", file_bytes - member.data_offset,
+                  " are left; is the file truncated?"));
     } else if (la().archive_read_data_skip(reader.get()) != ARCHIVE_OK) {
       fail(file, member.offset, member.name, reason(reader.get()));
     }
@@ -191,8 +191,8 @@ void read_tar(const std::filesystem::path& file, const std::function<void(Archiv
   // libarchive accepts a file that stops between two members.
   if (la().archive_filter_bytes(reader.get(), 0) < end + 2 * kBlock) {
     fail(file, end, "",
-         concat("the tar stops without its end mark", last.empty() ? "" : ", after member " + in_quotes(last),
-                "; it was cut short, copy it again"));
+         concat("the tar ends without its end marker", last.empty() ? "" : ", after member " + in_quotes(last),
+                "; it is truncated, copy it again"));
   }
 }
 
@@ -231,7 +231,7 @@ std::vector<std::uint8_t> read_gzip(const std::filesystem::path& file, std::int6
     throw InputError(concat(file.string(), ": cannot be read: ", reason(reader.get())));
   }
   if (la().archive_filter_code(reader.get(), 0) != ARCHIVE_FILTER_GZIP)
-    throw InputError(concat(file.string(), ": is not a gzip, whatever its name says"));
+    throw InputError(concat(file.string(), ": is not a gzip file, although its name says so"));
   std::vector<std::uint8_t> bytes;
   const void* data = nullptr;
   std::size_t count = 0;
@@ -280,7 +280,7 @@ struct ZipWriter::State {
   Handle writer{require_memory(la().archive_write_new()), la().archive_write_free};
 
   void check(int status) const {
-    if (status != ARCHIVE_OK) throw EnvironmentError(concat("cannot make a zip: ", reason(writer.get())));
+    if (status != ARCHIVE_OK) throw EnvironmentError(concat("a zip cannot be made: ", reason(writer.get())));
   }
 };
 

@@ -86,16 +86,16 @@ void put_moved(const std::uint8_t* image, std::int64_t height, std::int64_t widt
 template <class T>
 PixelTable<T>::PixelTable(const std::vector<double>& mean, const std::vector<double>& std) {
   if (mean.size() != std.size()) {
-    throw InputError(concat("normalisation: ", mean.size(), " means and ", std.size(), " deviations"));
+    throw InputError(concat("normalisation: ", mean.size(), " means and ", std.size(), " standard deviations"));
   }
   values_.resize(mean.size() * 256);
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const double scale = std[i / 256] == 0 ? 1 : std[i / 256];
     const double value = (static_cast<double>(i % 256) / 255 - mean[i / 256]) / scale;
     if (!(std::abs(value) <= kLargestBf16))
-      throw InputError(concat("normalisation: mean ", mean[i / 256], " and deviation ", std[i / 256], " of channel ",
-                              i / 256, " take a pixel of ", i % 256, " to ", value,
-                              ", which is no number in every precision"));
+      throw InputError(concat("normalisation: mean ", mean[i / 256], " and standard deviation ", std[i / 256],
+                              " of channel ", i / 256, " turn a pixel of ", i % 256, " into ", value,
+                              ", which is not a finite number in every precision"));
     values_[i] = static_cast<T>(value);
   }
 }

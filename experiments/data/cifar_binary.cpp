@@ -22,7 +22,7 @@ struct CifarFiles {
   const std::vector<std::string>& files(const std::string& split) const {
     if (split == "train") return train;
     if (split == "test") return test;
-    throw InputError(concat("split ", in_quotes(split), ": ", name, " has \"train\" and \"test\""));
+    throw InputError(concat("split ", in_quotes(split), ": the splits of ", name, " are \"train\" and \"test\""));
   }
 };
 const CifarFiles& cifar10() {
@@ -39,12 +39,12 @@ const CifarFiles& cifar100() {
 }
 
 std::vector<std::uint8_t> read_file(const std::filesystem::path& file, std::size_t record) {
-  const std::string text = RegularFile(file, "the split needs this file").read();
+  const std::string text = RegularFile(file, "this split needs the file").read();
   std::vector<std::uint8_t> bytes(text.begin(), text.end());
   if (bytes.empty() || bytes.size() % record != 0) {
     throw InputError(concat(file.string(), ": ", bytes.size(), " bytes are not a whole number of records of ", record,
                             " bytes: byte ", bytes.size() / record * record,
-                            " begins a broken one; download it again"));
+                            " starts an incomplete one; download it again"));
   }
   return bytes;
 }

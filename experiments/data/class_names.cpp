@@ -9,14 +9,14 @@
 namespace normlab {
 
 std::vector<std::string> read_class_names(const std::filesystem::path& file) {
-  std::istringstream in(RegularFile(file, "it lists the class names, one a line, label 0 first").read());
+  std::istringstream in(RegularFile(file, "it lists the class names, one per line, label 0 first").read());
   std::vector<std::string> names;
   for (std::string line; std::getline(in, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
     names.push_back(line);
   }
   while (!names.empty() && names.back().empty()) names.pop_back();
-  if (names.empty()) throw InputError(concat(file.string(), ": lists no class"));
+  if (names.empty()) throw InputError(concat(file.string(), ": lists no class names"));
   std::set<std::string> seen;
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i].empty()) throw InputError(concat(file.string(), ":", i + 1, ": blank line between class names"));

@@ -56,7 +56,7 @@ void use_statistic(const DatasetConfig& config, const char* key, const std::vect
   const bool deviation = &given == &config.std;
   if (given.empty()) {
     if (train.encoded)
-      throw InputError(concat(where, "must be given, since the images stay in their files (", train.provenance,
+      throw InputError(concat(where, "is needed, because the images are not held in memory (", train.provenance,
                               "); `normlab data info ", config.path.empty() ? config.name : config.path,
                               config.layout == DatasetLayout::known ? "" : " --layout ",
                               config.layout == DatasetLayout::known ? "" : word_of(config.layout), "` measures it"));
@@ -157,18 +157,19 @@ DataPair load_dataset(const DatasetConfig& config, const std::optional<fs::path>
   }
   if (config.order == SampleOrder::shards && train.shards.empty())
     throw InputError(
-        concat("dataset ", in_quotes(config.name), ": order \"shards\" is for WebDataset shards; leave it out"));
+        concat("dataset ", in_quotes(config.name), ": only WebDataset shards have order \"shards\"; leave it out"));
   if (!config.allow_absent_classes) require_all_classes(config, train);
   constexpr const char* kSeenBefore =
-      "what was trained on says nothing about new images: take \"train[:90%]\" and \"train[90%:]\"";
+      "images of the training say nothing about new images; use disjoint slices such as \"train[:90%]\" and "
+      "\"train[90%:]\"";
   const NamedSlice train_slice{"training", config.train, train}, eval_slice{"evaluation", config.eval, eval};
   require_disjoint(config, train_slice, eval_slice, kSeenBefore);
   if (pair.minival) {
     const NamedSlice minival{"minival", config.minival, *pair.minival};
     require_disjoint(config, train_slice, minival, kSeenBefore);
     require_disjoint(config, minival, eval_slice,
-                     "what is chosen by images of the evaluation slice looks better on it than it is: take a part of "
-                     "the training images, \"train[90%:]\" beside \"train[:90%]\"");
+                     "selecting by images of the evaluation slice biases its results; use a part of the training "
+                     "images, such as \"train[90%:]\" next to \"train[:90%]\"");
     finish_image_set(*pair.minival);
   }
   finish_image_set(train);

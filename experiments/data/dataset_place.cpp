@@ -85,9 +85,9 @@ std::optional<fs::path> look_in(const fs::path& folder, const DatasetConfig& con
 fs::path below_root(const DatasetConfig& config) {
   const fs::path below = config.path.empty() ? config.name : config.path;
   if (below.is_absolute() || std::find(below.begin(), below.end(), "..") != below.end()) {
-    throw InputError(concat("dataset path ", in_quotes(below.string()),
-                            " leaves the data root; name a folder below it, and "
-                            "give the root with --data or NORMLAB_DATA"));
+    throw InputError(
+        concat("dataset path ", in_quotes(below.string()),
+               " is outside the data root; give a path below the root, and the root with --data or NORMLAB_DATA"));
   }
   return below;
 }
@@ -110,7 +110,7 @@ std::vector<std::pair<fs::path, Layout>> places_of(const DatasetConfig& config, 
 }
 
 [[noreturn]] void refuse_missing(const DatasetConfig& config, const std::vector<std::pair<fs::path, Layout>>& places) {
-  std::string message = concat("dataset ", in_quotes(config.name), " is not there. Looked in:\n");
+  std::string message = concat("dataset ", in_quotes(config.name), " was not found. Looked in:\n");
   std::vector<fs::path> folders;
   std::vector<Layout> layouts;
   for (const auto& [folder, layout] : places) {
@@ -119,9 +119,9 @@ std::vector<std::pair<fs::path, Layout>> places_of(const DatasetConfig& config, 
   }
   for (const fs::path& folder : folders)
     message += concat("  ", folder.string(), is_folder(folder) ? "" : " (no such folder)", "\n");
-  message += "Expected there:\n";
+  message += "Expected contents:\n";
   for (const Layout layout : layouts) message += concat("  ", expected(config, layout), "\n");
-  throw InputError(message + "Give the folder above with --data DIR or NORMLAB_DATA.");
+  throw InputError(message + "Give the parent folder with --data DIR or NORMLAB_DATA.");
 }
 
 /// Evaluation images of an image folder may be in one flat folder with a file of labels, as in ImageNet.
@@ -138,8 +138,8 @@ DatasetPlace find_dataset_place(const DatasetConfig& config, const fs::path& roo
   if (places.empty()) {
     std::string names = "\"gratings\", \"shapes\"";
     for (const KnownPlaces& known : known_places()) names += concat(", \"", known.name, "\"");
-    throw InputError(concat("dataset ", in_quotes(config.name), " is not known by name (", names,
-                            "); for data of your own set \"layout\""));
+    throw InputError(concat("dataset ", in_quotes(config.name), " is not a known name (", names,
+                            "); for a data set of your own set \"layout\""));
   }
   for (const auto& [folder, layout] : places) {
     if (const auto found = look_in(folder, config, layout)) return {layout, *found};
@@ -159,12 +159,12 @@ std::pair<DatasetLayout, std::string> recognised_layout(const fs::path& folder) 
   for (const std::string& file : content.files)
     if (!has_image_extension(file) && file != "classes.txt") lists.push_back(file);
   if (lists.size() == 1 && (images > 0 || !content.folders.empty())) return {Layout::image_list, lists[0]};
-  std::string message = concat(folder.string(), ": is no data set of a known layout; it holds ", content.folders.size(),
-                               " folders, ", images, " images and ", content.files.size() - std::size_t(images),
-                               " other files. Expected there one of\n");
+  std::string message =
+      concat(folder.string(), ": is not a data set of a known layout; it holds ", content.folders.size(), " folders, ",
+             images, " images and ", content.files.size() - std::size_t(images), " other files. Expected one of\n");
   for (const Layout layout : kWithMarks) message += concat("  ", expected(unnamed, layout), "\n");
   throw InputError(concat(message, "  ", expected(unnamed, Layout::image_folder), "\n  ",
-                          expected(unnamed, Layout::image_list), ": one line FILE LABEL each"));
+                          expected(unnamed, Layout::image_list), ", with one line FILE LABEL per image"));
 }
 
 std::vector<std::string> dataset_splits(const DatasetPlace& place) {

@@ -19,7 +19,7 @@ bool holds_png(FileBytes bytes, const std::string& where) {
                       : text.starts_with("RIFF") && text.substr(0, 16).ends_with("WEBPVP8 ") ? " (it is a WebP)"
                       : text.starts_with("II*") || text.starts_with("MM")                    ? " (it looks like a TIFF)"
                                                                                              : "";
-  throw InputError(concat(where, ": is neither a JPEG nor a PNG", other, "; convert it, or take it out"));
+  throw InputError(concat(where, ": is neither a JPEG nor a PNG", other, "; convert it or remove it"));
 }
 
 }  // namespace

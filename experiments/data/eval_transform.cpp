@@ -47,7 +47,8 @@ const Image& whole_image(const ImageSet& images, std::int64_t index, ImageScratc
   } else if (images.channels == 1) {
     for (std::size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = from[i / 3];
   } else {
-    throw InputError(concat("images of ", images.channels, " channels cannot be cropped or resized; 1 and 3 can"));
+    throw InputError(
+        concat("images of ", images.channels, " channels cannot be cropped or resized; only 1 or 3 channels can"));
   }
   return image;
 }
@@ -64,8 +65,8 @@ void EvalTransform::apply(const Image& in, const std::string& where, Image& out,
     return resize(in, whole, config_.resize, model_.height, model_.width, out, scratch.resize);
   if (config_.crop == EvalCrop::none) {
     if (size != model_)
-      throw InputError(concat(where, ": is ", in.width, "x", in.height, " pixels, the model takes ", model_.width, "x",
-                              model_.height, "; set train.eval_transform.crop to \"center\" or \"stretch\""));
+      throw InputError(concat(where, ": is ", in.width, "x", in.height, " pixels, but the model takes ", model_.width,
+                              "x", model_.height, "; set train.eval_transform.crop to \"center\" or \"stretch\""));
     out.resize(in.height, in.width);
     std::copy(in.pixels.begin(), in.pixels.end(), out.pixels.begin());
     return;
@@ -76,9 +77,9 @@ void EvalTransform::apply(const Image& in, const std::string& where, Image& out,
                                  : static_cast<std::int64_t>(static_cast<double>(longer) / config_.crop_pct);
   const ImageSize resized = resized_size(size, small, config_.rounding);
   if (resized.height < model_.height || resized.width < model_.width)
-    throw InputError(concat(where, ": is ", resized.width, "x", resized.height, " pixels once its shorter side is ",
-                            small, ", smaller than the model's ", model_.width, "x", model_.height,
-                            "; raise train.eval_transform.resize_to"));
+    throw InputError(concat(where, ": is ", resized.width, "x", resized.height,
+                            " pixels after its shorter side is resized to ", small, ", smaller than the model's ",
+                            model_.width, "x", model_.height, "; raise train.eval_transform.resize_to"));
   resize(in, whole, config_.resize, resized.height, resized.width, scratch.resized, scratch.resize);
   const std::int64_t top = middle(resized.height, model_.height, config_.rounding);
   const std::int64_t left = middle(resized.width, model_.width, config_.rounding);

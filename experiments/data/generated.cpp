@@ -28,7 +28,7 @@ ImageSet make_generated(const DatasetConfig& config, const SliceRequest& request
   const std::int64_t count = train ? config.train_images : config.eval_images;
   if (count < 1 || count > 1000000)
     throw InputError(concat("dataset ", in_quotes(config.name), ": ", train ? "train_images" : "eval_images", " is ",
-                            count, "; it is from 1 to 1000000"));
+                            count, "; expected 1 to 1000000"));
   ImageSet images;
   images.height = images.width = kSide;
   images.channels = 3;

@@ -48,7 +48,7 @@ fs::path find_file(const fs::path& folder, const std::string& split, const std::
     if (fs::is_regular_file(folder / name, error)) return folder / name;
   }
   throw InputError(
-      concat((folder / all[0]).string(), ": is not there; the split needs it (", all[1], " and .gz will do)"));
+      concat((folder / all[0]).string(), ": not found; this split needs it (", all[1], " or .gz is accepted, too)"));
 }
 
 struct IdxFile {
@@ -71,14 +71,14 @@ IdxFile read_idx_file(const fs::path& file, std::size_t dimensions) {
   const std::int64_t offset = idx.header.data_offset, values = idx.header.values;
   if (packed) {
     if (values > most_unpacked(file))
-      throw InputError(concat(where, ": byte 4: its dimensions stand for ", values,
-                              " bytes; 256 MiB or 100 times the packed file is the most that is unpacked. If that is "
-                              "meant, unpack it with gunzip"));
+      throw InputError(concat(where, ": byte 4: its dimensions require ", values,
+                              " bytes; the limit for unpacking is 256 MiB or 100 times the packed file. If this is "
+                              "intended, unpack it with gunzip"));
     idx.bytes = read_gzip(file, offset + values + 1);
   }
   const std::int64_t there = static_cast<std::int64_t>(idx.bytes.size()) - offset;
   if (values != there)
-    throw InputError(concat(where, ": byte ", offset, ": its dimensions stand for ", values, " bytes, ",
+    throw InputError(concat(where, ": byte ", offset, ": its dimensions require ", values, " bytes, but ",
                             packed && there > values ? "more" : std::to_string(there), " follow; download it again"));
   if (idx.header.dimensions.size() != dimensions)
     throw InputError(
@@ -93,8 +93,9 @@ IdxHeader parse_idx_header(std::span<const std::uint8_t> bytes, const std::strin
     throw InputError(concat(where, ": byte ", at, ": ", what));
   };
   if (bytes.size() < 4) fail(bytes.size(), "the file ends within its magic number");
-  if (bytes[0] != 0 || bytes[1] != 0) fail(0, "is no IDX file: the first two bytes are not 0");
-  if (bytes[2] != kBytes) fail(2, concat("values have type ", int{bytes[2]}, "; only 8, unsigned bytes, is read"));
+  if (bytes[0] != 0 || bytes[1] != 0) fail(0, "this is not an IDX file: its first two bytes are not 0");
+  if (bytes[2] != kBytes)
+    fail(2, concat("values have type ", int{bytes[2]}, "; only type 8, unsigned bytes, is supported"));
   const std::size_t dimensions = bytes[3];
   if (dimensions == 0 || dimensions > kMostDimensions)
     fail(3, concat(dimensions, " dimensions; expected 1 to ", kMostDimensions));
@@ -107,7 +108,7 @@ IdxHeader parse_idx_header(std::span<const std::uint8_t> bytes, const std::strin
     std::int64_t extent = 0;
     for (std::size_t b = 0; b < 4; ++b) extent = extent << 8 | bytes[at + b];
     if (extent == 0) fail(at, "a dimension is 0");
-    if (header.values > kMostValues / extent) fail(at, "the dimensions pass any file");
+    if (header.values > kMostValues / extent) fail(at, "the dimensions exceed any file size");
     header.values *= extent;
     header.dimensions.push_back(extent);
   }
@@ -137,7 +138,7 @@ std::vector<std::string> idx_classes(const fs::path& folder, const std::string& 
 ImageSet read_idx(const fs::path& folder, const SliceRequest& request) {
   const std::string& split = request.slice.split;
   if (split != "train" && split != "test")
-    throw InputError(concat("split ", in_quotes(split), ": IDX files have \"train\" and \"test\" (t10k)"));
+    throw InputError(concat("split ", in_quotes(split), ": the splits of IDX files are \"train\" and \"test\" (t10k)"));
   const fs::path image_file = find_file(folder, split, "images-idx3"),
                  label_file = find_file(folder, split, "labels-idx1");
   const auto [header, pixels] = read_idx_file(image_file, 3);
@@ -154,7 +155,7 @@ ImageSet read_idx(const fs::path& folder, const SliceRequest& request) {
   images.channels = 1;
   if (images.height > kMostSide || images.width > kMostSide)
     throw InputError(concat(image_file.string(), ": byte 8: images of ", images.width, "x", images.height,
-                            " pixels; at most ", kMostSide, " a side are read"));
+                            " pixels; the limit is ", kMostSide, " per side"));
   std::vector<std::int32_t> labels;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t at = label_header.data_offset + i;

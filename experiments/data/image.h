@@ -64,8 +64,8 @@ struct Image {
 
 /// Messages for an image above kMaxImagePixels and for a box outside its image.
 inline std::string too_many_pixels(const ImageSize& size) {
-  return "says it has " + std::to_string(size.width) + "x" + std::to_string(size.height) + " pixels; at most " +
-         std::to_string(kMaxImagePixels) + " are decoded";
+  return "has " + std::to_string(size.width) + "x" + std::to_string(size.height) +
+         " pixels by its header; the limit is " + std::to_string(kMaxImagePixels);
 }
 inline std::string box_outside(const Box& box, const ImageSize& size) {
   return "rows " + std::to_string(box.top) + " and " + std::to_string(box.height) + " more, columns " +

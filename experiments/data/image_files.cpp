@@ -28,8 +28,8 @@ std::string_view why_no_image(const fs::path& file) {
   const std::string extension = lower_extension(file);
   const bool of_others =
       std::find(std::begin(kImagesOfOthers), std::end(kImagesOfOthers), extension) != std::end(kImagesOfOthers);
-  return of_others ? "images of this kind are not supported; convert it to JPEG or PNG"
-                   : "is no image (.jpg, .jpeg or .png); move it out of the folder";
+  return of_others ? "this image format is not supported; convert it to JPEG or PNG"
+                   : "is not an image (.jpg, .jpeg or .png); move it out of the folder";
 }
 
 using Identity = std::pair<dev_t, ino_t>;
@@ -40,7 +40,7 @@ void find(const fs::path& folder, const std::string& below, std::vector<Identity
   if (stat(folder.c_str(), &status) != 0) throw InputError(concat(folder.string(), ": cannot be read"));
   const Identity here{status.st_dev, status.st_ino};
   if (std::find(above.begin(), above.end(), here) != above.end())
-    throw InputError(concat(visible_line(folder.string()), ": this link leads back to a folder that it lies in"));
+    throw InputError(concat(visible_line(folder.string()), ": this link leads back to a folder that contains it"));
   above.push_back(here);
   const FolderContent content = folder_content(folder);
   for (const std::string& file : content.files) {
@@ -78,7 +78,7 @@ FolderContent folder_content(const fs::path& folder) {
     } else if (type == fs::file_type::regular) {
       content.files.push_back(name);
     } else if (type == fs::file_type::not_found || type == fs::file_type::none) {
-      throw InputError(concat(visible_line(entry->path().string()), ": this link leads nowhere"));
+      throw InputError(concat(visible_line(entry->path().string()), ": the target of this link does not exist"));
     } else {
       throw InputError(concat(visible_line(entry->path().string()), ": is neither a file nor a folder"));
     }

@@ -16,9 +16,8 @@ void refuse_tiny_imagenet(const fs::path& folder) {
   std::error_code error;
   if (fs::exists(folder / "val_annotations.txt", error))
     throw InputError(concat(folder.string(),
-                            ": holds val_annotations.txt, so it is the val folder of "
-                            "tiny-imagenet-200, whose classes are no folders; give the folder above "
-                            "the layout tiny_imagenet"));
+                            ": holds val_annotations.txt, so it is the val folder of tiny-imagenet-200, which has no "
+                            "class folders; use its parent folder with layout tiny_imagenet"));
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -31,11 +30,11 @@ fs::path split_folder(const fs::path& folder, const std::string& split) {
   const std::vector<std::string> splits = image_folder_splits(folder);
   if (std::find(splits.begin(), splits.end(), split) == splits.end()) {
     const bool undivided = !is_folder(folder / splits.at(0));
-    throw InputError(concat(folder.string(), ": has no split ", in_quotes(split), "; ",
-                            undivided
-                                ? "its folders are the classes of one split, \"train\": take slices of that, "
-                                  "\"train[:80%]\" and \"train[80%:]\""
-                                : concat("there is ", joined(splits), "; name one in dataset.train and dataset.eval")));
+    throw InputError(
+        concat(folder.string(), ": has no split ", in_quotes(split), "; ",
+               undivided ? "its folders are the classes of one split, \"train\"; use slices of it, such as "
+                           "\"train[:80%]\" and \"train[80%:]\""
+                         : concat("it has ", joined(splits), "; name one of them in dataset.train and dataset.eval")));
   }
   return is_folder(folder / split) ? folder / split : folder;
 }
@@ -46,10 +45,10 @@ std::vector<std::string> class_folders(const fs::path& folder, const std::string
   refuse_tiny_imagenet(of_split);
   FolderContent content = folder_content(of_split);
   for (const std::string& file : content.files)
-    strays.add(of_split / file, "expected folders here, one a class, with the images in them");
+    strays.add(of_split / file, "expected one folder per class here, with the images in it");
   if (content.folders.empty()) {
     strays.refuse();
-    throw InputError(concat(of_split.string(), ": holds no class folder"));
+    throw InputError(concat(of_split.string(), ": holds no class folders"));
   }
   return std::move(content.folders);
 }
@@ -85,7 +84,7 @@ ImageSet read_image_folder(const fs::path& folder, const SliceRequest& request) 
     const std::vector<std::string> images = find_images(index.folder / name, strays);
     if (images.empty()) {
       strays.refuse();
-      throw InputError(concat(visible_line((index.folder / name).string()), ": this class holds no image"));
+      throw InputError(concat(visible_line((index.folder / name).string()), ": this class has no images"));
     }
     for (const std::string& image : images) {
       index.entries.push_back(

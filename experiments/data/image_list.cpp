@@ -40,7 +40,7 @@ Line parse_line(const std::string& text, std::size_t number) {
 class LabelFile {
  public:
   explicit LabelFile(const fs::path& file) : file_(file) {
-    std::istringstream in(RegularFile(file, "it has the labels (dataset.labels)").read());
+    std::istringstream in(RegularFile(file, "it holds the labels (dataset.labels)").read());
     std::size_t number = 0;
     for (std::string text; std::getline(in, text);) {
       ++number;
@@ -48,9 +48,9 @@ class LabelFile {
       if (text.empty()) continue;
       lines_.push_back(parse_line(text, number));
       if (lines_.back().file.empty() != lines_[0].file.empty())
-        throw InputError(concat(where(lines_.back()), "some lines name a file and some do not"));
+        throw InputError(concat(where(lines_.back()), "some lines name a file and others do not"));
     }
-    if (lines_.empty()) throw InputError(concat(file.string(), ": holds no label"));
+    if (lines_.empty()) throw InputError(concat(file.string(), ": holds no labels"));
   }
 
   bool names_files() const { return !lines_[0].file.empty(); }
@@ -82,7 +82,8 @@ std::vector<std::string> numbered_names(const fs::path& folder, const LabelFile&
     std::int64_t most = 0;
     for (const Line& line : file.lines()) most = std::max(most, *LabelFile::number(line.label));
     if (most > 1000000)
-      throw InputError(concat(folder.string(), ": a label is ", most, "; list the classes in classes.txt"));
+      throw InputError(
+          concat(folder.string(), ": label ", most, " is too large without names; list the classes in classes.txt"));
     for (std::int64_t i = 0; i <= most; ++i) names.push_back(std::to_string(i));
     return names;
   }
@@ -115,12 +116,12 @@ class LabelNames {
     const std::int64_t at = number ? *number - first_ : -1;
     if (at < 0 || at >= static_cast<std::int64_t>(numbered_.size()))
       throw InputError(concat(file_.where(line), "label ", in_quotes(line.label),
-                              " is neither the name of a class nor a number from ", first_, " to ",
+                              " is neither a class name nor a number from ", first_, " to ",
                               static_cast<std::int64_t>(numbered_.size()) - 1 + first_));
     const std::string& name = numbered_[static_cast<std::size_t>(at)];
     const auto place = places_.find(name);
     if (place == places_.end())
-      throw InputError(concat(file_.where(line), "class ", in_quotes(name), " is none of the training split"));
+      throw InputError(concat(file_.where(line), "class ", in_quotes(name), " does not occur in the training split"));
     return place->second;
   }
   std::int64_t first() const { return first_; }
@@ -139,7 +140,7 @@ std::vector<Line> lines_of_split(const LabelFile& file, const fs::path& folder, 
   for (Line line : file.lines()) {
     const fs::path path = line.file;
     if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end())
-      throw InputError(concat(file.where(line), in_quotes(line.file), " leaves the folder of the images"));
+      throw InputError(concat(file.where(line), in_quotes(line.file), " is outside the folder of the images"));
     const std::string first = path.has_parent_path() ? path.begin()->string() : "";
     std::error_code error;
     if (!split.empty() && first == split) {
@@ -163,7 +164,7 @@ std::vector<Line> lines_in_order(const LabelFile& file, const std::vector<std::s
 }
 
 LabelFile label_file(const fs::path& folder, const std::string& labels) {
-  if (labels.empty()) throw InputError(concat(folder.string(), ": give the file of labels in dataset.labels"));
+  if (labels.empty()) throw InputError(concat(folder.string(), ": dataset.labels is missing; give the file of labels"));
   return LabelFile(folder / labels);
 }
 
@@ -190,7 +191,7 @@ ImageSet read_image_list(const fs::path& folder, const std::string& labels, cons
   const bool divided = fs::is_directory(folder / request.slice.split, error);
   if (!divided && request.slice.split != "train")
     throw InputError(concat(folder.string(), ": has no folder ", in_quotes(request.slice.split),
-                            "; the images that lie in it are the split \"train\": take slices of that"));
+                            "; its images are the split \"train\"; use slices of it"));
   ImageIndex index{"image list", divided ? folder / request.slice.split : folder, {}, request.class_names, {}};
   std::vector<std::string> numbered = numbered_names(folder, file, request.class_names);
   if (index.class_names.empty()) index.class_names = numbered;
@@ -206,7 +207,7 @@ ImageSet read_image_list(const fs::path& folder, const std::string& labels, cons
        file.names_files() ? lines_of_split(file, folder, index.folder) : lines_in_order(file, images, index.folder)) {
     const auto [at, fresh] = seen.emplace(line.file, line.number);
     if (!fresh)
-      throw InputError(concat(file.where(line), in_quotes(line.file), " has a label already, in line ", at->second));
+      throw InputError(concat(file.where(line), in_quotes(line.file), " already has a label, in line ", at->second));
     index.entries.push_back({line.file, label_of(line), -1, {}, 0, -1, {}});
   }
   const auto by_key = [](const ImageEntry& a, const ImageEntry& b) { return a.key < b.key; };

@@ -28,7 +28,7 @@ void read_part(const std::filesystem::path& file, std::int64_t offset, std::vect
   if (have < 0) throw InputError(concat(where, ": cannot be read: ", std::strerror(error)));
   if (static_cast<std::size_t>(have) < bytes.size())
     throw InputError(concat(where, ": ends after ", have, " of ", bytes.size(),
-                            " bytes; the file was cut short or changed since it was listed"));
+                            " bytes; the file was truncated or changed after it was listed"));
 }
 
 }  // namespace
@@ -84,8 +84,8 @@ std::string IndexedImages::missing_reason(const ImageEntry& entry) const {
   struct stat status {};
   if (stat(file(entry).c_str(), &status) != 0) return std::strerror(errno);
   if (!S_ISREG(status.st_mode)) return "is not a regular file";
-  return status.st_size > kMostFileBytes ? "is larger than 256 MiB, which no image should be"
-                                         : "was not there when the set was listed";
+  return status.st_size > kMostFileBytes ? "is larger than 256 MiB, the limit for an image"
+                                         : "did not exist when the data set was listed";
 }
 
 }  // namespace normlab

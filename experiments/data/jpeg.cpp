@@ -51,7 +51,7 @@ struct Decoder : Session {
     jpeg.err = jpeg_std_error(&errors);
     errors.error_exit = stop;
     errors.emit_message = heed_warning;
-    if (setjmp(jump) != 0) throw EnvironmentError(std::string("libjpeg cannot be set up: ") + message);
+    if (setjmp(jump) != 0) throw EnvironmentError(std::string("libjpeg cannot be initialised: ") + message);
     jpeg.client_data = static_cast<Session*>(this);
     jpeg_create_decompress(&jpeg);
   }
@@ -259,8 +259,8 @@ std::vector<std::uint8_t> encode_jpeg(const Image& image, int quality) {
   if (encoded) bytes.assign(encoder.bytes, encoder.bytes + encoder.size);
   std::free(encoder.bytes);
   if (!encoded)
-    throw InputError(
-        concat("an image of ", image.width, "x", image.height, " pixels cannot be a JPEG: ", encoder.message));
+    throw InputError(concat("an image of ", image.width, "x", image.height,
+                            " pixels cannot be written as a JPEG: ", encoder.message));
   return bytes;
 }
 

@@ -68,7 +68,7 @@ void write_class_names(const fs::path& file, const std::vector<std::string>& nam
   for (const std::string& name : names) text += name + "\n";
   if (std::error_code error; fs::exists(file, error)) {
     if (RegularFile(file).read() != text)
-      throw InputError(concat(file.string(), ": is there already, with other classes; take another folder"));
+      throw InputError(concat(file.string(), ": exists already, with other classes; choose another folder"));
     return;
   }
   std::ofstream out(file, std::ios::binary);
@@ -82,14 +82,14 @@ void write_class_names(const fs::path& file, const std::vector<std::string>& nam
 PackReport pack_images(const ImageSet& images, const std::string& split, const fs::path& folder,
                        const PackSettings& settings) {
   if (images.channels != Image::kChannels)
-    throw InputError(
-        concat("images of ", images.channels, " channel are not packed: a JPEG of them comes back with three"));
+    throw InputError(concat("images of ", images.channels,
+                            " channel cannot be packed, because a JPEG of them is read back with three"));
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) throw EnvironmentError(concat(folder.string(), ": cannot be made: ", error.message()));
+  if (error) throw EnvironmentError(concat(folder.string(), ": cannot be created: ", error.message()));
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     if (entry.path().filename().string().rfind(split + "-", 0) == 0)
-      throw InputError(concat(entry.path().string(), ": is there already; take another folder, or remove it"));
+      throw InputError(concat(entry.path().string(), ": exists already; choose another folder, or remove it"));
   }
   if (error) throw EnvironmentError(concat(folder.string(), ": cannot be listed: ", error.message()));
   write_class_names(folder / "classes.txt", images.class_names);

@@ -165,11 +165,11 @@ void resize(const Image& in, const ScaledBox& part, ResizeMethod method, std::in
   const ImageSize size{in.height, in.width};
   const Box box = part.cover();
   if (!is_inside(box, size)) throw InputError(concat("resize: ", box_outside(box, size)));
-  if (height < 1 || width < 1) throw InputError(concat("resize: to ", width, "x", height, " pixels"));
+  if (height < 1 || width < 1) throw InputError(concat("resize: cannot resize to ", width, "x", height, " pixels"));
   out.resize(height, width);
   const bool filtered =
       method == ResizeMethod::bilinear || method == ResizeMethod::bicubic || method == ResizeMethod::lanczos;
-  if (part.shrink > 1 && !filtered) throw InputError("resize: this method is for images decoded at their full size");
+  if (part.shrink > 1 && !filtered) throw InputError("resize: this method needs images decoded at their full size");
   if (part.shrink == 1 && box.height == height && box.width == width) {
     for (std::int64_t y = 0; y < height; ++y) std::copy_n(in.row(box.top + y) + box.left * 3, width * 3, out.row(y));
     return;

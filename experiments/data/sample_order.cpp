@@ -36,7 +36,7 @@ std::vector<std::int64_t> sample_order(const DatasetConfig& config, const ImageS
   const auto step = static_cast<std::uint64_t>(epoch);
   const StreamKey key = stream_key(seed, "order", "train");
   if (config.order == SampleOrder::shuffled) return permutation(key, set.size(), step);
-  if (set.shards.empty()) throw InputError("dataset.order is \"shards\", but these images do not lie in shards");
+  if (set.shards.empty()) throw InputError("dataset.order is \"shards\", but these images are not stored in shards");
   std::vector<std::int64_t> sequence;
   sequence.reserve(static_cast<std::size_t>(set.size()));
   for (const std::int64_t shard : permutation(key, static_cast<std::int64_t>(set.shards.size()), step)) {

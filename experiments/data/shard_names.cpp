@@ -16,7 +16,8 @@ namespace {
 constexpr std::size_t kMostNames = 100000;
 
 [[noreturn]] void refuse(std::string_view text, const std::string& what) {
-  throw InputError(concat("shards ", in_quotes(text), ": ", what, "; as in \"pets-train-{0000..0146}.tar\""));
+  throw InputError(
+      concat("shards ", in_quotes(text), ": ", what, "; expected names such as \"pets-train-{0000..0146}.tar\""));
 }
 
 /// Splits at separators outside braces.
@@ -27,7 +28,7 @@ std::vector<std::string_view> split_names(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (c == '{') {
-      if (inside) refuse(text, concat("byte ", i, ": a brace within a brace"));
+      if (inside) refuse(text, concat("byte ", i, ": a brace inside a brace"));
       inside = true;
     } else if (c == '}') {
       if (!inside) refuse(text, concat("byte ", i, ": a closing brace without an opening one"));
@@ -68,9 +69,9 @@ std::vector<std::string> words_of_brace(std::string_view text, std::string_view 
   const auto padded = [](std::string_view digits) { return digits.size() > 1 && digits[0] == '0'; };
   if (low > high) refuse(text, concat("{", inner, "} counts down"));
   if ((padded(first) || padded(last)) && first.size() != last.size())
-    refuse(text, concat("{", inner, "}: with zeros in front both numbers have the same length"));
+    refuse(text, concat("{", inner, "}: numbers with leading zeros must have the same length"));
   if (high - low >= static_cast<std::int64_t>(kMostNames))
-    refuse(text, concat("stands for more than ", kMostNames, " names"));
+    refuse(text, concat("expands to more than ", kMostNames, " names"));
   for (std::int64_t i = low; i <= high; ++i)
     words.push_back(fmt::format("{:0{}}", i, padded(first) ? first.size() : 0));
   return words;
@@ -84,7 +85,7 @@ std::vector<std::string> expand(std::string_view text, std::string_view name) {
     if (open == name.size()) break;
     const std::size_t close = name.find('}', open);
     const std::vector<std::string> words = words_of_brace(text, name.substr(open + 1, close - open - 1));
-    if (out.size() * words.size() > kMostNames) refuse(text, concat("stands for more than ", kMostNames, " names"));
+    if (out.size() * words.size() > kMostNames) refuse(text, concat("expands to more than ", kMostNames, " names"));
     std::vector<std::string> longer;
     for (const std::string& each : out) {
       for (const std::string& word : words) longer.push_back(each + word);
@@ -105,9 +106,9 @@ std::vector<std::string> expand_shard_names(std::string_view text) {
       if (name.empty()) refuse(text, "a name is empty");
       const std::filesystem::path path = name;
       if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end())
-        refuse(text, concat(in_quotes(name), " leaves the dataset's folder"));
-      if (!seen.insert(name).second) refuse(text, concat(in_quotes(name), " comes twice"));
-      if (seen.size() > kMostNames) refuse(text, concat("stands for more than ", kMostNames, " names"));
+        refuse(text, concat(in_quotes(name), " is outside the folder of the data set"));
+      if (!seen.insert(name).second) refuse(text, concat(in_quotes(name), " occurs twice"));
+      if (seen.size() > kMostNames) refuse(text, concat("expands to more than ", kMostNames, " names"));
       names.push_back(std::move(name));
     }
   }

@@ -28,9 +28,9 @@ void list_train(const fs::path& folder, const Labels& labels, ImageIndex& index)
       if (has_image_extension(file))
         add_image(index, images + "/" + file, label);
       else
-        strays.add(folder / images / file, "is no image");
+        strays.add(folder / images / file, "is not an image");
     }
-    if (content.files.empty()) throw InputError(concat((folder / images).string(), ": this class holds no image"));
+    if (content.files.empty()) throw InputError(concat((folder / images).string(), ": this class has no images"));
   }
   for (const std::string& name : folder_content(folder).folders) {
     if (!labels.contains(name)) strays.add(folder / name, "wnids.txt has no class of this name");
@@ -40,7 +40,7 @@ void list_train(const fs::path& folder, const Labels& labels, ImageIndex& index)
 
 /// Lines "file TAB wnid TAB box".
 void list_val(const fs::path& annotations, const Labels& labels, ImageIndex& index) {
-  std::istringstream in(RegularFile(annotations, "it has the labels of val").read());
+  std::istringstream in(RegularFile(annotations, "it holds the labels of val").read());
   std::size_t number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
@@ -48,7 +48,7 @@ void list_val(const fs::path& annotations, const Labels& labels, ImageIndex& ind
     const std::string where = concat(annotations.string(), ":", number, ": ");
     const std::size_t tab = line.find('\t');
     if (tab == 0 || tab == line.npos || !has_image_extension(line.substr(0, tab)) || line.find('/') < tab)
-      throw InputError(concat(where, "expected file, tab, wnid, tab and a box"));
+      throw InputError(concat(where, "expected file, tab, WNID, tab and a box"));
     const std::size_t end = std::min(line.find_first_of("\t\r", tab + 1), line.size());
     const auto label = labels.find(line.substr(tab + 1, end - tab - 1));
     if (label == labels.end())
@@ -91,7 +91,7 @@ ImageSet read_tiny_imagenet(const fs::path& folder, const SliceRequest& request)
     list_val(folder / "val" / "val_annotations.txt", labels, index);
   } else {
     throw InputError(
-        concat("split ", in_quotes(request.slice.split), ": tiny-imagenet-200 has \"train\" and \"val\"",
+        concat("split ", in_quotes(request.slice.split), ": the splits of tiny-imagenet-200 are \"train\" and \"val\"",
                request.slice.split == "test" ? "; its test images have no labels: set dataset.eval to \"val\"" : ""));
   }
   return load_images(std::move(index), request);

@@ -53,16 +53,15 @@ TrainTransform::TrainTransform(const TrialConfig& config, const ImageSet& images
       randaugment_(augment_.randaugment) {
   if (images.channels != channels_)
     throw InputError(
-        concat("model.channels: the model takes ", channels_, " channels, the images have ", images.channels));
+        concat("model.channels: the model takes ", channels_, " channels, but the images have ", images.channels));
   if (needs_rgb() && channels_ != 1 && channels_ != Image::kChannels)
     throw InputError(
-        concat("train.augment: crops, RandAugment and colour jitter are for images of one or three channels, "
-               "these have ",
+        concat("train.augment: crops, RandAugment and colour jitter need images of one or three channels; these have ",
                channels_));
   if (!images.encoded && augment_.crop == CropName::none && ImageSize{images.height, images.width} != size_)
     throw InputError(concat("train.augment.crop: the images are ", images.width, "x", images.height,
-                            " pixels, the model takes ", size_.width, "x", size_.height,
-                            "; without a crop they must be equal"));
+                            " pixels, but the model takes ", size_.width, "x", size_.height,
+                            "; set train.augment.crop, or use equal sizes"));
 }
 
 Box TrainTransform::box(ImageSize image, const AugmentDraws& draws) const {
@@ -87,7 +86,8 @@ Image& TrainTransform::sized(std::int64_t index, const AugmentDraws& draws, Tran
     const Image& whole = whole_image(images_, index, s);
     if (ImageSize{whole.height, whole.width} != size_)
       throw InputError(concat(where_is(images_, index), ": is ", whole.width, "x", whole.height,
-                              " pixels, the model takes ", size_.width, "x", size_.height, "; set train.augment.crop"));
+                              " pixels, but the model takes ", size_.width, "x", size_.height,
+                              "; set train.augment.crop"));
     return s.decoded;
   }
   const ResizeMethod method = resize_method(draws);

@@ -56,7 +56,7 @@ std::vector<Shard> find_shards(const fs::path& folder, const std::string& split)
   for (std::size_t i = 0; i < shards.size(); ++i) {
     if (i > 0 && shards[i].name == shards[i - 1].name) {
       throw InputError(concat(visible_line((folder / shards[i].file).string()),
-                              ": this shard is there twice, as .tar and as .tar.gz"));
+                              ": this shard exists twice, as .tar and as .tar.gz"));
     }
     if (shards[i].name != numbered(split, i)) {
       throw InputError(concat((folder / (numbered(split, i) + ".tar")).string(),
@@ -75,8 +75,7 @@ std::vector<Shard> named_shards(const fs::path& folder, const std::string& names
       throw InputError(concat("shards ", in_quotes(names), ": ", in_quotes(file), " does not end in .tar or .tar.gz"));
     std::error_code error;
     if (!fs::is_regular_file(path, error)) throw InputError(concat(path, ": this shard is missing"));
-    if (!stems.insert(stem).second)
-      throw InputError(concat(path, ": this shard is there twice, as .tar and as .tar.gz"));
+    if (!stems.insert(stem).second) throw InputError(concat(path, ": this shard exists twice, as .tar and as .tar.gz"));
     shards.push_back({std::move(file), stem, {}});
   }
   return shards;
@@ -89,10 +88,11 @@ std::int32_t parse_label(const ArchiveMember& member, std::int64_t num_classes, 
   text.erase(text.begin(), std::find_if_not(text.begin(), text.end(), space));
   const bool digits = !text.empty() && text.size() <= 9 &&
                       std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-  if (!digits) throw InputError(concat(where, "a label is a decimal number, got ", in_quotes(text.substr(0, 40))));
+  if (!digits) throw InputError(concat(where, "a label must be a decimal number, got ", in_quotes(text.substr(0, 40))));
   const int label = std::stoi(text);
   if (label >= num_classes) {
-    throw InputError(concat(where, "label ", label, " is not below ", num_classes, ", the classes in classes.txt"));
+    throw InputError(
+        concat(where, "label ", label, " is not below ", num_classes, ", the number of classes in classes.txt"));
   }
   return label;
 }
@@ -137,7 +137,7 @@ class SampleBuilder {
       sample.content = std::move(member.content);
     } else if (extension != "json" && extension != "txt" && extension != "npy") {
       throw InputError(concat(where, "unknown extension .", shown(extension),
-                              "; known are jpg, jpeg, png and cls (json, txt and npy are allowed and not read)"));
+                              "; expected jpg, jpeg, png or cls (json, txt and npy are ignored)"));
     }
   }
 
@@ -160,8 +160,8 @@ class SampleBuilder {
     if (!samples_.empty() && samples_.back().key == key) return;
     end();
     if (!keys_.insert(key).second) {
-      throw InputError(
-          concat(where, "key ", in_quotes(key), " comes back after other samples; pack a sample's members together"));
+      throw InputError(concat(where, "key ", in_quotes(key),
+                              " occurs again after other samples; pack the members of a sample together"));
     }
     samples_.emplace_back();
     samples_.back().key = key;
@@ -184,13 +184,13 @@ void read_shard(const fs::path& folder, Shard& shard, std::int64_t num_classes, 
   };
   const auto visit = [&](ArchiveMember member) {
     if (hold && (held += static_cast<std::int64_t>(member.content.size())) > kMostHeld)
-      throw InputError(concat(file.string(), ": the images of .tar.gz shards are held in memory, and these pass ",
+      throw InputError(concat(file.string(), ": the images of .tar.gz shards are held in memory, and these exceed ",
                               kMostHeld >> 30, " GiB; unpack the shards with gunzip"));
     builder.add(std::move(member));
   };
   read_tar(file, visit, wants);
   builder.end();
-  if (shard.samples.empty()) throw InputError(concat(file.string(), ": holds no sample"));
+  if (shard.samples.empty()) throw InputError(concat(file.string(), ": holds no samples"));
 }
 
 }  // namespace

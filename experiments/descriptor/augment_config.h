@@ -35,25 +35,30 @@ template <std::same_as<RandAugmentConfig> T>
 constexpr auto rows_of(const T*) {
   constexpr std::string_view kHasNone = "the dialect {dialect} has no {}";
   constexpr When<T> kDialect{[](const T& c) { return c.dialect != RandAugmentDialect::none; },
-                             "without a dialect there is no RandAugment"};
+                             "without a dialect RandAugment is off"};
   constexpr When<T> kTimm{[](const T& c) { return c.dialect == RandAugmentDialect::timm; }, kHasNone};
   return std::tuple{
-      field<&T::dialect>("whose operations and levels"),
-      field<&T::layers>("operations an image", {.low = 0, .high = 100}).when(kDialect),
-      field<&T::magnitude>("big_vision, timm: out of 10; torchvision: index of 31", kNotNegative).when(kDialect),
-      field<&T::magnitude_std>("timm: deviation of the drawn magnitude", kNotNegative).when(kDialect).when(kTimm),
-      field<&T::probability>("timm: that a drawn operation is applied", kShare).when(kDialect).when(kTimm),
-      field<&T::increasing>("timm: inc1, a higher level always does more").when(kDialect).when(kTimm),
-      field<&T::repaired>("big_vision: Contrast and Solarize as meant, not as released")
+      field<&T::dialect>("implementation whose operations and levels are used; none: off"),
+      field<&T::layers>("operations per image", {.low = 0, .high = 100}).when(kDialect),
+      field<&T::magnitude>("strength: out of 10 (big_vision, timm), or the index of one of 31 levels (torchvision)",
+                           kNotNegative)
+          .when(kDialect),
+      field<&T::magnitude_std>("timm: standard deviation of the drawn magnitude", kNotNegative)
+          .when(kDialect)
+          .when(kTimm),
+      field<&T::probability>("timm: probability that a drawn operation is applied", kShare).when(kDialect).when(kTimm),
+      field<&T::increasing>("timm's inc1: a higher level always changes an image more").when(kDialect).when(kTimm),
+      field<&T::repaired>("big_vision: Contrast and Solarize as intended, not as released")
           .when(kDialect)
           .when({[](const T& c) { return c.dialect == RandAugmentDialect::big_vision; }, kHasNone}),
-      field<&T::interpolation>("torchvision, timm: of geometric operations")
+      field<&T::interpolation>("torchvision, timm: interpolation of geometric operations")
           .when(kDialect)
           .when({[](const T& c) {
                    return c.dialect == RandAugmentDialect::torchvision || c.dialect == RandAugmentDialect::timm;
                  },
                  kHasNone}),
-      field<&T::fill>("beyond the image, a value a channel; the dialect's own when left out", {.low = 0, .high = 255})
+      field<&T::fill>("pixel value outside the image, one per channel; the dialect's own if omitted",
+                      {.low = 0, .high = 255})
           .when(kDialect)};
 }
 
@@ -63,10 +68,11 @@ struct ColorJitterConfig {  // torchvision's: factors from [max(0, 1 - x), 1 + x
 };
 template <std::same_as<ColorJitterConfig> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field<&T::brightness>("factor from 1 - x to 1 + x", kNotNegative),
-                    field<&T::contrast>("factor from 1 - x to 1 + x", kNotNegative),
-                    field<&T::saturation>("factor from 1 - x to 1 + x", kNotNegative),
-                    field<&T::hue>("shift from -x to x of the circle", {.low = 0, .high = 0.5})};
+  return std::tuple{
+      field<&T::brightness>("factor drawn from [max(0, 1 - x), 1 + x]", kNotNegative),
+      field<&T::contrast>("factor drawn from [max(0, 1 - x), 1 + x]", kNotNegative),
+      field<&T::saturation>("factor drawn from [max(0, 1 - x), 1 + x]", kNotNegative),
+      field<&T::hue>("hue shift drawn from [-x, x], as a share of the colour circle", {.low = 0, .high = 0.5})};
 }
 
 enum class ErasingDialect : std::uint8_t { none, timm, torchvision };
@@ -85,15 +91,15 @@ struct ErasingConfig {
 template <std::same_as<ErasingConfig> T>
 constexpr auto rows_of(const T*) {
   constexpr When<T> kDialect{[](const T& c) { return c.dialect != ErasingDialect::none; },
-                             "without a dialect nothing is erased"};
-  return std::tuple{field<&T::dialect>("whose way to draw the box"),
-                    field<&T::probability>("that an image has a box", kShare).when(kDialect),
-                    field<&T::fill>("one value, a normal draw a channel, or one a pixel").when(kDialect),
-                    field<&T::value>("fill constant: after normalisation")
+                             "without a dialect random erasing is off"};
+  return std::tuple{field<&T::dialect>("implementation whose way of drawing the box is used; none: off"),
+                    field<&T::probability>("probability that an image gets a box", kShare).when(kDialect),
+                    field<&T::fill>("one value, one normal draw per channel, or one per pixel").when(kDialect),
+                    field<&T::value>("fill constant: the value, after normalisation")
                         .when(kDialect)
                         .when({[](const T& c) { return c.fill == ErasingFill::constant; }, "fill {fill} has no {}"}),
-                    field<&T::area>("least and largest share of the image", kOpenShare).when(kDialect),
-                    field<&T::aspect>("least and largest height over width", kPositive).when(kDialect)};
+                    field<&T::area>("smallest and largest share of the image's area", kOpenShare).when(kDialect),
+                    field<&T::aspect>("smallest and largest height / width", kPositive).when(kDialect)};
 }
 
 /// The partner is the previous image in the batch (big_vision, torchvision) or the image at the mirrored position
@@ -113,16 +119,18 @@ struct MixConfig {
 };
 template <std::same_as<MixConfig> T>
 constexpr auto rows_of(const T*) {
-  constexpr Range kBeta{
-      .low = 0, .high = 1e6, .of_descriptors = true, .why_high = "with so large a parameter every lambda is one half"};
+  constexpr Range kBeta{.low = 0,
+                        .high = 1e6,
+                        .of_descriptors = true,
+                        .why_high = "with a parameter this large every lambda is one half"};
   constexpr When<T> kOn{[](const T& c) { return c.mixup > 0 || c.cutmix > 0; }, "neither mixup nor cutmix is on"};
   return std::tuple{
       field<&T::mixup>("parameter of the Beta distribution; 0: off", kBeta),
       field<&T::cutmix>("parameter of the Beta distribution; 0: off", kBeta),
-      field<&T::dialect>("whose partner and lambda").when(kOn),
-      field<&T::scope>("one lambda a batch, or one an image").when(kOn),
-      field<&T::probability>("that a batch (or image) is mixed", kShare).when(kOn),
-      field<&T::switch_probability>("both on: that it is cutmix", kShare)
+      field<&T::dialect>("implementation whose partner image and lambda are used").when(kOn),
+      field<&T::scope>("one lambda per batch, or one per image").when(kOn),
+      field<&T::probability>("probability that a batch (or image) is mixed", kShare).when(kOn),
+      field<&T::switch_probability>("if both are on: probability of cutmix", kShare)
           .when({[](const T& c) { return c.mixup > 0 && c.cutmix > 0; }, "mixup and cutmix are not both on"})};
 }
 
@@ -150,17 +158,17 @@ constexpr auto rows_of(const T*) {
       kHasNone};
   return std::tuple{
       field<&T::crop_padding>("zeros around the image before a random crop", kSide),
-      field<&T::crop>("how an image gets the model's size; none: it has it"),
-      field<&T::crop_area>("inception: least and largest share of the image", kOpenShare).when(kInception),
-      field<&T::crop_aspect>("inception: least and largest width over height", kPositive).when(kInception),
-      field<&T::resize>("how pixels between pixels come about")
+      field<&T::crop>("how an image is brought to the model's size; none: it already has it"),
+      field<&T::crop_area>("inception: smallest and largest share of the image's area", kOpenShare).when(kInception),
+      field<&T::crop_aspect>("inception: smallest and largest width / height", kPositive).when(kInception),
+      field<&T::resize>("interpolation when an image is resized")
           .when({[](const T& c) { return c.crop != CropName::none; }, kHasNone}),
-      field<&T::flip>("left-right, probability one half"),
-      field<&T::randaugment>("drawn operations"),
-      field<&T::color_jitter>("torchvision's, in drawn order"),
-      field<&T::erasing>("a box is blanked, after normalisation"),
-      field<&T::mix>("two images of a batch made one"),
-      field<&T::repeats>("times an image stands in an epoch's order (repeated augmentation)", kAtOnce)};
+      field<&T::flip>("flip left-right with probability one half"),
+      field<&T::randaugment>("randomly drawn operations"),
+      field<&T::color_jitter>("torchvision's colour jitter, in random order"),
+      field<&T::erasing>("blanks a random box, after normalisation"),
+      field<&T::mix>("mixes two images of a batch into one"),
+      field<&T::repeats>("how often an image appears in an epoch's order (repeated augmentation)", kAtOnce)};
 }
 
 /// How an evaluation image gets the model's size. center: resizes the shorter side to resize_to, or to size / crop_pct,
@@ -182,14 +190,15 @@ constexpr auto rows_of(const T*) {
   constexpr Range kSide{.low = 0, .high = 1 << 16};  // pixels
   constexpr std::string_view kHasNone = "crop {crop} has no {}";
   constexpr When<T> kCenter{[](const T& c) { return c.crop == EvalCrop::center; }, kHasNone};
-  return std::tuple{field<&T::crop>("how an evaluation image gets the model's size; none: it has it"),
-                    field<&T::crop_pct>("center: the model's size over the resized shorter side", kOpenShare)
-                        .when(kCenter)
-                        .when({[](const T& c) { return c.resize_to == 0; }, "resize_to says it already"}),
-                    field<&T::resize_to>("center: pixels of the shorter side; 0: by crop_pct", kSide).when(kCenter),
-                    field<&T::resize>("how pixels between pixels come about")
-                        .when({[](const T& c) { return c.crop != EvalCrop::none; }, kHasNone}),
-                    field<&T::rounding>("of the longer side and of odd margins").when(kCenter)};
+  return std::tuple{
+      field<&T::crop>("how an evaluation image is brought to the model's size; none: it already has it"),
+      field<&T::crop_pct>("center: the model's size / the resized shorter side", kOpenShare)
+          .when(kCenter)
+          .when({[](const T& c) { return c.resize_to == 0; }, "resize_to sets the size already"}),
+      field<&T::resize_to>("center: pixels of the resized shorter side; 0: from crop_pct", kSide).when(kCenter),
+      field<&T::resize>("interpolation when an image is resized")
+          .when({[](const T& c) { return c.crop != EvalCrop::none; }, kHasNone}),
+      field<&T::rounding>("implementation whose rounding of the longer side and odd margins is used").when(kCenter)};
 }
 
 }  // namespace normlab

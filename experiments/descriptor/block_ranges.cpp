@@ -27,7 +27,7 @@ std::optional<std::pair<std::int64_t, std::int64_t>> read_block_range(std::strin
 
 void FieldReader::blocks(const JsonNode& node, Placement& out) {
   if (!node.is_object())
-    return report(node.at, "expected an object of blocks, as {\"0-3\": {\"attn\": {...}}}, got " + describe(node));
+    return report(node.at, "expected an object of blocks such as {\"0-3\": {\"attn\": {...}}}, got " + describe(node));
   struct Given {
     std::int64_t first, last;
     const JsonMember* member;
@@ -46,14 +46,15 @@ void FieldReader::blocks(const JsonNode& node, Placement& out) {
     }
     const std::int64_t first = read->first, last = read->second;
     if (last >= kMaxDepth) {
-      report(member.key_at, concat("no network has a block ", last, "; the deepest ends with ", kMaxDepth - 1));
+      report(member.key_at,
+             concat("no network has block ", last, "; the last block of the deepest network is ", kMaxDepth - 1));
       continue;
     }
     const auto other = std::find_if(ranges.begin(), ranges.end(),
                                     [&](const Given& given) { return given.first <= last && first <= given.last; });
     if (other != ranges.end())
       report(member.key_at,
-             concat("overlaps ", in_quotes(other->member->key), "; a block has its sites from one range"));
+             concat("overlaps ", in_quotes(other->member->key), "; a block takes its sites from one range only"));
     else
       ranges.push_back({first, last, &member});
   }

@@ -24,9 +24,10 @@ struct CheckpointConfig {
 };
 template <std::same_as<CheckpointConfig> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field<&T::seconds>("of training between two checkpoints", kPositive),
-                    field<&T::steps>("and after so many steps; 0: by time alone", kFromZero),
-                    field<&T::keep>("once the result is there: the last checkpoint, its weights alone, or neither")};
+  return std::tuple{
+      field<&T::seconds>("seconds of training between two checkpoints", kPositive),
+      field<&T::steps>("also save after this many steps; 0: by time only", kFromZero),
+      field<&T::keep>("what stays once a trial has its result: the last checkpoint, only its weights, or neither")};
 }
 
 /// Ends training once `metric` has not improved by more than min_delta for `patience` evaluations in a row. NaN
@@ -42,12 +43,17 @@ struct EarlyStopConfig {
 };
 template <std::same_as<EarlyStopConfig> T>
 constexpr auto rows_of(const T*) {
-  constexpr When<T> kMetric{[](const T& c) { return !c.metric.empty(); }, "without a metric nothing is stopped early"};
+  constexpr When<T> kMetric{[](const T& c) { return !c.metric.empty(); }, "without a metric early stopping is off"};
   return std::tuple{
-      field<&T::metric>("minival/accuracy or minival/loss, or with ema_ after the slash; no rule when left out"),
-      field<&T::patience>("evaluations in a row that may be no better than the best", kFromOne).when(kMetric),
-      field<&T::min_delta>("better by more than this counts, a share for accuracies", kNotNegative).when(kMetric),
-      field<&T::mode>("what is better; inferred: the higher accuracy, the lower loss").when(kMetric)};
+      field<&T::metric>("minival/accuracy or minival/loss, for averaged weights minival/ema_accuracy or "
+                        "minival/ema_loss; off if omitted"),
+      field<&T::patience>("consecutive evaluations without an improvement that end the training", kFromOne)
+          .when(kMetric),
+      field<&T::min_delta>(
+          "an improvement must be larger than this; for accuracies a share, so 0.01 is one percentage point",
+          kNotNegative)
+          .when(kMetric),
+      field<&T::mode>("which values are better; inferred: higher accuracies, lower losses").when(kMetric)};
 }
 
 struct TrainConfig : StepSettings {
@@ -74,35 +80,34 @@ constexpr auto rows_of(const T*) {
   constexpr Range kTrainedEpochs{.low = 0, .high = 1e9, .low_open = true, .of_descriptors = true};
   constexpr When<T> kNoImages{[](const T& c) { return c.images == 0; }, "the length is given by images"};
   return std::tuple{
-      field<&T::epochs>("length of the training; this, steps or images", kTrainedEpochs)
+      field<&T::epochs>("length of the training; give this, steps or images", kTrainedEpochs)
           .when(kNoImages)
           .when({[](const T& c) { return c.steps == 0; }, "the length is given by steps"}),
-      field<&T::steps>("length of the training; this, epochs or images", kLength).when(kNoImages),
-      field<&T::images>("length of the training; this, epochs or steps", kLength),
-      field<&T::batch_size>("images a step", kAtOnce),
-      field<&T::accumulate>("parts in which a batch goes through the network", kAtOnce),
-      field<&T::drop_last>("leave out an epoch's last, smaller batch"),
+      field<&T::steps>("length of the training; give this, epochs or images", kLength).when(kNoImages),
+      field<&T::images>("length of the training; give this, epochs or steps", kLength),
+      field<&T::batch_size>("images per step", kAtOnce),
+      field<&T::accumulate>("parts that a batch is split into (gradient accumulation)", kAtOnce),
+      field<&T::drop_last>("skip an epoch's last, smaller batch"),
       field<&T::optimizer>("the optimiser"),
       field<&T::schedule>("the learning rate over time"),
       field<&T::clip_norm>("largest global norm of the gradient; 0: no clipping", kNotNegative),
-      field<&T::clip_form>("limit / (norm + 1e-6), at most 1, or optax's limit / norm")
-          .when({[](const StepSettings& c) { return c.clip_norm > 0; }, "there is no clip_norm"}),
-      field<&T::loss>("cross-entropy over a softmax, or a sigmoid a class"),
-      field<&T::label_smoothing>("taken from the label's class", kRate),
-      field<&T::smoothing>("which classes label_smoothing is spread over")
-          .when({[](const StepSettings& c) { return c.label_smoothing > 0; }, "there is no label_smoothing"}),
-      field<&T::ema>("an average of the weights, evaluated beside them"),
-      field<&T::augment>("done to every training image"),
-      field<&T::eval_transform>("done to every evaluation image"),
-      field<&T::precision>("of activations and products; weights are kept in float. bf16 needs a CPU (or GPU) with "
-                           "instructions for it; bf16_emulated rounds at the same places on every CPU, slowly; tf32: "
-                           "fp32 whose products a GPU makes of inputs rounded to 10 bits behind the first"),
-      field<&T::eval_every_epochs>("0: only at the end", kEpochs),
-      field<&T::early_stop>("ends a training that no longer becomes better on the minival"),
-      field<&T::collapse_steps>(
-          "the mean loss above its level at the warm-up's end for so many steps ends a training as diverged; 0: "
-          "never",
-          kFromZero)};
+      field<&T::clip_form>("torch: limit / (norm + 1e-6), at most 1; optax: limit / norm")
+          .when({[](const StepSettings& c) { return c.clip_norm > 0; }, "clip_norm is 0"}),
+      field<&T::loss>("cross-entropy over a softmax, or over one sigmoid per class"),
+      field<&T::label_smoothing>("share taken from the label's class", kRate),
+      field<&T::smoothing>("classes that label_smoothing is spread over")
+          .when({[](const StepSettings& c) { return c.label_smoothing > 0; }, "label_smoothing is 0"}),
+      field<&T::ema>("an average of the weights, evaluated along with them"),
+      field<&T::augment>("applied to every training image"),
+      field<&T::eval_transform>("applied to every evaluation image"),
+      field<&T::precision>("precision of activations and products; weights stay in fp32. bf16 needs a CPU or GPU with "
+                           "bf16 instructions; bf16_emulated rounds at the same places on any CPU, slowly; tf32: fp32 "
+                           "with matrix products of inputs rounded to 10 mantissa bits, on a GPU"),
+      field<&T::eval_every_epochs>("epochs between two evaluations; 0: only at the end", kEpochs),
+      field<&T::early_stop>("ends a training that no longer improves on the minival slice"),
+      field<&T::collapse_steps>("a training ends as diverged once its mean loss has been above the level at the end of "
+                                "the warm-up for this many steps; 0: never",
+                                kFromZero)};
 }
 
 /// Everything that defines one trial. The rest (device, threads, workers, data location, checkpoint rule) is provenance
@@ -117,7 +122,7 @@ struct TrialConfig {
 template <std::same_as<TrialConfig> T>
 constexpr auto rows_of(const T*) {
   return std::tuple{field<&T::dataset>("a name, or an object"), field<&T::model>("the network"),
-                    field<&T::train>("the training"), field<&T::seed>("of all random draws")};
+                    field<&T::train>("the training"), field<&T::seed>("seed of all random draws")};
 }
 
 }  // namespace normlab

@@ -72,7 +72,7 @@ class DataChecks {
     if (why.rfind("shares", 0) == 0)
       report_(concat("dataset.", other_key),
               concat(in_quotes(other), " ", why, " dataset.", key, ", ", in_quotes(slice),
-                     "; take parts as \"train[:90%]\" and \"train[90%:]\""));
+                     "; use disjoint parts such as \"train[:90%]\" and \"train[90%:]\""));
   }
 
   void per_class() const {
@@ -82,8 +82,8 @@ class DataChecks {
     whole.fraction = 1;
     const std::optional<std::int64_t> images = known_training_images(whole);
     if (images && data().per_class * known->num_classes > *images)
-      report_("dataset.per_class", concat(data().per_class, " images of each of ", known->num_classes,
-                                          " classes are more than the ", *images, " of the slice"));
+      report_("dataset.per_class", concat(data().per_class, " images for each of ", known->num_classes,
+                                          " classes exceed the ", *images, " images of the slice"));
   }
 
   /// Checks generated datasets, where the class is index mod 10; for others only the files tell.
@@ -108,7 +108,7 @@ class DataChecks {
     if (const auto absent = std::count(seen.begin(), seen.end(), false); absent > 0)
       report_(slice.begin || slice.end ? "dataset.train" : "dataset.train_images",
               concat("the training images lack ", absent, " of the ", kClasses,
-                     " classes; take more of them, or set allow_absent_classes"));
+                     " classes; use more images, or set allow_absent_classes"));
   }
 
   const TrialConfig& trial_;

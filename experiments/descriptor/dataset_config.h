@@ -45,7 +45,7 @@ template <std::same_as<DatasetConfig> T>
 constexpr auto rows_of(const T*) {
   using L = DatasetLayout;
   constexpr Range kGenerated{.low = 1, .high = 1e6};
-  constexpr std::string_view kUnit = "a pixel of 255 is 1 here: divide by 255";
+  constexpr std::string_view kUnit = "a pixel value of 255 counts as 1 here: divide by 255";
   constexpr Range kMean{.low = 0, .high = 1, .of_descriptors = true, .why_high = kUnit},
       kDeviation{.low = 0, .high = 1, .low_open = true, .of_descriptors = true, .why_high = kUnit};
   constexpr When<T> kFiles{[](const T& c) { return !c.generated(); }, "{name} is generated and has no {}"};
@@ -53,36 +53,37 @@ constexpr auto rows_of(const T*) {
   constexpr When<T> kGeneratedOnly{[](const T& c) { return c.generated(); }, kOnlyShapes};
   constexpr When<T> kShards{[](const T& c) { return c.layout == L::webdataset; }, "only layout webdataset has shards"};
   return std::tuple{
-      field<&T::name>("gratings, shapes, cifar10, or another known set; or a label for `path`"),
-      field<&T::path>("folder below the data root; the name when left out").when(kFiles),
-      field<&T::layout>("how the files lie; known: by the name").when(kFiles),
-      field<&T::train>("slice to train on, as \"train[:99%]\""),
+      field<&T::name>("gratings, shapes, cifar10 or another known data set; with `path`, a name of your own"),
+      field<&T::path>("folder below the data root; the name if omitted").when(kFiles),
+      field<&T::layout>("how the files are laid out; known: as the name implies").when(kFiles),
+      field<&T::train>("slice to train on, such as \"train[:99%]\""),
       field<&T::eval>("slice to evaluate on"),
       field<&T::minival>(
-          "a third slice, evaluated beside eval, to choose by; shares no image with the two; none when left out"),
-      field<&T::train_shards>("webdataset: file names, as \"pets-train-{0000..0146}.tar\"; by the split when left out")
+          "a third slice to select by, evaluated along with eval; shares no image with the other two; none if omitted"),
+      field<&T::train_shards>(
+          "webdataset: file names, such as \"pets-train-{0000..0146}.tar\"; named after the split if omitted")
           .when(kShards),
       field<&T::eval_shards>("webdataset: the same for evaluation").when(kShards),
       field<&T::labels>("image_list: the file of labels, below `path`")
           .when({[](const T& c) { return c.layout == L::image_list || c.layout == L::image_folder; },
                  "only layout image_list has a file of labels"}),
-      field<&T::per_class>("training images of each class; 0: all", kFromZero),
-      field<&T::fraction>("share of the training slice", kOpenShare),
-      field<&T::subset_seed>("which images per_class and fraction take")
+      field<&T::per_class>("training images per class; 0: all", kFromZero),
+      field<&T::fraction>("share of the training slice to train on", kOpenShare),
+      field<&T::subset_seed>("seed by which per_class and fraction choose images")
           .when({[](const T& c) { return c.per_class > 0 || c.fraction < 1; },
-                 "neither per_class nor fraction takes a part of the slice"}),
-      field<&T::allow_absent_classes>("a training slice may lack a class"),
-      field<&T::order>("over the whole slice, or shard by shard through a buffer")
+                 "neither per_class nor fraction selects a part of the slice"}),
+      field<&T::allow_absent_classes>("allow a training slice that lacks a class"),
+      field<&T::order>("shuffled over the whole slice, or read shard by shard through a buffer")
           .when(kFiles)
           .when({[](const T& c) { return c.layout == L::webdataset || c.layout == L::known; }, kOnlyShapes}),
-      field<&T::shuffle_buffer>("order shards: samples the next one is drawn from", kFromOne)
+      field<&T::shuffle_buffer>("order shards: samples in the buffer that the next one is drawn from", kFromOne)
           .when({[](const T& c) { return c.order == SampleOrder::shards; }, "only order shards has a buffer"}),
-      field<&T::on_bad_image>("an image that cannot be decoded ends the trial, or is "
-                              "left out, named and counted")
+      field<&T::on_bad_image>("an image that cannot be decoded ends the trial, or is left out, named and counted")
           .when(kFiles)
           .when({[](const T& c) { return c.layout != L::cifar && c.layout != L::idx; }, kOnlyShapes}),
-      field<&T::mean>("of each channel, 255 being 1; the training slice's when left out", kMean),
-      field<&T::std>("of each channel, 255 being 1; the training slice's when left out", kDeviation),
+      field<&T::mean>("mean of each channel, where 255 is 1; that of the training slice if omitted", kMean),
+      field<&T::std>("standard deviation of each channel, where 255 is 1; that of the training slice if omitted",
+                     kDeviation),
       field<&T::train_images>("gratings, shapes: training images to generate", kGenerated).when(kGeneratedOnly),
       field<&T::eval_images>("gratings, shapes: test images to generate", kGenerated).when(kGeneratedOnly),
       field<&T::shapes_seed>("gratings, shapes: seed of the images, not of the trial").when(kGeneratedOnly)};

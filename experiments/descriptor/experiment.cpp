@@ -69,7 +69,7 @@ class Expansion {
       grids_.resize(1);
     if (root_.find("seeds") != nullptr &&
         std::all_of(grids_.begin(), grids_.end(), [](const Grid& grid) { return grid.seeds.has_value(); }))
-      problems_.add(position_of("seeds"), "/seeds", "every grid has seeds of its own; leave these out");
+      problems_.add(position_of("seeds"), "/seeds", "every grid has its own seeds; leave these out");
     paths_ = axis_paths(grids_);
     if (const JsonMember* member = root_.find("tune"))
       tuned_ =
@@ -88,7 +88,8 @@ class Expansion {
     else
       for (const Grid& grid : grids_) for_each_combination(grid, [&](const auto& index) { add_row(grid, index); });
     check_choices();
-    if (problems_.empty() && rows_.empty()) problems_.add(position_of("exclude"), "/exclude", "leaves no combination");
+    if (problems_.empty() && rows_.empty())
+      problems_.add(position_of("exclude"), "/exclude", "excludes every combination; leave at least one");
     problems_.throw_if_any_or_unused();
     match_baselines();
     collect(out);
@@ -112,7 +113,7 @@ class Expansion {
     for (const JsonMember& member : root_.members) {
       if (std::find(keys.begin(), keys.end(), member.key) == keys.end())
         problems_.add(member.key_at, unknown_setting(member.key, keys));
-      if (member.key == "extends") problems_.add(member.key_at, "can only be given in the file");
+      if (member.key == "extends") problems_.add(member.key_at, "can only be set in the file, not by --set");
     }
   }
 
@@ -143,9 +144,11 @@ class Expansion {
   void check_two_stage() {
     const Position at = root_.find("seeds")->value.at;
     if (root_.find("baseline") == nullptr)
-      problems_.add(at, "two stages fix the width of gains, which need a \"baseline\"");
+      problems_.add(at,
+                    "two-stage seeds fix the width of the gains' intervals; add the \"baseline\" that gains are "
+                    "measured against");
     if (std::any_of(grids_.begin(), grids_.end(), [](const Grid& grid) { return grid.seeds.has_value(); }))
-      problems_.add(at, "with two stages every row runs the same seeds; leave out those of the grids");
+      problems_.add(at, "with two-stage seeds every row runs the same seeds; leave out the seeds of the grids");
   }
 
   /// Refuses a `--set` setting that an axis would overwrite.
@@ -157,8 +160,8 @@ class Expansion {
           for (const std::string& axis : axes)
             if (is_within(set, axis)) problems_.add({&source}, pointer_of(set), concat(axis, what));
         };
-        refuse(paths_, " is an axis of the sweep, which would overwrite this; set \"sweep\" instead");
-        if (tuned_) refuse(tuned_axes(), " is tuned, which would overwrite this; set \"tune\" instead");
+        refuse(paths_, " is an axis of the sweep, which would overwrite this value; set \"sweep\" instead");
+        if (tuned_) refuse(tuned_axes(), " is tuned, which would overwrite this value; set \"tune\" instead");
       }
   }
 

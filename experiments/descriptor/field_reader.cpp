@@ -79,9 +79,9 @@ void FieldReader::value(const JsonNode& node, double& out, Range range) {
   const bool vanishes = read != 0 && std::abs(read) < double(Float::min());
   const bool becomes_bound = range.high_open && read < range.high && double(float(read)) >= range.high;
   if (mode_ == ReadMode::descriptor && (too_large || vanishes || becomes_bound))
-    return report(node.at, concat(too_large  ? "is more than a float holds (3.4e38)"
-                                  : vanishes ? "is 0 as a float, which holds no less than 1.2e-38"
-                                             : concat("is ", number_text(range.high), " as a float"),
+    return report(node.at, concat(too_large  ? "is more than a float can hold (3.4e38)"
+                                  : vanishes ? "becomes 0 as a float (the smallest is 1.2e-38)"
+                                             : concat("becomes ", number_text(range.high), " as a float"),
                                   "; got ", describe(node)));
   check_range(node, read == 0 ? 0.0 : read, range, out);  // -0.0 would give another trial id
 }
@@ -105,11 +105,11 @@ void FieldReader::value(const JsonNode& node, std::array<std::int64_t, 2>& out, 
 
 void FieldReader::value(const JsonNode& node, std::array<double, 2>& out, Range range) {
   if (!node.is_array() || node.items.size() != 2)
-    return report(node.at, "expected [least, largest], got " + describe(node));
+    return report(node.at, "expected [smallest, largest], got " + describe(node));
   const std::size_t before = reported_;
   value(node.items[0], out[0], range);
   value(node.items[1], out[1], range);
-  if (reported_ == before && out[0] > out[1]) report(node.at, "the first number is above the second");
+  if (reported_ == before && out[0] > out[1]) report(node.at, "the first number is larger than the second");
 }
 
 /// The optimiser's name determines the defaults of omitted settings.
@@ -196,7 +196,7 @@ void FieldReader::value(const JsonNode& node, Placement& out, Range) {
 }
 
 void FieldReader::variant(const JsonNode& node, ViTConfig& out) {
-  if (!node.is_string()) return report(node.at, "expected a word as \"S/16\", got " + describe(node));
+  if (!node.is_string()) return report(node.at, "expected a word such as \"S/16\", got " + describe(node));
   constexpr std::string_view kDeiT = "DeiT-";
   const std::size_t slash = node.text.find('/');
   std::string name = node.text.substr(0, slash);
@@ -212,7 +212,8 @@ void FieldReader::variant(const JsonNode& node, ViTConfig& out) {
   std::int64_t size = 0;
   const auto [end, error] = std::from_chars(patch.data(), patch.data() + patch.size(), size);
   if (error != std::errc() || end != patch.data() + patch.size() || size < 1)
-    return report(node.at, concat("expected a patch size after the slash, as in \"", deit ? kDeiT : "", name, "/16\""));
+    return report(node.at,
+                  concat("expected a patch size after the slash, such as \"", deit ? kDeiT : "", name, "/16\""));
   out.embed_dim = found->embed_dim;
   out.depth = found->depth;
   out.num_heads = found->num_heads;
@@ -223,7 +224,7 @@ void FieldReader::variant(const JsonNode& node, ViTConfig& out) {
 }
 
 void FieldReader::variant(const JsonNode& node, SwinConfig& out) {
-  if (!node.is_string()) return report(node.at, "expected a word as \"Swin-T\", got " + describe(node));
+  if (!node.is_string()) return report(node.at, "expected a word such as \"Swin-T\", got " + describe(node));
   std::vector<std::string_view> names;
   for (const SwinVariant& variant : kSwinVariants) {
     names.push_back(variant.name);
@@ -259,7 +260,7 @@ void FieldReader::model(const JsonNode& node, Config& out) {
   object(node, out, {"kind", "variant", "layer_scale"});
   if (const JsonMember* scale = node.find("layer_scale")) {
     if (out.placement.layer_scale.kind != LayerScaleKind::none)
-      return report(scale->key_at, "the placement has a layer_scale already; give it in one place");
+      return report(scale->key_at, "the placement has a layer_scale already; set it in one place only");
     value(scale->value, out.placement.layer_scale, {});
   }
 }
@@ -294,7 +295,7 @@ void FieldReader::value(const JsonNode& node, DatasetConfig& out, Range) {
   const JsonMember* at = name != nullptr ? name : directory;
   report(at != nullptr ? at->value.at : node.at,
          unknown_word("dataset", out.name, names) +
-             "; for one of your own give \"path\" and \"layout\" (image_folder, webdataset, ...)");
+             "; for a data set of your own give \"path\" and \"layout\" (image_folder, webdataset, ...)");
 }
 
 void FieldReader::refuse_both(const JsonNode& node, std::string_view a, std::string_view b) {

@@ -140,7 +140,7 @@ class FieldReader {
       if constexpr (std::is_same_v<Member, NormSpec>) value = word(NormKind::layer_norm);
       if constexpr (std::is_arithmetic_v<Member>)
         if (defaults.*field.member != Member{}) value = concat(defaults.*field.member);
-      if (!value.empty()) out = concat(", as {\"", field.key, "\": ", value, "}");
+      if (!value.empty()) out = concat(" such as {\"", field.key, "\": ", value, "}");
     });
     return out;
   }

@@ -15,13 +15,13 @@ constexpr auto norm_field(std::string_view doc, Range range = {}) {
 template <std::same_as<NormSpec> T>
 constexpr auto rows_of(const T*) {
   return std::tuple{
-      field<&T::kind>("which norm"),
-      norm_field<&T::eps>("added under the root; 1e-6, for batch_norm and group_norm 1e-5", kPositive),
+      field<&T::kind>("kind of norm"),
+      norm_field<&T::eps>("added under the square root; 1e-6, for batch_norm and group_norm 1e-5", kPositive),
       norm_field<&T::momentum>("batch_norm: weight of the new value in the running statistics", kShare),
-      norm_field<&T::statistics_batch>("batch_norm: images a statistic is taken over; 0 is the whole batch", kFromZero),
-      norm_field<&T::alpha_init>("dyt: start value of alpha"),
-      norm_field<&T::beta_init>("dyt: start value of beta"),
-      norm_field<&T::groups>("group_norm: groups of neighbouring channels; they divide the site's width", kFromOne)};
+      norm_field<&T::statistics_batch>("batch_norm: images that each statistic covers; 0: the whole batch", kFromZero),
+      norm_field<&T::alpha_init>("dyt: initial value of alpha"),
+      norm_field<&T::beta_init>("dyt: initial value of beta"),
+      norm_field<&T::groups>("group_norm: groups of adjacent channels; must divide the site's width", kFromOne)};
 }
 inline NormSpec defaults_beside(const NormSpec& spec) { return norm_of(spec.kind); }
 
@@ -38,10 +38,11 @@ constexpr auto site_fields() {
 }
 template <std::same_as<StemSites> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple_cat(site_fields<T>(),
-                        std::tuple{field<&T::posembed_out_includes_class>("the class token passes posembed_out too")
-                                       .when({[](const T& c) { return c.posembed_out.kind != NormKind::none; },
-                                              "there is no norm at posembed_out"})});
+  return std::tuple_cat(
+      site_fields<T>(),
+      std::tuple{field<&T::posembed_out_includes_class>("posembed_out normalizes the class token, too")
+                     .when({[](const T& c) { return c.posembed_out.kind != NormKind::none; },
+                            "there is no norm at posembed_out"})});
 }
 template <std::same_as<AttentionSites> T>
 constexpr auto rows_of(const T*) {
@@ -55,14 +56,14 @@ constexpr auto rows_of(const T*) {
 // The key in "blocks" gives the range.
 template <std::same_as<BlockRange> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field<&T::attn>("sites of the attention branch, changes on top of the row's"),
-                    field<&T::mlp>("sites of the MLP branch, changes on top of the row's")};
+  return std::tuple{field<&T::attn>("sites of the attention branch, as changes to those of all blocks"),
+                    field<&T::mlp>("sites of the MLP branch, as changes to those of all blocks")};
 }
 
 // The reader handles `init`, a number or "auto", separately.
 template <std::same_as<LayerScale> T>
 constexpr auto rows_of(const T*) {
-  return std::tuple{field<&T::kind>("a gain a channel, or one scalar a branch")};
+  return std::tuple{field<&T::kind>("one gain per channel, or one scalar per branch")};
 }
 
 // The reader handles "blocks" separately, since it depends on the other sites.
@@ -72,10 +73,11 @@ constexpr auto rows_of(const T*) {
       std::tuple{field<&T::stem>("sites of the stem"), field<&T::attn>("sites of the attention branch"),
                  field<&T::mlp>("sites of the MLP branch")},
       site_fields<T>(),
-      std::tuple{field<&T::head_scale>("a learned gain a head"),
-                 field<&T::residual_scale>("a learned gain a channel on the shortcut of the MLP"),
-                 field<&T::layer_scale>("a learned gain on both branches"),
-                 field<&T::init_gain>("multiplies the drawn values of v, out, fc1 and fc2; a number or \"sub_ln\"")});
+      std::tuple{
+          field<&T::head_scale>("a learned gain per head"),
+          field<&T::residual_scale>("a learned gain per channel on the shortcut of the MLP"),
+          field<&T::layer_scale>("a learned gain on both branches"),
+          field<&T::init_gain>("multiplies the random initial values of v, out, fc1 and fc2; a number or \"sub_ln\"")});
 }
 
 }  // namespace normlab

@@ -98,7 +98,7 @@ class TreeBuilder {
     Open& object = stack_.back();
     key_at_ = next(source_->place(object.node->at.place, name));
     object.duplicate = !object.keys.insert(name).second;
-    if (object.duplicate) problems_.add(key_at_, "this key was given before");
+    if (object.duplicate) problems_.add(key_at_, "this key occurs twice; remove one");
     key_ = std::move(name);
     return true;
   }
@@ -121,16 +121,17 @@ class TreeBuilder {
     const auto says = [&](std::string_view part) { return parser.find(part) != parser.npos; };
     const char here = cursor_.here();
     const bool letter = (here >= 'a' && here <= 'z') || (here >= 'A' && here <= 'Z') || here == '_';
-    if (here == '\0') return stack_.empty() ? "there is no value" : "the text ends before every { and [ is closed";
-    if (cursor_.after_comma() && (here == '}' || here == ']')) return "a comma before } or ]; remove it";
-    if (here == '\'') return "text and keys stand in double quotes";
+    if (here == '\0') return stack_.empty() ? "a value is missing" : "the text ends with an unclosed { or [";
+    if (cursor_.after_comma() && (here == '}' || here == ']'))
+      return "the comma before } or ] is not allowed; remove it";
+    if (here == '\'') return "strings and keys need double quotes";
     if (here == '"' && (says("missing closing quote") || says("U+000A")))
-      return "this text has no closing quote on its line";
+      return "this string has no closing quote on its line";
     if (says("object separator")) return "a colon is missing before this value";
     const bool closes = here == '}' || here == ']';
     if (!closes && (says("; expected '}'") || says("; expected ']'"))) return "a comma is missing before this";
-    if (letter && says("object key")) return "a key stands in double quotes";
-    if (letter) return "text stands in double quotes; true, false and null are in small letters";
+    if (letter && says("object key")) return "a key needs double quotes";
+    if (letter) return "a string needs double quotes; true, false and null are lower case";
     return {};
   }
 
@@ -170,7 +171,7 @@ class TreeBuilder {
 
   bool open(JsonNode node) {
     JsonNode* placed = place(std::move(node));
-    if (stack_.size() >= kMaxJsonDepth) fail(placed->at, concat("more than ", kMaxJsonDepth, " levels"));
+    if (stack_.size() >= kMaxJsonDepth) fail(placed->at, concat("nested more than ", kMaxJsonDepth, " levels deep"));
     stack_.push_back({placed});
     return true;
   }
@@ -210,10 +211,10 @@ JsonNode parse_json(std::string_view text, Source* source, Problems& problems, c
     cursor.advance_to(offset);
     fail(cursor.position(), what);
   };
-  if (text.size() > kMaxJsonBytes) refuse(0, concat(text.size(), " bytes; at most ", kMaxJsonBytes, " are read"));
+  if (text.size() > kMaxJsonBytes) refuse(0, concat(text.size(), " bytes; the limit is ", kMaxJsonBytes));
   if (text.substr(0, 3) == "\xEF\xBB\xBF") refuse(0, "begins with a byte order mark; save it as UTF-8 without one");
-  refuse(text.find('\0'), "a NUL byte");
-  refuse(find_invalid_utf8(text), "not valid UTF-8");
+  refuse(text.find('\0'), "this is a NUL byte; remove it");
+  refuse(find_invalid_utf8(text), "this is not valid UTF-8; save the file as UTF-8");
   TreeBuilder builder(text, source, problems, place);
   nlohmann::json::sax_parse(text, &builder, nlohmann::json::input_format_t::json, /*strict=*/true,
                             /*ignore_comments=*/true);

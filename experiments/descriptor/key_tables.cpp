@@ -96,17 +96,18 @@ std::string describe_fields() {
   out += concat("\n### Dataset, model and training\n\n", kHead);
   out += "| `model.kind` | vit \\| swin | `vit` | the architecture |\n";
   out +=
-      "| `model.variant` | as S/16, DeiT-S/16 |  | embed_dim, depth, num_heads and patch_size, for a DeiT pool token "
-      "and "
-      "pos_embed_class too; each may be set by itself |\n";
+      "| `model.variant` | such as S/16, DeiT-S/16 |  | sets embed_dim, depth, num_heads and patch_size, for a DeiT "
+      "also pool token and pos_embed_class; keys given explicitly take precedence |\n";
   add_rows(out, "", TrialConfig{});
   out += concat("\n### A model of kind swin\n\n", kHead);
-  out += "| `model.variant` | as Swin-T, SwinD-B |  | embed_dim, depths, num_heads; each may be set by itself |\n";
+  out +=
+      "| `model.variant` | such as Swin-T, SwinD-B |  | sets embed_dim, depths and num_heads; keys given explicitly "
+      "take precedence |\n";
   add_rows(out, "model.", SwinConfig{});
   out += concat("\n### Checkpoints\n\n", kHead);
   add_rows(out, "checkpoint.", CheckpointConfig{});
   out += concat("\n### A placement given as an object\n\n", kHead);
-  out += "| `base` | a placement's name | `none` | the row that the other keys change |\n";
+  out += "| `base` | a placement's name | `none` | the placement that the other keys change |\n";
   add_rows(out, "", Placement{});
   out += concat("| `", kBlocksKey, "` | object |  | ", kBlocksDoc, " |\n");
   out += concat("\n### A norm: its kind as a word, or an object\n\n", kHead);

@@ -36,32 +36,32 @@ struct TopLevelKey {
   std::string_view key, type, doc;
 };
 inline constexpr TopLevelKey kTopLevelKeys[] = {
-    {"$schema", "string", "for editors; the file `normlab schema` wrote"},
-    {"about", "string", "question, cost and, once measured, the outcome; that of a recipe stays with it"},
+    {"$schema", "string", "for editors; the file that `normlab schema` wrote"},
+    {"about", "string", "question, cost and, once measured, outcome; not inherited from a recipe"},
     {"paper", "object",
-     "\"source\", and \"deviations\": what is knowingly not as published, as {\"key\", \"paper\", \"here\", \"why\"}; "
-     "a list "
-     "replaces that of the base; changes no result"},
-    {"extends", "string", "another descriptor, relative to this file, or \"recipe:NAME\"; keys given here win"},
+     "\"source\" and \"deviations\", the known differences from the paper, a list of {\"key\", \"paper\", \"here\", "
+     "\"why\"} that replaces the base's; changes no result"},
+    {"extends", "string",
+     "path of another descriptor, relative to this file, or \"recipe:NAME\"; keys given here take precedence"},
     {"checkpoint", "object", "how often a running trial is saved; changes no result"},
     {"probes", "object",
-     "steps before whose update something is measured, 0 the first: \"signal\", a list; \"gradients\", a list or a "
-     "number n for every n-th; changes no result"},
-    {"placements", "object", "rows of one's own, by name"},
+     "steps at which to measure before the update, counted from 0: \"signal\" is a list; \"gradients\" is a list, or a "
+     "number n for every n-th step; changes no result"},
+    {"placements", "object", "placements of your own, by name"},
     {"sweep", "object or list",
-     "axes of a grid (\"path\": [values]; \"a,b\": [[1, 2], [3, 4]] moves two together), or a "
-     "list of grids, each of which may have its own \"seeds\""},
-    {"exclude", "list", "combinations to leave out, as {\"axis\": value}"},
+     "axes of a grid (\"path\": [values]; \"a,b\": [[1, 2], [3, 4]] varies two together), or a list of grids, each of "
+     "which may have its own \"seeds\""},
+    {"exclude", "list", "combinations to leave out, each as {\"axis\": value}"},
     {"tune", "list",
-     "stages that choose values for each row before it is trained and shown: {\"axes\": as in \"sweep\", \"dataset\" "
+     "stages that choose values for each row before its own trials run: {\"axes\": as in \"sweep\", \"dataset\" "
      "with "
-     "an \"eval\" slice of training images, \"train\": settings of these trials alone, \"seeds\": 1, \"metric\": "
+     "an \"eval\" slice of training images, \"train\": settings for these trials only, \"seeds\": 1, \"metric\": "
      "\"eval/accuracy\"}"},
-    {"tuned_for", "object", "the axis values of the row for which the settings that all rows share were chosen"},
+    {"tuned_for", "object", "the axis values of the row that the shared settings were chosen for"},
     {"seeds", "number, list or object",
-     "n for 0 to n - 1, or the seeds themselves; 1 when left out; {\"first\", \"max\", \"gain_halfwidth\"}: as many "
-     "as gains need"},
-    {"baseline", "object", "the axis values that gains are measured against"},
+     "n for seeds 0 to n - 1, or a list of seeds; 1 if omitted; {\"first\", \"max\", \"gain_halfwidth\"}: as many as "
+     "the intervals of gains need"},
+    {"baseline", "object", "the axis values of the row that gains are measured against"},
 };
 
 inline constexpr std::int64_t kConfigSchema = 1;  // raised whenever a default or a meaning changes

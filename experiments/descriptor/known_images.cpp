@@ -31,8 +31,8 @@ std::optional<std::int64_t> known_images(const DatasetConfig& dataset, const std
   if (!images) return std::nullopt;
   const Span span = span_of(slice, *images, true);
   if (span.end > *images || span.begin >= span.end)
-    throw InputError(concat("dataset ", in_quotes(dataset.name), ": the slice ", in_quotes(text), " does not fit its ",
-                            *images, " images"));
+    throw InputError(concat("dataset ", in_quotes(dataset.name), ": the slice ", in_quotes(text),
+                            " does not fit into its ", *images, " images"));
   return span.end - span.begin;
 }
 
@@ -76,7 +76,7 @@ std::string shared_images(std::string_view a, std::string_view b, std::int64_t i
   for (const Slice* slice : {&first, &second})
     for (const std::optional<SliceBound>* bound : {&slice->begin, &slice->end})
       if (*bound) ((*bound)->percent ? percent : counted) = true;
-  if (percent && counted && images == 0) return "cannot be told apart from, one being in images and one in percent,";
+  if (percent && counted && images == 0) return "may share images (one slice counts images, the other percent) with";
   const std::int64_t whole = counted ? (images > 0 ? images : std::numeric_limits<std::int64_t>::max()) : 100;
   const Span x = span_of(first, whole, counted), y = span_of(second, whole, counted);
   return std::max(x.begin, y.begin) < std::min(x.end, y.end) ? "shares images with" : "";

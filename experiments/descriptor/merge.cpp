@@ -104,7 +104,7 @@ std::string set_path(JsonNode& root, std::string_view path, const JsonNode& valu
   for (std::string_view rest = path;;) {
     const std::size_t dot = rest.find('.');
     const std::string_view key = rest.substr(0, dot);
-    if (key.empty()) return "a path has a key on each side of a point";
+    if (key.empty()) return "a path needs a key on each side of a dot";
     if (!node->is_object()) return concat(so_far, " is ", describe(*node), " and has no keys");
     if (dot == std::string_view::npos) {
       remove_rival(*node, so_far, key);
@@ -166,7 +166,7 @@ class Chain {
     const RegularFile opened(file);
     Text out{opened.identity(), opened.read(kMaxJsonBytes)};
     if (out.text.size() > kMaxJsonBytes)
-      throw InputError(concat(file.string(), ": longer than ", kMaxJsonBytes, " bytes, so hardly a descriptor"));
+      throw InputError(concat(file.string(), ": longer than ", kMaxJsonBytes, " bytes, the limit for a descriptor"));
     return out;
   }
 
@@ -209,8 +209,8 @@ class Chain {
         fail(refused.what());
       }
     }
-    if (seen_.contains(text.identity)) fail(concat(base.string(), " extends itself in the end"));
-    if (files_.size() == kMostFiles) fail(concat("more than ", kMostFiles, " descriptors on top of each other"));
+    if (seen_.contains(text.identity)) fail(concat(base.string(), " extends itself through a cycle"));
+    if (files_.size() == kMostFiles) fail(concat("more than ", kMostFiles, " descriptors extend one another"));
     return load(base, text);
   }
 
@@ -233,7 +233,7 @@ std::vector<std::string> apply_sets(JsonNode& root, std::span<const std::string>
   for (const std::string& set : sets) {
     const std::size_t equals = set.find('=');
     if (equals == std::string::npos || equals == 0)
-      throw InputError(concat("--set ", set, ": expected path=value, as in --set train.epochs=2"));
+      throw InputError(concat("--set ", set, ": expected path=value, such as --set train.epochs=2"));
     const std::string path = set.substr(0, equals), text = set.substr(equals + 1);
     Source* source = sources.add("--set " + set, /*has_lines=*/false);
     Position at{source, 1, 1, nullptr};

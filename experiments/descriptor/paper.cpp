@@ -57,7 +57,7 @@ class PaperReader {
     bool complete = true;
     for (const std::string_view key : needed) {
       if (node.find(key) != nullptr) continue;
-      problems_.add(node.at, concat("give its \"", key, "\""));
+      problems_.add(node.at, concat("the key \"", key, "\" is missing"));
       complete = false;
     }
     return complete;
@@ -66,7 +66,7 @@ class PaperReader {
   std::string text(const JsonNode& node, std::string_view key) {
     const JsonMember& member = *node.find(key);
     if (member.value.is_string() && !member.value.text.empty()) return member.value.text;
-    problems_.add(member.value.at, "expected a text, got " + describe(member.value));
+    problems_.add(member.value.at, "expected a non-empty string, got " + describe(member.value));
     return {};
   }
 
@@ -80,7 +80,8 @@ class PaperReader {
       problems_.add(key.value.at, concat("there is no setting ", d.key, "; `normlab schema --keys` lists them"));
     else if (!seen_.insert(d.key).second)
       problems_.add(key.value.at, d.key + " is listed twice");
-    if (d.paper == d.here) problems_.add(node.at, "what is the same here and there is no deviation");
+    if (d.paper == d.here)
+      problems_.add(node.at, "\"paper\" and \"here\" are equal, so this is no deviation; remove it");
     out.push_back(d);
   }
 

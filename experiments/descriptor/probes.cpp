@@ -34,7 +34,7 @@ class ProbeReader {
 
   void read(const JsonNode& node, ProbeConfig& out) {
     if (!node.is_object())
-      return reader_.report(node.at, "expected an object, as {\"signal\": [0, 1000]}, got " + describe(node));
+      return reader_.report(node.at, "expected an object such as {\"signal\": [0, 1000]}, got " + describe(node));
     for (const JsonMember& member : node.members) {
       const bool list = member.value.is_array();
       if (member.key == "signal") {
@@ -49,7 +49,7 @@ class ProbeReader {
           out.gradients_every = number(member.value, kFromOne);
         else
           reader_.report(member.value.at,
-                         "expected a list of steps, or a number n for every n-th, got " + describe(member.value));
+                         "expected a list of steps, or a number n for every n-th step, got " + describe(member.value));
       } else {
         reader_.report(member.key_at, unknown_key(member.key, {"signal", "gradients"}));
       }
@@ -74,11 +74,12 @@ void require_within_training(const ProbeConfig& probes, std::int64_t steps, cons
   for (const std::vector<ProbeStep>* list : {&probes.signal, &probes.gradients})
     for (const ProbeStep& wanted : *list)
       if (wanted.step >= steps)
-        text += concat(text.empty() ? "" : "\n", wanted.where, ": step ", wanted.step, " is beyond ", training,
-                       ", whose steps are 0 to ", steps - 1);
+        text += concat(text.empty() ? "" : "\n", wanted.where, ": step ", wanted.step, " is after the end of ",
+                       training, ", whose steps are 0 to ", steps - 1);
   if (!text.empty())
-    throw InputError(text +
-                     "\nA probe comes before a step's update; after the last one, use `normlab probe --weights`");
+    throw InputError(
+        text +
+        "\nA probe runs before a step's update; to measure after the last update, use `normlab probe --weights`");
 }
 
 }  // namespace normlab

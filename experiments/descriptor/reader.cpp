@@ -37,8 +37,9 @@ void count_classes(const Report& report, const ClassCounts& classes, const Datas
   try {
     num_classes = classes(dataset);
   } catch (const InputError& error) {
-    report("num_classes", concat("num_classes is left out, and the classes of the dataset ", in_quotes(dataset.name),
-                                 " cannot be counted; give num_classes, or the data with --data. ", error.what()));
+    report("num_classes",
+           concat("num_classes is missing, and the classes of the dataset ", in_quotes(dataset.name),
+                  " cannot be counted; give num_classes, or the folder of the data with --data. ", error.what()));
   }
 }
 
@@ -56,7 +57,8 @@ void take_sizes_from_dataset(const Report& report, const JsonNode* model, const 
   const auto given = [&](std::string_view key) { return model != nullptr && model->find(key) != nullptr; };
   const auto settle = [&](std::string_view key, auto& value, auto expected, bool is_known, const std::string& text) {
     if (!is_known) {
-      if (!given(key)) report(key, concat("give ", key, ": nothing is known of the dataset ", in_quotes(dataset.name)));
+      if (!given(key))
+        report(key, concat("give ", key, ", which is not known for the dataset ", in_quotes(dataset.name)));
     } else if (!given(key)) {
       value = expected;
     } else if (value != expected) {
@@ -69,12 +71,12 @@ void take_sizes_from_dataset(const Report& report, const JsonNode* model, const 
   const auto settle_all = [&](auto& config) {
     if (shaped && shape.image_size[0] == 0 && !given("image_size"))
       report("image_size",
-             concat("give image_size: the images of ", in_quotes(trial.dataset.name), " have many sizes"));
+             concat("give image_size, because the images of ", in_quotes(trial.dataset.name), " differ in size"));
     else if (!shaped || shape.image_size[0] > 0)
       settle("image_size", config.image_size, shape.image_size,
              shaped && !(resizes_images(trial.train) && given("image_size")),
              concat("[", shape.image_size[0], ", ", shape.image_size[1],
-                    "]; for another, give train.augment.crop and train.eval_transform.crop"));
+                    "]; for another size, set train.augment.crop and train.eval_transform.crop"));
     settle("channels", config.channels, of_layout, true, concat(of_layout));
     // More classes than a known dataset has: some without images, if that is allowed.
     const bool spare = given("num_classes") && dataset.allow_absent_classes && config.num_classes > shape.num_classes;
@@ -110,10 +112,10 @@ void check_statistics(const Report& report, const TrialConfig& trial) {
 
 PlacementRows::PlacementRows(const JsonNode& rows, Problems& problems) {
   if (!rows.is_object())
-    problems.add(rows.at, "expected an object, as {\"mine\": {\"base\": \"pre_pre\"}}, got " + describe(rows));
+    problems.add(rows.at, "expected an object such as {\"mine\": {\"base\": \"pre_pre\"}}, got " + describe(rows));
   for (const JsonMember& member : rows.members) {
     if (find_placement(member.key) != nullptr)
-      problems.add(member.key_at, "there is a built-in placement of this name; take another");
+      problems.add(member.key_at, "a built-in placement has this name; choose another");
     rows_[member.key].member = &member;
   }
   for (auto& [name, row] : rows_) read(row, ModelKind::vit, problems);

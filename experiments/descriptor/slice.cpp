@@ -21,7 +21,8 @@ std::optional<SliceBound> parse_bound(std::string_view text, std::string_view sl
   const bool digits = !text.empty() && text.size() <= 15 &&
                       std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
   if (!digits)
-    throw InputError(concat("slice ", in_quotes(slice), ": a bound is a whole number of images or percent; ", kForms));
+    throw InputError(
+        concat("slice ", in_quotes(slice), ": a bound is an integer, a number of images or a percentage; ", kForms));
   for (const char c : text) bound.value = 10 * bound.value + (c - '0');
   if (bound.percent && bound.value > 100) throw InputError(concat("slice ", in_quotes(slice), ": more than 100%"));
   return bound;
@@ -59,11 +60,11 @@ Slice parse_slice(std::string_view text) {
   const bool named = !slice.split.empty() && std::all_of(slice.split.begin(), slice.split.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_';
   });
-  if (!named) throw InputError(concat("slice ", in_quotes(text), ": names no split; ", kForms));
+  if (!named) throw InputError(concat("slice ", in_quotes(text), ": does not name a split; ", kForms));
   if (open == std::string_view::npos) return slice;
   const std::size_t colon = text.find(':', open);
   if (colon == std::string_view::npos || text.back() != ']') {
-    throw InputError(concat("slice ", in_quotes(text), ": what follows the split is not [begin:end]; ", kForms));
+    throw InputError(concat("slice ", in_quotes(text), ": the text after the split is not [begin:end]; ", kForms));
   }
   slice.begin = parse_bound(text.substr(open + 1, colon - open - 1), text);
   slice.end = parse_bound(text.substr(colon + 1, text.size() - colon - 2), text);
@@ -93,7 +94,7 @@ std::vector<std::int64_t> select_images(const Slice& slice, const Subset& subset
   if (subset.whole()) return chosen;
   const std::string where = concat("dataset ", in_quotes(dataset), ", slice ", in_quotes(slice.text), ": ");
   if (subset.per_class > 0 && subset.fraction < 1)
-    throw InputError(concat(where, "per_class and fraction both say how many images to take; leave one of them out"));
+    throw InputError(concat(where, "per_class and fraction both set the number of images; leave one of them out"));
   const auto label = [&](std::int64_t i) { return static_cast<std::size_t>(labels[static_cast<std::size_t>(i)]); };
   std::vector<std::int64_t> there(class_names.size());
   std::vector<bool> in_slice(labels.size());

@@ -35,14 +35,15 @@ std::optional<StepProblem> problem_of_steps(const TrainConfig& train, std::int64
     return {{"batch_size", concat(train.batch_size, " is more than the ", images,
                                   " training images; lower it, or set train.drop_last to false")}};
   if (steps.total < 1 && train.images > 0)
-    return {{"images", concat(train.images, " are no step of ", train.batch_size, " images")}};
-  if (steps.total < 1) return {{"epochs", concat(train.epochs, " of ", steps.per_epoch, " steps is no step")}};
+    return {{"images", concat(train.images, " images round to 0 steps of ", train.batch_size, " images; raise it")}};
+  if (steps.total < 1)
+    return {{"epochs", concat(train.epochs, " epochs of ", steps.per_epoch, " steps round to 0 steps; raise it")}};
   if (train.schedule.cooldown_steps > steps.total)
     return {{"schedule.cooldown_steps",
-             concat(train.schedule.cooldown_steps, " of a training of ", steps.total, " steps")}};
+             concat(train.schedule.cooldown_steps, " is more than the ", steps.total, " steps of the training")}};
   if (train.ema.decay > 0 && train.ema.every_steps > steps.total)
-    return {{"ema.every_steps", concat(train.ema.every_steps, " of a training of ", steps.total,
-                                       " steps: the average would stay what the training starts from")}};
+    return {{"ema.every_steps", concat(train.ema.every_steps, " is more than the ", steps.total,
+                                       " steps of the training, so the average would keep its initial value")}};
   return std::nullopt;
 }
 

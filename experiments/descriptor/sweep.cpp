@@ -40,7 +40,7 @@ class SweepReader {
   Grid grid(const JsonNode& node, bool may_have_seeds) {
     Grid out;
     if (!node.is_object()) {
-      problems_.add(node.at, "expected an object of axes, as {\"model.placement\": [\"pre_pre\", \"dpn\"]}, got " +
+      problems_.add(node.at, "expected an object of axes such as {\"model.placement\": [\"pre_pre\", \"dpn\"]}, got " +
                                  describe(node));
       return out;
     }
@@ -91,7 +91,7 @@ class SweepReader {
       if (is_within(name, root)) return true;
     const std::string first = name.substr(0, name.find('.'));
     if (name == "seed" || name == "seeds")
-      problems_.add(member.key_at, "seeds are no axis; set \"seeds\" beside \"sweep\"");
+      problems_.add(member.key_at, "the seed cannot be an axis; set \"seeds\" next to \"sweep\"");
     else
       problems_.add(member.key_at, unknown_setting(first, {"dataset", "model", "train"}));
     return false;
@@ -110,12 +110,13 @@ class SweepReader {
       for (const std::string& other : before) {
         if (axis.path == other) return problems_.add(member.key_at, concat(other, " is an axis already")), false;
         if (is_within(other, axis.path))
-          return problems_.add(member.key_at, concat("would undo ", other, ", which lies inside; put this axis first")),
+          return problems_.add(member.key_at,
+                               concat("would overwrite ", other, ", which is a part of it; put this axis first")),
                  false;
         for (const Exclusive& pair : kExclusive) {
           const std::string a = concat(pair.object, ".", pair.a), b = concat(pair.object, ".", pair.b);
           if ((axis.path == a && other == b) || (axis.path == b && other == a))
-            return problems_.add(member.key_at, concat("says the same thing as ", other, "; leave one of them out")),
+            return problems_.add(member.key_at, concat("sets the same thing as ", other, "; leave one of them out")),
                    false;
         }
       }
@@ -146,7 +147,7 @@ std::vector<Grid> read_sweep(const JsonNode& node, PlacementRows& rows, Problems
   std::vector<Grid> grids;
   for (const JsonNode& item : node.items) grids.push_back(reader.grid(item, /*may_have_seeds=*/true));
   if (grids.empty()) {
-    problems.add(node.at, "a list of grids needs at least one");
+    problems.add(node.at, "a list of grids needs at least one grid");
     grids.emplace_back();
   }
   return grids;
@@ -164,16 +165,16 @@ std::vector<std::uint64_t> read_seeds(const JsonNode& node, Problems& problems) 
     std::set<std::uint64_t> seen;
     for (const JsonNode& item : node.items) {
       if (item.kind != JsonKind::natural)
-        problems.add(item.at, "expected an integer from 0, got " + describe(item));
+        problems.add(item.at, "expected an integer of at least 0, got " + describe(item));
       else if (!seen.insert(item.natural).second)
         problems.add(item.at, concat("seed ", item.natural, " is given twice"));
       else
         seeds.push_back(item.natural);
     }
   } else {
-    problems.add(node.at, concat("expected how many seeds, from 1 to ", kMaxTrials, ", or a list of them, got ",
+    problems.add(node.at, concat("expected a number of seeds from 1 to ", kMaxTrials, ", or a list of seeds, got ",
                                  node.is_array() ? "an empty list" : describe(node),
-                                 node.is_object() ? "; two stages are for \"seeds\" beside \"sweep\" alone" : ""));
+                                 node.is_object() ? "; only \"seeds\" next to \"sweep\" can have two stages" : ""));
   }
   if (seeds.empty()) seeds.push_back(0);  // after a problem: callers need at least one
   return seeds;
@@ -212,7 +213,7 @@ AxisChoice read_choice(const JsonNode& node, const std::vector<Grid>& grids, Pro
           what += concat(i > 0 ? ", " : "", shown(labels[i]));
         if (labels.size() > kShown) what += ", ...";
       }
-      problems.add(member.value.at, "no value of this axis: " + what);
+      problems.add(member.value.at, "not a value of this axis: " + what);
     }
     choice.values.emplace_back(member.key, text);
   }

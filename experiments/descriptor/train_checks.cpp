@@ -41,17 +41,18 @@ std::string problem_of_early_stop(const EarlyStopConfig& rule, const std::string
   const std::string name = rule.metric.substr(std::min(rule.metric.size(), rule.metric.find('/') + 1));
   if (rule.metric.rfind("eval/", 0) == 0)
     return concat(in_quotes(rule.metric),
-                  " is of the slice that the table shows, and a training that is ended by it looks better "
-                  "than it is; give dataset.minival a slice of the training images and use \"minival/",
+                  " is measured on the slice that the table shows, and stopping by it would bias the table; set "
+                  "dataset.minival to a slice of the training images and use \"minival/",
                   name, "\"");
   if (rule.metric != "minival/accuracy" && rule.metric != "minival/loss" && rule.metric != "minival/ema_accuracy" &&
       rule.metric != "minival/ema_loss")
-    return concat("unknown metric ", in_quotes(rule.metric),
-                  "; it is \"minival/accuracy\" or \"minival/loss\", or with ema_ "
-                  "after the slash");
-  if (averaged && !averages) return "without train.ema there are no averaged weights to evaluate";
+    return concat(
+        "unknown metric ", in_quotes(rule.metric),
+        "; expected \"minival/accuracy\", \"minival/loss\", \"minival/ema_accuracy\" or \"minival/ema_loss\"");
+  if (averaged && !averages) return "there are no averaged weights to evaluate; set train.ema.decay";
   if (minival.empty())
-    return "needs dataset.minival, a slice of the training images such as \"train[90%:]\", beside \"train[:90%]\"";
+    return "needs dataset.minival, a slice of the training images such as \"train[90%:]\", next to dataset.train "
+           "\"train[:90%]\"";
   return "";
 }
 
@@ -64,14 +65,14 @@ void check_augment(const TrialConfig& trial, const Report& report) {
            concat("a flip turns one class of ", trial.dataset.name, " into another; leave it out"));
   if (augment.crop == CropName::center && trial.train.eval_transform.crop != EvalCrop::center)
     report("train.augment.crop",
-           "center is cut as train.eval_transform says, whose crop is not center; set it to center there too");
+           "crop center uses the settings of train.eval_transform, whose crop is not center; set that to center, too");
   if (const auto problem = problem_of(augment.randaugment))
     report(concat("train.augment.randaugment.", problem->key), problem->what);
   if (augment.erasing.dialect == ErasingDialect::torchvision && augment.erasing.fill == ErasingFill::color)
     report("train.augment.erasing.fill",
-           "torchvision fills with one value or with a draw a pixel; only timm has fill color");
+           "torchvision has no fill \"color\"; use \"constant\" or \"pixel\", or dialect \"timm\"");
   if ((augment.mix.mixup > 0 || augment.mix.cutmix > 0) && trial.train.batch_size < 2)
-    report("train.augment.mix", "a batch of 1 image has no two to mix; raise train.batch_size");
+    report("train.augment.mix", "a batch of 1 image has no second image to mix with; raise train.batch_size");
 }
 
 }  // namespace
@@ -81,27 +82,27 @@ void check_meaning(const TrialConfig& trial, const Report& report) {
   const RandAugmentConfig& randaugment = train.augment.randaugment;
   if (randaugment.dialect == RandAugmentDialect::timm && randaugment.magnitude > 10)
     report("train.augment.randaugment.magnitude",
-           concat("timm's levels end at 10, which ", randaugment.magnitude, " would be"));
+           concat("timm's levels end at 10, so ", randaugment.magnitude, " would act as 10"));
   const EvalTransformConfig& transform = train.eval_transform;
   const auto [height, width] = image_size(trial.model);
   if (transform.crop == EvalCrop::center && transform.resize_to > 0 && transform.resize_to < std::min(height, width))
     report("train.eval_transform.resize_to",
-           concat("no crop of ", height, " x ", width, " pixels is in an image whose shorter side has ",
+           concat("a crop of ", height, " x ", width, " pixels does not fit into an image whose shorter side has ",
                   transform.resize_to));
   const EarlyStopConfig& rule = train.early_stop;
   if (rule.metric.empty()) return;
   if (train.eval_every_epochs == 0)
-    report("train.early_stop", "looks at evaluations during the training, and eval_every_epochs is 0");
+    report("train.early_stop", "needs evaluations during the training, but train.eval_every_epochs is 0");
   if (rule.metric.ends_with("accuracy") && rule.min_delta >= 1)
-    report("train.early_stop.min_delta",
-           concat("is a share for accuracies, and none is better by ", rule.min_delta, "; a percentage point is 0.01"));
+    report("train.early_stop.min_delta", concat("is a share for accuracies, so none can improve by ", rule.min_delta,
+                                                "; one percentage point is 0.01"));
 }
 
 void check_training(const TrialConfig& trial, const Report& report) {
   const TrainConfig& train = trial.train;
   check_augment(trial, report);
   if (train.label_smoothing > 0 && train.smoothing == Smoothing::others && num_classes(trial.model) < 2)
-    report("train.smoothing", "there are no other classes than the label's");
+    report("train.smoothing", "the label's class is the only one, so there are no other classes to spread to");
   if (train.batch_size % train.accumulate != 0)
     report("train.accumulate", concat(train.accumulate, " does not divide batch_size ", train.batch_size));
 
@@ -135,9 +136,10 @@ void check_training(const TrialConfig& trial, const Report& report) {
     const std::vector<std::string> likely = likely_patterns(names);
     const std::string_view near = nearest(pattern, {likely.begin(), likely.end()});
     report(concat("train.optimizer.multipliers.", i, ".name"),
-           concat("no parameter fits ", in_quotes(pattern),
-                  near.empty() ? concat("; they are named as \"", names.front(), "\" and \"", names.back(), "\"")
-                               : concat("; did you mean \"", near, "\"?")));
+           concat("no parameter matches ", in_quotes(pattern),
+                  near.empty()
+                      ? concat("; parameters have names such as \"", names.front(), "\" and \"", names.back(), "\"")
+                      : concat("; did you mean \"", near, "\"?")));
   }
 }
 

@@ -75,13 +75,13 @@ class TuneReader {
       else
         problems_.add(member.key_at, unknown_key(member.key, keys));
     }
-    if (node.find("axes") == nullptr) problems_.add(node.at, "give its \"axes\"");
+    if (node.find("axes") == nullptr) problems_.add(node.at, "a stage needs \"axes\"");
     if (node.find("dataset") == nullptr ||
         (node.find("dataset")->value.is_object() && node.find("dataset")->value.find("eval") == nullptr))
       problems_.add(
           node.at,
-          "give its \"dataset\" an \"eval\" slice, a part of the training images such as \"train[90%:]\" beside "
-          "\"train\": \"train[:90%]\": values are chosen by it, so it must not be what the table shows");
+          "a stage needs a \"dataset\" with an \"eval\" slice of the training images, such as \"train[90%:]\" next to "
+          "\"train\": \"train[:90%]\"; values are chosen by it, so it must not be the slice that the table shows");
     for (const AxisGroup& group : stage.grid.groups)
       for (const Axis& axis : group) check_axis(axis);
     return !stage.grid.groups.empty();
@@ -103,13 +103,12 @@ class TuneReader {
 
   void check_axis(const Axis& axis) {
     const auto refuse = [&](const std::string& what) { problems_.add(axis.key_at, what); };
-    if (is_within(axis.path, "dataset"))
-      return refuse("the data are nothing to be chosen by their result; tune \"model\" or \"train\"");
+    if (is_within(axis.path, "dataset")) return refuse("the data cannot be tuned; tune \"model\" or \"train\"");
     for (std::size_t i = 0; i < taken_.size(); ++i) {
       const std::string& other = taken_[i];
       const char* const where = i < swept_ ? "the sweep" : "an earlier stage";
       if (axis.path == other) return refuse(concat(other, " is an axis of ", where, " already"));
-      if (is_within(other, axis.path)) return refuse(concat("would undo ", other, ", an axis of ", where));
+      if (is_within(other, axis.path)) return refuse(concat("would overwrite ", other, ", an axis of ", where));
     }
     taken_.push_back(axis.path);
   }
@@ -189,8 +188,8 @@ void TunedRows::check_slices(const TuneStage& stage, const DatasetConfig& own, c
   };
   try {
     if (own.name == tuning.name && own.path == tuning.path)
-      check(own.eval, "which the table shows: values must be chosen by other images");
-    check(tuning.train, "on which these trials are trained");
+      check(own.eval, "which the table shows; choose values by other images");
+    check(tuning.train, "which these trials are trained on; evaluate them on other images");
   } catch (const InputError& error) {
     problems.add(eval->value.at, error.what());
   }

@@ -14,7 +14,7 @@ TwoStageSeeds read_two_stage_seeds(const JsonNode& node, Problems& problems) {
     if (member.value.kind != JsonKind::natural || member.value.natural < 2 || member.value.natural > kMaxTrials)
       return problems.add(member.value.at,
                           concat("expected a number of seeds from 2 to ", kMaxTrials, ", got ", describe(member.value),
-                                 member.key == "first" ? "; a single seed tells no noise" : ""));
+                                 member.key == "first" ? "; a single seed shows no noise" : ""));
     out = member.value.natural;
   };
   for (const JsonMember& member : node.members) {
@@ -26,7 +26,7 @@ TwoStageSeeds read_two_stage_seeds(const JsonNode& node, Problems& problems) {
     } else if (member.key == "gain_halfwidth") {
       seeds.gain_halfwidth = value.number();
       if (!(seeds.gain_halfwidth > 0) || !std::isfinite(seeds.gain_halfwidth))
-        problems.add(value.at, "expected a number above 0 in the table's unit, got " + describe(value));
+        problems.add(value.at, "expected a number above 0, in the table's unit, got " + describe(value));
     } else if (member.key == "metric") {
       if (value.is_string())
         seeds.metric = value.text;
@@ -37,9 +37,9 @@ TwoStageSeeds read_two_stage_seeds(const JsonNode& node, Problems& problems) {
     }
   }
   for (const char* key : {"first", "max", "gain_halfwidth"})
-    if (node.find(key) == nullptr) problems.add(node.at, concat("give its \"", key, "\""));
+    if (node.find(key) == nullptr) problems.add(node.at, concat("the key \"", key, "\" is missing"));
   if (const JsonMember* max = node.find("max"); max != nullptr && problems.empty() && seeds.max < seeds.first)
-    problems.add(max->value.at, concat("is below \"first\", ", seeds.first));
+    problems.add(max->value.at, concat("is below \"first\", which is ", seeds.first));
   return seeds;
 }
 

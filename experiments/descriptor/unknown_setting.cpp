@@ -40,7 +40,7 @@ std::string unknown_setting(std::string_view key, const std::vector<std::string_
   std::erase_if(paths, [&](const std::string& path) { return depth(path) > least; });
   if (paths.empty() || paths.size() > kFew) return unknown_key(key, candidates);
   for (std::string& path : paths) path = in_quotes(path);
-  return concat("unknown key here; did you mean ", joined(paths, " or "), "?");
+  return concat("there is no such key here; did you mean ", joined(paths, " or "), "?");
 }
 
 }  // namespace normlab

@@ -91,7 +91,7 @@ void require_metric(const ExperimentCurves& curves, const std::string& metric, c
   if (curves.known.empty() || std::binary_search(curves.known.begin(), curves.known.end(), metric)) return;
   const std::vector<std::string_view> names(curves.known.begin(), curves.known.end());
   const std::string_view near = nearest(metric, names);
-  throw InputError(fmt::format("{} {}: no trial has this metric{}; there are {}", option, metric,
+  throw InputError(fmt::format("{} {}: no trial has this metric{}; known are {}", option, metric,
                                near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near),
                                joined(curves.known, ", ")));
 }

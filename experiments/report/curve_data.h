@@ -47,7 +47,7 @@ struct CurveProblem {
   std::string trial;  // its label
   std::string error;
   ExitCode fault;  // whether the file or the machine is at fault
-  std::string text() const { return trial + ": its curves are left out: " + error; }
+  std::string text() const { return trial + ": left out of the curves: " + error; }
 };
 
 struct ExperimentCurves {

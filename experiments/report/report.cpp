@@ -77,7 +77,8 @@ std::string results_section(const ReportInput& input) {
 std::string problems_part(const ReportInput& input) {
   const std::vector<std::string> problems = report_problems(input);
   if (problems.empty()) return "";
-  std::string html = "<section class=\"problems\" aria-label=\"Problems\"><h2>What could not be read</h2><ul>\n";
+  std::string html =
+      "<section class=\"problems\" aria-label=\"Problems\"><h2>Results that could not be read</h2><ul>\n";
   for (const std::string& problem : problems) html += html_element("li", problem) + "\n";
   return html + "</ul></section>\n";
 }
@@ -124,8 +125,7 @@ std::string report_html(const ReportInput& input) {
       "<li><a href=\"#curves\">Learning curves</a></li><li><a href=\"#trials\">Trials</a></li></ul></nav>\n"
       "</header>\n<main>\n";
   html += problems_part(input) + results_section(input) + gains + curves_section(input) + trials_section(input);
-  const std::string again =
-      input.reload_seconds > 0 ? fmt::format(" Loads itself again every {} s.", input.reload_seconds) : "";
+  const std::string again = input.reload_seconds > 0 ? fmt::format(" Reloads every {} s.", input.reload_seconds) : "";
   html +=
       "</main>\n<footer>" + html_element("p", "Written " + input.written + "." + again, "soft") + "</footer>\n<script>";
   html += page_script();

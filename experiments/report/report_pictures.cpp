@@ -89,8 +89,8 @@ StripPlot plot_of(const TableModel& table, bool gains) {
   plot.title = gains ? "Gains over the baseline in " + table.metric : table.metric + " of each row";
   plot.description = fmt::format("{} row{} in {} strip{}", rows, rows == 1 ? "" : "s", plot.strips.size(),
                                  plot.strips.size() == 1 ? "" : "s");
-  if (gains) plot.description += fmt::format("; the interval leaves out zero in {} of them", clear);
-  plot.description += ". The numbers stand in the table that follows the picture.";
+  if (gains) plot.description += fmt::format("; the interval excludes zero in {} of them", clear);
+  plot.description += ". The table after the picture gives the numbers.";
   return plot;
 }
 
@@ -120,11 +120,11 @@ std::string plot_caption(const StripPlot& plot) {
     for (const PlotLane& lane : strip.lanes) intervals = intervals || lane.half_width;
   std::string text = plot.gains
                          ? "Line at zero: the baseline. Dots: each seed's difference to the same seed of the baseline."
-                         : "No row to compare with: the values themselves. Dots: seeds.";
+                         : "No baseline to compare with, so values are shown. Dots: seeds.";
   text += " Diamond: their mean.";
   if (intervals)
-    text += plot.gains ? " Bar: the interval that the table prints; a filled diamond and * where it leaves out zero."
-                       : " Bar: the interval that the table prints.";
+    text += plot.gains ? " Bar: the interval of the table; a filled diamond and * where it excludes zero."
+                       : " Bar: the interval of the table.";
   else
     text += " No bars: one seed has no interval.";
   return text;
@@ -163,7 +163,7 @@ std::string curve_caption(const CurvePlot& plot) {
   }
   std::string text = "Line: mean over the seeds at that step; band: from the lowest to the highest seed, no interval.";
   if (dashed) text += " Dashed: the baseline's mean.";
-  text += " Where a seed has ended, line and band break off and go on with those that are left.";
+  text += " Where a seed ends, line and band break and continue with the remaining seeds.";
   if (diverged) text += " Cross: a seed diverged after this step.";
   if (plot.cut) text += " Values far outside the others' range are cut off at the frame.";
   if (plot.every > 1)

@@ -97,7 +97,7 @@ std::string trial_part(const TableSeed& seed, const std::optional<TrialResult>& 
   if (result) html += result_terms(*result, shared);
   html += "</dl>\n";
   if (result && !shared.empty())
-    html += "<p class=\"soft\">The rest <a href=\"#provenance\">as in every trial</a>.</p>\n";
+    html += "<p class=\"soft\">The rest is <a href=\"#provenance\">the same in every trial</a>.</p>\n";
   return html + "</details>\n";
 }
 
@@ -142,7 +142,8 @@ std::string trials_section(const ReportInput& input) {
   };
   std::string html =
       "<section id=\"trials\">\n<h2>Trials</h2>\n"
-      "<p class=\"soft\">A row each: what its config changes, its trials with their provenance, its whole config.</p>\n"
+      "<p class=\"soft\">For each row: what its config changes, its trials with their provenance, and its whole "
+      "config.</p>\n"
       "<div class=\"tools\" hidden><button type=\"button\" id=\"open-all\">Open all</button><button type=\"button\" "
       "id=\"close-all\">Close all</button></div>\n";
   for (const TableLine& line : input.table.lines) {
@@ -153,7 +154,7 @@ std::string trials_section(const ReportInput& input) {
         html += difference_table(input.experiment.rows[*line.baseline].label, line.label, *base, *config);
     for (const TableSeed& seed : line.seeds) html += trial_part(seed, results.at(seed.trial), input.table, shared);
     if (config != nullptr)
-      html += "<details><summary>Whole config, here with the first seed</summary><pre tabindex=\"0\">" +
+      html += "<details><summary>Whole config, with the first seed</summary><pre tabindex=\"0\">" +
               escaped(full_json(*config)) + "</pre></details>\n";
     html += "</details>\n";
   }

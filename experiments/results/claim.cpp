@@ -85,21 +85,21 @@ Owner parse_claim(const std::string& text, const std::filesystem::path& path) {
     owner.host = object.string("host");
     owner.boot_id = object.string("boot_id");
     const std::int64_t pid = object.integer("pid");
-    if (pid < 1 || pid > std::numeric_limits<pid_t>::max()) object.fail("pid", "no process id");
+    if (pid < 1 || pid > std::numeric_limits<pid_t>::max()) object.fail("pid", "expected a process id");
     owner.pid = pid_t(pid);
     owner.start_time = object.unsigned_integer("start_time");
     owner.attempt = object.integer("attempt");
-    if (owner.attempt < 1 || owner.attempt > kMaxAttempt) object.fail("attempt", "no attempt's number");
+    if (owner.attempt < 1 || owner.attempt > kMaxAttempt) object.fail("attempt", "expected the number of an attempt");
     if (object.has("pid_namespace")) owner.pid_namespace = object.string("pid_namespace");
     if (object.has("lease_seconds")) {
       owner.lease_seconds = object.number("lease_seconds");
       if (!(owner.lease_seconds >= kShortestLease && owner.lease_seconds <= kLongestLease))
-        object.fail("lease_seconds", "no lease time");
+        object.fail("lease_seconds", "expected a lease time in seconds");
     }
     object.finish();
     return owner;
   } catch (const InputError& error) {
-    throw InputError(concat(error.what(), "; if no process works on this trial, delete this file"));
+    throw InputError(concat(error.what(), "; if no process is working on this trial, delete this file"));
   }
 }
 
@@ -107,7 +107,7 @@ Owner parse_claim(const std::string& text, const std::filesystem::path& path) {
 
 Owner this_process() {
   const auto status = process_status(::getpid());
-  if (!status) throw EnvironmentError("cannot read /proc/self/stat; mount /proc, trials are claimed by process");
+  if (!status) throw EnvironmentError("cannot read /proc/self/stat, which claiming a trial needs; mount /proc");
   return {.host = host_name(),
           .boot_id = boot_id(),
           .pid_namespace = pid_namespace(),
@@ -182,9 +182,9 @@ std::optional<Claim> Claim::acquire(const std::filesystem::path& trial_folder, d
     if (!is_dead(*former)) {
       if (former->lease_seconds == 0 && former->host != host_name())
         throw InputError(concat((trial_folder / "claim").string(),
-                                ": an earlier version of normlab on another host wrote it and keeps no lease, so "
-                                "nobody can tell from here whether it lives; if process ",
-                                former->pid, " on ", former->host, " is gone, delete this file"));
+                                ": an earlier version of normlab on another host wrote this claim without a lease, so "
+                                "it is unknown whether its process still runs; if process ",
+                                former->pid, " on ", former->host, " has ended, delete this file"));
       return std::nullopt;
     }
     if (!break_claim(trial_folder, *former)) return std::nullopt;

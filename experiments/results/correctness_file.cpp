@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kMagic = "normlab correct ";
 constexpr std::string_view kVersion = "1";
-constexpr const char* kAdvice = "; remove it and run the trial again, or leave test-set noise out";
+constexpr const char* kAdvice = "; delete it and run the trial again, or leave out test-set noise";
 
 [[noreturn]] void reject(const std::filesystem::path& path, std::size_t byte, const std::string& what) {
   throw InputError(concat(path.string(), ": byte ", byte, ": ", what, kAdvice));
@@ -29,9 +29,9 @@ void write_correctness(const std::filesystem::path& path, const Correctness& cor
 Correctness read_correctness(const std::filesystem::path& path) { return parse_correctness(read_file(path), path); }
 
 Correctness parse_correctness(std::string_view all, const std::filesystem::path& path) {
-  if (!all.starts_with(kMagic)) reject(path, 0, concat("this does not begin with \"", kMagic, "\""));
+  if (!all.starts_with(kMagic)) reject(path, 0, concat("the file does not begin with \"", kMagic, "\""));
   const std::size_t line_end = all.substr(0, kMagic.size() + Correctness::kMaxHash + 50).find('\n');
-  if (line_end == all.npos) reject(path, 0, "the first line has no end");
+  if (line_end == all.npos) reject(path, 0, "the first line does not end");
   std::size_t at = kMagic.size();
   const auto word = [&] {
     const std::size_t end = std::min(all.find(' ', at), line_end);
@@ -48,16 +48,15 @@ Correctness parse_correctness(std::string_view all, const std::filesystem::path&
   std::int64_t images = 0;
   const auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), images);
   if (count.empty() || error != std::errc() || end != count.data() + count.size() || images < 0)
-    reject(path, count_at, "the number of images is no number");
+    reject(path, count_at, "the number of images is not a number");
   const std::string_view hash = all.substr(at, line_end - at);
-  if (!Correctness::is_data_hash(hash))
-    reject(path, at, "the data hash is missing or has characters that it cannot have");
+  if (!Correctness::is_data_hash(hash)) reject(path, at, "the data hash is missing or has invalid characters");
 
   // Compare sizes before allocating memory: the count may be anything.
   const std::string_view bits = all.substr(line_end + 1);
   const std::size_t bytes = std::size_t(images / 8 + (images % 8 != 0));
   if (bits.size() != bytes)
-    reject(path, all.size(), concat(images, " images need ", bytes, " bytes, there are ", bits.size()));
+    reject(path, all.size(), concat(images, " images need ", bytes, " bytes, but there are ", bits.size()));
   if (images % 8 != 0 && std::uint8_t(bits.back()) >> (images % 8) != 0)
     reject(path, all.size() - 1, "bits after the last image are set");
   Correctness result(images, std::string(hash));

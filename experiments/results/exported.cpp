@@ -16,7 +16,7 @@ constexpr std::uint64_t kSchema = 1;
 constexpr const char* kProgram = "normlab";
 constexpr std::size_t kLongestLine = std::size_t(32) << 20;  // about 10,000 evaluations with probes of every block
 constexpr const char* kAdvice =
-    "; nothing of this file is shown: restore it from a copy, or write it again with `normlab export`";
+    "; no trial of this file is shown; restore it from a copy, or write it again with `normlab export`";
 
 const nlohmann::json& member(ObjectReader& line, const char* key) {
   const nlohmann::json* value = line.optional(key);
@@ -38,8 +38,8 @@ std::vector<MetricsLine> take_metrics(const nlohmann::json& list, const TrialRes
                     {where + ": /result", "/metrics", ""});
   if (const auto listed = result.files.find("metrics.jsonl"); listed != result.files.end())
     if (const FileSeal found = seal_of(text); found != listed->second)
-      throw InputError(
-          concat(place, ": is damaged: has the SHA-256 ", found.sha256, ", its result lists ", listed->second.sha256));
+      throw InputError(concat(place, ": is damaged: has the SHA-256 ", found.sha256, ", but its result lists ",
+                              listed->second.sha256));
   return lines;
 }
 
@@ -47,14 +47,14 @@ ExportedTrial take_trial(ObjectReader& line, const std::string& where) {
   const std::string id = line.string("trial");
   const TrialConfig config = config_from_json(member(line, "config").dump(), where + ": /config");
   if (const std::string found = trial_id(config); found != id)
-    throw InputError(concat(where, ": /config: is damaged: these are the settings of trial ", found,
-                            ", \"trial\" says ", in_quotes(id)));
+    throw InputError(concat(where, ": /config: is damaged: it holds the settings of trial ", found,
+                            ", but \"trial\" is ", in_quotes(id)));
   ExportedTrial trial{where, take_trial_result(member(line, "result"), where + ": /result"), {}};
   if (trial.result->id != id)
     throw InputError(concat(where, ": /result: it is the result of trial ", in_quotes(trial.result->id)));
   if (trial.result->seed != config.seed)
     throw InputError(
-        concat(where, ": /result: is damaged: seed ", trial.result->seed, " here, ", config.seed, " in /config"));
+        concat(where, ": /result: is damaged: seed ", trial.result->seed, " here, but ", config.seed, " in /config"));
   if (line.has("metrics")) trial.metrics = take_metrics(member(line, "metrics"), *trial.result, where);
   return trial;
 }
@@ -75,7 +75,7 @@ void take_line(std::string_view text, const std::string& where, ExportedResults&
     ExportedTrial trial = take_trial(line, where);
     const std::string id = trial.result->id;
     const auto [first, added] = results.trials.try_emplace(id, std::move(trial));
-    if (!added) twice = concat("trial ", id, ", which ", first->second.where, " has,");
+    if (!added) twice = concat("trial ", id, ", which ", first->second.where, " holds,");
   }
   if (ours) {
     line.string("sha256");
@@ -90,7 +90,7 @@ std::string sealed_line(nlohmann::ordered_json line, const std::string& source, 
   seal_json(line);
   const std::string text = line.dump();
   if (text.size() > kLongestLine)
-    throw InputError(concat(source, ": its line has ", text.size(), " bytes, a line may have ", kLongestLine, advice));
+    throw InputError(concat(source, ": its line has ", text.size(), " bytes; the limit is ", kLongestLine, advice));
   ExportedResults read;
   take_line(text, source, read);
   return text + '\n';
@@ -112,7 +112,7 @@ std::string export_line(const TrialFolder& trial, bool full) {
       for (const MetricsLine& metrics : read_result_metrics(trial, *result))
         line["metrics"].push_back(Json::parse(metrics_text(metrics)));
   }
-  return sealed_line(std::move(line), trial.path().string(), full ? "; leave --full away" : "");
+  return sealed_line(std::move(line), trial.path().string(), full ? "; leave out --full" : "");
 }
 
 std::string export_note(const ResultStore& store, const std::string& folder, const std::string& name) {
@@ -129,16 +129,16 @@ ExportedResults read_export(const std::filesystem::path& file) {
     const std::string where = concat(file.string(), ':', ++number);
     end = std::min(text.find('\n', begin), text.size());
     try {
-      if (end == text.size()) throw InputError(where + ": the line has no end: the file is cut short");
+      if (end == text.size()) throw InputError(where + ": the last line is incomplete; the file is truncated");
       if (end - begin > kLongestLine)
-        throw InputError(concat(where, ": has ", end - begin, " bytes, a line may have ", kLongestLine));
+        throw InputError(concat(where, ": has ", end - begin, " bytes; the limit for a line is ", kLongestLine));
       take_line(std::string_view(text).substr(begin, end - begin), where, results);
     } catch (const InputError& error) {
       throw InputError(error.what() + std::string(kAdvice));
     }
   }
   if (results.trials.empty())
-    throw InputError(concat(file.string(), ": holds no trial", number > 0 ? " of normlab" : ", it is empty",
+    throw InputError(concat(file.string(), ": holds no trials", number > 0 ? " of normlab" : ", it is empty",
                             "; give a file that `normlab export` wrote"));
   return results;
 }

@@ -25,7 +25,7 @@ MetricsLine take_line(const nlohmann::json& json, const std::string& where) {
   nlohmann::json values = json;
   for (const char* key : {"step", "progress", "nonfinite"}) values.erase(key);
   line.values = take_numbers(values, object.optional("nonfinite"), where);
-  if (line.step < 0) object.fail("step", concat(line.step, " is no number of steps"));
+  if (line.step < 0) object.fail("step", concat(line.step, " is not a number of steps"));
   if (!(line.progress >= 0 && line.progress <= 1)) object.fail("progress", concat(line.progress, " is outside 0 to 1"));
   for (const auto& [name, value] : line.values)
     if (const std::string why = impossible(name, value); !why.empty()) object.fail(name, why);
@@ -48,8 +48,8 @@ void MetricsLog::append(const MetricsLine& line) { file_.append(metrics_text(lin
 std::string impossible(const std::string& metric, double value) {
   constexpr double kRounding = 1e-6;  // tolerance for losses below 0
   if (metric.ends_with("accuracy") && (value < 0 || value > 1) && std::isfinite(value))
-    return concat(value, " is no accuracy, which is 0 to 1");
-  if (metric.ends_with("loss") && value < -kRounding && std::isfinite(value)) return concat(value, " is no loss");
+    return concat(value, " is not an accuracy, which is between 0 and 1");
+  if (metric.ends_with("loss") && value < -kRounding && std::isfinite(value)) return concat(value, " is not a loss");
   return "";
 }
 
@@ -57,7 +57,7 @@ MetricsLine take_metrics_line(const nlohmann::json& json, const std::string& whe
                               const std::vector<MetricsLine>& before) {
   MetricsLine line = take_line(json, where);
   if (!before.empty() && line.step < before.back().step)
-    throw InputError(concat(where, ": step ", line.step, " stands behind step ", before.back().step));
+    throw InputError(concat(where, ": step ", line.step, " comes after step ", before.back().step));
   return line;
 }
 

@@ -21,9 +21,9 @@ FileSeal seal_of_file(const std::filesystem::path& path) {
 
 void require_seal(const std::filesystem::path& path, const FileSeal& found, const FileSeal& listed) {
   if (found == listed) return;
-  const std::string difference = found.bytes != listed.bytes
-                                     ? concat("has ", found.bytes, " bytes, its result lists ", listed.bytes)
-                                     : concat("has the SHA-256 ", found.sha256, ", its result lists ", listed.sha256);
+  const std::string difference =
+      found.bytes != listed.bytes ? concat("has ", found.bytes, " bytes, but its result lists ", listed.bytes)
+                                  : concat("has the SHA-256 ", found.sha256, ", but its result lists ", listed.sha256);
   throw InputError(concat(path.string(), ": is damaged: ", difference,
                           "; restore it from a copy, or remove the trial's folder and run it again"));
 }

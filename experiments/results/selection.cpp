@@ -21,7 +21,7 @@ std::optional<double> at_best_minival(const std::vector<MetricsLine>& lines, con
   }
   if (best == nullptr)
     throw InputError(concat("--select best_minival: ", file, " has no ", kMinival,
-                            "; the run needs \"dataset\": {\"minival\": ...}"));
+                            "; it needs a run with \"dataset\": {\"minival\": ...}"));
   for (const MetricsLine& line : lines)
     if (const auto found = line.values.find(metric); line.step == best->step && found != line.values.end())
       return found->second;
@@ -55,7 +55,7 @@ std::optional<double> selected_metric(const TrialFolder& folder, const TrialResu
   const std::filesystem::path path =
       exported ? std::filesystem::path(exported->where) : folder.metrics(result_attempt(folder, result));
   if (exported == nullptr && !std::filesystem::exists(path))
-    throw InputError(concat("--select: ", path.string(), " is not there; of this run only --select last is left"));
+    throw InputError(concat("--select: ", path.string(), " does not exist; for this run use --select last"));
   const std::vector<MetricsLine> lines = [&] {
     try {
       return read_result_metrics(folder, result);

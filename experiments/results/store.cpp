@@ -22,7 +22,7 @@ constexpr const char* kDivergedFile = "diverged.json";
 void require_plain_name(std::string_view what, const std::string& name) {
   const bool plain =
       !name.empty() && name.front() != '.' && name.find('/') == name.npos && name.find('\0') == name.npos;
-  if (!plain) throw InputError(concat(what, " ", in_quotes(name), " is no plain name"));
+  if (!plain) throw InputError(concat(what, " ", in_quotes(name), " is not a plain name"));
 }
 
 /// Removes what killed processes left in a trial's folder and its attempts. A process that has lost its claim may still
@@ -49,7 +49,7 @@ std::optional<TrialResult> TrialFolder::load_result() const {
   if (!text) return std::nullopt;
   TrialResult result = parse_trial_result(*text, path.string());
   if (result.id != path_.filename().string())
-    throw InputError(concat(path.string(), ": it is the result of trial ", result.id, "; delete this file"));
+    throw InputError(concat(path.string(), ": this is the result of trial ", result.id, "; delete this file"));
   if (!result.sealed && result.status != TrialEnd::failed) require_agreement(*this, result);
   return result;
 }
@@ -164,7 +164,7 @@ std::optional<ResumePoint> TrialFolder::latest_checkpoint(std::vector<std::strin
       const std::uint64_t length = require_checkpoint_metrics(file, path, metrics(attempt));
       return ResumePoint{attempt, path, length, file.metadata()};
     } catch (const InputError& error) {
-      problems.push_back(concat(error.what(), "; going back to an earlier checkpoint"));
+      problems.push_back(concat(error.what(), "; using an earlier checkpoint"));
     }
     if (anew) break;
   }
@@ -174,14 +174,14 @@ std::optional<ResumePoint> TrialFolder::latest_checkpoint(std::vector<std::strin
 void TrialFolder::copy_metrics(const ResumePoint& from, std::int64_t attempt) const {
   std::string text = from.metrics_bytes > 0 ? read_file(metrics(from.attempt)) : std::string();
   if (text.size() < from.metrics_bytes)
-    throw InputError(concat(metrics(from.attempt).string(), ": has ", text.size(), " bytes, its checkpoint knows of ",
-                            from.metrics_bytes));
+    throw InputError(concat(metrics(from.attempt).string(), ": has ", text.size(),
+                            " bytes, but its checkpoint expects ", from.metrics_bytes));
   text.resize(from.metrics_bytes);
   write_atomically(metrics(attempt), text);
 }
 
 ResultStore::ResultStore(std::filesystem::path out) : out_(std::move(out)) {
-  if (out_.empty()) throw InputError("the folder of the results has no name; give --out a folder, or . for this one");
+  if (out_.empty()) throw InputError("--out is empty; give a folder, or . for the current one");
 }
 
 ResultStore ResultStore::exported(const std::filesystem::path& file) {

@@ -91,7 +91,7 @@ std::string TableFields::unknown(std::string_view name) const {
   known.insert(known.begin() + std::ptrdiff_t(axes_.size()), axes_.begin(), axes_.end());
   std::string words = unknown_word("axis or column", name, known);
   if (words.find("did you mean") != words.npos) return words;
-  return concat("unknown axis or column ", in_quotes(name), "; there are ", joined(shown, ", "));
+  return concat("unknown axis or column ", in_quotes(name), "; known are ", joined(shown, ", "));
 }
 
 FieldValue TableFields::value(const TableLine& line, std::size_t field) const {
@@ -109,7 +109,7 @@ class FilterParser {
   LineTest parse() {
     LineTest test = alternatives(0);
     skip_space();
-    if (at_ < text_.size()) fail(at_, "expected \"and\", \"or\" or the end");
+    if (at_ < text_.size()) fail(at_, "expected \"and\", \"or\" or the end of the condition");
     return test;
   }
 
@@ -217,7 +217,7 @@ class FilterParser {
     const FieldValue wanted{text, parse_number(text)};
     const bool equality = sign == "=" || sign == "!=";
     if (!equality && !wanted.number)
-      fail(value_at, concat(in_quotes(text), " is no number, and ", sign, " compares numbers"));
+      fail(value_at, concat(in_quotes(text), " is not a number, but ", sign, " compares numbers"));
     return [&fields = fields_, field = *field, sign, wanted, equality](const TableLine& line) {
       const FieldValue have = fields.value(line, field);
       const bool numbers = have.number && wanted.number;

@@ -203,12 +203,13 @@ class Footer {
                                     seeds_text(number->high))
                       : std::string();
       });
-      add("detect", needed.empty()
-                        ? fmt::format("How many seeds show a gain of {}{} cannot be said: no sd is known yet.",
-                                      *options_.detect, points())
-                        : fmt::format("To show a gain of {}{} four times in five takes {} seeds (in brackets: as the "
-                                      "sd itself is uncertain).",
-                                      *options_.detect, points(), needed));
+      add("detect",
+          needed.empty()
+              ? fmt::format("The number of seeds that show a gain of {}{} is unknown, because there is no sd yet.",
+                            *options_.detect, points())
+              : fmt::format("To show a gain of {}{} four times in five takes {} seeds (in brackets: as the "
+                            "sd itself is uncertain).",
+                            *options_.detect, points(), needed));
     }
     if (facts_.correlation)
       add("correlation", fmt::format("Runs of one seed share their draws: over the rows their values correlate by {}.",
@@ -218,8 +219,9 @@ class Footer {
   void equivalence() {
     if (!any([](const TableLine& line) { return line.equivalent.has_value(); })) return;
     add("equivalent",
-        fmt::format("Equivalent: two one-sided t tests at 5% show the gain to lie within ±{}{}; each row by itself.",
-                    *options_.equivalent, points()));
+        fmt::format(
+            "Equivalent: two one-sided t tests at 5% place the gain within ±{}{}; each row is tested on its own.",
+            *options_.equivalent, points()));
   }
 
   void divergence() {
@@ -227,7 +229,7 @@ class Footer {
     if (options_.diverged == TableDiverged::chance) {
       add("diverged", "A diverged run counts as one that guesses (--diverged chance).");
     } else {
-      std::string text = "Diverged runs count in neither mean nor gain: those speak of the runs that did not";
+      std::string text = "Diverged runs count in neither mean nor gain, which describe only the runs that did not";
       if (any([](const TableLine& line) { return line.partial; }))
         text += "; † marks gains over the pairs in which both finished";
       add("diverged", text + ".");
@@ -242,7 +244,7 @@ class Footer {
     if (open > 0)
       add("unfinished", fmt::format("{} of {} runs are not finished: these numbers will change.", open, all));
     if (unreadable > 0)
-      add("unreadable", fmt::format("{} of {} results cannot be read and count nowhere.", unreadable, all));
+      add("unreadable", fmt::format("{} of {} results cannot be read and are not counted.", unreadable, all));
   }
 
   void early_stops() {
@@ -274,10 +276,9 @@ class Footer {
     if (orders.size() < 2) return;
     std::vector<std::string> counts;
     for (const auto& [order, count] : orders) counts.push_back(fmt::format("{} ({})", order, plural(count, "run")));
-    add("arithmetic",
-        fmt::format("Mixed arithmetic: {}. Versions of normlab that differ in it add in another order, so the same "
-                    "settings and seed train to other digits.",
-                    joined(counts, ", ")));
+    add("arithmetic", fmt::format("Mixed arithmetic: {}. Versions of normlab with different arithmetic add in a "
+                                  "different order, so the same settings and seed give different digits.",
+                                  joined(counts, ", ")));
   }
 
   void unsealed() {

@@ -73,7 +73,7 @@ class ModelBuilder {
       for (const TableRow& row : input_.rows)
         if (!row.chance)
           throw InputError(
-              fmt::format("--diverged chance: nobody can say what {} a run that guesses has; it is for accuracies",
+              fmt::format("--diverged chance: the {} of a run that guesses is unknown; use it with accuracies only",
                           options_.metric));
     const auto require_positive = [](const std::optional<double>& value, const char* option) {
       if (value && !(*value > 0 && std::isfinite(*value)))
@@ -83,8 +83,8 @@ class ModelBuilder {
     require_positive(options_.equivalent, "--equivalent");
     if (options_.bootstrap && (options_.metric != "eval/accuracy" || options_.select != TableSelect::last))
       throw InputError(
-          "--bootstrap: which images are right is stored of the last evaluation alone; it needs --metric eval/accuracy "
-          "and --select last");
+          "--bootstrap: the correctness of each image is stored for the last evaluation only; use --metric "
+          "eval/accuracy and --select last");
   }
 
   void make_lines() {
@@ -278,7 +278,7 @@ class ModelBuilder {
       if (line.gain.value && line.pairs < line.n)
         line.notes.push_back(fmt::format("gain over {} seed{}", line.pairs, line.pairs == 1 ? "" : "s"));
       if (line.gain.value && line.pairs > 1 && !line.gain_half_width.value)
-        line.notes.push_back("differs from the baseline by the same in each seed: no interval");
+        line.notes.push_back("the difference to the baseline is the same in each seed: no interval");
       line.notes.insert(line.notes.end(), line.remarks.begin(), line.remarks.end());
       if (environments_.size() > 1)
         if (std::string note = environment_note(line, environments_); !note.empty())

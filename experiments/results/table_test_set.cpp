@@ -42,7 +42,7 @@ std::optional<CrossedBootstrap> resample(const RunsBySeed& runs, const RunsBySee
 std::string mcnemar_words(const TableLine& row, const TableLine& baseline, std::uint64_t seed, const McNemar& test) {
   return fmt::format(
       "McNemar's test of the two runs of seed {}: {} alone is right on {} images, {} alone on {}, of {}; p {}{}. It "
-      "speaks of these two runs, not of their settings.",
+      "compares these two runs, not their settings.",
       seed, row.label, test.only_second, baseline.label, test.only_first, test.images,
       p_text(test.p).starts_with('<') ? "" : "= ", p_text(test.p));
 }
@@ -64,11 +64,11 @@ TableTestSet table_test_set(const TableInput& input, const std::vector<TableLine
   if (intervals > 0)
     out.sentences.push_back(
         fmt::format("± with new images too: 95% interval of the gain (of the mean where there is none) if seeds and "
-                    "test images were both drawn again: crossed bootstrap, 2000 resamples, each row by itself.{}",
+                    "test images were both drawn again: crossed bootstrap, 2000 resamples, each row on its own.{}",
                     one_seed > 0 ? " Rows of one seed: over images alone." : ""));
   if (missing > 0)
     out.sentences.push_back(
-        fmt::format("{} of the runs have not stored which images they get right, and are not resampled.", missing));
+        fmt::format("{} of the runs have not stored which images they get right; they are not resampled.", missing));
   const bool one_pair = lines.size() == 2 && runs[0].size() == 1 && runs[1].size() == 1 &&
                         runs[0].begin()->first == runs[1].begin()->first &&
                         (lines[1].baseline == 0 || lines[0].baseline == 1);

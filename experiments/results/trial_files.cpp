@@ -21,13 +21,13 @@ namespace fs = std::filesystem;
 constexpr const char* kRemovedFile = "removed.json";
 
 [[noreturn]] void contradict(const Witnesses& at, const std::string& ours, const std::string& theirs) {
-  throw InputError(
-      concat(at.result, ": is damaged or ", at.other, " is: ", ours, " here, ", theirs, " there", at.advice));
+  throw InputError(concat(at.result, " contradicts ", at.other, ", so one of them is damaged: ", ours, " here, ",
+                          theirs, " there", at.advice));
 }
 
 Witnesses beside(const TrialFolder& trial, const fs::path& other) {
   return {(trial.path() / "result.json").string(), other.string(),
-          "; restore both from a copy, or remove the trial's folder and run it again"};
+          "; restore both from a copy, or remove the trial's folder and run the trial again"};
 }
 
 bool same(double a, double b) {
@@ -71,7 +71,7 @@ void require_count(const TrialFolder& trial, const TrialResult& result, const Co
 /// Reads a file of a result's attempt and checks it against the result's list, if listed.
 std::string read_listed(const fs::path& path, const TrialResult& result) {
   const auto text = read_file_if_there(path);
-  if (!text) throw InputError(concat(path.string(), ": is not there, though the trial has a result"));
+  if (!text) throw InputError(concat(path.string(), ": does not exist, although the trial has a result"));
   if (const auto listed = result.files.find(path.filename().string()); listed != result.files.end())
     require_seal(path, seal_of(*text), listed->second);
   return *text;
@@ -83,7 +83,7 @@ std::uint64_t parse_bytes(const std::string& text, const fs::path& checkpoint) {
   const auto parsed = std::from_chars(text.data(), end, value);
   if (text.empty() || parsed.ec != std::errc() || parsed.ptr != end)
     throw InputError(
-        concat(checkpoint.string(), ": metadata \"", kMetricsBytesKey, "\": ", in_quotes(text), " is no length"));
+        concat(checkpoint.string(), ": metadata \"", kMetricsBytesKey, "\": ", in_quotes(text), " is not a length"));
   return value;
 }
 
@@ -101,7 +101,8 @@ void require_last_line(const TrialResult& result, const std::optional<MetricsLin
   if (result.different_bits) return;  // the last evaluation may be by another program than the line
   for (const auto& [name, value] : result.metrics) {
     const auto found = line ? line->values.find(name) : std::map<std::string, double>::const_iterator();
-    if (!line || found == line->values.end()) contradict(at, concat(name, ' ', digits(value)), "none in the last line");
+    if (!line || found == line->values.end())
+      contradict(at, concat(name, ' ', digits(value)), "no such value in the last line");
     if (!same(found->second, value))
       contradict(at, concat(name, ' ', digits(value)), concat(digits(found->second), " in the last line"));
   }
@@ -111,13 +112,13 @@ TrialConfig read_trial_config(const TrialFolder& trial) {
   const fs::path path = trial.path() / "config.json";
   TrialConfig config = config_from_json(trial.read_config(), path.string());
   if (trial_id(config) != trial.path().filename().string())
-    throw InputError(concat(path.string(), ": these are the settings of trial ", trial_id(config),
-                            "; somebody edited it, or the folder was renamed"));
+    throw InputError(concat(path.string(), ": holds the settings of trial ", trial_id(config),
+                            "; either the file was edited or the folder was renamed"));
   // Settings without effect are not part of the id, and have their defaults.
   if (!(config_from_json(canonical_json(config), path.string()) == config))
-    throw InputError(concat(path.string(),
-                            ": is damaged: it holds settings that are not those of the trial; remove this file, the "
-                            "next run writes it again"));
+    throw InputError(concat(
+        path.string(),
+        ": is damaged: it holds other settings than the trial; delete this file, and the next run writes it again"));
   return config;
 }
 
@@ -142,7 +143,7 @@ void require_agreement(const TrialFolder& trial, const TrialResult& result) {
   const std::int64_t attempt = result_attempt(trial, result);
   const fs::path folder = attempt_folder(trial.path(), attempt);
   if (!fs::exists(folder) && last_attempt(trial.path()) > 0)
-    contradict(beside(trial, folder), concat("attempt ", result.attempt), "nothing is");
+    contradict(beside(trial, folder), concat("attempt ", result.attempt), "no files");
   require_seed(trial, result);
   require_last_line(trial, result, trial.metrics(attempt));
   if (const fs::path path = folder / kCorrectnessFile; result.status == TrialEnd::done && fs::exists(path))
@@ -152,7 +153,7 @@ void require_agreement(const TrialFolder& trial, const TrialResult& result) {
 std::vector<MetricsLine> read_result_metrics(const TrialFolder& trial, const TrialResult& result) {
   if (const ExportedTrial* exported = trial.exported()) {
     if (!exported->metrics)
-      throw InputError(concat(exported->where, ": has no curve; write the file with `normlab export --full`"));
+      throw InputError(concat(exported->where, ": has no curve; export the trial again with `normlab export --full`"));
     return *exported->metrics;
   }
   const fs::path path = trial.metrics(result_attempt(trial, result));
@@ -163,9 +164,9 @@ std::vector<MetricsLine> read_result_metrics(const TrialFolder& trial, const Tri
 
 std::optional<Correctness> read_result_correctness(const TrialFolder& trial, const TrialResult& result) {
   if (const ExportedTrial* exported = trial.exported())
-    throw InputError(concat("--bootstrap: needs to know which test images each run gets right (", kCorrectnessFile,
-                            "), which no exported file holds; ", exported->where,
-                            " was asked; use the folder of the results (--out)"));
+    throw InputError(concat("--bootstrap needs to know which test images each run gets right (", kCorrectnessFile,
+                            "), which exported files do not hold; ", exported->where,
+                            " is one; use the folder of the results (--out)"));
   const fs::path path = attempt_folder(trial.path(), result_attempt(trial, result)) / kCorrectnessFile;
   if (!fs::exists(path) && !result.files.contains(kCorrectnessFile)) return std::nullopt;
   Correctness bits = parse_correctness(read_listed(path, result), path);
@@ -180,7 +181,7 @@ void require_listed(const fs::path& file, const std::string& trial_id) {
   if (id.size() != 64 || id.find_first_not_of(kDigits) != id.npos) return;
   if (!trial_id.empty() && trial_id != id)
     throw InputError(
-        concat(file.string(), ": is a file of trial ", trial_id, ", not of the one in whose folder it lies"));
+        concat(file.string(), ": is a file of trial ", trial_id, ", but lies in the folder of another trial"));
   const std::optional<TrialResult> result = trial.load_result();
   if (!result || attempt_folder(trial.path(), result_attempt(trial, *result)) != folder) return;
   if (const auto listed = result->files.find(path.filename().string()); listed != result->files.end())
@@ -191,7 +192,7 @@ std::uint64_t require_checkpoint_metrics(const SafetensorsFile& file, const fs::
                                          const fs::path& metrics) {
   const auto bytes = file.metadata().find(kMetricsBytesKey);
   if (bytes == file.metadata().end())
-    throw InputError(concat(checkpoint.string(), ": no metadata \"", kMetricsBytesKey, '"'));
+    throw InputError(concat(checkpoint.string(), ": its metadata lack \"", kMetricsBytesKey, '"'));
   const std::uint64_t length = parse_bytes(bytes->second, checkpoint);
   std::error_code error;
   const std::uint64_t there = fs::file_size(metrics, error);
@@ -203,7 +204,7 @@ std::uint64_t require_checkpoint_metrics(const SafetensorsFile& file, const fs::
   const std::string text = length > 0 ? read_file(metrics) : std::string();
   if (const std::string found = sha256_hex(std::string_view(text).substr(0, length)); found != stored->second)
     throw InputError(concat(metrics.string(), ": is damaged: the SHA-256 of its first ", length, " bytes is ", found,
-                            ", when they were written it was ", stored->second));
+                            ", but it was ", stored->second));
   return length;
 }
 

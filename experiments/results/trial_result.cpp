@@ -21,9 +21,9 @@ std::vector<std::string> take_bad_images(const nlohmann::json& json, const std::
   const auto count = object.unsigned_integer("count");
   const nlohmann::json* list = object.optional("images");
   std::vector<std::string> images;
-  if (list == nullptr || !list->is_array()) object.fail("images", "expected a list of texts");
+  if (list == nullptr || !list->is_array()) object.fail("images", "expected a list of strings");
   for (const nlohmann::json& image : *list) {
-    if (!image.is_string()) object.fail("images", "expected a list of texts");
+    if (!image.is_string()) object.fail("images", "expected a list of strings");
     images.push_back(image.get<std::string>());
   }
   if (images.size() != count) object.fail("count", "is not the length of the list");
@@ -50,7 +50,7 @@ void require_range(const ObjectReader& object, const char* key, double value, do
 void require_possible(const ObjectReader& object, const TrialResult& result) {
   for (const auto& [name, value] : result.metrics) {
     if (result.sealed && result.status == TrialEnd::done && !std::isfinite(value))
-      object.fail("metrics", concat(name, " is ", value, ", which is no result"));
+      object.fail("metrics", concat(name, " is ", value, ", which is not a valid result"));
     if (const std::string why = impossible(name, value); !why.empty()) object.fail("metrics", concat(name, ": ", why));
   }
   require_range(object, "wall_seconds", result.wall_seconds, kMostSeconds);
@@ -61,16 +61,16 @@ void require_possible(const ObjectReader& object, const TrialResult& result) {
       object.fail(key, concat(value, " is outside 1 to ", kMost));
   require_range(object, "resumed", double(result.resumed), kMost);
   if (result.status == TrialEnd::failed && !result.metrics.empty())
-    object.fail("metrics", "a trial that failed has measured nothing");
+    object.fail("metrics", "a trial that failed has no metrics");
   const bool diverged = result.status == TrialEnd::diverged;
   if (diverged != result.diverged_step.has_value())
-    object.fail("diverged_step", diverged ? "a diverged result has one" : "only a diverged result has one");
+    object.fail("diverged_step", diverged ? "is missing in a diverged result" : "only a diverged result has this key");
   if (diverged) require_range(object, "diverged_step", double(*result.diverged_step), kMost);
   if (diverged && result.steps > 0 && *result.diverged_step != result.steps)
-    object.fail("diverged_step", concat("is ", *result.diverged_step, ", \"steps\" is ", result.steps));
+    object.fail("diverged_step", concat("is ", *result.diverged_step, ", but \"steps\" is ", result.steps));
   if (const auto& early = result.stopped_early_step;
       early && (*early < 1 || (result.steps > 0 && *early != result.steps)))
-    object.fail("stopped_early_step", concat("is ", *early, ", \"steps\" is ", result.steps));
+    object.fail("stopped_early_step", concat("is ", *early, ", but \"steps\" is ", result.steps));
 }
 
 TrialResult read_fields(ObjectReader& object, const nlohmann::json& json, const std::string& file) {
@@ -133,7 +133,8 @@ void drop_nonfinite_metrics(TrialResult& result) {
 }  // namespace
 
 std::string write_trial_result(const TrialResult& result) {
-  if (!result.sealed) throw InputError(concat("the result of trial ", result.id, " was not sealed when it was made"));
+  if (!result.sealed)
+    throw InputError(concat("the result of trial ", result.id, " was not sealed when it was written"));
   using Json = nlohmann::ordered_json;
   Json metrics = Json::object(), nonfinite = Json::object(), provenance = Json::object();
   put_numbers(metrics, result.metrics, nonfinite);
@@ -181,8 +182,8 @@ TrialResult parse_trial_result(std::string_view text, const std::string& file) {
     const std::string what = error.what();
     if (what.find("schema") != what.npos) throw;
     throw InputError(concat(what,
-                            "; if nobody edited it, delete this file and start the same command again: the trial goes "
-                            "on from its last checkpoint"));
+                            "; unless it was edited on purpose, delete this file and start the same command again: the "
+                            "trial resumes from its last checkpoint"));
   }
 }
 

@@ -57,7 +57,8 @@ struct TrialResult {
   }
 };
 
-inline constexpr std::string_view kUnsealedWords = "written by a version that kept no hashes, so damage can go unseen";
+inline constexpr std::string_view kUnsealedWords =
+    "written by a version that stored no hashes, so damage can go undetected";
 
 /// Pretty-printed JSON with a final newline, sealed: "sha256" is the hash of everything else. InputError for a result
 /// that was read unsealed.

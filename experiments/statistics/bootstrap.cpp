@@ -22,8 +22,9 @@ std::vector<std::int8_t> scores_of(const Correctness& run) {
 
 void require_same_images(const Correctness& first, const Correctness& other) {
   if (first.images() != other.images() || first.data_hash() != other.data_hash())
-    throw InputError(concat("bootstrap: runs were evaluated on other images: ", first.images(), " (", first.data_hash(),
-                            ") and ", other.images(), " (", other.data_hash(), "); expected the same"));
+    throw InputError(concat("bootstrap: runs were evaluated on different images: ", first.images(), " (",
+                            first.data_hash(), ") and ", other.images(), " (", other.data_hash(),
+                            "); expected the same"));
 }
 
 double mean_score(const std::vector<std::int8_t>& scores) {

@@ -23,8 +23,9 @@ double mcnemar_p(std::int64_t only_first, std::int64_t only_second) {
 
 McNemar mcnemar(const Correctness& first, const Correctness& second) {
   if (first.images() != second.images() || first.data_hash() != second.data_hash())
-    throw InputError(concat("the two runs were evaluated on other images: ", first.images(), " (", first.data_hash(),
-                            ") and ", second.images(), " (", second.data_hash(), "); expected the same"));
+    throw InputError(concat("the two runs were evaluated on different images: ", first.images(), " (",
+                            first.data_hash(), ") and ", second.images(), " (", second.data_hash(),
+                            "); expected the same"));
   McNemar result;
   result.images = first.images();
   for (std::int64_t i = 0; i < first.images(); ++i)

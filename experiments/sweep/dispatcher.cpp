@@ -39,7 +39,7 @@ std::string words_of(int status) {
                        WEXITSTATUS(status) == int(ExitCode::environment) ? ": it was out of memory" : "");
   const int number = WTERMSIG(status);
   return fmt::format("its process was ended by signal {} ({}){}", number, strsignal(number),
-                     number == SIGKILL ? "; somebody killed it, or memory ran out" : "");
+                     number == SIGKILL ? "; it was killed, or memory ran out" : "");
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ void Dispatcher::run() {
   }
   while (true) {
     if (stop_requested() && !stopping_) {
-      say("stopping: each trial writes a checkpoint; the same command resumes there");
+      say("stopping: each trial writes a checkpoint, from which the same command resumes");
       stop_workers();
     }
     check_held();
@@ -265,7 +265,7 @@ void Dispatcher::end_trial(std::size_t t, pid_t worker, WorkerEvent event, const
       ++summary_.failed;
       say(fmt::format("{}: failed: {}", label, text));
       if (options_.stop_on_failure && !stopping_) {
-        say("stopping after a failure, as --stop-on-failure says: each trial writes a checkpoint");
+        say("stopping after a failure because of --stop-on-failure: each trial writes a checkpoint");
         stop_workers();
       }
       break;
@@ -340,7 +340,8 @@ WorkerEvent Dispatcher::ended_before_it_began(std::size_t t, const std::string& 
   constexpr int kTries = 3;
   if (at_fault && ++unbegun_[t] < kTries) return WorkerEvent::stopped;
   if (at_fault && broken_.empty())
-    broken_ = fmt::format("{}: {} workers ended before they began it; the last: {}", trial(t).label, kTries, message);
+    broken_ =
+        fmt::format("{}: {} workers ended before they began this trial; the last: {}", trial(t).label, kTries, message);
   return WorkerEvent::broken;
 }
 

@@ -134,8 +134,8 @@ std::vector<std::filesystem::path> trial_folders(std::span<const std::filesystem
       continue;
     }
     if (!std::filesystem::is_directory(folder / "trials"))
-      throw InputError(
-          concat(given.string(), ": neither a folder of results (with trials/) nor of a trial (with config.json)"));
+      throw InputError(concat(given.string(),
+                              ": is neither a folder of results (with trials/) nor one of a trial (with config.json)"));
     const ResultStore store(folder);
     for (const std::string& id : store.trial_ids()) found.push_back(store.trial(id).path());
   }
@@ -183,7 +183,7 @@ TableModel folders_table_model(std::span<const std::filesystem::path> folders, c
       row.seeds.push_back(unreadable(std::move(seed), error));
       damaged.push_back(std::move(row));
     }
-  if (trials.empty() && damaged.empty()) throw InputError("these folders hold no trial");
+  if (trials.empty() && damaged.empty()) throw InputError("these folders hold no trials");
 
   add_placements(trials);
   std::set<std::string> paths, differing;

@@ -86,7 +86,7 @@ std::optional<PlanFile> read_plan_file(const ResultStore& store, const std::stri
   const nlohmann::json plan = read_note(path);
   if (plan.value("experiment", nlohmann::json(stem)) != stem)  // absent in plans of older versions
     throw InputError(concat(path.string(),
-                            ": it is the plan of another experiment; delete this file, the next run writes it again"));
+                            ": is the plan of another experiment; delete this file, and the next run writes it again"));
   PlanFile out{stem, {}, {}};
   try {
     if (plan.contains("descriptor")) out.descriptor = plan.at("descriptor").get<std::string>();
@@ -99,7 +99,7 @@ std::optional<PlanFile> read_plan_file(const ResultStore& store, const std::stri
       take_trials(row.at("trials"), trial, false, out.trials);
     }
   } catch (const nlohmann::json::exception&) {
-    throw InputError(concat(path.string(), ": it is no plan; delete this file, the next run writes it again"));
+    throw InputError(concat(path.string(), ": is not a plan; delete this file, and the next run writes it again"));
   }
   return out;
 }
@@ -136,12 +136,12 @@ std::string describe(const PlanChange& change, const Experiment& experiment) {
   if (!change.dropped.empty())
     out += concat(
         out.empty() ? "" : "; ", change.dropped.size(),
-        change.dropped.size() == 1 ? " is no longer part of it and stays on disk ("
-                                   : " are no longer part of it and stay on disk (",
+        change.dropped.size() == 1 ? " is no longer part of the plan and stays on disk ("
+                                   : " are no longer part of the plan and stay on disk (",
         first_few(change.dropped,
                   [](const PlannedTrial& t) { return concat(t.row, t.tuning ? ", tuning" : "", ", seed ", t.seed); }),
         ")");
-  return out.empty() ? "" : "since its last run " + out;
+  return out.empty() ? "" : "since the last run " + out;
 }
 
 std::string other_settings_note(const Experiment& experiment, const ResultStore& store) {
@@ -151,7 +151,7 @@ std::string other_settings_note(const Experiment& experiment, const ResultStore&
   return concat(finished.size(), finished.size() == 1 ? " trial" : " trials", " of the last run of ", experiment.stem,
                 finished.size() == 1 ? " has a result and is" : " have results and are", " not in this plan (",
                 first_few(finished, [](const PlannedTrial& t) { return concat(t.row, ", seed ", t.seed); }),
-                "): it ran with other settings, by --set or in the file");
+                "): that run had other settings, from --set or in the file");
 }
 
 }  // namespace normlab

@@ -35,11 +35,11 @@ DataSets load_data(const Experiment& experiment, const ResultStore& store, const
     if (!result || result->status == TrialEnd::failed) continue;
     const std::string here = data_hash(found->second);
     if (const std::string* const there = result->stated("data_hash"); there != nullptr && *there != here)
-      throw InputError(
-          fmt::format("{}: trial {} ({}) was trained on other data than is at hand, and one table must not mix them:\n "
-                      " result: {}\n"
-                      "  here:   {}\nPoint --data at the former data, or use another --out",
-                      store.trial(trial.id).path().string(), trial.id.substr(0, 12), trial.label, *there, here));
+      throw InputError(fmt::format(
+          "{}: trial {} ({}) was trained on other data than the current data, and a table must not mix the two:\n "
+          " result: {}\n"
+          "  here:   {}\nPoint --data at the data of the result, or use another --out",
+          store.trial(trial.id).path().string(), trial.id.substr(0, 12), trial.label, *there, here));
   }
   return data;
 }

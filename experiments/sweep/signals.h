@@ -27,8 +27,8 @@ bool stop_requested();
 /// True if it was SIGXCPU, and the message for that case.
 bool cpu_limit_reached();
 inline constexpr const char* kCpuLimitWords =
-    "the limit on CPU time is reached (ulimit -t); finished results are untouched, raise it and start the same command "
-    "again";
+    "the limit on CPU time is reached (ulimit -t); finished results are safe: raise the limit and start the same "
+    "command again";
 const std::atomic<bool>& stop_flag();
 /// 130 after SIGINT, 143 after SIGTERM, 138 after SIGUSR1; 0 without a signal.
 int stop_exit_code();

@@ -39,8 +39,8 @@ std::string slurm_script(const SlurmJob& job) {
   std::string name;  // Slurm interprets % in log names
   for (const char c : job.name) name += c == '%' || std::isspace(static_cast<unsigned char>(c)) != 0 ? '_' : c;
   return fmt::format(R"(#!/bin/bash
-# Missing trials: {missing}. Tasks: {tasks}, each a worker that takes trials which nobody has{most}.
-# Submit with sbatch, with --partition, --account or --mem as your cluster wants them; again whenever some are missing.
+# Missing trials: {missing}. Tasks: {tasks}, each a worker that takes unclaimed trials{most}.
+# Submit with sbatch, adding the --partition, --account or --mem your cluster needs; submit again if trials are missing.
 #SBATCH --job-name={name}
 #SBATCH --array=0-{last}
 #SBATCH --ntasks=1
@@ -53,12 +53,12 @@ std::string slurm_script(const SlurmJob& job) {
 
 {command}--workers 1 --threads {cpus} --no-wait{limit} &
 run=$!
-trap 'kill -USR1 "$run" 2>/dev/null' USR1 # two minutes before the time limit, to this shell alone
-trap : TERM                               # preempted or requeued: all processes of the task are sent it
+trap 'kill -USR1 "$run" 2>/dev/null' USR1 # sent two minutes before the time limit, to this shell only
+trap : TERM                               # preempted or requeued: sent to all processes of the task
 while true; do
   wait "$run"
   code=$?
-  kill -0 "$run" 2>/dev/null || break # else a signal ended the wait
+  kill -0 "$run" 2>/dev/null || break # otherwise a signal ended the wait
 done
 if [ "$code" = 138 ]; then # ended by USR1, with a checkpoint
   scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_${{SLURM_ARRAY_TASK_ID}}"

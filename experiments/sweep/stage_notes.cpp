@@ -81,18 +81,18 @@ void note_tuning(const Experiment& e, std::vector<std::string>& notes) {
   if (!chosen.empty())
     notes.push_back(concat("Tuned for each row on images that the table does not show: ", joined(chosen, "; "), "."));
   if (!edges.empty())
-    notes.push_back(concat(
-        "Warning: at the edge of what was tried, so that a better value may lie beyond: ", joined(edges, "; "), "."));
+    notes.push_back(concat("Warning: at the edge of the values tried, so a better value may lie outside them: ",
+                           joined(edges, "; "), "."));
   if (waiting > 0)
     notes.push_back(concat(plural(waiting, "row"), waiting == 1 ? " is" : " are",
-                           " still being tuned; the table's own trials follow."));
+                           " still being tuned; the trials of the table follow."));
 }
 
 void note_seeds(const Experiment& e, std::vector<std::string>& notes) {
   const TwoStageSeeds& rule = *e.two_stage;
   const std::string width = concat("±", text_of(rule.gain_halfwidth), " (", rule.metric, ")");
   if (!e.fixed_seeds) {
-    notes.push_back(concat("The number of seeds is fixed once the first ", rule.first,
+    notes.push_back(concat("The number of seeds is set once the first ", rule.first,
                            " of all rows have finished, for gains within ", width, "; at most ", rule.max, "."));
     return;
   }
@@ -101,9 +101,9 @@ void note_seeds(const Experiment& e, std::vector<std::string>& notes) {
                              " for every row, fixed once from the first ", rule.first, ", for gains within ", width,
                              "; intervals keep the noise and the degrees of freedom of the first stage.");
   if (fixed.wanted == 0)
-    words += concat(" Width not reached: the first ", rule.first, " tell no noise, so all ", rule.max, " were run.");
+    words += concat(" Width not reached: the first ", rule.first, " show no noise, so all ", rule.max, " were run.");
   else if (!fixed.reached())
-    words += concat(" Width not reached: it needs ", fixed.wanted, " seeds, at most ", rule.max,
+    words += concat(" Width not reached: it needs ", fixed.wanted, " seeds, but at most ", rule.max,
                     " are allowed; expected ±", text_of(std::round(fixed.halfwidth * 1000) / 1000), ".");
   notes.push_back(std::move(words));
 }
@@ -123,9 +123,9 @@ std::string trials_to_come(const Experiment& e) {
     stages += trials - std::min(trials, e.rows[r].tuning.size());
   }
   if (stages > 0)
-    parts.push_back(concat(plural(stages, "trial"), " of later stages of tuning, fewer where they repeat one"));
+    parts.push_back(concat(plural(stages, "trial"), " of later tuning stages, fewer if some are repeated"));
   if (waiting > 0)
-    parts.push_back(concat(plural(own, "trial"), " of the table's own for ", plural(waiting, "row"), " still tuned"));
+    parts.push_back(concat(plural(own, "trial"), " of the table for ", plural(waiting, "row"), " still being tuned"));
   if (e.two_stage && !e.fixed_seeds)
     parts.push_back(concat("up to ", plural((e.two_stage->max - e.two_stage->first) * e.rows.size(), "trial"),
                            ", as many as gains within ±", text_of(e.two_stage->gain_halfwidth), " need"));

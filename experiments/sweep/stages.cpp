@@ -62,8 +62,8 @@ class Decision {
     for (const auto& [key, value] : asked.items())
       if (!note.contains(key) || note[key] != value)
         throw InputError(concat(file().string(), ": is damaged: its ", in_quotes(key),
-                                " is not that of the question that its name stands for; delete this file: it is "
-                                "decided again from the results"));
+                                " does not match the decision that the file is named after; delete this file, and the "
+                                "decision is made again from the results"));
     return note;
   }
 
@@ -81,8 +81,7 @@ class Decision {
   std::uint64_t number(const nlohmann::json& decided, const std::string& key) const {
     if (!decided.contains(key) || !decided[key].is_number_unsigned())
       throw InputError(concat(file().string(), ": ", in_quotes(key),
-                              " is no number; if nobody edited it, delete this file: it is decided again from the "
-                              "results"));
+                              " is not a number; delete this file, and the decision is made again from the results"));
     return decided[key].get<std::uint64_t>();
   }
 
@@ -164,7 +163,7 @@ class Stages {
     }
     const std::uint64_t best = decision.number(*decided, "chosen");
     if (best >= tried.size())
-      throw InputError(concat(decision.file().string(), ": \"chosen\" is none of its candidates"));
+      throw InputError(concat(decision.file().string(), ": \"chosen\" is not one of the candidates"));
     return best;
   }
 
@@ -210,7 +209,7 @@ class Stages {
     if (decided->contains("expected_halfwidth") && (*decided)["expected_halfwidth"].is_number())
       fixed.halfwidth = (*decided)["expected_halfwidth"].get<double>();
     if (fixed.count < rule.first || fixed.count > rule.max)
-      throw InputError(concat(decision.file().string(), ": \"seeds\" is outside ", rule.first, " to ", rule.max));
+      throw InputError(concat(decision.file().string(), ": \"seeds\" is not within ", rule.first, " to ", rule.max));
     e_.fixed_seeds = fixed;
     add_seeds(fixed.count);
   }

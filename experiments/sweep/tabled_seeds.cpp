@@ -79,7 +79,7 @@ std::string raised_seeds_note(const Experiment& e, const ResultStore& store) {
     const nlohmann::json note = store.note(folder_of(e), name);
     if (!note.contains("rows") || !note["rows"].is_array() || note.value("seeds", nlohmann::json()) != seeds)
       throw InputError(concat((store.out() / "experiments" / folder_of(e) / name).string(),
-                              ": it is no note of a table; delete this file"));
+                              ": is not a note of a table; delete this file"));
     if (e.two_stage && note.value("by_rule", false)) continue;
     if (std::any_of(note["rows"].begin(), note["rows"].end(),
                     [&](const nlohmann::json& id) { return id.is_string() && rows.contains(id.get<std::string>()); }))
@@ -90,8 +90,8 @@ std::string raised_seeds_note(const Experiment& e, const ResultStore& store) {
   for (const std::size_t n : before) numbers += concat(numbers.empty() ? "" : ", then ", n);
   return concat("Seeds were raised ", before.size() == 1 ? "once" : concat(before.size(), " times"),
                 " after the table had been read (with ", numbers, "; now ", now,
-                "): looking and adding makes intervals too narrow, which these do not account for; two-stage seeds "
-                "({\"first\", \"max\", \"gain_halfwidth\"}) do.");
+                "): adding seeds after looking makes intervals too narrow, and these are not corrected for it; "
+                "two-stage seeds ({\"first\", \"max\", \"gain_halfwidth\"}) are.");
 }
 
 }  // namespace normlab

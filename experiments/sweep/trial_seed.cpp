@@ -40,7 +40,7 @@ TrialStatus agreed_status(const TrialFolder& folder, std::uint64_t seed) {
   require_agreement(folder, *status.result);
   if (status.result->seed != seed)
     throw InputError(concat((folder.path() / "result.json").string(), ": is damaged: seed ", status.result->seed,
-                            " here, this trial has ", seed));
+                            " here, but this trial has ", seed));
   return status;
 }
 

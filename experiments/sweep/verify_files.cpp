@@ -83,7 +83,7 @@ class FilesCheck {
       else if (removed.contains(name))
         ++report_.removed;
       else
-        problem(concat(path.string(), ": is not there, its result lists ", listed.bytes, " bytes of it"));
+        problem(concat(path.string(), ": is missing, but its result lists ", listed.bytes, " bytes of it"));
     }
     if (result.files.empty()) check([&] { read_result_metrics(trial, result); });
     check([&] { read_result_correctness(trial, result); });
@@ -114,7 +114,7 @@ class FilesCheck {
     for (const StateRecord& record : records)
       if (std::to_string(record.step) == value("normlab.step") && record.state != value(kStateHashKey))
         throw InputError(concat(path.string(), ": holds the state ", value(kStateHashKey), " of step ", record.step,
-                                ", ", kStatesFile, " beside it says ", record.state));
+                                ", but ", kStatesFile, " next to it has ", record.state));
   }
 
   void check_experiment(const fs::path& folder) {

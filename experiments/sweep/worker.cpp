@@ -108,7 +108,7 @@ class TrialWork {
                fmt::format("{} {} attempt {}: {}", trial_.id.substr(0, 12), trial_.label, claim.attempt(), text));
     };
     log(fmt::format("begins with {} threads{}", assignment_.threads,
-                    claim.taken_over() ? ", taken over from a process that is gone" : ""));
+                    claim.taken_over() ? ", taken over from a process that has ended" : ""));
     Report report;
     try {
       report = train(claim);

@@ -52,11 +52,11 @@ void require_classes(const TrialConfig& config, const ImageSet& train) {
   const KnownDataset* known = find_dataset(config.dataset.name);
   const bool part = known != nullptr && known->num_classes == classes && train.num_classes < classes;
   throw InputError(fmt::format(
-      "model.num_classes: the dataset \"{}\"{} has {} classes, the model has {}; {}{}", config.dataset.name,
+      "model.num_classes: the dataset \"{}\"{} has {} classes, but the model has {}; {}{}", config.dataset.name,
       train.folder.empty() ? "" : " in " + train.folder, train.num_classes, classes,
-      part ? "give a part of it a name of its own with dataset.path and dataset.layout"
+      part ? "give the part its own name with dataset.path and dataset.layout"
            : fmt::format("set \"model.num_classes\" to {}, or leave it out", train.num_classes),
-      train.num_classes < classes ? ", or set \"dataset.allow_absent_classes\" to true to keep classes without an image"
+      train.num_classes < classes ? ", or set \"dataset.allow_absent_classes\" to true to keep classes without images"
                                   : ""));
 }
 
@@ -73,7 +73,7 @@ BatchSource::BatchSource(const TrialConfig& config, const ImageSet& train, const
   if (!eval.encoded && config.train.eval_transform.crop == EvalCrop::none &&
       (eval.height != size_[0] || eval.width != size_[1]))
     throw InputError(
-        fmt::format("train.eval_transform.crop: the images are {}x{} pixels, the model takes {}x{}; set it to "
+        fmt::format("train.eval_transform.crop: the images are {}x{} pixels, but the model takes {}x{}; set it to "
                     "\"center\" or \"stretch\"",
                     eval.width, eval.height, size_[1], size_[0]));
 }

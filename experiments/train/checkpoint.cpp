@@ -98,10 +98,10 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   info.trial_id = value(kTrialKey);
   info.model = value("normlab.model");
   if (info.model != expected.model)
-    throw InputError(fmt::format("{}: is a checkpoint of another model; it holds {}, this trial trains {}",
+    throw InputError(fmt::format("{}: is a checkpoint of another model; it holds {}, but this trial trains {}",
                                  path.string(), info.model, expected.model));
   if (info.trial_id != expected.trial_id)
-    throw InputError(fmt::format("{}: is a checkpoint of trial {}, not of {}; remove it to start this trial anew",
+    throw InputError(fmt::format("{}: is a checkpoint of trial {}, not of {}; remove it to restart this trial",
                                  path.string(), info.trial_id, expected.trial_id));
   // Checkpoints of older versions lack some keys. The field `bits` decides whether to resume another
   // program's checkpoint.
@@ -112,8 +112,8 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   info.data_hash = value_or(kDataHashKey, expected.data_hash);
   if (info.data_hash != expected.data_hash)
     throw InputError(
-        fmt::format("{}: was trained on other data than is at hand; it: {}, here: {}; point --data at the former data, "
-                    "or remove the trial's folder to start it anew",
+        fmt::format("{}: was trained on other data than the current data; it: {}, here: {}; point --data at the data "
+                    "it was trained on, or remove the trial's folder to restart it",
                     path.string(), info.data_hash, expected.data_hash));
   std::size_t known = 0;
   for_each_state_tensor(engine, [&](const std::string& name, const Tensor& t) {
@@ -126,7 +126,7 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Engine& engine
   });
   if (known != file.tensors().size())
     throw InputError(
-        fmt::format("{}: holds {} tensors, this model has {}", path.string(), file.tensors().size(), known));
+        fmt::format("{}: holds {} tensors, but this model has {}", path.string(), file.tensors().size(), known));
   try {
     info.bits = value("normlab.bits");
     info.step = std::stoll(value("normlab.step"));

@@ -24,8 +24,9 @@ void require_stack() {
   constexpr rlim_t kLeast = 256 << 10;
   rlimit limit{};
   if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kLeast)
-    throw EnvironmentError(fmt::format("the stack is limited to {} kB; training needs {}: raise it (ulimit -s)",
-                                       limit.rlim_cur >> 10, kLeast >> 10));
+    throw EnvironmentError(
+        fmt::format("the stack is limited to {} kB, but training needs {}; raise the limit (ulimit -s)",
+                    limit.rlim_cur >> 10, kLeast >> 10));
 }
 
 void require_here(DeviceKind kind, const std::set<Precision>& precisions) {
@@ -73,7 +74,7 @@ void require_device(DeviceKind kind, const std::set<Precision>& precisions) {
   if (kind == DeviceKind::cpu) return require_here(kind, precisions);
   int ends[2];
   std::fflush(nullptr);
-  if (pipe(ends) != 0) throw EnvironmentError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  if (pipe(ends) != 0) throw EnvironmentError(fmt::format("cannot create a pipe: {}", std::strerror(errno)));
   const pid_t pid = fork();
   if (pid == 0) {
     close(ends[0]);
@@ -88,7 +89,7 @@ void require_device(DeviceKind kind, const std::set<Precision>& precisions) {
   uninterrupted([&] { return waitpid(pid, &status, 0); });
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   if (!WIFEXITED(status))
-    throw EnvironmentError(fmt::format("--device cuda: the process that looked at the GPU was ended by signal {} ({})",
+    throw EnvironmentError(fmt::format("--device cuda: the process that examines the GPU was ended by signal {} ({})",
                                        WTERMSIG(status), strsignal(WTERMSIG(status))));
   throw Error(static_cast<ExitCode>(WEXITSTATUS(status)), words);
 }
@@ -98,12 +99,12 @@ std::string step_too_large(const DeviceMemoryError& error, std::int64_t fitting,
   const std::int64_t batch = settings.max_batch, part = std::max<std::int64_t>(1, batch / settings.accumulate);
   std::string advice;
   if (fitting == part) {
-    advice =
-        fmt::format("A step of {} images fits now, so others have taken memory meanwhile; use fewer --workers", batch);
+    advice = fmt::format("A step of {} images fits now, so other processes took the memory before; use fewer --workers",
+                         batch);
   } else if (fitting == 0) {
-    advice = "Not one image fits beside that; use fewer --workers, or a GPU with more memory";
+    advice = "Not even one image fits in the rest; use fewer --workers, or a GPU with more memory";
   } else {
-    advice = fmt::format("{} images at a time fit, {} do not; set {} to {} or less", fitting, part, words.batch,
+    advice = fmt::format("{} images at a time fit, but {} do not; set {} to {} or less", fitting, part, words.batch,
                          fitting * settings.accumulate);
     if (!words.parts.empty())
       advice += fmt::format(", or {} to {} or more", words.parts, (batch + fitting - 1) / fitting);

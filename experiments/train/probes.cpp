@@ -122,8 +122,8 @@ std::string missing_probes_note(const Experiment& experiment, const ResultStore&
     if (const MissingProbes missing = missing_probes(experiment.probes, store.trial(trial.id)); !missing.empty())
       folders += fmt::format("  {} ({}): {}\n", store.trial(trial.id).path().string(), trial.label, missing.text());
   if (folders.empty()) return folders;
-  return "Finished, but without probes that the descriptor asks for, which can only be measured during training:\n" +
-         folders + "Remove these folders, or give another --out, and run again: the results will be the same.\n";
+  return "Finished, but without these probes of the descriptor, which can only be measured during training:\n" +
+         folders + "Remove these folders, or give another --out, and run again; the results will be the same.\n";
 }
 
 ProbeReading probe_network(const TrialConfig& config, const DataPair& data, std::int64_t images, int threads,

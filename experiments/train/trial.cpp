@@ -91,7 +91,7 @@ class TrialRun {
       report(done);
       info_.wall_seconds = wall_before + seconds_since(begin);
       if (claim_.lost()) {
-        log("another process has taken the trial over, as it does where a lease has not moved; this attempt ends here");
+        log("another process has taken over this trial, because its lease was not renewed; this attempt ends");
         return TrialOutcome::lost;
       }
       const bool stop = (options_.stop && *options_.stop) || done == options_.stop_at;
@@ -129,8 +129,8 @@ class TrialRun {
     if (info_.bits != bits) {
       if (!options_.allow_different_bits)
         throw InputError(fmt::format(
-            "{}: was written by another program, and going on would not give the bits of an undisturbed run:\n"
-            "  it:   {}\n  this: {}\nUse that program, remove the trial's folder to start anew, or go on with "
+            "{}: was written by another program, so resuming would not give the bits of an uninterrupted run:\n"
+            "  it:   {}\n  this: {}\nUse that program, remove the trial's folder to restart it, or resume with "
             "--allow-different-bits, which marks the result",
             from->checkpoint.string(), info_.bits, bits));
       info_.different_bits = true;
@@ -144,7 +144,7 @@ class TrialRun {
     require_probes(*from);
     ++info_.resumed;
     folder_.copy_metrics(*from, attempt_);
-    log(fmt::format("goes on at step {} from attempt {}", info_.step, from->attempt));
+    log(fmt::format("resumes at step {} from attempt {}", info_.step, from->attempt));
   }
 
   void choose_products(const std::filesystem::path& checkpoint, const std::string& products) {
@@ -164,8 +164,8 @@ class TrialRun {
         missing_probes(options_.probes, read_metrics(folder_.metrics(from.attempt)), info_.step);
     if (!missing.empty())
       throw InputError(
-          fmt::format("{}: is at step {}, and its training has not recorded these probes: {}; remove the trial's "
-                      "folder to start anew, or leave them out",
+          fmt::format("{}: is at step {}, and the training up to there has not recorded these probes: {}; remove the "
+                      "trial's folder to restart it, or leave the probes out",
                       from.checkpoint.string(), info_.step, missing.text()));
   }
 
@@ -325,7 +325,7 @@ class TrialRun {
     sync_folder(attempt_folder(folder_.path(), attempt_));
     r.files = seal_attempt(folder_, attempt_, options_.checkpoint.keep == KeepCheckpoint::last);
     if (!folder_.publish_result(r)) {
-      log("another process published a result first, which stays");
+      log("another process published a result first; that result is kept");
       return TrialOutcome::lost;
     }
     remove_superfluous_as_owner(folder_, options_.checkpoint.keep);

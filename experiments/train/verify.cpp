@@ -49,8 +49,8 @@ Records find_records(const TrialFolder& trial, std::optional<std::string>& diffe
     for (const StateRecord& record : read_state_records(attempt_folder(trial.path(), attempt) / kStatesFile)) {
       const auto [there, is_new] = records.emplace(record.step, record);
       if (!is_new && there->second != record && !difference)
-        difference =
-            fmt::format("step {}: attempt {} has another state on record than the one before it", record.step, attempt);
+        difference = fmt::format("step {}: the recorded state of attempt {} differs from that of the attempt before",
+                                 record.step, attempt);
     }
   return records;
 }
@@ -71,12 +71,12 @@ bool same_bits(double a, double b) {
 std::string first_difference(const std::map<std::string, double>& before, const std::map<std::string, double>& now) {
   for (const auto& [name, value] : before) {
     const auto found = now.find(name);
-    if (found == now.end()) return fmt::format("{} is {} on record and is not measured now", name, value);
+    if (found == now.end()) return fmt::format("{} is {} in the record, but is not measured now", name, value);
     if (!same_bits(value, found->second))
-      return fmt::format("{} is {} on record and {} now", name, value, found->second);
+      return fmt::format("{} is {} in the record, but {} now", name, value, found->second);
   }
   for (const auto& [name, value] : now)
-    if (!before.contains(name)) return fmt::format("{} is {} now and not on record", name, value);
+    if (!before.contains(name)) return fmt::format("{} is {} now, but is not in the record", name, value);
   return "";
 }
 
@@ -115,7 +115,7 @@ class Verification {
   Start choose() const {
     std::vector<std::int64_t> steps;
     for (const Start& start : starts_) steps.push_back(start.step);
-    const std::string can = fmt::format("it can begin at step {}", fmt::join(steps, ", "));
+    const std::string can = fmt::format("the check can begin at step {}", fmt::join(steps, ", "));
     std::vector<Start> candidates;
     for (const Start& start : starts_)
       if (!options_.from || start.step == *options_.from) candidates.push_back(start);
@@ -125,17 +125,18 @@ class Verification {
       if (comparable(candidates[i])) return candidates[i];
     const auto next = records_.upper_bound(candidates.back().step);
     if (next == records_.end() && candidates.size() == 1)
-      throw InputError(fmt::format("{}: no state is on record after step {}; {}", trial_.path().string(),
+      throw InputError(fmt::format("{}: no state is recorded after step {}; {}", trial_.path().string(),
                                    candidates.back().step, can));
     std::int64_t needed = std::numeric_limits<std::int64_t>::max();
     for (const Start& start : candidates)
       if (const auto after = records_.upper_bound(start.step); after != records_.end())
         needed = std::min(needed, after->first - start.step);
     if (needed == std::numeric_limits<std::int64_t>::max())
-      throw InputError(fmt::format("{}: no state is on record; a trial records its first after {} steps",
+      throw InputError(fmt::format("{}: no state is recorded; a trial records its first after {} steps",
                                    trial_.path().string(), kRecordAfter));
-    throw InputError(fmt::format("{}: no state is on record within {} steps of where it can begin; take --steps {}",
-                                 trial_.path().string(), options_.steps, needed));
+    throw InputError(
+        fmt::format("{}: no state is recorded within {} steps of where the check can begin; use --steps {}",
+                    trial_.path().string(), options_.steps, needed));
   }
 
   void require_same_program(const Start& start) const {
@@ -145,13 +146,13 @@ class Verification {
       bits = *stated;
     if (start.attempt == 0 && result_)  // a checkpoint records its data and is refused with others
       if (const std::string* const hash = result_->stated("data_hash"); hash != nullptr && *hash != data_hash(data_))
-        throw InputError(fmt::format("{}: was trained on other data than is at hand; it: {}, here: {}",
+        throw InputError(fmt::format("{}: was trained on other data than the current data; it: {}, here: {}",
                                      trial_.path().string(), *hash, data_hash(data_)));
     const std::string here = bits_identity(*options_.backend, config_.train.precision);
     if (options_.allow_different_bits || bits.empty() || bits == here) return;
     throw InputError(
-        fmt::format("{}: was trained by another program, and equal bits are promised for one alone:\n"
-                    "  it:   {}\n  this: {}\nUse that program, or see with --allow-different-bits whether they agree",
+        fmt::format("{}: was trained by another program, and only the same program gives equal bits:\n"
+                    "  it:   {}\n  this: {}\nUse that program, or compare anyway with --allow-different-bits",
                     trial_.path().string(), bits, here));
   }
 
@@ -182,7 +183,7 @@ class Verification {
   void train(const TrialFolder& scratch, const TrialOptions& options) {
     if (scratch.finished()) return;  // it finished in the first half
     const std::optional<Claim> claim = Claim::acquire(scratch.path());
-    if (!claim) throw EnvironmentError(scratch.path().string() + ": another process works in this scratch folder");
+    if (!claim) throw EnvironmentError(scratch.path().string() + ": another process is using this scratch folder");
     run_trial(config_, trial_.path().filename().string(), data_, scratch, *claim, options);
   }
 
@@ -238,7 +239,8 @@ class Verification {
   void compare_results(const std::optional<TrialResult>& now) {
     if (!now || !result_ || result_->status == TrialEnd::failed) return;
     if (now->status != result_->status || now->diverged_step != result_->diverged_step) {
-      differs(now->steps, fmt::format("it is {} now and {} on record", word_of(now->status), word_of(result_->status)));
+      differs(now->steps,
+              fmt::format("it is {} now, but {} in the record", word_of(now->status), word_of(result_->status)));
       return;
     }
     const std::string difference = first_difference(result_->metrics, now->metrics);

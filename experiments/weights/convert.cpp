@@ -34,10 +34,10 @@ std::string prefix_of(const Tensors& file, NameScheme scheme) {
     if (file.find(concat(prefix, candidates.witness)) != nullptr) found.emplace_back(prefix);
   if (found.size() == 1) return found.front();
   if (found.empty())
-    throw InputError(fmt::format("{}: there is no \"{}\", by itself or under {}: these are not the names of {}",
-                                 file.source(), candidates.witness,
-                                 fmt::join(candidates.prefixes.begin() + 1, candidates.prefixes.end(), ", "),
-                                 to_string(scheme)));
+    throw InputError(
+        fmt::format("{}: there is no \"{}\", neither on its own nor under {}; the tensors do not have the names of {}",
+                    file.source(), candidates.witness,
+                    fmt::join(candidates.prefixes.begin() + 1, candidates.prefixes.end(), ", "), to_string(scheme)));
   throw InputError(
       fmt::format("{}: holds networks under \"{}\" and \"{}\"; keep one of them", file.source(), found[0], found[1]));
 }
@@ -57,7 +57,7 @@ void add_scanned(const HostTensor& tensor, NameScheme scheme, const std::string&
     one.data = tensor.data.subspan(static_cast<std::size_t>(block) * bytes, bytes);
     const std::string spelled = *scanned_name(scheme, name, block);
     if (!out.try_emplace(spelled, SourceTensor{one, tensor.name}).second)
-      problems.push_back(fmt::format("{} is there by itself and within {}", shown(spelled), shown(tensor.name)));
+      problems.push_back(fmt::format("{} exists on its own and within {}", shown(spelled), shown(tensor.name)));
   }
 }
 
@@ -101,7 +101,7 @@ class Import {
       if (problem.kind == SchemeProblem::Kind::maths) problems_.push_back(problem.what);
       if (problem.kind == SchemeProblem::Kind::setting) report_.notes.push_back(problem.what);
     }
-    throw_problems(fmt::format("this model is another one than {} has under these names:", to_string(scheme_)));
+    throw_problems(fmt::format("{} has another model under these names:", to_string(scheme_)));
   }
 
   void take_names() {
@@ -147,9 +147,9 @@ class Import {
     const std::string& dtype = source.tensor.dtype;
     if (dtype != "F32" && dtype != "F64" && dtype != "F16" && dtype != "BF16")
       problems_.push_back(
-          fmt::format("{} holds {}, weights are F32, F64, F16 or BF16", shown(source.name_in_file), dtype));
+          fmt::format("{} holds {}; expected F32, F64, F16 or BF16", shown(source.name_in_file), dtype));
     else if (source.tensor.shape != shape)
-      problems_.push_back(fmt::format("{} is {}, this model needs {}", shown(source.name_in_file),
+      problems_.push_back(fmt::format("{} is {}, but this model needs {}", shown(source.name_in_file),
                                       shape_text(source.tensor.shape), shape_text(shape)));
     else
       return true;
@@ -187,7 +187,8 @@ class Import {
       if (class_row)
         problems_.back() += "; its class token has a position: \"pos_embed_class\": true";
       else if (side > 0)
-        problems_.back() += fmt::format("; --resize-positions takes its grid of {}x{} to this one", side, side);
+        problems_.back() +=
+            fmt::format("; --resize-positions resizes its grid of {}x{} to that of this model", side, side);
       return;
     }
     std::vector<float> table = source.tensor.floats();
@@ -229,7 +230,7 @@ class Import {
     for (std::size_t i = 0; i < table.size(); ++i) difference = std::max(difference, std::abs(table[i] - theirs[i]));
     if (!(difference <= kFixedTableTolerance))
       problems_.push_back(
-          fmt::format("{} differs from sincos2d by {:.3g}; for learned positions say \"pos_embed\": "
+          fmt::format("{} differs from sincos2d by {:.3g}; for learned positions set \"pos_embed\": "
                       "\"learned\"",
                       shown(source.name_in_file), difference));
   }
@@ -285,7 +286,7 @@ void import_weights(const Tensors& file, NameScheme scheme, const ModelConfig& c
           fmt::format("{}{}: {} tensors {}; {}", refusal.empty() ? "" : "\n", file.source(), count, what, advice);
   };
   refuse(report.missing.size(), options.allow_missing, "are missing",
-         "--allow-missing leaves the model's initial values there");
+         "--allow-missing keeps the model's initial values for them");
   refuse(report.left_over.size(), options.allow_left_over, "are left over", "--allow-left-over drops them");
   if (!refusal.empty()) throw InputError(refusal);
 }
@@ -303,7 +304,8 @@ Tensors export_weights(const ParameterSet& weights, const ModelConfig& config, N
   std::map<std::string, Whole> whole;  // one of their tensors may consist of three of ours
   for (const TensorLink& link : link_tensors(scheme, config, weights)) {
     if (link.theirs.empty())
-      throw InputError(fmt::format("{} cannot hold this model: it has no name for {}", to_string(scheme), link.ours));
+      throw InputError(
+          fmt::format("{} cannot hold this model, because it has no name for {}", to_string(scheme), link.ours));
     const auto [at, is_new] = whole.try_emplace(link.theirs);
     if (is_new) {
       order.push_back(link.theirs);

@@ -20,8 +20,8 @@ bool is_npz(const std::filesystem::path& path) {
   const std::string ending = path.extension().string();
   if (ending == ".npz") return true;
   if (ending == ".safetensors" || path.string().ends_with(kSafetensorsIndexEnding)) return false;
-  throw InputError(fmt::format("{}: weights are files that end in .safetensors (or {}) or .npz", path.string(),
-                               kSafetensorsIndexEnding));
+  throw InputError(fmt::format("{}: expected a file of weights that ends in .safetensors (or {}) or .npz",
+                               path.string(), kSafetensorsIndexEnding));
 }
 
 /// Removes settings without effect in evaluation, so that networks compare equal whatever their training.
@@ -58,16 +58,15 @@ void take_average(WeightFile& file, const std::filesystem::path& path) {
     average.add(std::move(tensor));
   }
   if (average.size() == 0)
-    throw InputError(
-        fmt::format("{}: holds no averaged weights; it is of a training without train.ema, or no "
-                    "checkpoint",
-                    path.string()));
+    throw InputError(fmt::format(
+        "{}: holds no averaged weights; either the training had no train.ema, or the file is not a checkpoint",
+        path.string()));
   file.tensors = std::move(average);
 }
 
 void require_container(const std::filesystem::path& path, NameScheme scheme) {
   if (is_npz(path) != stored_as_npz(scheme))
-    throw InputError(fmt::format("{}: {} keeps its weights in a {} file", path.string(), to_string(scheme),
+    throw InputError(fmt::format("{}: {} stores weights in {} files", path.string(), to_string(scheme),
                                  stored_as_npz(scheme) ? ".npz" : ".safetensors"));
 }
 
@@ -77,14 +76,15 @@ NameScheme stated_names(const WeightFile& file, std::optional<NameScheme> given)
   if (const auto names = file.metadata.find(kNamesKey); names != file.metadata.end()) {
     said = name_scheme(names->second);
     if (!said)
-      throw InputError(fmt::format("{}: {} says {}, which is unknown", source, kNamesKey, in_quotes(names->second)));
+      throw InputError(fmt::format("{}: {} is {}, which is unknown", source, kNamesKey, in_quotes(names->second)));
   } else if (file.metadata.contains(kModelKey)) {
     said = NameScheme::normlab;
   }
   if (said && given && *said != *given)
-    throw InputError(fmt::format("{}: --from says {}, the file says {}", source, to_string(*given), to_string(*said)));
+    throw InputError(
+        fmt::format("{}: --from is {}, but the file says {}", source, to_string(*given), to_string(*said)));
   if (!said && !given)
-    throw InputError(fmt::format("{}: the file does not say whose names its tensors have; give --from", source));
+    throw InputError(fmt::format("{}: the file does not say which names its tensors have; give --from", source));
   const NameScheme scheme = given ? *given : *said;
   require_container(source, scheme);
   return scheme;
@@ -101,7 +101,7 @@ ModelConfig read_model_option(const std::string& text_or_path) {
   const ModelConfig model = read_model(root, rows, problems);
   for (const char* key : {"image_size", "num_classes"})
     if (root.is_object() && root.find(key) == nullptr)
-      problems.add(root.at, "", fmt::format("give {}: no data set says it here", key));
+      problems.add(root.at, "", fmt::format("give {}, because no data set defines it here", key));
   problems.throw_if_any_or_unused();
   return model;
 }
@@ -110,7 +110,7 @@ ModelConfig stated_model(const WeightFile& file, const std::optional<std::string
   const std::string& source = file.tensors.source();
   const auto said = file.metadata.find(kModelKey);
   if (said == file.metadata.end()) {
-    if (!given) throw InputError(fmt::format("{}: the file does not say which network it is; give --model", source));
+    if (!given) throw InputError(fmt::format("{}: the file does not name its network; give --model", source));
     return read_model_option(*given);
   }
   const ModelConfig stored = model_from_json(said->second, fmt::format("{} ({})", source, kModelKey));
@@ -119,7 +119,7 @@ ModelConfig stated_model(const WeightFile& file, const std::optional<std::string
   ModelConfig a = in_evaluation(stored), b = in_evaluation(wanted);
   if (resizes_positions) std::visit([&](auto& c) { c.image_size = image_size(b); }, a);
   if (!(a == b))
-    throw InputError(fmt::format("{}: holds another network than --model says:\n  file    {}\n  --model {}", source,
+    throw InputError(fmt::format("{}: holds another network than --model:\n  file    {}\n  --model {}", source,
                                  canonical_model_json(stored), canonical_model_json(wanted)));
   return wanted;
 }

@@ -128,14 +128,14 @@ struct SpecialName {
 using Use = SourceName::Use;
 inline constexpr SpecialName kNormlabSpecial[] = {
     {"optimizer.*", Use::skip, "state of the optimiser"},
-    {"ema/*", Use::skip, "averaged weights, which --ema takes"},
+    {"ema/*", Use::skip, "averaged weights, which --ema uses"},
 };
 inline constexpr std::string_view kMapHead = "attention pooling (Big Vision's MAP head), which no model here has";
 inline constexpr SpecialName kTimmSpecial[] = {
     {"blocks.{}.gamma_1", Use::take, "blocks.{}.ls1.gamma"},  // DeiT-III's own files
     {"blocks.{}.gamma_2", Use::take, "blocks.{}.ls2.gamma"},
-    {"*.relative_position_index", Use::skip, "follows from the window"},
-    {"*.attn_mask", Use::skip, "follows from the window"},
+    {"*.relative_position_index", Use::skip, "computed from the window"},
+    {"*.attn_mask", Use::skip, "computed from the window"},
     {"*.num_batches_tracked", Use::skip, "a count that evaluation does not use"},
     {"reg_token", Use::refuse, "register tokens, which no model here has"},
     {"attn_pool.*", Use::refuse, "attention pooling, which no model here has"},

@@ -26,7 +26,7 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
   const Placement& placement = placement_of(config);
   const auto report = [&](Kind kind, const auto&... parts) { problems.push_back({kind, concat(parts...)}); };
   if (rows.empty()) {
-    report(Kind::maths, "kind: is swin, which ", table.program, " has not");
+    report(Kind::maths, "kind: is swin, which ", table.program, " does not have");
     return problems;
   }
 
@@ -35,11 +35,11 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
     if (!has_row(rows, site))
       report(Kind::place, site, ": ", table.program, " has no norm there (it is ", to_string(spec.kind), ")");
     else if (is_flax(scheme) && spec.kind != NormKind::layer_norm)
-      report(Kind::maths, site, ": is ", to_string(spec.kind), ", ", table.program, "'s is layer_norm");
+      report(Kind::maths, site, ": is ", to_string(spec.kind), ", but layer_norm in ", table.program);
     else if (spec.kind == NormKind::affine)
-      report(Kind::maths, site, ": is affine, which ", table.program, " lacks; under that name it normalizes");
+      report(Kind::maths, site, ": is affine, which ", table.program, " lacks; its module of this name normalizes");
     else if (is_flax(scheme) && spec.eps != parts_of(NormKind::layer_norm).eps)
-      report(Kind::setting, site, ": eps is ", spec.eps, ", ", table.program, "'s is 1e-06");
+      report(Kind::setting, site, ": eps is ", spec.eps, ", but 1e-06 in ", table.program);
   });
   const auto lacks = [&](bool there, std::string_view row, std::string_view what) {
     if (there && !has_row(rows, row)) report(Kind::place, what, ": ", table.program, " has none");
@@ -48,11 +48,11 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
   lacks(placement.residual_scale, "residual_scale", "residual_scale");
   lacks(placement.layer_scale.kind != LayerScaleKind::none, "layer_scale", "layer_scale");
   if (placement.layer_scale.kind == LayerScaleKind::scalar && has_row(rows, "layer_scale"))
-    report(Kind::maths, "layer_scale: is one scalar a branch, ", table.program, "'s is a gain a channel");
+    report(Kind::maths, "layer_scale: is one scalar per branch, but one gain per channel in ", table.program);
   if (!placement.blocks.empty())
-    report(Kind::maths, "blocks: some have other norms than the rest, in ", table.program, " all are alike");
+    report(Kind::maths, "blocks: the norms differ between blocks, but are the same in all blocks of ", table.program);
   if (const auto* swin = std::get_if<SwinConfig>(&config); swin != nullptr && swin->reduction_bias)
-    report(Kind::maths, "reduction_bias: is true, in ", table.program, " a reduction has no bias");
+    report(Kind::maths, "reduction_bias: is true, but a reduction has no bias in ", table.program);
   const auto* vit = std::get_if<ViTConfig>(&config);
   if (vit == nullptr) return problems;
 
@@ -61,15 +61,15 @@ std::vector<SchemeProblem> scheme_problems(NameScheme scheme, const ModelConfig&
   const bool bypassed = placement.stem.posembed_out.kind != NormKind::none && vit->pool == Pool::token &&
                         !placement.stem.posembed_out_includes_class;
   if (bypassed && has_row(rows, "stem.posembed_out"))
-    report(Kind::maths, "stem.posembed_out: the class token passes it by, in ", table.program, " it does not");
+    report(Kind::maths, "stem.posembed_out: does not normalize the class token, but does so in ", table.program);
   if (!is_flax(scheme)) return problems;
-  if (!vit->qkv_bias) report(Kind::maths, "qkv_bias: is false, in ", table.program, " there is always one");
+  if (!vit->qkv_bias) report(Kind::maths, "qkv_bias: is false, but always true in ", table.program);
   if (vit->gelu != GeluForm::tanh)
-    report(Kind::setting, "gelu: is erf, ", table.program, "'s is tanh; say \"gelu\": \"tanh\" where it was meant");
+    report(Kind::setting, "gelu: is erf, but tanh in ", table.program, "; set \"gelu\": \"tanh\" if that was intended");
   if (scheme == NameScheme::augreg && vit->pos_embed != PosEmbed::learned)
-    report(Kind::maths, "pos_embed: is sincos2d, AugReg's is learned");
+    report(Kind::maths, "pos_embed: is sincos2d, but learned in AugReg");
   if (scheme == NameScheme::augreg && vit->pool == Pool::token && !vit->class_position())
-    report(Kind::maths, "pos_embed_class: is false, in AugReg the class token has a position");
+    report(Kind::maths, "pos_embed_class: is false, but the class token has a position in AugReg");
   return problems;
 }
 
@@ -81,7 +81,7 @@ std::vector<std::string> scheme_advice(NameScheme scheme, const ModelConfig& con
     const double timms_eps = vit != nullptr ? 1e-6 : 1e-5;
     visit_sites(placement_of(config), [&](std::string_view site, const NormSpec& spec) {
       if (has_eps(spec.kind) && spec.kind != NormKind::batch_norm && spec.eps != timms_eps)
-        say(site, " has eps ", spec.eps, ": give timm a norm_layer with it");
+        say(site, " has eps ", spec.eps, ": give timm a norm_layer with this eps");
       if (spec.kind != NormKind::none && spec.kind != NormKind::layer_norm)
         say(site, " is ", to_string(spec.kind), ": timm's network needs such a module there");
     });
@@ -90,10 +90,11 @@ std::vector<std::string> scheme_advice(NameScheme scheme, const ModelConfig& con
     if (vit != nullptr && vit->pool == Pool::token && !vit->class_position())
       say("the class token has no position: timm needs no_embed_class=True");
     if (placement_of(config).stem.posembed_out.kind != NormKind::none)
-      say("there is a norm after the positions: timm's pre_norm=True leaves out patch_embed.proj.bias, which is here");
+      say("there is a norm after the positions: timm's pre_norm=True has no patch_embed.proj.bias, but this model has "
+          "one");
   }
   if (scheme == NameScheme::big_vision && vit != nullptr && vit->class_position())
-    say("pos_embedding has a row for the class token, as older files: Big Vision adds it to cls when it loads them");
+    say("pos_embedding has a row for the class token, as in older files: Big Vision adds it to cls when it loads them");
   return advice;
 }
 

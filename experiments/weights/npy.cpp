@@ -54,7 +54,7 @@ class HeaderReader {
       const std::size_t at = (skip_spaces(), at_);
       const std::string key(string());
       if (key != "descr" && key != "fortran_order" && key != "shape") fail(at, "unknown key ", in_quotes(key));
-      if (seen.find(key + ' ') != seen.npos) fail(at, "the key ", in_quotes(key), " comes twice");
+      if (seen.find(key + ' ') != seen.npos) fail(at, "the key ", in_quotes(key), " occurs twice");
       seen += key + ' ';
       expect(':');
       if (key == "descr") header.dtype = dtype();
@@ -113,15 +113,16 @@ class HeaderReader {
     skip_spaces();
     const std::size_t at = at_;
     if (at_ < text_.size() && text_[at_] == '[') {
-      fail(at, "a structured array; one of plain numbers is needed: ", known_descrs());
+      fail(at, "a structured array is not supported; expected plain numbers: ", known_descrs());
     }
     const std::string_view descr = string();
     const auto known = std::find_if(kDescrs.begin(), kDescrs.end(), [&](const Descr& d) { return d.descr == descr; });
     if (known != kDescrs.end()) return std::string(known->dtype);
-    if (descr == "O" || descr == "|O") fail(at, "pickled Python objects; only plain arrays are read: ", known_descrs());
+    if (descr == "O" || descr == "|O")
+      fail(at, "pickled Python objects are not supported; expected plain numbers: ", known_descrs());
     if (descr.starts_with('>'))
       fail(at, "big-endian numbers (", in_quotes(descr), "); save the array as ", known_descrs());
-    fail(at, "numbers of the type ", in_quotes(descr), " are not read; save the array as one of ", known_descrs());
+    fail(at, "numbers of the type ", in_quotes(descr), " are not supported; save the array as one of ", known_descrs());
   }
   bool boolean() {
     skip_spaces();
@@ -138,7 +139,7 @@ class HeaderReader {
       if (extents.size() == kMaxRank) fail(at_, "more than ", kMaxRank, " dimensions");
       extents.push_back(extent());
       if (!accept(',')) {
-        if (extents.size() == 1) fail(at_, "expected \",\" behind the only dimension, found ", found());
+        if (extents.size() == 1) fail(at_, "expected \",\" after the only dimension, found ", found());
         expect(')');
         break;
       }
@@ -195,12 +196,13 @@ HostTensor parse_npy(std::string name, const std::string& where, std::span<const
   const auto fail = [&](const auto&... parts) { throw InputError(concat(where, ": ", parts...)); };
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.substr(0, kMagic.size()) != kMagic)
-    fail("byte 0: this is no .npy array: it does not begin with the magic \\x93NUMPY");
+    fail("byte 0: this is not an .npy array: it does not begin with the magic \\x93NUMPY");
   const std::size_t begin = kMagic.size() + kVersionBytes;
   if (text.size() < begin) fail("byte ", text.size(), ": the file ends before its version");
   const int major = std::to_integer<int>(bytes[kMagic.size()]), minor = std::to_integer<int>(bytes[begin - 1]);
   if (major < 1 || major > 3 || minor != 0)
-    fail("byte ", kMagic.size(), ": version ", major, '.', minor, " of the format is not read, only 1.0, 2.0 and 3.0");
+    fail("byte ", kMagic.size(), ": version ", major, '.', minor,
+         " of the format is not supported; expected 1.0, 2.0 or 3.0");
 
   const std::size_t length_bytes = major == 1 ? 2 : 4;
   std::uint32_t header_bytes = 0;
@@ -208,10 +210,10 @@ HostTensor parse_npy(std::string name, const std::string& where, std::span<const
   std::memcpy(&header_bytes, text.data() + begin, length_bytes);
   const std::size_t header_at = begin + length_bytes;
   if (header_bytes > kMaxHeader)
-    fail("byte ", begin, ": a header of ", header_bytes, " bytes is over the limit of ", kMaxHeader);
+    fail("byte ", begin, ": a header of ", header_bytes, " bytes exceeds the limit of ", kMaxHeader);
   if (header_bytes > text.size() - header_at)
-    fail("byte ", begin, ": the header is said to have ", header_bytes, " bytes but ", text.size() - header_at,
-         " follow; the file is cut short");
+    fail("byte ", begin, ": the header should have ", header_bytes, " bytes but ", text.size() - header_at,
+         " follow; the file is truncated");
   const std::string_view dict = text.substr(header_at, header_bytes);
   const std::size_t data_at = header_at + header_bytes;
   if (dict.empty() || dict.back() != '\n') fail("byte ", data_at, ": the header does not end with a newline");
@@ -223,7 +225,7 @@ HostTensor parse_npy(std::string name, const std::string& where, std::span<const
   const std::size_t there = text.size() - data_at;
   if (*expected > there)
     fail("byte ", text.size(), ": the array needs ", *expected, " bytes but ", there,
-         " are there; the file is cut short");
+         " are there; the file is truncated");
   if (*expected < there) fail("byte ", data_at + *expected, ": ", there - *expected, " bytes after the array");
 
   std::span<const std::byte> data = bytes.subspan(data_at);
@@ -246,7 +248,7 @@ std::string write_npy_bytes(const TensorView& tensor) {
   std::string problem;
   const auto expected = safetensors_bytes(tensor.dtype, tensor.shape, problem);
   if (!expected) fail(problem);
-  if (*expected != tensor.data.size()) fail("has ", tensor.data.size(), " bytes, its shape needs ", *expected);
+  if (*expected != tensor.data.size()) fail("has ", tensor.data.size(), " bytes, but its shape needs ", *expected);
   if (tensor.shape.size() > kMaxRank) fail("more than ", kMaxRank, " dimensions");
 
   std::string shape;

@@ -15,10 +15,10 @@ constexpr std::string_view kEnding = ".npy";
 
 /// What is wrong with a member's name; empty if it is valid. Names become tensor names and, in other programs, paths.
 std::string wrong_name(std::string_view name) {
-  if (!name.ends_with(kEnding)) return "is no .npy array; an .npz holds nothing else";
+  if (!name.ends_with(kEnding)) return "is not an .npy array; an .npz file holds only those";
   name.remove_suffix(kEnding.size());
   for (const char c : name)
-    if (c < ' ' || c > '~' || c == '\\') return "has a name with a backslash or beyond printable ASCII";
+    if (c < ' ' || c > '~' || c == '\\') return "has a name with a backslash or characters outside printable ASCII";
   for (std::size_t begin = 0; begin <= name.size();) {
     const std::size_t end = std::min(name.find('/', begin), name.size());
     const std::string_view part = name.substr(begin, end - begin);
@@ -36,7 +36,7 @@ Tensors collect(const std::string& file, const Read& read) {
   read([&](ArchiveMember member) {
     const std::string where = concat(file, ": member ", in_quotes(member.name), " (from byte ", member.offset, ')');
     if (const std::string wrong = wrong_name(member.name); !wrong.empty()) throw InputError(concat(where, ' ', wrong));
-    if (!names.insert(member.name).second) throw InputError(concat(where, " comes twice"));
+    if (!names.insert(member.name).second) throw InputError(concat(where, " occurs twice"));
     const auto content = std::make_shared<const std::vector<std::uint8_t>>(std::move(member.content));
     tensors.add(parse_npy(member.name.substr(0, member.name.size() - kEnding.size()), where,
                           std::as_bytes(std::span(*content)), content));
@@ -56,14 +56,14 @@ Tensors parse_npz(std::span<const std::byte> bytes, const std::string& file) {
 }
 
 std::string write_npz_bytes(const std::vector<TensorView>& tensors) {
-  if (tensors.empty()) throw InputError("an .npz without arrays cannot be written: nothing would read it");
+  if (tensors.empty()) throw InputError("an .npz file without arrays cannot be written, because no reader accepts it");
   ZipWriter zip;
   std::set<std::string> names;
   for (const TensorView& tensor : tensors) {
     const std::string name = concat(tensor.name, kEnding);
     if (const std::string wrong = wrong_name(name); !wrong.empty())
       throw InputError(concat("tensor ", in_quotes(tensor.name), " cannot be written as .npz: ", wrong));
-    if (!names.insert(name).second) throw InputError(concat("tensor ", in_quotes(tensor.name), " is there twice"));
+    if (!names.insert(name).second) throw InputError(concat("tensor ", in_quotes(tensor.name), " occurs twice"));
     zip.add(name, write_npy_bytes(tensor));
   }
   return zip.finish();

@@ -38,7 +38,7 @@ std::vector<To> converted(const TensorView& tensor) {
     if constexpr (std::is_same_v<From, double> && std::is_same_v<To, float>)
       if (std::isinf(values[i]) && !std::isinf(from))
         throw InputError(
-            concat("tensor ", in_quotes(tensor.name), ": value ", i, " is ", from, ", which float cannot hold"));
+            concat("tensor ", in_quotes(tensor.name), ": value ", i, " is ", from, ", which a float cannot hold"));
   }
   return values;
 }
@@ -103,7 +103,7 @@ template HostTensor host_tensor(std::string, std::vector<std::uint64_t>, std::ve
 
 void Tensors::add(HostTensor tensor) {
   if (!index_.try_emplace(tensor.name, tensors_.size()).second)
-    throw InputError(concat(source_, ": the tensor ", in_quotes(tensor.name), " is there twice"));
+    throw InputError(concat(source_, ": the tensor ", in_quotes(tensor.name), " occurs twice"));
   tensors_.push_back(std::move(tensor));
 }
 

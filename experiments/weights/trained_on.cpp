@@ -58,8 +58,8 @@ std::optional<TrainedOn> trained_on(const std::map<std::string, std::string>& me
     json.at("std").get_to(trained.std);
     const auto channels = static_cast<std::size_t>(normlab::channels(trained.config.model));
     if (trained.mean.size() != channels || trained.std.size() != channels)
-      throw InputError(concat(where, ": has a mean of ", trained.mean.size(), " and a deviation of ",
-                              trained.std.size(), " channels, its network has ", channels));
+      throw InputError(concat(where, ": has a mean of ", trained.mean.size(), " and a standard deviation of ",
+                              trained.std.size(), " channels, but its network has ", channels));
     return trained;
   } catch (const Json::exception& error) {
     throw InputError(concat(where, ": is damaged: ", error.what()));
@@ -71,21 +71,22 @@ void require_same_classes(const TrainedOn& trained, const std::vector<std::strin
   const std::vector<std::string>& before = trained.class_names;
   const std::vector<std::string> here = as_stored(class_names);
   if (here == before) return;
-  std::string message = here.size() == before.size() ? concat(where, ": its classes are not those of the training")
-                                                     : concat(where, " has ", here.size(), " classes, this model has ",
-                                                              before.size(), " of its training");
+  std::string message =
+      here.size() == before.size()
+          ? concat(where, ": its classes differ from those of the training")
+          : concat(where, " has ", here.size(), " classes, but the training of this model had ", before.size());
   const std::string different = only_in(here, before, "here") + only_in(before, here, "in the training");
   message += different;
   if (different.empty())
     for (std::size_t label = 0; label < std::min(here.size(), before.size()); ++label)
       if (here[label] != before[label]) {
-        message += concat("\n  label ", label, " is ", in_quotes(here[label]), " here and ", in_quotes(before[label]),
+        message += concat("\n  label ", label, " is ", in_quotes(here[label]), " here, but ", in_quotes(before[label]),
                           " in the training");
         break;
       }
-  throw InputError(concat(message,
-                          "\nName and order them as in the training, or compare their number alone with "
-                          "--allow-other-class-names"));
+  throw InputError(concat(
+      message,
+      "\nName and order the classes as in the training, or compare only their number with --allow-other-class-names"));
 }
 
 }  // namespace normlab

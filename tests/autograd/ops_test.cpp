@@ -299,14 +299,14 @@ TEST_CASE("ops: wrong shapes are refused with op, argument and both shapes") {
                        "resample: x is [2, 6, 3], expected [batch, height, width, channels], none of them 0",
                        InputError);
   CHECK_THROWS_WITH_AS(resample(var({1, 6, 6, 3}), 0, 4, Resampling::bicubic),
-                       "resample: to a grid of 0x4, which has no points", InputError);
+                       "resample: the target grid is 0x4, which has no points", InputError);
   CHECK_THROWS_WITH_AS(scale(var({3, 6}), var({4})), "scale: gain is [4], expected one axis that divides 6",
                        InputError);
   CHECK_THROWS_AS(softmax_cross_entropy(var({3, 6}), {}), InputError);
   CHECK_THROWS_WITH_AS(pixel_softmax_cross_entropy(var({2, 3, 6}), labels_of(memory, {1, 2})),
                        "pixel_softmax_cross_entropy: labels is [2], expected [2, 3]", InputError);
   CHECK_THROWS_WITH_AS(pixel_softmax_cross_entropy(var({2, 6}), labels_of(memory, {1, 6})),
-                       "pixel_softmax_cross_entropy: pixel 1 has label 6; there are 6 classes, and 255 is ignored",
+                       "pixel_softmax_cross_entropy: pixel 1 has label 6, but there are 6 classes, and 255 is ignored",
                        InputError);
 }
 

@@ -39,13 +39,13 @@ TEST_CASE("arena: a tensor is stale once its arena was reset") {
   CHECK(t.data<float>() != nullptr);
   arena.reset();
   CHECK(t.stale());
-  CHECK_THROWS_WITH_AS(t.data<float>(), "tensor [2, 3] is stale: its arena was reset since it was made", InputError);
+  CHECK_THROWS_WITH_AS(t.data<float>(), "tensor [2, 3] is stale: its arena was reset after it was created", InputError);
 }
 
 TEST_CASE("tensor: another type, a bad reshape and a bad slice are refused by name") {
   Arena arena;
   const Tensor t = arena.empty({2, 3}, DType::f32);
-  CHECK_THROWS_WITH_AS(t.data<double>(), "tensor [2, 3] holds f32, read as f64", InputError);
+  CHECK_THROWS_WITH_AS(t.data<double>(), "tensor [2, 3] holds f32, but is read as f64", InputError);
   CHECK_THROWS_WITH_AS(t.reshape({5}), "reshape: [2, 3] does not fit [5]", InputError);
   CHECK_THROWS_AS(t.slice(1, 2), InputError);
   CHECK(t.slice(1, 1).data<float>() == t.data<float>() + 3);

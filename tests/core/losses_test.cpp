@@ -123,7 +123,7 @@ TEST_CASE("losses: a label that is no class is an error, and NaN where a kernel 
           if (kind == Kind::pixels) b.pixel_softmax_cross_entropy_backward(d, kIgnored, dlosses, logits, labels, to);
         };
         if (!b.whole_batch()) {
-          const std::string what = concat("1 has label ", bad, "; there are 6 classes");
+          const std::string what = concat("1 has label ", bad, ", but there are 6 classes");
           CHECK_THROWS_WITH_AS(forward(), doctest::Contains(what.c_str()), InputError);
           CHECK_THROWS_WITH_AS(backward(), doctest::Contains(what.c_str()), InputError);
           continue;

@@ -229,7 +229,7 @@ TEST_CASE_FIXTURE(Fixture, "cuda: out of memory says how much was asked and how 
     what = e.what();
   }
   emulation::set_memory_limit(0);
-  CHECK_MESSAGE(has(what, "out of GPU memory: 65 MB asked, 16 MB of "), what);
+  CHECK_MESSAGE(has(what, "out of GPU memory: 65 MB requested, 16 MB of "), what);
   CHECK_MESSAGE(what.ends_with(" MB free"), what);
 }
 

@@ -69,8 +69,7 @@ TEST_CASE("bf16: a value written from outside reaches the next step, and a forgo
   ParameterSet& p = run.engine.parameters();
   const int head = p.find("head.weight");
   CHECK_THROWS_WITH_AS(p.weight(head),
-                       "parameter head.weight: its bf16 copy may be older than its value; refresh_copy() first",
-                       InputError);
+                       "parameter head.weight: its bf16 copy may be outdated; call refresh_copy() first", InputError);
   run.step();
   const Tensor value = p.value(head);
   for (std::int64_t i = 0; i < value.size(); ++i) value.data<float>()[i] = 100.0f;

@@ -186,7 +186,7 @@ TEST_CASE("fuse: arithmetic that does not fit is refused") {
   const std::vector<double> one{1}, two{1, 1}, negative{-1}, nan{std::numeric_limits<double>::quiet_NaN()};
   CHECK_THROWS_AS(frozen_norm(one, two, one, one, 1e-5), InputError);
   CHECK_THROWS_WITH_AS(frozen_norm(one, one, one, negative, 1e-5),
-                       "the running variance of channel 0 is -1, below zero with epsilon 1e-05", InputError);
+                       "the running variance of channel 0 is -1, negative with epsilon 1e-05", InputError);
   CHECK_THROWS_AS(frozen_norm(one, one, one, nan, 1e-5), InputError);
   const FrozenNorm norm = frozen_norm(two, two, two, two, 1e-5);
   std::vector<double> weight(9, 1.0), bias(3, 0.0), none;
@@ -227,7 +227,7 @@ TEST_CASE("fuse: batch norm at every site that a linear is next to, in double") 
         CHECK(vit_in(fused).placement.head_scale ==
               (head_scale == HeadScale::after_proj ? HeadScale::none : head_scale));
         CHECK(result_of(fused, "final").what == (token ? "rep" : "head"));
-        const std::string gains = qkv_bias ? "" : ", which had no bias and has one now";
+        const std::string gains = qkv_bias ? "" : ", which gains a bias";
         // Merged from the end of the network on: the norms on q, k and v come before the one in front of them.
         CHECK(result_of(fused, "attn.query").what == "attn.q" + gains);
         CHECK(result_of(fused, "attn.pre").what == "attn.q, attn.k, attn.v");
@@ -262,7 +262,7 @@ TEST_CASE("fuse: a Swin, its reductions too; what is padded in between stays") {
     check_fused(c, DType::f32, 3e-5);
     const FusedModel fused = check_fused(c, DType::f64, 1e-11);
     CHECK(std::get<SwinConfig>(fused.config).reduction_bias);
-    CHECK(result_of(fused, "merge").what == "reduction, which had no bias and has one now");
+    CHECK(result_of(fused, "merge").what == "reduction, which gains a bias");
     CHECK(uses_batch_norm(fused.config) == (window == 3));
     if (window == 3) CHECK(result_of(fused, "attn.pre").what == "windows are padded with zeros between it and q, k, v");
   }
@@ -309,27 +309,26 @@ TEST_CASE("fuse: norms that no linear is next to are left, with the reason") {
   expected.residual_scale = true;
   expected.layer_scale.kind = LayerScaleKind::channel;
   CHECK(vit_in(fused).placement == expected);
-  CHECK(result_of(fused, "mlp.inner").what == "it is no batch norm");
+  CHECK(result_of(fused, "mlp.inner").what == "it is not a batch norm");
   CHECK(result_of(fused, "final").what == "the rms_norm at pooled lies between it and head");
   CHECK(fusion_report(fused.sites, 100, 90) ==
         "stem.patch_in      batch_norm        merged into patch_embed\n"
         "stem.patch_out     batch_norm        merged into patch_embed\n"
-        "stem.posembed_out  batch_norm        left: the positions are added in front of it, and what follows is a "
-        "shortcut\n"
+        "stem.posembed_out  batch_norm        left: it follows the sum with the positions and precedes a shortcut\n"
         "attn.pre           batch_norm        merged into attn.q, attn.k, attn.v\n"
         "attn.query         batch_norm        merged into attn.q\n"
         "attn.key           batch_norm        merged into attn.k\n"
         "attn.value         batch_norm        merged into attn.v\n"
         "attn.inner         batch_norm        merged into attn.proj\n"
         "attn.out           batch_norm        merged into attn.proj\n"
-        "attn.post          batch_norm        left: it follows a sum with the shortcut, which no linear gives\n"
+        "attn.post          batch_norm        left: it follows a sum with the shortcut, not a linear layer\n"
         "mlp.pre            batch_norm        merged into mlp.fc1\n"
         "mlp.hidden         batch_norm        merged into mlp.fc1\n"
-        "mlp.inner          layer_norm        left: it is no batch norm\n"
+        "mlp.inner          layer_norm        left: it is not a batch norm\n"
         "mlp.out            batch_norm        merged into mlp.fc2\n"
-        "mlp.post           batch_norm        left: it follows a sum with the shortcut, which no linear gives\n"
+        "mlp.post           batch_norm        left: it follows a sum with the shortcut, not a linear layer\n"
         "final              batch_norm        left: the rms_norm at pooled lies between it and head\n"
-        "pooled             rms_norm          left: it is no batch norm\n"
+        "pooled             rms_norm          left: it is not a batch norm\n"
         "parameters and running statistics: 100 before, 90 after\n");
 }
 
@@ -362,12 +361,12 @@ TEST_CASE("fuse: tensors that are not the network's are refused by name") {
         "tensor optimizer.m/head.bias does not belong to this network");
   CHECK(refusal([](HostTensors& t) { t["head.bias"].shape = {3}; }) == "network: head.bias is [3], expected [10]");
   CHECK(refusal([](HostTensors& t) { t["head.bias"].values.pop_back(); }) ==
-        "tensor head.bias has 9 values, its shape needs 10");
+        "tensor head.bias has 9 values, but its shape needs 10");
   CHECK(refusal([](HostTensors& t) { t["blocks.1.mlp.pre.running_var"].values[3] = -2; }) ==
-        "blocks.1.mlp.pre: the running variance of channel 3 is -2, below zero with epsilon 1e-05");
+        "blocks.1.mlp.pre: the running variance of channel 3 is -2, negative with epsilon 1e-05");
   CHECK(refusal([](HostTensors& t) {
           t["final.gamma"].values[0] = 1e38;
           t["final.running_var"].values[0] = 0;
           t["head.weight"].values[0] = 1;
-        }) == "fusion: head.weight would be 3.16228e+40 at 0, which float cannot hold");
+        }) == "fusion: head.weight would be 3.16228e+40 at 0, which a float cannot hold");
 }

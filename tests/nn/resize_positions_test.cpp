@@ -31,5 +31,5 @@ TEST_CASE("resize_positions: a table of another size and grids without points ar
   CHECK_THROWS_WITH_AS(resize_positions(table, 2, {2, 2}, {3, 3}, 1, Resampling::bicubic),
                        "positions: a table of 12 values is not 1 prefix tokens and a 2x2 grid of width 2", InputError);
   CHECK_THROWS_WITH_AS(resize_positions(table, 3, {2, 2}, {0, 3}, 0, Resampling::bicubic),
-                       "positions 2x2 to 0x3, width 3, 0 prefix tokens: every grid needs points", InputError);
+                       "positions 2x2 to 0x3, width 3, 0 prefix tokens: a grid has no points", InputError);
 }

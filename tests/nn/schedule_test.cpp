@@ -126,8 +126,9 @@ TEST_CASE("schedule: unknown, double and missing factors are told") {
   CHECK(problem_of_factors("constant * cosine") == "unknown factor \"cosine\"");
   CHECK(problem_of_factors("constant * ") == "unknown factor \"\"");
   CHECK(problem_of_factors("") == "unknown factor \"\"");
-  CHECK(problem_of_factors("constant * polynomial * constant") == "the factor constant comes up twice");
-  CHECK(problem_of_factors("polynomial") == "without the factor constant, which is lr, lr would have no effect");
+  CHECK(problem_of_factors("constant * polynomial * constant") == "the factor constant occurs twice");
+  CHECK(problem_of_factors("polynomial") ==
+        "the factor constant, which is lr, is missing, so lr would have no effect; add it");
   CHECK(!problem_of_factors("polynomial*constant").has_value());
   CHECK_THROWS_AS(compound("polynomial").schedule(), InputError);
   CHECK_THROWS_AS(compound("constant * linear_cooldown").schedule(), InputError);

@@ -124,9 +124,9 @@ TEST_CASE("swin_config: sizes that do not fit are told with their key, hostile o
   c.num_heads = {3, 6, 12, 23};
   CHECK(problems(c) == "num_heads: 23 heads do not divide a stage's width of 768\n");
   c.num_heads = {3, 6};
-  CHECK(problems(c) == "num_heads: num_heads is for 2 stages, depths for 4\n");
+  CHECK(problems(c) == "num_heads: num_heads has 2 stages, but depths has 4\n");
   c.depths = {};
-  CHECK(problems(c) == "depths: depths must have from 1 to 8 stages, got 0\n");
+  CHECK(problems(c) == "depths: depths must have 1 to 8 stages, got 0\n");
   c = named("Swin-T", "pre_pre");
   c.image_size = {224, 222};
   CHECK(problems(c) == "patch_size: patches of 4 do not divide an image of 224 x 222\n");

@@ -70,5 +70,5 @@ TEST_CASE("update_factors: the last multiplier that fits counts, on top of the l
   CHECK(factors.at("head.weight") == UpdateFactors{10.0, 0.5});
   CHECK(factors.at("blocks.1.mlp.fc1.weight") == UpdateFactors{0.5, 1.0});
   CHECK_THROWS_WITH_AS(factors_by_name(small_vit("pre_pre"), 1.0, {{"heads.*"}}),
-                       "multipliers: no parameter fits \"heads.*\"", InputError);
+                       "multipliers: no parameter matches \"heads.*\"", InputError);
 }

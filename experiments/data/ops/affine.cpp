@@ -16,7 +16,7 @@ namespace {
 void require_side(const Image& image) {
   constexpr std::int64_t kSide = 16384;
   if (image.height > kSide || image.width > kSide)
-    throw InputError(concat("geometric operations take images of up to ", kSide, " pixels a side; this one is ",
+    throw InputError(concat("geometric operations take images of up to ", kSide, " pixels per side; this one is ",
                             image.height, " x ", image.width));
 }
 

@@ -172,7 +172,7 @@ void sample(Image& image, const AffineMap& map, const Fill& fill, OpScratch& scr
 void sample_pillow(Image& image, const AffineMap& map, ResizeMethod method, const Fill& fill, OpScratch& scratch) {
   if (method == ResizeMethod::bilinear) return sample<Bilinear>(image, map, fill, scratch);
   if (method == ResizeMethod::bicubic) return sample<Bicubic>(image, map, fill, scratch);
-  throw InputError("geometric operations: interpolation is nearest, bilinear or bicubic");
+  throw InputError("geometric operations: interpolation must be nearest, bilinear or bicubic");
 }
 
 }  // namespace normlab

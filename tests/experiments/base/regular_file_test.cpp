@@ -61,7 +61,7 @@ TEST_CASE("regular files: at most 64 descriptors stand on top of each other") {
   for (int i = 1; i < 200; ++i) files.write(concat(i, ".json"), concat(R"({"extends": ")", i - 1, ".json\"}"));
   CHECK(files.problems(R"({"extends": "62.json"})") == "");  // 64 files
   CHECK(files.problems(R"({"extends": "63.json"})") ==
-        "1.json:1:13: /extends: more than 64 descriptors on top of each other");
+        "1.json:1:13: /extends: more than 64 descriptors extend one another");
   CHECK(files.problems(R"({"extends": "199.json"})") ==
-        "137.json:1:13: /extends: more than 64 descriptors on top of each other");
+        "137.json:1:13: /extends: more than 64 descriptors extend one another");
 }

@@ -302,7 +302,7 @@ TEST_CASE("safetensors: what is stored as a floating type of any width is read a
   CHECK(values == std::vector<float>{0.1f, -0.0f, std::numeric_limits<float>::max(), inf});
   CHECK(tensors.get("single").floats() == single);
   CHECK_THROWS_WITH_AS(tensors.get("too_wide").floats(),
-                       "tensor \"too_wide\": value 1 is 1e+39, which float cannot hold", InputError);
+                       "tensor \"too_wide\": value 1 is 1e+39, which a float cannot hold", InputError);
   CHECK(tensors.get("whole").floats() == std::vector<float>{1});
 }
 

@@ -154,7 +154,7 @@ TEST_CASE("classes: data with more or fewer classes than the model are refused b
     for (const int model : {1, 2, 4, 40}) {
       CAPTURE(model);
       c.describe("d.json", model);
-      const std::string what = concat("has 3 classes, the model has ", model);
+      const std::string what = concat("has 3 classes, but the model has ", model);
       for (const std::string& command : {"run " + c.in("d.json") + " --out " + c.in("out"), "probe " + c.in("d.json"),
                                          "data preview " + c.in("d.json") + " -o " + c.in("sheet.png")}) {
         const Finished done = c.run(command);
@@ -233,8 +233,8 @@ TEST_CASE("classes: eval compares the data with the network, in every layout") {
                              " --normalize half --layout " + layout.name + " " + layout.eval + " --data d --data-root ";
     const Finished same = run_program(c.folder, eval + c.in("data"));
     CHECK_MESSAGE(same.code == 0, same.err);
-    for (const auto& given :
-         {std::pair(&more, "has 4 classes, this model has 3"), {&fewer, "has 2 classes, this model has 3"}}) {
+    for (const auto& given : {std::pair(&more, "has 4 classes, but the training of this model had 3"),
+                              {&fewer, "has 2 classes, but the training of this model had 3"}}) {
       const Finished done = run_program(c.folder, eval + given.first->in("data"));
       const std::string text = given.second;
       CHECK_MESSAGE(done.code == 2, done.out);
@@ -266,6 +266,6 @@ TEST_CASE("classes: a known data set of which a part is there is not taken for t
     "train": {"steps": 2, "batch_size": 2}})";
   const Finished run = c.run("run " + c.in("d.json") + " --out " + c.in("out"));
   CHECK_MESSAGE(run.code == 2, run.out);
-  CHECK_SAYS(run.err, "has 3 classes, the model has 1000");
+  CHECK_SAYS(run.err, "has 3 classes, but the model has 1000");
   CHECK_SAYS(run.err, "a name of its own");
 }

@@ -67,22 +67,24 @@ TEST_CASE("device: a step that a GPU has no memory for names the batch that fits
   settings.max_batch = 256;
   const BatchWords words{"train.batch_size", "train.accumulate"};
   const std::string begin =
-      "out of GPU memory: 1025 MB asked, 300 MB of 81920 MB free. Weights, gradients and the optimiser's state take 38 "
+      "out of GPU memory: 1025 MB requested, 300 MB of 81920 MB free. Weights, gradients and the optimiser's state "
+      "take 38 "
       "MB. ";
-  CHECK(step_too_large(error, 112, 37 * kMega, settings, words) ==
-        begin +
-            "112 images at a time fit, 256 do not; set train.batch_size to 112 or less, or train.accumulate to 3 or "
-            "more");
+  CHECK(
+      step_too_large(error, 112, 37 * kMega, settings, words) ==
+      begin +
+          "112 images at a time fit, but 256 do not; set train.batch_size to 112 or less, or train.accumulate to 3 or "
+          "more");
   CHECK(step_too_large(error, 112, 37 * kMega, settings, {"--batch", ""}) ==
-        begin + "112 images at a time fit, 256 do not; set --batch to 112 or less");
+        begin + "112 images at a time fit, but 256 do not; set --batch to 112 or less");
   CHECK(step_too_large(error, 0, 37 * kMega, settings, words) ==
-        begin + "Not one image fits beside that; use fewer --workers, or a GPU with more memory");
+        begin + "Not even one image fits in the rest; use fewer --workers, or a GPU with more memory");
   CHECK(step_too_large(error, 256, 37 * kMega, settings, words) ==
-        begin + "A step of 256 images fits now, so others have taken memory meanwhile; use fewer --workers");
+        begin + "A step of 256 images fits now, so other processes took the memory before; use fewer --workers");
   settings.accumulate = 2;
   CHECK(step_too_large(error, 96, 37 * kMega, settings, words) ==
         begin +
-            "96 images at a time fit, 128 do not; set train.batch_size to 192 or less, or train.accumulate to 3 or "
+            "96 images at a time fit, but 128 do not; set train.batch_size to 192 or less, or train.accumulate to 3 or "
             "more");
 }
 

@@ -110,10 +110,11 @@ TEST_CASE("eval: data that are not the training's, or whose classes differ in nu
   CHECK(t.command("eval --weights '" + t.checkpoint().string() + "' " + renamed + " --allow-other-class-names").code ==
         0);
   write_photos(t.folder / "fewer", {"ant", "bee"});
-  refused("--data fewer --layout image_folder --slice train", "fewer has 2 classes, this model has 3");
+  refused("--data fewer --layout image_folder --slice train",
+          "fewer has 2 classes, but the training of this model had 3");
   write_file(t.folder / "shards" / "classes.txt", "ant\ncat\nbee\n");
   write_tar(t.folder / "shards" / "test-000000.tar", {{"a.png", make_png(16, 16, 1)}, {"a.cls", "0"}});
-  refused("--data shards --layout webdataset", "label 1 is \"cat\" here and \"bee\" in the training");
+  refused("--data shards --layout webdataset", "label 1 is \"cat\" here, but \"bee\" in the training");
   write_file(t.folder / "data" / "photos" / "cat" / "13.png", make_png(16, 16, 77));
   refused("--data-root data", "was trained on other data than is at hand");
   refused("--data cifar10 --data-root data", "is not there");

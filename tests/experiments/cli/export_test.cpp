@@ -99,10 +99,11 @@ TEST_CASE("export: what a file does not hold is said, and what is damaged is not
   CHECK(two.call(table + from).code == 0);
   const Finished bare = two.call("curves " + two.file + from);
   CHECK(bare.code == 2);
-  CHECK_MESSAGE(has(bare.err, "two.jsonl:1: has no curve; write the file with `normlab export --full`"), bare.err);
+  CHECK_MESSAGE(has(bare.err, "two.jsonl:1: has no curve; export the trial again with `normlab export --full`"),
+                bare.err);
 
   CHECK(two.export_to("--full").code == 0);
-  fails(table + from + " --bootstrap", "--bootstrap: needs to know which test images each run gets right");
+  fails(table + from + " --bootstrap", "--bootstrap needs to know which test images each run gets right");
   fails("report " + two.file + from + " --bootstrap", "--bootstrap: needs to know");
   fails(table + from + " --out " + two.out, "--out");
   fails("table " + two.out + from, "--from: goes with a descriptor");

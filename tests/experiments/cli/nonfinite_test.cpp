@@ -259,7 +259,7 @@ TEST_CASE("nonfinite: convert refuses weights that are not finite in float32, an
   save_safetensors(t.folder / "wide.safetensors", {{"normlab.model", file.metadata().at("normlab.model")}}, tensors);
   const Finished wide = t.call("convert " + (t.folder / "wide.safetensors").string() + " " + out);
   CHECK(wide.code == 2);
-  CHECK_MESSAGE(has(wide.err, "tensor \"head.bias\": value 0 is 1e+300, which float cannot hold"), wide.err);
+  CHECK_MESSAGE(has(wide.err, "tensor \"head.bias\": value 0 is 1e+300, which a float cannot hold"), wide.err);
   CHECK(!std::filesystem::exists(out));
 }
 

@@ -149,7 +149,7 @@ TEST_CASE("probe: finished trials without the probes are named by plan and run, 
   CHECK_MESSAGE(
       many.out.find("(pre_pre, seed 0): signal at 0; gradients at 2, 4, 6 and 11 more\n") != std::string::npos,
       many.out);
-  CHECK(files.run("fresh", "--set 'probes.signal=[30]'").err.find("step 30 is beyond") != std::string::npos);
+  CHECK(files.run("fresh", "--set 'probes.signal=[30]'").err.find("step 30 is after the end of") != std::string::npos);
   CHECK(!fs::exists(files.folder / "fresh" / "trials"));
   for (const TrialFolder& trial : files.trials("r")) fs::remove_all(trial.path());
   CHECK(files.run("r").err.find("Finished, but") == std::string::npos);
@@ -171,7 +171,8 @@ TEST_CASE("probe: a training past a step that is now asked for is refused, not g
   CHECK(program.wait().code == 128 + SIGTERM);
   const Finished again = files.run("r", often);
   CHECK(again.code == 2);
-  CHECK_MESSAGE(again.err.find("its training has not recorded these probes: signal at 0; remove the trial's folder") !=
+  CHECK_MESSAGE(again.err.find(
+                    "the training up to there has not recorded these probes: signal at 0; remove the trial's folder") !=
                     std::string::npos,
                 again.err);
 }

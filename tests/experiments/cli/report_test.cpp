@@ -108,7 +108,7 @@ TEST_CASE("program: a damaged file leaves the rest of the report and ends with 2
   CHECK(made.code == 2);
   CHECK(made.err.find("metrics.jsonl:1") != std::string::npos);
   const std::string html = text_of(folder / "page.html");
-  CHECK(html.find("What could not be read") != std::string::npos);
+  CHECK(html.find("Results that could not be read") != std::string::npos);
   CHECK(html.find("id=\"gains\"") != std::string::npos);
 }
 

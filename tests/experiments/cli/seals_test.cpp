@@ -239,7 +239,7 @@ TEST_CASE("program: results of the version before there were seals print the sam
   const Finished table = sweep.call("table " + sweep.file);
   CHECK_MESSAGE(table.code == 0, table.err);
   CHECK(table.out == text_of("tests/experiments/results/unsealed/table.txt"));
-  const std::string words = "not sealed: written by a version that kept no hashes, so damage can go unseen";
+  const std::string words = "not sealed: written by a version that stored no hashes, so damage can go undetected";
   CHECK(has(sweep.call("status " + sweep.file).out, "6 of the results are " + words));
   CHECK(has(sweep.call("find " + sweep.trial().path().filename().string()).out, "seal    none: written by a version"));
   const std::string page = (sweep.folder / "report.html").string();

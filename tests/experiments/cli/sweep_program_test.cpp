@@ -50,13 +50,13 @@ TEST_CASE("program: one trial of two descriptors is one; more seeds and a new va
   const Finished more = run_program(folder, "run " + a + " --set seeds=5" + out);
   CHECK_MESSAGE(says(more.err, "10 of 10 trials done (6 before)"), more.err);
   CHECK(says(more.err,
-             "a: since its last run 4 trials are new (pre_pre, seed 3; pre_pre, seed 4; dpn, seed 3; dpn, "
+             "a: since the last run 4 trials are new (pre_pre, seed 3; pre_pre, seed 4; dpn, seed 3; dpn, "
              "seed 4)"));
   // A value more, another one gone: the plan says so before anything runs, and what is gone stays.
   write(folder, "a.json", small(R"("sweep": {"model.placement": ["dpn", "sub_ln"]}, "seeds": 5)"));
   const Finished plan = run_program(folder, "plan " + a + out);
   CHECK(says(plan.out, "2 rows, 10 trials; 5 done already\n"));
-  CHECK(says(plan.out, "Changed: since its last run 5 trials are new (sub_ln, seed 0;"));
+  CHECK(says(plan.out, "Changed: since the last run 5 trials are new (sub_ln, seed 0;"));
   CHECK(says(plan.out, "5 are no longer part of it and"));
   CHECK(says(plan.out, "\n  1 dpn: seeds 0-4 done "));
   CHECK(says(plan.out, "\n  2 sub_ln, less than a second: seeds 0-4 missing, new "));
@@ -66,7 +66,7 @@ TEST_CASE("program: one trial of two descriptors is one; more seeds and a new va
   const Finished edited = run_program(folder, "run " + a + out);
   CHECK_MESSAGE(says(edited.err, "10 of 10 trials done (5 before)"), edited.err);
   CHECK(trials_on_disk(folder) == 8 + 4 + 5);
-  CHECK_FALSE(says(run_program(folder, "run " + a + out).err, "since its last run"));
+  CHECK_FALSE(says(run_program(folder, "run " + a + out).err, "since the last run"));
   CHECK_FALSE(says(run_program(folder, "table " + a + out).err, "last run"));
 }
 
@@ -134,7 +134,7 @@ TEST_CASE("program: a tuned sweep in two processes chooses once and shows the te
   "seeds": 2, "baseline": {"model.placement": "pre_pre"})"));
   const Finished before = run_program(folder, "plan " + file + out);
   CHECK_MESSAGE(says(before.out, "2 rows, 4 trials, 4 of them to tune; 0 done already\n"), before.err);
-  CHECK(says(before.out, "To come: 4 trials of the table's own for 2 rows still tuned\n"));
+  CHECK(says(before.out, "To come: 4 trials of the table for 2 rows still being tuned\n"));
   const Program first(folder, "run " + file + out + " --workers 1"),
       second(folder, "run " + file + out + " --workers 1");
   const Finished a = first.wait(), b = second.wait();
@@ -162,7 +162,7 @@ TEST_CASE("program: two-stage seeds run to the number that the first ones fixed,
   CHECK(trials_on_disk(folder) == 8);
   const Finished again = run_program(folder, "run " + file + out);
   CHECK(says(again.err, "8 of 8 trials done (8 before)"));
-  CHECK_FALSE(says(again.err, "since its last run"));
+  CHECK_FALSE(says(again.err, "since the last run"));
 }
 
 TEST_CASE("plan: one seed a row, and rows without a baseline, are warned of") {

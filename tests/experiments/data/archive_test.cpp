@@ -65,7 +65,7 @@ TEST_CASE("archive: a tar cut anywhere is an error that names file, byte and mem
   }
   write_file(folder / "cut.tar", whole.substr(0, 512 * 3));  // on the border, where libarchive sees nothing wrong
   CHECK_SAYS(input_error([&] { contents(folder / "cut.tar"); }),
-             "byte 1536: the tar stops without its end mark, after member \"1.txt\"");
+             "byte 1536: the tar ends without its end marker, after member \"1.txt\"");
   write_file(folder / "cut.tar", whole.substr(0, 512 * 4 + 100));
   CHECK_SAYS(input_error([&] { contents(folder / "cut.tar"); }), "byte 1536, member \"2.txt\": read 100 of 600 bytes");
 }
@@ -115,7 +115,7 @@ TEST_CASE("archive: a gzipped tar that unpacks to more than it can be good for i
     CAPTURE(wanted);
     CHECK(said(member("1.json") + end, wanted) == "");
     CHECK_SAYS(said(member("1.json") + member("2.json") + end, wanted),
-               "byte 209715712, member \"2.json\": claims 209715200 bytes; with it the members are larger than 256 MiB "
-               "and 100 times the file. If that is meant, unpack it with gunzip");
+               "byte 209715712, member \"2.json\": has 209715200 bytes by its header, so the members exceed 256 MiB "
+               "and 100 times the size of the file. If this is intended, unpack it with gunzip");
   }
 }

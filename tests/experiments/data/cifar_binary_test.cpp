@@ -81,5 +81,5 @@ TEST_CASE("cifar_binary: CIFAR-100 by its fine labels") {
   CHECK_SAYS(input_error([&] { read("test"); }), "record 1, byte 3075: label 3 is not below 3");
   write_file(folder / "test.bin", record(0));
   CHECK_SAYS(input_error([&] { read("test"); }), "3073 bytes are not a whole number of records of 3074");
-  CHECK_SAYS(input_error([&] { read("val"); }), "CIFAR-100 has \"train\" and \"test\"");
+  CHECK_SAYS(input_error([&] { read("val"); }), "the splits of CIFAR-100 are \"train\" and \"test\"");
 }

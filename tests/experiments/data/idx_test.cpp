@@ -92,11 +92,12 @@ TEST_CASE("idx: hostile headers are refused with their byte") {
   CHECK_SAYS(folder.said(std::string{0, 0, 8, 127}), "byte 3: 127 dimensions");
   CHECK_SAYS(folder.said(idx({4, 2, 3}, "").substr(0, 14)), "byte 14: the file ends within its dimensions");
   CHECK_SAYS(folder.said(idx({4, 0, 3}, "")), "byte 8: a dimension is 0");
-  CHECK_SAYS(folder.said(idx({0xffffffff, 0xffffffff, 0xffffffff}, "x")), "byte 8: the dimensions pass any file");
+  CHECK_SAYS(folder.said(idx({0xffffffff, 0xffffffff, 0xffffffff}, "x")),
+             "byte 8: the dimensions exceed any file size");
   CHECK_SAYS(folder.said(idx({0x10000, 0x10000, 0x10000}, "x")),
-             "byte 16: its dimensions stand for 281474976710656 bytes, 1 follow");
-  CHECK_SAYS(folder.said(idx({4, 2, 3}, pixels(3))), "its dimensions stand for 24 bytes, 18 follow");
-  CHECK_SAYS(folder.said(idx({4, 2, 3}, pixels(5))), "24 bytes, 30 follow");
+             "byte 16: its dimensions require 281474976710656 bytes, but 1 follow");
+  CHECK_SAYS(folder.said(idx({4, 2, 3}, pixels(3))), "its dimensions require 24 bytes, but 18 follow");
+  CHECK_SAYS(folder.said(idx({4, 2, 3}, pixels(5))), "24 bytes, but 30 follow");
   CHECK_SAYS(folder.said(idx({24}, pixels(4))), "byte 3: has 1 dimensions, expected 3");
   CHECK_SAYS(folder.said(idx({3, 2, 3}, pixels(3))), "4 labels for the 3 images");
   CHECK_SAYS(folder.said(idx({4, 1, 5000}, std::string(20000, 'x'))), "images of 5000x1 pixels");
@@ -114,10 +115,10 @@ TEST_CASE("idx: a gzip is unpacked to what its header promises and no further") 
   };
   const std::string zeros = gzip_of_zeros(2000);
   CHECK_SAYS(said(gzip(idx({4, 28, 28}, "")) + zeros),
-             "train-images-idx3-ubyte.gz: byte 16: its dimensions stand for 3136 bytes, more follow");
+             "train-images-idx3-ubyte.gz: byte 16: its dimensions require 3136 bytes, but more follow");
   CHECK_SAYS(said(gzip(idx({32000, 256, 256}, "")) + zeros),
-             "byte 4: its dimensions stand for 2097152000 bytes; 256 MiB or 100 times the packed file is the most that "
-             "is unpacked. If that is meant, unpack it with gunzip");
+             "byte 4: its dimensions require 2097152000 bytes; the limit for unpacking is 256 MiB or 100 times the "
+             "packed file. If this is intended, unpack it with gunzip");
   CHECK_SAYS(said(gzip(idx({4, 2, 3}, pixels(4)) + "and more")), "stand for 24 bytes, more follow");
-  CHECK_SAYS(said(gzip(idx({4, 2, 3}, pixels(3)))), "stand for 24 bytes, 18 follow");
+  CHECK_SAYS(said(gzip(idx({4, 2, 3}, pixels(3)))), "stand for 24 bytes, but 18 follow");
 }

@@ -79,7 +79,7 @@ TEST_CASE("image_folder: the hash sees names, labels and sizes of files") {
 TEST_CASE("image_folder: splits lie beside each other, or a folder is one split") {
   const Folder folder;
   CHECK(image_folder_splits(folder.path()) == std::vector<std::string>{"train", "val"});
-  CHECK_SAYS(folder.said("test"), "has no split \"test\"; there is train, val");
+  CHECK_SAYS(folder.said("test"), "has no split \"test\"; it has train, val");
   const TempFolder flat;
   write_file(flat / "cat" / "1.jpg", make_jpeg(8, 8, 1));
   CHECK(read_image_folder(flat.path(), request_for("train")).size() == 1);
@@ -104,9 +104,9 @@ TEST_CASE("image_folder: all files that do not belong there are named at once, u
   write_file(folder / "train/list.txt", "x");
   write_file(folder / "train/2/notes.txt", "x");
   write_file(folder / "train/b/x.webp", "x");
-  CHECK(folder.said() == train + "list.txt: expected folders here, one a class, with the images in them\n" + train +
-                             "2/notes.txt: is no image (.jpg, .jpeg or .png); move it out of the folder\n" + train +
-                             "b/x.webp: images of this kind are not supported; convert it to JPEG or PNG");
+  CHECK(folder.said() == train + "list.txt: expected one folder per class here, with the images in it\n" + train +
+                             "2/notes.txt: is not an image (.jpg, .jpeg or .png); move it out of the folder\n" + train +
+                             "b/x.webp: this image format is not supported; convert it to JPEG or PNG");
   for (int i = 0; i < 9; ++i) write_file(folder / concat("train/2/note", i), "x");
   const std::string said = folder.said();
   CHECK_SAYS(said, "\n... and 2 more");
@@ -116,20 +116,20 @@ TEST_CASE("image_folder: all files that do not belong there are named at once, u
 TEST_CASE("image_folder: what is no class folder of images is refused by name") {
   const Folder folder;
   write_file(folder / "train/2/notes.txt", "x");
-  CHECK_SAYS(folder.said(), "train/2/notes.txt: is no image");
+  CHECK_SAYS(folder.said(), "train/2/notes.txt: is not an image");
   fs::rename(folder / "train/2/notes.txt", folder / "train/2/x.webp");
   CHECK_SAYS(folder.said(), "train/2/x.webp: images of this kind are not supported; convert it");
   fs::rename(folder / "train/2/x.webp", folder / "train/list.txt");
   CHECK_SAYS(folder.said(), "train/list.txt: expected folders here");
   fs::remove(folder / "train/list.txt");
   fs::create_directory(folder / "train/empty");
-  CHECK_SAYS(folder.said(), "train/empty: this class holds no image");
+  CHECK_SAYS(folder.said(), "train/empty: this class has no images");
   fs::remove(folder / "train/empty");
   fs::create_directory_symlink(folder / "train/b", folder / "train/b/deep/again");
   CHECK_SAYS(folder.said(), "train/b/deep/again: this link leads back");
   fs::remove(folder / "train/b/deep/again");
   fs::create_symlink("nowhere.jpg", folder / "train/b/gone.jpg");
-  CHECK_SAYS(folder.said(), "train/b/gone.jpg: this link leads nowhere");
+  CHECK_SAYS(folder.said(), "train/b/gone.jpg: the target of this link does not exist");
   fs::remove(folder / "train/b/gone.jpg");
   fs::create_symlink(folder / "train/2/x.JPEG", folder / "train/b/linked.jpg");
   CHECK(folder.read("train").size() == 5);

@@ -51,7 +51,7 @@ TEST_CASE("image_list: numbers that go up to the number of classes and never are
   CHECK_SAYS(images.provenance, "labels count from 1");
   CHECK(folder.read("2\n1\n2\n", "train", {"a", "b", "c"}).labels == Labels{2, 1, 2});
   CHECK_SAYS(folder.said("3\n0\n1\n", {"a", "b", "c"}),
-             "labels.txt:1: label \"3\" is neither the name of a class nor a number from 0 to 2");
+             "labels.txt:1: label \"3\" is neither a class name nor a number from 0 to 2");
 }
 
 TEST_CASE("image_list: split folders, whose lines may stand in one file") {
@@ -70,13 +70,13 @@ TEST_CASE("image_list: split folders, whose lines may stand in one file") {
 
 TEST_CASE("image_list: wrong lines are named") {
   const Folder folder;
-  CHECK_SAYS(folder.said(""), "labels.txt: holds no label");
+  CHECK_SAYS(folder.said(""), "labels.txt: holds no labels");
   CHECK_SAYS(folder.said("1\n2\n"), "labels.txt:2: 2 labels for the 3 images");
-  CHECK_SAYS(folder.said("ILSVRC_1.JPEG cat\ncat\n"), "labels.txt:2: some lines name a file and some do not");
+  CHECK_SAYS(folder.said("ILSVRC_1.JPEG cat\ncat\n"), "labels.txt:2: some lines name a file and others do not");
   CHECK_SAYS(folder.said("ILSVRC_1.JPEG cat\nILSVRC_2.JPEG dog\n"),
              "ILSVRC_3.JPEG: the file of labels has no line for this image");
   CHECK_SAYS(folder.said(std::string(kNamed) + "ILSVRC_1.JPEG dog\n"),
-             "labels.txt:5: \"ILSVRC_1.JPEG\" has a label already, in line 2");
+             "labels.txt:5: \"ILSVRC_1.JPEG\" already has a label, in line 2");
   CHECK_SAYS(folder.said(std::string(kNamed) + "../x.jpg dog\n"), "\"../x.jpg\" leaves the folder");
   CHECK_SAYS(folder.said(std::string(kNamed) + "/x.jpg dog\n"), "\"/x.jpg\" leaves the folder");
   CHECK_SAYS(folder.said(std::string(kNamed) + "gone.jpg dog\n"), "gone.jpg: No such file");

@@ -153,7 +153,7 @@ TEST_CASE("eval_transform: none, center and stretch, from memory and from a file
   CHECK_SAYS(input_error([&] {
                EvalTransform(config, {32, 32}).apply(image, "cat.jpg", out, scratch);
              }),
-             "cat.jpg: is 61x45 pixels, the model takes 32x32; set train.eval_transform.crop");
+             "cat.jpg: is 61x45 pixels, but the model takes 32x32; set train.eval_transform.crop");
   EvalTransform(config, {45, 61}).apply(image, "cat.jpg", out, scratch);
   CHECK(out.pixels == image.pixels);
   config.crop = EvalCrop::stretch;

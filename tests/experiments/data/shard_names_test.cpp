@@ -24,7 +24,7 @@ TEST_CASE("shard_names: what means nothing is refused") {
                           {"a,", "a name is empty"},
                           {"{0..1", "a brace is not closed"},
                           {"0..1}", "byte 4: a closing brace"},
-                          {"{{0..1}}", "byte 1: a brace within a brace"},
+                          {"{{0..1}}", "byte 1: a brace inside a brace"},
                           {"{}", "an empty word"},
                           {"{a,}", "an empty word"},
                           {"{..3}", "\"\" is not a number"},
@@ -39,7 +39,7 @@ TEST_CASE("shard_names: what means nothing is refused") {
                           {"{00000..99999},a", "more than 100000 names"},
                           {"/etc/x.tar", "leaves the dataset's folder"},
                           {"../x.tar", "leaves the dataset's folder"},
-                          {"a,a", "\"a\" comes twice"}}) {
+                          {"a,a", "\"a\" occurs twice"}}) {
     const auto text = row.first, what = row.second;
     CAPTURE(text);
     CHECK_SAYS(said(text), what);

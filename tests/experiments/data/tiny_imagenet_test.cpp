@@ -45,7 +45,7 @@ TEST_CASE("tiny_imagenet: sorted wnids are the classes; val is read where it lie
 TEST_CASE("tiny_imagenet: what does not fit together is named") {
   const Folder folder;
   CHECK_SAYS(folder.said("test"), "its test images have no labels: set dataset.eval to \"val\"");
-  CHECK_SAYS(folder.said("x"), "has \"train\" and \"val\"");
+  CHECK_SAYS(folder.said("x"), "the splits of tiny-imagenet-200 are \"train\" and \"val\"");
   write_file(folder / "val/images/val_2.JPEG", make_jpeg(8, 8, 7));
   CHECK_SAYS(folder.said("val"), "val_2.JPEG: has no label in val_annotations.txt");
   fs::remove(folder / "val/images/val_2.JPEG");

@@ -194,9 +194,9 @@ TEST_CASE("train transform: one channel goes the way of three, and stays one") {
 TEST_CASE("train transform: what does not fit is refused by name") {
   TrialConfig c = trial(CropName::none, 24, 32);
   CHECK_SAYS(input_error([&] { make(c, encoded(kFiles), 1, 0); }),
-             "pets/1.jpg: is 56x40 pixels, the model takes 32x24; set train.augment.crop");
+             "pets/1.jpg: is 56x40 pixels, but the model takes 32x24; set train.augment.crop");
   CHECK_SAYS(input_error([&] { TrainTransform(c, decoded(kFiles)); }),
-             "train.augment.crop: the images are 56x40 pixels, the model takes 32x24");
+             "train.augment.crop: the images are 56x40 pixels, but the model takes 32x24");
   CHECK(make(trial(CropName::none, 40, 56), encoded(kFiles), 1, 0) ==
         make(trial(CropName::none, 40, 56), decoded(kFiles), 1, 0));
   c = trial(CropName::stretch, 24, 32);

@@ -116,7 +116,8 @@ TEST_CASE("webdataset: labels are decimal and below the number of classes") {
   CHECK_SAYS(folder.said({{"1.jpg", jpeg(1)}, {"1.cls", "3"}}), "byte 1536, member \"1.cls\": label 3 is not below 3");
   for (const char* bad : {"", "-1", "1.0", "ant", "0x1", "1 2", "99999999999999999999"}) {
     CAPTURE(bad);
-    CHECK_SAYS(folder.said({{"1.jpg", jpeg(1)}, {"1.cls", bad}}), concat("a label is a decimal number, got \"", bad));
+    CHECK_SAYS(folder.said({{"1.jpg", jpeg(1)}, {"1.cls", bad}}),
+               concat("a label must be a decimal number, got \"", bad));
   }
 }
 
@@ -168,7 +169,7 @@ TEST_CASE("webdataset: a shard cut within an image that is passed over is named"
   Folder folder;
   write_tar(folder / "x-000000.tar", {{"1.cls", "0"}, {"1.jpg", std::string(5000, 'x')}});
   std::filesystem::resize_file(folder / "x-000000.tar", 4096);
-  CHECK_SAYS(input_error([&] { folder.read("x"); }), "member \"1.jpg\": claims 5000 bytes, ");
+  CHECK_SAYS(input_error([&] { folder.read("x"); }), "member \"1.jpg\": has 5000 bytes by its header, but ");
 }
 
 TEST_CASE("webdataset: shards by name, as a range and as a list; a missing one is named") {

@@ -22,30 +22,30 @@ TEST_CASE("augment rules: what makes no sense is refused where it stands") {
   CHECK(problem(R"({"augment": {"flip": true}})", R"("dataset": "shapes")") ==
         "/train/augment/flip: a flip turns one class of shapes into another; leave it out");
   CHECK(problem(R"({"augment": {"crop": "inception_torchvision", "crop_area": [1.0, 0.5]}})") ==
-        "/train/augment/crop_area: the first number is above the second");
+        "/train/augment/crop_area: the first number is larger than the second");
   CHECK(problem(R"({"augment": {"crop": "inception_tensorflow", "crop_aspect": [1.4, 0.5]}})") ==
-        "/train/augment/crop_aspect: the first number is above the second");
+        "/train/augment/crop_aspect: the first number is larger than the second");
   CHECK(problem(R"({"augment": {"erasing": {"dialect": "timm", "area": [0.5, 0.1]}}})") ==
-        "/train/augment/erasing/area: the first number is above the second");
+        "/train/augment/erasing/area: the first number is larger than the second");
   CHECK(problem(R"({"augment": {"erasing": {"dialect": "timm", "aspect": [3, 0.1]}}})") ==
-        "/train/augment/erasing/aspect: the first number is above the second");
-  CHECK(
-      problem(R"({"augment": {"erasing": {"dialect": "torchvision", "fill": "color"}}})") ==
-      "/train/augment/erasing/fill: torchvision fills with one value or with a draw a pixel; only timm has fill color");
+        "/train/augment/erasing/aspect: the first number is larger than the second");
+  CHECK(problem(R"({"augment": {"erasing": {"dialect": "torchvision", "fill": "color"}}})") ==
+        "/train/augment/erasing/fill: torchvision has no fill \"color\"; use \"constant\" or \"pixel\", or dialect "
+        "\"timm\"");
   CHECK(problem(R"({"augment": {"erasing": {"dialect": "timm", "fill": "color"}}})") == "");
   CHECK(problem(R"({"batch_size": 1, "augment": {"mix": {"mixup": 0.2}}})") ==
-        "/train/augment/mix: a batch of 1 image has no two to mix; raise train.batch_size");
+        "/train/augment/mix: a batch of 1 image has no second image to mix with; raise train.batch_size");
   CHECK(problem(R"({"augment": {"crop": "center"}})") ==
-        "/train/augment/crop: center is cut as train.eval_transform says, whose crop is not center; set it to center "
-        "there too");
+        "/train/augment/crop: crop center uses the settings of train.eval_transform, whose crop is not center; set "
+        "that to center, too");
   CHECK(problem(R"({"augment": {"crop": "center"}, "eval_transform": {"crop": "center"}})") == "");
 }
 
 TEST_CASE("augment rules: a model may see another size than the images have where both kinds are resized") {
   const std::string rest = R"("dataset": "cifar10", "model": {"image_size": 64})";
   const std::string refusal =
-      "/model/image_size: the dataset \"cifar10\" has image_size [32, 32]; for another, give train.augment.crop and "
-      "train.eval_transform.crop";
+      "/model/image_size: the dataset \"cifar10\" has image_size [32, 32]; for another size, set train.augment.crop "
+      "and train.eval_transform.crop";
   CHECK(problem(R"({"augment": {"crop": "stretch"}, "eval_transform": {"crop": "stretch"}})", rest) == "");
   CHECK(problem(R"({"augment": {"crop": "stretch"}})", rest) == refusal);
   CHECK(problem(R"({"eval_transform": {"crop": "stretch"}})", rest) == refusal);
@@ -55,6 +55,6 @@ TEST_CASE("augment rules: a model may see another size than the images have wher
 TEST_CASE("augment rules: smoothing over other classes needs some") {
   const std::string one = R"("dataset": {"name": "pets", "layout": "cifar"}, "model": {"num_classes": 1})";
   CHECK(problem(R"({"label_smoothing": 0.1, "smoothing": "others"})", one) ==
-        "/train/smoothing: there are no other classes than the label's");
+        "/train/smoothing: the label's class is the only one, so there are no other classes to spread to");
   CHECK(problem(R"({"label_smoothing": 0.1})", one) == "");
 }

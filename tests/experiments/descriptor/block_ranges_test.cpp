@@ -74,7 +74,8 @@ TEST_CASE("descriptor: an axis may point into blocks") {
         NormKind::dyt);
   CHECK(files.problems(R"({"sweep": {"model.placement.blocks.0-2.attn.pre": ["dyt"],
     "model.placement.blocks.2.attn.pre": ["dyt"]}})") ==
-        "d.json:2:5: /sweep/model.placement.blocks.2.attn.pre: overlaps \"0-2\"; a block has its sites from one range");
+        "d.json:2:5: /sweep/model.placement.blocks.2.attn.pre: overlaps \"0-2\"; a block takes its sites from one "
+        "range only");
 }
 
 TEST_CASE("descriptor: rows with blocks are labelled by their difference to the base") {
@@ -98,7 +99,8 @@ TEST_CASE("descriptor: what is wrong with blocks is told where it stands") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"sweep": {"model.placement.blocks.0-2.attn.pre": ["dyt"],
     "model.placement.blocks.2.attn.pre": ["dyt"]}})") ==
-        "d.json:2:5: /sweep/model.placement.blocks.2.attn.pre: overlaps \"0-2\"; a block has its sites from one range");
+        "d.json:2:5: /sweep/model.placement.blocks.2.attn.pre: overlaps \"0-2\"; a block takes its sites from one "
+        "range only");
 }
 
 TEST_CASE("descriptor: blocks beyond the depth") {

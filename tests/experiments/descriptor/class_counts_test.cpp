@@ -69,14 +69,15 @@ TEST_CASE("class counts: each row has those of its own data set, a tuned one too
 TEST_CASE("class counts: what cannot be counted is said, with what to do") {
   DescriptorFiles files;
   const std::string without = files.problems(kPets);
-  CHECK_MESSAGE(without == "d.json:2:12: /model: give num_classes: nothing is known of the dataset \"pets\"", without);
+  CHECK_MESSAGE(without == "d.json:2:12: /model: give num_classes, which is not known for the dataset \"pets\"",
+                without);
   try {
     load(files, kPets, [](const DatasetConfig&) -> std::int64_t { throw InputError("no such folder"); });
     FAIL("the missing data were not reported");
   } catch (const InputError& error) {
     CHECK(files.without_folder(error.what()) ==
-          "d.json:2:12: /model: num_classes is left out, and the classes of the dataset \"pets\" cannot be counted; "
-          "give num_classes, or the data with --data. no such folder");
+          "d.json:2:12: /model: num_classes is missing, and the classes of the dataset \"pets\" cannot be counted; "
+          "give num_classes, or the folder of the data with --data. no such folder");
   }
 }
 

@@ -350,7 +350,7 @@ TEST_CASE("descriptor: the key of another kind of model is an error, unless anot
   CHECK(files.problems(R"({"model": {"kind": "swin", "variant": "Swin-X"}})").find("unknown variant \"Swin-X\"") !=
         std::string::npos);
   CHECK(files.problems(R"({"model": {"kind": "swin", "depths": [2, 2], "num_heads": [3]}})") ==
-        "d.json:1:59: /model/num_heads: num_heads is for 1 stages, depths for 2");
+        "d.json:1:59: /model/num_heads: num_heads has 1 stages, but depths has 2");
   CHECK(files.problems(R"({"model": {"kind": "swin", "depths": 2}})") ==
         "d.json:1:38: /model/depths: expected a list of integers, got 2");
   CHECK(files.problems(R"({"model": {"kind": "swin", "placement": "stem_posembed"}})") ==
@@ -370,9 +370,9 @@ TEST_CASE("descriptor: DeiT has a class token with a position, and a second one 
   CHECK(files.problems(R"({"model": {"variant": "DeiT-L/16"}})").find("unknown variant \"DeiT-L\"") !=
         std::string::npos);
   CHECK(files.problems(R"({"model": {"distill_token": true}})") ==
-        "d.json:1:12: /model/distill_token: a distillation token stands beside a class token; set pool token");
+        "d.json:1:12: /model/distill_token: a distillation token needs a class token; set pool to \"token\"");
   CHECK(files.problems(R"({"model": {"short_forms": false}})") ==
-        "d.json:1:12: /model/short_forms: without drop_path and a class token (pool token) nothing is left out");
+        "d.json:1:12: /model/short_forms: without drop_path or a class token (pool token) there is nothing to skip");
 }
 
 TEST_CASE("descriptor: a caller may allow fewer trials") {

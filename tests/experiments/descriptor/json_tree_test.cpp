@@ -80,44 +80,43 @@ TEST_CASE("json_tree: syntax errors are placed at the token's first byte") {
 }
 
 TEST_CASE("json_tree: the usual slips are told in words") {
-  CHECK(error_of("{\"a\": 1,\n}") == "f.json:2:1: a comma before } or ]; remove it");
-  CHECK(error_of("[1, 2, // two\n ]") == "f.json:2:2: a comma before } or ]; remove it");
+  CHECK(error_of("{\"a\": 1,\n}") == "f.json:2:1: the comma before } or ] is not allowed; remove it");
+  CHECK(error_of("[1, 2, // two\n ]") == "f.json:2:2: the comma before } or ] is not allowed; remove it");
   CHECK(error_of("{\"a\": 1\n \"b\": 2}") == "f.json:2:2: a comma is missing before this");
   CHECK(error_of("[1 2]") == "f.json:1:4: a comma is missing before this");
   CHECK(error_of("[{} {}]") == "f.json:1:5: a comma is missing before this");
   CHECK(error_of("{\"a\" 1}") == "f.json:1:6: a colon is missing before this value");
-  CHECK(error_of("{'a': 1}") == "f.json:1:2: text and keys stand in double quotes");
-  CHECK(error_of("{\"a\": 'b'}") == "f.json:1:7: text and keys stand in double quotes");
-  CHECK(error_of("{a: 1}") == "f.json:1:2: a key stands in double quotes");
-  CHECK(error_of("{\"a\": True}") ==
-        "f.json:1:7: text stands in double quotes; true, false and null are in small letters");
-  CHECK(error_of("{\"a\": \"b\n\"}") == "f.json:1:7: this text has no closing quote on its line");
-  CHECK(error_of("{\"a\": [1,") == "f.json:1:10: the text ends before every { and [ is closed");
-  CHECK(error_of("") == "f.json:1:1: there is no value");
+  CHECK(error_of("{'a': 1}") == "f.json:1:2: strings and keys need double quotes");
+  CHECK(error_of("{\"a\": 'b'}") == "f.json:1:7: strings and keys need double quotes");
+  CHECK(error_of("{a: 1}") == "f.json:1:2: a key needs double quotes");
+  CHECK(error_of("{\"a\": True}") == "f.json:1:7: a string needs double quotes; true, false and null are lower case");
+  CHECK(error_of("{\"a\": \"b\n\"}") == "f.json:1:7: this string has no closing quote on its line");
+  CHECK(error_of("{\"a\": [1,") == "f.json:1:10: the text ends with an unclosed { or [");
+  CHECK(error_of("") == "f.json:1:1: a value is missing");
   CHECK(error_of("{\"a\": 1} // a comment\n") == "");
 }
 
 TEST_CASE("json_tree: bytes that are no JSON text are refused where they are") {
   CHECK(error_of("\xEF\xBB\xBF{}") == "f.json:1:1: begins with a byte order mark; save it as UTF-8 without one");
-  CHECK(error_of("{\n// \xFF\n}") == "f.json:2:4: not valid UTF-8");
+  CHECK(error_of("{\n// \xFF\n}") == "f.json:2:4: this is not valid UTF-8; save the file as UTF-8");
   for (const char* bad :
        {"[\"\xC0\xAF\"]", "[\"\xED\xA0\x80\"]", "[\"\xF4\x90\x80\x80\"]", "[\"\xE2\x82\"]", "[\"\x80\"]"})
-    CHECK(error_of(bad) == "f.json:1:3: not valid UTF-8");
-  CHECK(error_of(std::string_view("{}\0{", 4)) == "f.json:1:3: a NUL byte");
+    CHECK(error_of(bad) == "f.json:1:3: this is not valid UTF-8; save the file as UTF-8");
+  CHECK(error_of(std::string_view("{}\0{", 4)) == "f.json:1:3: this is a NUL byte; remove it");
   CHECK(error_of("[\"\xE2\x82\xAC\xF0\x9F\x98\x80\"]") == "");
 }
 
 TEST_CASE("json_tree: a duplicate key is a problem with its pointer, in any object") {
   CHECK(error_of("{\"a\": 1, \"b/c\": [{\"x\": 1,\n \"x\": {\"y\": [2]}}], \"a\": 2}") ==
-        "f.json:2:2: /b~1c/0/x: this key was given before\nf.json:2:21: /a: this key was given before");
+        "f.json:2:2: /b~1c/0/x: this key occurs twice; remove one\nf.json:2:21: /a: this key occurs twice; remove one");
   CHECK(error_of("{\"a\": {\"k\": 1}, \"b\": {\"k\": 1}}") == "");
 }
 
 TEST_CASE("json_tree: depth and length are limited") {
   const auto nested = [](std::size_t n) { return std::string(n, '[') + std::string(n, ']'); };
   CHECK(error_of(nested(kMaxJsonDepth)) == "");
-  CHECK(error_of(nested(kMaxJsonDepth + 1)) == "f.json:1:65: more than 64 levels");
-  CHECK(error_of(nested(500'000)) == "f.json:1:65: more than 64 levels");
+  CHECK(error_of(nested(kMaxJsonDepth + 1)) == "f.json:1:65: nested more than 64 levels deep");
+  CHECK(error_of(nested(500'000)) == "f.json:1:65: nested more than 64 levels deep");
   CHECK(begins(error_of(std::string(kMaxJsonBytes + 1, ' ')), "f.json:1:1: 1048577 bytes"));
 }
 

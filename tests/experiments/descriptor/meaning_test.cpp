@@ -67,18 +67,18 @@ TEST_CASE("meaning: a warm-up of 0 steps takes the place of the base's epochs") 
 TEST_CASE("meaning: numbers beyond what a setting can be") {
   check_each({
       train(R"("augment": {"mix": {"mixup": 1e300}})", "/augment/mix/mixup",
-            "is more than a float holds (3.4e38); got 1e300"),
+            "is more than a float can hold (3.4e38); got 1e300"),
       train(R"("augment": {"mix": {"mixup": 2e6}})", "/augment/mix/mixup", "must be at most 1000000, got 2e6"),
       train(R"("augment": {"mix": {"cutmix": 1e7}})", "/augment/mix/cutmix", "every lambda is one half"),
       train(R"("epochs": 1e300)", "/epochs", "is more than a float holds"),
       train(R"("epochs": 1e10)", "/epochs", "must be at most 1000000000"),
       train(R"("eval_every_epochs": 1e30)", "/eval_every_epochs", "must be at most 1000000000"),
       train(R"("schedule": {"warmup_epochs": 1e30})", "/schedule/warmup_epochs", "must be at most 1000000000"),
-      train(R"("clip_norm": 1e-300)", "/clip_norm", "is 0 as a float, which holds no less than 1.2e-38; got 1e-300"),
+      train(R"("clip_norm": 1e-300)", "/clip_norm", "becomes 0 as a float (the smallest is 1.2e-38); got 1e-300"),
       train(R"("optimizer": {"lr": 1e39})", "/optimizer/lr", "is more than a float holds"),
-      train(R"("optimizer": {"eps": 1e-60})", "/optimizer/eps", "is 0 as a float"),
-      train(R"("optimizer": {"beta2": 0.99999999})", "/optimizer/beta2", "is 1 as a float; got"),
-      train(R"("label_smoothing": 0.999999999)", "/label_smoothing", "is 1 as a float; got"),
+      train(R"("optimizer": {"eps": 1e-60})", "/optimizer/eps", "becomes 0 as a float"),
+      train(R"("optimizer": {"beta2": 0.99999999})", "/optimizer/beta2", "becomes 1 as a float; got"),
+      train(R"("label_smoothing": 0.999999999)", "/label_smoothing", "becomes 1 as a float; got"),
       train(R"("augment": {"crop_padding": 2147483648})", "/augment/crop_padding", "must be at most 65536"),
       train(R"("augment": {"randaugment": {"dialect": "timm", "layers": 1000000}})", "/augment/randaugment/layers",
             "must be at most 100"),
@@ -87,17 +87,17 @@ TEST_CASE("meaning: numbers beyond what a setting can be") {
       train(R"("batch_size": 9223372036854775807, "drop_last": false)", "/batch_size", "must be at most 16777216"),
       train(R"("steps": 9223372036854775807)", "/steps", "must be at most 1125899906842624"),
       {concat(R"({"model": {"patch_size": 8, "embed_dim": 16, "num_heads": 2, "dropout": 0.99999999}})"),
-       "/model/dropout", "is 1 as a float; got"},
+       "/model/dropout", "becomes 1 as a float; got"},
       {concat(R"({"model": {"patch_size": 8, "embed_dim": 16, "num_heads": 2, "placement":
           {"final": {"kind": "layer_norm", "eps": 1e-300}}}})"),
-       "/model/placement/final/eps", "is 0 as a float"},
+       "/model/placement/final/eps", "becomes 0 as a float"},
   });
 }
 
 TEST_CASE("meaning: a mean or deviation of pixels that is not a share of 255") {
   check_each({
       dataset(R"("mean": [123.7, 0.4, 0.4])", "/mean/0",
-              "must be at most 1, got 123.7; a pixel of 255 is 1 here: divide by 255"),
+              "must be at most 1, got 123.7; a pixel value of 255 counts as 1 here: divide by 255"),
       dataset(R"("mean": [0.5, 0.4, -0.1])", "/mean/2", "must be at least 0, got -0.1"),
       dataset(R"("std": [0.2, 58.4, 0.2])", "/std/1", "must be at most 1, got 58.4"),
       dataset(R"("std": [0.2, 0.2, 0])", "/std/2", "must be above 0, got 0"),
@@ -116,30 +116,32 @@ TEST_CASE("meaning: settings that contradict each other") {
             "/early_stop", "eval_every_epochs is 0"),
       train(R"("early_stop": {"metric": "minival/accuracy", "min_delta": 1}}, "dataset": {"train": "train[:90%]",
             "minival": "train[90%:]")",
-            "/early_stop/min_delta", "a percentage point is 0.01"),
+            "/early_stop/min_delta", "one percentage point is 0.01"),
       train(R"("eval_transform": {"crop": "center", "resize_to": 16})", "/eval_transform/resize_to",
-            "no crop of 32 x 32 pixels"),
+            "a crop of 32 x 32 pixels does not fit"),
   });
 }
 
 TEST_CASE("meaning: what a run refuses whatever is in the data") {
   check_each({
       train(R"("batch_size": 2001)", "/batch_size", "2001 is more than the 2000 training images"),
-      train(R"("epochs": 1e-9)", "/epochs", "is no step"),
-      train(R"("images": 5)", "/images", "are no step of 128 images"),
-      train(R"("steps": 5, "schedule": {"cooldown_steps": 6})", "/schedule/cooldown_steps", "of a training of 5 steps"),
-      train(R"("steps": 5, "ema": {"decay": 0.9, "every_steps": 6})", "/ema/every_steps", "of a training of 5 steps"),
+      train(R"("epochs": 1e-9)", "/epochs", "steps round to 0 steps"),
+      train(R"("images": 5)", "/images", "images round to 0 steps of 128 images"),
+      train(R"("steps": 5, "schedule": {"cooldown_steps": 6})", "/schedule/cooldown_steps",
+            "is more than the 5 steps of the training"),
+      train(R"("steps": 5, "ema": {"decay": 0.9, "every_steps": 6})", "/ema/every_steps",
+            "is more than the 5 steps of the training"),
       {concat(kHead, R"("dataset": "cifar10", "train": {"batch_size": 60000}})"), "/train/batch_size",
        "more than the 50000 training images"},
       {concat(kHead, R"("dataset": {"name": "cifar10", "train": "train[:100]"}, "train": {}})"), "/train",
        "batch_size: 128 is more than the 100 training images"},
       dataset(R"("train_images": 9)", "/train_images", "lack 1 of the 10 classes"),
       dataset(R"("train": "train[:10]")", "/train", "of the 10 classes"),
-      dataset(R"("per_class": 300)", "/per_class", "300 images of each of 10 classes are more than the 2000"),
+      dataset(R"("per_class": 300)", "/per_class", "300 images for each of 10 classes exceed the 2000"),
       dataset(R"("train_images": 2000000)", "/train_images", "must be at most 1000000"),
       dataset(R"("train": "train[:99")", "/train", "is not [begin:end]"),
       dataset(R"("eval": "train[50%:50%]")", "/eval", "is empty"),
-      dataset(R"("train": "train[:3000]")", "/train", "does not fit its 2000 images"),
+      dataset(R"("train": "train[:3000]")", "/train", "does not fit into its 2000 images"),
       dataset(R"("eval": "val")", "/eval", "\"train\" and \"test\""),
       dataset(R"("eval": "train[90%:]")", "/eval", "shares images with dataset.train"),
       dataset(R"("train": "train[:90%]", "minival": "train[80%:]")", "/minival", "shares images with dataset.train"),
@@ -178,11 +180,11 @@ TEST_CASE("meaning: what earlier versions wrote down stays readable") {
 TEST_CASE("meaning: settings that have none beside the others, each with the reason") {
   check_each({
       train(R"("augment": {"randaugment": {"layers": 2}})", "/augment/randaugment/layers",
-            "without a dialect there is no RandAugment"),
+            "without a dialect RandAugment is off"),
       train(R"("augment": {"randaugment": {"dialect": "big_vision", "magnitude_std": 0.5}})",
             "/augment/randaugment/magnitude_std", "the dialect big_vision has no magnitude_std"),
       train(R"("augment": {"erasing": {"probability": 0.5}})", "/augment/erasing/probability",
-            "without a dialect nothing is erased"),
+            "without a dialect random erasing is off"),
       train(R"("augment": {"erasing": {"dialect": "timm", "fill": "pixel", "value": 1}})", "/augment/erasing/value",
             "fill pixel has no value"),
       train(R"("augment": {"mix": {"mixup": 0.5, "switch_probability": 0.5}})", "/augment/mix/switch_probability",
@@ -191,6 +193,6 @@ TEST_CASE("meaning: settings that have none beside the others, each with the rea
       train(R"("augment": {"crop_area": [0.2, 1]})", "/augment/crop_area", "crop none has no crop_area"),
       train(R"("eval_transform": {"crop_pct": 0.9})", "/eval_transform/crop_pct", "crop none has no crop_pct"),
       train(R"("eval_transform": {"crop": "center", "resize_to": 40, "crop_pct": 0.9})", "/eval_transform/crop_pct",
-            "resize_to says it already"),
+            "resize_to sets the size already"),
   });
 }

@@ -36,7 +36,7 @@ TEST_CASE("descriptor: all problems come at once, in file order") {
         "d.json:4:75: /model/image_size: expected a number or [height, width], got 1 numbers\n"
         "d.json:4:94: /model/placement: expected a placement's name or an object of sites, got a list\n"
         "d.json:5:35: /dataset/train_images: only shapes and gratings are generated; cifar10 has no train_images\n"
-        "d.json:6:12: /seeds: expected how many seeds, from 1 to 100000, or a list of them, got 0\n"
+        "d.json:6:12: /seeds: expected a number of seeds from 1 to 100000, or a list of seeds, got 0\n"
         "d.json:7:30: /checkpoint/seconds: must be above 0, got 0\n"
         "d.json:8:12: /about: expected a string, got 7");
 }
@@ -44,14 +44,15 @@ TEST_CASE("descriptor: all problems come at once, in file order") {
 TEST_CASE("descriptor: a key that is known elsewhere names its path, others the nearest") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"train": {"lr": 1e-3}})") ==
-        "d.json:1:12: /train/lr: unknown key here; did you mean \"train.optimizer.lr\"?");
-  CHECK(files.problems(R"({"lr": 1e-3})") == "d.json:1:2: /lr: unknown key here; did you mean \"train.optimizer.lr\"?");
+        "d.json:1:12: /train/lr: there is no such key here; did you mean \"train.optimizer.lr\"?");
+  CHECK(files.problems(R"({"lr": 1e-3})") ==
+        "d.json:1:2: /lr: there is no such key here; did you mean \"train.optimizer.lr\"?");
   CHECK(files.problems(R"({"sweep": {"train.lr": [1, 2]}})") ==
-        "d.json:1:12: /sweep/train.lr: unknown key here; did you mean \"train.optimizer.lr\"?");
+        "d.json:1:12: /sweep/train.lr: there is no such key here; did you mean \"train.optimizer.lr\"?");
   CHECK(files.problems(R"({"sweep": {"placement": ["dpn"]}})") ==
-        "d.json:1:12: /sweep/placement: unknown key here; did you mean \"model.placement\"?");
+        "d.json:1:12: /sweep/placement: there is no such key here; did you mean \"model.placement\"?");
   CHECK(files.problems(R"({"model": {"batch_size": 8}})") ==
-        "d.json:1:12: /model/batch_size: unknown key here; did you mean \"train.batch_size\"?");
+        "d.json:1:12: /model/batch_size: there is no such key here; did you mean \"train.batch_size\"?");
   CHECK(files.problems(R"({"train": {"epoch": 1}})") ==
         "d.json:1:12: /train/epoch: unknown key; did you mean \"epochs\"?");
   CHECK(files.problems(R"({"train": {"frobnicate": 1}})") == "d.json:1:12: /train/frobnicate: unknown key");
@@ -60,15 +61,15 @@ TEST_CASE("descriptor: a key that is known elsewhere names its path, others the 
 TEST_CASE("descriptor: where an object is expected the message shows one") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"train": {"optimizer": "adam"}})") ==
-        "d.json:1:25: /train/optimizer: expected an object, as {\"name\": \"adamw\"}, got \"adam\"");
+        "d.json:1:25: /train/optimizer: expected an object such as {\"name\": \"adamw\"}, got \"adam\"");
   CHECK(files.problems(R"({"train": {"optimizer": "lion"}})") ==
-        "d.json:1:25: /train/optimizer: expected an object, as {\"name\": \"lion\"}, got \"lion\"");
+        "d.json:1:25: /train/optimizer: expected an object such as {\"name\": \"lion\"}, got \"lion\"");
   CHECK(files.problems(R"({"train": {"schedule": 3}})") ==
-        "d.json:1:24: /train/schedule: expected an object, as {\"name\": \"cosine\"}, got 3");
+        "d.json:1:24: /train/schedule: expected an object such as {\"name\": \"cosine\"}, got 3");
   CHECK(files.problems(R"({"model": {"placement": {"attn": "rms_norm"}}})") ==
-        "d.json:1:34: /model/placement/attn: expected an object, as {\"pre\": \"rms_norm\"}, got \"rms_norm\"");
+        "d.json:1:34: /model/placement/attn: expected an object such as {\"pre\": \"rms_norm\"}, got \"rms_norm\"");
   CHECK(files.problems(R"({"sweep": 3})") ==
-        "d.json:1:11: /sweep: expected an object of axes, as {\"model.placement\": [\"pre_pre\", \"dpn\"]}, got 3");
+        "d.json:1:11: /sweep: expected an object of axes such as {\"model.placement\": [\"pre_pre\", \"dpn\"]}, got 3");
 }
 
 TEST_CASE("descriptor: sizes that do not fit point at the key at fault") {
@@ -92,9 +93,9 @@ TEST_CASE("descriptor: two settings for one thing are refused in one object") {
   CHECK(files.problems(R"({"train": {"schedule": {"warmup_steps": 5, "warmup_epochs": 1}}})") ==
         "d.json:1:44: /train/schedule/warmup_epochs: warmup_steps is given too; leave one of them out");
   CHECK(files.problems(R"({"sweep": {"train.epochs": [1], "train.steps": [5]}})") ==
-        "d.json:1:33: /sweep/train.steps: says the same thing as train.epochs; leave one of them out");
+        "d.json:1:33: /sweep/train.steps: sets the same thing as train.epochs; leave one of them out");
   CHECK(files.problems(R"({"model": {"placement": "layer_scale", "layer_scale": "scalar"}})") ==
-        "d.json:1:40: /model/layer_scale: the placement has a layer_scale already; give it in one place");
+        "d.json:1:40: /model/layer_scale: the placement has a layer_scale already; set it in one place only");
   CHECK(files.problems(R"({"train": {"epochs": 3, "steps": 0}})") ==
         "d.json:1:25: /train/steps: epochs is given too; leave one of them out\n"
         "d.json:1:34: /train/steps: must be at least 1, got 0");
@@ -123,7 +124,7 @@ TEST_CASE("descriptor: placements") {
         "d.json:1:42: /model/placement/attn/pre: unknown word \"layernorm\"; did you mean \"layer_norm\"?");
   CHECK(files.problems(
             R"({"placements": {"dpn": {}, "a": {"base": "b"}, "b": {"base": "a"}}, "model": {"placement": "mine"}})") ==
-        "d.json:1:17: /placements/dpn: there is a built-in placement of this name; take another\n"
+        "d.json:1:17: /placements/dpn: a built-in placement has this name; choose another\n"
         "d.json:1:62: /placements/b/base: placement \"a\" is based on itself\n"
         "d.json:1:92: /model/placement: unknown placement \"mine\"");
   CHECK(files.problems(R"({"placements": {"mine": {"base": "dpn"}}, "model": {"placement": "mien"}})") ==
@@ -136,25 +137,24 @@ TEST_CASE("descriptor: placements") {
 TEST_CASE("descriptor: datasets") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"dataset": "cifar"})") ==
-        "d.json:1:13: /dataset: unknown dataset \"cifar\"; did you mean \"cifar10\"?; for one of your own give "
-        "\"path\" and "
-        "\"layout\" (image_folder, webdataset, ...)");
+        "d.json:1:13: /dataset: unknown dataset \"cifar\"; did you mean \"cifar10\"?; for a data set of your own give "
+        "\"path\" and \"layout\" (image_folder, webdataset, ...)");
   CHECK(files.problems(R"({"dataset": {"name": "cifar10", "per_class": 5, "fraction": 0.5}})") ==
         "d.json:1:49: /dataset/fraction: per_class is given too; leave one of them out");
   CHECK(files.problems(R"({"dataset": {"name": "cifar10", "order": "shards", "std": [0.2, 0, 0.2]}})") ==
         "d.json:1:65: /dataset/std/1: must be above 0, got 0");
   CHECK(files.problems(R"({"dataset": {"name": "shapes", "on_bad_image": "skip"}})") != "");
   CHECK(files.problems(R"({"dataset": {"name": "tiny-imagenet-200", "eval": "val"}, "model": {"image_size": 128}})") ==
-        "d.json:1:83: /model/image_size: the dataset \"tiny-imagenet-200\" has image_size [64, 64]; for another, give "
-        "train.augment.crop and train.eval_transform.crop");
+        "d.json:1:83: /model/image_size: the dataset \"tiny-imagenet-200\" has image_size [64, 64]; for another size, "
+        "set train.augment.crop and train.eval_transform.crop");
   CHECK(files.problems(R"({"dataset": {"name": "tiny-imagenet-200", "eval": "val"}, "model": {"image_size": 128},
     "train": {"augment": {"crop": "stretch"}, "eval_transform": {"crop": "stretch"}}})") == "");
   CHECK(files.problems(R"({"dataset": {"path": "pets", "layout": "webdataset"}, "model": {"image_size": 64}})") ==
-        "d.json:1:64: /model: give num_classes: nothing is known of the dataset \"pets\"");
+        "d.json:1:64: /model: give num_classes, which is not known for the dataset \"pets\"");
   CHECK(files.problems(R"({"dataset": "cifar10", "model": {"num_classes": 100, "image_size": [32, 64]}})") ==
         "d.json:1:49: /model/num_classes: the dataset \"cifar10\" has num_classes 10\n"
-        "d.json:1:68: /model/image_size: the dataset \"cifar10\" has image_size [32, 32]; for another, "
-        "give train.augment.crop and train.eval_transform.crop");
+        "d.json:1:68: /model/image_size: the dataset \"cifar10\" has image_size [32, 32]; for another size, set "
+        "train.augment.crop and train.eval_transform.crop");
   CHECK(files.problems(R"({"dataset": {"name": "shapes", "path": "x"}})") ==
         "d.json:1:32: /dataset/path: shapes is generated and has no path");
 }
@@ -162,7 +162,7 @@ TEST_CASE("descriptor: datasets") {
 TEST_CASE("descriptor: axes that cannot work") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"sweep": {"seeds": [1]}})") ==
-        "d.json:1:12: /sweep/seeds: seeds are no axis; set \"seeds\" beside \"sweep\"");
+        "d.json:1:12: /sweep/seeds: the seed cannot be an axis; set \"seeds\" next to \"sweep\"");
   CHECK(files.problems(R"({"sweep": {"modle.depth": [1]}})") ==
         "d.json:1:12: /sweep/modle.depth: unknown key; did you mean \"model\"?");
   CHECK(files.problems(R"({"sweep": {"model.depth": 3}})") ==
@@ -175,18 +175,18 @@ TEST_CASE("descriptor: axes that cannot work") {
   CHECK(files.problems(R"({"sweep": {"model.depth.x": [1]}, "model": {"depth": 3}})") ==
         "d.json:1:12: /sweep/model.depth.x: model.depth is 3 and has no keys");
   CHECK(files.problems(R"({"sweep": {"model..depth": [1]}})") ==
-        "d.json:1:12: /sweep/model..depth: a path has a key on each side of a point");
-  CHECK(
-      files.problems(R"({"sweep": {"model.placement.final": ["none"], "model.placement": ["dpn"]}})") ==
-      "d.json:1:47: /sweep/model.placement: would undo model.placement.final, which lies inside; put this axis first");
+        "d.json:1:12: /sweep/model..depth: a path needs a key on each side of a dot");
+  CHECK(files.problems(R"({"sweep": {"model.placement.final": ["none"], "model.placement": ["dpn"]}})") ==
+        "d.json:1:47: /sweep/model.placement: would overwrite model.placement.final, which is a part of it; put this "
+        "axis first");
   CHECK(files.problems(R"({"sweep": {"model.depth": [1], "model.depth,train.epochs": [[1, 1]]}})") ==
         "d.json:1:32: /sweep/model.depth,train.epochs: model.depth is an axis already");
-  CHECK(files.problems(R"({"sweep": []})") == "d.json:1:11: /sweep: a list of grids needs at least one");
+  CHECK(files.problems(R"({"sweep": []})") == "d.json:1:11: /sweep: a list of grids needs at least one grid");
   CHECK(files.problems(R"({"sweep": [{"model.depth": [1], "seeds": 2}], "seeds": 3})") ==
-        "d.json:1:47: /seeds: every grid has seeds of its own; leave these out");
+        "d.json:1:47: /seeds: every grid has its own seeds; leave these out");
   CHECK(files.problems(R"({"seeds": [1, 2, 1, -1]})") ==
         "d.json:1:18: /seeds/2: seed 1 is given twice\n"
-        "d.json:1:21: /seeds/3: expected an integer from 0, got -1");
+        "d.json:1:21: /seeds/3: expected an integer of at least 0, got -1");
   CHECK(files.problems(R"({"sweep": {"model.depth": [1, 2], "train.epochs": [1, 2]}, "seeds": 50000})") ==
         "d.json:1:2: /sweep: more than 100000 trials; split the descriptor");
 }
@@ -203,7 +203,8 @@ TEST_CASE("descriptor: baseline and exclude name axes and values of the sweep") 
   CHECK(files.problems(sweep + R"("baseline": {"model.placemnt": "pre_pre"}})") ==
         "d.json:1:87: /baseline/model.placemnt: unknown axis \"model.placemnt\"; did you mean \"model.placement\"?");
   CHECK(files.problems(sweep + R"("baseline": {"model.placement": "dnp"}})") ==
-        "d.json:1:106: /baseline/model.placement: no value of this axis: unknown value \"dnp\"; did you mean \"dpn\"?");
+        "d.json:1:106: /baseline/model.placement: not a value of this axis: unknown value \"dnp\"; did you mean "
+        "\"dpn\"?");
   CHECK(files.problems(sweep + R"("baseline": {"model.depth": 1}, "exclude": [{"model.depth": 1}]})") ==
         "d.json:1:86: /baseline: matches no combination of the sweep");
   CHECK(
@@ -214,7 +215,7 @@ TEST_CASE("descriptor: baseline and exclude name axes and values of the sweep") 
   CHECK(files.problems(sweep + R"("exclude": [{}]})") ==
         "d.json:1:86: /exclude/0: expected an object {axis: value}, got an empty one");
   CHECK(files.problems(sweep + R"("exclude": [{"model.depth": 1}, {"model.depth": 2}]})") ==
-        "d.json:1:74: /exclude: leaves no combination");
+        "d.json:1:74: /exclude: excludes every combination; leave at least one");
   CHECK(files.problems(R"({"baseline": {"model.depth": 1}})") ==
         "d.json:1:15: /baseline/model.depth: unknown axis \"model.depth\"");
 }
@@ -226,12 +227,12 @@ TEST_CASE("descriptor: settings of the command line are told by their own words"
         "--set train.epoch=3: /train/epoch: unknown key; did you mean \"epochs\"?\n"
         "--set trian.epochs=3: /trian: unknown key; did you mean \"train\"?\n"
         "--set model.depth.x=1: /model.depth.x: model.depth is \"x\" and has no keys");
-  CHECK(files.problems("{}", {"nonsense"}) == "--set nonsense: expected path=value, as in --set train.epochs=2");
+  CHECK(files.problems("{}", {"nonsense"}) == "--set nonsense: expected path=value, such as --set train.epochs=2");
   CHECK(files.problems(R"({"sweep": {"model.depth": [1]}})", {"model.depth=2"}) ==
-        "--set model.depth=2: /model/depth: model.depth is an axis of the sweep, which would overwrite this; set "
-        "\"sweep\" "
-        "instead");
-  CHECK(files.problems("{}", {"extends=x.json"}) == "--set extends=x.json: /extends: can only be given in the file");
+        "--set model.depth=2: /model/depth: model.depth is an axis of the sweep, which would overwrite this value; set "
+        "\"sweep\" instead");
+  CHECK(files.problems("{}", {"extends=x.json"}) ==
+        "--set extends=x.json: /extends: can only be set in the file, not by --set");
 }
 
 TEST_CASE("descriptor: files that cannot be read or extend themselves") {
@@ -249,7 +250,7 @@ TEST_CASE("descriptor: files that cannot be read or extend themselves") {
   CHECK(files.problems(R"({"extends": 3})") == "d.json:1:13: /extends: expected the path of a descriptor, got 3");
   files.write("sub/a.json", R"({"extends": "../d.json"})");
   CHECK(files.problems(R"({"extends": "sub/a.json"})") ==
-        "sub/a.json:1:13: /extends: d.json extends itself in the end");
+        "sub/a.json:1:13: /extends: d.json extends itself through a cycle");
   CHECK(files.problems(R"([])") == "d.json:1:1: expected an object, got a list");
   // A problem of a base keeps the base's own place.
   files.write("base.json", "{\n \"model\": {\"depht\": 3}}");

@@ -42,9 +42,9 @@ TEST_CASE("paper: a child inherits it key by key; its list replaces the base's")
 TEST_CASE("paper: what is wrong is said with its place") {
   DescriptorFiles files;
   CHECK(files.problems(R"({"paper": 3})") == "d.json:1:11: /paper: expected an object, got 3");
-  CHECK(files.problems(R"({"paper": {"deviations": []}})") == "d.json:1:11: /paper: give its \"source\"");
+  CHECK(files.problems(R"({"paper": {"deviations": []}})") == "d.json:1:11: /paper: the key \"source\" is missing");
   CHECK(files.problems(R"({"paper": {"source": "", "deviation": []}})") ==
-        "d.json:1:22: /paper/source: expected a text, got \"\"\n"
+        "d.json:1:22: /paper/source: expected a non-empty string, got \"\"\n"
         "d.json:1:26: /paper/deviation: unknown key; did you mean \"deviations\"?");
   CHECK(files.problems(R"({"paper": {"source": "A", "deviations": {}}})") ==
         "d.json:1:41: /paper/deviations: expected a list of objects, got an object");
@@ -55,10 +55,10 @@ TEST_CASE("paper: what is wrong is said with its place") {
   {"key": "train.loss", "paper": 1, "here": 2, "why": "w"},
   {"key": "train.loss", "paper": 1}]}})") ==
       "d.json:2:11: /paper/deviations/0/key: there is no setting train.presicion; `normlab schema --keys` lists them\n"
-      "d.json:3:3: /paper/deviations/1: what is the same here and there is no deviation\n"
+      "d.json:3:3: /paper/deviations/1: \"paper\" and \"here\" are equal, so this is no deviation; remove it\n"
       "d.json:4:11: /paper/deviations/2/key: train.loss is listed twice\n"
-      "d.json:5:3: /paper/deviations/3: give its \"here\"\n"
-      "d.json:5:3: /paper/deviations/3: give its \"why\"");
+      "d.json:5:3: /paper/deviations/3: the key \"here\" is missing\n"
+      "d.json:5:3: /paper/deviations/3: the key \"why\" is missing");
 }
 
 TEST_CASE("paper: settings are the dotted paths of the field tables") {

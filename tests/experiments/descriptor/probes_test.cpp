@@ -35,22 +35,23 @@ TEST_CASE("probes: what is wrong is said with its place") {
         "d.json:1:48: /probes/gradient: unknown key; did you mean \"gradients\"?\n"
         "d.json:1:76: /probes/gradients: must be at least 1, got 0");
   CHECK(files.problems(R"({"probes": 3})") ==
-        "d.json:1:12: /probes: expected an object, as {\"signal\": [0, 1000]}, got 3");
+        "d.json:1:12: /probes: expected an object such as {\"signal\": [0, 1000]}, got 3");
   CHECK(files.problems(R"({"probes": {"signal": 3}})") ==
         "d.json:1:23: /probes/signal: expected a list of steps, got 3");
   CHECK(files.problems(R"({"probes": {"gradients": true}})") ==
-        "d.json:1:26: /probes/gradients: expected a list of steps, or a number n for every n-th, got true");
+        "d.json:1:26: /probes/gradients: expected a list of steps, or a number n for every n-th step, got true");
   const std::string beyond =
       files.problems(R"({"train": {"steps": 10}, "probes": {"signal": [0, 10], "gradients": [9, 11]}})");
-  CHECK_MESSAGE(beyond.starts_with("d.json:1:51: /probes/signal/1: step 10 is beyond the training of d, seed 0, whose "
-                                   "steps are 0 to 9\n"
-                                   "d.json:1:73: /probes/gradients/1: step 11 is beyond"),
-                beyond);
+  CHECK_MESSAGE(
+      beyond.starts_with("d.json:1:51: /probes/signal/1: step 10 is after the end of the training of d, seed 0, whose "
+                         "steps are 0 to 9\n"
+                         "d.json:1:73: /probes/gradients/1: step 11 is after the end of"),
+      beyond);
   CHECK(beyond.find("normlab probe --weights") != std::string::npos);
   CHECK(files.problems(R"({"train": {"steps": 10}, "probes": {"signal": [0, 9]}})").empty());
   // A sweep over lengths: the shortest decides.
   CHECK(files.problems(R"({"sweep": {"train.steps": [10, 5]}, "probes": {"signal": [7]}})")
-            .starts_with("d.json:1:59: /probes/signal/0: step 7 is beyond the training of 5, seed 0"));
+            .starts_with("d.json:1:59: /probes/signal/0: step 7 is after the end of the training of 5, seed 0"));
 }
 
 TEST_CASE("probes: the schema and the table of keys have them") {

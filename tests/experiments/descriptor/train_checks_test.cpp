@@ -16,7 +16,8 @@ TEST_CASE("descriptor: factors of a compound schedule are words of Scenic that h
   CHECK(schedule(R"("factors": "constant * rsqrt_dekay")") ==
         "d.json:1:56: /train/schedule/factors: unknown factor \"rsqrt_dekay\"; did you mean \"rsqrt_decay\"?");
   CHECK(schedule(R"("factors": "polynomial")") ==
-        "d.json:1:56: /train/schedule/factors: without the factor constant, which is lr, lr would have no effect");
+        "d.json:1:56: /train/schedule/factors: the factor constant, which is lr, is missing, so lr would have no "
+        "effect; add it");
   CHECK(schedule(R"("factors": "constant*linear_warmup")") ==
         "d.json:1:56: /train/schedule/factors: linear_warmup needs warmup_steps or warmup_epochs");
   CHECK(schedule(R"("factors": "constant*linear_cooldown")") ==
@@ -46,10 +47,10 @@ TEST_CASE("descriptor: a multiplier that fits no parameter is told, with a patte
   DescriptorFiles files;
   CHECK(files.problems(R"({"train": {"optimizer": {"multipliers": [{"name": "head.*", "lr": 2},
     {"name": "block.*.bias", "lr": 0.5}]}}})") ==
-        "d.json:2:14: /train/optimizer/multipliers/1/name: no parameter fits \"block.*.bias\"; did you mean "
+        "d.json:2:14: /train/optimizer/multipliers/1/name: no parameter matches \"block.*.bias\"; did you mean "
         "\"blocks.*.bias\"?");
   CHECK(files.problems(R"({"train": {"optimizer": {"multipliers": [{"lr": 2}]}}})")
-            .find("/train/optimizer/multipliers/0: no parameter fits \"\"") != std::string::npos);
+            .find("/train/optimizer/multipliers/0: no parameter matches \"\"") != std::string::npos);
   const Experiment e =
       files.load(R"({"train": {"optimizer": {"multipliers": [{"name": "*.bias", "weight_decay": 0}]}}})");
   CHECK(e.trials[0].config.train.optimizer.multipliers == std::vector<Multiplier>{{"*.bias", 1.0, 0.0}});
@@ -78,12 +79,13 @@ TEST_CASE("descriptor: an early stop goes by the minival alone") {
   };
   CHECK(rule(R"("metric": "minival/accuracy", "patience": 3, "min_delta": 0.001, "mode": "max")") == "");
   CHECK(rule(R"("metric": "minival/loss")") == "");
-  CHECK(rule(R"("metric": "eval/accuracy")").find("is of the slice that the table shows") != std::string::npos);
+  CHECK(rule(R"("metric": "eval/accuracy")").find("is measured on the slice that the table shows") !=
+        std::string::npos);
   CHECK(rule(R"("metric": "eval/accuracy")").find("use \"minival/accuracy\"") != std::string::npos);
   CHECK(rule(R"("metric": "minival/acuracy")").find("unknown metric \"minival/acuracy\"") != std::string::npos);
   CHECK(rule(R"("metric": "minival/ema_loss")").find("without train.ema") != std::string::npos);
   CHECK(rule(R"("metric": "minival/loss")", R"("eval": "test")").find("needs dataset.minival") != std::string::npos);
-  CHECK(rule(R"("patience": 3)").find("without a metric nothing is stopped early") != std::string::npos);
+  CHECK(rule(R"("patience": 3)").find("without a metric early stopping is off") != std::string::npos);
   CHECK(rule(R"("metric": "minival/loss", "patience": 0)").find("/train/early_stop/patience") != std::string::npos);
 }
 

@@ -96,12 +96,12 @@ TEST_CASE("tune: problems come with their place") {
   CHECK(files.problems(with_tune("{}")) == "d.json:2:9: /tune: expected a list of stages, got an object");
   CHECK(files.problems(with_tune("[]")) == "d.json:2:9: /tune: expected a list of stages, got an empty one");
   CHECK(files.problems(with_tune(R"([{"axis": {}, "dataset": {"eval": "val"}}])")) ==
-        "d.json:2:10: /tune/0: give its \"axes\"\n"
+        "d.json:2:10: /tune/0: a stage needs \"axes\"\n"
         "d.json:2:11: /tune/0/axis: unknown key; did you mean \"axes\"?");
   CHECK(files.problems(with_tune(R"([{"axes": {"train.optimizer.lr": [1e-3]}}])")) ==
-        "d.json:2:10: /tune/0: give its \"dataset\" an \"eval\" slice, a part of the training images such as "
-        "\"train[90%:]\" beside \"train\": \"train[:90%]\": values are chosen by it, so it must not be what the table "
-        "shows");
+        "d.json:2:10: /tune/0: a stage needs a \"dataset\" with an \"eval\" slice of the training images, such as "
+        "\"train[90%:]\" next to \"train\": \"train[:90%]\"; values are chosen by it, so it must not be the slice that "
+        "the table shows");
   const std::string data = R"(, "dataset": {"train": "train[:80%]", "eval": "train[80%:]"}}])";
   CHECK(files.problems(with_tune(R"([{"axes": {"train.optimizer.lrr": [1e-3], "train.batch_size": [8, 0]})" + data)) ==
         "d.json:2:20: /tune/0/axes/train.optimizer.lrr: unknown key; did you mean \"lr\"?\n"
@@ -109,19 +109,18 @@ TEST_CASE("tune: problems come with their place") {
   CHECK(files.problems(with_tune(R"([{"axes": {"model.placement": ["bn"]})" + data)) ==
         "d.json:2:20: /tune/0/axes/model.placement: model.placement is an axis of the sweep already");
   CHECK(files.problems(with_tune(R"([{"axes": {"model": [{}]})" + data)) ==
-        "d.json:2:20: /tune/0/axes/model: would undo model.placement, an axis of the sweep");
+        "d.json:2:20: /tune/0/axes/model: would overwrite model.placement, an axis of the sweep");
   CHECK(files.problems(with_tune(R"([{"axes": {"dataset.fraction": [0.5]})" + data)) ==
-        "d.json:2:20: /tune/0/axes/dataset.fraction: the data are nothing to be chosen by their result; tune \"model\" "
-        "or \"train\"");
+        "d.json:2:20: /tune/0/axes/dataset.fraction: the data cannot be tuned; tune \"model\" or \"train\"");
   CHECK(files.problems(with_tune(R"([{"axes": {"train.optimizer.lr": [1e-3]}, "metric": "eval/acuracy")" + data)) ==
         "d.json:2:61: /tune/0/metric: unknown metric \"eval/acuracy\"; did you mean \"eval/accuracy\"?");
   CHECK(files.problems(with_tune(R"([{"axes": {"train.optimizer.lr": [1e-3]}, "seeds": 0)" + data)) ==
-        "d.json:2:60: /tune/0/seeds: expected how many seeds, from 1 to 100000, or a list of them, got 0");
+        "d.json:2:60: /tune/0/seeds: expected a number of seeds from 1 to 100000, or a list of seeds, got 0");
   CHECK(files.problems(with_tune(R"([{"axes": {"train.optimizer.lr": [1e-3]}, "train": {"epoch": 1})" + data)) ==
         "d.json:2:61: /tune/0/train/epoch: unknown key; did you mean \"epochs\"?");
   CHECK(files.problems(kTuned, {"train.optimizer.lr=1"})
             .find("--set train.optimizer.lr=1: /train/optimizer/lr: train.optimizer.lr is tuned, which would overwrite "
-                  "this; set \"tune\" instead") == 0);
+                  "this value; set \"tune\" instead") == 0);
 }
 
 TEST_CASE("tune: the slice that chooses shares no image with what is shown, nor with what is trained on") {
@@ -131,15 +130,15 @@ TEST_CASE("tune: the slice that chooses shares no image with what is shown, nor 
                                     R"(", "eval": ")" + eval + "\"}}]"));
   };
   CHECK(tuned_on("train", "test[:50%]") ==
-        "d.json:2:89: /tune/0/dataset/eval: \"test[:50%]\" shares images with \"test\", which the table shows: values "
-        "must be chosen by other images");
+        "d.json:2:89: /tune/0/dataset/eval: \"test[:50%]\" shares images with \"test\", which the table shows; choose "
+        "values by other images");
   CHECK(tuned_on("train", "train[:5]") ==
-        "d.json:2:89: /tune/0/dataset/eval: \"train[:5]\" shares images with dataset.train, \"train\"; take parts as "
-        "\"train[:90%]\" and \"train[90%:]\"");
+        "d.json:2:89: /tune/0/dataset/eval: \"train[:5]\" shares images with dataset.train, \"train\"; use disjoint "
+        "parts such as \"train[:90%]\" and \"train[90%:]\"");
   CHECK(tuned_on("train[:80%]", "train[1600:]") == "");  // of 2000 shapes
   CHECK(tuned_on("train[:80%]", "train[1599:]") != "");
   CHECK(shared_images("train[:50%]", "train[500:]", 0) ==
-        "cannot be told apart from, one being in images and one in percent,");
+        "may share images (one slice counts images, the other percent) with");
   CHECK(shared_images("train[:50%]", "train[500:]", 1000) == "");
   CHECK(shared_images("train[:50%]", "train[500:]", 1002) != "");
   CHECK(shared_images("train[:800]", "train[800:1000]", 0) == "");
@@ -156,20 +155,21 @@ TEST_CASE("two-stage seeds: what they are, and what a wrong one is told") {
   CHECK(e.trials.size() == 6);
   CHECK(e.more_to_come);
   CHECK(files.problems(sweep + R"({"first": 1, "maxx": 9, "gain_halfwidth": 0}})") ==
-        "d.json:2:10: /seeds: give its \"max\"\n"
-        "d.json:2:20: /seeds/first: expected a number of seeds from 2 to 100000, got 1; a single seed tells no noise\n"
+        "d.json:2:10: /seeds: the key \"max\" is missing\n"
+        "d.json:2:20: /seeds/first: expected a number of seeds from 2 to 100000, got 1; a single seed shows no noise\n"
         "d.json:2:23: /seeds/maxx: unknown key; did you mean \"max\"?\n"
-        "d.json:2:52: /seeds/gain_halfwidth: expected a number above 0 in the table's unit, got 0");
+        "d.json:2:52: /seeds/gain_halfwidth: expected a number above 0, in the table's unit, got 0");
   CHECK(files.problems(sweep + R"({"first": 5, "max": 4, "gain_halfwidth": 1}})") ==
-        "d.json:2:30: /seeds/max: is below \"first\", 5");
+        "d.json:2:30: /seeds/max: is below \"first\", which is 5");
   CHECK(files.problems(R"({"sweep": {"model.depth": [1, 2]}, "seeds": {"first": 3, "max": 4, "gain_halfwidth": 1}})") ==
-        "d.json:1:45: /seeds: two stages fix the width of gains, which need a \"baseline\"");
+        "d.json:1:45: /seeds: two-stage seeds fix the width of the gains' intervals; add the \"baseline\" that gains "
+        "are measured against");
   CHECK(files.problems(R"({"sweep": [{"model.depth": [1, 2], "seeds": 3}, {"model.depth": [3]}],
 "baseline": {"model.depth": 1}, "seeds": {"first": 3, "max": 4, "gain_halfwidth": 1}})") ==
-        "d.json:2:42: /seeds: with two stages every row runs the same seeds; leave out those of the grids");
+        "d.json:2:42: /seeds: with two-stage seeds every row runs the same seeds; leave out the seeds of the grids");
   CHECK(files.problems(R"({"sweep": [{"model.depth": [1], "seeds": {"first": 2}}]})") ==
-        "d.json:1:42: /sweep/0/seeds: expected how many seeds, from 1 to 100000, or a list of them, got an object; two "
-        "stages are for \"seeds\" beside \"sweep\" alone");
+        "d.json:1:42: /sweep/0/seeds: expected a number of seeds from 1 to 100000, or a list of seeds, got an object; "
+        "only \"seeds\" next to \"sweep\" can have two stages");
   // A child's seeds replace the base's whole.
   files.write("base.json", sweep + R"({"first": 3, "max": 20, "gain_halfwidth": 0.5}})");
   CHECK(
@@ -182,14 +182,14 @@ TEST_CASE("descriptor: a baseline that is not in the sweep") {
   const std::string sweep = R"({"sweep": {"model.placement": ["pre_pre", "dpn"], "model.depth": [1, 2]},)"
                             "\n";
   CHECK(files.problems(sweep + R"("baseline": {"model.placement": "pre_post"}})") ==
-        "d.json:2:33: /baseline/model.placement: no value of this axis: unknown value \"pre_post\"; one of: "
+        "d.json:2:33: /baseline/model.placement: not a value of this axis: unknown value \"pre_post\"; one of: "
         "pre_pre, dpn");
   CHECK(files.problems(sweep + R"("baseline": {"model.placment": "dpn"}})") ==
         "d.json:2:14: /baseline/model.placment: unknown axis \"model.placment\"; did you mean \"model.placement\"?");
   CHECK(files.problems(sweep + R"("exclude": [{"model.placement": "dpn"}], "baseline": {"model.placement": "dpn"}})") ==
         "d.json:2:54: /baseline: matches no combination of the sweep");
   CHECK(files.problems(sweep + R"("tuned_for": {"model.depth": 3}})") ==
-        "d.json:2:30: /tuned_for/model.depth: no value of this axis: unknown value 3; one of: 1, 2");
+        "d.json:2:30: /tuned_for/model.depth: not a value of this axis: unknown value 3; one of: 1, 2");
   CHECK(files.load(sweep + R"("tuned_for": {"model.placement": "dpn", "model.depth": 2}})").tuned_for ==
         "placement=dpn, depth=2");
 }

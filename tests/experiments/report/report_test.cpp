@@ -146,8 +146,8 @@ TEST_CASE("report: every state of a trial shows, with its reason") {
   CHECK(made.html.find("diverged after step 25 at blocks.1.mlp.pre") != std::string::npos);
   CHECK(made.html.find("stopped 40%") != std::string::npos);
   CHECK(made.html.find("out of &lt;memory&gt;") != std::string::npos);
-  CHECK(made.html.find("What could not be read") != std::string::npos);
-  CHECK(made.html.find("its curves are left out") == std::string::npos);  // said once, by the table
+  CHECK(made.html.find("Results that could not be read") != std::string::npos);
+  CHECK(made.html.find("left out of the curves") == std::string::npos);  // said once, by the table
   CHECK(made.html.find("12 trials: 4 done, 1 diverged, 1 stopped, 1 failed, 4 missing, 1 unreadable.") !=
         std::string::npos);
   CHECK(occurrences(made.html, "class=\"p-cross\"") >= 1);

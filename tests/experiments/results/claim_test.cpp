@@ -162,7 +162,7 @@ TEST_CASE("claim: one of an earlier version is read, and refused where nobody co
   } catch (const InputError& error) {
     CHECK(std::string(error.what()).find("an earlier version of normlab on another host wrote it") !=
           std::string::npos);
-    CHECK(std::string(error.what()).find("on elsewhere is gone, delete this file") != std::string::npos);
+    CHECK(std::string(error.what()).find("on elsewhere has ended, delete this file") != std::string::npos);
   }
 }
 

@@ -63,11 +63,11 @@ TEST_CASE("correctness: damaged files are refused with file and byte") {
   };
   CHECK(with("normlab correct 1 10 h\n\x09\x01").empty());
   says(with(""), "byte 0: this does not begin with");
-  says(with("normlab correct 1 10 h"), "the first line has no end");
+  says(with("normlab correct 1 10 h"), "the first line does not end");
   says(with("normlab correct 2 10 h\n\x09\x01"), "byte 16: version \"2\", this program reads 1");
-  says(with("normlab correct 1 ten h\n\x09\x01"), "byte 18: the number of images is no number");
-  says(with("normlab correct 1 -8 h\n"), "the number of images is no number");
-  says(with("normlab correct 1 99999999999999999999 h\n"), "the number of images is no number");
+  says(with("normlab correct 1 ten h\n\x09\x01"), "byte 18: the number of images is not a number");
+  says(with("normlab correct 1 -8 h\n"), "the number of images is not a number");
+  says(with("normlab correct 1 99999999999999999999 h\n"), "the number of images is not a number");
   says(with("normlab correct 1 10\n\x09\x01"), "the data hash is missing");
   says(with("normlab correct 1 10 h i\n\x09\x01"), "the data hash is missing or has characters");
   says(with("normlab correct 1\n\x09\x01"), "no number");

@@ -127,8 +127,8 @@ TEST_CASE("exported: a line whose seal is broken is refused, with its number and
       CHECK_MESSAGE(has(why, part), why);
       CHECK_MESSAGE(has(why, "; nothing of this file is shown: restore it"), why);
     };
-    says("/trial", "abc", "/config: is damaged: these are the settings of trial ");
-    says("/config/train/optimizer/lr", 0.5, "/config: is damaged: these are the settings of trial ");
+    says("/trial", "abc", "/config: is damaged: it holds the settings of trial ");
+    says("/config/train/optimizer/lr", 0.5, "/config: is damaged: it holds the settings of trial ");
     says("/result/metrics/eval~1accuracy", 0.6,
          sealed ? "/result: is damaged: the SHA-256 of all else in it is " : "0.6 here, 0.5 in the last line there");
     says("/result/metrics/eval~1accuracy", 1.5, "/result: \"metrics\": eval/accuracy: 1.5 is no accuracy");
@@ -138,7 +138,7 @@ TEST_CASE("exported: a line whose seal is broken is refused, with its number and
     says("/metrics/4/eval~1accuracy", 0.6, "/metrics is: eval/accuracy 0.5 here, 0.6 in the last line there");
     says("/metrics/1/train~1loss", 0.25,
          sealed ? "/metrics: is damaged: has the SHA-256 " : ": is damaged: the SHA-256 of all else in it is ");
-    says("/metrics/3/step", 1, "/metrics/3: step 1 stands behind step 30");
+    says("/metrics/3/step", 1, "/metrics/3: step 1 comes after step 30");
     says("/metrics/2/step", "x", "/metrics/2: \"step\": expected an integer");
     says("/sha256", std::string(64, '0'), ": is damaged: the SHA-256 of all else in it is ");
   }
@@ -187,7 +187,7 @@ TEST_CASE("exported: files that are cut, doubled, empty or no files") {
   says("", ": holds no trial, it is empty");
   says("\n", ":1: byte 0: not valid JSON");
   says(line + "\n" + five.failed, ":2: byte 0: not valid JSON");
-  says(line + five.failed.substr(0, 100), ":2: the line has no end: the file is cut short");
+  says(line + five.failed.substr(0, 100), ":2: the last line is incomplete; the file is truncated");
   says(line.substr(0, line.size() - 1), ":1: the line has no end");
   says(line.substr(0, 100) + "\n" + five.failed, ":1: byte 100: not valid JSON");
   says(line + five.diverged + line, ":3: trial " + five.experiment.trials[0].id + ", which ");
@@ -196,7 +196,7 @@ TEST_CASE("exported: files that are cut, doubled, empty or no files") {
   says(std::string(line).replace(line.find("\"wall_seconds\":12.5") + 15, 4, "NaN"), "not valid JSON");
   says(std::string(line).replace(line.find("\"wall_seconds\":12.5") + 15, 4, "1e999"), "not valid JSON");
   says("[" + line.substr(0, line.size() - 1) + "]\n", ":1: expected an object, found array");
-  says(line + std::string(100'000'000, '1') + "\n", ":2: has 100000000 bytes, a line may have ");
+  says(line + std::string(100'000'000, '1') + "\n", ":2: has 100000000 bytes; the limit for a line is ");
   says(line + std::string(20'000'000, '[') + "\n", ":2: nested too deeply");
   says("normlab correct 1 10 h\n", ":1: byte 1: not valid JSON");
 

@@ -67,13 +67,13 @@ TEST_CASE("metrics: what no training measures is refused, with its place") {
   };
   CHECK(refusal("{\"step\":5,\"progress\":0.5,\"eval/accuracy\":1,\"eval/loss\":0}") == "");
   const std::string where = path.string() + ":2: line from byte 26: ";
-  CHECK(refusal("{\"step\":4,\"progress\":0.5}") == where + "step 4 stands behind step 5");
+  CHECK(refusal("{\"step\":4,\"progress\":0.5}") == where + "step 4 comes after step 5");
   CHECK(refusal("{\"step\":6,\"progress\":1.5}") == where + "\"progress\": 1.5 is outside 0 to 1");
   CHECK(refusal("{\"step\":6,\"progress\":1,\"eval/accuracy\":1.25}") ==
-        where + "\"eval/accuracy\": 1.25 is no accuracy, which is 0 to 1");
-  CHECK(refusal("{\"step\":6,\"progress\":1,\"train/loss\":-0.5}") == where + "\"train/loss\": -0.5 is no loss");
+        where + "\"eval/accuracy\": 1.25 is not an accuracy, which is between 0 and 1");
+  CHECK(refusal("{\"step\":6,\"progress\":1,\"train/loss\":-0.5}") == where + "\"train/loss\": -0.5 is not a loss");
   std::ofstream(path) << "{\"step\":-1,\"progress\":0.5}\n";
-  CHECK_THROWS_WITH_AS(last_metrics_line(path), doctest::Contains("\"step\": -1 is no number of steps"), InputError);
+  CHECK_THROWS_WITH_AS(last_metrics_line(path), doctest::Contains("\"step\": -1 is not a number of steps"), InputError);
 }
 
 TEST_CASE("metrics: an accuracy beside a loss that is not finite is none, as older versions wrote it") {

@@ -169,8 +169,8 @@ TEST_CASE("store: an attempt resumes from the last checkpoint that can be read, 
   save_safetensors(trial.checkpoint(5), {}, {});
   CHECK(trial.latest_checkpoint(problems)->attempt == 1);
   REQUIRE(problems.size() == 4);
-  CHECK(problems[0].find("no metadata \"normlab.metrics_bytes\"; going back") != std::string::npos);
-  CHECK(problems[1].find("\"many\" is no length") != std::string::npos);
+  CHECK(problems[0].find("its metadata lack \"normlab.metrics_bytes\"; using an earlier") != std::string::npos);
+  CHECK(problems[1].find("\"many\" is not a length") != std::string::npos);
   CHECK(problems[2].find("saved with 1000000 bytes of metrics") != std::string::npos);
   CHECK(problems[3].find("attempt-2/checkpoint.safetensors: byte 0: a header of") != std::string::npos);
 }

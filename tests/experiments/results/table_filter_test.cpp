@@ -61,7 +61,8 @@ TEST_CASE("table_filter: errors point at the column") {
   CHECK(error_of(input, "lr > fast").starts_with("--where: column 6: \"fast\" is no number"));
   CHECK(error_of(input, "(lr = 1").starts_with("--where: column 1: this bracket is not closed"));
   CHECK(error_of(input, "lr = 'x").starts_with("--where: column 6: this quote is not closed"));
-  CHECK(error_of(input, "lr = 1 lr = 2").starts_with("--where: column 8: expected \"and\", \"or\" or the end"));
+  CHECK(error_of(input, "lr = 1 lr = 2")
+            .starts_with("--where: column 8: expected \"and\", \"or\" or the end of the condition"));
   CHECK(error_of(input, "lr = 'ü' x").starts_with("--where: column 10: "));  // columns, not bytes
   CHECK(error_of(input, std::string(5000, '(')).find("nested too deeply") != std::string::npos);
   CHECK(error_of(input, "gain > 100") == "--where: no row matches gain > 100");

@@ -382,5 +382,5 @@ TEST_CASE("table_model: differences that are equal in all seeds are said in word
   input.rows[2].seeds[1].state = SeedState::diverged;  // each row by itself then
   const TableModel alone = table_model(input, {});
   CHECK(alone.lines[1].gain_half_width.text.empty());
-  CHECK(alone.lines[1].notes.back() == "differs from the baseline by the same in each seed: no interval");
+  CHECK(alone.lines[1].notes.back() == "the difference to the baseline is the same in each seed: no interval");
 }

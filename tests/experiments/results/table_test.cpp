@@ -105,7 +105,7 @@ TEST_CASE("table: markdown") {
 - If no row differed from the baseline, the best of 2 rows would still be expected to show +0.1 percentage points.
 - The smallest true gain that 3 seeds show four times in five is 1.3 percentage points (0.7 to 4.9, as the sd itself is uncertain).
 - Runs of one seed share their draws: over the rows their values correlate by 0.71.
-- Diverged runs count in neither mean nor gain: those speak of the runs that did not; † marks gains over the pairs in which both finished.
+- Diverged runs count in neither mean nor gain, which describe only the runs that did not; † marks gains over the pairs in which both finished.
 - (rate a to b%): 95% Clopper-Pearson interval of how many runs diverge.
 - 7 of 18 runs are not finished: these numbers will change.
 )golden");
@@ -182,7 +182,7 @@ A gain is the difference to the baseline, paired by seed. Each row has its own 9
 If no row differed from the baseline, the best of 2 rows would still be expected to show +0.1 percentage points.\par
 The smallest true gain that 3 seeds show four times in five is 1.3 percentage points (0.7 to 4.9, as the sd itself is uncertain).\par
 Runs of one seed share their draws: over the rows their values correlate by 0.71.\par
-Diverged runs count in neither mean nor gain: those speak of the runs that did not; $\dagger$ marks gains over the pairs in which both finished.\par
+Diverged runs count in neither mean nor gain, which describe only the runs that did not; $\dagger$ marks gains over the pairs in which both finished.\par
 (rate a to b\%): 95\% Clopper-Pearson interval of how many runs diverge.\par
 7 of 18 runs are not finished: these numbers will change.\par
 }
@@ -211,7 +211,7 @@ TEST_CASE("table: html") {
 <tr><td colspan="4" data-note="chance">If no row differed from the baseline, the best of 2 rows would still be expected to show +0.1 percentage points.</td></tr>
 <tr><td colspan="4" data-note="power">The smallest true gain that 3 seeds show four times in five is 1.3 percentage points (0.7 to 4.9, as the sd itself is uncertain).</td></tr>
 <tr><td colspan="4" data-note="correlation">Runs of one seed share their draws: over the rows their values correlate by 0.71.</td></tr>
-<tr><td colspan="4" data-note="diverged">Diverged runs count in neither mean nor gain: those speak of the runs that did not; † marks gains over the pairs in which both finished.</td></tr>
+<tr><td colspan="4" data-note="diverged">Diverged runs count in neither mean nor gain, which describe only the runs that did not; † marks gains over the pairs in which both finished.</td></tr>
 <tr><td colspan="4" data-note="rate">(rate a to b%): 95% Clopper-Pearson interval of how many runs diverge.</td></tr>
 <tr><td colspan="4" data-note="unfinished">7 of 18 runs are not finished: these numbers will change.</td></tr>
 </tfoot>

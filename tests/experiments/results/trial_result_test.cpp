@@ -170,25 +170,25 @@ TEST_CASE("trial result: numbers that no training gives are refused, also withou
     return refusal(changed.dump());
   };
   CHECK(with("/metrics/eval~1accuracy", 1) == "");
-  CHECK(with("/metrics/eval~1accuracy", 7.5).find("eval/accuracy: 7.5 is no accuracy, which is 0 to 1") !=
+  CHECK(with("/metrics/eval~1accuracy", 7.5).find("eval/accuracy: 7.5 is not an accuracy, which is between 0 and 1") !=
         std::string::npos);
   CHECK(with("/metrics/eval~1accuracy", -1e300) != "");
-  CHECK(with("/metrics/eval~1loss", -5).find("eval/loss: -5 is no loss") != std::string::npos);
+  CHECK(with("/metrics/eval~1loss", -5).find("eval/loss: -5 is not a loss") != std::string::npos);
   CHECK(with("/wall_seconds", -1).find("-1 is outside 0 to 1e+10") != std::string::npos);
   CHECK(with("/wall_seconds", 1e300) != "");
   CHECK(with("/images_per_second", -1) != "");
   CHECK(with("/steps", -1) != "");
   CHECK(with("/attempt", 0).find("0 is outside 1 to 1e+15") != std::string::npos);
-  CHECK(with("/status", "failed").find("a trial that failed has measured nothing") != std::string::npos);
+  CHECK(with("/status", "failed").find("a trial that failed has no metrics") != std::string::npos);
   CHECK(with("/resumed", -1) != "");
-  CHECK(with("/status", "diverged").find("a diverged result has one") != std::string::npos);
-  CHECK(with("/diverged_step", 4).find("only a diverged result has one") != std::string::npos);
-  CHECK(with("/stopped_early_step", 3).find("is 3, \"steps\" is 4") != std::string::npos);
+  CHECK(with("/status", "diverged").find("is missing in a diverged result") != std::string::npos);
+  CHECK(with("/diverged_step", 4).find("only a diverged result has this key") != std::string::npos);
+  CHECK(with("/stopped_early_step", 3).find("is 3, but \"steps\" is 4") != std::string::npos);
 }
 
 TEST_CASE("trial result: what has no finite value has not ended as done") {
   TrialResult plain;
   plain.id = "d";
   plain.metrics = {{"eval/accuracy", 0.75}, {"eval/loss", std::numeric_limits<double>::quiet_NaN()}};
-  CHECK(refusal(write_trial_result(plain)).find("eval/loss is nan, which is no result") != std::string::npos);
+  CHECK(refusal(write_trial_result(plain)).find("eval/loss is nan, which is not a valid result") != std::string::npos);
 }

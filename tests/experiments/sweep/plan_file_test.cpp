@@ -44,11 +44,11 @@ TEST_CASE("plan: an edited descriptor's new trials and those that it has no more
   REQUIRE(change.dropped.size() == 2);
   CHECK(change.dropped[0].row == "2");
   CHECK(describe(change, after) ==
-        "since its last run 4 trials are new (1, seed 2; 3, seed 0; 3, seed 1; 3, seed 2); 2 are no longer part of it "
-        "and stay on disk (2, seed 0; 2, seed 1)");
+        "since the last run 4 trials are new (1, seed 2; 3, seed 0; 3, seed 1; 3, seed 2); 2 are no longer part of the "
+        "plan and stay on disk (2, seed 0; 2, seed 1)");
   const Experiment many = files.load(sweep("[1, 2]", "8"));
   CHECK(describe(plan_change(many, store), many) ==
-        "since its last run 12 trials are new (1, seed 2; 1, seed 3; 1, seed 4; 1, seed 5 and 8 more)");
+        "since the last run 12 trials are new (1, seed 2; 1, seed 3; 1, seed 4; 1, seed 5 and 8 more)");
   const std::vector<PlanFile> plans = read_plan_files(store);
   REQUIRE(plans.size() == 1);
   CHECK(plans[0].stem == "d");

@@ -83,8 +83,8 @@ TEST_CASE("tune: each row goes on with its own best by mean over seeds, and the 
   Experiment e = next_stage(loaded, store, Record::yes);
   CHECK(e.trials.size() == 12);
   CHECK(trials_to_come(e) ==
-        "4 trials of later stages of tuning, fewer where they repeat one; 4 trials of the table's "
-        "own for 2 rows still tuned");
+        "4 trials of later tuning stages, fewer if some are repeated; 4 trials of the table "
+        "for 2 rows still being tuned");
   for (int stage = 0; stage < 3; ++stage) {
     CHECK(e.more_to_come == (stage < 2));
     for (const Trial& trial : e.trials) finish(store, trial, accuracy_of(trial.config));
@@ -109,7 +109,7 @@ TEST_CASE("tune: each row goes on with its own best by mean over seeds, and the 
   const std::string notes = all_of(stage_notes(e));
   CHECK(notes.find("Tuned for each row on images that the table does not show: pre_pre: lr=1e-2, dropout=0.2; dpn: "
                    "lr=3e-3, dropout=0.2.") != std::string::npos);
-  CHECK(notes.find("Warning: at the edge of what was tried, so that a better value may lie beyond: pre_pre lr=1e-2; "
+  CHECK(notes.find("Warning: at the edge of the values tried, so a better value may lie outside them: pre_pre lr=1e-2; "
                    "pre_pre dropout=0.2; dpn dropout=0.2.") != std::string::npos);
   CHECK(notes.find("Not tuned, the same in all rows: adamw, weight decay ") != std::string::npos);
   CHECK(notes.find(" lr 0") == std::string::npos);
@@ -188,7 +188,7 @@ TEST_CASE("tune: what was decided stays, whatever the results say later; a damag
   unsealed.erase("sha256");
   unsealed["schema"] = 1;  // as former versions wrote it
   write_atomically(fixed[0], unsealed.dump());
-  CHECK_THROWS_WITH_AS(next_stage(loaded, store), doctest::Contains("\"chosen\" is none of its candidates"),
+  CHECK_THROWS_WITH_AS(next_stage(loaded, store), doctest::Contains("\"chosen\" is not one of the candidates"),
                        InputError);
   write_atomically(fixed[0], read_file(fixed[1]));
   CHECK_THROWS_WITH_AS(next_stage(loaded, store), doctest::Contains("is not that of the question"), InputError);
@@ -226,7 +226,7 @@ TEST_CASE("two-stage seeds: their number is fixed once, by the same function as 
   CHECK(e.trials.size() == 12);
   CHECK(e.more_to_come);
   CHECK(all_of(stage_notes(e))
-            .find("The number of seeds is fixed once the first 4 of all rows have finished, for gains "
+            .find("The number of seeds is set once the first 4 of all rows have finished, for gains "
                   "within ±0.7 (eval/accuracy); at most 12.") != std::string::npos);
   CHECK(trials_to_come(e) == "up to 24 trials, as many as gains within ±0.7 need");
   finish_noisy(e, store);
@@ -302,7 +302,7 @@ TEST_CASE("two-stage seeds: at max the width is not reached, and the note says s
   CHECK_FALSE(e.fixed_seeds->reached());
   CHECK(all_of(stage_notes(e))
             .find(concat("Width not reached: it needs ", e.fixed_seeds->wanted,
-                         " seeds, at most 12 are allowed; expected ±")) != std::string::npos);
+                         " seeds, but at most 12 are allowed; expected ±")) != std::string::npos);
   // A narrow enough first stage needs no other.
   const Experiment wide = files.load(two_stages("50"));
   CHECK(next_stage(wide, store).trials.size() == 12);

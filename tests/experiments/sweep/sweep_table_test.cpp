@@ -109,7 +109,7 @@ TEST_CASE("sweep_table: a damaged, a foreign and a newer result are named in the
   REQUIRE(model.problems.size() == 3);
   CHECK(has(model.problems[0], sweep.result_file(2).string()));
   CHECK(has(model.problems[0], "lr=0.01"));
-  CHECK(has(model.problems[1], "it is the result of trial aaaa"));
+  CHECK(has(model.problems[1], "this is the result of trial aaaa"));
   CHECK(has(model.problems[2], "schema 3"));
   CHECK(model.lines[0].mean.text == before.lines[0].mean.text);
   CHECK(model.lines[0].mean.value == before.lines[0].mean.value);
@@ -174,7 +174,7 @@ TEST_CASE("sweep_table: a metric that does not exist, with the one that was mean
   CHECK(model.unit.empty());
   CHECK(model.lines[0].mean.text == "1.5000");
   options.diverged = TableDiverged::chance;
-  CHECK(has(error_of(sweep, options), "--diverged chance: nobody can say what eval/loss"));
+  CHECK(has(error_of(sweep, options), "--diverged chance: the eval/loss of a run that guesses is unknown"));
 }
 
 TEST_CASE("sweep_table: best_minival and mean_last_k read the evaluations of the attempt that the result names") {
@@ -238,7 +238,7 @@ TEST_CASE("sweep_table: best_minival without a minival is refused") {
   }
   TableOptions options;
   options.select = TableSelect::best_minival;
-  CHECK(has(error_of(sweep, options), "has no minival/accuracy; the run needs \"dataset\": {\"minival\""));
+  CHECK(has(error_of(sweep, options), "has no minival/accuracy; it needs a run with \"dataset\": {\"minival\""));
 }
 
 TEST_CASE("sweep_table: folders without a descriptor make rows of what differs") {

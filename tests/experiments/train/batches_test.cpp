@@ -150,11 +150,10 @@ TEST_CASE("batches: a last, smaller batch; images of another size than the model
   CHECK(source.training(3, pool).images.shape() == Shape{12, 16, 24, 3});
   CHECK(source.training(4, pool).images.shape() == Shape{2, 16, 24, 3});
   c.train.augment.crop = CropName::none;
-  CHECK_THROWS_WITH_AS(
-      BatchSource(c, images, images, DType::f32),
-      "train.augment.crop: the images are 32x32 pixels, the model takes 24x16; without a crop they must "
-      "be equal",
-      InputError);
+  CHECK_THROWS_WITH_AS(BatchSource(c, images, images, DType::f32),
+                       "train.augment.crop: the images are 32x32 pixels, but the model takes 24x16; set "
+                       "train.augment.crop, or use equal sizes",
+                       InputError);
 }
 
 TEST_CASE("batches: without augmentation an image is the stored one, and old settings keep their draws") {
@@ -199,7 +198,7 @@ TEST_CASE("batches: images of other classes than the model's are refused") {
   };
   source(10);
   CHECK_THROWS_WITH_AS(source(9),
-                       "model.num_classes: the dataset \"shapes\" has 10 classes, the model has 9; set "
+                       "model.num_classes: the dataset \"shapes\" has 10 classes, but the model has 9; set "
                        "\"model.num_classes\" to 10, or leave it out",
                        InputError);
   CHECK_THROWS_WITH_AS(source(11), doctest::Contains("or set \"dataset.allow_absent_classes\" to true"), InputError);

@@ -43,11 +43,12 @@ TEST_CASE("count_steps: no step at all, and a cooldown longer than the training,
   TrainConfig train;
   train.batch_size = 100;
   train.images = 49;
-  CHECK_THROWS_WITH_AS(count_steps(train, 1000), "train.images: 49 are no step of 100 images", InputError);
+  CHECK_THROWS_WITH_AS(count_steps(train, 1000), "train.images: 49 images round to 0 steps of 100 images; raise it",
+                       InputError);
   train.images = 1000;
   train.schedule.cooldown_steps = 11;
-  CHECK_THROWS_WITH_AS(count_steps(train, 1000), "train.schedule.cooldown_steps: 11 of a training of 10 steps",
-                       InputError);
+  CHECK_THROWS_WITH_AS(count_steps(train, 1000),
+                       "train.schedule.cooldown_steps: 11 is more than the 10 steps of the training", InputError);
   train.schedule.cooldown_steps = 10;
   CHECK(count_steps(train, 1000).total == 10);
 }

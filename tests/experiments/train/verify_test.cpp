@@ -65,7 +65,7 @@ TEST_CASE("verify: a trial that was stopped and resumed has the bits of one that
   CHECK(report.tensors > 10);
   CHECK(report.metrics == 2);  // at 50 and at 60, the evaluation
   CHECK(refusal(trial, out / "a", 20).find("take --steps 50") != std::string::npos);
-  CHECK(refusal(trial, out / "a", 20, 7).find("no checkpoint at step 7; it can begin at step 0, 60") !=
+  CHECK(refusal(trial, out / "a", 20, 7).find("no checkpoint at step 7; the check can begin at step 0, 60") !=
         std::string::npos);
 
   // To the end, whose checkpoint replaces that of the first attempt.

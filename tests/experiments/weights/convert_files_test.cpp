@@ -25,13 +25,13 @@ TEST_CASE("convert_files: whose names is said, never guessed") {
   CHECK(stated_names(file_with({{"normlab.model", "{}"}, {"normlab.names", "timm"}}), std::nullopt) ==
         NameScheme::timm);
   CHECK_THROWS_WITH_AS(stated_names(file_with({}), std::nullopt),
-                       "w.safetensors: the file does not say whose names its tensors have; give --from", InputError);
+                       "w.safetensors: the file does not say which names its tensors have; give --from", InputError);
   CHECK_THROWS_WITH_AS(stated_names(file_with({{"normlab.names", "timm"}}), NameScheme::normlab),
-                       "w.safetensors: --from says normlab, the file says timm", InputError);
+                       "w.safetensors: --from is normlab, but the file says timm", InputError);
   CHECK_THROWS_WITH_AS(stated_names(file_with({{"normlab.names", "keras"}}), NameScheme::normlab),
-                       "w.safetensors: normlab.names says \"keras\", which is unknown", InputError);
+                       "w.safetensors: normlab.names is \"keras\", which is unknown", InputError);
   CHECK_THROWS_WITH_AS(stated_names(file_with({}), NameScheme::augreg),
-                       "w.safetensors: augreg keeps its weights in a .npz file", InputError);
+                       "w.safetensors: augreg stores weights in .npz files", InputError);
   CHECK_THROWS_AS(stated_names(file_with({}, "w.npz"), NameScheme::timm), InputError);
 }
 
@@ -47,8 +47,8 @@ TEST_CASE("convert_files: which network is said by the file, by the caller, or b
   CHECK(std::get<ViTConfig>(stated_model(says, other_training, false)).init == Init::timm);
   const std::string other_maths =
       R"({"variant": "Ti/16", "image_size": 224, "num_classes": 3, "placement": "post_post"})";
-  CHECK_THROWS_WITH_AS(stated_model(says, other_maths, false),
-                       doctest::Contains("holds another network than --model says"), InputError);
+  CHECK_THROWS_WITH_AS(stated_model(says, other_maths, false), doctest::Contains("holds another network than --model"),
+                       InputError);
   const std::string larger = R"({"variant": "Ti/16", "image_size": 384, "num_classes": 3})";
   CHECK_THROWS_AS(stated_model(says, larger, false), InputError);
   CHECK(image_size(stated_model(says, larger, true))[0] == 384);

@@ -233,7 +233,8 @@ TEST_CASE("convert: files of Flax under each prefix, in one row of blocks, with 
   Tensors two = file;
   two.add(zeros("params/img/embedding/kernel", {4, 4, 3, 8}));
   CHECK(has(refusal(two, NameScheme::big_vision, config), "\"params/\" and \"params/img/\""));
-  CHECK(has(refusal(load(0).tensors, NameScheme::big_vision, config), "these are not the names of big_vision"));
+  CHECK(
+      has(refusal(load(0).tensors, NameScheme::big_vision, config), "the tensors do not have the names of big_vision"));
 
   Tensors scanned("scanned.npz");
   const std::string first = "params/Transformer/encoderblock_0/", second = "params/Transformer/encoderblock_1/";
@@ -276,7 +277,7 @@ TEST_CASE("convert: positions of another grid are resized by name of the way, or
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = float(i % 8) + 10.0f * float(i / 8);
   const Tensors square = changed(file, "pos_embed", host_tensor<float>("pos_embed", {1, 5, 8}, rows));
   CHECK(has(refusal(square, NameScheme::timm, config),
-            "pos_embed is [1, 5, 8], this model needs [1, 7, 8]; --resize-positions takes its grid of 2x2"));
+            "pos_embed is [1, 5, 8], but this model needs [1, 7, 8]; --resize-positions resizes its grid of 2x2"));
   Weights network(config);
   ConversionReport report;
   import_weights(square, NameScheme::timm, config, {.resize_positions = Resampling::corners}, network.weights, report);

@@ -45,7 +45,7 @@ TEST_CASE("model_names: what a scheme has no place for is named by its site") {
   config.placement.layer_scale.kind = LayerScaleKind::scalar;
   config.rep_size = 8;
   CHECK(said(NameScheme::timm, config) ==
-        "head_scale: timm has none\nlayer_scale: is one scalar a branch, timm's is a gain a channel\n"
+        "head_scale: timm has none\nlayer_scale: is one scalar per branch, but one gain per channel in timm\n"
         "rep_size: timm has none\n");
   config = flax_like();
   config.placement.final.kind = NormKind::affine;
@@ -57,7 +57,7 @@ TEST_CASE("model_names: a Swin has names in timm alone, and no layer scale there
   swin.placement = swin_placement(find_placement("pre_pre")->placement);
   CHECK(said(NameScheme::timm, swin) == "");
   CHECK(scheme_advice(NameScheme::timm, swin).empty());  // epsilon 1e-5 is timm's for a Swin
-  CHECK(said(NameScheme::augreg, swin) == "kind: is swin, which AugReg has not\n");
+  CHECK(said(NameScheme::augreg, swin) == "kind: is swin, which AugReg does not have\n");
   swin.placement.layer_scale.kind = LayerScaleKind::channel;
   swin.placement.mlp.hidden = norm_of(NormKind::batch_norm);
   CHECK(said(NameScheme::timm, swin) ==
@@ -67,13 +67,13 @@ TEST_CASE("model_names: a Swin has names in timm alone, and no layer scale there
 TEST_CASE("model_names: Flax's fixed choices") {
   ViTConfig config = flax_like();
   config.gelu = GeluForm::erf;
-  CHECK(said(NameScheme::big_vision, config).find("gelu: is erf, Big Vision's is tanh") == 0);
+  CHECK(said(NameScheme::big_vision, config).find("gelu: is erf, but tanh in Big Vision") == 0);
   config = flax_like();
   config.placement.attn.pre.eps = 1e-5;
-  CHECK(said(NameScheme::augreg, config) == "attn.pre: eps is 1e-05, AugReg's is 1e-06\n");
+  CHECK(said(NameScheme::augreg, config) == "attn.pre: eps is 1e-05, but 1e-06 in AugReg\n");
   config = flax_like();
   config.placement.mlp.pre = norm_of(NormKind::rms_norm);
-  CHECK(said(NameScheme::big_vision, config) == "mlp.pre: is rms_norm, Big Vision's is layer_norm\n");
+  CHECK(said(NameScheme::big_vision, config) == "mlp.pre: is rms_norm, but layer_norm in Big Vision\n");
   config = flax_like();
   config.qkv_bias = false;
   CHECK(said(NameScheme::big_vision, config).find("qkv_bias") == 0);

@@ -107,7 +107,7 @@ TEST_CASE("npy: a file cut anywhere, or with something behind it, is refused") {
     CAPTURE(bytes);
     CHECK_REFUSES(whole.substr(0, bytes), "x.npy: byte ");
   }
-  CHECK_REFUSES(whole.substr(0, 130), "byte 130: the array needs 40 bytes but 2 are there; the file is cut short");
+  CHECK_REFUSES(whole.substr(0, 130), "byte 130: the array needs 40 bytes but 2 are there; the file is truncated");
   CHECK_REFUSES(whole + '\0', "byte 168: 1 bytes after the array");
 }
 
@@ -116,7 +116,7 @@ TEST_CASE("npy: what comes before the dict is checked") {
   CHECK_REFUSES(npy_of("{}", 0, 4), "byte 6: version 4.0 of the format is not read");
   CHECK_REFUSES(std::string("\x93NUMPY\x01\x01", 8), "version 1.1");
   CHECK_REFUSES(std::string("\x93NUMPY\x02\0\xff\xff\xff\xff{}", 14), "byte 8: a header of 4294967295 bytes is over");
-  CHECK_REFUSES(std::string("\x93NUMPY\x01\0\xff\xff{}", 12), "byte 8: the header is said to have 65535 bytes but 2");
+  CHECK_REFUSES(std::string("\x93NUMPY\x01\0\xff\xff{}", 12), "byte 8: the header should have 65535 bytes but 2");
   CHECK_REFUSES(std::string("\x93NUMPY\x01\0\0\0", 10), "byte 10: the header does not end with a newline");
   std::string without_newline = npy_of_shape("(1,)", 4);
   without_newline[without_newline.size() - 5] = ' ';
@@ -129,7 +129,7 @@ TEST_CASE("npy: shapes that lie or overflow are refused before anything is alloc
   CHECK_REFUSES(npy_of_shape("(99999999999999999999,)"), "a dimension beyond 63 bits");
   CHECK_REFUSES(npy_of_shape("(1000000000000,)"), "the array needs 4000000000000 bytes but 0 are there");
   CHECK_REFUSES(npy_of_shape("(-1,)"), "byte 61: a negative dimension");
-  CHECK_REFUSES(npy_of_shape("(3)", 12), "expected \",\" behind the only dimension, found \")\"");
+  CHECK_REFUSES(npy_of_shape("(3)", 12), "expected \",\" after the only dimension, found \")\"");
   CHECK_REFUSES(npy_of_shape("3", 12), "expected \"(\", found \"3\"");
   CHECK_REFUSES(npy_of_shape("(3, , 1)", 12), "expected a dimension, found \",\"");
   CHECK_REFUSES(npy_of_shape("(03,)", 12), "leading zero");
@@ -158,7 +158,7 @@ TEST_CASE("npy: descr, order and keys are read strictly") {
   CHECK_REFUSES(npy_of("{'descr': '<f4', 'fortran_order': false, 'shape': ()}", 4), "expected True or False");
   CHECK_REFUSES(npy_of("{'descr': '<f4', 'fortran_order': False}", 4), "the header has no \"shape\"");
   CHECK_REFUSES(npy_of("{'descr': '<f4', 'descr': '<f8', 'fortran_order': False, 'shape': ()}", 4),
-                "byte 27: the key \"descr\" comes twice");
+                "byte 27: the key \"descr\" occurs twice");
   CHECK_REFUSES(npy_of("{'descr': '<f4', 'fortran_order': False, 'shape': (), 'x': 1}", 4), "unknown key \"x\"");
   CHECK_REFUSES(npy_of("{'descr': '<f4', 'fortran_order': False, 'shape': ()} x", 4), "expected spaces up to the end");
   CHECK_REFUSES(npy_of("{'descr': '<f4', 'fortran_order': False, 'shape': (),, }", 4), "expected a string in quotes");
@@ -172,6 +172,6 @@ TEST_CASE("npy: what the format cannot hold is not written") {
   CHECK_THROWS_WITH_AS(write_npy_bytes({"x", "U16", {2}, data}),
                        "tensor \"x\" cannot be written as .npy: the format has no dtype U16", InputError);
   CHECK_THROWS_WITH_AS(write_npy_bytes({"x", "F16", {3}, data}),
-                       "tensor \"x\" cannot be written as .npy: has 4 bytes, its shape needs 6", InputError);
+                       "tensor \"x\" cannot be written as .npy: has 4 bytes, but its shape needs 6", InputError);
   CHECK_THROWS_AS(write_npy_bytes({"x", "F16", std::vector<std::uint64_t>(33, 1), data.first(2)}), InputError);
 }

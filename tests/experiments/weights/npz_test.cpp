@@ -126,7 +126,7 @@ TEST_CASE("npz: an archive cut anywhere is refused, from memory and from a file"
   write_atomically(folder / "text.npz", "These are no weights.");
   CHECK_THROWS_WITH_AS(
       read_npz(folder / "text.npz"),
-      (folder / "text.npz: byte 21: no directory of a zip at the end; this is no zip or one cut short").c_str(),
+      (folder / "text.npz: byte 21: no zip directory at the end; this is not a zip, or it is truncated").c_str(),
       InputError);
 }
 
@@ -155,11 +155,11 @@ TEST_CASE("npz: other packings and encrypted members are refused") {
 TEST_CASE("npz: a directory that claims too much is refused before anything is unpacked") {
   std::string zip = with_directory_field(zip_of({{"x.npy", three_floats()}}), 24, 4, 300u << 20);
   zip.replace(22, 4, zip.substr(zip.find("PK\1\2") + 24, 4));  // and what stands before the data
-  CHECK_REFUSES(zip, "byte 59, member \"x.npy\": claims 314572800 bytes; with it the members are larger than 256 MiB");
+  CHECK_REFUSES(zip, "byte 59, member \"x.npy\": has 314572800 bytes by its header, so the members exceed 256 MiB");
 
   // The other way round: a few bytes claimed, and a megabyte comes out.
   const std::string bomb = with_directory_field(deflated_zip(std::string(1 << 20, '\0')), 24, 4, 100);
-  CHECK_REFUSES(bomb, "member \"x.npy\": holds more than the 100 bytes that it claims");
+  CHECK_REFUSES(bomb, "member \"x.npy\": holds more than the 100 bytes that its header gives");
 }
 
 TEST_CASE("npz: names that are no names of tensors are refused, by the reader and by the writer") {
@@ -174,15 +174,16 @@ TEST_CASE("npz: names that are no names of tensors are refused, by the reader an
   CHECK_REFUSES(zip_of({}), "x.npz: byte 22: no directory of a zip");
   CHECK_REFUSES("stub" + zip_of({}), "x.npz: holds no arrays");
   CHECK_REFUSES(zip_of({{"x.npy", array}, {"readme.txt", "hello"}}), "member \"readme.txt\"");
-  CHECK_REFUSES(zip_of({{"x.npy", array}, {"readme.txt", "hello"}}), "is no .npy array; an .npz holds nothing else");
+  CHECK_REFUSES(zip_of({{"x.npy", array}, {"readme.txt", "hello"}}),
+                "is not an .npy array; an .npz file holds only those");
   CHECK_REFUSES(zip_of({{"x", array}}), "is no .npy array");
   CHECK_REFUSES(zip_of({{"folder/", ""}}), "is not a regular file");
 }
 
 TEST_CASE("npz: a name twice is refused, by the reader and by the writer") {
   CHECK_REFUSES(zip_of({{"a.npy", three_floats()}, {"b.npy", three_floats()}, {"a.npy", three_floats()}}),
-                "comes twice");
+                "occurs twice");
   const std::vector<float> values{1};
   const TensorView tensor{"a", "F32", {1}, std::as_bytes(std::span(values))};
-  CHECK_THROWS_WITH_AS(write_npz_bytes({tensor, tensor}), "tensor \"a\" is there twice", InputError);
+  CHECK_THROWS_WITH_AS(write_npz_bytes({tensor, tensor}), "tensor \"a\" occurs twice", InputError);
 }

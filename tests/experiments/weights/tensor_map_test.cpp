@@ -65,8 +65,8 @@ TEST_CASE("tensor_map: names are there once, memory lives as long as a tensor") 
   CHECK(tensors.views()[1].name == "a");
   CHECK(tensors.find("c") == nullptr);
   CHECK_THROWS_WITH_AS(tensors.get("c"), "x.npz: there is no tensor \"c\"", InputError);
-  CHECK_THROWS_WITH_AS(tensors.add(host_tensor("a", {}, std::vector<float>{1})),
-                       "x.npz: the tensor \"a\" is there twice", InputError);
+  CHECK_THROWS_WITH_AS(tensors.add(host_tensor("a", {}, std::vector<float>{1})), "x.npz: the tensor \"a\" occurs twice",
+                       InputError);
   HostTensor kept = tensors.get("b");
   tensors = Tensors();
   CHECK(kept.floats() == std::vector<float>{1, 2});

@@ -241,7 +241,7 @@ TEST_CASE("randaugment: settings that a dialect has not are refused by name") {
   CHECK(message(c).find("levels end at 20") != std::string::npos);
   c = config_of(Dialect::big_vision);
   c.fill = {1, 2};
-  CHECK(message(c).find("randaugment.fill: expected a value for each of 3 channels, got 2") != std::string::npos);
+  CHECK(message(c).find("randaugment.fill: expected one value for each of 3 channels, got 2") != std::string::npos);
   CHECK(message({}).empty());
 }
 
