@@ -234,7 +234,7 @@ TEST_CASE("classes: eval compares the data with the network, in every layout") {
     const Finished same = run_program(c.folder, eval + c.in("data"));
     CHECK_MESSAGE(same.code == 0, same.err);
     for (const auto& given :
-         {std::pair(&more, "has 4 classes, this model has 3"), {&fewer, "has 2 classes, this model has 3"}}) {
+         {std::pair(&more, "has 4 classes, but this model has 3"), {&fewer, "has 2 classes, but this model has 3"}}) {
       const Finished done = run_program(c.folder, eval + given.first->in("data"));
       const std::string text = given.second;
       CHECK_MESSAGE(done.code == 2, done.out);
