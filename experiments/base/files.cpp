@@ -29,10 +29,10 @@ std::string_view advice(int error_number) {
   switch (error_number) {
     case ENOSPC:
     case EDQUOT:
-      return "free some space; finished results are untouched, start the same command again";
+      return "free some space, then run the same command again; finished results are untouched";
     case EFBIG:
-      return "the limit on file sizes is too low (ulimit -f); finished results are untouched, raise it and start the "
-             "same command again";
+      return "raise the limit on file sizes (ulimit -f), then run the same command again; finished results are "
+             "untouched";
     case EROFS:
       return "this file system is read-only; choose another folder";
     case EACCES:
@@ -42,18 +42,18 @@ std::string_view advice(int error_number) {
       return "check the path";
     case ENOTDIR:
     case EISDIR:
-      return "a file stands where a folder is expected, or the reverse; check the path";
+      return "there is a file where a folder is expected, or the reverse; check the path";
     case ELOOP:
-      return "symbolic links lead in a circle; choose another path";
+      return "its symbolic links form a loop; choose another path";
     case ENAMETOOLONG:
-      return "a name has at most 255 bytes and a path 4095; choose a shorter one";
+      return "a name may have at most 255 bytes and a path 4095; choose a shorter one";
     case EMFILE:
     case ENFILE:
-      return "too many open files (ulimit -n)";
+      return "raise the limit on open files (ulimit -n), or use fewer --workers";
     case EIO:
-      return "the disk or the network file system reports an error; check it before going on";
+      return "the disk or the network file system reports an error; check it before you continue";
     default:
-      return "finished results are untouched; once this is solved, start the same command again";
+      return "solve this, then run the same command again; finished results are untouched";
   }
 }
 

@@ -209,8 +209,8 @@ void require_exclusive_creation(const fs::path& out, const std::string& file_sys
   remove_file(second);
   if (!holds)
     throw EnvironmentError(concat(out.string(), ": the file system ", file_system, " has neither hard links (", refusal,
-                                  ") nor exclusive creation, by which processes agree on who was first; choose another "
-                                  "folder for the results"));
+                                  ") nor exclusive creation, and processes need one of them to divide the trials; "
+                                  "choose another folder for the results"));
 }
 
 }  // namespace
@@ -230,8 +230,8 @@ std::string choose_first_wins(const fs::path& out) {
   }
   if (error_number == 0) {
     way = Way::creation;
-    return concat(out.string(), ": hosts without hard links share this folder, as ", marker().string(),
-                  " says; this run creates files exclusively (O_EXCL), as they do");
+    return concat(out.string(), " is shared with hosts that have no hard links, according to ", marker().string(),
+                  "; this run creates files exclusively (O_EXCL), as they do");
   }
   if (!refuses_links(error_number)) throw_system_error("make a hard link in", out, error_number);
   const std::string refusal = std::generic_category().message(error_number), file_system = file_system_of(out);
@@ -239,9 +239,10 @@ std::string choose_first_wins(const fs::path& out) {
   // Before anything is published: runs on hosts with hard links check for it before each link.
   write_atomically(marker(), concat(file_system, ": ", refusal, "\n"));
   way = Way::creation;
-  return concat(out.string(), ": the file system ", file_system, " has no hard links (", refusal,
-                "); this run creates files exclusively (O_EXCL) instead, and so do others on this folder, as ",
-                marker().string(), " tells them");
+  return concat(
+      out.string(), ": the file system ", file_system, " has no hard links (", refusal,
+      "); this run creates files exclusively (O_EXCL) instead, and so do other runs in this folder, because of ",
+      marker().string());
 }
 
 Placed place(const fs::path& temporary, const fs::path& path) {
@@ -250,8 +251,8 @@ Placed place(const fs::path& temporary, const fs::path& path) {
   if (const auto placed = place_by_link(temporary, path)) return *placed;
   if (way == Way::link)
     throw EnvironmentError(concat("cannot publish ", path.string(), ": ", std::generic_category().message(errno),
-                                  "; the file system made a hard link when this run began and makes none now; "
-                                  "finished results are untouched, start the same command again"));
+                                  "; the file system made hard links when this run began but does not now; run the "
+                                  "same command again, finished results are untouched"));
   way = Way::creation;
   return place_by_creation(temporary, path);
 }

@@ -88,7 +88,7 @@ std::string write_safetensors_bytes(std::map<std::string, std::string> metadata,
       std::string problem;
       const auto bytes = safetensors_bytes(tensor.dtype, tensor.shape, problem);
       if (tensor.name.find('\0') != tensor.name.npos) problem = "a NUL in the name";
-      if (!names.insert(tensor.name).second) problem = "this name comes twice or is not free";
+      if (!names.insert(tensor.name).second) problem = "this name is used twice or is reserved";
       if (bytes && *bytes != tensor.data.size())
         problem = concat("has ", tensor.data.size(), " bytes, its shape needs ", *bytes);
       if (!problem.empty())
@@ -144,8 +144,8 @@ void require_sealed_safetensors(const SafetensorsFile& file, const std::filesyst
     const auto stored = file.metadata().find(key);
     if (stored == file.metadata().end()) return;
     if (const std::string found = hash(); found != stored->second)
-      throw InputError(concat(path.string(), ": is damaged: the SHA-256 of its ", what, " is ", found,
-                              ", when it was written it was ", stored->second, "; restore it from a copy"));
+      throw InputError(concat(path.string(), ": is damaged: the SHA-256 of its ", what, " is ", found, ", but it was ",
+                              stored->second, " when it was written; restore it from a copy"));
   };
   require(kHeaderHashKey, "metadata, names and shapes", [&] { return header_hash(file.metadata(), file.tensors()); });
   if (!is_part_of_hashed(file, path)) require(kStateHashKey, "tensors", [&] { return tensors_hash(file.tensors()); });

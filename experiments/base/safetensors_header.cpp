@@ -77,10 +77,10 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
       name_ = key;
       name_at_ = at;
       in_metadata_ = key == kSafetensorsMetadata;
-      return names_.insert(key).second || fail("this name comes twice");
+      return names_.insert(key).second || fail("this name occurs twice");
     }
     field_ = key;
-    if (!fields_.insert(key).second) return fail(in_quotes(key) + " comes twice");
+    if (!fields_.insert(key).second) return fail(in_quotes(key) + " occurs twice");
     return in_metadata_ || key == "dtype" || key == "shape" || key == "data_offsets" ||
            fail("unknown field " + in_quotes(key));
   }
@@ -170,10 +170,10 @@ std::string_view header_text(std::string_view bytes, const Refusal& refuse) {
   std::memcpy(&length, bytes.data(), kSafetensorsLengthBytes);
   if (length > kMaxSafetensorsHeader)
     refuse(0, "a header of ", length, " bytes is over the limit of ", kMaxSafetensorsHeader,
-           "; this is no safetensors file or a damaged one");
+           "; this is not a safetensors file, or it is damaged");
   if (length > size - kSafetensorsLengthBytes)
-    refuse(0, "the header is said to have ", length, " bytes but ", size - kSafetensorsLengthBytes,
-           " follow; the file is cut short");
+    refuse(0, "the header should have ", length, " bytes but ", size - kSafetensorsLengthBytes,
+           " follow; the file is truncated");
   const std::string_view header = bytes.substr(kSafetensorsLengthBytes, length);
   if (header.empty() || header.front() != '{') refuse(kSafetensorsLengthBytes, "the header does not begin with {");
   // The parser takes a NUL for the end of the text and would ignore what follows.
@@ -209,7 +209,7 @@ void check_places(const std::vector<SafetensorsEntry>& entries, std::uint64_t da
   }
   const std::uint64_t data_bytes = size - data_begin;
   if (last_end > data_bytes)
-    refuse(size, "the tensors need ", last_end, " bytes but ", data_bytes, " are there; the file is cut short");
+    refuse(size, "the tensors need ", last_end, " bytes but ", data_bytes, " are there; the file is truncated");
   if (last_end < data_bytes) refuse(data_begin + last_end, data_bytes - last_end, " bytes after the last tensor");
 }
 

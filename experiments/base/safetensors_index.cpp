@@ -58,14 +58,14 @@ SafetensorsFile SafetensorsFile::read_index(const std::filesystem::path& path) {
     for (const auto& [key, value] : shard.metadata_)
       if (result.metadata_.try_emplace(key, value).first->second != value)
         throw InputError(
-            concat(shard.file_, ": its metadata have another ", in_quotes(key), " than the files before it"));
+            concat(shard.file_, ": its metadata has another ", in_quotes(key), " than the files before it"));
     result.bytes_.push_back(shard.bytes_.front());
   }
   if (metadata != nullptr) {
     ObjectReader sizes(*metadata, index + ": metadata");
     if (sizes.has("total_size") && sizes.unsigned_integer("total_size") != total)
       sizes.fail("total_size", concat("is ", sizes.unsigned_integer("total_size"), ", the tensors have ", total,
-                                      " bytes; files and index do not belong together"));
+                                      " bytes; the files do not match the index"));
   }
   return result;
 }

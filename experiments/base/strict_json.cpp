@@ -73,10 +73,11 @@ void seal_json(nlohmann::ordered_json& object) { object[kHash] = hash_of_members
 void require_json_seal(const nlohmann::json& object, const std::string& file) {
   const auto stored = object.find(kHash);
   if (stored == object.end() || !stored->is_string())
-    throw InputError(concat(file, ": is damaged: ", in_quotes(kHash), ", the hash of all else in it, is missing"));
+    throw InputError(concat(file, ": is damaged: ", in_quotes(kHash),
+                            ", the hash of the rest of it, is missing; restore it from a copy"));
   if (const std::string found = hash_of_members(object); found != stored->get<std::string>())
-    throw InputError(concat(file, ": is damaged: the SHA-256 of all else in it is ", found, ", its ", in_quotes(kHash),
-                            " says ", stored->get<std::string>()));
+    throw InputError(concat(file, ": is damaged: the SHA-256 of the rest of it is ", found, ", but its ",
+                            in_quotes(kHash), " says ", stored->get<std::string>(), "; restore it from a copy"));
 }
 
 std::string write_note(nlohmann::ordered_json object) {
@@ -94,7 +95,7 @@ nlohmann::json take_note(nlohmann::json note, const std::string& where) {
   if (!note.is_object()) throw InputError(concat(where, ": expected an object, found ", note.type_name()));
   const nlohmann::json schema = note.value(kSchema, nlohmann::json(1));
   if (schema != 1 && schema != kNoteSchema)
-    throw InputError(concat(where, ": written by another version of this program, which alone can read it"));
+    throw InputError(concat(where, ": was written by another version of normlab; read it with that version"));
   if (schema == kNoteSchema || note.contains(kHash)) require_json_seal(note, where);
   return note;
 }

@@ -23,7 +23,7 @@ namespace {
 [[noreturn]] void throw_output_error(int error_number) {
   throw EnvironmentError(concat("standard output cannot be written: ",
                                 error_number == EBADF   ? "it is closed"
-                                : error_number == EPIPE ? "who read it is gone"
+                                : error_number == EPIPE ? "its reader has exited"
                                                         : std::generic_category().message(error_number)));
 }
 

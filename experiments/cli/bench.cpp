@@ -24,28 +24,32 @@ std::string in_one_line(const Json& document) {
 }  // namespace
 
 void BenchOptions::add_shape(Command& command) {
-  command.add_choice(
-      "--shape", shape,
-      "micro: 32 px, patch 4, width 64, depth 4; tiny: 192, 12; small: 224 px, patch 16, 384, 12; s16: the "
-      "same, 256 images; deit_s: DeiT-S, 224 px; swin_t: Swin-T, 224 px",
-      bench_shape_names());
+  command.add_choice("--shape", shape,
+                     "size of the network; micro: 32 px, patch 4, width 64, depth 4; tiny: micro with width 192 and "
+                     "depth 12; small: 224 px, patch 16, width 384, depth 12; s16: small with 256 images a batch; "
+                     "deit_s: DeiT-S, 224 px; swin_t: Swin-T, 224 px",
+                     bench_shape_names());
 }
 
 void BenchOptions::add_network(Command& command) {
   add_shape(command);
   add_precision(command);
-  command.add_option("--placement", placement, "a named row").show_default();
+  command.add_option("--placement", placement, "named placement of the norms, see `normlab explain --placements`")
+      .show_default();
 }
 
 void BenchOptions::add_precision(Command& command) {
-  command.add_choice("--precision", precision, "of activations", words_of<Precision>());
+  command.add_choice("--precision", precision, "precision of the activations", words_of<Precision>());
 }
 
 void BenchOptions::add_forms(Command& command) {
-  command.add_option("--drop-path", drop_path, "rate of the last block, growing from 0 at the first").range(0.0, 0.99);
+  command
+      .add_option("--drop-path", drop_path,
+                  "drop-path rate of the last block; the rate rises linearly from 0 at the first")
+      .range(0.0, 0.99);
   command.add_flag("--full-forms", full_forms,
-                   "compute what a network may leave out, as other programs do: the branches of images that drop-path "
-                   "drops, and the other tokens beside a class token in the last block");
+                   "compute, as other programs do, what a network may skip: the branches of images that drop path "
+                   "drops, and the last block's tokens other than the class token");
 }
 
 ModelConfig BenchOptions::in_forms(ModelConfig config) const {
@@ -59,7 +63,7 @@ ModelConfig BenchOptions::in_forms(ModelConfig config) const {
 }
 
 void BenchOptions::add_threads(Command& command) {
-  command.add_number("--threads", threads, "cores, all busy at once", 1, 1024).show_default("all cores");
+  command.add_number("--threads", threads, "how many cores to use at once", 1, 1024).show_default("all cores");
 }
 
 void BenchOptions::add_seconds(Command& command, const char* what) {
@@ -67,7 +71,7 @@ void BenchOptions::add_seconds(Command& command, const char* what) {
 }
 
 void BenchOptions::add_format(Command& command) {
-  command.add_choice("--format", format, "how it is written", {"text", "json"});
+  command.add_choice("--format", format, "output format", {"text", "json"});
 }
 
 EngineSettings BenchOptions::settings(std::int64_t batch) const {
@@ -78,7 +82,8 @@ EngineSettings BenchOptions::settings(std::int64_t batch) const {
 }
 
 void BenchOptions::add_roofline(Command& command) {
-  command.add_flag("--roofline", with_roofline, "measure on the CPU too what bounds it; on a GPU that is always done");
+  command.add_flag("--roofline", with_roofline,
+                   "also measure how fast the CPU copies and multiplies, to compare with; a GPU is always measured");
 }
 
 Backend& BenchOptions::with_products(Backend& backend) const { return in_precision(backend, settings(1).precision); }

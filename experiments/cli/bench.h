@@ -42,7 +42,7 @@ struct BenchOptions {
   void add_forms(Command& command);  // drop-path and --full-forms
   void add_roofline(Command& command);
   void add_threads(Command& command);
-  void add_seconds(Command& command, const char* what = "how long to measure");
+  void add_seconds(Command& command, const char* what = "seconds to measure");
   void add_format(Command& command);
   bool on_gpu() const { return device != DeviceKind::cpu; }
   bool json() const { return format == "json"; }

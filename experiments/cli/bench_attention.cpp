@@ -14,7 +14,9 @@ struct BenchAttention : BenchOptions {
 
   int operator()() const {
     const BenchShape& s = bench_shape(shape);
-    if (!s.swin.empty()) throw InputError("--shape swin_t: bench attention measures a ViT's, not that inside windows");
+    if (!s.swin.empty())
+      throw InputError(
+          "--shape swin_t: bench attention measures a ViT's attention, not that inside windows; choose another shape");
     const ViTConfig config = std::get<ViTConfig>(bench_model(s, "pre_pre"));
     const auto or_else = [](std::int64_t given, std::int64_t of_shape) { return given > 0 ? given : of_shape; };
     AttentionDims d{or_else(batch, s.batch), or_else(tokens, config.tokens()), or_else(heads, s.heads),
@@ -22,8 +24,9 @@ struct BenchAttention : BenchOptions {
     const double values = double(d.batch) * double(d.tokens) * double(d.width());
     constexpr double kMost = 1 << 30;
     if (values > kMost)
-      throw InputError(fmt::format("--batch {} --tokens {} --heads {} --head-dim {}: more than 2^30 values", d.batch,
-                                   d.tokens, d.heads, d.head_dim));
+      throw InputError(
+          fmt::format("--batch {} --tokens {} --heads {} --head-dim {}: more than 2^30 values; choose smaller numbers",
+                      d.batch, d.tokens, d.heads, d.head_dim));
     const ComputeDevice computer(device);
     Backend& backend = with_products(computer.backend());
     ShardPool pool(on_gpu() ? 1 : threads);
@@ -71,19 +74,22 @@ struct BenchAttention : BenchOptions {
 void add_bench_attention(Command& bench) {
   auto [command, attention] = bench.add_command<BenchAttention>(
       "attention",
-      "attention alone, forward and backward (two and a half times the forward's products), beside what products and "
-      "memory allow: q, k, v, y and their gradients once");
+      "measure attention alone, forward and backward, and compare it with the limit that products and memory set");
   attention.add_shape(command);
   attention.add_precision(command);
-  command.add_option("--batch", attention.batch, "images (default: the shape's)").range(1, 1 << 20);
-  command.add_option("--tokens", attention.tokens, "of an image (default: the shape's)").range(1, 1 << 16);
-  command.add_option("--heads", attention.heads, "of attention (default: the shape's)").range(1, 1 << 10);
-  command.add_option("--head-dim", attention.head_dim, "values of a head (default: the shape's)").range(1, 1 << 10);
+  command.add_option("--batch", attention.batch, "number of images (default: the shape's)").range(1, 1 << 20);
+  command.add_option("--tokens", attention.tokens, "tokens per image (default: the shape's)").range(1, 1 << 16);
+  command.add_option("--heads", attention.heads, "attention heads (default: the shape's)").range(1, 1 << 10);
+  command.add_option("--head-dim", attention.head_dim, "width of a head (default: the shape's)").range(1, 1 << 10);
   attention.add_threads(command);
   add_device(command, attention.device);
-  attention.add_seconds(command, "for each of the two");
+  attention.add_seconds(command, "seconds to measure each direction");
   attention.add_format(command);
-  command.examples({"normlab bench attention --shape tiny --threads 1"});
+  command.footer(
+      "The backward pass counts 2.5 times the products of the forward pass. The bytes are those of q, k, v, y and "
+      "their gradients, each once.");
+  command.examples(
+      {"normlab bench attention --shape tiny --threads 1", "normlab bench attention --tokens 1024 --precision bf16"});
 }
 
 }  // namespace normlab

@@ -49,7 +49,7 @@ std::shared_ptr<FilesInMemory> read_folder(const fs::path& folder) {
     if (ending == ".jpg" || ending == ".jpeg" || ending == ".png") paths.push_back(at->path());
   }
   if (error) throw InputError(concat(folder.string(), ": cannot be listed: ", error.message()));
-  if (paths.empty()) throw InputError(concat(folder.string(), ": holds no .jpg, .jpeg or .png file"));
+  if (paths.empty()) throw InputError(concat(folder.string(), ": contains no .jpg, .jpeg or .png file"));
   std::sort(paths.begin(), paths.end());
   paths.resize(std::min(paths.size(), kMostFiles));
   auto files = std::make_shared<FilesInMemory>();
@@ -75,7 +75,7 @@ std::shared_ptr<FilesInMemory> made_up() {
         image.row(y)[v] = static_cast<std::uint8_t>(std::clamp(level, 0.0, 255.0));
       }
     }
-    files->add(fmt::format("made-up photograph {}", i), encode_jpeg(image, 90));
+    files->add(fmt::format("generated photograph {}", i), encode_jpeg(image, 90));
   }
   return files;
 }
@@ -221,8 +221,8 @@ struct BenchData : BenchOptions {
     std::vector<Stage> stages = photograph_stages(files);
     for (Stage& stage : cifar_stages()) stages.push_back(std::move(stage));
     if (!json()) {
-      print_text("{} {}, {} bytes each, to {}x{}; {}; one core, by its own time\n{:<34}{:>10}{:>12}\n", files->size(),
-                 folder.empty() ? "made-up photographs" : "files", bytes / files->size(), size, size,
+      print_text("{} {}, {} bytes each, to {}x{}; {}; CPU time of one core\n{:<34}{:>10}{:>12}\n", files->size(),
+                 folder.empty() ? "generated photographs" : "files", bytes / files->size(), size, size,
                  decoder_versions(), "stage", "images/s", "us");
       for (const Stage& stage : stages)
         print_text("{:<34}{:>10.0f}{:>12.1f}\n", stage.name, stage.images_per_second, 1e6 / stage.images_per_second);
@@ -243,13 +243,14 @@ struct BenchData : BenchOptions {
 
 void add_bench_data(Command& bench) {
   auto [command, data] = bench.add_command<BenchData>(
-      "data", "from image files to a network's input: images a second a core, stage by stage");
-  command.add_option("folder", data.folder, "photographs (otherwise some are made up)");
-  command.add_number("--size", data.size, "pixels of a side that the network takes", 8, 1024);
-  data.add_seconds(command, "how long to measure each stage");
+      "data", "measure each step from an image file to a network's input, in images per second on one core");
+  command.add_option("folder", data.folder, "folder of photographs (default: generated images)");
+  command.add_number("--size", data.size, "side of the network's input in pixels", 8, 1024);
+  data.add_seconds(command, "seconds to measure each stage");
   data.add_format(command);
-  add_cpu_device(command, "bench data measures the CPU: images are decoded there for every device");
-  command.examples({"normlab bench data --size 160"});
+  add_cpu_device(command,
+                 "bench data always measures the CPU, which decodes the images for every device; leave --device out");
+  command.examples({"normlab bench data --size 160", "normlab bench data ~/pets --format json"});
 }
 
 }  // namespace normlab

@@ -65,13 +65,14 @@ struct BenchGemm : BenchOptions {
 
   int operator()() const {
     BenchShape s = bench_shape(shape);
-    if (!s.swin.empty()) throw InputError("--shape swin_t: bench gemm knows the products of a ViT only");
+    if (!s.swin.empty())
+      throw InputError("--shape swin_t: bench gemm measures the products of a ViT only; choose another shape");
     if (batch > 0) s.batch = batch;
     const ViTConfig config = std::get<ViTConfig>(bench_model(s, "pre_pre"));
     if (on_gpu()) return whole_batch(config, s.batch);
     if (precision == "bf16") return by_onednn(config, s.batch);
     if (precision != "fp32")
-      throw InputError("--precision " + precision + ": on the CPU bench gemm knows products of fp32 and bf16 alone");
+      throw InputError("--precision " + precision + ": on the CPU bench gemm measures products in fp32 and bf16 only");
     return both_kernels(config, s.batch);
   }
 
@@ -84,8 +85,8 @@ struct BenchGemm : BenchOptions {
     const Roofline roofline = measured_roofline(computer.backend(), pool);
     if (!json())
       print_text(
-          "{}\n{}: {} images, {}; {}\nms: of all calls in a step; bound: by products or bytes, whichever is longer\n\n"
-          "{:<20}{:>8}{:>6}{:>6}{:>4}{:>9}{:>9}{:>9}{:>8}\n",
+          "{}\n{}: {} images, {}; {}\nms: all calls of a step; bound: time of the products or of the bytes, whichever "
+          "is longer\n\n{:<20}{:>8}{:>6}{:>6}{:>4}{:>9}{:>9}{:>9}{:>8}\n",
           device_words(backend), shape, images, precision, roofline_words(roofline), "product", "rows", "in", "out",
           "x", "ms", "GFLOP/s", "bound", "share");
     double flops = 0, time = 0, bound = 0;
@@ -191,8 +192,8 @@ struct BenchGemm : BenchOptions {
     std::string head = fmt::format("{:<31}{:>6}{:>6}{:>6}{:>8}", "product", "m", "n", "k", "share");
     for (const Kernel& kernel : kernels) head += fmt::format("{:>9}", kernel.name);
     if (!json())
-      print_text("{}: shards of {} images; {}; GFLOP/s a thread, {} threads busy\n{}{}\n", shape, plan.images, library,
-                 threads, head, choice ? "     used" : "");
+      print_text("{}: shards of {} images; {}; GFLOP/s per thread, {} threads busy\n{}{}\n", shape, plan.images,
+                 library, threads, head, choice ? "     used" : "");
     const LoadMeter meter;
     const std::vector<Kind> kinds = kinds_of(config, plan.images);
     double flops = 0, used_time = 0;
@@ -236,10 +237,10 @@ struct BenchGemm : BenchOptions {
     }
     if (choice) {
       record["used_gflops"] = rounded(weighted(used_time), 1);
-      words += fmt::format(", the faster by rule {:.0f}", weighted(used_time));
+      words += fmt::format(", the ones used {:.0f}", weighted(used_time));
     }
     if (!json())
-      print_text("weighted by FLOP, a thread: {} GFLOP/s\n{} at {}'s rate and nothing else to do: {:.1f} images/s\n",
+      print_text("per thread, weighted by FLOP: {} GFLOP/s\n{} at {}'s rate, with no other work: {:.1f} images/s\n",
                  words, threads_words(threads), kernels[0].name, limit);
     return end(std::move(record), meter, threads);
   }
@@ -250,16 +251,19 @@ struct BenchGemm : BenchOptions {
 void add_bench_gemm(Command& bench) {
   auto [command, gemm] = bench.add_command<BenchGemm>(
       "gemm",
-      "the products of a network: on the CPU at the sizes of its shards, by OpenBLAS and by our "
-      "kernels, or in bf16 by oneDNN; on a GPU those of a whole batch beside their bound");
+      "measure a network's matrix products: by OpenBLAS and normlab's own kernels, in bf16 by oneDNN, or on a GPU");
   gemm.add_shape(command);
   gemm.add_precision(command);
-  command.add_option("--batch", gemm.batch, "images a step (default: the shape's)").range(1, 1 << 20);
+  command.add_option("--batch", gemm.batch, "images per step (default: the shape's)").range(1, 1 << 20);
   gemm.add_threads(command);
-  gemm.add_seconds(command, "for each product");
+  gemm.add_seconds(command, "seconds to measure each product");
   gemm.add_format(command);
   add_device(command, gemm.device);
-  command.examples({"normlab bench gemm --shape micro --threads 1"});
+  command.footer(
+      "The CPU is measured at the sizes of the network's shards, a GPU at those of a whole batch and compared with its "
+      "limit.");
+  command.examples({"normlab bench gemm --shape micro --threads 1",
+                    "normlab bench gemm --shape s16 --precision bf16 --device cuda"});
 }
 
 }  // namespace normlab

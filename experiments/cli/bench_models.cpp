@@ -49,9 +49,9 @@ struct BenchModels : BenchOptions {
     const LoadMeter meter;
     if (!json()) {
       print_text(
-          "{}\n{} images of {} px a step, {}. Images/s, and their ratio to LN's here and as\npublished (V100, "
-          "Leveraging Batch Normalization for Vision Transformers, Table\n6); *: merged into the linears beside "
-          "it.\n\n",
+          "{}\n{} images of {} px per step, {}. Images/s and their ratio to LN's, measured here\nand published (V100, "
+          "Leveraging Batch Normalization for Vision Transformers,\nTable 6). *: batch norm merged into the adjacent "
+          "linear layers.\n\n",
           on_gpu() ? device_words(computer.backend()) : threads_words(threads), images, image, precision);
       print_text("{:<7}{:<10}{:>9}{:>7}{:>9}{:>7}{:>7}{:>9}{:>7}{:>7}\n", "model", "norm", "params", "GMACs", "train",
                  "ratio", "publ.", "infer", "ratio", "publ.");
@@ -141,20 +141,21 @@ struct BenchModels : BenchOptions {
 void add_bench_models(Command& bench) {
   auto [command, models] = bench.add_command<BenchModels>(
       "models",
-      "whole networks with layer norm, batch norm (BN+FFNBN) and merged batch norm, in training and in inference");
+      "measure training and inference of whole networks with layer norm, batch norm (BN+FFNBN) and merged batch norm");
   std::set<std::string> words;
   for (const BenchModel& model : kModels) words.insert(model.word);
-  command.add_option("--models", models.models, "some of them, with commas between")
+  command.add_option("--models", models.models, "networks to measure, separated by commas")
       .comma_separated()
       .one_of({words.begin(), words.end()})
       .show_default();
-  command.add_option("--batch", models.batch, "images a step (default: 128 on a GPU, 4 on the CPU)").range(2, 1 << 20);
-  command.add_number("--image", models.image, "pixels of a side", 32, 1024);
+  command.add_option("--batch", models.batch, "images per step (default: 128 on a GPU, 4 on the CPU)")
+      .range(2, 1 << 20);
+  command.add_number("--image", models.image, "side of an image in pixels", 32, 1024);
   models.add_forms(command);
   models.add_precision(command);
   models.add_threads(command);
   add_device(command, models.device);
-  models.add_seconds(command, "how long to measure each");
+  models.add_seconds(command, "seconds to measure each network");
   models.add_format(command);
   command.examples(
       {"normlab bench models --models deit_s,swin_t --image 64", "normlab bench models --models deit_s --full-forms"});

@@ -110,13 +110,11 @@ struct BenchNorms : BenchOptions {
   void print_head(const Backend& backend, const LayerTable* published) const {
     if (published) print_text("{}\n\n", published->title);
     print_text(
-        "{}, {}.\nIn ms. train: forward, dx, dgamma, dbeta. eval: forward;\n"
-        "batch_norm with frozen statistics. GB/s: the faster of a copy and a triad of\n"
-        "288 MB, in turns with the norms; all are medians. bound: tensors read or\n"
-        "written at that rate, in train 5 (y from x, dx from dy and x), batch_norm 8\n"
-        "(x, and dy and x, once more for the sums), in eval 2. Below 1.00 the shape\n"
-        "stays in a cache.\n\n"
-        "{:<13} {:<16} {:>4} {:>8} {:>7} {:>5} {:>7} {:>7} {:>5}\n",
+        "{}, {}.\nMedian times in ms. train: forward, dx, dgamma, dbeta. eval: forward, with\nfrozen statistics in "
+        "batch_norm. GB/s: the faster of a copy and a triad of\n288 MB, measured in turns with the norms. bound: time "
+        "to move the tensors at\nthat rate: 5 in train (y from x; dx from dy and x), 8 in train for batch_norm\n(x, dy "
+        "and x again for the sums), 2 in eval. A ratio below 1.00 means that the\nshape stays in a cache.\n\n{:<13} "
+        "{:<16} {:>4} {:>8} {:>7} {:>5} {:>7} {:>7} {:>5}\n",
         on_gpu() ? device_words(backend) : threads_words(threads), precision, "shape", "norm", "GB/s", "train", "bound",
         "ratio", "eval", "bound", "ratio");
   }
@@ -162,26 +160,26 @@ struct BenchNorms : BenchOptions {
 
 void add_bench_norms(Command& bench) {
   auto [command, norms] = bench.add_command<BenchNorms>(
-      "norms",
-      "every norm kind beside the time that memory takes: tensors read or written once a pass (train 5, batch norm 8, "
-      "eval 2), at the rate of a copy or triad measured in turns with it");
-  Option shape =
-      command
-          .add_option(
-              "--shape", norms.shapes,
-              "images first, channels last; of two axes the first is cut into images of 65 tokens, of 64, or of one")
-          .show_default();
+      "norms", "measure every kind of norm and compare it with the time that its memory traffic takes");
+  Option shape = command
+                     .add_option("--shape", norms.shapes,
+                                 "input shapes, images first and channels last; the first of only two axes becomes "
+                                 "images of 65 tokens, else 64, else one")
+                     .show_default();
   command
       .add_option("--table", norms.table,
-                  "a published table's shapes and norms: batch_norm: Table 5 of the batch norm paper; dyt: the DyT "
-                  "blog's Time analysis")
+                  "measure the shapes and norms of a published table; batch_norm: Table 5 of the batch norm paper; "
+                  "dyt: the time analysis of the DyT blog")
       .one_of({"batch_norm", "dyt"})
       .excludes(shape);
   norms.add_precision(command);
   norms.add_threads(command);
   add_device(command, norms.device);
-  norms.add_seconds(command, "how long to measure each");
+  norms.add_seconds(command, "seconds to measure each norm");
   norms.add_format(command);
+  command.footer(
+      "The limit counts each tensor that is read or written once: 5 in training (batch norm 8), 2 in evaluation. The "
+      "memory's rate is that of a copy or a triad, measured in turns with the norm.");
   command.examples({"normlab bench norms --shape 65x768 4096x4096", "normlab bench norms --table dyt"});
 }
 

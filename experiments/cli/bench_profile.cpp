@@ -37,7 +37,7 @@ struct BenchProfile : BenchOptions {
     std::vector<OpTime> times = bench.engine->profile().times();
     std::sort(times.begin(), times.end(), [](const OpTime& a, const OpTime& b) { return a.seconds > b.seconds; });
     const std::string conditions =
-        on_gpu() ? device_words(computer.backend()) + ", each kernel waited for" : "one thread";
+        on_gpu() ? device_words(computer.backend()) + ", waiting for each kernel" : "one thread";
     double in_ops = 0;
     for (const OpTime& t : times) in_ops += t.seconds;
     const double rest = total - in_ops;
@@ -71,7 +71,8 @@ struct BenchProfile : BenchOptions {
     }
     print_text("{} {} {}, {}\n{} steps of {} images, {:.3f} ms each\n", shape, precision, placement, conditions, steps,
                images, 1e3 * total / steps);
-    if (limits) print_text("{}; bound: of products or bytes, the longer\n", roofline_words(*limits));
+    if (limits)
+      print_text("{}; bound: time of the products or of the bytes, whichever is longer\n", roofline_words(*limits));
     print_text("{:<23}{:<9}{:>6}{:>9}{:>8}{:>8}{:>8}{:>9}\n", "operation", "", "calls", "ms", "share", "GFLOP/s",
                "GB/s", limits ? "of bound" : "");
     double bound = 0;
@@ -96,15 +97,17 @@ struct BenchProfile : BenchOptions {
 
 void add_bench_profile(Command& bench) {
   auto [command, profile] = bench.add_command<BenchProfile>(
-      "profile", "where the time of a step goes by operation, on one thread (GB/s: each operand and result once)");
+      "profile", "show how the time of a step divides among its operations, on one thread");
   profile.add_network(command);
   profile.add_forms(command);
   add_device(command, profile.device);
-  command.add_option("--batch", profile.batch, "images a step (default: the shape's)").range(1, 1 << 20);
+  command.add_option("--batch", profile.batch, "images per step (default: the shape's)").range(1, 1 << 20);
   profile.add_roofline(command);
   profile.add_seconds(command);
   profile.add_format(command);
-  command.examples({"normlab bench profile --shape micro --placement prepost_prepost"});
+  command.footer("GB/s counts each operand and result once.");
+  command.examples({"normlab bench profile --shape micro --placement prepost_prepost",
+                    "normlab bench profile --shape small --precision bf16 --roofline"});
 }
 
 }  // namespace normlab

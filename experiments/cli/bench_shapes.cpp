@@ -37,12 +37,14 @@ std::vector<std::string> bench_shape_names() {
 const BenchShape& bench_shape(const std::string& name) {
   for (const BenchShape& s : kShapes)
     if (name == s.name) return s;
-  throw InputError(concat("--shape ", name, ": micro, tiny, small, s16, deit_s and swin_t are there"));
+  throw InputError(concat("--shape ", name, ": unknown shape; choose micro, tiny, small, s16, deit_s or swin_t"));
 }
 
 ModelConfig bench_model(const BenchShape& s, const std::string& placement) {
   const NamedPlacement* row = find_placement(placement);
-  if (!row) throw InputError(concat("--placement ", placement, ": no row of that name"));
+  if (!row)
+    throw InputError(
+        concat("--placement ", placement, ": unknown placement; `normlab explain --placements` lists all"));
   for (const SwinVariant& variant : kSwinVariants) {
     if (variant.name != s.swin) continue;
     SwinConfig c;

@@ -22,7 +22,7 @@ struct BenchStep : BenchOptions {
     if (depth > 0) s.depth = depth;
     const ModelConfig config = in_forms(bench_model(s, placement));
     if (const auto* swin = std::get_if<SwinConfig>(&config); swin && swin->depth() != s.depth)
-      throw InputError(concat("--depth: ", s.swin, " has blocks in stages, not one depth"));
+      throw InputError(concat("--depth: ", s.swin, " has a depth per stage; leave --depth out"));
     EngineSettings cut = settings(s.batch);
     cut.images_per_shard = images_per_shard;
     try {
@@ -87,8 +87,9 @@ struct BenchStep : BenchOptions {
     print_text("  gflops {:.1f}  peak_mb {:.0f}  threads {}  batch {}  depth {}  (median of {})\n", flops / step * 1e-9,
                peak_mb, threads, s.batch, s.depth, times.size());
     if (limits)
-      print_text("  network_mb {:.0f}; {}\n  bounds: products {:.3f} ms, {}B {:.3f} ms; {:.0f}% of the longer\n",
-                 device_mb, roofline_words(*limits), products_ms, scaled(bytes), bytes_ms, 100 * share);
+      print_text(
+          "  network_mb {:.0f}; {}\n  bounds: products {:.3f} ms, {}B {:.3f} ms; the longer is {:.0f}% of the step\n",
+          device_mb, roofline_words(*limits), products_ms, scaled(bytes), bytes_ms, 100 * share);
     return end({}, meter, threads);
   }
 
@@ -106,14 +107,17 @@ struct BenchStep : BenchOptions {
 }  // namespace
 
 void add_bench_step(Command& bench) {
-  auto [command, step] = bench.add_command<BenchStep>("step", "optimisation steps: forward, backward, clip, AdamW");
+  auto [command, step] =
+      bench.add_command<BenchStep>("step", "measure optimisation steps: forward, backward, clipping, AdamW");
   step.add_network(command);
   step.add_forms(command);
   step.add_threads(command);
   add_device(command, step.device);
-  command.add_option("--batch", step.batch, "images a step (default: the shape's)").range(1, 1 << 20);
-  command.add_option("--depth", step.depth, "blocks (default: the shape's)").range(1, 1 << 10);
-  command.add_number("--images-per-shard", step.images_per_shard, "how a batch is cut; 0: by the rule", 0, 1 << 20);
+  command.add_option("--batch", step.batch, "images per step (default: the shape's)").range(1, 1 << 20);
+  command.add_option("--depth", step.depth, "number of blocks (default: the shape's)").range(1, 1 << 10);
+  command.add_number("--images-per-shard", step.images_per_shard,
+                     "images per shard, the part of a batch that one thread computes; 0: chosen automatically", 0,
+                     1 << 20);
   step.add_roofline(command);
   step.add_seconds(command);
   step.add_format(command);

@@ -19,11 +19,11 @@ struct PartWords {
   const char *key, *words;
 };
 constexpr PartWords kParts[] = {
-    {WorkPart::start, "start", "start of processes and trials, up to the first step"},
+    {WorkPart::start, "start", "start of processes and trials, before the first step"},
     {WorkPart::data, "data", "batches, made in the step or waited for"},
-    {WorkPart::steps, "steps", "steps and lines of metrics"},
+    {WorkPart::steps, "steps", "steps and metric lines"},
     {WorkPart::evaluation, "evaluation", "evaluations"},
-    {WorkPart::checkpoints, "checkpoints", "checkpoints and hashes of states"},
+    {WorkPart::checkpoints, "checkpoints", "checkpoints and state hashes"},
     {WorkPart::result, "result", "results: seals, kept weights, syncs"},
     {WorkPart::waiting, "waiting", "waiting for a trial, or for the last worker"},
 };
@@ -49,8 +49,8 @@ struct BenchSweep : BenchOptions {
     Json parts = Json::object();
     for (const PartWords& row : kParts) parts[row.key] = rounded(summary.times[row.part], 3);
     if (!json()) {
-      print_text("{} by {} in {:.1f} s, so {:.1f} s of workers\n\n{:<54}{:>9}{:>9}\n", plural(summary.trials, "trial"),
-                 plural(summary.workers, "worker"), wall, all, "", "s", "share");
+      print_text("{}, {}: {:.1f} s, which is {:.1f} s of worker time\n\n{:<54}{:>9}{:>9}\n",
+                 plural(summary.trials, "trial"), plural(summary.workers, "worker"), wall, all, "", "s", "share");
       for (const PartWords& row : kParts)
         print_text("{:<54}{:>9.2f}{:>8.1f}%\n", row.words, summary.times[row.part],
                    100 * summary.times[row.part] / all);
@@ -69,13 +69,16 @@ struct BenchSweep : BenchOptions {
 
 void add_bench_sweep(Command& bench) {
   auto [command, sweep] = bench.add_command<BenchSweep>(
-      "sweep", "a sweep as `run` trains it, into a folder that is removed: where its workers spend their time");
+      "sweep", "train a sweep as `run` does, in a temporary folder, and show where its workers spend their time");
   sweep.descriptor.add_file(command);
-  command.add_option("--workers", sweep.options.workers, "trials at a time (default: one a core)").range(1, 1024);
-  command.add_option("--threads", sweep.options.threads, "cores in a trial (default: what the workers leave)")
+  command.add_option("--workers", sweep.options.workers, "how many trials to train at once (default: one per core)")
+      .range(1, 1024);
+  command
+      .add_option("--threads", sweep.options.threads, "cores per trial (default: the cores divided among the workers)")
       .range(1, 1024);
   sweep.add_format(command);
-  command.examples({"normlab bench sweep experiments/placements_gratings.json --set train.epochs=1"});
+  command.examples({"normlab bench sweep experiments/placements_gratings.json --set train.epochs=1",
+                    "normlab bench sweep experiments/micro_trials.json --workers 2 --format json"});
 }
 
 }  // namespace normlab

@@ -101,14 +101,14 @@ struct BenchUpdate : BenchOptions {
 
 void add_bench_update(Command& bench) {
   auto [command, update] = bench.add_command<BenchUpdate>(
-      "update", "the update alone: lanes, norm, clipping and each optimiser (median of its steps)");
+      "update", "measure the update alone: the gradient sum over lanes, its norm, clipping and each optimiser's step");
   update.add_network(command);
   update.add_threads(command);
   add_device(command, update.device);
-  command.add_number("--lanes", update.lanes, "gradient buffers that are summed", 1, int(kMostLanes));
-  update.add_seconds(command, "how long to measure each");
+  command.add_number("--lanes", update.lanes, "gradient buffers to sum", 1, int(kMostLanes));
+  update.add_seconds(command, "seconds to measure each optimiser");
   update.add_format(command);
-  command.examples({"normlab bench update --shape tiny --lanes 8"});
+  command.examples({"normlab bench update --shape tiny --lanes 8", "normlab bench update --shape small --device cuda"});
 }
 
 }  // namespace normlab

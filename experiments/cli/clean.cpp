@@ -36,7 +36,7 @@ struct Clean {
 
   int operator()() const {
     if (descriptor.file.empty() && !out_option.given())
-      throw InputError("clean: name a descriptor, or with --out a folder whose trials are all meant");
+      throw InputError("clean: give a descriptor, or --out FOLDER for all trials in that folder");
     const ResultStore store(descriptor.out);
     std::uint64_t bytes = 0;
     std::size_t files = 0, trials = 0;
@@ -60,7 +60,7 @@ struct Clean {
     }
     print_text("{} in {} of {} {}\n", plural(bytes, "byte"), plural(files, "file"), plural(trials, "finished trial"),
                yes ? "deleted" : "would be deleted");
-    if (!yes && files > 0) print_text("nothing was deleted; add --yes to do it\n");
+    if (!yes && files > 0) print_text("nothing was deleted; add --yes to delete these files\n");
     return 0;
   }
 };
@@ -69,17 +69,19 @@ struct Clean {
 
 void add_clean(Command& app) {
   auto [command, clean] =
-      app.add_command<Clean>("clean", "say which checkpoints finished trials no longer need, or delete them");
+      app.add_command<Clean>("clean", "list the checkpoints that finished trials no longer need, or delete them");
   command.add_option("descriptor", clean.descriptor.file,
-                     "the experiment, a JSON file; without it all trials in --out");
+                     "JSON file that describes the experiment; without it, all trials in --out");
   clean.descriptor.add_reading(command);
   clean.out_option = clean.descriptor.add_out(command);
-  command.add_choice("--keep", clean.keep,
-                     "none of a finished trial's checkpoints; the weights of the last one; or the whole last one",
-                     {"none", "weights", "last"});
-  command.add_flag("--yes", clean.yes, "delete; without it the files are only listed");
+  command.add_choice(
+      "--keep", clean.keep,
+      "what to keep of a finished trial's checkpoints: nothing, the weights of the last one, or the whole last one",
+      {"none", "weights", "last"});
+  command.add_flag("--yes", clean.yes, "delete the files; without this option they are only listed");
   command.footer(
-      "Results, metrics and logs always stay, as do all files of a trial that is running or has no result yet.");
+      "Results, metrics and logs are always kept, and so are all files of a trial that is running or has no result "
+      "yet.");
   command.examples({"normlab clean experiments/placements_gratings.json --keep weights",
                     "normlab clean experiments/placements_gratings.json --keep weights --yes"});
 }

@@ -92,7 +92,7 @@ Command Command::add_group(const char* name, const char* what) {
 void Command::footer(const char* text) { app_->footer(text); }
 void Command::examples(std::initializer_list<const char*> lines) {
   std::string text = app_->get_footer();
-  text += concat(text.empty() ? "" : "\n\n", lines.size() > 1 ? "Examples:" : "Example:");
+  text += concat(text.empty() ? "" : "\n\n", "Examples:");
   for (const char* line : lines) text += concat("\n  ", line);
   app_->footer(text);
 }
@@ -240,7 +240,7 @@ CommandLine::CommandLine(const char* program, const char* what, const std::strin
     : Command(new CLI::App(what, program), &action_of_command_), program_(app_) {
   app_->require_subcommand(1);
   app_->set_version_flag("--version", version, "print the version");
-  app_->set_help_flag("-h,--help", "print this text");
+  app_->set_help_flag("-h,--help", "print this help");
   app_->formatter_fn([](const CLI::App* command, const std::string&, CLI::AppFormatMode) {
     return help_of(*command, path_of(command));
   });

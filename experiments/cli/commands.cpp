@@ -53,16 +53,17 @@ std::vector<std::string> words_of_user(int argc, char** argv) {
 }
 
 int carry_out(int argc, char** argv) {
-  CommandLine app("normlab", "Vision Transformers whose norms are a table of sites, and sweeps over that table",
+  CommandLine app("normlab",
+                  "train Vision Transformers with norms at any site, and compare placements of norms in sweeps",
                   "normlab " + build_version());
   app.footer(
-      "Exit codes: 0 done, 1 some trials failed or a value is not finite, 2 bad input, 3 the machine (disk, library, "
-      "CPU, GPU), 130/143 stopped by a signal.\n"
-      "Tables go to standard output, everything else to standard error. `normlab help COMMAND` says more.");
+      "Exit codes: 0 done, 1 a trial failed or a value is not finite, 2 bad input, 3 the machine (disk, library, CPU, "
+      "GPU), 130, 138 or 143 stopped by a signal; docs/commands.md has the details.\nResults go to standard output, "
+      "messages to standard error. `normlab help COMMAND` explains a command.");
   app.examples({"normlab run experiments/placements_gratings.json", "normlab help table"});
   std::string blas_env = "clear";
   app.add_option("--blas-env", blas_env,
-                 "inherited OPENBLAS_* variables: clear them, since some halve the speed, or keep them")
+                 "clear inherited OPENBLAS_* variables (the default, since some halve the speed) or keep them")
       .one_of({"clear", "keep"});
   const std::vector<std::string> words = words_of_user(argc, argv);
   add_commands(app, words);

@@ -95,31 +95,31 @@ int ConvertCommand::operator()() const {
 
 void add_convert(Command& app) {
   auto [command, options] =
-      app.add_command<ConvertCommand>("convert", "weights of timm, Big Vision and AugReg in, and ours out");
+      app.add_command<ConvertCommand>("convert", "convert weights between normlab, timm, Big Vision and AugReg");
   const std::vector<std::string> schemes{"normlab", "timm", "big_vision", "augreg"};
-  command.add_option("in", options.in, "a .safetensors or .npz").required();
-  command.add_option("out", options.out, "what is written: .npz for big_vision and augreg, else .safetensors")
+  command.add_option("in", options.in, "file to read, .safetensors or .npz").required();
+  command.add_option("out", options.out, "file to write, .npz for big_vision and augreg, otherwise .safetensors")
       .required();
-  command.add_option("--from", options.from, "whose names IN has; may be left out where IN says it itself")
+  command.add_option("--from", options.from, "program whose tensor names IN has; needed unless IN states it")
       .one_of(schemes);
-  command.add_option("--to", options.to, "whose names OUT gets").one_of(schemes).show_default();
+  command.add_option("--to", options.to, "program whose tensor names OUT gets").one_of(schemes).show_default();
   command.add_option("--model", options.model,
-                     "the network as JSON, a file or the text itself; may be left out where IN says it itself");
+                     "the network as JSON, a file or the text itself; needed unless IN states it");
   command.add_flag("--allow-missing", options.import_options.allow_missing,
-                   "tensors that IN lacks keep the model's initial values (seed 0)");
-  command.add_flag("--allow-left-over", options.import_options.allow_left_over,
-                   "tensors that the model lacks are dropped");
-  command.add_flag("--ema", options.ema, "of a checkpoint: its averaged weights");
+                   "keep the initial values (seed 0) of tensors that IN lacks");
+  command.add_flag("--allow-left-over", options.import_options.allow_left_over, "drop tensors that the model lacks");
+  command.add_flag("--ema", options.ema, "convert the averaged weights of a checkpoint");
   std::vector<std::string> resamplings;
   for (const Resampling how : kResamplings) resamplings.emplace_back(to_string(how));
   command
       .add_option("--resize-positions", options.resize_positions,
-                  "take positions of another image size to the model's: timm does it by bicubic_antialias (an npz: "
-                  "bilinear), Big Vision by corners")
+                  "resample position embeddings to the model's image size; timm uses bicubic_antialias (for an npz: "
+                  "bilinear), Big Vision corners")
       .one_of(resamplings);
   command.add_flag("--fuse-bn", options.fuse,
-                   "merge batch norms into the linears beside them; sites that cannot be merged are named");
-  command.examples({"normlab convert checkpoint.safetensors vit.safetensors --to timm"});
+                   "merge batch norms into the adjacent linear layers, and name the sites that cannot be merged");
+  command.examples({"normlab convert checkpoint.safetensors vit.safetensors --ema --to timm",
+                    "normlab convert ours.safetensors fused.safetensors --fuse-bn"});
 }
 
 }  // namespace normlab

@@ -25,16 +25,17 @@ struct Curves {
 
 void add_curves(Command& app) {
   auto [command, curves] = app.add_command<Curves>(
-      "curves", "print a metric by step for each row: mean, lowest and highest value over the seeds, and their number");
+      "curves", "print a metric by step for each row: mean, minimum, maximum and number of the seeds");
   curves.descriptor.add_file(command);
   curves.descriptor.add_out_or_from(command);
-  command.add_option("--metric", curves.metric, "which metric of metrics.jsonl").show_default();
-  command.add_choice("--format", curves.format, "how it is written", {"csv"});
-  command.add_flag("--seeds", curves.seeds, "each seed by itself: row, seed, step, value");
+  command.add_option("--metric", curves.metric, "metric to print, one of those in metrics.jsonl").show_default();
+  command.add_choice("--format", curves.format, "output format", {"csv"});
+  command.add_flag("--seeds", curves.seeds, "print each seed separately: row, seed, step, value");
   command.footer(
-      "Values that are not finite count in no mean; --seeds prints them as nan and inf. Values are as stored, "
-      "accuracies from 0 to 1.");
-  command.examples({"normlab curves experiments/placements_gratings.json --metric train/loss > loss.csv"});
+      "Means leave out values that are not finite; --seeds prints them as nan and inf. Values are as stored, so "
+      "accuracies range from 0 to 1.");
+  command.examples({"normlab curves experiments/placements_gratings.json --metric train/loss > loss.csv",
+                    "normlab curves experiments/placements_gratings.json --seeds > seeds.csv"});
 }
 
 }  // namespace normlab

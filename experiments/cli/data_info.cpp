@@ -52,9 +52,9 @@ void print_slice(const SliceInfo& info) {
   print_text("  images    {}{}\n", m.images,
              m.bad_images.empty() ? "" : fmt::format(", and {} that cannot be decoded", m.bad_images.size()));
   print_text("  classes   {}; {} to {} images each{}\n", m.class_counts.size(), spread.least, spread.most,
-             spread.absent == 0 ? "" : fmt::format(", {} without any", spread.absent));
+             spread.absent == 0 ? "" : fmt::format(", {} without images", spread.absent));
   print_text("  width     {}\n  height    {}{}\n", sides(m.width), sides(m.height),
-             m.width[0] == m.width[2] && m.height[0] == m.height[2] ? "" : "  (least / median / most)");
+             m.width[0] == m.width[2] && m.height[0] == m.height[2] ? "" : "  (smallest / median / largest)");
   print_text("  bytes     {} {}\n", m.bytes, info.encoded ? "in files" : "of pixels");
   print_text("  \"mean\": [{}], \"std\": [{}]\n", numbers(m.mean), numbers(m.deviation));
   print_text("  hash      {}{}\n", info.hash, info.encoded ? "  (of names, labels and sizes in bytes)" : "");
@@ -143,15 +143,15 @@ struct InfoCommand {
 
 void add_data_info(Command& data) {
   auto [command, info] = data.add_command<InfoCommand>(
-      "info", "counts, sizes, classes, mean and deviation, hash; decodes every image once");
+      "info", "print a data set's counts, image sizes, classes, mean, standard deviation and hash");
   info.source.add_to(command);
-  command.add_flag("--full", info.full, "a hash over the bytes of every file as well");
-  command.add_choice("--format", info.format, "how it is written", {"text", "json"});
+  command.add_flag("--full", info.full, "also hash the bytes of every file");
+  command.add_choice("--format", info.format, "output format", {"text", "json"});
   command.examples({"normlab data info gratings --slice test", "normlab data info ~/pets --layout image_folder"});
 }
 
 void add_data(Command& app) {
-  Command data = app.add_group("data", "look at datasets and bring them into another form");
+  Command data = app.add_group("data", "inspect data sets, preview training images, and pack images into shards");
   add_data_info(data);
   add_data_pack(data);
   add_data_preview(data);

@@ -28,13 +28,13 @@ struct PackCommand {
       const ImageSet images = source.read(opened, text, class_names, skip_bad, true);
       if (class_names.empty()) class_names = images.class_names;
       for (const BadImage& bad : images.bad_images)
-        tell("left out: {}: {}\n", visible_line(bad.key), visible_line(bad.reason));
+        tell("skipped: {}: {}\n", visible_line(bad.key), visible_line(bad.reason));
       const auto start = std::chrono::steady_clock::now();
       const PackReport report = pack_images(images, slice.split, out, pack);
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       print_text(
-          "{}: {} images in {} shards, {} of them as they were, {} bytes of JPEG, {} left out, {:.0f} images/s\n", text,
-          report.images, report.shards, report.copied, report.bytes, images.bad_images.size(),
+          "{}: {} images in {} shards, {} of them copied unchanged, {} bytes of JPEG, {} skipped, {:.0f} images/s\n",
+          text, report.images, report.shards, report.copied, report.bytes, images.bad_images.size(),
           double(report.images) / std::max(seconds, 1e-9));
     }
     return 0;
@@ -45,18 +45,20 @@ struct PackCommand {
 
 void add_data_pack(Command& data) {
   auto [command, pack] =
-      data.add_command<PackCommand>("pack", "write WebDataset shards of JPEGs, resized where asked for");
+      data.add_command<PackCommand>("pack", "pack a data set into WebDataset shards of JPEGs, resized if asked");
   pack.source.add_to(command);
-  command.add_option("--out", pack.out, "folder of the shards and classes.txt").required();
+  command.add_option("--out", pack.out, "folder for the shards and classes.txt").required();
   command.add_number("--size", pack.settings.size,
-                     "shrink the shorter side to so many pixels; 0: images keep their size", 0, 65500);
+                     "shrink each image's shorter side to this many pixels; 0: keep the sizes", 0, 65500);
   command
       .add_option("--quality", pack.quality,
-                  "encode every image, with this quality; else 95, and JPEGs that keep their size are copied")
+                  "encode every image with this JPEG quality; without it, copy JPEGs that keep their size and encode "
+                  "the others with 95")
       .range(1, 100);
-  command.add_number("--shard-size", pack.settings.shard_size, "images in each shard", 1, 1000000);
-  command.add_flag("--skip-bad", pack.skip_bad, "leave out and name what cannot be decoded, instead of stopping");
-  command.examples({"normlab data pack ~/pets --layout image_folder --out ~/pets-256 --size 256"});
+  command.add_number("--shard-size", pack.settings.shard_size, "images per shard", 1, 1000000);
+  command.add_flag("--skip-bad", pack.skip_bad, "skip and name images that cannot be decoded, instead of stopping");
+  command.examples({"normlab data pack ~/pets --layout image_folder --out ~/pets-256 --size 256",
+                    "normlab data pack ~/pets --layout image_folder --slice train --out ~/pets-train --skip-bad"});
 }
 
 }  // namespace normlab

@@ -49,8 +49,8 @@ struct Preview {
     for (std::int64_t step = 0; static_cast<std::int64_t>(cells.size()) < images && step < source.steps().total; ++step)
       add_step(source, step, pair.train, buffer, scratch, cells);
     write_png(out, preview_sheet(cells, columns));
-    tell("{}: {} images of \"{}\", draws of seed {}: as stored, and beside it as the network sees it\n", out,
-         cells.size(), experiment.trials.front().label, config.seed);
+    tell("wrote {}: {} images of \"{}\" with seed {}, each as stored and as the network sees it\n", out, cells.size(),
+         experiment.trials.front().label, config.seed);
     return 0;
   }
 
@@ -88,14 +88,16 @@ struct Preview {
 
 void add_data_preview(Command& data) {
   auto [command, preview] = data.add_command<Preview>(
-      "preview", "a PNG sheet of the first training images of a descriptor, as stored and after augmentation");
+      "preview", "draw the first training images of a descriptor, as stored and after augmentation, into a PNG file");
   preview.descriptor.add_file(command);
-  command.add_option("-o,--output", preview.out, "the PNG file to write").required();
-  command.add_number("--images", preview.images, "how many images", 1, 1024);
-  command.add_number("--columns", preview.columns, "pairs in a row", 1, 64);
-  command.add_option("--seed", preview.seed, "of order and draws; otherwise that of the first trial");
-  command.add_number("--threads", preview.threads, "cores", 1, 1024);
-  command.examples({"normlab data preview experiments/placements_gratings.json -o sheet.png"});
+  command.add_option("-o,--output", preview.out, "PNG file to write").required();
+  command.add_number("--images", preview.images, "number of images", 1, 1024);
+  command.add_number("--columns", preview.columns, "pairs of images per row", 1, 64);
+  command.add_option("--seed", preview.seed,
+                     "seed of the order and the augmentation (default: that of the first trial)");
+  command.add_number("--threads", preview.threads, "how many cores to use", 1, 1024);
+  command.examples({"normlab data preview experiments/placements_gratings.json -o sheet.png",
+                    "normlab data preview experiments/placements_cifar10.json -o sheet.png --images 64 --columns 8"});
 }
 
 }  // namespace normlab

@@ -9,13 +9,18 @@ namespace normlab {
 namespace fs = std::filesystem;
 
 void DataSource::add_to(Command& command) {
-  command.add_option("dataset", dataset, "a known name, or a folder: below the data root, or any path").required();
-  command.add_choice("--layout", layout, "how the files of a folder lie");
-  command.add_option("--data", root, "folder of the datasets; else NORMLAB_DATA, else ./data");
-  command.add_option("--slice", slices, "\"train\", \"train[:99%]\", ...; every split when left out").one_each();
-  command.add_option("--shards", shards, "webdataset: file names, as \"pets-{0000..0146}.tar\"; one --slice then");
-  command.add_option("--labels", labels, "image_list, image_folder: the file of labels");
-  command.add_number("--threads", threads, "cores to use", 1, 1024).show_default("all cores");
+  command.add_option("dataset", dataset, "name of a known data set, or a folder: in the data root or any path")
+      .required();
+  command.add_choice("--layout", layout, "layout of the folder's files");
+  command.add_option("--data", root, "folder of the data sets (default: NORMLAB_DATA, else ./data)");
+  command
+      .add_option("--slice", slices,
+                  "slice such as \"train\" or \"train[:99%]\"; may be repeated (default: every split)")
+      .one_each();
+  command.add_option("--shards", shards,
+                     "webdataset: file names such as \"pets-{0000..0146}.tar\"; needs exactly one --slice");
+  command.add_option("--labels", labels, "image_list, image_folder: file of labels");
+  command.add_number("--threads", threads, "how many cores to use", 1, 1024).show_default("all cores");
 }
 
 DataSource::Opened DataSource::open() const {
@@ -29,7 +34,7 @@ DataSource::Opened DataSource::open() const {
   if (!known && config.layout == DatasetLayout::known) {
     std::vector<std::string_view> names;
     for (const KnownDataset& each : kKnownDatasets) names.push_back(each.name);
-    throw InputError(concat(unknown_word("dataset", dataset, names), "; for a folder of your own give its --layout"));
+    throw InputError(concat(unknown_word("dataset", dataset, names), "; for a folder of your own, give its --layout"));
   }
   if (dataset != "shapes" && dataset != "gratings") {
     std::error_code error;
@@ -43,7 +48,7 @@ DataSource::Opened DataSource::open() const {
   }
   opened.slices = slices;
   if (!shards.empty() && slices.size() != 1)
-    throw InputError("--shards: these files are one split; name it with one --slice, as --slice train");
+    throw InputError("--shards: the files are one split; name it with one --slice, such as --slice train");
   if (slices.empty()) opened.slices = dataset_splits(opened.place);
   return opened;
 }

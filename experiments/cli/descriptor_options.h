@@ -18,19 +18,21 @@ struct DescriptorOptions {
   std::string data, out = "results", from;
 
   void add_file(Command& command) {
-    command.add_option("descriptor", file, "the experiment, a JSON file").required();
+    command.add_option("descriptor", file, "JSON file that describes the experiment").required();
     add_reading(command);
   }
   /// For commands that add their own descriptor arguments. Returns --set.
   Option add_reading(Command& command) {
-    command.add_option("--data", data, "folder of the data sets (otherwise NORMLAB_DATA, then ./data)");
-    return command.add_option("--set", sets, "path=value, as if the descriptor said so: --set train.epochs=2")
+    command.add_option("--data", data, "folder of the data sets (default: NORMLAB_DATA, else ./data)");
+    return command
+        .add_option("--set", sets,
+                    "path=value to override a key of the descriptor, as --set train.epochs=2; may be repeated")
         .one_each();
   }
   Option add_out(Command& command) { return command.add_option("--out", out, "folder of the results").show_default(); }
   /// --out, or --from instead.
   void add_out_or_from(Command& command) {
-    command.add_option("--from", from, "a file with the results, as `normlab export` writes it, in place of a folder")
+    command.add_option("--from", from, "read the results from an archive of `normlab export` instead of a folder")
         .excludes(add_out(command));
   }
 

@@ -7,14 +7,14 @@
 namespace normlab {
 
 inline Option add_device(Command& command, DeviceKind& device) {
-  return command.add_choice("--device", device, "where to compute; cuda: an NVIDIA GPU (docs/gpu.md)");
+  return command.add_choice("--device", device, "device to compute on; cuda: an NVIDIA GPU, see docs/gpu.md");
 }
 
 /// For CPU-only commands: reports `why` if the GPU is requested.
 inline void add_cpu_device(Command& command, const char* why) {
   command
       .add_option(
-          "--device", [](const std::string&) {}, "cpu alone")
+          "--device", [](const std::string&) {}, "cpu only")
       .check([why](const std::string& word) { return word == "cpu" ? std::string() : std::string(why); })
       .show_default("cpu");
 }

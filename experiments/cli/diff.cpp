@@ -82,7 +82,7 @@ Differences parameter_differences(const ModelConfig& a, const ModelConfig& b) {
   Differences out;
   if (x.parameters != y.parameters)
     out.push_back({"parameters", std::to_string(x.parameters), std::to_string(y.parameters)});
-  if (x.macs != y.macs) out.push_back({"macs an image", std::to_string(x.macs), std::to_string(y.macs)});
+  if (x.macs != y.macs) out.push_back({"macs per image", std::to_string(x.macs), std::to_string(y.macs)});
   return out;
 }
 
@@ -120,8 +120,8 @@ struct Diff {
   int operator()() const {
     const bool id_a = may_be_id(a), id_b = may_be_id(b);
     if (id_a != id_b)
-      throw InputError(concat("diff compares two trials or two descriptors; of ", in_quotes(a), " and ", in_quotes(b),
-                              " one is a file and the other is none"));
+      throw InputError(concat("diff: compares two trials or two descriptors, but of ", in_quotes(a), " and ",
+                              in_quotes(b), " only one is a trial's id; give two ids or two descriptors"));
     return id_a ? trials() : descriptors();
   }
 
@@ -134,13 +134,13 @@ struct Diff {
       const TrialFolder folder = store.trial(ids[i]);
       const auto file = folder.path() / "config.json";
       if (!std::filesystem::exists(file))
-        throw InputError(concat("trial ", ids[i].substr(0, 12), " was never started, so ", file.string(),
-                                " is not there; compare the descriptors instead"));
+        throw InputError(concat("trial ", ids[i].substr(0, 12), " was never started: ", file.string(),
+                                " does not exist; compare the descriptors instead"));
       configs[i] = read_trial_config(folder);
       status[i] = folder.status();
       if (status[i].finished()) require_agreement(folder, *status[i].result);
     }
-    if (ids[0] == ids[1]) return print_text("{} is one trial\n", ids[0]), 0;
+    if (ids[0] == ids[1]) return print_text("both ids name trial {}\n", ids[0]), 0;
     print_text("{} -> {}\n", ids[0].substr(0, 12), ids[1].substr(0, 12));
     print_section("config", config_differences(configs[0], configs[1]));
     print_section("formula", formula_differences(configs[0].model, configs[1].model));
@@ -179,13 +179,13 @@ struct Diff {
     }
     for (const Cell& row : e[1].rows)
       if (rows_b.contains(row.label)) lone.push_back({row.label, "-", "here"});
-    print_section("rows of one of the two", lone);
+    print_section("rows in only one of the two", lone);
     Differences common = rows.empty() ? Differences{} : rows.front().second;
     for (const auto& [label, differences] : rows)
       std::erase_if(common, [&, &found = differences](const Difference& d) {
         return std::find(found.begin(), found.end(), d) == found.end();
       });
-    print_section(rows.size() > 1 ? fmt::format("all {} rows of both", rows.size()).c_str() : "config", common);
+    print_section(rows.size() > 1 ? fmt::format("all {} rows in both", rows.size()).c_str() : "config", common);
     for (auto& [label, differences] : rows) {
       std::erase_if(differences,
                     [&](const Difference& d) { return std::find(common.begin(), common.end(), d) != common.end(); });
@@ -214,12 +214,12 @@ struct Diff {
 }  // namespace
 
 void add_diff(Command& app) {
-  auto [command, diff] = app.add_command<Diff>("diff", "show in what two trials, or two descriptors, differ");
-  command.add_option("a", diff.a, "the id of a trial, or how it begins; or a descriptor").required();
-  command.add_option("b", diff.b, "the other one").required();
+  auto [command, diff] = app.add_command<Diff>("diff", "show how two trials or two descriptors differ");
+  command.add_option("a", diff.a, "a trial's id or its first digits, or a descriptor").required();
+  command.add_option("b", diff.b, "the other trial or descriptor").required();
   diff.options.add_reading(command);
   diff.options.add_out(command);
-  command.footer("Config, formula, cost, metrics and environment; only what differs, A before B.");
+  command.footer("Compares config, formula, cost, metrics and environment, and prints only what differs, A before B.");
   command.examples({"normlab diff experiments/micro_trials.json experiments/placements_gratings.json",
                     "normlab diff 3f53cbbd b1a5ad75 --out results"});
 }

@@ -39,9 +39,10 @@ TrialWeights weights_of(const TrialFolder& trial) {
         found.file = file;
         return found;
       }
-  throw InputError(fmt::format(
-      "{}: keeps no weights; they stay where the descriptor says \"checkpoint\": {{\"keep\": \"last\"}} or \"weights\"",
-      trial.path().string()));
+  throw InputError(
+      fmt::format("{}: has no weights; a trial keeps them if its descriptor sets \"checkpoint\": {{\"keep\": "
+                  "\"last\"}} or \"weights\"",
+                  trial.path().string()));
 }
 
 struct EvalCommand {
@@ -57,7 +58,7 @@ struct EvalCommand {
   std::vector<Option> of_transform{};  // of these, the ones that set how images are resized
 
   int operator()() {
-    if (trial.empty() == weights.empty()) throw InputError("eval: name a trial, or a file with --weights");
+    if (trial.empty() == weights.empty()) throw InputError("eval: give either a trial or --weights FILE");
     const ComputeDevice computer(device);
     std::optional<TrialWeights> from;
     if (!trial.empty()) from = weights_of(trial_named(trial, out));
@@ -65,16 +66,16 @@ struct EvalCommand {
     WeightFile file = read_weight_file(weights);
     const std::optional<TrainedOn> trained = trained_on(file.metadata, weights);
     if (source.data.empty() && !trained)
-      throw InputError(fmt::format("{}: does not say on which images it was trained; name some with --data", weights));
+      throw InputError(fmt::format("{}: does not state its training data; give the images with --data", weights));
     if (stated_names(file, std::nullopt) != NameScheme::normlab)
       throw InputError(
-          fmt::format("{}: has the names of another program; `normlab convert` gives it ours first", weights));
+          fmt::format("{}: has another program's tensor names; run `normlab convert` on it first", weights));
     const ModelConfig network = stated_model(file, model, false);
     const auto any_given = [](const std::vector<Option>& options) {
       return std::any_of(options.begin(), options.end(), [](const Option& option) { return option.given(); });
     };
     if (source.data.empty() && source.other_class_names)
-      throw InputError("--allow-other-class-names is for other images; name them with --data");
+      throw InputError("--allow-other-class-names: applies to other images than the training's; give them with --data");
     if (source.data.empty() && !ema && !logits && !any_given(changes) && !any_given(of_transform))
       return repeat_evaluation(*trained, network, file, from ? from->result : std::nullopt, computer.backend());
     if (ema) take_average(file, weights);
@@ -96,8 +97,8 @@ struct EvalCommand {
     if (const auto hash = file.metadata.find(kDataHashKey);
         hash != file.metadata.end() && hash->second != data_hash(data))
       throw InputError(
-          fmt::format("{}: was trained on other data than is at hand; it: {}, here: {}; point --data-root at the "
-                      "former data, or name other images with --data",
+          fmt::format("{}: was trained on data with hash {}, but the data here has hash {}; point --data-root at the "
+                      "data of the training, or give other images with --data",
                       weights, hash->second, data_hash(data)));
     const std::map<std::string, double> metrics = evaluate_again(config, file, data, source.threads, backend);
     for (const auto& [name, value] : metrics)
@@ -108,11 +109,11 @@ struct EvalCommand {
       if (const auto before = result->metrics.find(name);
           before == result->metrics.end() ||
           std::bit_cast<std::uint64_t>(before->second) != std::bit_cast<std::uint64_t>(value)) {
-        print_text("DIFFERENT from the trial's result: {} is {} there and {} now\n", name,
+        print_text("DIFFERENT from the trial's result: {} was {} and is {} now\n", name,
                    before == result->metrics.end() ? "missing" : fmt::format("{}", before->second), value);
         return static_cast<int>(ExitCode::trials_failed);
       }
-    print_text("the same to the bit as the trial's result\n");
+    print_text("bit-identical to the trial's result\n");
     return 0;
   }
 
@@ -121,7 +122,7 @@ struct EvalCommand {
     const EvalImages images(source, network, trained);
     const bool labelled = !images.labels().empty();
     if (!labelled && !logits)
-      throw InputError("there are no labels and nothing is to be written; give --labels or --logits");
+      throw InputError("eval: the images have no labels; give --labels, or --logits to write the logits");
 
     EngineSettings settings;
     if (trained) settings = engine_settings(trained->config);
@@ -133,13 +134,13 @@ struct EvalCommand {
     import_weights(file.tensors, NameScheme::normlab, network, {}, engine.parameters(), report);
     const Normalization& normalization = images.normalization();
     tell("{} images, pixels {}, mean {:.4f}, std {:.4f} ({})\n", images.count(),
-         images.are_bytes() ? "divided by 255" : "as they are", fmt::join(normalization.mean, " "),
+         images.are_bytes() ? "divided by 255" : "as stored", fmt::join(normalization.mean, " "),
          fmt::join(normalization.std, " "), normalization.words);
 
     if (const auto found = first_nonfinite(engine.parameters()))
-      throw NonFiniteError(fmt::format("{}: {}: no image has a result, the first of which is {}", weights,
-                                       found->text(), images.name(0)),
-                           found->value);
+      throw NonFiniteError(
+          fmt::format("{}: {}, so no image has a result; the first is {}", weights, found->text(), images.name(0)),
+          found->value);
 
     const auto classes = static_cast<std::size_t>(num_classes(network));
     const auto most = static_cast<std::size_t>(batch);
@@ -187,59 +188,62 @@ struct EvalCommand {
 
 void add_eval(Command& app) {
   auto [command, options] = app.add_command<EvalCommand>(
-      "eval", "evaluate a trial again, or run a network on images: accuracy, loss, logits");
-  command.add_option("trial", options.trial, "a trial's folder, or the beginning of its id");
+      "eval", "evaluate a trial again, or evaluate any weights on any images: accuracy, loss, logits");
+  command.add_option("trial", options.trial, "a trial's folder, or its id or the first digits of it");
   command.add_option("--out", options.out, "folder of the results").show_default();
   command.add_option("--weights", options.weights,
-                     "in place of a trial: a checkpoint, or what `normlab convert` wrote");
-  command.add_flag("--ema", options.ema, "of a checkpoint: its averaged weights");
+                     "weights to evaluate instead of a trial's: a checkpoint, or a file from `normlab convert`");
+  command.add_flag("--ema", options.ema, "use the averaged weights of a checkpoint");
   command.add_option("--model", options.model,
-                     "the network as JSON, a file or the text itself; compared with what the weights say");
+                     "the network as JSON, a file or the text itself; must agree with what the weights state");
   EvalSource& source = options.source;
   source.threads = available_cores();
   EvalTransformConfig& transform = source.transform;
   const auto change = [&to = options.changes](Option option) { to.push_back(option); };
   const auto of_transform = [&to = options.of_transform](Option option) { to.push_back(option); };
   command.add_option("--data", source.data,
-                     "a data set's name, a folder with its --layout, or a .npy of images, uint8 or float [N, H, W, C] "
-                     "(default: the data of the training)");
-  change(command.add_choice("--layout", source.layout, "how the files of a folder lie"));
-  options.slice = command.add_option("--slice", source.slice,
-                                     "of a data set: \"test[:1000]\" (default: test; of the training's data, its own)");
+                     "images to evaluate on: a data set's name, a folder with its --layout, or a .npy of uint8 or "
+                     "float [N, H, W, C] (default: the data of the training)");
+  change(command.add_choice("--layout", source.layout, "layout of the folder's files"));
+  options.slice = command.add_option(
+      "--slice", source.slice,
+      "slice of the data set, such as \"test[:1000]\" (default: test; for the training's data its own)");
   change(options.slice);
-  command.add_option("--data-root", source.root, "folder of the data sets; else NORMLAB_DATA, else ./data");
-  change(command.add_option("--labels", source.labels,
-                            "of a .npy: a .npy of integers [N]; layout image_list, image_folder: the file of labels"));
+  command.add_option("--data-root", source.root, "folder of the data sets (default: NORMLAB_DATA, else ./data)");
+  change(command.add_option(
+      "--labels", source.labels,
+      "for a .npy: a .npy of integers [N]; for layouts image_list and image_folder: file of labels"));
   command.add_flag("--allow-other-class-names", source.other_class_names,
-                   "compare only the number of classes with the training's");
-  of_transform(command.add_choice(
-      "--crop", transform.crop,
-      "how an image gets the model's size; none: it has it. With one option of this kind, all are as given here; "
-      "without, the training's"));
-  of_transform(command.add_number("--crop-pct", transform.crop_pct,
-                                  "crop center: the model's size over the resized shorter side", 0.01, 1.0));
+                   "compare only the number of classes with the training's, not their names");
   of_transform(
-      command
-          .add_option("--resize-to", transform.resize_to, "crop center: pixels of the shorter side, not by --crop-pct")
-          .range(1, 1 << 16));
-  of_transform(command.add_choice("--resize", transform.resize, "how pixels between pixels come about",
+      command.add_choice("--crop", transform.crop,
+                         "how an image gets the model's size; none: it has that size. Any of --crop, --crop-pct, "
+                         "--resize-to, --resize and --rounding replaces all five of the training"));
+  of_transform(command.add_number("--crop-pct", transform.crop_pct,
+                                  "crop center: the model's size divided by the resized shorter side", 0.01, 1.0));
+  of_transform(command
+                   .add_option("--resize-to", transform.resize_to,
+                               "crop center: pixels of the resized shorter side, instead of --crop-pct")
+                   .range(1, 1 << 16));
+  of_transform(command.add_choice("--resize", transform.resize, "interpolation between pixels",
                                   {"nearest", "bilinear", "bicubic", "lanczos", "bilinear_plain", "area"}));
-  of_transform(command.add_choice("--rounding", transform.rounding, "of the longer side and of odd margins"));
-  command.add_option("--logits", options.logits, "write them here: .npy, float32 [N, classes]");
-  command.add_number("--batch", options.batch, "images at a time", 1, 1 << 20);
+  of_transform(command.add_choice("--rounding", transform.rounding, "rounding of the longer side and of odd margins"));
+  command.add_option("--logits", options.logits, "write the logits to this .npy file, float32 [N, classes]");
+  command.add_number("--batch", options.batch, "images per batch", 1, 1 << 20);
   change(command
              .add_option("--normalize", source.normalize,
-                         "imagenet: mean .485 .456 .406, std .229 .224 .225; half: .5 and .5; none (default: the "
-                         "training's; of weights that do not say it, that of the data set's training images)")
+                         "imagenet: mean .485 .456 .406, std .229 .224 .225; half: .5 and .5; none: 0 and 1 (default: "
+                         "the training's; if the weights do not state it, that of the data set's training images)")
              .one_of({"imagenet", "half", "none"}));
-  change(
-      command.add_option("--mean", source.mean, "of each channel, where the brightest pixel is 1").comma_separated());
-  change(command.add_option("--std", source.std, "of each channel").comma_separated());
-  options.precision_option =
-      command.add_words("--precision", options.precision, "of the products (default: the training's; else fp32)");
+  change(command.add_option("--mean", source.mean, "mean of each channel, on a scale where the brightest pixel is 1")
+             .comma_separated());
+  change(command.add_option("--std", source.std, "standard deviation of each channel, on the same scale")
+             .comma_separated());
+  options.precision_option = command.add_words("--precision", options.precision,
+                                               "precision of the matrix products (default: the training's, else fp32)");
   change(options.precision_option);
   add_device(command, options.device);
-  command.add_number("--threads", source.threads, "cores to use", 1, 1024).show_default("all cores");
+  command.add_number("--threads", source.threads, "how many cores to use", 1, 1024).show_default("all cores");
   command.examples({"normlab eval 3f53cbbd --out results",
                     "normlab eval --weights ours.safetensors --data photos --layout image_folder --slice val"});
 }

@@ -49,7 +49,7 @@ void require_unit(const char* option, std::span<const double> values, bool of_by
 std::optional<Normalization> stated_normalization(const EvalSource& source, std::int64_t channels, bool of_bytes,
                                                   const std::optional<TrainedOn>& trained) {
   if (source.normalize && (!source.mean.empty() || !source.std.empty()))
-    throw InputError("--normalize and --mean, --std say the same thing; give one of them");
+    throw InputError("give --normalize, or --mean and --std, but not both");
   if (source.normalize) {
     for (const NamedNormalization& named : normalizations())
       if (named.word == *source.normalize)
@@ -71,7 +71,7 @@ std::vector<std::int32_t> read_labels(const std::string& path, std::int64_t imag
   const HostTensor tensor = read_npy(path);
   const bool integers = tensor.dtype == "I64" || tensor.dtype == "I32" || tensor.dtype == "U8";
   if (!integers || tensor.shape.size() != 1 || tensor.shape[0] != static_cast<std::uint64_t>(images))
-    throw InputError(fmt::format("{}: is {} [{}], labels of these images are integers [{}]", path, tensor.dtype,
+    throw InputError(fmt::format("{}: is {} [{}]; labels of these images must be integers [{}]", path, tensor.dtype,
                                  fmt::join(tensor.shape, ", "), images));
   std::vector<std::int32_t> labels;
   for (const double label : tensor.doubles()) {
@@ -99,8 +99,8 @@ EvalImages::EvalImages(const EvalSource& source, const ModelConfig& model, const
   const bool other_size = !set_.encoded && !resizes_ && (set_.height != height || set_.width != width);
   if (other_size || set_.channels != channels(model))
     throw InputError(
-        fmt::format("{}: images are [{}, {}, {}], this model takes [{}, {}, {}]; resize them (--crop), or convert the "
-                    "weights for another image_size",
+        fmt::format("{}: images are [{}, {}, {}], but this model takes [{}, {}, {}]; resize them with --crop, or "
+                    "convert the weights for another image_size",
                     source_, set_.height, set_.width, set_.channels, height, width, channels(model)));
 }
 
@@ -110,13 +110,14 @@ void EvalImages::read_npy_images(const EvalSource& source, const ModelConfig& mo
   const bool is_bytes = tensor.dtype == "U8";
   if ((!is_bytes && tensor.dtype != "F32" && tensor.dtype != "F16" && tensor.dtype != "F64") ||
       tensor.shape.size() != 4 || tensor.size() == 0)
-    throw InputError(fmt::format("{}: is {} [{}], images are uint8 or float [N, H, W, C]", source.data, tensor.dtype,
-                                 fmt::join(tensor.shape, ", ")));
+    throw InputError(fmt::format("{}: is {} [{}]; images must be uint8 or float [N, H, W, C]", source.data,
+                                 tensor.dtype, fmt::join(tensor.shape, ", ")));
   const auto extent = [&](std::size_t i) { return static_cast<std::int64_t>(tensor.shape[i]); };
-  if (source.layout != DatasetLayout::known) throw InputError("--layout: is that of a folder; a .npy has none");
+  if (source.layout != DatasetLayout::known)
+    throw InputError("--layout: applies to folders, not to a .npy; leave it out");
   if (resizes_ && (!is_bytes || extent(3) != Image::kChannels))
-    throw InputError(fmt::format("--crop: {} is {} with {} channels; only uint8 in RGB is resized", source.data,
-                                 tensor.dtype, extent(3)));
+    throw InputError(fmt::format("--crop: {} is {} with {} channels; only uint8 images in RGB can be resized",
+                                 source.data, tensor.dtype, extent(3)));
   count_ = extent(0);
   set_.height = extent(1);
   set_.width = extent(2);
@@ -124,8 +125,8 @@ void EvalImages::read_npy_images(const EvalSource& source, const ModelConfig& mo
   const auto normalization = stated_normalization(source, set_.channels, is_bytes, trained);
   if (!normalization)
     throw InputError(
-        fmt::format("{}: nothing says how its pixels were normalised in training; give --normalize imagenet, half or "
-                    "none, or --mean and --std",
+        fmt::format("{}: the normalisation of the training is unknown; give --normalize imagenet, half or none, or "
+                    "--mean and --std",
                     source.data));
   normalization_ = *normalization;
   if (is_bytes) {
@@ -151,7 +152,7 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
   from.slices = {source.slice};
   from.threads = source.threads;
   if (source.labels && source.layout != DatasetLayout::image_list && source.layout != DatasetLayout::image_folder)
-    throw InputError("--labels: this data set has its own; they go with a .npy, or with --layout image_list");
+    throw InputError("--labels: this data set has its own labels; the option is for a .npy or --layout image_list");
   const DatasetConfig* const own = source.data.empty() ? &trained->config.dataset : nullptr;
   if (own != nullptr)
     from.shards =
@@ -169,8 +170,8 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
     ImageSet train = from.read(opened, "train", {}, false, false);
     if (train.encoded)
       throw InputError(
-          fmt::format("{}: nothing says how its pixels were normalised in training; give --normalize imagenet, half or "
-                      "none, or --mean and --std (`normlab data info` measures them)",
+          fmt::format("{}: the normalisation of the training is unknown; give --normalize imagenet, half or none, or "
+                      "--mean and --std (`normlab data info` measures them)",
                       source_));
     finish_image_set(train);
     normalization_ = {train.channel_mean, train.channel_std, "those of its training images"};
@@ -180,11 +181,10 @@ void EvalImages::read_dataset_images(const EvalSource& source, const ModelConfig
   set_ = from.read(opened, source.slice, class_names, skip_bad, false);
   if (set_.num_classes != num_classes(model))
     throw InputError(
-        fmt::format("{} has {} classes, this model has {}", source_, set_.num_classes, num_classes(model)));
+        fmt::format("{}: has {} classes, but this model has {}", source_, set_.num_classes, num_classes(model)));
   if (set_.encoded && !resizes_)
     throw InputError(fmt::format(
-        "{}: its images have sizes of their own; say how they get the model's: --crop center or --crop stretch",
-        source_));
+        "{}: its images differ in size; resize them to the model's with --crop center or --crop stretch", source_));
   count_ = set_.size();
 }
 
@@ -199,9 +199,8 @@ void EvalImages::fill(std::int64_t first, std::int64_t many, ShardPool& pool, fl
                                 normalization_.std[channel]);
       if (!std::isfinite(*out))
         throw NonFiniteError(
-            fmt::format("{}: its value {}, {}, {} of height, width and channel is {} once it is normalised",
-                        name(i / stored), i % stored / (set_.width * c), i / c % set_.width, channel,
-                        nonfinite_word(double(*out))),
+            fmt::format("{}: its value at height {}, width {}, channel {} is {} after normalisation", name(i / stored),
+                        i % stored / (set_.width * c), i / c % set_.width, channel, nonfinite_word(double(*out))),
             double(*out));
       ++out;
     }

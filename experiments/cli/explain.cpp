@@ -50,7 +50,7 @@ void print_formulas(const ModelConfig& model, std::size_t indent) {
     const NormSpec& merge = swin->placement.merge;
     print_wrapped(
         "", indent,
-        fmt::format("between them four neighbours become one: x = {}",
+        fmt::format("between stages, four neighbours are merged into one: x = {}",
                     merge.kind == NormKind::none ? "reduction(four x)"
                                                  : fmt::format("reduction({}(four x))", parts_of(merge.kind).sign)));
   }
@@ -91,7 +91,7 @@ void print_row(const Experiment& experiment, const Cell& row) {
   print_wrapped("init", kIndent, start);
   const ModelCost cost = model_cost(model);
   print_wrapped("cost", kIndent,
-                fmt::format("{} parameters, {} macs an image, {} flops", cost.parameters, cost.macs, 2 * cost.macs));
+                fmt::format("{} parameters, {} macs per image, {} flops", cost.parameters, cost.macs, 2 * cost.macs));
   if (!row.baseline) return;
   const Cell& baseline = experiment.rows[*row.baseline];
   if (&baseline == &row) return print_wrapped("baseline", kIndent, "this row");
@@ -187,8 +187,9 @@ void print_init(const Trial& trial) {
 void print_placements() {
   constexpr std::size_t kIndent = 4;
   print_wrapped("", 0,
-                "A name such as pre_post says where attention has its norm, then where the MLP has it: pre before the "
-                "branch, post after the sum, prepost both; respost at the end of the branch, preres before and there.");
+                "A name such as pre_post says where attention has its norm, then where the MLP has it. pre: before the "
+                "branch; post: after the sum; prepost: both; respost: at the end of the branch; preres: before the "
+                "branch and at its end.");
   print_text("\n");
   for (const NamedPlacement& row : named_placements()) {
     ViTConfig model;
@@ -198,14 +199,14 @@ void print_placements() {
     print_block("", kIndent, block_formula(model, 0));
     print_wrapped("", kIndent, end_formula(model));
     if (row.placement.init_gain.sub_ln)
-      print_wrapped("", kIndent, "v, proj, fc1 and fc2 start times sqrt(log(2 depth))");
+      print_wrapped("", kIndent, "the initial values of v, proj, fc1 and fc2 are multiplied by sqrt(log(2 depth))");
     print_wrapped("", kIndent, "source: " + std::string(row.source));
     print_text("\n");
   }
   std::string signs;
   for (const NormParts& kind : kNormKinds)
     if (!kind.sign.empty()) signs += fmt::format("{}{} {}", signs.empty() ? "" : ", ", kind.sign, kind.word);
-  print_wrapped("", 0, signs + ": the words of descriptors. Swin's merge is not shown.");
+  print_wrapped("", 0, signs + " (the names in descriptors). The norm in Swin's patch merging is not shown.");
 }
 
 struct Explain {
@@ -218,7 +219,7 @@ struct Explain {
       return 0;
     }
     if (descriptor.file.empty())
-      throw InputError("explain: give a descriptor, or --placements for the table of all named rows");
+      throw InputError("explain: give a descriptor, or --placements to list the named placements");
     const Experiment experiment = descriptor.load();
     if (const std::string paper = paper_text(experiment.paper); !paper.empty()) print_text("{}\n", paper);
     const std::size_t rows = all ? experiment.rows.size() : 1;
@@ -230,7 +231,7 @@ struct Explain {
         print_row(experiment, experiment.rows[r]);
     }
     if (rows < experiment.rows.size())
-      print_text("\nThe first of {}; --all explains each.\n", plural(experiment.rows.size(), "row"));
+      print_text("\nThis is the first of {}; --all explains every row.\n", plural(experiment.rows.size(), "row"));
     return 0;
   }
 };
@@ -239,13 +240,14 @@ struct Explain {
 
 void add_explain(Command& app) {
   auto [command, explain] = app.add_command<Explain>(
-      "explain", "print what a row of a descriptor computes, costs and how it differs from the baseline");
-  Option file = command.add_option("descriptor", explain.descriptor.file, "the experiment, a JSON file");
+      "explain", "show what a row of a descriptor computes, what it costs and how it differs from its baseline");
+  Option file = command.add_option("descriptor", explain.descriptor.file, "JSON file that describes the experiment");
   Option sets = explain.descriptor.add_reading(command);
-  Option all = command.add_flag("--all", explain.all, "every row, not the first alone");
-  Option init = command.add_flag("--init", explain.init,
-                                 "how each parameter starts, and statistics of the values drawn for the first seed");
-  command.add_flag("--placements", explain.placements, "all named placements, each with its paper, and nothing else")
+  Option all = command.add_flag("--all", explain.all, "explain every row, not only the first");
+  Option init = command.add_flag(
+      "--init", explain.init,
+      "show how each parameter is initialised, with statistics of the values drawn for the first seed");
+  command.add_flag("--placements", explain.placements, "show all named placements, each with its paper")
       .excludes(file)
       .excludes(sets)
       .excludes(all)

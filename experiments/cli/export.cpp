@@ -25,13 +25,14 @@ struct Export {
   int operator()() const {
     const bool folder = std::filesystem::is_directory(descriptor.file), archive = format == ExportFormat::archive;
     if (folder && !descriptor.sets.empty())
-      throw InputError("--set: changes a descriptor, and this is a folder of results");
+      throw InputError("--set: applies to a descriptor, but this is a folder of results; leave --set out");
     if (folder && !descriptor.from.empty())
-      throw InputError("--from: goes with a descriptor, and this is a folder of results");
-    if (archive && file.empty()) throw InputError("--output: name the file to write, NAME.jsonl");
+      throw InputError("--from: applies to a descriptor, but this is a folder of results; leave --from out");
+    if (archive && file.empty())
+      throw InputError("--output: is required for an archive; give the file to write, such as NAME.jsonl");
     if (archive && (curves || !descriptor.from.empty()))
-      throw InputError(fmt::format("{}: goes with --format csv and --format jsonl", curves ? "--curves" : "--from"));
-    if (!archive && full) throw InputError("--full: goes with --format archive; --curves writes a table of the curves");
+      throw InputError(fmt::format("{}: needs --format csv or --format jsonl", curves ? "--curves" : "--from"));
+    if (!archive && full) throw InputError("--full: needs --format archive; for a table of the curves use --curves");
     const ResultStore store = folder ? ResultStore(descriptor.file) : descriptor.store();
     std::optional<Experiment> experiment;
     if (!folder) experiment = descriptor.load_staged(store);
@@ -69,7 +70,7 @@ struct Export {
       for (const char* kind : {"/fixed", "/tabled"})
         for (const std::string& name : store.note_names(stem + kind)) lines += export_note(store, stem + kind, name);
     if (trials == 0)
-      throw InputError(fmt::format("{}: has results of none of {}; run them first, or name their folder by --out",
+      throw InputError(fmt::format("{}: has no results for {}; train first, or give another folder with --out",
                                    store.out().string(), plural(ids.size(), "trial")));
     write_output(file, lines);
     if (file != "-")
@@ -83,24 +84,25 @@ struct Export {
 
 void add_export(Command& app) {
   auto [command, options] = app.add_command<Export>(
-      "export", "write results into one file: a table of all settings and metrics, or an archive that --from reads");
+      "export", "write results into one file: a table of all settings and metrics, or an archive for --from");
   command
       .add_option("what", options.descriptor.file,
-                  "the experiment, a JSON file, whose results --out has; or a folder with results, for all in it")
+                  "JSON file that describes the experiment, with results in --out; or a folder of results, to export "
+                  "all of them")
       .required();
   options.descriptor.add_reading(command);
   options.descriptor.add_out_or_from(command);
   command.add_choice("--format", options.format,
-                     "csv, jsonl: a row a trial with every setting and metric; archive: what table, report and curves "
-                     "read by --from");
-  command.add_flag("--curves", options.curves, "csv, jsonl: a row a trial, step and metric instead");
+                     "csv, jsonl: a row per trial with every setting and metric; archive: a file that other commands "
+                     "read with --from");
+  command.add_flag("--curves", options.curves, "csv, jsonl: write a row per trial, step and metric instead");
   command.add_flag("--full", options.full,
-                   "archive: also the curve of each trial, which curves, report and --select need");
-  command.add_option("-o,--output", options.file, "the file to write; csv, jsonl: standard output when left out");
+                   "archive: add each trial's curves, which `curves`, `report` and --select need");
+  command.add_option("-o,--output", options.file, "file to write (default for csv and jsonl: standard output)");
   command.footer(
-      "Each line of an archive has the settings, the result with its seal, and a seal of its own. Checkpoints, states "
-      "and correct.bits are not in it. A damaged result is named, and no archive written. In a table its trial is "
-      "unreadable, and the exit code 2.");
+      "Each line of an archive holds a trial's settings, its result with the seal, and a seal of the line. It leaves "
+      "out checkpoints, states and correct.bits. If a result is damaged, no archive is written and the message names "
+      "the result. In csv and jsonl that trial is marked unreadable, and the exit code is 2.");
   command.examples({"normlab export experiments/placements_gratings.json --format csv -o trials.csv",
                     "normlab export experiments/placements_gratings.json --full -o gratings.jsonl"});
 }

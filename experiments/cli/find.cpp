@@ -62,7 +62,7 @@ bool may_be_id(const std::string& text) { return is_hexadecimal(text) && !std::f
 std::vector<std::string> ids_that_begin(const ResultStore& store, const std::string& prefix) {
   if (!is_hexadecimal(prefix))
     throw InputError(
-        concat(in_quotes(prefix), " is no beginning of a trial's id, which is 64 digits from 0 to 9 and a to f"));
+        concat(in_quotes(prefix), " is not the beginning of a trial's id, which has 64 digits from 0 to 9 and a to f"));
   std::set<std::string> ids;
   for (const std::string& id : store.trial_ids())
     if (id.starts_with(prefix)) ids.insert(id);
@@ -71,7 +71,7 @@ std::vector<std::string> ids_that_begin(const ResultStore& store, const std::str
       if (trial.id.starts_with(prefix)) ids.insert(trial.id);
   if (ids.empty())
     throw InputError(concat("no trial or plan in ", store.out().string(), " has an id that begins with ", prefix,
-                            "; --out names another folder"));
+                            "; give another folder with --out"));
   return {ids.begin(), ids.end()};
 }
 
@@ -90,20 +90,20 @@ TrialFolder trial_named(const std::string& folder_or_id, const std::string& out)
   if (std::error_code no_path; std::filesystem::exists(folder / "config.json", no_path))
     return TrialFolder(std::filesystem::weakly_canonical(folder));
   if (!is_hexadecimal(folder_or_id))
-    throw InputError(concat(in_quotes(folder_or_id),
-                            " is neither a trial's folder, which holds config.json, nor the "
-                            "beginning of an id"));
+    throw InputError(
+        concat(in_quotes(folder_or_id),
+               " is neither a trial's folder, which contains config.json, nor the beginning of a trial's id"));
   const ResultStore store(out);
   return store.trial(id_that_begins(store, folder_or_id));
 }
 
 void add_find(Command& app) {
   auto [command, find] =
-      app.add_command<Find>("find", "say which trial an id is, its state, and which experiments count on it");
-  command.add_option("id", find.prefix, "the id of a trial, or how it begins").required();
+      app.add_command<Find>("find", "show the trial that an id names, its state, and the experiments that use it");
+  command.add_option("id", find.prefix, "a trial's id, or its first digits").required();
   command.add_option("--out", find.out, "folder of the results").show_default();
-  command.footer("The settings follow where only one id begins so.");
-  command.examples({"normlab find 3f53cbbd --out results"});
+  command.footer("If only one id begins with these digits, the trial's settings follow.");
+  command.examples({"normlab find 3f53cbbd", "normlab find 3f --out results"});
 }
 
 }  // namespace normlab

@@ -50,12 +50,12 @@ std::string gain_legend(const ModelConfig& model) {
   const Placement& p = placement_of(model);
   std::string out;
   const auto add = [&](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
-  if (p.head_scale != HeadScale::none) add("g: a learned gain a head");
+  if (p.head_scale != HeadScale::none) add("g: a learned gain per head");
   if (p.layer_scale.kind != LayerScaleKind::none)
-    add(fmt::format("s: a learned {}, first {}",
-                    p.layer_scale.kind == LayerScaleKind::channel ? "gain a channel" : "scalar",
+    add(fmt::format("s: a learned {}, initially {}",
+                    p.layer_scale.kind == LayerScaleKind::channel ? "gain per channel" : "scalar",
                     layer_scale_init(p.layer_scale, depth_of(model))));
-  if (p.residual_scale) add("r: a learned gain a channel");
+  if (p.residual_scale) add("r: a learned gain per channel");
   return out;
 }
 

@@ -68,7 +68,7 @@ struct InitCommand {
     const std::string name = path.filename().string();
     const fs::path file = output.empty() ? fs::path(name + ".json") : fs::path(output);
     if (output != "-" && fs::exists(file))
-      throw InputError(concat(file.string(), ": is there already; name another file with -o"));
+      throw InputError(concat(file.string(), ": exists already; give another file with -o"));
     source.dataset = path.string();
     std::tie(source.layout, source.labels) = recognised_layout(path);
     DataSource::Opened opened = source.open();
@@ -80,18 +80,20 @@ struct InitCommand {
       splits.push_back({split, measure_images(images, source.threads)});
     }
     if (splits.front().name != "train")
-      throw InputError(concat(folder, ": has no training images; it has the split ", splits.front().name));
-    if (classes.size() < 2) throw InputError(concat(folder, ": has one class, so there is nothing to learn"));
+      throw InputError(concat(folder, ": has no split \"train\" to train on, only ", splits.front().name));
+    if (classes.size() < 2) throw InputError(concat(folder, ": has only one class; a training needs at least two"));
     const std::vector<double>& deviation = splits.front().measures.deviation;
     if (splits.front().measures.images == 0)
       throw InputError(concat(folder, ": none of its training images can be decoded"));
     if (std::any_of(deviation.begin(), deviation.end(), [](double d) { return d < 1e-4; }))
-      throw InputError(concat(folder, ": all pixels of its training images are alike in some channel"));
+      throw InputError(concat(
+          folder,
+          ": all pixels of its training images have the same value in some channel, so they cannot be normalised"));
     const std::string text = descriptor(opened, splits, classes);
     if (output == "-") {
       print_bytes(text);
     } else if (!publish(file, text)) {
-      throw InputError(concat(file.string(), ": is there already; name another file with -o"));
+      throw InputError(concat(file.string(), ": exists already; give another file with -o"));
     }
     report(path, file, splits, classes.size());
     return 0;
@@ -114,7 +116,7 @@ struct InitCommand {
     const bool photographs = images.channels == 3;
     const Pixels pixels = pixels_of(train.measures, photographs);
     const std::int64_t count = images.size();
-    if (count == 0) throw InputError(concat(folder, ": has too few images to train on some and evaluate others"));
+    if (count == 0) throw InputError(concat(folder, ": has too few images to split them into training and evaluation"));
     const std::int64_t batch = std::clamp<std::int64_t>(count / 8, 1, 64);
     const std::int64_t epochs = std::clamp<std::int64_t>(100000 / count, 4, 100);
 
@@ -166,10 +168,10 @@ struct InitCommand {
            range(fmt::format("{}x{}", m.width[0], m.height[0]), fmt::format("{}x{}", m.width[2], m.height[2])));
       constexpr std::size_t kShown = 10;
       for (std::size_t i = 0; i < std::min(kShown, m.bad_images.size()); ++i)
-        tell("         left out: {}: {}\n", visible_line(m.bad_images[i].key), visible_line(m.bad_images[i].reason));
+        tell("         skipped: {}: {}\n", visible_line(m.bad_images[i].key), visible_line(m.bad_images[i].reason));
       if (m.bad_images.size() > kShown) tell("         and {} more\n", m.bad_images.size() - kShown);
     }
-    if (absent_) tell("  some classes have no image to train on (\"allow_absent_classes\")\n");
+    if (absent_) tell("  some classes have no training image, so the descriptor sets \"allow_absent_classes\"\n");
     if (output == "-") return;
     const std::string descriptor = shell_quoted(file.string()),
                       data = " --data " + shell_quoted(path.parent_path().string());
@@ -184,17 +186,18 @@ struct InitCommand {
 
 void add_init(Command& app) {
   auto [command, init] =
-      app.add_command<InitCommand>("init", "look at a folder of images and write a descriptor that trains on them");
+      app.add_command<InitCommand>("init", "write a descriptor that trains on a folder of your images");
   command
       .add_option("folder", init.folder,
-                  "train/CLASS/*.jpg and val/CLASS/*.jpg, CLASS/*.jpg alone, WebDataset shards, images and a file of "
-                  "labels, ...")
+                  "folder with train/CLASS/*.jpg and val/CLASS/*.jpg, with CLASS/*.jpg, with WebDataset shards, or "
+                  "with images and a file of labels (docs/data.md)")
       .required();
-  command.add_option("-o", init.output, "the descriptor (default: FOLDER.json here); - for standard output");
+  command.add_option("-o", init.output,
+                     "descriptor to write; -: standard output (default: FOLDER.json in the current folder)");
   init.source.threads = available_cores();
-  command.add_number("--threads", init.source.threads, "cores to use", 1, 1024).show_default("all cores");
-  command.footer("Every image is decoded once. Those that cannot be are named, and left out of the training.");
-  command.examples({"normlab init photos"});
+  command.add_number("--threads", init.source.threads, "how many cores to use", 1, 1024).show_default("all cores");
+  command.footer("Every image is decoded once. Images that cannot be decoded are named, and the training skips them.");
+  command.examples({"normlab init photos", "normlab init ~/pets -o pets_sweep.json"});
 }
 
 }  // namespace normlab

@@ -64,7 +64,7 @@ struct List {
       if (!listed.descriptor.empty()) text += fmt::format("  {}\n", visible_line(listed.descriptor));
     }
     if (others > 0)
-      text += fmt::format("{} of earlier plans: normlab table {} shows all\n", plural(others, "trial"),
+      text += fmt::format("{} of earlier plans; `normlab table {}` shows all\n", plural(others, "trial"),
                           visible_line(out.string()));
     return text;
   }
@@ -89,12 +89,13 @@ struct List {
 
 void add_list(Command& app) {
   auto [command, list] =
-      app.add_command<List>("list", "list the experiments in a folder of results, with their states");
+      app.add_command<List>("list", "list the experiments in a folder of results and the states of their trials");
   command.add_option("--out", list.out, "folder of the results").show_default();
-  command.add_choice("--format", list.format, "how it is written", {"text", "json"});
+  command.add_choice("--format", list.format, "output format", {"text", "json"});
   command.footer(
-      "A plan is that of the last run of a descriptor; trials that it no longer has stay on disk and are counted.");
-  command.examples({"normlab list --out results"});
+      "The list shows each descriptor as it was last run. Trials that it no longer contains stay on disk and are "
+      "counted separately.");
+  command.examples({"normlab list --out results", "normlab list --format json"});
 }
 
 }  // namespace normlab

@@ -38,7 +38,7 @@ struct Missing {
     for (const auto& [state, count] : counts)
       by_state += fmt::format("{}{} {}", by_state.empty() ? ": " : ", ", count, state);
     tell("{} of {} without a result{}\n", missing, plural(experiment.trials.size(), "trial"), by_state);
-    if (experiment.more_to_come) tell("More trials follow once these have finished.\n");
+    if (experiment.more_to_come) tell("More trials follow when these have finished.\n");
     return 0;
   }
 };
@@ -50,8 +50,9 @@ void add_missing(Command& app) {
       app.add_command<Missing>("missing", "list the trials of a descriptor that have no result yet");
   missing.descriptor.add_file(command);
   missing.descriptor.add_out(command);
-  command.add_flag("--ids", missing.ids, "print whole ids alone, for scripts");
-  command.examples({"normlab missing experiments/placements_gratings.json --out results"});
+  command.add_flag("--ids", missing.ids, "print only the full ids, for scripts");
+  command.examples({"normlab missing experiments/placements_gratings.json --out results",
+                    "normlab missing experiments/placements_gratings.json --ids"});
 }
 
 }  // namespace normlab

@@ -23,7 +23,8 @@ std::string paper_text(const PaperConfig& paper) {
   if (paper.empty()) return {};
   std::string out = paragraph("Source: " + paper.source, kIndent);
   for (const Deviation& d : paper.deviations)
-    out += paragraph(fmt::format("Not as there: {} is {} there, {} here: {}", d.key, d.paper, d.here, d.why), kIndent);
+    out += paragraph(
+        fmt::format("Differs from the source: {} is {} there and {} here: {}", d.key, d.paper, d.here, d.why), kIndent);
   return out;
 }
 

@@ -91,22 +91,20 @@ struct PlanSlurm {
 std::string absolute(const std::string& path) { return std::filesystem::absolute(path).lexically_normal().string(); }
 
 void PlanSlurm::add_options(Command& plan) {
-  Option slurm = plan.add_flag("--slurm", wanted, "print a Slurm array script for what is missing instead");
-  Option by_task = plan.add_option("--tasks", asked.tasks, "tasks, each a worker until nothing is left")
+  Option slurm = plan.add_flag("--slurm", wanted, "print a Slurm array script for the trials without a result instead");
+  Option by_task = plan.add_option("--tasks", asked.tasks, "number of tasks; each trains trials until none is left")
                        .range(1, 1'000'000)
                        .needs(slurm);
-  plan.add_option("--trials-per-task", asked.trials_per_task, "trials of a task (default: 1)")
+  plan.add_option("--trials-per-task", asked.trials_per_task, "trials per task (default: 1)")
       .range(1, 1'000'000)
       .needs(slurm)
       .excludes(by_task);
-  plan.add_option("--time-factor", asked.time_factor, "time limit over the estimate")
+  plan.add_option("--time-factor", asked.time_factor, "time limit as a multiple of the estimate")
       .positive()
       .needs(slurm)
       .show_default();
-  plan.add_option("--hours", hours, "hours of one trial, where the estimate is not wanted or not known")
-      .positive()
-      .needs(slurm);
-  plan.add_number("--cpus", asked.cpus, "cores of a task", 1, 1024).needs(slurm);
+  plan.add_option("--hours", hours, "hours per trial, instead of an estimate").positive().needs(slurm);
+  plan.add_number("--cpus", asked.cpus, "cores per task", 1, 1024).needs(slurm);
   add_device(plan, device).needs(slurm);
 }
 
@@ -129,13 +127,13 @@ int PlanSlurm::print(const Experiment& experiment, const DescriptorOptions& desc
     const TrialCost cost = costs.cost(config);
     if (!cost.steps)
       throw InputError(fmt::format(
-          "plan --slurm: nothing is known of \"{}\", so neither is the time of a trial; give it with --hours",
+          "plan --slurm: the size of \"{}\" is unknown, so a trial's time cannot be estimated; give it with --hours",
           config.dataset.name));
     const double used = std::min<double>(job.cpus, double(cost.shards.lanes));
     job.trial_seconds = std::max(job.trial_seconds, costs.seconds(t, cost) / used);
   }
   if (job.missing == 0) {
-    tell("{} and all have a result: there is nothing to submit\n", plural(experiment.trials.size(), "trial"));
+    tell("nothing to submit: {} with results, none without\n", plural(experiment.trials.size(), "trial"));
     return 0;
   }
   job.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "run", absolute(descriptor.file), "--out",
@@ -159,24 +157,23 @@ struct Plan {
 
   static TrialCosts costs_of(const TrialConfig& config, const TrialCost& cost) {
     TrialCosts costs;
-    costs[0] = fmt::format("{} parameters, {} macs an image, with norms {}", cost.model.parameters, cost.model.macs,
+    costs[0] = fmt::format("{} parameters, {} macs per image, with norms {}", cost.model.parameters, cost.model.macs,
                            cost.model.macs_with_norms());
     if (cost.steps) {
-      costs[1] = fmt::format("{} of {}, {} an epoch of {}; warm-up {}", plural(cost.steps->total, "step"),
+      costs[1] = fmt::format("{} of {}, {} per epoch of {}; warm-up {}", plural(cost.steps->total, "step"),
                              plural(config.train.batch_size, "image"), cost.steps->per_epoch,
                              plural(*cost.train_images, "image"), plural(cost.steps->warmup, "step"));
-      costs[2] = flops_text(cost.training_flops + cost.evaluation_flops) + " of products";
+      costs[2] = flops_text(cost.training_flops + cost.evaluation_flops) + " in matrix products";
     } else {
-      costs[1] = fmt::format("steps and time: once the data is there; nothing is known of \"{}\"", config.dataset.name);
+      costs[1] = fmt::format("steps and time: unknown until the data of \"{}\" is there", config.dataset.name);
     }
-    costs[3] = fmt::format("about {}: {} of weights, gradients and moments, {} of images, {} for {}",
+    costs[3] = fmt::format("memory about {}: {} for weights, gradients and moments, {} for images, {} for {}",
                            size_text(cost.bytes(1)), size_text(cost.state_bytes), size_text(cost.batch_bytes),
                            size_text(cost.bytes(1) - cost.state_bytes - cost.batch_bytes),
                            cost.shards.lockstep ? "all shards" : "each thread");
-    costs[4] =
-        fmt::format("{} of {} in {}{}; threads beyond {} have nothing to do", plural(cost.shards.shards, "shard"),
-                    plural(cost.shards.images, "image"), plural(cost.shards.lanes, "lane"),
-                    cost.shards.lockstep ? ", in lockstep" : "", cost.shards.lanes);
+    costs[4] = fmt::format("{} of {} in {}{}; more than {} threads do not help", plural(cost.shards.shards, "shard"),
+                           plural(cost.shards.images, "image"), plural(cost.shards.lanes, "lane"),
+                           cost.shards.lockstep ? ", in lockstep" : "", cost.shards.lanes);
     return costs;
   }
 
@@ -191,10 +188,10 @@ struct Plan {
       any_baseline = any_baseline || row.baseline.has_value();
     }
     if (single == experiment.rows.size() && experiment.rows.size() > 1)
-      print_paragraph("Warning: one seed a row tells no noise, so no gain can be told from it; give \"seeds\"");
+      print_paragraph("Warning: with one seed per row the noise is unknown, so no gain can be judged; set \"seeds\"");
     else if (single > 0 && experiment.rows.size() > 1)
-      print_paragraph(
-          fmt::format("Warning: {} of {} rows have one seed, which tells no noise", single, experiment.rows.size()));
+      print_paragraph(fmt::format("Warning: {} of {} rows have one seed, so their noise is unknown", single,
+                                  experiment.rows.size()));
     if (any_baseline && lone > 0)
       print_paragraph(
           fmt::format("Warning: {} of {} rows have no baseline to compare with", lone, experiment.rows.size()));
@@ -217,7 +214,7 @@ struct Plan {
     print_paragraph(experiment.about);
     print_text("{}, {}", plural(experiment.rows.size(), "row"), plural(experiment.trials.size(), "trial"));
     if (tuning > 0) print_text(", {} of them to tune", tuning);
-    if (experiment.duplicates > 0) print_text(", {} more were the same as another", experiment.duplicates);
+    if (experiment.duplicates > 0) print_text(", {} duplicates left out", experiment.duplicates);
     print_text("; {} done already\n", done);
     if (const std::string words = describe(change, experiment); !words.empty()) print_paragraph("Changed: " + words);
     if (const std::string words = trials_to_come(experiment); !words.empty()) print_paragraph("To come: " + words);
@@ -250,14 +247,15 @@ struct Plan {
     if (known && !left.empty()) {
       const std::size_t cores = std::min<std::size_t>(static_cast<std::size_t>(available_cores()), left.size());
       print_text("\n");
-      print_paragraph(fmt::format(
-          "{} take about {} on {} of this machine, {}. Decoding photographs comes on top.",
-          done == 0 ? "All trials" : "The trials that are left", duration_text(seconds_left / double(cores)),
-          plural(cores, "core"),
-          gflops > 0 ? fmt::format("at {:g} GFLOP/s a core, as told", gflops) : "by steps of each network on it"));
+      print_paragraph(
+          fmt::format("{} take about {} on {} of this machine, estimated {}. Decoding of photographs is not included.",
+                      done == 0 ? "All trials" : "The remaining trials", duration_text(seconds_left / double(cores)),
+                      plural(cores, "core"),
+                      gflops > 0 ? fmt::format("at {:g} GFLOP/s per core (--gflops)", gflops)
+                                 : "from measured steps of each network"));
     }
     print_paragraph(
-        fmt::format("Disk: about {} once all are done (checkpoint.keep \"{}\"), {} more for each trial that runs.",
+        fmt::format("Disk: about {} when all are done (checkpoint.keep \"{}\"), and {} more for each running trial.",
                     size_text(kept), word_of(experiment.checkpoint.keep), size_text(running)));
     print_text("\n{} of {} done\n{}", done, experiment.trials.size(), missing_probes_note(experiment, store));
     return 0;
@@ -274,8 +272,10 @@ struct Check {
       try {
         return of_data(dataset);
       } catch (const InputError& error) {
-        unknown = fmt::format("model.num_classes is left out and the classes of \"{}\" cannot be counted here: {}\n",
-                              dataset.name, error.what());
+        unknown = fmt::format(
+            "the number of classes; model.num_classes is left out and the classes of \"{}\" cannot be counted here: "
+            "{}\n",
+            dataset.name, error.what());
         return kAnyNumber;
       }
     };
@@ -291,10 +291,12 @@ struct Check {
 
 void add_plan(Command& app) {
   auto [command, plan] =
-      app.add_command<Plan>("plan", "print the trials of a descriptor, what each costs and which are done");
+      app.add_command<Plan>("plan", "show the trials of a descriptor, what each costs and which are done");
   plan.descriptor.add_file(command);
   plan.descriptor.add_out(command);
-  command.add_option("--gflops", plan.gflops, "what one core does, for the time, in place of measured steps")
+  command
+      .add_option("--gflops", plan.gflops,
+                  "speed of one core in GFLOP/s, to estimate times from instead of measuring steps")
       .positive();
   plan.slurm.add_options(command);
   command.examples({"normlab plan experiments/placements_gratings.json",
@@ -302,7 +304,7 @@ void add_plan(Command& app) {
 }
 
 void add_check(Command& app) {
-  auto [command, check] = app.add_command<Check>("check", "read a descriptor and say everything that is wrong with it");
+  auto [command, check] = app.add_command<Check>("check", "check a descriptor and report all its errors at once");
   check.options.add_file(command);
   command.examples({"normlab check experiments/placements_gratings.json",
                     "normlab check experiments/placements_cifar10.json --set seeds=3"});

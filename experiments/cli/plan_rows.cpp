@@ -43,7 +43,7 @@ void print_line(const std::string& text) { print_text("{}\n", broken_lines(visib
 }  // namespace
 
 void print_costs(const std::vector<PlanPart>& parts) {
-  print_text("A trial (a mac is 2 flops):\n");
+  print_text("Cost of a trial (1 mac is 2 flops):\n");
   for (std::size_t line = 0; line < std::tuple_size_v<TrialCosts>; ++line) {
     std::vector<std::pair<std::string, std::vector<const PlanPart*>>> same;
     for (const PlanPart& part : parts) {

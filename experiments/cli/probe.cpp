@@ -77,14 +77,14 @@ struct ProbeCommand {
     if (const auto model = metadata.find("normlab.model"); model != metadata.end()) {
       std::erase_if(rows, [&](const Trial* t) { return canonical_model_json(t->config.model) != model->second; });
       if (rows.empty())
-        throw InputError(fmt::format("{}: is of another network than those of {}; it holds {}", weights,
+        throw InputError(fmt::format("{}: belongs to another network than the rows of {}; its network is {}", weights,
                                      descriptor.file, model->second));
     }
     if (rows.size() == 1) return rows;
     std::string labels;
     for (const Trial* t : rows) labels += fmt::format("\n  {}", experiment.rows[t->row].label);
     throw InputError(
-        fmt::format("{}: may belong to several rows of {}; leave one by --set:{}", weights, descriptor.file, labels));
+        fmt::format("{}: fits several rows of {}; select one of them with --set:{}", weights, descriptor.file, labels));
   }
 
   std::string_view weights_text() const { return weights.empty() ? "initial weights" : std::string_view(weights); }
@@ -151,19 +151,21 @@ struct ProbeCommand {
 
 void add_probe(Command& app) {
   auto [command, probe] = app.add_command<ProbeCommand>(
-      "probe", "measure signal and gradients of each row's network on one batch, without training (docs/probes.md)");
+      "probe",
+      "measure activations and gradients of each row's network on one batch, without training (docs/tables.md)");
   probe.descriptor.add_file(command);
   command.add_option("--weights", probe.weights,
-                     "safetensors file, as a trial's checkpoint (otherwise the weights that training starts from)");
-  command.add_option("--images", probe.images, "how many training images (default: the batch size)")
+                     "safetensors file, such as a trial's checkpoint (default: the initial weights)");
+  command.add_option("--images", probe.images, "number of training images (default: the batch size)")
       .range(std::int64_t{1}, std::int64_t{1} << 30);
-  command.add_option("--threads", probe.threads, "cores (default: all); changes no result").range(1, 1024);
+  command.add_option("--threads", probe.threads, "how many cores to use; does not change results (default: all)")
+      .range(1, 1024);
   add_device(command, probe.device);
-  command.add_choice("--axis", probe.axis, "which statistics the text shows; auto: by the main norm",
+  command.add_choice("--axis", probe.axis, "axis of the statistics in the text; auto: that of the main norm",
                      {"auto", "channel", "position"});
-  command.add_choice("--format", probe.format, "how it is written; json and csv have both axes",
-                     {"text", "json", "csv"});
-  command.examples({"normlab probe experiments/placements_gratings.json --images 100"});
+  command.add_choice("--format", probe.format, "output format; json and csv have both axes", {"text", "json", "csv"});
+  command.examples({"normlab probe experiments/placements_gratings.json --images 100",
+                    "normlab probe experiments/placements_gratings.json --format csv > probe.csv"});
 }
 
 }  // namespace normlab

@@ -30,12 +30,12 @@ struct Report {
 
   int operator()() {
     if (!watch) return write(false).code;
-    if (file == "-") throw InputError("--watch: writes a file again and again; name one by -o");
+    if (file == "-") throw InputError("--watch: needs a file to rewrite; give one with -o");
     catch_stop_signals();
     for (;;) {
       const Written written = write(true);
       if (written.finished) return written.code;
-      say(fmt::format("writing it every {} s until all trials have ended, or Ctrl-C", *watch));
+      say(fmt::format("rewriting the report every {} s until all trials have ended; Ctrl-C stops", *watch));
       for (int slices = *watch * 10; slices > 0 && !stop_requested(); --slices)
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
       if (!stop_requested()) continue;
@@ -96,28 +96,28 @@ struct Report {
 
 void add_report(Command& app) {
   auto [command, report] = app.add_command<Report>(
-      "report", "write one HTML file: question, table, gains, learning curves, every trial's config and provenance");
+      "report", "write a report as one HTML file: question, table, gains, learning curves, configs and provenance");
   report.descriptor.add_file(command);
   report.descriptor.add_out_or_from(command);
-  command.add_option("-o,--output", report.file, "the file to write").show_default();
+  command.add_option("-o,--output", report.file, "HTML file to write").show_default();
   command
       .add_option("--watch", report.watch,
-                  "write it again every SECONDS (5) until all trials have ended; the page loads itself again")
+                  "rewrite the file every N seconds until all trials have ended; an open page reloads itself")
       .or_alone("5")
       .check([](const std::string& value) {
         const bool number = !value.empty() && value.find_first_not_of("0123456789") == value.npos;
-        return number && value.size() < 6 && value != "0" ? "" : "expected whole seconds above 0";
+        return number && value.size() < 6 && value != "0" ? "" : "must be a whole number of seconds above 0";
       });
-  command.add_option("--svg", report.pictures, "folder for the pictures as SVG files of their own");
+  command.add_option("--svg", report.pictures, "folder to write the plots to as SVG files");
   command
       .add_option("--curves", report.curves,
-                  "metric to draw by step, several times for several; without it that of the table and train/loss")
+                  "metric to plot by step; may be repeated (default: the table's metric and train/loss)")
       .one_each();
   add_selection(command, report.table);
   add_row_choice(command, report.table);
   add_statistics(command, report.table);
   command.footer(
-      "Folders are made where they are missing. Exit code 2 after the report: some results cannot be read; it names "
+      "Missing folders are created. Exit code 2 after the report: some results cannot be read, and the report names "
       "them. 3: the disk fails.");
   command.examples({"normlab report experiments/placements_gratings.json -o report.html --svg pictures",
                     "normlab report experiments/placements_gratings.json --watch"});

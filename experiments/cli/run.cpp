@@ -63,12 +63,13 @@ struct RunCommand {
          plural(summary.trials, "trial"), summary.done_before, summary.diverged, summary.failed, summary.refused,
          duration_text(seconds));
     if (summary.failed > 0)
-      tell("{} failed; the same command with --retry failed resumes from their last checkpoints\n", summary.failed);
+      tell("{} failed; run the same command with --retry failed to resume from their last checkpoints\n",
+           summary.failed);
     if (summary.failed_before > 0)
-      tell("{} failed in an earlier run and were left alone; --retry failed trains them again\n",
+      tell("{} failed in an earlier run and were not trained again; add --retry failed to resume them\n",
            summary.failed_before);
     if (summary.elsewhere > 0)
-      tell("{} are left to other processes, as --no-wait or --max-trials says\n", summary.elsewhere);
+      tell("{} are left to other processes because of --no-wait or --max-trials\n", summary.elsewhere);
     tell("{}", note);
   }
 };
@@ -76,45 +77,51 @@ struct RunCommand {
 }  // namespace
 
 void add_run(Command& app) {
-  auto [command, run] =
-      app.add_command<RunCommand>("run", "train what a descriptor asks for and is not done yet, then print its table");
+  auto [command, run] = app.add_command<RunCommand>(
+      "run", "train the trials of a descriptor that are not done yet, then print the result table");
   run.descriptor.add_file(command);
   run.descriptor.add_out(command);
-  command.add_option("--workers", run.options.workers, "trials at a time (default: one a core, one on a GPU)")
+  command
+      .add_option("--workers", run.options.workers,
+                  "how many trials to train at once (default: one per core, or one on a GPU)")
       .range(1, 1024);
   command
       .add_option("--threads", run.options.threads,
-                  "cores in a trial (default: what the workers leave); changes no result")
+                  "cores per trial; does not change results (default: the cores divided among the workers)")
       .range(1, 1024);
-  command.add_number(
-      "--data-threads", run.options.data_threads,
-      "more cores in each trial, which make the next batches while a step trains; 0: made in the step; changes "
-      "no result",
-      0, 1024);
+  command.add_number("--data-threads", run.options.data_threads,
+                     "additional cores per trial that prepare the next batches during a step; 0: each step prepares "
+                     "its own batch; does not change results",
+                     0, 1024);
   add_device(command, run.options.device);
   command.add_option("--tensorboard", run.options.tensorboard,
-                     "folder for TensorBoard's event files, one folder a trial below it");
+                     "folder for TensorBoard event files, with a subfolder per trial");
   command.add_flag("--allow-different-bits", run.options.allow_different_bits,
-                   "resume from checkpoints of another binary or BLAS core; marked in the result");
+                   "resume from checkpoints of another binary or BLAS core, and mark the results");
   command.add_number("--lease", run.options.lease_seconds,
-                     "seconds without a sign of life after which others take a trial of this process over",
+                     "seconds without a sign of life after which another process may take over a trial from this one",
                      kShortestLease, kLongestLease);
   command
-      .add_option("--retry", run.retry,
-                  "train trials again that failed (from their last checkpoint) or diverged (from the first step); may "
-                  "be given twice")
+      .add_option(
+          "--retry", run.retry,
+          "retrain trials that failed (from their last checkpoint) or diverged (from the first step); may be repeated")
       .one_of({"failed", "diverged"})
       .one_each();
   command.add_flag("--stop-on-failure", run.options.stop_on_failure,
-                   "the first failed trial stops the others, with checkpoints");
-  command.add_flag("--no-wait", run.options.no_wait, "end where only trials of other processes are left");
-  command.add_option("--max-trials", run.options.max_trials, "end after so many trials of this process; 0: no limit")
+                   "when a trial fails, stop the others with checkpoints");
+  command.add_flag("--no-wait", run.options.no_wait,
+                   "exit when only trials of other processes are left, instead of waiting for them");
+  command
+      .add_option("--max-trials", run.options.max_trials,
+                  "exit after this process has trained so many trials; 0: no limit")
       .show_default();
-  command.add_option("--json-progress", run.options.json_progress,
-                     "append progress to this file, one JSON object a line; - is standard error, for it alone");
+  command.add_option(
+      "--json-progress", run.options.json_progress,
+      "append the progress to this file, one JSON object per line; -: to standard error, without other messages");
   command.footer(
-      "Killed or stopped (Ctrl-C, SIGTERM, SIGUSR1), the same command resumes where it was. Started again in other "
-      "shells or on other hosts of the same folder, it joins in. `normlab status` tells how far all are.");
+      "After Ctrl-C, SIGTERM, SIGUSR1 or a crash, run the same command again to resume from the last checkpoints. To "
+      "share the work, run it in other shells too, or on other hosts with the same folder. `normlab status` shows the "
+      "progress.");
   command.examples({"normlab run experiments/placements_gratings.json --workers 2",
                     "normlab run experiments/placements_cifar10.json --data ~/data --set train.epochs=2"});
 }

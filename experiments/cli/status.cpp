@@ -244,15 +244,15 @@ struct StatusCommand {
 }  // namespace
 
 void add_status(Command& app) {
-  auto [command, status] =
-      app.add_command<StatusCommand>("status", "how far each trial is, who works on it and since when it is silent");
+  auto [command, status] = app.add_command<StatusCommand>(
+      "status", "show each trial's progress, the process that trains it and that process's last sign of life");
   status.descriptor.add_file(command);
   status.descriptor.add_out(command);
-  command.add_flag("--all", status.all, "in text, trials that are done or missing, too");
-  command.add_choice("--format", status.format, "how it is written; json has all trials", {"text", "json"});
+  command.add_flag("--all", status.all, "in text, also list the trials that are done or missing");
+  command.add_choice("--format", status.format, "output format; json has all trials", {"text", "json"});
   command.footer(
-      "`beat` is the time since the process last showed that it lives, by this machine's clock; who takes a trial over "
-      "goes by a counter instead.");
+      "`beat` is the time since the process's last sign of life, by this machine's clock. A takeover depends on a "
+      "counter, not on clocks.");
   command.examples({"watch normlab status experiments/placements_gratings.json",
                     "normlab status experiments/placements_gratings.json --format json"});
 }

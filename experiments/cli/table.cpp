@@ -31,13 +31,16 @@ struct TableCommand {
     const bool folders = std::all_of(sources.begin(), sources.end(),
                                      [](const auto& source) { return std::filesystem::is_directory(source); });
     if (folders) {
-      if (!descriptor.sets.empty()) throw InputError("--set: changes a descriptor, and these are folders of results");
+      if (!descriptor.sets.empty())
+        throw InputError("--set: applies to a descriptor, but these are folders of results; leave --set out");
       if (!descriptor.from.empty())
-        throw InputError("--from: goes with a descriptor, and these are folders of results");
+        throw InputError("--from: applies to a descriptor, but these are folders of results; leave --from out");
       return folders_table_model(sources, options);
     }
     if (sources.size() > 1)
-      throw InputError(fmt::format("{}: one descriptor, or any number of folders with results", sources[1].string()));
+      throw InputError(
+          fmt::format("{}: is one argument too many; give one descriptor, or any number of folders of results",
+                      sources[1].string()));
     descriptor.file = sources.front().string();
     const ResultStore store = descriptor.store();
     const Experiment experiment = descriptor.load_staged(store);
@@ -52,7 +55,7 @@ struct TableCommand {
     TableModel table = model();
     if (no_footer) table.footer.clear();
     if (format != TableFormat::latex && !(layout.caption + layout.label).empty())
-      throw InputError("--caption, --label: are for --format latex");
+      throw InputError("--caption, --label: need --format latex");
     const std::string text = render_table(table, format, layout);
     if (format == TableFormat::text || format == TableFormat::markdown)
       print_text("{}", text);
@@ -72,26 +75,28 @@ struct SchemaCommand {
 
 void add_layout(Command& command, TableCommand& table) {
   TableOptions& options = table.options;
-  command.add_option("--rows", options.rows, "axes that stand down the table").comma_separated().one_each();
-  command.add_option("--cols", options.cols, "axes whose values stand across it").comma_separated().one_each();
-  command.add_words("--cells", options.cells, "what stands in the cells of --rows and --cols: mean (default) or gain");
-  command.add_choice("--format", table.format, "how it is written");
-  command.add_option("--width", table.layout.width, "columns of the text (default: the terminal's, to 120; else 80)")
+  command.add_option("--rows", options.rows, "axes to show down the side of a grid").comma_separated().one_each();
+  command.add_option("--cols", options.cols, "axes to show across the top of the grid").comma_separated().one_each();
+  command.add_words("--cells", options.cells, "what a cell of the grid shows: mean (default) or gain");
+  command.add_choice("--format", table.format, "output format");
+  command
+      .add_option("--width", table.layout.width,
+                  "width of the text in columns (default: the terminal's, or 80 without one)")
       .range(40, 10'000);
-  command.add_option("--caption", table.layout.caption, "latex: of a table around the tabular");
-  command.add_option("--label", table.layout.label, "latex: what \\ref names").check([](const std::string& label) {
+  command.add_option("--caption", table.layout.caption, "latex: caption of a table around the tabular");
+  command.add_option("--label", table.layout.label, "latex: label for \\ref").check([](const std::string& label) {
     constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_./+ ";
-    return label.find_first_not_of(kPlain) == label.npos ? "" : "has letters, digits and : - _ . / + alone";
+    return label.find_first_not_of(kPlain) == label.npos ? "" : "may have only letters, digits, spaces and : - _ . / +";
   });
-  command.add_flag("--no-footer", table.no_footer, "leaves out what stands below the table");
+  command.add_flag("--no-footer", table.no_footer, "omit the notes below the table");
 }
 
 }  // namespace
 
 void add_table(Command& app) {
   auto [command, table] =
-      app.add_command<TableCommand>("table", "print the result table of a descriptor, missing cells included");
-  command.add_option("what", table.sources, "the experiment, a JSON file; or folders of results or trials, without one")
+      app.add_command<TableCommand>("table", "print the result table of a descriptor, with unfinished cells marked");
+  command.add_option("what", table.sources, "JSON file that describes the experiment, or folders of results or trials")
       .required();
   table.descriptor.add_reading(command);
   table.descriptor.add_out_or_from(command);
@@ -100,7 +105,7 @@ void add_table(Command& app) {
   add_layout(command, table);
   add_statistics(command, table.options);
   command.footer(
-      "Exit code 2 after the table: some results cannot be read, 3: by the machine's fault; standard error names "
+      "Exit code 2 after the table: some results cannot be read. 3: because of the machine. Standard error names "
       "them.");
   command.examples(
       {"normlab table experiments/placements_gratings.json --sort -gain",
@@ -110,7 +115,7 @@ void add_table(Command& app) {
 void add_schema(Command& app) {
   auto [command, schema] =
       app.add_command<SchemaCommand>("schema", "print the JSON Schema of descriptors, for editors");
-  command.add_flag("--keys", schema.keys, "print all keys with their defaults as a Markdown table instead");
+  command.add_flag("--keys", schema.keys, "print all keys and their defaults as a Markdown table instead");
   command.examples({"normlab schema > descriptor.schema.json", "normlab schema --keys"});
 }
 

@@ -24,21 +24,22 @@ struct Verify {
 
   int operator()() {
     if (files != run.empty())
-      throw InputError("verify: name a trial, or give --files to check what lies in --out without training");
+      throw InputError("verify: give either a trial, or --files to check the files in --out without training");
     return files ? check_files() : train_again();
   }
 
   int check_files() const {
     if (!std::filesystem::is_directory(std::filesystem::path(out) / "trials"))
-      throw InputError(fmt::format("--out {}: holds no trials; it is no folder of results", out));
+      throw InputError(
+          fmt::format("--out {}: is not a folder of results, because it contains no trials; give another folder", out));
     const FilesReport report = verify_files(ResultStore(out));
     for (const std::string& problem : report.problems) print_text("{}\n", problem);
     print_text("{}: {}, {}: {} sealed, {} unsealed, {} without a result{}\n", out, plural(report.trials, "trial"),
                plural(report.files, "file"), plural(report.sealed, "result"), report.unsealed,
                plural(report.unfinished, "trial"),
-               report.running > 0 ? fmt::format(", {} of them running and passed over", report.running) : "");
+               report.running > 0 ? fmt::format(", {} of them running and skipped", report.running) : "");
     if (report.unsealed > 0) print_text("unsealed: {}\n", kUnsealedWords);
-    if (report.removed > 0) print_text("taken away by `normlab clean`: {}\n", plural(report.removed, "file"));
+    if (report.removed > 0) print_text("deleted by `normlab clean`: {}\n", plural(report.removed, "file"));
     if (report.problems.empty()) return print_text("nothing is damaged\n"), 0;
     print_text("{}\n", plural(report.problems.size(), "problem"));
     return static_cast<int>(ExitCode::bad_input);
@@ -57,12 +58,12 @@ struct Verify {
     const std::string id = trial.path().filename().string().substr(0, 12);
     print_text("{}: from {} at step {} to step {}\n", id, report.start, report.from, report.to);
     if (report.states > 0)
-      print_text("{} on record {} the same to the bit: SHA-256 over {} (weights, moments, buffers, averages)\n",
+      print_text("{} on record {} bit-identical: SHA-256 over {} (weights, moments, buffers, averages)\n",
                  plural(report.states, "state"), report.states == 1 ? "is" : "are", plural(report.tensors, "tensor"));
     if (report.metrics > 0)
-      print_text("{} of metrics {} the same to the bit\n", plural(report.metrics, "line"),
+      print_text("{} of metrics {} bit-identical\n", plural(report.metrics, "line"),
                  report.metrics == 1 ? "is" : "are");
-    if (report.result) print_text("the result is the same to the bit\n");
+    if (report.result) print_text("the result is bit-identical\n");
     if (!report.difference) return 0;
     print_text("DIFFERENT at {}\n", *report.difference);
     return static_cast<int>(ExitCode::trials_failed);
@@ -73,24 +74,28 @@ struct Verify {
 
 void add_verify(Command& app) {
   auto [command, verify] = app.add_command<Verify>(
-      "verify", "run some steps of a trial again and compare all bits with what is on record, or check all files");
-  command.add_option("run", verify.run, "a trial's folder, or the beginning of its id");
+      "verify",
+      "train some steps of a trial again and compare every bit with the record, or check all files for damage");
+  command.add_option("run", verify.run, "a trial's folder, or its id or the first digits of it");
   command.add_flag("--files", verify.files,
-                   "compare all files in --out with the hashes that results and checkpoints keep of them, and with "
-                   "each other; trains nothing");
+                   "compare all files in --out with their recorded hashes and with each other; trains nothing");
   command.add_option("--out", verify.out, "folder of the results").show_default();
-  command.add_number("--steps", verify.options.steps, "how many steps", std::int64_t{1}, std::int64_t{1} << 50);
+  command.add_number("--steps", verify.options.steps, "number of steps to train", std::int64_t{1},
+                     std::int64_t{1} << 50);
   command
-      .add_option("--from", verify.from,
-                  "step of the checkpoint to start from, 0: initial values (default: the last that can be compared)")
+      .add_option(
+          "--from", verify.from,
+          "step of the checkpoint to start from; 0: the initial values (default: the last that can be compared)")
       .not_negative();
-  command.add_option("--data", verify.data, "folder of the data sets (otherwise NORMLAB_DATA, then ./data)");
-  command.add_option("--threads", verify.options.threads, "cores (default: all); changes no bit").range(0, 1024);
+  command.add_option("--data", verify.data, "folder of the data sets (default: NORMLAB_DATA, else ./data)");
+  command
+      .add_option("--threads", verify.options.threads, "how many cores to use; does not change results (default: all)")
+      .range(0, 1024);
   add_device(command, verify.device);
   command.add_flag("--allow-different-bits", verify.options.allow_different_bits,
-                   "compare also what another binary or BLAS core has computed");
+                   "also compare with a record of another binary or BLAS core");
   verify.options.threads = 0;
-  command.footer("Exit code 1 where a training gives other bits, 2 where a file is damaged. Nothing is changed.");
+  command.footer("Exit code 1: the training gives other bits. 2: a file is damaged. The command changes no files.");
   command.examples({"normlab verify 3f53cbbd --steps 50", "normlab verify --files --out results"});
 }
 

@@ -71,8 +71,8 @@ TEST_CASE("files: a full disk keeps the old file, names the path and says what t
     FAIL("/dev/full took a line");
   } catch (const EnvironmentError& error) {
     CHECK(std::string(error.what()) ==
-          "cannot append to /dev/full: No space left on device; free some space; finished results are untouched, start "
-          "the same command again");
+          "cannot append to /dev/full: No space left on device; free some space, then run the same command "
+          "again; finished results are untouched");
     CHECK(error.code() == ExitCode::environment);
   }
 }
@@ -210,7 +210,7 @@ TEST_CASE("files: folders are made down to the last, a file in their way is name
   std::ofstream(folder / "file") << "x";
   for (const char* path : {"file", "file/below"})
     CHECK_THROWS_WITH_AS(make_folders(folder / path),
-                         doctest::Contains("a file stands where a folder is expected, or the reverse"),
+                         doctest::Contains("there is a file where a folder is expected, or the reverse"),
                          EnvironmentError);
 }
 
@@ -237,12 +237,12 @@ TEST_CASE("files: an error of the system comes with the path and what to do") {
                                                  {EROFS, "read-only"},
                                                  {EACCES, "no permission"},
                                                  {ENOENT, "check the path"},
-                                                 {EISDIR, "a file stands where a folder is expected"},
-                                                 {ELOOP, "lead in a circle"},
+                                                 {EISDIR, "there is a file where a folder is expected"},
+                                                 {ELOOP, "form a loop"},
                                                  {ENAMETOOLONG, "choose a shorter one"},
                                                  {EMFILE, "ulimit -n"},
                                                  {EIO, "the disk or the network file system reports an error"},
-                                                 {EINVAL, "start the same command again"}};
+                                                 {EINVAL, "run the same command again"}};
   for (const auto& expected : kAdvice) {
     CHECK_THROWS_WITH_AS(throw_system_error("write", "here/x", expected.first), doctest::Contains(expected.second),
                          EnvironmentError);

@@ -77,7 +77,7 @@ TEST_CASE("safetensors index: an index that does not fit its files is refused") 
   CHECK(model.refusal(index_of(kFirst, kFirst)) ==
         std::string(kFirst) + ": there is no tensor \"b\", which m.safetensors.index.json places here");
   CHECK(model.refusal(index_of(kFirst, kSecond, "13")) ==
-        index + "metadata: \"total_size\": is 13, the tensors have 12 bytes; files and index do not belong together");
+        index + "metadata: \"total_size\": is 13, the tensors have 12 bytes; the files do not match the index");
   CHECK(model.refusal(index_of(kFirst, kSecond, "12.0")) ==
         index + "metadata: \"total_size\": expected a non-negative integer, found 12.0");
   CHECK(model.refusal("{}") == index + "\"weight_map\": this key is missing");
@@ -92,8 +92,7 @@ TEST_CASE("safetensors index: an index that does not fit its files is refused") 
   const std::vector<float> b{3};
   save_safetensors(model.folder / kSecond, {{"format", "np"}}, {{"b", "F32", {1}, std::as_bytes(std::span(b))}});
   CHECK(model.refusal(index_of(kFirst, kSecond)) ==
-        std::string(kSecond) + ": its metadata have another \"format\" than the files before it");
+        std::string(kSecond) + ": its metadata has another \"format\" than the files before it");
   std::filesystem::resize_file(model.folder / kSecond, 20);
-  CHECK(model.refusal(index_of(kFirst, kSecond)).find(std::string(kSecond) + ": byte 0: the header is said to have") ==
-        0);
+  CHECK(model.refusal(index_of(kFirst, kSecond)).find(std::string(kSecond) + ": byte 0: the header should have") == 0);
 }

@@ -125,7 +125,7 @@ TEST_CASE("safetensors: damaged and hostile files are refused with the place") {
   says(file_of(3, "{}"), "said to have 3 bytes but 2 follow");
   says(file_of(0xffffff000000003cULL, ""), "byte 0: a header of 18446742974197923900 bytes is over the limit");
   says(file_of(0xfffffffffffffff8ULL, "{}"), "over the limit");
-  says(file_of(0x3c, ""), "byte 0: the header is said to have 60 bytes but 0 follow");
+  says(file_of(0x3c, ""), "byte 0: the header should have 60 bytes but 0 follow");
   says(file_of("\xff"), "byte 8: the header does not begin with {");
   says(file_of(" {}"), "byte 8: the header does not begin with {");
   says(file_of("\xef\xbb\xbf{}"), "byte 8: the header does not begin with {");
@@ -174,8 +174,8 @@ TEST_CASE("safetensors: damaged and hostile files are refused with the place") {
   says(file_of(tensor(R"("shape":[1],"data_offsets":[4,8])"), 8),
        "begins at 4 of the data but the tensor before it ends at 0");
   says(file_of(tensor(R"("shape":[1],"data_offsets":[0,4],"more":"x")"), 4), "unknown field \"more\"");
-  says(file_of(tensor(R"("shape":[1],"shape":[1],"data_offsets":[0,4])"), 4), "byte 40: \"t\": \"shape\" comes twice");
-  says(file_of(tensor(R"("shape":[1],"sh\u0061pe":[1],"data_offsets":[0,4])"), 4), "\"t\": \"shape\" comes twice");
+  says(file_of(tensor(R"("shape":[1],"shape":[1],"data_offsets":[0,4])"), 4), "byte 40: \"t\": \"shape\" occurs twice");
+  says(file_of(tensor(R"("shape":[1],"sh\u0061pe":[1],"data_offsets":[0,4])"), 4), "\"t\": \"shape\" occurs twice");
   says(file_of(tensor(R"("shape":[1],"data_offsets":[-1,3])"), 4), "\"data_offsets\": expected a list of non-negative");
   says(file_of(tensor(R"("shape":[1],"data_offsets":[0,4.0])"), 4), "byte 58: \"t\": \"data_offsets\": expected");
   says(file_of(tensor(R"("shape":[1],"data_offsets":[0])"), 4), "must have two numbers");
@@ -197,19 +197,19 @@ TEST_CASE("safetensors: damaged and hostile files are refused with the place") {
        "\"dtype\": expected a string, found a number");
   says(file_of(R"({"t":[]})"), "\"t\": expected an object, found an array");
   says(file_of(R"({"__metadata__":{"k":1}})"), "\"__metadata__\": \"k\": expected a string, found a number");
-  says(file_of(R"({"__metadata__":{"k":"1","k":"2"}})"), "\"k\" comes twice");
-  says(file_of(R"({"__metadata__":{},"__metadata__":{}})"), "this name comes twice");
+  says(file_of(R"({"__metadata__":{"k":"1","k":"2"}})"), "\"k\" occurs twice");
+  says(file_of(R"({"__metadata__":{},"__metadata__":{}})"), "this name occurs twice");
   says(file_of(R"({"a\u0000b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1), "a NUL in a key");
   says(
       file_of(
           R"({"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"t":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
           2),
-      "\"t\": this name comes twice");
+      "\"t\": this name occurs twice");
   says(
       file_of(
           R"({"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}, "\u0074":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
           2),
-      "byte 62: \"t\": this name comes twice");
+      "byte 62: \"t\": this name occurs twice");
   says(
       file_of(
           R"({"t":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"u":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",

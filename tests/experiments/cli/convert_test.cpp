@@ -115,19 +115,20 @@ TEST_CASE("eval: wrong images, labels and preprocessing are refused") {
     CHECK(done.code == kBadInput);
     CHECK(has(done.err, message));
   };
-  fails(images + to_logits, "nothing says how its pixels were normalised");
-  fails(images + " --normalize none", "give --labels or --logits");
+  fails(images + to_logits, "the normalisation of the training is unknown");
+  fails(images + " --normalize none", "give --labels, or --logits to write");
   fails(images + " --mean 0.5" + to_logits, "give both --mean and --std");
-  fails(images + " --normalize half --mean 0.5 --std 1" + to_logits, "give one of them");
+  fails(images + " --normalize half --mean 0.5 --std 1" + to_logits,
+        "give --normalize, or --mean and --std, but not both");
   fails(images + " --mean 0.5,0.5 --std 1" + to_logits, "--mean: 2 values for 3 channels");
   fails(images + " --mean 0.5 --std 0" + to_logits, "must be above 0");
   fails("cifar11" + to_logits, "did you mean \"cifar10\"?");
-  fails("shapes", "shapes has 10 classes, this model has 5");
+  fails("shapes", "shapes: has 10 classes, but this model has 5");
   write_npy(folder / "small.npy", host_tensor<float>("x", {1, 8, 8, 3}, std::vector<float>(192)));
   fails(quoted(folder / "small.npy") + " --normalize none" + to_logits,
-        "images are [8, 8, 3], this model takes [8, 12, 3]");
+        "images are [8, 8, 3], but this model takes [8, 12, 3]");
   write_npy(folder / "flat.npy", host_tensor<float>("x", {2, 3}, std::vector<float>(6)));
-  fails(quoted(folder / "flat.npy") + " --normalize none" + to_logits, "images are uint8 or float [N, H, W, C]");
+  fails(quoted(folder / "flat.npy") + " --normalize none" + to_logits, "images must be uint8 or float [N, H, W, C]");
   write_npy(folder / "labels.npy", host_tensor<std::int64_t>("labels", {4}, {0, 1, 2, 5}));
   fails(images + " --normalize none --labels " + quoted(folder / "labels.npy"),
         "label 5 of image 3 is outside the 5 classes");
@@ -138,7 +139,7 @@ TEST_CASE("eval: wrong images, labels and preprocessing are refused") {
   const Finished done =
       run_program(folder, "eval --weights " + quoted(foreign) + " --data " + images + " --normalize none" + to_logits);
   CHECK(done.code == kBadInput);
-  CHECK(has(done.err, "`normlab convert` gives it ours first"));
+  CHECK(has(done.err, "run `normlab convert` on it first"));
 }
 
 TEST_CASE("convert: batch norms are merged, and the logits stay") {

@@ -76,7 +76,7 @@ TEST_CASE("program: a sweep on CIFAR's binary files; finished trials of other da
   const Finished other = run_program(folder, arguments + " --set seeds=2");
   CHECK(other.code == 2);
   CHECK_MESSAGE(other.err.find(hash) != std::string::npos, other.err);
-  CHECK(other.err.find("was trained on other data") != std::string::npos);
+  CHECK(other.err.find("was trained on data with hash") != std::string::npos);
   CHECK(store.trial_ids().size() == 1);
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("program: data info tells counts, sizes, statistics and bad images, an
   CHECK_MESSAGE(text.code == 0, text.err);
   CHECK_MESSAGE(text.out.find("images    23, and 1 that cannot be decoded") != std::string::npos, text.out);
   CHECK(text.out.find("width     32 / 40 / 48") != std::string::npos);
-  CHECK(text.out.find("height    40  (least / median / most)") != std::string::npos);
+  CHECK(text.out.find("height    40  (smallest / median / largest)") != std::string::npos);
   CHECK(text.out.find("bad       dog/123.jpg: ") != std::string::npos);
   const Finished json =
       run_program(folder, "data info " + (folder / "pets").string() + " --layout image_folder --format json --full");
@@ -137,7 +137,7 @@ TEST_CASE("program: data info tells counts, sizes, statistics and bad images, an
     CHECK_MESSAGE(packed.code == 0, packed.err);
     CHECK_MESSAGE(packed.out.find("train: 23 images in 3 shards, 8 of them as they were") != std::string::npos,
                   packed.out);
-    CHECK(packed.err.find("left out: dog/123.jpg: ") != std::string::npos);
+    CHECK(packed.err.find("skipped: dog/123.jpg: ") != std::string::npos);
   }
   for (const char* file : {"classes.txt", "train-000000.tar", "train-000002.tar", "val-000001.tar"})
     CHECK(text_of(folder / "packed1" / file) == text_of(folder / "packed2" / file));
@@ -274,7 +274,7 @@ TEST_CASE("eval: photographs of many sizes give the loss that their training gav
     CHECK(done.code == 2);
     return done.err;
   };
-  CHECK(refused(" --normalize half").find("say how they get the model's: --crop center") != std::string::npos);
+  CHECK(refused(" --normalize half").find("resize them to the model's with --crop center") != std::string::npos);
   CHECK(refused(center).find("give --normalize") != std::string::npos);
   fs::resize_file(folder / "pets" / "val" / "dog" / "101.jpg", 300);
   CHECK(refused(" --normalize half" + center).find("dog/101.jpg") != std::string::npos);

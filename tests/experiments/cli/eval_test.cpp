@@ -58,7 +58,7 @@ TEST_CASE("eval: the weights of a trial give its result again, to the bit, by id
     const Finished by_id = t.command("eval " + t.id.substr(0, 8) + " --data-root data");
     CAPTURE(by_id.err);
     CHECK(by_id.code == 0);
-    CHECK(has(by_id.out, "the same to the bit as the trial's result"));
+    CHECK(has(by_id.out, "bit-identical to the trial's result"));
     for (const char* metric : {"eval/accuracy", "eval/ema_loss", "minival/loss", "minival/ema_accuracy"})
       CHECK(has(by_id.out, metric));
     CHECK(t.command("eval results/trials/" + t.id + " --data-root data --threads 1").out == by_id.out);
@@ -106,7 +106,8 @@ TEST_CASE("eval: data that are not the training's, or whose classes differ in nu
   refused(renamed, "only in the training: \"cat\"");
   const Finished alone = t.command("eval --weights '" + t.checkpoint().string() + "' --allow-other-class-names");
   CHECK(alone.code == kBadInput);
-  CHECK(has(alone.err, "--allow-other-class-names is for other images; name them with --data"));
+  CHECK(
+      has(alone.err, "--allow-other-class-names: applies to other images than the training's; give them with --data"));
   CHECK(t.command("eval --weights '" + t.checkpoint().string() + "' " + renamed + " --allow-other-class-names").code ==
         0);
   write_photos(t.folder / "fewer", {"ant", "bee"});
@@ -116,7 +117,7 @@ TEST_CASE("eval: data that are not the training's, or whose classes differ in nu
   write_tar(t.folder / "shards" / "test-000000.tar", {{"a.png", make_png(16, 16, 1)}, {"a.cls", "0"}});
   refused("--data shards --layout webdataset", "label 1 is \"cat\" here, but \"bee\" in the training");
   write_file(t.folder / "data" / "photos" / "cat" / "13.png", make_png(16, 16, 77));
-  refused("--data-root data", "was trained on other data than is at hand");
+  refused("--data-root data", "was trained on data with hash");
   refused("--data cifar10 --data-root data", "is not there");
   CHECK(t.command("eval").code == kBadInput);
   CHECK(has(t.command("eval nothing").err, "neither a trial's folder"));

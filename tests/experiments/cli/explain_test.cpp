@@ -43,7 +43,7 @@ TEST_CASE("formula: blocks of the papers") {
   CHECK(block_of("normformer_full") ==
         "x = x + LN(Attn(LN(x)))\nx = r * x + MLP(LN(x))\n"
         "Attn(h) = proj(g * heads), heads = softmax(q k^T / sqrt(d)) v\nMLP(h) = fc2(LN(gelu(fc1(h))))\n"
-        "g: a learned gain a head; r: a learned gain a channel");
+        "g: a learned gain per head; r: a learned gain per channel");
   CHECK(holds(block_of("normformer_head_scale_after_proj"), "Attn(h) = g * proj(heads),"));
   CHECK(block_of("sub_ln") ==
         "x = x + Attn(LN(x))\nx = x + MLP(LN(x))\nAttn(h) = proj(LN(heads)), heads = softmax(q k^T / sqrt(d)) v\n"
@@ -52,7 +52,7 @@ TEST_CASE("formula: blocks of the papers") {
         "x = x + BN(Attn(BN(x)))\nx = x + BN(MLP(BN(x)))\n"
         "Attn(h) = proj(heads), heads = softmax(q k^T / sqrt(d)) BN(v)\nMLP(h) = fc2(gelu(BN(fc1(h))))");
   CHECK(block_of("layer_scale") ==
-        "x = x + s * Attn(LN(x))\nx = x + s * MLP(LN(x))\ns: a learned gain a channel, first 0.1");
+        "x = x + s * Attn(LN(x))\nx = x + s * MLP(LN(x))\ns: a learned gain per channel, initially 0.1");
   ViTConfig c = named("rms_norm");
   c.placement.attn.query = c.placement.attn.key = {.kind = NormKind::batch_norm, .eps = 1e-3, .momentum = 0.2};
   CHECK(block_formula(c, 0).inside.at(0) ==
@@ -127,9 +127,9 @@ TEST_CASE("explain: a descriptor's rows, their cost and their difference to the 
         "end          logits = head(mean_tokens(LN(x)))\n"
         "training     dropout 0.1\n"
         "init         big_vision\n"
-        "cost         175642 parameters, 13124064 macs an image, 26248128 flops\n"
+        "cost         175642 parameters, 13124064 macs per image, 26248128 flops\n"
         "baseline     this row\n"
-        "\nThe first of 3 rows; --all explains each.\n");
+        "\nThis is the first of 3 rows; --all explains every row.\n");
   const std::string all = run_program(folder, "explain " + file + set + " --all").out;
   check_width(all);
   CHECK(holds(all, "init         big_vision; v, proj, fc1 and fc2 times 1.576\n"));

@@ -106,15 +106,15 @@ TEST_CASE("export: what a file does not hold is said, and what is damaged is not
   fails(table + from + " --bootstrap", "--bootstrap needs to know which test images each run gets right");
   fails("report " + two.file + from + " --bootstrap", "--bootstrap: needs to know");
   fails(table + from + " --out " + two.out, "--out");
-  fails("table " + two.out + from, "--from: goes with a descriptor");
+  fails("table " + two.out + from, "--from: applies to a descriptor");
   fails(table + " --from " + two.out, "it is a folder, not a regular file");
   fails("export " + two.file + " --out " + two.out, "--output");
   fails("export " + two.file + " --out " + two.folder.path().string() + " -o x", "has results of none of 2 trials");
-  fails("export " + two.out + " --set seeds=1 -o x", "--set: changes a descriptor");
-  fails("export " + two.out + " --format csv" + from, "--from: goes with a descriptor");
-  fails("export " + two.file + from + " -o x", "--from: goes with --format csv and --format jsonl");
-  fails("export " + two.file + " --curves -o x", "--curves: goes with --format csv and --format jsonl");
-  fails("export " + two.file + " --full --format csv", "--full: goes with --format archive");
+  fails("export " + two.out + " --set seeds=1 -o x", "--set: applies to a descriptor");
+  fails("export " + two.out + " --format csv" + from, "--from: applies to a descriptor");
+  fails("export " + two.file + from + " -o x", "--from: needs --format csv or --format jsonl");
+  fails("export " + two.file + " --curves -o x", "--curves: needs --format csv or --format jsonl");
+  fails("export " + two.file + " --full --format csv", "--full: needs --format archive");
 
   std::string text = text_of(two.jsonl);
   const auto at = text.rfind("\"train/loss\":") + 13;

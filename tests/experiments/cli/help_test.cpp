@@ -62,7 +62,7 @@ std::vector<std::string> examples_in(const std::string& help) {
   bool inside = false, goes_on = false;
   for (std::string line : lines_of(help)) {
     if (!inside) {
-      inside = line == "Example:" || line == "Examples:";
+      inside = line == "Examples:";
       continue;
     }
     CHECK_MESSAGE(line.starts_with("  "), "the help goes on after its examples: " << line);
@@ -118,14 +118,14 @@ TEST_CASE("help: every page fits 40 and 80 columns, breaks no word, and shows no
   }
 }
 
-TEST_CASE("help: every page ends with one or two examples that parse, of files and trials that are there") {
+TEST_CASE("help: every page ends with two examples that parse, of files and trials that are there") {
   const TemporaryFolder folder;
   const Experiment front = load_experiment("experiments/placements_gratings.json");
   const auto pages = all_help(folder, 80);
   for (const auto& each : pages) {
     const std::string &path = each.first, &page = each.second;
     const std::vector<std::string> examples = examples_in(page);
-    CHECK_MESSAGE((examples.size() == 1 || examples.size() == 2), path << " has " << examples.size() << " examples");
+    CHECK_MESSAGE(examples.size() == 2, path << " has " << examples.size() << " examples");
     for (const std::string& example : examples) {
       std::vector<std::string> words = words_of(example);
       REQUIRE_MESSAGE(words.size() > 1, path << ": " << example);
@@ -177,11 +177,11 @@ TEST_CASE("help: a terminal's width is that of its text, COLUMNS that of a pipe'
 }
 
 TEST_CASE("help: a command line is broken between the words of a shell") {
-  const HelpPage page{"x", "normlab x", {}, {"Example:", "  normlab x --set 'a = b  c' --out some/where"}};
+  const HelpPage page{"x", "normlab x", {}, {"Examples:", "  normlab x --set 'a = b  c' --out some/where"}};
   CHECK(help_text(page, 24) ==
-        "x\n\nUsage: normlab x\n\nExample:\n  normlab x \\\n  --set 'a = b  c' \\\n  --out some/where\n");
+        "x\n\nUsage: normlab x\n\nExamples:\n  normlab x \\\n  --set 'a = b  c' \\\n  --out some/where\n");
   CHECK(help_text(page, 20) ==
-        "x\n\nUsage: normlab x\n\nExample:\n  normlab x \\\n  --set 'a = b  c' \\\n  --out some/where\n");
+        "x\n\nUsage: normlab x\n\nExamples:\n  normlab x \\\n  --set 'a = b  c' \\\n  --out some/where\n");
   CHECK(help_text(page, 18) ==
-        "x\n\nUsage: normlab x\n\nExample:\n  normlab x \\\n  --set \\\n  'a = b  c' \\\n  --out \\\n  some/where\n");
+        "x\n\nUsage: normlab x\n\nExamples:\n  normlab x \\\n  --set \\\n  'a = b  c' \\\n  --out \\\n  some/where\n");
 }

@@ -61,7 +61,7 @@ TEST_CASE("init: photographs in train and val, with a broken one, become a descr
   CHECK(d["dataset"]["on_bad_image"] == "skip");
   CHECK(d["dataset"]["mean"].size() == 3);
   CHECK(d["train"]["eval_transform"]["crop"] == "center");
-  CHECK(has(place.said, "left out: class 1/cut.png: "));
+  CHECK(has(place.said, "skipped: class 1/cut.png: "));
   CHECK(has(place.said, "train  30 images, 10 of each class, 32x32 to 50x46 pixels"));
   CHECK(has(place.said, "normlab run 'my photos.json' --data "));
 }
@@ -86,7 +86,7 @@ TEST_CASE("init: classes of one image, shards under a known name, and lists of l
   const Place place;
   write_classes(place.sets / "single", 6, 1, 1);
   CHECK(place.init("single")["dataset"]["allow_absent_classes"] == true);
-  CHECK(has(place.said, "some classes have no image to train on"));
+  CHECK(has(place.said, "some classes have no training image"));
 
   Members members;
   for (int i = 0; i < 8; ++i) {
@@ -126,7 +126,7 @@ TEST_CASE("init: what is no data set is refused, and nothing is written") {
   write_classes(place.sets / "one", 1, 3, 1);
   refused("one", "one class");
   write_classes(place.sets / "later" / "val", 2, 3, 1);
-  refused("later", "has no training images");
+  refused("later", "has no split \"train\" to train on, only val");
   write_file(place.sets / "shard" / "classes.txt", "a\nb\n");
   write_tar(place.sets / "shard" / "train-000000.tar", {{"0.png", make_png(24, 24, 1)}, {"0.cls", "0"}});
   refused("shard", "");

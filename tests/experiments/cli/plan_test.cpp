@@ -24,12 +24,12 @@ TEST_CASE("plan: source, deviations, steps, products, time and memory of a paper
   const Finished plan = run_program(folder, "plan experiments/papers/dual_patchnorm/b16.json" + out, kWide);
   REQUIRE_MESSAGE(plan.code == 0, plan.err);
   CHECK(says(plan.out, "\nSource: Dual PatchNorm, appendix C"));
-  CHECK(says(plan.out, "\nNot as there: train.drop_last is false there, true here: "));
-  CHECK(says(plan.out, "  92897 steps of 4096 images, 309 an epoch of 1268355 images; warm-up 10000 steps\n"));
-  CHECK(says(plan.out, "\n  row 1: 87157480 parameters, 17564418048 macs an image"));
-  CHECK(says(plan.out, "EFLOP of products\n"));
-  CHECK(says(plan.out, "of weights, gradients and moments"));
-  CHECK(says(plan.out, "by steps of"));
+  CHECK(says(plan.out, "\nDiffers from the source: train.drop_last is false there and true here: "));
+  CHECK(says(plan.out, "  92897 steps of 4096 images, 309 per epoch of 1268355 images; warm-up 10000 steps\n"));
+  CHECK(says(plan.out, "\n  row 1: 87157480 parameters, 17564418048 macs per image"));
+  CHECK(says(plan.out, "EFLOP in matrix products\n"));
+  CHECK(says(plan.out, "for weights, gradients and moments"));
+  CHECK(says(plan.out, "from measured steps of"));
   CHECK(says(plan.out, "0 of 6 done"));
   const Finished told =
       run_program(folder, "plan experiments/papers/dual_patchnorm/b16.json --gflops 64.5" + out, kWide);
@@ -47,7 +47,7 @@ TEST_CASE("plan: what a dataset of one's own holds is not guessed; a rate is abo
       "dataset.layout=image_folder --set model.image_size=32 --set model.num_classes=10 --set model.channels=3" +
           out);
   REQUIRE_MESSAGE(unknown.code == 0, unknown.err);
-  CHECK(says(unknown.out, "steps and time: once the data is there; nothing is known of \"mine\""));
+  CHECK(says(unknown.out, "steps and time: unknown until the data of \"mine\" is there"));
   CHECK_FALSE(says(unknown.out, "All trials about"));
   const Finished wrong = run_program(folder, "plan experiments/recipes/cifar_small.json --gflops 0" + out);
   CHECK(wrong.code == 2);
@@ -61,9 +61,9 @@ TEST_CASE("plan: what is the same for many rows stands once, and every trial is 
   CHECK(std::count(plan.out.begin(), plan.out.end(), '\n') < 40);
   for (const Trial& trial : load_experiment(file).trials)
     CHECK_MESSAGE(says(plan.out, " " + trial.id.substr(0, 8)), trial.label);
-  CHECK(says(plan.out, "\n  rows 1-2,4-5: 90826 parameters, 6636000 macs an image, with norms 6657504\n"));
+  CHECK(says(plan.out, "\n  rows 1-2,4-5: 90826 parameters, 6636000 macs per image, with norms 6657504\n"));
   CHECK(says(plan.out, "\n  row 12: 91018 parameters, "));
-  CHECK(says(plan.out, "\n  300 steps of 50 images, 50 an epoch of 2500 images; warm-up 50 steps\n"));
+  CHECK(says(plan.out, "\n  300 steps of 50 images, 50 per epoch of 2500 images; warm-up 50 steps\n"));
   CHECK(says(plan.out, "\nRows, the time of a trial on one core, and their trials, seeds 0-4 missing:\n  1 pre_pre, "));
 }
 
@@ -90,6 +90,6 @@ TEST_CASE("plan: images of one's own are counted where they are at hand, broken 
       "--set model.channels=3 --set 'dataset.mean=[0.5,0.5,0.5]' --set 'dataset.std=[0.2,0.2,0.2]' --data '" +
           folder.path().string() + "' --out none");
   REQUIRE_MESSAGE(plan.code == 0, plan.err);
-  CHECK(says(plan.out, "40 steps of 5 images, 4 an epoch of 20 images"));
+  CHECK(says(plan.out, "40 steps of 5 images, 4 per epoch of 20 images"));
   CHECK(says(plan.out, "All trials take about "));
 }

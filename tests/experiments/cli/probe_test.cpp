@@ -117,14 +117,14 @@ TEST_CASE("probe: bad input of the command exits with 2 and says what to do") {
   refused("--weights " + files.descriptor, "d.json");
   REQUIRE(files.run("r", "--set 'sweep={\"model.placement\": [\"pre_pre\"]}'").code == 0);
   const std::string checkpoint = files.trials("r").front().checkpoint(1).string();
-  refused("--set 'sweep={\"model.placement\": [\"dpn\"]}' --weights " + checkpoint, "is of another network");
+  refused("--set 'sweep={\"model.placement\": [\"dpn\"]}' --weights " + checkpoint, "belongs to another network");
   const SafetensorsFile stored = SafetensorsFile::read(checkpoint);
   const auto save = [&](const std::vector<TensorView>& kept, std::map<std::string, std::string> metadata) {
     save_safetensors(files.folder / "w.safetensors", std::move(metadata), kept);
     return "--weights " + (files.folder / "w.safetensors").string();
   };
   std::vector<TensorView> kept = stored.tensors();
-  refused(save(kept, {}), "may belong to several rows");
+  refused(save(kept, {}), "fits several rows");
   const std::string one_row = " --set 'sweep={\"model.placement\": [\"pre_pre\"]}'";
   std::erase_if(kept, [](const TensorView& t) { return t.name == "head.bias"; });
   refused(save(kept, {}) + one_row, "there is no tensor head.bias");

@@ -191,9 +191,8 @@ TEST_CASE("program: Ctrl-C ends a watched report, whose page then stays as it is
 TEST_CASE("program: what --watch cannot do is said") {
   const TemporaryFolder folder;
   const std::string sweep = small_sweep(folder);
-  for (const auto& [words, part] :
-       {std::pair{"report " + sweep + " --watch -o -", "--watch: writes a file again and again"},
-        std::pair{"report " + sweep + " --watch 0", "expected whole seconds"}}) {
+  for (const auto& [words, part] : {std::pair{"report " + sweep + " --watch -o -", "--watch: needs a file to rewrite"},
+                                    std::pair{"report " + sweep + " --watch 0", "must be a whole number of seconds"}}) {
     const Finished refused = run_program(folder, words);
     CHECK(refused.code == 2);
     CHECK_MESSAGE(refused.err.find(part) != std::string::npos, refused.err);

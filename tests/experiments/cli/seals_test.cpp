@@ -226,7 +226,7 @@ TEST_CASE("program: verify --files names every file that was changed, and knows 
   CHECK(!fs::exists(checkpoint));
   const Finished cleaned = sweep.call("verify --files");
   CHECK_MESSAGE(cleaned.code == 0, cleaned.out);
-  CHECK_MESSAGE(has(cleaned.out, "taken away by `normlab clean`: 2 files"), cleaned.out);
+  CHECK_MESSAGE(has(cleaned.out, "deleted by `normlab clean`: 2 files"), cleaned.out);
   const fs::path weights = checkpoint.parent_path() / "weights.safetensors";
   const std::string kept = read_file(weights);
   sweep.with(weights, flipped(kept, kept.size() - 3), [&] { is_named(weights); });

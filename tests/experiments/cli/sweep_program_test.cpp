@@ -110,7 +110,7 @@ TEST_CASE("program: missing lists what has no result, find says whose an id is, 
   CHECK_FALSE(says(diff.out, "seed"));
   CHECK_FALSE(says(diff.out, "environment"));
   CHECK_FALSE(says(diff.out, "train.optimizer"));
-  CHECK(says(run_program(folder, "diff " + ids[0] + " " + ids[0] + out).out, " is one trial\n"));
+  CHECK(says(run_program(folder, "diff " + ids[0] + " " + ids[0] + out).out, "both ids name trial "));
   const Finished never =
       run_program(folder, "diff " + e.trials[1].id.substr(0, 12) + " " + e.trials[0].id.substr(0, 12) + out);
   CHECK(never.code == 2);
@@ -120,7 +120,7 @@ TEST_CASE("program: missing lists what has no result, find says whose an id is, 
   const Finished files = run_program(folder, "diff " + a + " " + b + out);
   REQUIRE_MESSAGE(files.code == 0, files.err);
   CHECK(says(files.out, "0 trials in both, 4 only in " + a + ", 6 only in " + b + "\n"));
-  CHECK(says(files.out, "rows of one of the two\n  pre_pre"));
+  CHECK(says(files.out, "rows in only one of the two\n  pre_pre"));
   CHECK(says(files.out, "train.batch_size                   20 -> 10\n"));
   CHECK(says(files.out, "seeds                              0 1 -> 0 1 2\n"));
   CHECK(run_program(folder, "diff " + a + " " + ids[0] + out).code == 2);
@@ -170,7 +170,7 @@ TEST_CASE("plan: one seed a row, and rows without a baseline, are warned of") {
   const std::string out = " --out " + (folder / "r").string();
   const std::string one = write(folder, "one.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]})"));
   CHECK(says(run_program(folder, "plan " + one + out).out,
-             "Warning: one seed a row tells no noise, so no gain can be told from it; give\n\"seeds\"\n"));
+             "Warning: with one seed per row the noise is unknown, so no gain can be judged;\nset \"seeds\"\n"));
   const std::string lone = write(folder, "lone.json", small(R"("sweep": [
     {"model.placement": ["pre_pre", "dpn"], "model.depth": [1]}, {"model.placement": ["dpn"], "model.depth": [2]}],
     "seeds": 2, "baseline": {"model.placement": "pre_pre"})"));
@@ -179,7 +179,7 @@ TEST_CASE("plan: one seed a row, and rows without a baseline, are warned of") {
   const std::string tuned = R"("sweep": {"model.placement": ["pre_pre", "dpn"]}, "tune": [{"axes":
     {"train.optimizer.lr": [1e-3, 1e-2]}, "dataset": {"train": "train[:50%]", "eval": "train[50%:]"}}], "seeds": )";
   CHECK(says(run_program(folder, "plan " + write(folder, "tuned.json", small(tuned + "1")) + out).out,
-             "Warning: one seed a row tells no noise"));
+             "Warning: with one seed per row the noise is unknown"));
   CHECK_FALSE(
       says(run_program(folder, "plan " + write(folder, "three.json", small(tuned + "3")) + out).out, "one seed"));
 }

@@ -100,7 +100,7 @@ TEST_CASE("table command: what is wrong with a call is said with exit code 2") {
   CHECK(has(error("--rows placment"), "--rows: unknown axis \"placment\""));
   CHECK(has(error("--equivalent -1"), "--equivalent -1: expected a number above 0"));
   CHECK(has(error("--format xml"), "xml"));
-  CHECK(has(error("--format latex --label tab:a%b"), "letters, digits and : - _ . / + alone"));
+  CHECK(has(error("--format latex --label tab:a%b"), "only letters, digits, spaces and : - _ . / +"));
   CHECK(has(error("--select best_minival"), "metrics.jsonl"));
   CHECK(has(run_program(folder, "table '" + (folder / "none.json").string() + "'").err, "none.json"));
 }

@@ -53,10 +53,10 @@ TEST_CASE("program: verify finds equal bits, and names what differs") {
   const Finished same = sweep.call("verify " + id.substr(0, 10) + " --steps 100");
   CHECK_MESSAGE(same.code == 0, (same.out + same.err));
   CHECK(has(same.out, "from the initial values of seed"));
-  CHECK(has(same.out, "2 states on record are the same to the bit"));
-  CHECK(has(same.out, "the result is the same to the bit"));
+  CHECK(has(same.out, "2 states on record are bit-identical"));
+  CHECK(has(same.out, "the result is bit-identical"));
   CHECK(run_program(sweep.folder, "verify " + sweep.store.trial(id).path().string()).code == 0);
-  CHECK(has(sweep.call("verify zzz").err, "neither a trial's folder, which holds config.json, nor the beginning"));
+  CHECK(has(sweep.call("verify zzz").err, "neither a trial's folder, which contains config.json, nor the beginning"));
   CHECK(sweep.call("verify zzz").code == 2);
   CHECK(has(sweep.call("verify " + id.substr(0, 10) + " --steps 10").err, "take --steps 50"));
 

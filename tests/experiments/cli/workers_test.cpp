@@ -146,7 +146,7 @@ TEST_CASE("workers: a crash or a kill takes one trial; it stays failed until --r
     const Finished left_alone = run_program(folder, arguments);
     CHECK(left_alone.code == 1);
     CHECK(left_alone.err.find("3 of 4 trials done (3 before)") != std::string::npos);
-    CHECK(left_alone.err.find("--retry failed trains them again") != std::string::npos);
+    CHECK(left_alone.err.find("add --retry failed to resume them") != std::string::npos);
     const Finished repaired = run_program(folder, arguments + " --retry failed --retry diverged");
     CHECK_MESSAGE(repaired.code == 0, repaired.err);
     CHECK(repaired.err.find("4 of 4 trials done (3 before)") != std::string::npos);

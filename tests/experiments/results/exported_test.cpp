@@ -130,17 +130,17 @@ TEST_CASE("exported: a line whose seal is broken is refused, with its number and
     says("/trial", "abc", "/config: is damaged: it holds the settings of trial ");
     says("/config/train/optimizer/lr", 0.5, "/config: is damaged: it holds the settings of trial ");
     says("/result/metrics/eval~1accuracy", 0.6,
-         sealed ? "/result: is damaged: the SHA-256 of all else in it is " : "0.6 here, 0.5 in the last line there");
+         sealed ? "/result: is damaged: the SHA-256 of the rest of it is " : "0.6 here, 0.5 in the last line there");
     says("/result/metrics/eval~1accuracy", 1.5, "/result: \"metrics\": eval/accuracy: 1.5 is no accuracy");
-    says("/result/wall_seconds", 13.5, "is damaged: the SHA-256 of all else in it is ");
+    says("/result/wall_seconds", 13.5, "is damaged: the SHA-256 of the rest of it is ");
     says("/result/seed", 7, "/result: is damaged");
     says("/result/id", std::string(64, 'a'), "/result: ");
     says("/metrics/4/eval~1accuracy", 0.6, "/metrics is: eval/accuracy 0.5 here, 0.6 in the last line there");
     says("/metrics/1/train~1loss", 0.25,
-         sealed ? "/metrics: is damaged: has the SHA-256 " : ": is damaged: the SHA-256 of all else in it is ");
+         sealed ? "/metrics: is damaged: has the SHA-256 " : ": is damaged: the SHA-256 of the rest of it is ");
     says("/metrics/3/step", 1, "/metrics/3: step 1 comes after step 30");
     says("/metrics/2/step", "x", "/metrics/2: \"step\": expected an integer");
-    says("/sha256", std::string(64, '0'), ": is damaged: the SHA-256 of all else in it is ");
+    says("/sha256", std::string(64, '0'), ": is damaged: the SHA-256 of the rest of it is ");
   }
 }
 

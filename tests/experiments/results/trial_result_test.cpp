@@ -147,7 +147,7 @@ TEST_CASE("trial result: any change of a value breaks the seal") {
     CHECK(refusal(replaced(good, change.first, change.second)) != "");
   }
   const std::string other = refusal(replaced(good, "73f18dd", "73f18de"));
-  CHECK_MESSAGE(other.find("result.json: is damaged: the SHA-256 of all else in it is ") == 0, other);
+  CHECK_MESSAGE(other.find("result.json: is damaged: the SHA-256 of the rest of it is ") == 0, other);
   CHECK(refusal(replaced(good, "\"sha256\"", "\"sha257\"")).find("\"sha256\": this key is missing") !=
         std::string::npos);
   // The same values, laid out another way, are the same result.

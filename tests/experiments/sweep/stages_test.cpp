@@ -182,7 +182,7 @@ TEST_CASE("tune: what was decided stays, whatever the results say later; a damag
   std::string other = first;
   other.replace(other.find("\"chosen\": ") + 10, 1, "7");
   write_atomically(fixed[0], other);
-  CHECK_THROWS_WITH_AS(next_stage(loaded, store), doctest::Contains("is damaged: the SHA-256 of all else in it is "),
+  CHECK_THROWS_WITH_AS(next_stage(loaded, store), doctest::Contains("is damaged: the SHA-256 of the rest of it is "),
                        InputError);
   auto unsealed = nlohmann::ordered_json::parse(other);
   unsealed.erase("sha256");

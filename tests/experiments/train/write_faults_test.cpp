@@ -91,7 +91,7 @@ void check_full_at_each_write(KeepCheckpoint keep, bool tensorboard) {
     if (!attempt.error.empty()) {
       ++said;
       CHECK_MESSAGE(attempt.error.find("No space left on device") != std::string::npos, attempt.error);
-      CHECK_MESSAGE(attempt.error.find("free some space; finished results are untouched") != std::string::npos,
+      CHECK_MESSAGE(attempt.error.find("free some space, then run the same command again") != std::string::npos,
                     attempt.error);
     }
     // Nothing half: a result is whole or not there, and the same command resumes.
