@@ -118,7 +118,7 @@ test-reference: deps
 # Runs the tests of multithreaded code under ThreadSanitizer: shards, the engine, prepared batches, data readers,
 # leases, and sweeps by a program built with it. On the CPU only, since the emulated device has one thread and fibers.
 # Two tests are excluded: one expects a crash's own signal, which the sanitizer catches; one limits the address space.
-THREAD_TESTS := core/shards nn/engine nn/accumulation nn/optimizer nn/probes experiments/base/parallel \
+THREAD_TESTS := core/shards nn/engine nn/targets nn/accumulation nn/optimizer nn/probes experiments/base/parallel \
   experiments/data/webdataset experiments/data/image_folder experiments/data/pack experiments/train/batches \
   experiments/train/pipeline experiments/train/trial experiments/results/lease experiments/results/claim \
   experiments/sweep/dispatcher experiments/cli/workers

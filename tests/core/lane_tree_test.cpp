@@ -12,7 +12,7 @@ using namespace normlab;
 
 namespace {
 
-/// A sum that shows its order.
+/// A sum that records its order as text.
 struct Shown {
   std::string text;
   Shown operator+(const Shown& more) const { return {"(" + text + "+" + more.text + ")"}; }
@@ -30,12 +30,15 @@ std::string by_number(int lanes) {
 
 }  // namespace
 
-TEST_CASE("lane tree: an order by hand, the same of a constant and of a number") {
+TEST_CASE("lane tree: lanes are added in the order written by hand") {
   CHECK(by_constant(1) == "0");
   CHECK(by_constant(2) == "(0+1)");
   CHECK(by_constant(3) == "((0+1)+2)");
   CHECK(by_constant(7) == "(((0+1)+(2+3))+((4+5)+6))");
   CHECK(by_constant(8) == "(((0+1)+(2+3))+((4+5)+(6+7)))");
+}
+
+TEST_CASE("lane tree: a count known at run time gives the order of a constant one") {
   for (int lanes = 1; lanes <= kMostLanes; ++lanes) CHECK(by_number(lanes) == by_constant(lanes));
 }
 
@@ -51,9 +54,9 @@ TEST_CASE("lane tree: an aligned group of lanes is one node") {
       }
 }
 
-TEST_CASE("lane tree: each device adds in that order") {
+TEST_CASE("lane tree: each device adds lanes in this order") {
   on_each_device([] {
-    // In float 1 is lost beside 1e8, but not where it meets its like first.
+    // In float a 1 is lost beside 1e8, unless it is added to another 1 first.
     for (const auto& [values, wanted] : std::vector<std::pair<std::vector<float>, float>>{
              {{1e8f, -1e8f, 1, 1}, 2.0f}, {{1e8f, 1, -1e8f, 1}, 0.0f}, {{1, 1e8f, 1, -1e8f, 5}, 5.0f}}) {
       const std::int64_t count = std::ssize(values);

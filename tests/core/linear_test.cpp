@@ -39,7 +39,7 @@ struct Case {
   Form form;
   bool bias;
   Write write;
-  bool dw = true;  // and dx; without them the bias's gradient alone
+  bool dw = true;  // dw and dx are asked for, or only the gradient of the bias
 };
 
 /// Value and slope.
@@ -58,7 +58,7 @@ struct Layer {
   Tensor x, w, b, residual, dy, kept, y, dx, dw, db;
 
   Layer(Arena& arena, LinearDims dims, DType type, const Case& c) : d(dims) {
-    // All types see numbers that bf16 holds, biases aside, so that only the kernels differ.
+    // All types get numbers that bf16 can hold, except biases, so that only the kernels differ.
     const auto drawn = [&](const Shape& shape, std::uint64_t seed, DType to, bool exact = false) {
       const Tensor from = randn(arena, shape, DType::f64, seed), t = arena.empty(shape, to);
       for (std::int64_t i = 0; i < t.size(); ++i)
@@ -92,7 +92,7 @@ struct Layer {
     backend.synchronize();
   }
 
-  /// What run() should give, y, dx, dw and db one after the other.
+  /// What run() should give: y, dx, dw and db.
   std::vector<Numbers> expected(const Case& c) const {
     const auto at = [](std::int64_t r, std::int64_t cols, std::int64_t k) {
       return static_cast<std::size_t>(r * cols + k);
@@ -135,14 +135,14 @@ double apart(const Tensor& got, const Numbers& wanted) {
 
 }  // namespace
 
-TEST_CASE("linear: every form, type and way to write equals sums in double") {
+TEST_CASE("linear: every form and type equals sums in double") {
   const std::vector<Case> cases{{Form::linear, true, Write::assign},     {Form::linear, false, Write::assign},
                                 {Form::linear, true, Write::add},        {Form::linear, true, Write::assign, false},
                                 {Form::linear_add, true, Write::assign}, {Form::linear_add, false, Write::add},
                                 {Form::gelu_erf, true, Write::assign},   {Form::gelu_erf, false, Write::add},
                                 {Form::gelu_tanh, true, Write::assign},  {Form::gelu_tanh, false, Write::assign},
                                 {Form::gelu_tanh, true, Write::add},     {Form::gelu_tanh, true, Write::assign, false}};
-  // Widths that are whole vectors, or not; rows of one chunk, of two, of one.
+  // Widths of whole vectors and others; rows of one chunk, of two chunks, and a single row.
   const std::vector<LinearDims> sizes{{70, 24, 48}, {131, 10, 21}, {1, 8, 16}};
   on_each_device([&] {
     for (const DType type : {DType::f32, DType::f64, DType::bf16}) {
@@ -167,7 +167,7 @@ TEST_CASE("linear: every form, type and way to write equals sums in double") {
   });
 }
 
-TEST_CASE("linear: the backward pass through the GELU before a layer equals sums in double") {
+TEST_CASE("linear: the backward pass through a GELU before the layer equals sums in double") {
   on_each_device([&] {
     for (const DType type : {DType::f32, DType::f64, DType::bf16})
       for (const Form form : {Form::gelu_erf, Form::gelu_tanh})
@@ -209,7 +209,7 @@ TEST_CASE("linear: the backward pass through the GELU before a layer equals sums
   });
 }
 
-TEST_CASE("linear: GELU without a tensor to keep for the backward pass") {
+TEST_CASE("linear: GELU without a tensor for the backward pass gives the same output") {
   on_each_device([] {
     Arena arena(current_device().memory());
     const Case c{Form::gelu_tanh, true, Write::assign};

@@ -1,5 +1,5 @@
-// LayerNorm and RMSNorm over rows of any width, on each device: what it holds in registers by one warp and by several,
-// and what it reads again. Float, bf16 and double against the formulas in double.
+// LayerNorm and RMSNorm over rows of any width, on each device: rows that one warp holds in registers, rows that
+// several warps hold, and rows that are read again. Float, bf16 and double against the formulas in double.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -15,8 +15,9 @@ namespace {
 
 using Numbers = std::vector<double>;
 enum class Kind : std::uint8_t { layer_norm, fixed, rms_norm };
+constexpr Kind kKinds[] = {Kind::layer_norm, Kind::fixed, Kind::rms_norm};
 
-/// Numbers that bf16 holds, so that only the kernels differ.
+/// Numbers that bf16 can hold, so that only the kernels differ.
 Numbers drawn(std::int64_t n, std::uint64_t seed, double mean) {
   Arena arena;
   const Tensor t = randn(arena, {n}, DType::bf16, seed, 1.0, mean);
@@ -42,7 +43,7 @@ double get(const Tensor& t, std::int64_t i) {
 struct Case {
   std::int64_t rows, cols;
   Kind kind = Kind::layer_norm;
-  std::int64_t offset = 0;  // values that x lies behind the beginning of a vector
+  std::int64_t offset = 0;  // values between the beginning of a vector and x
   bool want_dx = true, want_parameters = true;
 };
 
@@ -57,7 +58,7 @@ struct Inputs {
 
 constexpr double kEps = 1e-3;  // rows of one value have no spread
 
-/// y, and what gradients are that are added to ones.
+/// y, and gradients that are added to ones.
 struct Expected {
   Numbers y, dx, dgamma, dbeta;
   Expected(const Case& c, const Inputs& in)
@@ -147,24 +148,30 @@ void check_on_each_device(const Case& c) {
 
 }  // namespace
 
-TEST_CASE("layer_norm, rms_norm: rows of any width are the formulas' to rounding") {
-  // A lane's one vector, several, two warps a row, four, and what no registers hold; odd widths between.
+TEST_CASE("layer_norm, rms_norm: rows of any width follow the formulas to rounding") {
+  // One vector a lane, several vectors, two warps a row, four warps, more than registers hold; odd widths between.
   for (const std::int64_t cols : {1, 3, 8, 33, 192, 384, 385, 768, 1024})
-    for (const Kind kind : {Kind::layer_norm, Kind::fixed, Kind::rms_norm}) check_on_each_device({21, cols, kind});
+    for (const Kind kind : kKinds) check_on_each_device({21, cols, kind});
   for (const std::int64_t cols : {1536, 2304, 4096, 5000})
     for (const Kind kind : {Kind::layer_norm, Kind::rms_norm}) check_on_each_device({19, cols, kind});
 }
 
-TEST_CASE("layer_norm, rms_norm: single rows, unaligned ones, and gradients that nobody wants") {
-  for (const Kind kind : {Kind::layer_norm, Kind::fixed, Kind::rms_norm}) {
-    check_on_each_device({1, 96, kind});
-    check_on_each_device({9, 96, kind, 1});
+TEST_CASE("layer_norm, rms_norm: a single row follows the formulas") {
+  for (const Kind kind : kKinds) check_on_each_device({1, 96, kind});
+}
+
+TEST_CASE("layer_norm, rms_norm: unaligned rows follow the formulas") {
+  for (const Kind kind : kKinds) check_on_each_device({9, 96, kind, 1});
+}
+
+TEST_CASE("layer_norm, rms_norm: gradients that are not asked for stay as they are") {
+  for (const Kind kind : kKinds)
     for (const std::int64_t cols : {96, 35}) {
       check_on_each_device({9, cols, kind, 0, false, true});
       check_on_each_device({9, cols, kind, 0, true, false});
     }
-  }
-  check_on_each_device({600, 64});
 }
+
+TEST_CASE("layer_norm: rows of several blocks follow the formulas") { check_on_each_device({600, 64}); }
 
 }  // namespace normlab

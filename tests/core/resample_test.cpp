@@ -44,7 +44,7 @@ void check_row(const std::vector<double>& row, const std::vector<double>& expect
 
 }  // namespace
 
-TEST_CASE("resample: weights of any two sizes lie inside and add up to one") {
+TEST_CASE("resample: the weights of each row add up to one") {
   for (const Resampling how : kAll)
     for (std::int64_t in = 1; in <= 17; ++in)
       for (const std::int64_t out : {1, 2, 3, 5, 8, 13, 16, 40}) {
@@ -59,7 +59,7 @@ TEST_CASE("resample: weights of any two sizes lie inside and add up to one") {
       }
 }
 
-TEST_CASE("resample: to the same size nothing changes") {
+TEST_CASE("resample: equal sizes change nothing") {
   for (const Resampling how : kAll)
     for (std::int64_t n = 1; n <= 9; ++n) {
       const auto rows = matrix(how, n, n);
@@ -68,7 +68,7 @@ TEST_CASE("resample: to the same size nothing changes") {
     }
 }
 
-TEST_CASE("resample: rows worked out by hand") {
+TEST_CASE("resample: rows equal those worked out by hand") {
   check_row(matrix(Resampling::bilinear, 2, 4)[0], {1, 0});  // half a pixel beyond the border
   check_row(matrix(Resampling::bilinear, 2, 4)[1], {0.75, 0.25});
   check_row(matrix(Resampling::bilinear, 4, 2)[1], {0, 0, 0.5, 0.5});
@@ -83,7 +83,7 @@ TEST_CASE("resample: rows worked out by hand") {
             {0.2265625 / 1.09375, 0.8671875 / 1.09375});
 }
 
-TEST_CASE("resample: a bf16 image follows the one in float within its precision") {
+TEST_CASE("resample: a bf16 image is the float one, rounded") {
   on_each_device([] {
     Backend& backend = current_device().backend;
     Arena arena(backend.memory());

@@ -1,0 +1,38 @@
+#include "nn/shard_plan.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/nn/small_network.h"
+
+using namespace normlab;
+
+TEST_CASE("engine: the planned shards hold the batch and none is empty") {
+  const ShardPlan p = plan_shards(small_vit("pre_pre"), 128, 20000, 4);
+  CHECK(p.images * p.shards >= 128);
+  CHECK(p.images * (p.shards - 1) < 128);
+  CHECK(p.lanes <= p.shards);
+}
+
+TEST_CASE("engine: only batch norm needs shards in lockstep") {
+  CHECK(!plan_shards(small_vit("pre_pre"), 128, 20000, 4).lockstep);
+  CHECK(plan_shards(small_vit("bn"), 128, 20000, 4).lockstep);
+}
+
+TEST_CASE("engine: one image is planned as one shard in one lane") {
+  const ShardPlan p = plan_shards(small_vit("pre_pre"), 1, 20000, 4);
+  CHECK(p.shards == 1);
+  CHECK(p.lanes == 1);
+}
+
+TEST_CASE("engine: each large image is a shard of its own") {
+  ViTConfig c = small_vit("pre_pre");
+  c.image_size = {224, 224};
+  CHECK(plan_shards(c, 32, 20000, 4).images == 1);
+}
+
+TEST_CASE("engine: eight lanes are planned, or four where eight would take over 1 GB") {
+  ViTConfig c = small_vit("pre_pre");
+  c.image_size = {224, 224};
+  CHECK(plan_shards(c, 32, 22'000'000, 4).lanes == 8);
+  CHECK(plan_shards(c, 32, 100'000'000, 4).lanes == 4);
+}
