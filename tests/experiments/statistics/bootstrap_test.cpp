@@ -12,7 +12,7 @@ using namespace normlab;
 
 namespace {
 
-/// Runs of a row: an image is right where difficulty + effect of the seed + noise is above 0.
+/// Runs of a row: an image is classified correctly where difficulty + effect of the seed + noise is above 0.
 std::vector<Correctness> simulated(std::uint64_t world, int seeds, int images, double shift, double seed_sd,
                                    std::string_view row = "row") {
   const StreamKey image = stream_key(world, "bootstrap-test", "images"), own = stream_key(world, "bootstrap-test", row);
@@ -28,9 +28,17 @@ std::vector<Correctness> simulated(std::uint64_t world, int seeds, int images, d
   return runs;
 }
 
+/// A baseline and a row that is better, on the same seeds and images.
+struct Pair {
+  std::vector<Correctness> base = simulated(3, 4, 1000, 0, 0.1), row = simulated(3, 4, 1000, 0.1, 0.1);
+  std::optional<CrossedBootstrap> gain(const BootstrapOptions& options = {}) const {
+    return bootstrap_gain(base, row, options);
+  }
+};
+
 }  // namespace
 
-TEST_CASE("bootstrap: one seed gives the test set's noise alone, that of a proportion") {
+TEST_CASE("bootstrap: with one seed the error is that of a proportion") {
   const auto runs = simulated(1, 1, 2000, 0, 0);
   const auto result = bootstrap_mean(runs);
   const double p = double(runs[0].count()) / 2000;
@@ -43,8 +51,8 @@ TEST_CASE("bootstrap: one seed gives the test set's noise alone, that of a propo
   CHECK(result->half_width == doctest::Approx(1.961 * result->standard_error).epsilon(1e-3));
 }
 
-TEST_CASE("bootstrap: seeds alone where all images are alike") {
-  // Each run is right everywhere or nowhere: images add nothing, and drawing n of n is put right.
+TEST_CASE("bootstrap: images that are all alike leave only the noise of the seeds") {
+  // Each run is right everywhere or nowhere: images add nothing, and the bias of drawing n of n is corrected.
   std::vector<Correctness> runs;
   for (int s = 0; s < 5; ++s) {
     runs.emplace_back(64, "data");
@@ -61,22 +69,29 @@ TEST_CASE("bootstrap: seeds alone where all images are alike") {
   CHECK(result->freedom == doctest::Approx(4).epsilon(0.1));
 }
 
-TEST_CASE("bootstrap: a gain is paired, and the same numbers come again") {
-  const auto base = simulated(3, 4, 1000, 0, 0.1), row = simulated(3, 4, 1000, 0.1, 0.1);
-  const auto gain = bootstrap_gain(base, row);
+TEST_CASE("bootstrap: a gain is paired by seed and image") {
+  const Pair pair;
+  const auto gain = pair.gain();
   CHECK(gain->estimate ==
-        doctest::Approx(bootstrap_mean(row)->estimate - bootstrap_mean(base)->estimate).epsilon(1e-9));
-  CHECK(gain->standard_error < 0.5 * bootstrap_mean(row)->standard_error);  // common images and draws cancel
-  CHECK(bootstrap_gain(base, row)->standard_error == gain->standard_error);
-  BootstrapOptions other;
-  other.seed = 2;
-  CHECK(bootstrap_gain(base, row, other)->standard_error != gain->standard_error);
-  CHECK(bootstrap_gain(row, row)->standard_error == 0);
-  // Fixed for good.
-  CHECK(gain->standard_error == doctest::Approx(0.0046435283067836767).epsilon(1e-12));
+        doctest::Approx(bootstrap_mean(pair.row)->estimate - bootstrap_mean(pair.base)->estimate).epsilon(1e-9));
+  CHECK(gain->standard_error < 0.5 * bootstrap_mean(pair.row)->standard_error);  // common images and draws cancel
+  CHECK(bootstrap_gain(pair.row, pair.row)->standard_error == 0);
 }
 
-TEST_CASE("bootstrap: its intervals cover the truth over new seeds and new images") {
+TEST_CASE("bootstrap: draws depend on the seed of the options alone") {
+  const Pair pair;
+  const auto gain = pair.gain();
+  CHECK(pair.gain()->standard_error == gain->standard_error);
+  BootstrapOptions other;
+  other.seed = 2;
+  CHECK(pair.gain(other)->standard_error != gain->standard_error);
+}
+
+TEST_CASE("bootstrap: the standard error of a gain never changes") {
+  CHECK(Pair().gain()->standard_error == doctest::Approx(0.0046435283067836767).epsilon(1e-12));
+}
+
+TEST_CASE("bootstrap: intervals cover the truth over new seeds and new images") {
   // The truth is the expectation over both: P(0.7 + N(0, 1 + 0.49 + 0.04) > 0).
   const double truth = normal_cdf(0.7 / std::sqrt(1 + 0.49 + 0.04));
   int covered = 0;
@@ -91,15 +106,24 @@ TEST_CASE("bootstrap: its intervals cover the truth over new seeds and new image
   CHECK(covered > 0.93 * kWorlds);
 }
 
-TEST_CASE("bootstrap: what cannot be compared is refused") {
-  const auto runs = simulated(1, 2, 50, 0, 0.1);
+TEST_CASE("bootstrap: no interval without runs or images") {
   CHECK(!bootstrap_mean({}));
   CHECK(!bootstrap_mean(std::vector<Correctness>{Correctness(0, "data")}));
-  CHECK_THROWS_AS(bootstrap_gain(runs, simulated(1, 3, 50, 0, 0.1)), InputError);
-  CHECK_THROWS_AS(bootstrap_gain(runs, simulated(1, 2, 51, 0, 0.1)), InputError);
-  CHECK_THROWS_AS(bootstrap_mean(std::vector<Correctness>{Correctness(8, "data"), Correctness(8, "other")}),
-                  InputError);
+}
+
+TEST_CASE("bootstrap: runs of other seeds or images cannot be compared") {
+  const auto runs = simulated(1, 2, 50, 0, 0.1);
+  CHECK_THROWS_WITH_AS(bootstrap_gain(runs, simulated(1, 3, 50, 0, 0.1)),
+                       "bootstrap: 3 runs and 2 of the baseline; expected pairs of the same seeds", InputError);
+  CHECK_THROWS_WITH_AS(bootstrap_gain(runs, simulated(1, 2, 51, 0, 0.1)),
+                       doctest::Contains("images: 51 (data) and 50 (data); expected the same"), InputError);
+  CHECK_THROWS_WITH_AS(bootstrap_mean(std::vector<Correctness>{Correctness(8, "data"), Correctness(8, "other")}),
+                       doctest::Contains("images: 8 (data) and 8 (other); expected the same"), InputError);
+}
+
+TEST_CASE("bootstrap: fewer than 100 resamples are refused") {
   BootstrapOptions few;
   few.resamples = 10;
-  CHECK_THROWS_AS(bootstrap_mean(runs, few), InputError);
+  CHECK_THROWS_WITH_AS(bootstrap_mean(simulated(1, 2, 50, 0, 0.1), few),
+                       "bootstrap: 10 resamples; expected 100 or more", InputError);
 }

@@ -1,5 +1,5 @@
-// Tests and plans of textbooks and other programs, made of the parts that the product has: what published numbers and
-// SciPy's are compared with.
+// Tests and plans of textbooks and other programs, composed of the program's functions. They are compared with
+// published numbers and with SciPy's.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ inline double smallest_gain(double sd, std::size_t pairs, double power = 0.8, do
   return sd / std::sqrt(double(pairs)) * smallest_shift(freedom, student_t_two_sided_quantile(alpha, freedom), power);
 }
 
-/// Of paired differences; none where nothing tells their noise.
+/// Of paired differences; none if their noise cannot be estimated.
 inline std::optional<Equivalence> equivalence(std::span<const double> differences, double margin) {
   if (differences.size() < 2) return std::nullopt;
   const double sd = sample_sd(differences), n = double(differences.size());

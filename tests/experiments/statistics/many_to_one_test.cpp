@@ -46,7 +46,7 @@ const std::vector<std::vector<double>> kStrip{{75.797, 75.219, 74.625},
 
 }  // namespace
 
-TEST_CASE("many_to_one: one row is the paired t test") {
+TEST_CASE("many_to_one: one row gives the paired t test") {
   const ManyToOne strip = many_to_one(strip_of({{1, 2, 4, 3}, {1.5, 2.25, 5, 3.5}}));
   const auto paired = paired_difference({{0, 1}, {1, 2}, {2, 4}, {3, 3}}, {{0, 1.5}, {1, 2.25}, {2, 5}, {3, 3.5}});
   CHECK(*strip.rows[0].gain == paired->mean);
@@ -55,7 +55,7 @@ TEST_CASE("many_to_one: one row is the paired t test") {
   CHECK(strip.freedom == 3);
 }
 
-TEST_CASE("many_to_one: interval, mark and p value say the same") {
+TEST_CASE("many_to_one: interval, mark and p value agree") {
   for (const Procedure procedure : {Procedure::pooled, Procedure::holm})
     for (std::uint64_t number = 0; number < 40; ++number) {
       auto rows = drawn(number, {0.3, 0.3, 0.3, 0.3, 0.3, 0.3}, 4);
@@ -75,7 +75,7 @@ TEST_CASE("many_to_one: interval, mark and p value say the same") {
     }
 }
 
-TEST_CASE("many_to_one: a wider family widens the intervals of every strip") {
+TEST_CASE("many_to_one: a family of two strips is right in 95% of cases") {
   const ManyToOne alone = many_to_one(strip_of(kStrip));
   ManyToOneOptions options;
   options.family_rows = 8;
@@ -86,11 +86,16 @@ TEST_CASE("many_to_one: a wider family widens the intervals of every strip") {
   CHECK(std::pow(joint_t_probability(two.noise, two.freedom, two.critical), 2) == doctest::Approx(0.95).epsilon(1e-9));
   // 1 - p multiplies too.
   CHECK(*two.rows[1].p == doctest::Approx(1 - std::pow(1 - *alone.rows[1].p, 2)).epsilon(1e-9));
-  options.family_rows = 3;
-  CHECK_THROWS_AS(many_to_one(strip_of(kStrip), options), InputError);
 }
 
-TEST_CASE("many_to_one: missing runs") {
+TEST_CASE("many_to_one: a family smaller than its strip is refused") {
+  ManyToOneOptions options;
+  options.family_rows = 3;
+  CHECK_THROWS_WITH_AS(many_to_one(strip_of(kStrip), options), "a family of 3 rows cannot hold the 4 rows of a strip",
+                       InputError);
+}
+
+TEST_CASE("many_to_one: missing runs lower the pairs and widen the error of their row") {
   std::vector<std::vector<double>> rows = kStrip;
   rows[1][2] = rows[3][0] = NAN;
   const ManyToOne strip = many_to_one(strip_of(rows));
@@ -101,19 +106,29 @@ TEST_CASE("many_to_one: missing runs") {
   CHECK(*strip.rows[0].standard_error == doctest::Approx(strip.residual_sd).epsilon(1e-12));  // sqrt(1/2 + 1/2)
   CHECK(*strip.rows[1].standard_error == doctest::Approx(strip.residual_sd * std::sqrt(2.0 / 3)).epsilon(1e-12));
   CHECK(strip.critical > 2.9);
+}
 
-  // A row without a pair, and one whose only pair the pooled noise gives an interval.
-  rows = kStrip;
+TEST_CASE("many_to_one: a row without a pair is not compared") {
+  std::vector<std::vector<double>> rows = kStrip;
   rows[2] = {NAN, NAN, NAN};
-  rows[4] = {75, NAN, NAN};
   const ManyToOne holes = many_to_one(strip_of(rows));
   CHECK(holes.compared == 3);
   CHECK(!holes.rows[1].gain);
   CHECK(!holes.rows[1].low);
   CHECK(!holes.rows[1].differs);
+}
+
+TEST_CASE("many_to_one: pooled noise gives a row of one pair an interval") {
+  std::vector<std::vector<double>> rows = kStrip;
+  rows[2] = {NAN, NAN, NAN};
+  rows[4] = {75, NAN, NAN};
+  const ManyToOne holes = many_to_one(strip_of(rows));
+  CHECK(holes.compared == 3);
   CHECK(holes.rows[3].pairs == 1);
-  CHECK(holes.rows[3].half_width);
-  // Nothing tells the noise: one seed, no seeds, no spread.
+  CHECK(*holes.rows[3].half_width == doctest::Approx(holes.critical * *holes.rows[3].standard_error).epsilon(1e-12));
+}
+
+TEST_CASE("many_to_one: one seed gives gains without their noise") {
   const ManyToOne single = many_to_one(strip_of({{75}, {76}, {77}}));
   CHECK(*single.rows[1].gain == 2);
   CHECK(!single.rows[1].half_width);
@@ -122,17 +137,24 @@ TEST_CASE("many_to_one: missing runs") {
   CHECK(!detectable_gain(single, 5));
   CHECK(!seeds_needed(single, 1));
   CHECK(!common_draw_correlation({&single, 1}));
-  const ManyToOne flat = many_to_one(strip_of({{75.1, 75.2, 75.3}, {76.1, 76.2, 76.3}}));
-  CHECK(*flat.rows[0].gain == doctest::Approx(1));
-  CHECK(!flat.rows[0].half_width);  // equal differences are no certainty
-  CHECK(!flat.rows[0].differs);
-  CHECK(many_to_one({}).rows.empty());
-  CHECK_THROWS_AS(many_to_one(strip_of({{75, 76}, {77, INFINITY}})), InputError);
 }
 
-TEST_CASE("many_to_one: least squares where rows and seeds do not all meet") {
-  // Two parts that share nothing: rows 0 and 1 have seeds 0 and 1, rows 2 and 3 seeds 2 and 3. Each part alone has 1
-  // degree.
+TEST_CASE("many_to_one: equal differences give no certainty") {
+  const ManyToOne flat = many_to_one(strip_of({{75.1, 75.2, 75.3}, {76.1, 76.2, 76.3}}));
+  CHECK(*flat.rows[0].gain == doctest::Approx(1));
+  CHECK(!flat.rows[0].half_width);
+  CHECK(!flat.rows[0].differs);
+}
+
+TEST_CASE("many_to_one: an empty strip has no rows") { CHECK(many_to_one({}).rows.empty()); }
+
+TEST_CASE("many_to_one: values that are not finite are refused") {
+  CHECK_THROWS_WITH_AS(many_to_one(strip_of({{75, 76}, {77, INFINITY}})),
+                       "the value of seed 1 is inf; a strip needs finite values", InputError);
+}
+
+TEST_CASE("many_to_one: degrees of freedom add up over rows that share no seeds") {
+  // Rows 0 and 1 have seeds 0 and 1, rows 2 and 3 have seeds 2 and 3. Each half alone has one degree of freedom.
   const SeedValues a{{0, 1}, {1, 2}}, b{{0, 2}, {1, 4}}, c{{2, 5}, {3, 1}}, d{{2, 5}, {3, 2}};
   const std::vector<const SeedValues*> all{&a, &b, &c, &d};
   const Squares squares = squares_after_seeds(all);
@@ -141,7 +163,7 @@ TEST_CASE("many_to_one: least squares where rows and seeds do not all meet") {
   CHECK(squares_within(all).freedom == 4);
 }
 
-TEST_CASE("many_to_one: coverage with missing runs and with unequal spreads") {
+TEST_CASE("many_to_one: intervals cover 95% despite missing runs and unequal spreads") {
   const auto covered = [](const std::vector<double>& sds, std::size_t seeds, bool holes, double ratio) {
     int sum = 0;
     constexpr int kStrips = 4000;
@@ -159,7 +181,7 @@ TEST_CASE("many_to_one: coverage with missing runs and with unequal spreads") {
     return 100.0 * sum / kStrips;
   };
   const double complete = covered({1, 1, 1, 1, 1}, 5, false, 2), holes = covered({1, 1, 1, 1, 1}, 5, true, 2);
-  // The last row is five times as noisy: pooled, its interval is far too narrow.
+  // The last row is five times as noisy, so its interval is far too narrow if the noise is pooled.
   const double unequal = covered({1, 1, 1, 1, 5}, 8, false, 2), pooled = covered({1, 1, 1, 1, 5}, 8, false, 1e9);
   MESSAGE("covered: complete ", complete, "%, with holes ", holes, "%, unequal spreads ", unequal, "%, pooled there ",
           pooled, "%");
@@ -170,18 +192,27 @@ TEST_CASE("many_to_one: coverage with missing runs and with unequal spreads") {
   CHECK(pooled < 90);
 }
 
-TEST_CASE("many_to_one: which spreads differ") {
+TEST_CASE("many_to_one: a row with a larger spread selects Holm's procedure") {
   const ManyToOne noisy = many_to_one(strip_of(drawn(1, {1, 1, 8, 1, 1}, 8)));
   CHECK(noisy.procedure == Procedure::holm);
   CHECK(noisy.spread_row == 1);
   CHECK(*noisy.spread > noisy.spread_limit);
   CHECK(noisy.spread_limit >= 2);
+}
+
+TEST_CASE("many_to_one: a baseline with a larger spread selects Holm's procedure") {
   const ManyToOne baseline = many_to_one(strip_of(drawn(1, {8, 1, 1, 1, 1}, 8)));
   CHECK(baseline.procedure == Procedure::holm);
   CHECK(!baseline.spread_row);
+}
+
+TEST_CASE("many_to_one: similar spreads are pooled") {
   const ManyToOne equal = many_to_one(strip_of(kStrip));
   CHECK(equal.procedure == Procedure::pooled);
   CHECK(*equal.spread < equal.spread_limit);
+}
+
+TEST_CASE("many_to_one: a diverged row selects Holm's procedure") {
   Strip diverged = strip_of(kStrip);
   diverged.rows[2].diverged = true;
   const ManyToOne strip = many_to_one(diverged);
@@ -189,7 +220,9 @@ TEST_CASE("many_to_one: which spreads differ") {
   CHECK(strip.diverged);
   CHECK(strip.rows[0].freedom == 2);
   CHECK(strip.compared == 4);
-  // Where the pooled noise is the same as equal rows', the F ratio exceeds its limit in one of a hundred strips.
+}
+
+TEST_CASE("many_to_one: equal spreads exceed the F ratio's limit in 1% of strips") {
   int exceeded = 0;
   constexpr int kStrips = 10'000;
   for (int number = 0; number < kStrips; ++number) {
@@ -205,14 +238,16 @@ TEST_CASE("many_to_one: which spreads differ") {
   CHECK(exceeded > 50);
 }
 
-TEST_CASE("many_to_one: the best gain by chance is the mean of what chance gives") {
-  auto rows = kStrip;
-  const ManyToOne strip = many_to_one(strip_of(rows));
+TEST_CASE("many_to_one: the best gain by chance is the largest of four normals") {
+  const ManyToOne strip = many_to_one(strip_of(kStrip));
   const double best = *best_gain_by_chance({&strip, 1});
   CHECK(best ==
         doctest::Approx(strip.residual_sd / std::sqrt(3.0) * 1.0293753730).epsilon(1e-9));  // largest of 4 normals
   const std::vector<ManyToOne> two{strip, strip};
   CHECK(*best_gain_by_chance(two) > best);
+}
+
+TEST_CASE("many_to_one: simulated strips reach the best gain by chance on average") {
   double sum = 0;
   constexpr int kStrips = 4000;
   for (int number = 0; number < kStrips; ++number) {
@@ -227,7 +262,7 @@ TEST_CASE("many_to_one: the best gain by chance is the mean of what chance gives
   CHECK(sum / kStrips == doctest::Approx(1.0293753730 / std::sqrt(3.0)).epsilon(0.03));
 }
 
-TEST_CASE("many_to_one: gains that so many seeds show") {
+TEST_CASE("many_to_one: the detectable gain has a power of 80%") {
   const ManyToOne strip = many_to_one(strip_of(kStrip));
   const DetectableGain gain = *detectable_gain(strip, 3);
   const double error = strip.residual_sd * std::sqrt(2.0 / 3);
@@ -236,6 +271,10 @@ TEST_CASE("many_to_one: gains that so many seeds show") {
   CHECK(gain.high / gain.gain == doctest::Approx(sd_range(8).high).epsilon(1e-12));
   CHECK(detectable_gain(strip, 6)->gain < gain.gain / std::sqrt(2.0));
   CHECK(!detectable_gain(strip, 1));
+}
+
+TEST_CASE("many_to_one: the seeds needed are the fewest that detect the gain") {
+  const ManyToOne strip = many_to_one(strip_of(kStrip));
   for (const double wanted : {0.02, 0.2, 0.5, 3.0}) {
     CAPTURE(wanted);
     const SeedsNeeded seeds = *seeds_needed(strip, wanted);
@@ -245,14 +284,17 @@ TEST_CASE("many_to_one: gains that so many seeds show") {
     CHECK(seeds.high >= seeds.seeds);
   }
   CHECK(seeds_needed(strip, 1e-6)->seeds == 10'001);
-  // Two stages: more seeds narrow the interval, its degrees stay.
+}
+
+TEST_CASE("many_to_one: two-stage seeds lower the detectable gain by their square root") {
+  // More seeds narrow the interval; its degrees of freedom stay.
   ManyToOneOptions options;
   options.first_stage = {0, 1, 2};
   const ManyToOne first = many_to_one(strip_of(kStrip), options);
   CHECK(detectable_gain(first, 12)->gain == doctest::Approx(detectable_gain(first, 3)->gain / 2).epsilon(1e-9));
 }
 
-TEST_CASE("many_to_one: correlation that common draws reach") {
+TEST_CASE("many_to_one: common draws correlate the runs of a seed") {
   // Seeds move all rows by normal(0, 1), runs by 0.5: 1 / 1.25.
   std::vector<ManyToOne> strips;
   ManyToOneOptions options;
@@ -262,13 +304,16 @@ TEST_CASE("many_to_one: correlation that common draws reach") {
   CHECK(*common_draw_correlation(strips) == doctest::Approx(0.8).epsilon(0.02));
   const ManyToOne complete = many_to_one(strip_of(kStrip));
   CHECK(*common_draw_correlation({&complete, 1}) == doctest::Approx(0.87291).epsilon(1e-4));
-  // Three rows of two seeds with two runs missing: what is left has one degree of freedom, and gives -2.26 uncut.
+}
+
+TEST_CASE("many_to_one: a correlation below -1 becomes -1") {
+  // Three rows of two seeds with two missing runs leave one degree of freedom, which gives -2.26.
   ManyToOne gaps;
   gaps.within_square = 1, gaps.within_freedom = 2, gaps.left_square = 3.26, gaps.left_freedom = 1;
   CHECK(*common_draw_correlation({&gaps, 1}) == -1.0);
 }
 
-TEST_CASE("many_to_one: the first stage alone tells the noise") {
+TEST_CASE("many_to_one: the first stage alone sets the noise of two stages") {
   auto rows = drawn(5, {1, 1, 1}, 3);
   ManyToOneOptions options;
   options.first_stage = {0, 1, 2};

@@ -12,7 +12,7 @@ using namespace normlab;
 
 namespace {
 
-/// A sweep of a baseline and three rows: true gains, an effect of the seed on all, noise of each run.
+/// A sweep of a baseline and three rows, with true gains, an effect of the seed on all rows, and noise in each run.
 class SimulatedSweep {
  public:
   explicit SimulatedSweep(std::uint64_t number) : key_(stream_key(number, "stein", "sweep")) {}
@@ -43,9 +43,30 @@ bool covers(const ManyToOne& table) {
   return true;
 }
 
+/// The strips of two sweeps after their first stage.
+struct TwoSweeps {
+  SimulatedSweep one{1}, two{2};
+  Strip strips[2] = {one.strip(5), two.strip(5)};
+  std::set<std::uint64_t> first{0, 1, 2, 3, 4};
+  ManyToOneOptions options() const {
+    ManyToOneOptions options;
+    options.first_stage = first;
+    return options;
+  }
+};
+
+/// A baseline and a row of one seed.
+Strip one_seed() {
+  Strip alone;
+  alone.baseline.values = {{0, 1.0}};
+  alone.rows.resize(1);
+  alone.rows[0].values = {{0, 2.0}};
+  return alone;
+}
+
 }  // namespace
 
-TEST_CASE("stein: 20,000 simulated sweeps are covered as often as the table says") {
+TEST_CASE("stein: intervals cover the gains of 95% of 20,000 simulated sweeps") {
   constexpr int kSweeps = 20'000;
   constexpr double kHalfWidth = 0.4;
   const std::set<std::uint64_t> first{0, 1, 2, 3, 4};
@@ -63,7 +84,7 @@ TEST_CASE("stein: 20,000 simulated sweeps are covered as often as the table says
     const ManyToOne table = many_to_one(whole, options);
     covered += covers(table);
     for (const Comparison& row : table.rows) too_wide = std::max(too_wide, *row.half_width - kHalfWidth);
-    // The wrong rule: after the second stage, the noise of all runs as if their number had been fixed before.
+    // The wrong rule takes the noise of all runs after the second stage, as if their number had been fixed before.
     options.first_stage.clear();
     covered_by_wrong_rule += covers(many_to_one(whole, options));
   }
@@ -75,36 +96,46 @@ TEST_CASE("stein: 20,000 simulated sweeps are covered as often as the table says
   CHECK(100.0 * covered_by_wrong_rule / kSweeps < 94.5);
 }
 
-TEST_CASE("stein: the number of seeds is fixed for the widest strip and stops at the most that is allowed") {
-  const SimulatedSweep one(1), two(2);
-  const Strip strips[] = {one.strip(5), two.strip(5)};
-  const std::set<std::uint64_t> first{0, 1, 2, 3, 4};
-  const SweepSeeds wide = stein_seeds(strips, first, 5, 20);
+TEST_CASE("stein: a wide interval needs no more seeds than the first stage") {
+  const TwoSweeps sweeps;
+  const SweepSeeds wide = stein_seeds(sweeps.strips, sweeps.first, 5, 20);
   CHECK(wide.wanted == 5);
   CHECK(wide.n == 5);
   CHECK(wide.reached);
-  const SweepSeeds narrow = stein_seeds(strips, first, 0.05, 20);
+}
+
+TEST_CASE("stein: the number of seeds stops at the limit") {
+  const TwoSweeps sweeps;
+  const SweepSeeds narrow = stein_seeds(sweeps.strips, sweeps.first, 0.05, 20);
   CHECK(narrow.wanted > 20);
   CHECK(narrow.n == 20);
   CHECK(!narrow.reached);
   CHECK(narrow.half_width > 0.05);
-  const SweepSeeds each[] = {stein_seeds({strips, 1}, first, 0.05, 100'000),
-                             stein_seeds({strips + 1, 1}, first, 0.05, 100'000)};
-  CHECK(stein_seeds(strips, first, 0.05, 100'000).wanted == std::max(each[0].wanted, each[1].wanted));
-  // What it expects is what the table then shows.
-  const SweepSeeds fixed = stein_seeds({strips, 1}, first, 0.3, 1000);
-  ManyToOneOptions options;
-  options.first_stage = first;
-  const ManyToOne table = many_to_one(one.strip(fixed.n), options);
+}
+
+TEST_CASE("stein: the widest strip sets the number of seeds") {
+  const TwoSweeps sweeps;
+  const SweepSeeds each[] = {stein_seeds({sweeps.strips, 1}, sweeps.first, 0.05, 100'000),
+                             stein_seeds({sweeps.strips + 1, 1}, sweeps.first, 0.05, 100'000)};
+  CHECK(stein_seeds(sweeps.strips, sweeps.first, 0.05, 100'000).wanted == std::max(each[0].wanted, each[1].wanted));
+}
+
+TEST_CASE("stein: the table shows the predicted half width") {
+  const TwoSweeps sweeps;
+  const SweepSeeds fixed = stein_seeds({sweeps.strips, 1}, sweeps.first, 0.3, 1000);
+  const ManyToOne table = many_to_one(sweeps.one.strip(fixed.n), sweeps.options());
   CHECK(*table.rows[0].half_width == doctest::Approx(fixed.half_width).epsilon(1e-12));
   CHECK(fixed.half_width <= 0.3);
-  // Under Holm's procedure too: runs of the first stage diverged.
-  Strip diverged[] = {one.strip(5)};
+}
+
+TEST_CASE("stein: the table shows the half width predicted after a divergence") {
+  const TwoSweeps sweeps;
+  Strip diverged[] = {sweeps.one.strip(5)};
   diverged[0].rows[1].diverged = true;
-  const SweepSeeds holm = stein_seeds(diverged, first, 0.6, 1000);
-  Strip whole = one.strip(holm.n);
+  const SweepSeeds holm = stein_seeds(diverged, sweeps.first, 0.6, 1000);
+  Strip whole = sweeps.one.strip(holm.n);
   whole.rows[1].diverged = true;
-  const ManyToOne rows = many_to_one(whole, options);
+  const ManyToOne rows = many_to_one(whole, sweeps.options());
   CHECK(rows.procedure == Procedure::holm);
   double widest = 0;
   for (const Comparison& row : rows.rows) widest = std::max(widest, *row.half_width);
@@ -112,17 +143,26 @@ TEST_CASE("stein: the number of seeds is fixed for the widest strip and stops at
   CHECK(widest <= 0.6);
 }
 
-TEST_CASE("stein: what tells nothing, and bad input") {
-  Strip alone;
-  alone.baseline.values = {{0, 1.0}};
-  alone.rows.resize(1);
-  alone.rows[0].values = {{0, 2.0}};
+TEST_CASE("stein: without an estimate of the noise all allowed seeds run") {
+  const Strip alone = one_seed();
   const SweepSeeds unknown = stein_seeds({&alone, 1}, {0, 1}, 0.3, 20);
   CHECK(unknown.wanted == 0);
   CHECK(unknown.n == 20);
   CHECK(!unknown.reached);
-  CHECK_THROWS_AS(stein_seeds({&alone, 1}, {0}, 0.3, 20), InputError);
-  CHECK_THROWS_AS(stein_seeds({&alone, 1}, {0, 1}, 0, 20), InputError);
-  CHECK_THROWS_AS(stein_seeds({&alone, 1}, {0, 1, 2}, 1, 2), InputError);
-  CHECK_THROWS_AS(stein_interval(std::vector<double>{1, 2}, 3), InputError);
+}
+
+TEST_CASE("stein: a first stage needs two seeds and no more than the limit") {
+  const Strip alone = one_seed();
+  CHECK_THROWS_WITH_AS(stein_seeds({&alone, 1}, {0}, 0.3, 20),
+                       doctest::Contains("a first stage of 1 seeds and at most 20; expected 2 or more"), InputError);
+  CHECK_THROWS_WITH_AS(stein_seeds({&alone, 1}, {0, 1, 2}, 1, 2),
+                       doctest::Contains("a first stage of 3 seeds and at most 2; expected 2 or more"), InputError);
+  CHECK_THROWS_WITH_AS(stein_interval(std::vector<double>{1, 2}, 3),
+                       "two-stage interval: 3 of 2 values are the first stage; expected 2 or more", InputError);
+}
+
+TEST_CASE("stein: a half width of 0 is refused") {
+  const Strip alone = one_seed();
+  CHECK_THROWS_WITH_AS(stein_seeds({&alone, 1}, {0, 1}, 0, 20),
+                       "half width of two-stage seeds: 0; expected more than 0", InputError);
 }
