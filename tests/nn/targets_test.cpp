@@ -81,7 +81,7 @@ TEST_CASE("engine: a label that is no class of the network is refused before the
       for (const std::int32_t bad : {7, -1, 1000}) {
         const Batch batch(c, 5);
         batch.labels.data<std::int32_t>()[3] = bad;
-        const std::string what = concat("image 3 of the batch has label ", bad, "; the network has 7 classes");
+        const std::string what = concat("image 3 of the batch has label ", bad, ", but the network has 7 classes");
         std::vector<double> losses(5);
         std::vector<std::int32_t> predicted(5);
         CHECK_THROWS_WITH_AS(engine.train_step(batch.images, batch.labels), what.c_str(), InputError);
