@@ -213,11 +213,11 @@ TEST_CASE("classes: num_classes may be left out and is then that of the data, in
     fs::create_directories(c.folder / "nothing");
     const Finished table = run_program(c.folder, "table " + c.in("d.json") + out, nowhere);
     CHECK(table.code == 2);
-    CHECK_SAYS(table.err, "num_classes is left out");
+    CHECK_SAYS(table.err, "num_classes is missing");
     CHECK_SAYS(table.err, "--data");
     const Finished check = run_program(c.folder, "check " + c.in("d.json"), nowhere);
     CHECK_MESSAGE(check.code == 0, check.err);
-    CHECK_SAYS(check.out, "Not checked: model.num_classes is left out");
+    CHECK_SAYS(check.out, "Not checked: the number of classes; model.num_classes is left out");
     CHECK(c.run("check " + c.in("d.json")).out.find("Not checked") == std::string::npos);
   }
 }
@@ -267,5 +267,5 @@ TEST_CASE("classes: a known data set of which a part is there is not taken for t
   const Finished run = c.run("run " + c.in("d.json") + " --out " + c.in("out"));
   CHECK_MESSAGE(run.code == 2, run.out);
   CHECK_SAYS(run.err, "has 3 classes, but the model has 1000");
-  CHECK_SAYS(run.err, "a name of its own");
+  CHECK_SAYS(run.err, "give the part its own name");
 }

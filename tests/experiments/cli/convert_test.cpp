@@ -80,7 +80,7 @@ TEST_CASE("convert: what is refused says what to do") {
   fails(in + model, "give --from");
   fails(in + "--from timm", "give --model");
   fails(in + "--from torch " + model, "--from");
-  fails("convert x.pth " + quoted(folder / "out.safetensors"), "weights are files that end in");
+  fails("convert x.pth " + quoted(folder / "out.safetensors"), "expected a file of weights that ends in");
   fails(in + "--from timm --to big_vision " + model, "big_vision stores weights in .npz files");
   std::ofstream(folder / "deeper.json")
       << R"({"image_size": [8, 12], "patch_size": 4, "embed_dim": 8, "depth": 3, "num_heads": 2, "num_classes": 5,

@@ -65,7 +65,7 @@ TEST_CASE("eval: the weights of a trial give its result again, to the bit, by id
     // A file that lies elsewhere knows as much; it has no result to compare with.
     const fs::path file = keep == "last" ? t.checkpoint() : t.trial() / "attempt-1" / "weights.safetensors";
     fs::copy_file(file, t.folder / "elsewhere.safetensors");
-    const std::string metrics = by_id.out.substr(0, by_id.out.find("the same"));
+    const std::string metrics = by_id.out.substr(0, by_id.out.find("bit-identical"));
     CHECK(t.command("eval --weights elsewhere.safetensors --data-root data").out == metrics);
     const Finished converted = t.command("convert elsewhere.safetensors converted.safetensors");
     REQUIRE(converted.code == 0);
@@ -118,7 +118,7 @@ TEST_CASE("eval: data that are not the training's, or whose classes differ in nu
   refused("--data shards --layout webdataset", "label 1 is \"cat\" here, but \"bee\" in the training");
   write_file(t.folder / "data" / "photos" / "cat" / "13.png", make_png(16, 16, 77));
   refused("--data-root data", "was trained on data with hash");
-  refused("--data cifar10 --data-root data", "is not there");
+  refused("--data cifar10 --data-root data", "dataset \"cifar10\" was not found");
   CHECK(t.command("eval").code == kBadInput);
   CHECK(has(t.command("eval nothing").err, "neither a trial's folder"));
 }

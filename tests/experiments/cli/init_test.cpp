@@ -78,7 +78,7 @@ TEST_CASE("init: undivided folders are divided, and small images of one size sta
   CHECK(!d["dataset"].contains("allow_absent_classes"));
   const Finished again = place.command("init sets/icons");
   CHECK(again.code == kBadInput);
-  CHECK(has(again.err, "icons.json: is there already"));
+  CHECK(has(again.err, "icons.json: exists already"));
   CHECK(place.command("init sets/icons -o -").out == text_of(place.folder / "icons.json"));
 }
 

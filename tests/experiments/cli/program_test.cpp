@@ -131,7 +131,7 @@ TEST_CASE("program: bad input says what, where and what to do, exits with 2 or 3
                 too_large.err);
   const Finished tf32 = run_program(folder, "run " + good + " --set train.precision=tf32 --out " + in(folder, "none"));
   CHECK(tf32.code == 3);
-  CHECK_MESSAGE(tf32.err.find("\"tf32\" is how a GPU multiplies floats; take \"fp32\"") != std::string::npos, tf32.err);
+  CHECK_MESSAGE(tf32.err.find("\"tf32\" exists on GPUs only; use \"fp32\"") != std::string::npos, tf32.err);
   CHECK(run_program(folder, "bench step --shape micro --precision tf32").code == 3);
   CHECK(run_program(folder, "run " + in(folder, "not-there.json")).code >= 2);
   CHECK(run_program(folder, "run").code == 2);

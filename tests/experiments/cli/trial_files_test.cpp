@@ -58,7 +58,7 @@ TEST_CASE("program: verify finds equal bits, and names what differs") {
   CHECK(run_program(sweep.folder, "verify " + sweep.store.trial(id).path().string()).code == 0);
   CHECK(has(sweep.call("verify zzz").err, "neither a trial's folder, which contains config.json, nor the beginning"));
   CHECK(sweep.call("verify zzz").code == 2);
-  CHECK(has(sweep.call("verify " + id.substr(0, 10) + " --steps 10").err, "take --steps 50"));
+  CHECK(has(sweep.call("verify " + id.substr(0, 10) + " --steps 10").err, "use --steps 50"));
 
   const TrialFolder trial = sweep.store.trial(id);
   const auto states = attempt_folder(trial.path(), 1) / kStatesFile;

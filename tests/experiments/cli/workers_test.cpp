@@ -99,7 +99,7 @@ TEST_CASE("workers: one that was paused for longer than its lease loses its tria
     CHECK(attempts(trial) == 2);
     CHECK(whole_results(folder / out) == whole_results(folder / "whole"));
     CHECK(leftovers(folder / out).empty());
-    CHECK_MESSAGE(text_of(trial.log(1)).find("another process has taken the trial over") != std::string::npos,
+    CHECK_MESSAGE(text_of(trial.log(1)).find("another process has taken over this trial") != std::string::npos,
                   text_of(trial.log(1)));
   }
 }
@@ -173,7 +173,7 @@ TEST_CASE("workers: memory that runs out in one trial leaves the others alone; -
       memory);
   CHECK_MESSAGE(stopping.code == 1, stopping.err);
   CHECK_MESSAGE(stopping.err.find("0 of 2 trials done") != std::string::npos, stopping.err);
-  CHECK(stopping.err.find("as --stop-on-failure says") != std::string::npos);
+  CHECK(stopping.err.find("because of --stop-on-failure") != std::string::npos);
 }
 
 TEST_CASE("workers: a diverged trial is a result; --retry diverged trains it from the first step") {
