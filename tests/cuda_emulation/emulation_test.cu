@@ -298,12 +298,12 @@ TEST_CASE_FIXTURE(Fixture, "cuda: a launch of no blocks does nothing") {
 
 TEST_CASE_FIXTURE(Fixture, "cuda: a launch of too many blocks is refused by its name") {
   CHECK_THROWS_WITH_AS(launch("far", across_blocks, {std::int64_t{1} << 31, 32}, stream, y.data<float>()),
-                       "far: 2147483648 blocks of 32 threads are beyond what CUDA takes", InputError);
+                       "far: 2147483648 blocks of 32 threads exceed the limits of CUDA", InputError);
 }
 
 TEST_CASE_FIXTURE(Fixture, "cuda: a launch with too much shared memory is refused by its name") {
   CHECK_THROWS_WITH_AS(launch("wide", across_blocks, {1, 32, 300000}, stream, y.data<float>()),
-                       "wide: needs 300000 bytes of shared memory a block, the GPU has 232448", InputError);
+                       "wide: needs 300000 bytes of shared memory per block, but the GPU has 232448", InputError);
 }
 
 TEST_CASE_FIXTURE(Fixture, "cuda: a lack of memory is reported with the bytes requested and free") {
@@ -331,8 +331,8 @@ TEST_CASE_FIXTURE(Driver, "cuda: an old driver is reported") {
   emulation::set_driver_version(12040);
   emulation::set_device_error(cudaErrorInsufficientDriver);
   CHECK_THROWS_WITH_AS(query_device(),
-                       "--device cuda: the NVIDIA driver knows CUDA 12.4, this binary needs 13.0; install a newer "
-                       "driver, or run with --device cpu",
+                       "--device cuda: the NVIDIA driver supports CUDA 12.4, but this binary needs 13.0; install a "
+                       "newer driver, or run with --device cpu",
                        EnvironmentError);
 }
 
@@ -347,8 +347,8 @@ TEST_CASE_FIXTURE(Driver, "cuda: a missing GPU is reported") {
 TEST_CASE_FIXTURE(Driver, "cuda: an old GPU is reported") {
   emulation::set_capability(7, 5);
   CHECK_THROWS_WITH_AS(query_device(),
-                       "--device cuda: emulated has compute capability 7.5, this binary needs 8.0 or above (A100 and "
-                       "later); run with --device cpu",
+                       "--device cuda: emulated has compute capability 7.5, but this binary needs 8.0 or above (A100 "
+                       "and later); run with --device cpu",
                        EnvironmentError);
 }
 
