@@ -112,7 +112,7 @@ TEST_CASE("lt_products: a layer without cuBLASLt gives the same") {
   }
 }
 
-TEST_CASE("lt_products: a bias gradient is not fused into a product that would fill less of the GPU") {
+TEST_CASE("lt_products: a bias gradient whose fusion would idle the GPU is not fused") {
   const ControlOfTest control;
   lt_control().bgrad_waves = 0.9f;
   CudaBackend backend;

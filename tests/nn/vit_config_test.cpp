@@ -35,7 +35,7 @@ std::string problems(const ViTConfig& config) {
 }  // namespace
 
 // Counts of the reference implementation, which agree with timm, big_vision and torch's flop counter.
-TEST_CASE("vit_config: parameters and multiply-adds of known models") {
+TEST_CASE("vit_config: known models have their parameters and multiply-adds") {
   const auto check = [](const ViTConfig& config, std::int64_t parameters, std::int64_t macs) {
     const ModelCost cost = model_cost(config);
     CHECK(cost.parameters == parameters);
@@ -62,7 +62,7 @@ TEST_CASE("vit_config: parameters and multiply-adds of known models") {
   check(sandbox(), 207946, 14877312);
 }
 
-TEST_CASE("vit_config: parameters of each placement") {
+TEST_CASE("vit_config: placements have their numbers of parameters") {
   const auto parameters = [](ViTConfig config, const char* name) {
     config.placement = find_placement(name)->placement;
     return model_cost(config).parameters;
@@ -80,11 +80,16 @@ TEST_CASE("vit_config: parameters of each placement") {
   CHECK(parameters(small16(), "prepost_prepost") == 22068328);
   CHECK(parameters(sandbox(), "normformer_full") == 210770);
   CHECK(parameters(sandbox(), "dpn") == 208170);
+}
 
-  ViTConfig c = sandbox();  // one head wide, shared by the heads
+TEST_CASE("vit_config: the heads share the norm of the queries and that of the keys") {
+  ViTConfig c = sandbox();
   c.placement.attn.query = c.placement.attn.key = norm_of(NormKind::layer_norm);
   CHECK(model_cost(c).parameters == 208458);
-  c = sandbox();
+}
+
+TEST_CASE("vit_config: without qkv_bias q, k and v have no bias") {
+  ViTConfig c = sandbox();
   c.qkv_bias = false;
   CHECK(model_cost(c).parameters == 207178);
 }

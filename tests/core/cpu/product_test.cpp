@@ -109,7 +109,7 @@ TEST_CASE("product: products of OpenBLAS are within rounding of sums in double")
   }
 }
 
-TEST_CASE("product: a square of registers is turned") {
+TEST_CASE("product: a square of registers is transposed") {
   const auto from = random_values<float>(20 * 20, "square");
   std::vector<float> to(400, 0);
   transpose_square(from.data(), 20, to.data(), 20);

@@ -205,7 +205,7 @@ TEST_CASE("vector math: within 4 ulp for all arguments, denormals flushed or not
   check_accuracy<double>(0xfffff12345f);
 }
 
-TEST_CASE("vector math: zeros, infinities, NaN and the largest numbers give exact results") {
+TEST_CASE("vector math: zeros, infinities and NaN give exact results") {
   check_special_values<float>();
   check_special_values<double>();
 }
@@ -316,7 +316,7 @@ TEST_CASE("vector tanh: in registers, it is odd") {
   for_tanh_arguments([](float x) { CHECK(tanh_in_register(-x) == -tanh_in_register(x)); });
 }
 
-TEST_CASE("vector tanh: in registers, zero and infinity give the limits") {
+TEST_CASE("vector tanh: in registers, zero gives 0 and infinity 1") {
   CHECK(tanh_in_register(0.0f) == 0.0f);
   CHECK(tanh_in_register(1e30f) == 1.0f);
   CHECK(tanh_in_register(-std::numeric_limits<float>::infinity()) == -1.0f);
