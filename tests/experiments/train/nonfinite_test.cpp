@@ -1,4 +1,4 @@
-// NaN and infinity in a training: whatever they are in, its result is no accuracy.
+// A training in which anything is NaN or infinity has no accuracy as its result.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -53,7 +53,7 @@ std::vector<MetricsLine> metrics_of(const TrialFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("nonfinite: weights that the last update breaks are a divergence in the evaluation, not an accuracy") {
+TEST_CASE("nonfinite: weights that the last update breaks diverge in the evaluation") {
   TrialConfig config = short_settings();
   config.train.epochs = 1.0 / 3;  // one step
   config.train.schedule.warmup_steps = 0;
@@ -79,7 +79,7 @@ TEST_CASE("nonfinite: weights that the last update breaks are a divergence in th
   }
 }
 
-TEST_CASE("nonfinite: no value of a checkpoint that is NaN or infinite ever becomes an accuracy") {
+TEST_CASE("nonfinite: a checkpoint with NaN or infinity never becomes an accuracy") {
   for (const char* placement : {"pre_pre", "dyt", "bn_ffnbn"}) {
     TrialConfig config = short_settings();
     std::get<ViTConfig>(config.model).placement = find_placement(placement)->placement;
@@ -117,7 +117,7 @@ TEST_CASE("nonfinite: no value of a checkpoint that is NaN or infinite ever beco
   }
 }
 
-TEST_CASE("nonfinite: an evaluation says of which slice and average it is") {
+TEST_CASE("nonfinite: the error of an evaluation names its slice and average") {
   const SmallTrial trial(short_settings());
   ShardPool pool(1);
   EngineSettings settings = engine_settings(trial.config);
