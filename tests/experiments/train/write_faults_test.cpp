@@ -1,4 +1,4 @@
-// A disk that is full from one moment on, that moment being each call in turn by which a trial writes anything.
+// A disk that is full from some moment on: from each call in turn by which a trial writes anything.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -30,10 +30,6 @@ int refuse(Call call) {
   calls_left = -1;
   return call == Call::write ? kShort : ENOSPC;  // a part goes through first, as on a real disk
 }
-
-}  // namespace
-
-namespace {
 
 struct Attempt {
   bool refused = false;  // some call found no space
@@ -110,7 +106,10 @@ void check_full_at_each_write(KeepCheckpoint keep, bool tensorboard) {
 
 }  // namespace
 
-TEST_CASE("write faults: a disk that is full at any call costs no finished work and no bit, and says what to do") {
+TEST_CASE("write faults: a full disk costs no work if the last checkpoint is kept") {
   check_full_at_each_write(KeepCheckpoint::last, true);
+}
+
+TEST_CASE("write faults: a full disk costs no work if the weights are kept") {
   check_full_at_each_write(KeepCheckpoint::weights, false);
 }
