@@ -91,7 +91,7 @@ TEST_CASE("first wins: a disk that fails is an error") {
   }
 }
 
-TEST_CASE("first wins: a file system with hard links keeps to them") {
+TEST_CASE("first wins: a run that began with hard links keeps to them") {
   const TemporaryFolder folder;
   CHECK(wait_for_child(start_child([&] {
           const bool quiet = choose_first_wins(folder / "out").empty();

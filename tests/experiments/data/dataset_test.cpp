@@ -154,7 +154,7 @@ TEST_CASE("dataset: training and evaluation images have hashes of their own") {
   CHECK(pair.train.hash != pair.eval.hash);
 }
 
-TEST_CASE("dataset: a path is one below ROOT") {
+TEST_CASE("dataset: a path is taken from ROOT") {
   TempFolder root;
   write_shards(root / "mine" / "insects");
   CHECK(load_dataset(named("x", "mine/insects", DatasetLayout::webdataset), root.path(), 1).train.size() == 10);
@@ -193,7 +193,7 @@ TEST_CASE("dataset: shapes needs no data root") {
   CHECK_FALSE(pair.train.channel_mean.empty());
 }
 
-TEST_CASE("dataset: training and evaluation images have one size") {
+TEST_CASE("dataset: training and evaluation images of different sizes are refused") {
   TempFolder root;
   write_shards(root.path());
   write_tar(root / "test-000000.tar", {{"0.jpg", make_jpeg(8, 16, 3)}, {"0.cls", "1"}});
@@ -234,7 +234,7 @@ TEST_CASE("dataset: images that stay in their files need a mean and a deviation"
   CHECK_SAYS(pets.said(), "`normlab data info pets --layout image_folder` measures it");
 }
 
-TEST_CASE("dataset: a mean or deviation that is not one per channel is refused") {
+TEST_CASE("dataset: as many deviations as channels are needed") {
   Pets pets;
   pets.config.std = {0.5, 0.5};
   CHECK_SAYS(pets.said(), "dataset.std: 2 values for 3 channels");

@@ -79,7 +79,7 @@ TEST_CASE("decode: every kind of JPEG and PNG has the pixels that Pillow gives i
     }
 }
 
-TEST_CASE("decode: a box has the pixels of the whole image there") {
+TEST_CASE("decode: a box has the same pixels as in the whole image") {
   Image whole, part;
   ScaledBox at;
   for (const GoldenFile& file : golden_files()) {
@@ -110,7 +110,7 @@ TEST_CASE("decode: a box outside the image is refused") {
   }
 }
 
-TEST_CASE("decode: a JPEG without its tables does not take those of the file before") {
+TEST_CASE("decode: a JPEG without its tables does not take those of the previous file") {
   std::vector<std::uint8_t> file = golden_file("jpeg_444").bytes;
   const std::array<std::uint8_t, 2> tables{0xff, 0xdb};
   Image image;
@@ -157,7 +157,7 @@ TEST_CASE("decode: a JPEG is decoded smaller only while its box stays large enou
   CHECK(shrink({101, 202, 80, 81}, 10, 10) == 8);
 }
 
-TEST_CASE("decode: a file that is not an image is refused by what it seems to be") {
+TEST_CASE("decode: a file that is not an image is refused with its format") {
   Image image;
   const auto error = [&](const std::string& text) {
     return input_error([&] { decode_image(bytes_of(text), "pets/cat.jpg", image); });

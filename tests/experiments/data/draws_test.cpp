@@ -17,7 +17,7 @@ TEST_CASE("draws: crop and flip use the first words") {
   CHECK(AugmentDraws(kKey, 7).words(DrawName::crop_and_flip) == draw(kKey, 0, 7));
 }
 
-TEST_CASE("draws: no two names, indices, epochs or repeats share words") {
+TEST_CASE("draws: no two draws of an image share words") {
   std::set<std::array<std::uint32_t, 4>> seen;
   for (const std::int64_t repeat : {0, 1, 2}) {
     for (const std::int64_t epoch : {0, 1, 7}) {

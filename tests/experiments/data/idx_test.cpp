@@ -147,7 +147,7 @@ TEST_CASE("idx: an unknown split is refused") {
   CHECK_SAYS(input_error([&] { folder.read("val"); }), "IDX files have \"train\" and \"test\"");
 }
 
-TEST_CASE("idx: a gzip is unpacked to what its header promises and no further") {
+TEST_CASE("idx: a gzip is unpacked no further than its header states") {
   const Folder folder;
   std::filesystem::remove(folder / "train-images-idx3-ubyte");
   const auto said = [&](const std::string& packed) {

@@ -144,7 +144,7 @@ TEST_CASE("image_folder: a class that training lacks is refused") {
              "val/b: the training split has no class of this name");
 }
 
-TEST_CASE("image_folder: files that do not belong there are named all at once") {
+TEST_CASE("image_folder: foreign files are named all at once") {
   const Folder folder;
   const std::string train = (folder / "train/").string();
   write_file(folder / "train/list.txt", "x");
@@ -155,7 +155,7 @@ TEST_CASE("image_folder: files that do not belong there are named all at once") 
                              "b/x.webp: this image format is not supported; convert it to JPEG or PNG");
 }
 
-TEST_CASE("image_folder: files beyond ten that do not belong there are counted") {
+TEST_CASE("image_folder: foreign files beyond ten are counted") {
   const Folder folder;
   for (const char* name : {"list.txt", "2/notes.txt", "b/x.webp"}) write_file(folder / concat("train/", name), "x");
   for (int i = 0; i < 9; ++i) write_file(folder / concat("train/2/note", i), "x");
@@ -164,7 +164,7 @@ TEST_CASE("image_folder: files beyond ten that do not belong there are counted")
   CHECK(std::count(said.begin(), said.end(), '\n') == 10);
 }
 
-TEST_CASE("image_folder: files that are not images are refused by name") {
+TEST_CASE("image_folder: files of other formats are refused by name") {
   const Folder folder;
   write_file(folder / "train/2/notes.txt", "x");
   CHECK_SAYS(folder.said(), "train/2/notes.txt: is not an image");

@@ -118,7 +118,7 @@ TEST_CASE("image_list: a missing file of labels is an error") {
              "no.txt: cannot be read");
 }
 
-TEST_CASE("image_list: a missing image is left out if bad images are") {
+TEST_CASE("image_list: a missing image is a bad image") {
   const Folder folder;
   SliceRequest skip = request_for("train");
   skip.skip_bad = true;

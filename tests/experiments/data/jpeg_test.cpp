@@ -17,7 +17,7 @@ std::vector<std::uint8_t> decode(const std::string& jpeg) {
 
 }  // namespace
 
-TEST_CASE("jpeg: pixels come back near what was stored, row by row") {
+TEST_CASE("jpeg: decoded pixels are near the stored ones") {
   const std::string jpeg = make_jpeg(16, 24, 1, JpegKind::gray);
   CHECK(jpeg_size(bytes(jpeg), "x") == ImageSize{16, 24});
   const auto rgb = decode(jpeg);

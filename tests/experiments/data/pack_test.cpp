@@ -74,7 +74,7 @@ TEST_CASE("jpeg: an image without pixels is refused") {
   CHECK_SAYS(input_error([] { encode_jpeg(Image{}, 90); }), "an image of 0x0 pixels cannot be a JPEG");
 }
 
-TEST_CASE("pack: the report counts images, shards and copied files") {
+TEST_CASE("pack: the report counts what is done") {
   const Folder folder;
   const PackReport report = folder.pack();
   CHECK(report.images == 3);

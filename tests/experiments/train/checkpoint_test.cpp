@@ -101,7 +101,7 @@ TEST_CASE("checkpoint: one of another optimiser is refused") {
   CHECK_THROWS_AS(load_checkpoint(path, rounded.engine, info_at(0)), InputError);  // another type
 }
 
-TEST_CASE("checkpoint: one with an average is refused without, and the reverse") {
+TEST_CASE("checkpoint: an average is in both checkpoint and training or in neither") {
   const TemporaryFolder folder;
   const auto path = folder / "checkpoint.safetensors";
   Run adam(settings_of(OptimizerName::adamw, MomentProduct::wide, DType::f32));
