@@ -24,7 +24,7 @@ std::size_t entries(const std::filesystem::path& folder) {
   return std::size_t(std::distance(std::filesystem::directory_iterator(folder), {}));
 }
 
-/// In a child whose files may not grow beyond 1000 bytes: the system's answer is a failed write, as on a full disk.
+/// Runs `work` in a child whose files cannot grow beyond 1000 bytes: larger writes fail, as on a full disk.
 template <class Work>
 int with_small_files(Work&& work) {
   return wait_for_child(start_child([&] {
@@ -175,7 +175,7 @@ TEST_CASE("files: only the temporaries of ended processes are abandoned") {
 
 TEST_CASE("files: a call whose answer is lost has still been made") {
   const TemporaryFolder folder;
-  answer = [](Call call) { return call == Call::link ? -EEXIST : 0; };  // a network file system asked twice
+  answer = [](Call call) { return call == Call::link ? -EEXIST : 0; };  // a network file system that repeats the call
   CHECK(publish(folder / "a", "mine"));
   answer = [](Call call) { return call == Call::link ? -EIO : 0; };
   CHECK(publish(folder / "b", "mine"));
@@ -194,8 +194,8 @@ TEST_CASE("files: a call that a signal interrupts is made again") {
   const TemporaryFolder folder;
   static std::array<int, 12> asked;
   asked.fill(0);
-  answer = [](Call call) {  // the first two times of three
-    // Linux has closed the descriptor all the same.
+  answer = [](Call call) {  // fails two calls of three
+    // Linux closes the descriptor even if close(2) fails.
     if (call == Call::close) return -EINTR;
     return asked[std::size_t(call)]++ % 3 < 2 ? EINTR : 0;
   };

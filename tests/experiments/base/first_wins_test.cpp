@@ -23,11 +23,11 @@ std::size_t entries(const std::filesystem::path& folder) {
   return std::size_t(std::distance(std::filesystem::directory_iterator(folder), {}));
 }
 
-/// What link(2) says in the processes of this test; 0: it links.
+/// The error of link(2) in the processes of this test; 0: it links.
 int refusal = 0;
 int refuse_links(Call call) { return call == Call::link ? refusal : 0; }
 
-/// In a process of its own, which keeps what was chosen to itself; its exit code.
+/// The exit code of `work` in a child, whose choice does not affect other processes.
 template <class Work>
 int in_child_without_links(int error, Work&& work) {
   return wait_for_child(start_child([&] {
@@ -37,7 +37,7 @@ int in_child_without_links(int error, Work&& work) {
   }));
 }
 
-/// What link(2) says on file systems without hard links.
+/// Errors of link(2) on file systems without hard links.
 constexpr int kRefusals[] = {ENOSYS, EOPNOTSUPP, EPERM, EMLINK, EXDEV, EACCES, EINVAL};
 
 }  // namespace
@@ -97,7 +97,7 @@ TEST_CASE("first wins: a run that began with hard links keeps to them") {
           const bool quiet = choose_first_wins(folder / "out").empty();
           refusal = EPERM;
           answer = refuse_links;
-          try {  // a link that is refused later is no reason to go on by another rule than the other processes
+          try {  // after a later refusal it must not follow another rule than other processes
             publish(folder / "out/a", "one");
             return 1;
           } catch (const EnvironmentError& error) {
@@ -189,7 +189,7 @@ TEST_CASE("first wins: after a kill at any call the next process continues") {
 }
 
 TEST_CASE("first wins: a process that sleeps while it publishes replaces nothing") {
-  for (const bool before_text : {true, false}) {  // of its reservation
+  for (const bool before_text : {true, false}) {  // stops before the text of its reservation
     CAPTURE(before_text);
     const TemporaryFolder folder;
     static bool at_write;

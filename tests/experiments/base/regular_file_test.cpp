@@ -1,4 +1,4 @@
-// Files that a user names are opened without waiting, and only where they are regular ones.
+// Files that a user names are opened without waiting, and only if they are regular files.
 #include "experiments/base/regular_file.h"
 
 #include <doctest/doctest.h>

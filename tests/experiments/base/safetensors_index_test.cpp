@@ -14,7 +14,7 @@ namespace {
 const char* const kFirst = "m-00001-of-00002.safetensors";
 const char* const kSecond = "m-00002-of-00002.safetensors";
 
-/// Two files, of 8 and 4 bytes of tensors, and whatever index.
+/// Two files with 8 and 4 bytes of tensors, and any index.
 struct Model {
   TemporaryFolder folder;
   Model() {
@@ -27,7 +27,7 @@ struct Model {
     write_atomically(index(), text);
     return SafetensorsFile::read(index());
   }
-  /// What is said without the folder's name; "" where nothing is.
+  /// The error without the folder's name; "" without an error.
   std::string refusal(const std::string& text) const {
     try {
       read(text);

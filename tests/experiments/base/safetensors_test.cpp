@@ -22,7 +22,7 @@ std::string file_of(const std::string& header, std::size_t data_bytes = 0) {
   return file_of(header.size(), header, data_bytes);
 }
 
-/// What the reader says about these bytes; "" where it takes them.
+/// The error of reading these bytes; "" without an error.
 std::string refusal(const std::string& bytes) {
   try {
     SafetensorsFile::parse(bytes, "x.safetensors");
@@ -110,7 +110,7 @@ TEST_CASE("safetensors: a tensor may start at any byte") {
 }
 
 TEST_CASE("safetensors: unusual files that break no rule are read") {
-  // The reference implementation counts these as nothing.
+  // These have no elements for the reference implementation.
   CHECK(refusal(file_of(R"({"t":{"dtype":"U64","shape":[4611686018427387904,0],"data_offsets":[0,0]}})")) == "");
   CHECK(refusal(file_of(R"({"t":{"dtype":"U8","shape":[0,18446744073709551615,2],"data_offsets":[0,0]}})")) == "");
   CHECK(refusal(file_of(R"({"":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"__metadata__":{"":"a\u0000b"}})", 1)) ==
@@ -120,7 +120,7 @@ TEST_CASE("safetensors: unusual files that break no rule are read") {
   CHECK(refusal(file_of("{}\n\t  ")) == "");
   CHECK(refusal(file_of(R"({"t":{"dtype":"I32","shape":[2,0],"data_offsets":[0,0]}})")) == "");
   CHECK(refusal(file_of(R"({"t":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}})", 1)) == "");
-  // A tensor without elements sorts before the one that begins where it stands.
+  // A tensor without elements sorts before the one that begins at the same byte.
   CHECK(
       refusal(file_of(
           R"({"z":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"e":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
@@ -149,7 +149,7 @@ TEST_CASE("safetensors: damaged and hostile files are refused with their place")
   says(file_of("{}x"), "byte 10: the header is not valid JSON");
   says(file_of(std::string("{}\0{}", 5)), "byte 10: a NUL in the header");
   says(file_of("{\"a\xff\":1}"), "byte 11: the header is not valid JSON");
-  says(file_of("{\"a\xc0\xaf\":1}"), "not valid JSON");      // a long spelling of /
+  says(file_of("{\"a\xc0\xaf\":1}"), "not valid JSON");      // an overlong encoding of /
   says(file_of("{\"a\xed\xa0\x80\":1}"), "not valid JSON");  // half of a surrogate pair
   says(file_of(R"({"a\ud800":1})"), "not valid JSON");
   says(file_of("{/**/}"), "byte 9: the header is not valid JSON");
@@ -163,9 +163,9 @@ TEST_CASE("safetensors: damaged and hostile files are refused with their place")
   says(good + "PK", "2 bytes after the last tensor");
   says(file_of(tensor(R"("shape":[2,2],"data_offsets":[0,4])"), 4),
        "\"t\": data_offsets span 4 bytes, its shape needs 16");
-  // The place is that of the tensor's name; here behind the brace at byte 8.
+  // The place is that of the tensor's name, here after the brace at byte 8.
   says(file_of(tensor(R"("shape":[2,2],"data_offsets":[0,4])"), 4), "x.safetensors: byte 9: \"t\": data_offsets span");
-  // The bug of readers that take the size from the shape and the length to copy from the offsets.
+  // Readers have taken the size from the shape and the length to copy from the offsets.
   says(file_of(tensor(R"("shape":[1],"data_offsets":[0,4096])"), 4096), "span 4096 bytes, its shape needs 4");
   says(file_of(tensor(R"("shape":[2],"data_offsets":[0,8])"), 4), "the tensors need 8 bytes but 4 are there");
   says(file_of(tensor(R"("shape":[1],"data_offsets":[18446744073709551612,18446744073709551615])"), 4), "span 3 bytes");
@@ -265,7 +265,7 @@ TEST_CASE("safetensors: every dtype has its size") {
 }
 
 TEST_CASE("safetensors: tensors are written in the order of the reference implementation") {
-  // Dtypes descending as the format ranks them, then names ascending by byte, whatever order they come in.
+  // Dtypes descend as the format ranks them, then names ascend by byte, for any order of the input.
   const char* dtypes[] = {"BOOL",        "U8",  "I8",  "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ",
                           "F8_E5M2FNUZ", "I16", "U16", "F16",     "BF16",    "I32",     "U32",
                           "F32",         "C64", "F64", "I64",     "U64"};

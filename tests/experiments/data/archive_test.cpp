@@ -121,7 +121,7 @@ TEST_CASE("archive: the error of a damaged header names the member before it") {
   TempFolder folder;
   write_tar(folder / "x.tar", {{"1.txt", "one"}, {"2.txt", "two"}});
   std::string damaged = read_file(folder / "x.tar");
-  damaged[1024 + 3] ^= 1;  // the second header's name: its checksum no longer fits
+  damaged[1024 + 3] ^= 1;  // in the name of the second header, so its checksum is wrong
   write_file(folder / "x.tar", damaged);
   CHECK_SAYS(input_error([&] { contents(folder / "x.tar"); }), "after member \"1.txt\"");
 }

@@ -1,4 +1,4 @@
-// Which images a dataset's slices hold, and which slices may not meet.
+// Which images the slices of a dataset have, and which slices must not share images.
 #include "tests/experiments/data/dataset_files.h"
 
 using namespace normlab;

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// NORMLAB_DATA for one scope.
+/// Sets NORMLAB_DATA for a scope.
 class Variable {
  public:
   explicit Variable(const char* value) {
@@ -30,7 +30,7 @@ class Variable {
   std::string old_;
 };
 
-/// An empty folder that is the current one for a scope.
+/// Makes an empty folder the current one for a scope.
 class InEmptyFolder {
  public:
   InEmptyFolder() { fs::current_path(folder_.path()); }
@@ -221,7 +221,7 @@ TEST_CASE("dataset: equal images have equal hashes, wherever they are from") {
   const std::string hash = two_channels().hash;
   CHECK(hash_after([](ImageSet&) {}) == hash);
   CHECK(hash_after([](ImageSet& s) { s.provenance = "elsewhere"; }) == hash);
-  CHECK(hash_after([](ImageSet& s) { s.keys = {"0", "1"}; }) == hash);  // the meaning of no keys
+  CHECK(hash_after([](ImageSet& s) { s.keys = {"0", "1"}; }) == hash);  // the same as no keys
 }
 
 TEST_CASE("dataset: images that stay in their files need a mean and a deviation") {

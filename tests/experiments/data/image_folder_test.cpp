@@ -31,7 +31,7 @@ struct Folder : TempFolder {
   }
 };
 
-/// 201 images, of one or two sizes. Two are cut short, and the first has not even a header.
+/// 201 images, of one or two sizes. Two are cut short, and the first is empty.
 struct BadImages : TempFolder {
   explicit BadImages(bool one_size) {
     for (unsigned i = 0; i < 200; ++i) {

@@ -49,7 +49,7 @@ TEST_CASE("jpeg: a damaged file leaves the decoder intact") {
   const std::string good = make_jpeg(32, 32, 3);
   const auto expected = decode(good);
   for (std::size_t cut = 0; cut + 2 < good.size(); cut += 13) input_error([&] { decode(good.substr(0, cut)); });
-  for (std::size_t at = 0; at < good.size(); at += 5) {  // whatever it says, it neither crashes nor hangs
+  for (std::size_t at = 0; at < good.size(); at += 5) {  // it may be refused or decoded, and must not crash or hang
     std::string flipped = good;
     flipped[at] = static_cast<char>(flipped[at] ^ 0x55);
     input_error([&] { decode(flipped); });

@@ -13,7 +13,7 @@ namespace {
 
 using Order = std::vector<std::int64_t>;
 
-/// `shards` shards of `each` images, whose indices run through all.
+/// `shards` shards of `each` images with consecutive indices.
 ImageSet in_shards(std::int64_t shards, std::int64_t each) {
   ImageSet set;
   set.labels.resize(static_cast<std::size_t>(shards * each));

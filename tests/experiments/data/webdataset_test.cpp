@@ -26,7 +26,7 @@ struct Folder : TempFolder {
   ImageSet read(const std::string& slice, int threads = 1) const {
     return read_webdataset(path(), "", request_for(slice, threads));
   }
-  /// What is said of a dataset whose one shard "x-000000.tar" holds these members.
+  /// The error of reading a dataset whose only shard "x-000000.tar" has these members.
   std::string said(const Members& members) const {
     write_tar(*this / "x-000000.tar", members);
     return input_error([&] { read("x"); });
@@ -219,7 +219,7 @@ TEST_CASE("webdataset: the provenance says that images differ in size") {
 TEST_CASE("webdataset: the same images in another shard have another hash") {
   const SeveralSizes folder;
   CHECK(folder.read("x").hash.size() == 64);
-  CHECK(folder.read("x").hash != folder.read("y").hash);  // keys are of other shards
+  CHECK(folder.read("x").hash != folder.read("y").hash);  // the keys name the shard
 }
 
 TEST_CASE("webdataset: a shard of undecoded images that is cut short is refused") {

@@ -142,7 +142,7 @@ TEST_CASE("pipeline: at most two batches are made ahead") {
   pipeline.training(0, pool);
   settle();
   CHECK(reads == 3 * 8);
-  pipeline.training(9, pool);  // the last step: what waited is dropped
+  pipeline.training(9, pool);  // the last step: waiting batches are dropped
   settle();
   CHECK(reads == 4 * 8);
 }

@@ -1,4 +1,4 @@
-// Estimates of time from steps on this machine. No test here says how long anything takes.
+// Estimates of time from steps on this machine. No test here depends on how long anything takes.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -26,7 +26,7 @@ TrialConfig network(std::int64_t embed_dim, std::int64_t depth) {
   return config;
 }
 
-/// A cache of its own for a scope.
+/// A new cache for a scope.
 struct Cache {
   Cache() { setenv("XDG_CACHE_HOME", folder.path().c_str(), 1); }
   ~Cache() { unsetenv("XDG_CACHE_HOME"); }

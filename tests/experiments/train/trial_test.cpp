@@ -22,7 +22,7 @@ std::string correct_bits(const TrialFolder& folder) {
   return read_file(attempt_folder(folder.path(), folder.load_result()->attempt) / kCorrectnessFile);
 }
 
-/// What a stop and a resume must not change.
+/// Checks all that a stop and a resume must not change.
 void check_same(const TrialFolder& a, const TrialFolder& b) {
   const TrialResult x = *a.load_result(), y = *b.load_result();
   CHECK(x.status == y.status);
@@ -46,7 +46,7 @@ struct FinishedTrial {
   const TrialFolder folder = trial.folder(out / "a");
   TrialResult result;
 };
-/// The same one for all tests, which only read it.
+/// One for all tests that only read it.
 const FinishedTrial& finished() {
   static const FinishedTrial kFinished;
   return kFinished;
@@ -80,7 +80,7 @@ TrialConfig stopping_early() {
   return config;
 }
 
-/// A trial that is stopped and resumed, with what is to be kept of its checkpoints.
+/// Stops and resumes a trial that keeps `keep` of its checkpoints.
 TrialFolder run_keeping(KeepCheckpoint keep, const std::filesystem::path& out) {
   const SmallTrial trial(SmallTrial::settings());
   TrialOptions options = SmallTrial::until(5);
@@ -94,7 +94,7 @@ TrialFolder run_keeping(KeepCheckpoint keep, const std::filesystem::path& out) {
   return trial.folder(out);
 }
 
-/// Trials that kept each kind. Tests only read them.
+/// A trial for each choice of what is kept, for tests that only read them.
 struct KeptTrials {
   const TemporaryFolder out;
   const TrialFolder last = run_keeping(KeepCheckpoint::last, out / "last"),

@@ -30,7 +30,7 @@ std::string refusal(const SmallTrial& trial, const std::filesystem::path& out, s
   }
 }
 
-/// The file with one digit after `mark` changed.
+/// Changes one digit of the file after `mark`.
 void damage(const std::filesystem::path& path, const std::string& mark, std::size_t offset) {
   std::string text = read_file(path);
   const auto at = text.find(mark);
@@ -117,7 +117,7 @@ TEST_CASE("verify: a check begins at the last checkpoint before a recorded state
   const SmallTrial trial(config);
   const TemporaryFolder out;
   CHECK(trial.run(out / "a", SmallTrial::until(60)) == TrialOutcome::stopped);
-  // A second attempt that leaves records, and no checkpoint of its own, as one that is killed.
+  // A second attempt that leaves records and no checkpoint, as one that is killed.
   TrialOptions options = SmallTrial::until(115);
   options.record_at = {111};
   CHECK(trial.run(out / "a", options) == TrialOutcome::stopped);

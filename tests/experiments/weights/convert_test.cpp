@@ -12,7 +12,7 @@ using namespace normlab;
 
 namespace {
 
-/// A fixture's tensors, with one of them replaced (empty: removed) or added.
+/// A fixture's tensors with one replaced (empty: removed) or added.
 Tensors changed(const Tensors& file, const std::string& name, std::optional<HostTensor> replacement) {
   Tensors out(file.source());
   for (const HostTensor& tensor : file)
@@ -27,7 +27,7 @@ HostTensor zeros(const std::string& name, const std::vector<std::uint64_t>& shap
   return host_tensor<float>(name, shape, std::vector<float>(size));
 }
 
-/// What an import says; "" where it takes everything.
+/// The error of an import; "" without an error.
 std::string refusal(const Tensors& file, NameScheme scheme, const ViTConfig& config,
                     const ImportOptions& options = {}) {
   Weights network(config);

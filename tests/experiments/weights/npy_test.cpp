@@ -11,7 +11,7 @@ using namespace normlab;
 
 namespace {
 
-/// An .npy of this dict, not padded but for the newline.
+/// An .npy of this dict, padded only with the newline.
 std::string npy_of(const std::string& dict, std::size_t data_bytes, char major = 1) {
   const std::string header = dict + '\n';
   std::string bytes = std::string("\x93NUMPY") + major + '\0';
@@ -31,7 +31,7 @@ HostTensor parse(const std::string& bytes) {
   return parse_npy("x", "x.npy", std::as_bytes(std::span(*owner)), owner);
 }
 
-/// What the reader says about these bytes; "" where it takes them.
+/// The error of reading these bytes; "" without an error.
 std::string refusal(const std::string& bytes) {
   try {
     parse(bytes);

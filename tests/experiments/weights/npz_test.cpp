@@ -41,7 +41,7 @@ std::string deflated_zip(const std::string& content) {
   return bytes.substr(0, used);
 }
 
-/// What the reader says about these bytes; "" where it takes them.
+/// The error of reading these bytes; "" without an error.
 std::string refusal(const std::string& bytes) {
   try {
     parse_npz(std::as_bytes(std::span(bytes)), "x.npz");
@@ -116,7 +116,7 @@ TEST_CASE("npz: equal tensors give equal bytes at any time") {
   const Tensors tensors = two_tensors();
   const std::string bytes = write_npz_bytes(tensors.views());
   REQUIRE(bytes.substr(0, 4) == "PK\3\4");
-  CHECK(bytes.substr(10, 4) == std::string("\0\0\x21\0", 4));  // 1980-01-01 00:00, DOS's first moment
+  CHECK(bytes.substr(10, 4) == std::string("\0\0\x21\0", 4));  // 1980-01-01 00:00, the earliest time of a zip
 }
 
 TEST_CASE("npz: errors of a member name its file and byte") {
@@ -166,7 +166,7 @@ TEST_CASE("npz: sizes and offsets that do not fit the archive are refused") {
   CHECK_REFUSES(with_directory_field(zip, 20, 4, 100), "x.npz: byte ");  // packed size
   CHECK_REFUSES(with_directory_field(zip, 24, 4, 139), "x.npz: byte ");  // unpacked size
   CHECK_REFUSES(with_directory_field(zip, 24, 4, 141), "x.npz: byte ");
-  CHECK_REFUSES(with_directory_field(zip, 42, 4, 5), "x.npz: byte ");  // where its header lies
+  CHECK_REFUSES(with_directory_field(zip, 42, 4, 5), "x.npz: byte ");  // the offset of its header
   CHECK_REFUSES(with_directory_field(zip, 42, 4, 0xfffffff0), "x.npz: byte ");
 }
 

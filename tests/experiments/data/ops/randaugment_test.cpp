@@ -62,7 +62,7 @@ const std::vector<DrawnOp>& timm_operations() {
 }  // namespace
 
 TEST_CASE("randaugment: every pair of operations is drawn equally often") {
-  // Upper 0.1% of chi-square with 13, 14, 15 and (n n - 1) degrees of freedom.
+  // Upper 0.1% points of chi-square with 13, 14, 15 and (n n - 1) degrees of freedom.
   const std::map<std::size_t, std::pair<double, double>> limits{
       {14, {34.53, 261.7}}, {15, {36.12, 295.2}}, {16, {37.70, 330.5}}};
   for (const Dialect dialect : {Dialect::big_vision, Dialect::torchvision, Dialect::timm}) {
