@@ -330,12 +330,13 @@ TEST_CASE("safetensors: cutting a file after it is read changes nothing") {
   const SafetensorsFile file = SafetensorsFile::read(path);
   std::filesystem::resize_file(path, 16);  // a mapping would raise SIGBUS from here on
   CHECK(values_of<float>(file.get("t")) == values);
-  CHECK_THROWS_AS(SafetensorsFile::read(path), InputError);
+  CHECK_THROWS_WITH_AS(SafetensorsFile::read(path), doctest::Contains("the header should have "), InputError);
 }
 
 TEST_CASE("safetensors: a missing file is an error") {
   const TemporaryFolder folder;
-  CHECK_THROWS_AS(SafetensorsFile::read(folder / "none.safetensors"), EnvironmentError);
+  CHECK_THROWS_WITH_AS(SafetensorsFile::read(folder / "none.safetensors"),
+                       doctest::Contains("none.safetensors: No such file or directory"), EnvironmentError);
 }
 
 TEST_CASE("safetensors: every cut of a good file is refused") {

@@ -236,5 +236,6 @@ TEST_CASE("png: a path that cannot be written to is an error") {
   const TempFolder folder;
   Image image;
   image.resize(5, 7);
-  CHECK_THROWS_AS(write_png(folder / "none" / "x.png", image), EnvironmentError);
+  CHECK_THROWS_WITH_AS(write_png(folder / "none" / "x.png", image), doctest::Contains("x.png: cannot be written"),
+                       EnvironmentError);
 }

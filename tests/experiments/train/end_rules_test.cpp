@@ -90,8 +90,9 @@ TEST_CASE("end rules: a watch resumes from its text to the bit") {
 
 TEST_CASE("end rules: a damaged text of a watch is refused") {
   CollapseWatch damaged(250, 120);
-  CHECK_THROWS_AS(damaged.set_state("1 2 x"), InputError);
-  CHECK_THROWS_AS(damaged.set_state(damaged.state() + " 3"), InputError);
+  CHECK_THROWS_WITH_AS(damaged.set_state("1 2 x"), "the state of the collapse rule \"1 2 x\" cannot be read",
+                       InputError);
+  CHECK_THROWS_WITH_AS(damaged.set_state(damaged.state() + " 3"), doctest::Contains(" 3\" cannot be read"), InputError);
 }
 
 TEST_CASE("end rules: there is no early stop without a metric") {
@@ -105,7 +106,7 @@ TEST_CASE("end rules: an early stop follows so many evaluations without a better
   CHECK(triggered_at(rule, {0.1, 0.05, 0.2, 0.1, 0.3}) == 0);
 }
 
-TEST_CASE("end rules: NaN is never better") {
+TEST_CASE("end rules: values that are not finite are never better") {
   const EarlyStopConfig rule = patient_rule("minival/accuracy");
   CHECK(triggered_at(rule, {NAN, NAN}) == 2);
   CHECK(triggered_at(rule, {0.1, NAN, 0.2, NAN, INFINITY}) == 5);

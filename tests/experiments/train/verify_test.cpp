@@ -179,5 +179,5 @@ TEST_CASE("verify: settings of another trial are refused") {
   const DivergedTrial trial;
   const TrialFolder folder = trial.folder(trial.out / "a");
   write_atomically(folder.path() / "config.json", full_json(SmallTrial::settings()));
-  CHECK_THROWS_AS(read_trial_config(folder), InputError);
+  CHECK_THROWS_WITH_AS(read_trial_config(folder), doctest::Contains("holds the settings of trial "), InputError);
 }
