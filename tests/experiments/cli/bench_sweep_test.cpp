@@ -8,7 +8,7 @@
 
 using namespace normlab;
 
-TEST_CASE("bench sweep: every part has its time, the sum is that of the workers, and nothing is left behind") {
+TEST_CASE("bench sweep: the parts add up to the time of all workers") {
   const TemporaryFolder folder;
   const std::string temporary = "export TMPDIR='" + in_folder(folder, "tmp") + "'; ";
   std::filesystem::create_directory(folder / "tmp");

@@ -147,7 +147,7 @@ struct Case {
 
 }  // namespace
 
-TEST_CASE("classes: data with more or fewer classes than the model are refused before a step, in every layout") {
+TEST_CASE("classes: data with another number of classes than the model are refused") {
   for (const Layout& layout : layouts()) {
     CAPTURE(layout.name + layout.dataset);
     const Case c(layout);
@@ -222,7 +222,7 @@ TEST_CASE("classes: num_classes may be left out and is then that of the data, in
   }
 }
 
-TEST_CASE("classes: eval compares the data with the network, in every layout") {
+TEST_CASE("classes: eval refuses data with other classes than the network's") {
   for (const Layout& layout : layouts()) {
     CAPTURE(layout.name + layout.dataset);
     const Case c(layout), more(layout, 4), fewer(layout, 2);
@@ -245,7 +245,7 @@ TEST_CASE("classes: eval compares the data with the network, in every layout") {
   }
 }
 
-TEST_CASE("classes: a class that the evaluation images have and the training images have not is named") {
+TEST_CASE("classes: a class that only the evaluation images have is named") {
   const Layout folders = layouts().front();
   const Case c(folders);
   write_file(c.folder / "data" / "d" / "val" / "dog" / "0.png", image_of(3, 0));
@@ -257,7 +257,7 @@ TEST_CASE("classes: a class that the evaluation images have and the training ima
   }
 }
 
-TEST_CASE("classes: a known data set of which a part is there is not taken for the whole") {
+TEST_CASE("classes: a part of a known data set is refused") {
   const Layout folders = layouts().front();
   const Case c(folders);
   fs::rename(c.folder / "data" / "d", c.folder / "data" / "imagenet");

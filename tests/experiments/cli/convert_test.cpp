@@ -142,7 +142,7 @@ TEST_CASE("eval: wrong images, labels and preprocessing are refused") {
   CHECK(has(done.err, "run `normlab convert` on it first"));
 }
 
-TEST_CASE("convert: batch norms are merged, and the logits stay") {
+TEST_CASE("convert: merging batch norms keeps the logits") {
   const TemporaryFolder folder;
   ViTConfig model = network_vit(kNetworkFiles[0]);
   model.placement = find_placement("bn_extra")->placement;

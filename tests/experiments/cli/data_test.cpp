@@ -97,7 +97,7 @@ TEST_CASE("program: broken data files are named with record and byte") {
   CHECK(!fs::exists(folder / "r" / "trials"));
 }
 
-TEST_CASE("program: real images, sixty steps of the CIFAR-10 recipe") {
+TEST_CASE("program: sixty steps of the CIFAR-10 recipe learn from real images") {
   if (!std::getenv("NORMLAB_DATA")) {
     MESSAGE("skipped: NORMLAB_DATA does not point at real images");
     return;
@@ -184,7 +184,7 @@ TEST_CASE("program: a bad image ends a training, or is left out, named and count
   CHECK_MESSAGE(log.find("2 images cannot be decoded and are left out: train dog/123.jpg") != std::string::npos, log);
 }
 
-TEST_CASE("program: training shard by shard, the same for any number of threads") {
+TEST_CASE("program: training shard by shard is the same for any number of threads") {
   const TemporaryFolder folder;
   write_pets(folder.path(), 1);
   const std::string data = " --data " + folder.path().string();

@@ -59,7 +59,7 @@ TEST_CASE("device: a GPU says what it is in a result and in what equal bits are 
   }
 }
 
-TEST_CASE("device: a step that a GPU has no memory for names the batch that fits and the keys to set") {
+TEST_CASE("device: out of GPU memory, the batch that fits is named") {
   constexpr std::size_t kMega = std::size_t{1} << 20;
   const DeviceMemoryError error(1024 * kMega, 300 * kMega, 81920 * kMega);
   CHECK(error.asked == 1024 * kMega);

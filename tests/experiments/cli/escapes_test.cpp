@@ -47,7 +47,7 @@ std::string write_json_file(const TemporaryFolder& folder, const std::string& na
 
 }  // namespace
 
-TEST_CASE("escapes: names of placements, about and paper in every text that is printed") {
+TEST_CASE("escapes: a descriptor's texts are harmless wherever they are printed") {
   const TemporaryFolder folder;
   nlohmann::json sweep = nlohmann::json::parse(kSmallSweep);
   sweep["about"] = kHostile;

@@ -50,7 +50,7 @@ class Training {
 
 }  // namespace
 
-TEST_CASE("eval: the weights of a trial give its result again, to the bit, by id, folder and file") {
+TEST_CASE("eval: the weights of a trial give its result to the bit") {
   for (const std::string keep : {"last", "weights"}) {
     const Training t(keep);
     CAPTURE(t.run.err);

@@ -62,7 +62,7 @@ std::string through(const std::string& launcher, const std::string& first = "tru
 
 }  // namespace
 
-TEST_CASE("libraries: without OpenBLAS what multiplies says so and ends with 3, all else is as ever") {
+TEST_CASE("libraries: without OpenBLAS only what multiplies is refused") {
   const Done done;
   const std::string without = with_library(done.folder, "libopenblas.so.0", "no library");
   done.check_with(without);
@@ -103,7 +103,7 @@ TEST_CASE("libraries: without oneDNN only bf16 is refused") {
   if (cpu_has("avx512bf16") || cpu_has("amx-bf16")) CHECK_MESSAGE(has(bf16.err, "oneDNN cannot be loaded"), bf16.err);
 }
 
-TEST_CASE("libraries: --blas-env keep leaves the variables of OpenBLAS, clear removes them, one thread in any case") {
+TEST_CASE("libraries: --blas-env keep leaves OpenBLAS its variables but no threads") {
   const TemporaryFolder folder;
   const std::string run = "run " + small_sweep(folder) + " --out " + in_folder(folder, "r");
   const std::string core = "OPENBLAS_CORETYPE=Haswell OPENBLAS_NUM_THREADS=8 ";
@@ -135,7 +135,7 @@ TEST_CASE("libraries: 150 MB of address space suffice for what multiplies nothin
   CHECK_MESSAGE((eval.code == 0 || eval.code == 3), eval.code << " " << eval.err);
 }
 
-TEST_CASE("libraries: no /proc, no /sys, no home folder and no environment are needed where nothing is trained") {
+TEST_CASE("libraries: what trains nothing needs no /proc, home folder or environment") {
   const Done done;
   done.check_with("unset HOME; ");
   done.check_with(through("env -i"));

@@ -25,7 +25,7 @@ std::size_t widest(const std::vector<std::string>& lines) {
 
 }  // namespace
 
-TEST_CASE("live view: a line a worker on a terminal, rewritten in place, that follows its width") {
+TEST_CASE("live view: each worker has a line that fits the terminal") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder, "--set train.epochs=3000");
   OnTerminal run("run " + file + " --out " + in_folder(folder, "r") + " --workers 3 --threads 1", 70, 20);
@@ -64,7 +64,7 @@ TEST_CASE("live view: a line a worker on a terminal, rewritten in place, that fo
   CHECK(end.find("stopping: each trial writes a checkpoint") != std::string::npos);
 }
 
-TEST_CASE("live view: status tells of each trial from another shell") {
+TEST_CASE("live view: status shows running trials from another shell") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder, "--set train.epochs=3000");
   const std::string out = " --out " + in_folder(folder, "r");
@@ -105,7 +105,7 @@ TEST_CASE("live view: status tells of each trial from another shell") {
   CHECK_MESSAGE(stopped.out.find("2 missing, 2 stopped") != std::string::npos, stopped.out);
 }
 
-TEST_CASE("live view: --json-progress writes one object a line, to a file or to standard error alone") {
+TEST_CASE("live view: --json-progress writes one object per line") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder, "--set train.epochs=60 --set seeds=1");
   const auto check = [](const std::string& text) {

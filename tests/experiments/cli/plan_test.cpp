@@ -53,7 +53,7 @@ TEST_CASE("plan: what a dataset of one's own holds is not guessed; a rate is abo
   CHECK(wrong.code == 2);
 }
 
-TEST_CASE("plan: what is the same for many rows stands once, and every trial is there") {
+TEST_CASE("plan: what rows have in common is printed once") {
   const TemporaryFolder folder;
   const std::string out = " --out " + (folder / "r").string(), file = "experiments/placements_gratings.json";
   const Finished plan = run_program(folder, "plan " + file + out, kWide);
@@ -78,7 +78,7 @@ TEST_CASE("plan: no line is wider than the terminal") {
   }
 }
 
-TEST_CASE("plan: images of one's own are counted where they are at hand, broken ones too") {
+TEST_CASE("plan: the images of a folder are counted, broken ones too") {
   const TemporaryFolder folder;
   for (const char* split : {"train", "val"})
     for (int i = 0; i < 20; ++i)

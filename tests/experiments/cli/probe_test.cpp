@@ -155,7 +155,7 @@ TEST_CASE("probe: finished trials without the probes are named by plan and run, 
   CHECK(files.run("r").err.find("Finished, but") == std::string::npos);
 }
 
-TEST_CASE("probe: a training past a step that is now asked for is refused, not gone on with silently") {
+TEST_CASE("probe: a training that has passed a step asked for is refused") {
   const Files files;
   const std::string often = " --set 'checkpoint={\"steps\": 1, \"seconds\": 1000}' --set train.epochs=400";
   const Program program(files.folder, "run " + files.descriptor + often + " --set 'probes.signal=[29]' --out " +

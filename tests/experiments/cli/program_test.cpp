@@ -68,7 +68,7 @@ TEST_CASE(
   CHECK(more.err.find("6 of 6 trials done (4 before)") != std::string::npos);
 }
 
-TEST_CASE("program: a diverged run is a result that names step, op and site") {
+TEST_CASE("program: a diverged run has a result that names the tensor") {
   const TemporaryFolder folder;
   const std::string file = write(folder, "small.json", kSmall) +
                            " --set seeds=2 --set train.optimizer.name=sgd --set train.optimizer.lr=1e30 --set "

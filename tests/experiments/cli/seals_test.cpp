@@ -104,7 +104,7 @@ std::string with_value(const std::string& text, const std::string& member, const
 
 }  // namespace
 
-TEST_CASE("program: eval, convert and probe name a checkpoint that is damaged") {
+TEST_CASE("seals: what reads weights names a damaged checkpoint") {
   const Trained sweep;
   const fs::path checkpoint = sweep.trial().checkpoint(1);
   const std::string good = read_file(checkpoint), eval = "eval --data shapes --slice test[:20] --weights ";
@@ -139,7 +139,7 @@ TEST_CASE("program: eval, convert and probe name a checkpoint that is damaged") 
   });
 }
 
-TEST_CASE("program: no number of a result that was changed is shown") {
+TEST_CASE("seals: no number of a changed result is shown") {
   const Trained sweep;
   const std::string good = read_file(sweep.result());
   std::vector<std::pair<std::string, std::string>> changes = kForged;
@@ -258,7 +258,7 @@ TEST_CASE("program: results of the version before there were seals print the sam
       CHECK(run_program(sweep.folder, "eval --data shapes --slice test[:20] --weights " + weights.string()).code == 0);
 }
 
-TEST_CASE("program: a result without a seal is compared with what lies beside it") {
+TEST_CASE("seals: a result without a seal is compared with the files beside it") {
   const Unsealed sweep;
   const fs::path path = sweep.done();
   const std::string good = read_file(path);
@@ -281,7 +281,7 @@ TEST_CASE("program: a result without a seal is compared with what lies beside it
   sweep.names("curves " + sweep.file, folder / "metrics.jsonl");
 }
 
-TEST_CASE("program: a table of two programs' results says so") {
+TEST_CASE("seals: a table of two programs' results names both") {
   const Unsealed sweep;
   const fs::path path = sweep.done();
   const std::string good = read_file(path);

@@ -24,7 +24,7 @@ bool trains(const ResultStore& store, std::size_t workers = 2) {
 
 }  // namespace
 
-TEST_CASE("signals: Ctrl-C, SIGTERM and SIGUSR1, to the group or to the parent alone, stop with a checkpoint") {
+TEST_CASE("signals: a run that is stopped leaves a checkpoint of each trial") {
   const TemporaryFolder folder;
   const std::string file = long_sweep(folder);
   REQUIRE(run_program(folder, "run " + file + " --out " + in_folder(folder, "whole")).code == 0);

@@ -126,7 +126,7 @@ TEST_CASE("program: missing lists what has no result, find says whose an id is, 
   CHECK(run_program(folder, "diff " + a + " " + ids[0] + out).code == 2);
 }
 
-TEST_CASE("program: a tuned sweep in two processes chooses once and shows the test set last") {
+TEST_CASE("program: two processes of a tuned sweep choose once") {
   const TemporaryFolder folder;
   const std::string out = " --out " + (folder / "r").string();
   const std::string file = write(folder, "tuned.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]},
@@ -151,7 +151,7 @@ TEST_CASE("program: a tuned sweep in two processes chooses once and shows the te
   CHECK(run_program(folder, "missing " + file + out).out == "");
 }
 
-TEST_CASE("program: two-stage seeds run to the number that the first ones fixed, in every row") {
+TEST_CASE("program: two-stage seeds run to the number that the first ones fixed") {
   const TemporaryFolder folder;
   const std::string out = " --out " + (folder / "r").string();
   const std::string file = write(folder, "stein.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]},
@@ -184,7 +184,7 @@ TEST_CASE("plan: one seed a row, and rows without a baseline, are warned of") {
       says(run_program(folder, "plan " + write(folder, "three.json", small(tuned + "3")) + out).out, "one seed"));
 }
 
-TEST_CASE("program: list names each experiment of a folder with the states of its trials") {
+TEST_CASE("list: each experiment is listed with the states of its trials") {
   const TemporaryFolder folder;
   const std::string out = " --out " + (folder / "r").string();
   CHECK(says(run_program(folder, "list" + out).out, "no experiment has run here"));

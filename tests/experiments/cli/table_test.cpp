@@ -85,7 +85,7 @@ TEST_CASE("table command: options reach the table") {
             "McNemar's test of the two runs of seed 0"));
 }
 
-TEST_CASE("table command: what is wrong with a call is said with exit code 2") {
+TEST_CASE("table command: a wrong option is refused with the reason") {
   const TemporaryFolder folder;
   finished_sweep(folder);
   const auto error = [&](const std::string& more) {
@@ -105,7 +105,7 @@ TEST_CASE("table command: what is wrong with a call is said with exit code 2") {
   CHECK(has(run_program(folder, "table '" + (folder / "none.json").string() + "'").err, "none.json"));
 }
 
-TEST_CASE("table command: a damaged result is named, the rest printed, and the exit code tells") {
+TEST_CASE("table command: a damaged result is named beside the other rows") {
   const TemporaryFolder folder;
   const Experiment experiment = finished_sweep(folder);
   const auto damaged = ResultStore(folder / "out").trial(experiment.trials[4].id).path() / "result.json";

@@ -72,7 +72,7 @@ TEST_CASE("program: verify finds equal bits, and names what differs") {
   CHECK_MESSAGE(has(other.out, "DIFFERENT at step 50: tensor "), other.out);
 }
 
-TEST_CASE("program: clean says what it would delete, and deletes checkpoints of finished trials only when told to") {
+TEST_CASE("clean: checkpoints of finished trials are deleted only with --yes") {
   const Sweep sweep;
   const std::string table = sweep.call("table " + sweep.file).out;
   const auto checkpoints = [&] {
@@ -131,7 +131,7 @@ TEST_CASE("program: results of a newer schema and damaged ones are refused, and 
   CHECK(end_states(sweep.folder / "out") == undisturbed);
 }
 
-TEST_CASE("program: a damaged checkpoint or damaged metrics are passed over, and the bits stay") {
+TEST_CASE("program: a damaged checkpoint or metrics file changes no bit of the result") {
   const Sweep sweep;
   const auto undisturbed = end_states(sweep.folder / "out");
   for (const bool metrics : {false, true}) {
@@ -149,7 +149,7 @@ TEST_CASE("program: a damaged checkpoint or damaged metrics are passed over, and
   CHECK(end_states(sweep.folder / "out") == undisturbed);
 }
 
-TEST_CASE("program: TensorBoard's files are written where they are asked for") {
+TEST_CASE("program: --tensorboard writes event files into its folder") {
   const TemporaryFolder folder;
   std::ofstream(folder / "small.json") << kTwoTrials;
   const Finished done =

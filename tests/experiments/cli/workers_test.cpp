@@ -8,7 +8,7 @@
 
 using namespace normlab;
 
-TEST_CASE("workers: three shells share a sweep: each trial is trained once, and each ends with the same table") {
+TEST_CASE("workers: three shells train each trial of a sweep once") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder, "--set train.epochs=30 --set seeds=3");
   REQUIRE(run_program(folder, "run " + file + " --out " + in_folder(folder, "whole")).code == 0);
@@ -28,7 +28,7 @@ TEST_CASE("workers: three shells share a sweep: each trial is trained once, and 
   CHECK(run_program(folder, arguments + " --no-wait").err.find("6 of 6 trials done (6 before)") != std::string::npos);
 }
 
-TEST_CASE("workers: two with one trial: one trains, the other waits for it") {
+TEST_CASE("workers: of two with one trial, the second waits for the first") {
   const TemporaryFolder folder;
   const std::string file =
       small_sweep(folder, "--set train.epochs=240 --set seeds=1 --set 'sweep={\"model.placement\": [\"pre_pre\"]}'");
@@ -47,7 +47,7 @@ TEST_CASE("workers: two with one trial: one trains, the other waits for it") {
   CHECK(attempts(store.trial(store.trial_ids().at(0))) == 1);
 }
 
-TEST_CASE("workers: a failed trial that another process has claimed and not cleared yet is left to that process") {
+TEST_CASE("workers: a failed trial that another process has claimed is left to it") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder, "--set seeds=1 --set 'sweep={\"model.placement\": [\"pre_pre\"]}'");
   const std::string arguments = "run " + file + " --out " + in_folder(folder, "r") + " --workers 1 --retry failed";
@@ -66,7 +66,7 @@ TEST_CASE("workers: a failed trial that another process has claimed and not clea
   CHECK_MESSAGE(left.err.find("1 are left to other processes") != std::string::npos, left.err);
 }
 
-TEST_CASE("workers: one that was paused for longer than its lease loses its trial, wakes up, and harms nothing") {
+TEST_CASE("workers: one that is paused for longer than its lease harms nothing") {
   const TemporaryFolder folder;
   const std::string file =
       small_sweep(folder,
@@ -104,7 +104,7 @@ TEST_CASE("workers: one that was paused for longer than its lease loses its tria
   }
 }
 
-TEST_CASE("workers: one that is killed between two trials fails neither: the next trial had not begun") {
+TEST_CASE("workers: one that is killed between two trials fails neither") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder);
   const std::string arguments = "run " + file + " --out " + in_folder(folder, "r") + " --workers 1";
@@ -123,7 +123,7 @@ TEST_CASE("workers: one that is killed between two trials fails neither: the nex
   CHECK_MESSAGE(ended.err.find("4 of 4 trials done (0 before), 0 diverged, 0 failed") != std::string::npos, ended.err);
 }
 
-TEST_CASE("workers: a crash or a kill takes one trial; it stays failed until --retry failed, and nothing else is run") {
+TEST_CASE("workers: a crash or a kill fails one trial until --retry failed") {
   for (const int number : {SIGKILL, SIGSEGV}) {
     CAPTURE(number);
     const TemporaryFolder folder;
@@ -176,7 +176,7 @@ TEST_CASE("workers: memory that runs out in one trial leaves the others alone; -
   CHECK(stopping.err.find("as --stop-on-failure says") != std::string::npos);
 }
 
-TEST_CASE("workers: a diverged trial is a result; --retry diverged trains it from the first step") {
+TEST_CASE("workers: --retry diverged trains a diverged trial from the first step") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder,
                                        "--set seeds=1 --set train.optimizer.name=sgd --set train.optimizer.lr=1e30 "
@@ -194,7 +194,7 @@ TEST_CASE("workers: a diverged trial is a result; --retry diverged trains it fro
   CHECK(trial.load_result()->status == TrialEnd::diverged);
 }
 
-TEST_CASE("workers: --max-trials ends after so many, the next goes on") {
+TEST_CASE("workers: --max-trials ends a run after so many trials") {
   const TemporaryFolder folder;
   const std::string arguments =
       "run " + small_sweep(folder) + " --out " + in_folder(folder, "r") + " --workers 1 --max-trials 3";
@@ -202,7 +202,7 @@ TEST_CASE("workers: --max-trials ends after so many, the next goes on") {
   CHECK(run_program(folder, arguments).err.find("4 of 4 trials done (3 before)") != std::string::npos);
 }
 
-TEST_CASE("workers: a folder that may not be written to is named, exit code 3") {
+TEST_CASE("workers: a folder without write permission is named with exit code 3") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder, "--set seeds=1");
   REQUIRE(run_program(folder, "run " + file + " --out " + in_folder(folder, "r")).code == 0);
