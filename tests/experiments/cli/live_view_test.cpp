@@ -134,6 +134,11 @@ TEST_CASE("live view: --json-progress writes one object per line") {
       run_program(folder, "run " + file + " --workers 2 --threads 1 --json-progress - --out " + in_folder(folder, "b"));
   CHECK(to_error.code == 0);
   check(to_error.err);
+}
+
+TEST_CASE("live view: a --json-progress file that cannot be opened ends with 3") {
+  const TemporaryFolder folder;
+  const std::string file = small_sweep(folder, "--set train.epochs=60 --set seeds=1");
   CHECK(run_program(folder, "run " + file + " --out " + in_folder(folder, "c") + " --json-progress " +
                                 in_folder(folder, "missing/p"))
             .code == 3);

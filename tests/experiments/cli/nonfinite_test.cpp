@@ -68,6 +68,15 @@ std::vector<TensorView> weights_of(const SafetensorsFile& file) {
   return weights;
 }
 
+/// The first seed of a placement without averages and moments, which probe passes over.
+std::filesystem::path weights_alone(const Trained& t, const std::string& placement) {
+  const std::string id = t.id_of(placement);
+  const auto weights = t.folder / "weights.safetensors";
+  const SafetensorsFile whole = SafetensorsFile::read(t.store.trial(id).checkpoint(1));
+  save_safetensors(weights, {{"normlab.trial", id}}, weights_of(whole));
+  return weights;
+}
+
 /// A file of every weight in turn with a value in it that is not finite: `call` gets its path, the tensor's name and
 /// the words that name the value.
 void with_each_weight(const std::filesystem::path& checkpoint, const std::string& prefix,
@@ -143,6 +152,10 @@ TEST_CASE("nonfinite: eval names the weight that is not finite") {
       if (std::getenv("NORMLAB_LONG") == nullptr) break;
     }
   }
+}
+
+TEST_CASE("nonfinite: eval names the class whose logit overflows") {
+  const Trained& t = trained();
   const auto large = t.folder / "large.safetensors";
   std::filesystem::copy_file(t.store.trial(t.id_of("pre_pre")).checkpoint(1), large);
   poison_with_large(large);
@@ -187,6 +200,14 @@ TEST_CASE("nonfinite: eval names the first image with a value that is not finite
           CHECK(!std::filesystem::exists(logits));
         }
       }
+}
+
+TEST_CASE("nonfinite: eval refuses a mean or deviation that is not finite") {
+  const Trained& t = trained();
+  const std::string weights = t.store.trial(t.id_of("dyt")).checkpoint(1).string();
+  const std::size_t images = 5, values = 32 * 32 * 3;
+  write_npy(t.folder / "labels.npy", host_tensor<std::int64_t>("labels", {images}, {0, 1, 2, 3, 4}));
+  const std::string labels = " --labels " + (t.folder / "labels.npy").string();
   std::vector<float> pixels(images * values, 0.5f);
   write_npy(t.folder / "images.npy", host_tensor<float>("images", {images, 32, 32, 3}, std::move(pixels)));
   const std::string eval = "eval --weights " + weights + " --data " + (t.folder / "images.npy").string() + labels;
@@ -200,13 +221,8 @@ TEST_CASE("nonfinite: eval names the first image with a value that is not finite
 TEST_CASE("nonfinite: probe names the weight that is not finite") {
   const Trained& t = trained();
   for (const char* placement : {"dyt", "pre_pre"}) {
-    const std::string id = t.id_of(placement);
-    const auto checkpoint = t.store.trial(id).checkpoint(1);
+    const auto weights = weights_alone(t, placement);
     const std::string probe = "probe " + t.descriptor + " --images 10 --weights ";
-    // Averages and moments are passed over, so a file of the weights alone.
-    const SafetensorsFile whole = SafetensorsFile::read(checkpoint);
-    const auto weights = t.folder / "weights.safetensors";
-    save_safetensors(weights, {{"normlab.trial", id}}, weights_of(whole));
     REQUIRE(t.call(probe + weights.string()).code == 0);
     with_each_weight(weights, "", [&](const std::string& path, const std::string& words) {
       for (const char* format : {"", " --format json", " --format csv"}) {
@@ -219,16 +235,23 @@ TEST_CASE("nonfinite: probe names the weight that is not finite") {
         if (std::getenv("NORMLAB_LONG") == nullptr) break;
       }
     });
-    if (std::string(placement) == "dyt") continue;  // its final tanh takes infinity to 1
-    poison_with_large(weights);
-    const Finished run = t.call(probe + weights.string());
-    CHECK(run.code == 1);
-    CHECK(run.out == "");
-    CHECK_MESSAGE(has(run.err, "the loss of training image "), run.err);
-    CHECK_MESSAGE(has(run.err, " is not finite; first in the value of "), run.err);
-    CHECK_MESSAGE(has(run.err, " at blocks.0.mlp.fc2"), run.err);
   }
-  // Rows that have numbers are printed all the same.
+}
+
+TEST_CASE("nonfinite: probe names the site at which finite weights overflow") {
+  const Trained& t = trained();
+  const auto weights = weights_alone(t, "pre_pre");  // dyt's final tanh takes infinity to 1
+  poison_with_large(weights);
+  const Finished run = t.call("probe " + t.descriptor + " --images 10 --weights " + weights.string());
+  CHECK(run.code == 1);
+  CHECK(run.out == "");
+  CHECK_MESSAGE(has(run.err, "the loss of training image "), run.err);
+  CHECK_MESSAGE(has(run.err, " is not finite; first in the value of "), run.err);
+  CHECK_MESSAGE(has(run.err, " at blocks.0.mlp.fc2"), run.err);
+}
+
+TEST_CASE("nonfinite: probe prints the rows that have numbers") {
+  const Trained& t = trained();
   const Finished rows =
       t.call("probe " + t.descriptor + " --images 10 --set 'sweep={\"model.placement\": [\"pre_pre\", " +
              "{\"base\": \"layer_scale\", \"layer_scale\": {\"init\": 3e38}}]}'");
@@ -246,7 +269,12 @@ TEST_CASE("nonfinite: convert refuses weights that are not finite") {
     CHECK_MESSAGE(has(run.err, words), run.err);
     CHECK(!std::filesystem::exists(out));
   });
-  const SafetensorsFile file = SafetensorsFile::read(t.store.trial(id).checkpoint(1));
+}
+
+TEST_CASE("nonfinite: convert refuses a value that float32 cannot hold") {
+  const Trained& t = trained();
+  const std::string out = (t.folder / "converted.safetensors").string();
+  const SafetensorsFile file = SafetensorsFile::read(t.store.trial(t.id_of("pre_pre")).checkpoint(1));
   std::vector<TensorView> tensors = weights_of(file);
   std::vector<double> bias;
   for (TensorView& tensor : tensors)
