@@ -129,7 +129,9 @@ TEST_CASE("program: a second run of a sweep trains nothing") {
 
 TEST_CASE("program: table prints what the run printed") {
   const Swept& sweep = swept();
-  CHECK(run_program(sweep.folder, "table " + sweep.file + " --out " + in(sweep.folder, "a")).out == sweep.first.out);
+  const Finished table = run_program(sweep.folder, "table " + sweep.file + " --out " + in(sweep.folder, "a"));
+  CHECK(table.code == 0);
+  CHECK(table.out == sweep.first.out);
 }
 
 TEST_CASE("program: workers and threads change no bit of a sweep") {
@@ -215,8 +217,11 @@ TEST_CASE("program: a precision of GPUs alone ends with 3 on the CPU") {
 TEST_CASE("program: a call without a descriptor or with an unknown command is refused") {
   const TemporaryFolder folder;
   for (const std::string& words :
-       {"run " + in(folder, "not-there.json"), std::string("run"), std::string("frobnicate")})
-    CHECK_MESSAGE(run_program(folder, words).code == 2, words);
+       {"run " + in(folder, "not-there.json"), std::string("run"), std::string("frobnicate")}) {
+    const Finished done = run_program(folder, words);
+    CHECK_MESSAGE(done.code == 2, words);
+    CHECK(done.out.empty());
+  }
 }
 
 TEST_CASE("program: every command has --help") {

@@ -131,12 +131,16 @@ TEST_CASE("report: the page's tables work in a browser") {
   CHECK_MESSAGE(code == 0, text_of(log));
 }
 
-TEST_CASE("program: -o writes where it is told: through devices and links, and to standard output for -") {
+TEST_CASE("report: -o /dev/null leaves the device there") {
   const TemporaryFolder folder;
   const std::string arguments = fake_sweep(folder);
   CHECK(run_program(folder, "report " + arguments + " -o /dev/null").code == 0);
   CHECK(fs::is_character_file("/dev/null"));
+}
 
+TEST_CASE("report: -o writes through symbolic links") {
+  const TemporaryFolder folder;
+  const std::string arguments = fake_sweep(folder);
   std::ofstream(folder / "real.html") << "old";
   fs::create_symlink("real.html", folder / "link.html");
   fs::create_symlink("link.html", folder / "second.html");
@@ -144,7 +148,11 @@ TEST_CASE("program: -o writes where it is told: through devices and links, and t
   CHECK(fs::is_symlink(folder / "link.html"));
   CHECK(fs::is_symlink(folder / "second.html"));
   CHECK(text_of(folder / "real.html").find("<h1>") != std::string::npos);
+}
 
+TEST_CASE("report: -o - prints the page") {
+  const TemporaryFolder folder;
+  const std::string arguments = fake_sweep(folder);
   const Finished shown = run_program(folder, "report " + arguments + " -o -");
   CHECK(shown.code == 0);
   CHECK(shown.out.find("<h1>Which one is best?</h1>") != std::string::npos);
@@ -168,8 +176,11 @@ TEST_CASE("report: --watch rewrites the page until the sweep ends") {
   CHECK(occurrences(watched.err, "page.html") == 1);
   CHECK(page().find("2 rows, 4 trials: 4 done.") != std::string::npos);
   CHECK_FALSE(reloads());
+}
 
-  // Of a sweep that is over it is an ordinary report.
+TEST_CASE("report: --watch of a sweep that is over writes one page and ends") {
+  const TemporaryFolder folder;
+  const std::string arguments = fake_sweep(folder);
   CHECK(run_program(folder, "report " + arguments + " --watch -o " + in(folder, "page.html")).code == 0);
 }
 

@@ -54,19 +54,24 @@ TEST_CASE("signals: a run that is stopped leaves a checkpoint of each trial") {
   CHECK(whole_results(folder / "whole") == whole_results(folder / "stopped"));
 }
 
-TEST_CASE("signals: the same one twice at once is one; a second later it ends all at once") {
+TEST_CASE("signals: the same one twice at once counts once") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder, "--set train.epochs=2000 --set seeds=1");
   const ResultStore store(folder / "r");
   const std::string arguments = "run " + file + " --out " + in_folder(folder, "r") + " --workers 2 --threads 1";
-  {
-    const Program program(folder, arguments);
-    REQUIRE(comes_true([&] { return trains(store); }));
-    program.signal_one(SIGTERM);  // as timeout(1) does
-    program.signal_all(SIGTERM);
-    CHECK(program.wait().code == 128 + SIGTERM);
-    CHECK(in_the_middle(store));
-  }
+  const Program program(folder, arguments);
+  REQUIRE(comes_true([&] { return trains(store); }));
+  program.signal_one(SIGTERM);  // as timeout(1) does
+  program.signal_all(SIGTERM);
+  CHECK(program.wait().code == 128 + SIGTERM);
+  CHECK(in_the_middle(store));
+}
+
+TEST_CASE("signals: a second one after a second ends all at once") {
+  const TemporaryFolder folder;
+  const std::string file = small_sweep(folder, "--set train.epochs=2000 --set seeds=1");
+  const ResultStore store(folder / "r");
+  const std::string arguments = "run " + file + " --out " + in_folder(folder, "r") + " --workers 2 --threads 1";
   const Program program(folder, arguments);
   REQUIRE(comes_true([&] { return owners(store).size() == 2; }));
   const auto workers = children_of(program.pid());
@@ -80,20 +85,23 @@ TEST_CASE("signals: the same one twice at once is one; a second later it ends al
   for (const Owner& owner : owners(store)) CHECK(comes_true([&] { return is_dead(owner); }, 5));
 }
 
-TEST_CASE("signals: a worker that is stopped alone hands its trial on; without its parent it stops by itself") {
+TEST_CASE("signals: a worker whose parent is gone stops with a checkpoint") {
   const TemporaryFolder folder;
   const std::string file = long_sweep(folder);
-  const std::string arguments = "run " + file + " --out " + in_folder(folder, "r") + " --workers 1";
   const ResultStore store(folder / "r");
-  {
-    const Program program(folder, arguments);
-    REQUIRE(comes_true([&] { return trains(store, 1); }));
-    kill(program.pid(), SIGKILL);
-    CHECK(program.wait().code == -SIGKILL);
-    CHECK(comes_true([&] { return owners(store).empty(); }, 20));
-    CHECK(in_the_middle(store));
-  }
-  const Program program(folder, arguments);
+  const Program program(folder, "run " + file + " --out " + in_folder(folder, "r") + " --workers 1");
+  REQUIRE(comes_true([&] { return trains(store, 1); }));
+  kill(program.pid(), SIGKILL);
+  CHECK(program.wait().code == -SIGKILL);
+  CHECK(comes_true([&] { return owners(store).empty(); }, 20));
+  CHECK(in_the_middle(store));
+}
+
+TEST_CASE("signals: a worker that is stopped alone hands its trial to another") {
+  const TemporaryFolder folder;
+  const std::string file = long_sweep(folder);
+  const ResultStore store(folder / "r");
+  const Program program(folder, "run " + file + " --out " + in_folder(folder, "r") + " --workers 1");
   REQUIRE(comes_true([&] { return trains(store, 1); }));
   for (const pid_t worker : children_of(program.pid())) kill(worker, SIGTERM);
   const Finished finished = program.wait();
