@@ -8,6 +8,19 @@
 
 using namespace normlab;
 
+namespace {
+
+const char* const kMemory = "ulimit -v 3000000; ";  // kilobytes
+
+/// A sweep by one worker whose first row has no room in kMemory.
+std::string with_large_row(const TemporaryFolder& folder) {
+  return small_sweep(folder,
+                     "--set seeds=1 --set 'sweep={\"model.embed_dim\": [16384, 16]}' --set "
+                     "'baseline={\"model.embed_dim\": 16}' --workers 1 --threads 1");
+}
+
+}  // namespace
+
 TEST_CASE("workers: three shells train each trial of a sweep once") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder, "--set train.epochs=30 --set seeds=3");
@@ -157,20 +170,19 @@ TEST_CASE("workers: a crash or a kill fails one trial until --retry failed") {
   }
 }
 
-TEST_CASE("workers: memory that runs out in one trial leaves the others alone; --stop-on-failure stops them") {
+TEST_CASE("workers: memory that runs out in one trial leaves the others alone") {
   const TemporaryFolder folder;
-  const std::string file = small_sweep(folder,
-                                       "--set seeds=1 --set 'sweep={\"model.embed_dim\": [16384, 16]}' --set "
-                                       "'baseline={\"model.embed_dim\": 16}'");
-  const std::string memory = "ulimit -v 3000000; ";  // kilobytes
   const Finished going =
-      run_program(folder, "run " + file + " --out " + in_folder(folder, "a") + " --workers 1 --threads 1", memory);
+      run_program(folder, "run " + with_large_row(folder) + " --out " + in_folder(folder, "a"), kMemory);
   CHECK_MESSAGE(going.code == 1, going.err);
   CHECK_MESSAGE(going.out.find("failed: out of memory") != std::string::npos, going.out);
   CHECK_MESSAGE(going.err.find("1 of 2 trials done") != std::string::npos, going.err);
+}
+
+TEST_CASE("workers: memory that runs out in one trial ends the run with --stop-on-failure") {
+  const TemporaryFolder folder;
   const Finished stopping = run_program(
-      folder, "run " + file + " --out " + in_folder(folder, "b") + " --workers 1 --threads 1 --stop-on-failure",
-      memory);
+      folder, "run " + with_large_row(folder) + " --out " + in_folder(folder, "b") + " --stop-on-failure", kMemory);
   CHECK_MESSAGE(stopping.code == 1, stopping.err);
   CHECK_MESSAGE(stopping.err.find("0 of 2 trials done") != std::string::npos, stopping.err);
   CHECK(stopping.err.find("as --stop-on-failure says") != std::string::npos);
