@@ -72,7 +72,9 @@ TEST_CASE("verify: what names no trial is refused") {
 
 TEST_CASE("verify: too few steps for a state on record are refused with the number to take") {
   const std::string id = trained().store.trial_ids().front();
-  CHECK(has(trained().call("verify " + id.substr(0, 10) + " --steps 10").err, "take --steps 50"));
+  const Finished refused = trained().call("verify " + id.substr(0, 10) + " --steps 10");
+  CHECK(refused.code == 2);
+  CHECK(has(refused.err, "take --steps 50"));
 }
 
 TEST_CASE("verify: a state that differs is named with step and tensor") {
@@ -122,7 +124,7 @@ TEST_CASE("clean: checkpoints of finished trials are deleted only with --yes") {
   CHECK(sweep.call("table " + sweep.file).out == table);
 }
 
-TEST_CASE("clean: a call without a results folder is refused") {
+TEST_CASE("clean: a call with neither descriptor nor --out is refused") {
   CHECK(run_program(trained().folder, "clean").code == 2);
 }
 
