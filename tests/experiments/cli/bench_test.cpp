@@ -93,7 +93,7 @@ TEST_CASE("bench: large numbers are printed with three digits and a prefix") {
 
 TEST_CASE("bench: a number is rounded to decimals") { CHECK(rounded(1.23456, 2) == 1.23); }
 
-TEST_CASE("bench: noise fills a tensor with other values than zero, inside its scale") {
+TEST_CASE("bench: noise fills a tensor with values inside its scale") {
   on_each_device([] {
     for (const DType dtype : storage_types()) {
       Arena memory(current_device().memory());

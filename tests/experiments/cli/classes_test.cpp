@@ -104,7 +104,7 @@ void write_list(const fs::path& folder, int classes, bool flat) {
 }
 
 struct Layout {
-  std::string name, dataset, model, eval;  // settings beside the layout and num_classes; what `eval` is told
+  std::string name, dataset, model, eval;  // settings other than layout and num_classes; options of `eval`
   std::function<void(const fs::path&, int)> write;
 };
 std::vector<Layout> layouts() {

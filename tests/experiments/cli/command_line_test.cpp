@@ -1,4 +1,4 @@
-// What a user is told who does not know the commands yet.
+// Help and errors for a user who does not know the commands yet.
 #include <doctest/doctest.h>
 
 #include "experiments/base/text_layout.h"
@@ -27,7 +27,7 @@ TEST_CASE("command line: the command help prints what --help prints") {
   CHECK(run_program(folder, "help").code == 0);
 }
 
-TEST_CASE("command line: an unknown command or option is refused with the nearest name") {
+TEST_CASE("command line: an unknown word is refused with the nearest name") {
   CHECK(refused("chekc x.json") == "unknown command \"chekc\"; did you mean \"check\"?; see normlab --help\n");
   CHECK(refused("help chekc") == "unknown command \"chekc\"; did you mean \"check\"?; see normlab --help\n");
   CHECK(refused("run --workrs 1 x.json") ==

@@ -87,7 +87,8 @@ struct BrokenPet {
     write_pets(folder.path(), 1);
     std::ofstream(folder / "pets.json") << R"({
     "dataset": {"path": "pets", "layout": "image_folder", "eval": "val"},
-    "model": {"image_size": [40, 32], "channels": 3, "num_classes": 2, "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
+    "model": {"image_size": [40, 32], "channels": 3, "num_classes": 2, "patch_size": 8,
+              "embed_dim": 16, "depth": 1, "num_heads": 2},
     "train": {"epochs": 1, "batch_size": 5}
   })";
   }
@@ -100,7 +101,8 @@ struct Sheets {
   Sheets() {
     std::ofstream(folder / "tiny.json") << R"({
     "dataset": {"name": "shapes", "train_images": 40, "eval_images": 10},
-    "model": {"patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
+    "model": {"patch_size": 8,
+              "embed_dim": 16, "depth": 1, "num_heads": 2},
     "train": {"epochs": 1, "batch_size": 8,
               "augment": {"randaugment": {"dialect": "torchvision"}, "mix": {"mixup": 0.5}}}
   })";
@@ -119,8 +121,10 @@ struct TrainedPets {
   TrainedPets() {
     write_pets(folder.path(), 3, false);
     std::ofstream(folder / "pets.json") << R"({
-    "dataset": {"path": "pets", "layout": "image_folder", "eval": "val", "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]},
-    "model": {"image_size": 24, "channels": 3, "num_classes": 2, "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
+    "dataset": {"path": "pets", "layout": "image_folder", "eval": "val",
+                "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]},
+    "model": {"image_size": 24, "channels": 3, "num_classes": 2, "patch_size": 8,
+              "embed_dim": 16, "depth": 1, "num_heads": 2},
     "train": {"steps": 4, "batch_size": 8, "augment": {"crop": "inception_torchvision"},
               "eval_transform": {"crop": "center", "crop_pct": 0.8, "resize": "bicubic"}}
   })";
@@ -211,7 +215,7 @@ TEST_CASE("program: sixty steps of the CIFAR-10 recipe learn from real images") 
   CHECK(store.trial(store.trial_ids().at(0)).load_result()->metrics.at("eval/accuracy") > 0.15);
 }
 
-TEST_CASE("data info: the text has numbers and sizes of images, and the broken one") {
+TEST_CASE("data info: the text counts images and names the broken one") {
   const Pets pets;
   const Finished text = run_program(pets.folder, "data info pets --layout image_folder" + pets.data);
   CHECK_MESSAGE(text.code == 0, text.err);
@@ -315,7 +319,8 @@ TEST_CASE("program: training shard by shard is the same for any number of thread
   std::ofstream(folder / "shards.json") << R"({
     "dataset": {"path": "shards", "layout": "webdataset", "eval": "val", "order": "shards", "shuffle_buffer": 4,
                 "train_shards": "train-{000000..000004}.tar"},
-    "model": {"image_size": [40, 32], "channels": 3, "num_classes": 2, "patch_size": 8, "embed_dim": 16, "depth": 1, "num_heads": 2},
+    "model": {"image_size": [40, 32], "channels": 3, "num_classes": 2, "patch_size": 8,
+              "embed_dim": 16, "depth": 1, "num_heads": 2},
     "train": {"epochs": 3, "batch_size": 5}
   })";
   std::vector<double> losses;

@@ -1,4 +1,4 @@
-// The default sweep must be a question worth asking: every row trains, and none is near the top.
+// The default sweep can tell rows apart: every row trains, and none is near the top.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -56,7 +56,7 @@ TEST_CASE("device: --device cpu needs no GPU") {
   CHECK(run_program(folder, "bench step --device cpu --seconds 0.01 --threads 1").code == 0);
 }
 
-TEST_CASE("device: a result names GPU, driver and libraries") {
+TEST_CASE("device: a result names its GPU and driver") {
   CHECK(cpu_backend().provenance().empty());
   for (const TestDevice& device : devices_under_test()) {
     if (!device.name.starts_with("cuda")) continue;
@@ -78,7 +78,7 @@ TEST_CASE("device: equal bits are promised for one GPU and cuBLAS alone") {
   }
 }
 
-TEST_CASE("device: out of GPU memory, the batch that fits is named") {
+TEST_CASE("device: an error of GPU memory names the batch that fits") {
   constexpr std::size_t kMega = std::size_t{1} << 20;
   const DeviceMemoryError error(1024 * kMega, 300 * kMega, 81920 * kMega);
   CHECK(error.asked == 1024 * kMega);

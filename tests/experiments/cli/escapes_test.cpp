@@ -1,4 +1,4 @@
-// Text of files and command lines on a terminal: it neither commands it nor looks like lines of the program.
+// Text of files and command lines, printed: it neither controls the terminal nor looks like lines of the program.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@ using namespace normlab::test;
 
 namespace {
 
-/// Sets the terminal's title, rings, goes back to the line's begin, colours, turns the direction of writing.
+/// Sets the terminal's title, rings, returns to the start of the line, sets a colour, reverses the text direction.
 const std::string kHostile = "x\x1b]0;title\a\r\u009b31m\u202e";
 const std::string kHostileLines = kHostile + "\nFAKE line";
 

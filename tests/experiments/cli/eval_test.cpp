@@ -87,6 +87,7 @@ TEST_CASE("eval: the weights of a trial give its result to the bit") {
     const Finished converted = t.command("convert elsewhere.safetensors converted.safetensors");
     REQUIRE(converted.code == 0);
     const Finished again = t.command("eval --weights converted.safetensors --data-root data");
+    CHECK(again.code == 0);
     CHECK(again.out.substr(0, 13) == "eval/accuracy");
     CHECK(has(metrics, again.out.substr(0, again.out.find('\n'))));
   }
@@ -156,5 +157,6 @@ TEST_CASE("eval: a trial that keeps no weights says which setting keeps them") {
   const Training t("none");
   const Finished done = t.command("eval " + t.id.substr(0, 8) + " --data-root data");
   CHECK(done.code == kBadInput);
+  CHECK(done.out.empty());
   CHECK(has(done.err, "\"checkpoint\": {\"keep\": \"last\"}"));
 }

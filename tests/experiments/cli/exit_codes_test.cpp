@@ -1,5 +1,4 @@
-// The table of docs/commands.md: what each command ends with where its input, a part of the machine or a limit fails
-// it.
+// The table of docs/commands.md: exit codes after bad input, missing parts of the machine and limits.
 #include <doctest/doctest.h>
 
 #include "tests/experiments/cli/small_sweep.h"

@@ -90,7 +90,7 @@ TEST_CASE("formula: the blocks of named placements are those of their papers") {
         "sqrt(d)) v");
 }
 
-TEST_CASE("formula: the stem has its norms and the kind of positions") {
+TEST_CASE("formula: the stem shows its norms and positions") {
   ViTConfig c = named("dpn");
   CHECK(stem_formula(c) == "x = LN(Embed(LN(patches))) + pos");
   c.pos_embed = PosEmbed::sincos2d;
@@ -98,7 +98,7 @@ TEST_CASE("formula: the stem has its norms and the kind of positions") {
   CHECK(stem_formula(named("stem_posembed")) == "x = LN(Embed(patches) + pos)");
 }
 
-TEST_CASE("formula: the stem has the class token where its norm and position put it") {
+TEST_CASE("formula: the stem shows whether norm and positions include the class token") {
   ViTConfig c = named("stem_posembed");
   c.pool = Pool::token;
   CHECK(stem_formula(c) == "x = LN([cls, Embed(patches) + pos])");
@@ -110,7 +110,7 @@ TEST_CASE("formula: the stem has the class token where its norm and position put
   CHECK(stem_formula(c) == "x = LN([cls, Embed(patches)] + pos)");
 }
 
-TEST_CASE("formula: the end has its norms, pooling and representation layer") {
+TEST_CASE("formula: the end shows what lies between the blocks and the logits") {
   ViTConfig c = named("dpn");
   CHECK(end_formula(c) == "logits = head(mean_tokens(LN(x)))");
   c.rep_size = 5;
@@ -187,7 +187,7 @@ TEST_CASE("explain: --all compares every row with the baseline") {
   CHECK(holds(all, "+144 parameters, +0 macs\n"));
 }
 
-TEST_CASE("explain: --init shows each distribution and what was drawn from it") {
+TEST_CASE("explain: --init shows each parameter's distribution and drawn values") {
   const Initial initial;
   const Finished done = initial.explain("");
   CHECK_MESSAGE(done.code == 0, done.err);

@@ -206,7 +206,7 @@ TEST_CASE("export: a file with no trial of normlab is refused") {
   CHECK_MESSAGE(has(twins.err, "cifar10_twin.jsonl: holds no trial of normlab"), twins.err);
 }
 
-TEST_CASE("export: rows of a folder, a descriptor and an archive are the same") {
+TEST_CASE("export: rows from a descriptor are those of the folder or archive") {
   const Trained& two = trained();
   CHECK(two.export_to("--full").code == 0);
   for (const std::string options : {" --format csv", " --format jsonl", " --format csv --curves"}) {

@@ -102,7 +102,7 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-/// The words behind `normlab` in an example.
+/// The words after `normlab` in an example.
 std::vector<std::string> arguments_of(const std::string& example) {
   std::vector<std::string> words = words_of(example);
   REQUIRE_MESSAGE(words.size() > 1, example);

@@ -103,7 +103,7 @@ TEST_CASE("init: classes of one image may be absent from the training images") {
   CHECK(has(place.said, "some classes have no training image"));
 }
 
-TEST_CASE("init: shards in a folder with the name of a known data set get another name") {
+TEST_CASE("init: shards under a known data set's name get another name") {
   const Place place;
   Members members;
   for (int i = 0; i < 8; ++i) {

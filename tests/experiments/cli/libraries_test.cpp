@@ -37,7 +37,7 @@ struct Done {
                 "clean " + out,
                 "report " + file + out + " -o " + in_folder(folder, "report.html")};
   }
-  /// Each of them ends and prints as it does here.
+  /// Each of them ends and prints as it does without the prefix.
   void check_with(const std::string& prefix) const {
     for (const std::string& command : commands) {
       const Finished here = run_program(folder, command), there = run_program(folder, command, prefix);
@@ -48,14 +48,14 @@ struct Done {
   }
 };
 
-/// What is found in place of a library.
+/// A prefix for the shell with which this file is found in place of a library.
 std::string with_library(const TemporaryFolder& folder, const std::string& file, const std::string& content) {
   std::filesystem::create_directory(folder / "lib");
   std::ofstream(folder / "lib" / file) << content;
   return "export LD_LIBRARY_PATH='" + (folder / "lib").string() + "'; ";
 }
 
-/// The words behind it in the shell's line, run by `launcher`: "env -i", for example.
+/// A prefix for the shell that runs the words after it by `launcher`, such as "env -i".
 std::string through(const std::string& launcher, const std::string& first = "true") {
   return launcher + " sh -c '" + first + " && shift && exec \"$@\"' sh ";
 }

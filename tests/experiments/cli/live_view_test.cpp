@@ -1,4 +1,4 @@
-// What a run shows while it runs: to a terminal, to programs, and to other shells.
+// Progress of a run: on a terminal, for programs, and from other shells.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -25,7 +25,7 @@ std::size_t widest(const std::vector<std::string>& lines) {
 
 }  // namespace
 
-TEST_CASE("live view: each worker has a line that fits the terminal") {
+TEST_CASE("live view: each worker's line fits the terminal") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder, "--set train.epochs=3000");
   OnTerminal run("run " + file + " --out " + in_folder(folder, "r") + " --workers 3 --threads 1", 70, 20);

@@ -1,4 +1,4 @@
-// A pipe in the place of any file that a user names: no command waits for somebody to write into it.
+// A pipe in place of any file that a user names: no command waits for a writer.
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 

@@ -1,4 +1,4 @@
-// What `plan` says of a trial before anything is there: no data is read.
+// `plan` of trials that have not begun.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ TEST_CASE("explain: a paper's descriptor is shown with its source") {
   CHECK(says(explain.out, "Source: Dual PatchNorm, appendix C"));
 }
 
-TEST_CASE("plan: without the data, steps and time are unknown") {
+TEST_CASE("plan: steps and time are unknown without the data") {
   const TemporaryFolder folder;
   const std::string out = " --out " + (folder / "r").string();
   const Finished unknown = run_program(
@@ -92,7 +92,7 @@ TEST_CASE("plan: no line is wider than the terminal") {
   }
 }
 
-TEST_CASE("plan: the images of a folder are counted, broken ones too") {
+TEST_CASE("plan: the images of a folder are counted with broken ones") {
   const TemporaryFolder folder;
   for (const char* split : {"train", "val"})
     for (int i = 0; i < 20; ++i)

@@ -134,7 +134,7 @@ TEST_CASE("probe: the command gives the numbers of a training's first step") {
   }
 }
 
-TEST_CASE("probe: of a checkpoint the command measures the trial's row with its weights") {
+TEST_CASE("probe: a checkpoint's weights are measured in the row of its trial") {
   for (const nlohmann::json& row : initial_rows()) {
     const Finished trained = probed_runs().probe("--format json --weights " + trial_of(row).checkpoint(1).string());
     REQUIRE_MESSAGE(trained.code == 0, trained.err);
@@ -145,7 +145,7 @@ TEST_CASE("probe: of a checkpoint the command measures the trial's row with its 
   }
 }
 
-TEST_CASE("probe: the text says which images, weights and axis were measured") {
+TEST_CASE("probe: the text says what was measured") {
   const Finished text = Files().probe("--images 7");
   CHECK(text.out.find("bn_ffnbn, seed 0: 7 training images in training mode, initial weights; axis channel") !=
         std::string::npos);
@@ -173,7 +173,7 @@ TEST_CASE("probe: weights of another network are refused") {
           "belongs to another network");
 }
 
-TEST_CASE("probe: weights that name no trial are refused where they fit several rows") {
+TEST_CASE("probe: weights that fit several rows are refused") {
   refused(Files(), bare_weights(SafetensorsFile::read(pre_pre_checkpoint()).tensors()), "fits several rows");
 }
 
@@ -245,7 +245,7 @@ TEST_CASE("probe: a training that diverges records the step at which it does") {
       "constant --set 'sweep={\"model.placement\": [\"none\"]}' --set 'probes={\"signal\": [0,1,2,3,29], "
       "\"gradients\": 1}'");
   REQUIRE(run.code == 0);
-  CHECK(run.err.find("Finished, but") == std::string::npos);  // steps behind the end are not missing
+  CHECK(run.err.find("Finished, but") == std::string::npos);  // steps after the end are not missing
   const TrialFolder trial = files.trials("r").front();
   const std::int64_t end = trial.load_result()->diverged_step.value_or(-1);
   REQUIRE(end >= 0);

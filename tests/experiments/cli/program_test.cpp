@@ -146,7 +146,7 @@ TEST_CASE("program: one seed more runs its own trials alone") {
   CHECK(more.err.find("6 of 6 trials done (4 before)") != std::string::npos);
 }
 
-TEST_CASE("program: a diverged run's result names step, operation and site") {
+TEST_CASE("program: a diverged run's result names where it diverged") {
   const TemporaryFolder folder;
   const std::string file = write(folder, "small.json", kSmall) +
                            " --set seeds=2 --set train.optimizer.name=sgd --set train.optimizer.lr=1e30 --set "
@@ -164,7 +164,7 @@ TEST_CASE("program: a diverged run's result names step, operation and site") {
   }
 }
 
-TEST_CASE("program: a wrong descriptor is refused with the place before a result folder is made") {
+TEST_CASE("program: a wrong descriptor is refused with its place") {
   const TemporaryFolder folder;
   const auto with = [&](std::string_view from, std::string_view to) {
     std::string text = kSmall;
@@ -247,7 +247,7 @@ TEST_CASE("program: a full disk leaves finished results alone") {
   const std::string file = write(folder, "small.json", kSmall);
   REQUIRE(run_program(folder, "run " + file + " --set seeds=1 --out " + in(folder, "r")).code == 0);
   const auto before = end_states(folder / "r");
-  // A limit of 8 blocks of 512 bytes stands for a disk that is full after 4 KB: no checkpoint fits.
+  // A limit of 8 blocks of 512 bytes acts as a disk that is full after 4 KB: no checkpoint fits.
   const Finished full = run_program(folder, "run " + file + " --out " + in(folder, "r"), "trap '' XFSZ; ulimit -f 8; ");
   CHECK(full.code == 3);
   CHECK_MESSAGE(full.err.find("checkpoint") != std::string::npos, full.err);
@@ -255,7 +255,7 @@ TEST_CASE("program: a full disk leaves finished results alone") {
   CHECK(run_program(folder, "run " + file + " --out " + in(folder, "r")).code == 0);
 }
 
-TEST_CASE("program: another program's checkpoint is used with --allow-different-bits alone") {
+TEST_CASE("program: another program's checkpoint is refused without --allow-different-bits") {
   const Interrupted run;
   run.set("normlab.bits", "another binary");
   const Finished other = run_program(run.folder, run.arguments);
@@ -275,7 +275,7 @@ TEST_CASE("program: a checkpoint of another model is refused") {
   CHECK_MESSAGE(wrong.err.find("is a checkpoint of another model") != std::string::npos, wrong.err);
 }
 
-TEST_CASE("bench step: speed, memory and load are measured") {
+TEST_CASE("bench step: the document has all that was measured") {
   const TemporaryFolder folder;
   const Finished bench = run_program(folder, "bench step --shape micro --seconds 0.1 --threads 1 --format json");
   CHECK(bench.code == 0);

@@ -112,7 +112,7 @@ TEST_CASE("report: a damaged file leaves the rest of the page") {
   CHECK(html.find("id=\"gains\"") != std::string::npos);
 }
 
-TEST_CASE("report: the page's tables work in a browser") {
+TEST_CASE("report: a browser sorts and filters the page's tables") {
   if (std::getenv("NORMLAB_LONG") == nullptr) {
     MESSAGE("skipped: starts a browser; NORMLAB_LONG=1 runs it");
     return;

@@ -1,4 +1,4 @@
-// Files of a sweep that change after they were written: every command that reads one names it.
+// Files of a sweep that change after they were written: every command that reads such a file names it.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -106,7 +106,7 @@ struct Unsealed : Results {
   }
 };
 
-/// A temporary file beside the plan, of a process that has ended.
+/// A temporary file next to the plan, of a process that has ended.
 fs::path left_by_a_killed_run(const Results& sweep) {
   const pid_t ended = fork();
   if (ended == 0) _exit(0);
@@ -283,7 +283,7 @@ TEST_CASE("seals: results without seals print the table that they printed before
   CHECK(sweep.call("table " + sweep.file + " --select best_minival").code == 0);
 }
 
-TEST_CASE("seals: status, find and report mark results without seals") {
+TEST_CASE("seals: results without seals are marked as such") {
   const Unsealed sweep;
   const std::string words = "not sealed: written by a version that stored no hashes, so damage can go undetected";
   CHECK(has(sweep.call("status " + sweep.file).out, "6 of the results are " + words));

@@ -1,4 +1,4 @@
-// Runs that are told to stop: by a terminal, a batch system, or somebody who means one process.
+// Signals that stop a run: from a terminal, from a batch system, or to one process.
 #include <doctest/doctest.h>
 #include <signal.h>
 
@@ -54,7 +54,7 @@ TEST_CASE("signals: a run that is stopped leaves a checkpoint of each trial") {
   CHECK(whole_results(folder / "whole") == whole_results(folder / "stopped"));
 }
 
-TEST_CASE("signals: the same one twice at once counts once") {
+TEST_CASE("signals: two of the same at once count as one") {
   const TemporaryFolder folder;
   const std::string file = small_sweep(folder, "--set train.epochs=2000 --set seeds=1");
   const ResultStore store(folder / "r");

@@ -1,4 +1,4 @@
-// Standard streams that are closed, full or read by nobody: results are as ever, and only lost output is an error.
+// Standard streams that are closed, full or without a reader: results stay the same, and only lost output is an error.
 #include <doctest/doctest.h>
 
 #include "tests/experiments/cli/end_states.h"
@@ -8,7 +8,7 @@ using namespace normlab;
 
 namespace {
 
-/// A pipe that nobody reads, under the number 9, which is one digit for the shell.
+/// A pipe without a reader, with the number 9, since the shell takes one digit.
 class BrokenPipe {
  public:
   BrokenPipe() {
@@ -26,7 +26,7 @@ class BrokenPipe {
   static constexpr int kNumber = 9;
 };
 
-/// Ways in which nobody hears standard error.
+/// Ways in which standard error is lost.
 const char* const kDeaf[] = {"2>&-", "2>/dev/full", "2>&9", "<&- 2>&-"};
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The whole program on sweeps that change and that go in stages: what runs again, what is new, what is missing.
+// The whole program on sweeps that change or have stages: which trials run again, are new or are missing.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -112,7 +112,7 @@ TEST_CASE("missing: --ids prints whole ids alone") {
   CHECK(sweep.call("missing " + sweep.a + " --ids").out == e.trials[1].id + "\n" + e.trials[3].id + "\n");
 }
 
-TEST_CASE("find: an id's beginning is enough for its plan, metrics and settings") {
+TEST_CASE("find: the beginning of an id is enough to show its trial") {
   const HalfDone& sweep = half_done();
   REQUIRE(sweep.ids().size() == 2);
   const std::string id = sweep.ids()[0];
@@ -155,7 +155,7 @@ TEST_CASE("diff: a trial that was never trained is refused") {
   CHECK(half_done().call("diff " + short_id(e.trials[1]) + " " + short_id(e.trials[0])).code == 2);
 }
 
-TEST_CASE("diff: of two descriptors rows, settings and seeds are compared") {
+TEST_CASE("diff: two descriptors are compared by rows and settings") {
   const HalfDone& sweep = half_done();
   const std::string &a = sweep.a,
                     b = write(sweep.folder, "b.json", R"({"extends": "a.json", "train": {"batch_size": 10},
@@ -197,7 +197,7 @@ TEST_CASE("program: two processes of a tuned sweep choose once") {
   CHECK(run_program(folder, "missing " + file + out).out == "");
 }
 
-TEST_CASE("program: two-stage seeds run to the number that the first ones fixed") {
+TEST_CASE("program: two-stage seeds run to the number that the first seeds fix") {
   const TemporaryFolder folder;
   const std::string out = " --out " + (folder / "r").string();
   const std::string file = write(folder, "stein.json", small(R"("sweep": {"model.placement": ["pre_pre", "dpn"]},
@@ -235,7 +235,7 @@ TEST_CASE("plan: rows without a baseline are warned of") {
   CHECK(says(run_program(folder, "plan " + lone + out).out, "Warning: 1 of 3 rows have no baseline to compare with\n"));
 }
 
-TEST_CASE("list: a folder in which nothing has run is said to be empty") {
+TEST_CASE("list: a folder in which nothing has run is named as such") {
   const TemporaryFolder folder;
   CHECK(says(run_program(folder, "list --out " + (folder / "r").string()).out, "no experiment has run here"));
 }

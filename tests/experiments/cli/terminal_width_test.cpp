@@ -1,4 +1,4 @@
-// What people read fits their terminal: no word is broken, whatever the width.
+// Text for people fits their terminal, and no word is broken.
 #include <doctest/doctest.h>
 
 #include "experiments/base/text_layout.h"

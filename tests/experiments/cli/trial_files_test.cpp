@@ -1,4 +1,4 @@
-// The files of a sweep as a user meets them: run again and compared, cleaned, damaged.
+// The files of a sweep: verified, cleaned, damaged.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -70,7 +70,7 @@ TEST_CASE("verify: what names no trial is refused") {
   CHECK(has(refused.err, "neither a trial's folder, which contains config.json, nor the beginning"));
 }
 
-TEST_CASE("verify: too few steps for a state on record are refused with the number to take") {
+TEST_CASE("verify: too few steps are refused with the number to take") {
   const std::string id = trained().store.trial_ids().front();
   const Finished refused = trained().call("verify " + id.substr(0, 10) + " --steps 10");
   CHECK(refused.code == 2);

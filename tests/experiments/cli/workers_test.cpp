@@ -223,7 +223,7 @@ TEST_CASE("workers: a folder without write permission is named with exit code 3"
   for (const auto& entry : fs::recursive_directory_iterator(folder / "r"))
     fs::permissions(entry.path(), entry.is_directory() ? fs::perms(0555) : fs::perms(0444));
   fs::permissions(folder / "r", fs::perms(0555));
-  // Root may write everywhere: the program then runs as somebody else.
+  // Root may write everywhere, so the program runs as another user.
   const std::string as_user = geteuid() == 0 ? "setpriv --reuid=65534 --regid=65534 --clear-groups " : "";
   const std::string arguments = file + " --set seeds=2 --out " + in_folder(folder, "r");
   const std::string command = as_user + program_path() + " run " + arguments + " 2>&1";
