@@ -130,12 +130,13 @@ TEST_CASE("shards: a meeting outside lockstep is refused") {
   for (const int threads : {1, 2, 5}) {
     ShardPool pool(threads);
     CHECK_THROWS_WITH_AS(pool.run(4, 4, false, [&](Collective& c) { c.barrier(); }),
-                         "collective: shards can only meet in a run that keeps them in lockstep", InputError);
+                         "collective: shards can only exchange values in a run that keeps them in lockstep",
+                         InputError);
   }
 }
 
 TEST_CASE("shards: a pool without threads is refused") {
-  CHECK_THROWS_WITH_AS(ShardPool(0), "threads: 0 is below 1", InputError);
+  CHECK_THROWS_WITH_AS(ShardPool(0), "threads: 0 is below 1; use at least 1", InputError);
 }
 
 TEST_CASE("shards: the error of the lowest failed shard is thrown, whichever failed first") {

@@ -215,9 +215,9 @@ TEST_CASE_FIXTURE(Fixture, "cuda emulation: what nobody wrote, two writers of on
 TEST_CASE_FIXTURE(Fixture, "cuda: a launch beyond the limits is refused by name, one of nothing is none") {
   launch("none", across_blocks, {0, 32}, stream, static_cast<float*>(nullptr));
   CHECK_THROWS_WITH_AS(launch("far", across_blocks, {std::int64_t{1} << 31, 32}, stream, y.data<float>()),
-                       "far: 2147483648 blocks of 32 threads are beyond what CUDA takes", InputError);
+                       "far: 2147483648 blocks of 32 threads exceed the limits of CUDA", InputError);
   CHECK_THROWS_WITH_AS(launch("wide", across_blocks, {1, 32, 300000}, stream, y.data<float>()),
-                       "wide: needs 300000 bytes of shared memory a block, the GPU has 232448", InputError);
+                       "wide: needs 300000 bytes of shared memory per block, but the GPU has 232448", InputError);
 }
 
 TEST_CASE_FIXTURE(Fixture, "cuda: out of memory says how much was asked and how much is free") {
@@ -249,10 +249,11 @@ TEST_CASE("cuda: no driver, an old driver, no GPU and an old GPU are told apart"
                        EnvironmentError);
   emulation::set_driver_version(12040);
   emulation::set_device_error(cudaErrorInsufficientDriver);
-  CHECK_THROWS_WITH_AS(query_device(),
-                       "--device cuda: the NVIDIA driver knows CUDA 12.4, this binary needs 13.0; install a newer "
-                       "driver, or run with --device cpu",
-                       EnvironmentError);
+  CHECK_THROWS_WITH_AS(
+      query_device(),
+      "--device cuda: the NVIDIA driver supports CUDA 12.4, but this binary needs 13.0; install a newer "
+      "driver, or run with --device cpu",
+      EnvironmentError);
   emulation::set_device_error(cudaErrorNoDevice);
   CHECK_THROWS_WITH_AS(query_device(),
                        "--device cuda: no NVIDIA GPU is visible (see nvidia-smi and CUDA_VISIBLE_DEVICES); run with "
@@ -260,10 +261,11 @@ TEST_CASE("cuda: no driver, an old driver, no GPU and an old GPU are told apart"
                        EnvironmentError);
   emulation::set_device_error(cudaSuccess);
   emulation::set_capability(7, 5);
-  CHECK_THROWS_WITH_AS(query_device(),
-                       "--device cuda: emulated has compute capability 7.5, this binary needs 8.0 or above (A100 and "
-                       "later); run with --device cpu",
-                       EnvironmentError);
+  CHECK_THROWS_WITH_AS(
+      query_device(),
+      "--device cuda: emulated has compute capability 7.5, but this binary needs 8.0 or above (A100 and "
+      "later); run with --device cpu",
+      EnvironmentError);
   emulation::set_capability(12, 1);
   emulation::set_kernel_error(cudaErrorNoKernelImageForDevice);
   CHECK_THROWS_WITH_AS(query_device(),

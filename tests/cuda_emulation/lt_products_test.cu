@@ -189,7 +189,7 @@ TEST_CASE("lt_products: algorithms go into a record and are taken from it") {
     return "taken";
   };
   CHECK(refusal("cuBLASLt 9.9.9" + record.substr(record.find('\n')))
-            .find("are those of \"cuBLASLt 9.9.9\", and this "
+            .find("were recorded under \"cuBLASLt 9.9.9\", but this "
                   "is cuBLASLt 0.0.0") != std::string::npos);
   CHECK(refusal(record.substr(0, record.size() - 1)).find("cannot be read: \"6x16x24 nn bf16: 0") != std::string::npos);
   std::string other = record;

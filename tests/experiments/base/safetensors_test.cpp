@@ -121,8 +121,8 @@ TEST_CASE("safetensors: damaged and hostile files are refused with the place") {
   says(std::string(7, '\0'), "x.safetensors: byte 7: the file ends before");
   says(file_of(0, ""), "byte 8: the header does not begin with {");
   says(file_of(100'000'001, "{}"), "a header of 100000001 bytes is over the limit of 100000000");
-  says(file_of(100'000'000, "{}"), "said to have 100000000 bytes but 2 follow");
-  says(file_of(3, "{}"), "said to have 3 bytes but 2 follow");
+  says(file_of(100'000'000, "{}"), "should have 100000000 bytes but 2 follow");
+  says(file_of(3, "{}"), "should have 3 bytes but 2 follow");
   says(file_of(0xffffff000000003cULL, ""), "byte 0: a header of 18446742974197923900 bytes is over the limit");
   says(file_of(0xfffffffffffffff8ULL, "{}"), "over the limit");
   says(file_of(0x3c, ""), "byte 0: the header should have 60 bytes but 0 follow");

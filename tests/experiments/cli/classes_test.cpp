@@ -226,11 +226,11 @@ TEST_CASE("classes: without the data a num_classes that is left out is unknown")
     fs::create_directories(c.folder / "nothing");
     const Finished table = run_program(c.folder, "table " + c.in("d.json") + " --out " + c.in("out"), nowhere);
     CHECK(table.code == 2);
-    CHECK_SAYS(table.err, "num_classes is left out");
+    CHECK_SAYS(table.err, "num_classes is missing");
     CHECK_SAYS(table.err, "--data");
     const Finished check = run_program(c.folder, "check " + c.in("d.json"), nowhere);
     CHECK_MESSAGE(check.code == 0, check.err);
-    CHECK_SAYS(check.out, "Not checked: model.num_classes is left out");
+    CHECK_SAYS(check.out, "Not checked: the number of classes; model.num_classes is left out");
     CHECK(c.run("check " + c.in("d.json")).out.find("Not checked") == std::string::npos);
   }
 }
@@ -280,5 +280,5 @@ TEST_CASE("classes: a part of a known data set is refused") {
   const Finished run = c.run("run " + c.in("d.json") + " --out " + c.in("out"));
   CHECK_MESSAGE(run.code == 2, run.out);
   CHECK_SAYS(run.err, "has 3 classes, but the model has 1000");
-  CHECK_SAYS(run.err, "a name of its own");
+  CHECK_SAYS(run.err, "give the part its own name");
 }

@@ -123,7 +123,7 @@ TEST_CASE("convert: a refusal names the option to give") {
   fails(in + model, "give --from");
   fails(in + "--from timm", "give --model");
   fails(in + "--from torch " + model, "--from");
-  fails("convert x.pth " + quoted(folder / "out.safetensors"), "weights are files that end in");
+  fails("convert x.pth " + quoted(folder / "out.safetensors"), "expected a file of weights that ends in");
   fails(in + "--from timm --to big_vision " + model, "big_vision stores weights in .npz files");
 }
 

@@ -82,7 +82,7 @@ TEST_CASE("eval: the weights of a trial give its result to the bit") {
     // A file that lies elsewhere knows as much; it has no result to compare with.
     const fs::path file = keep == "last" ? t.checkpoint() : t.trial() / "attempt-1" / "weights.safetensors";
     fs::copy_file(file, t.folder / "elsewhere.safetensors");
-    const std::string metrics = by_id.out.substr(0, by_id.out.find("the same"));
+    const std::string metrics = by_id.out.substr(0, by_id.out.find("bit-identical"));
     CHECK(t.command("eval --weights elsewhere.safetensors --data-root data").out == metrics);
     const Finished converted = t.command("convert elsewhere.safetensors converted.safetensors");
     REQUIRE(converted.code == 0);
@@ -145,7 +145,7 @@ TEST_CASE("eval: a folder with one photograph more than the training's is refuse
 }
 
 TEST_CASE("eval: a data set that is not there is named") {
-  refused(evaluate("--data cifar10 --data-root data"), "is not there");
+  refused(evaluate("--data cifar10 --data-root data"), "dataset \"cifar10\" was not found");
 }
 
 TEST_CASE("eval: a call without weights is refused") {

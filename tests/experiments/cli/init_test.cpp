@@ -85,7 +85,7 @@ TEST_CASE("init: a descriptor that is there already is not overwritten") {
   const std::string written = text_of(place.folder / "icons.json");
   const Finished again = place.command("init sets/icons");
   CHECK(again.code == kBadInput);
-  CHECK(has(again.err, "icons.json: is there already"));
+  CHECK(has(again.err, "icons.json: exists already"));
   CHECK(text_of(place.folder / "icons.json") == written);
 }
 

@@ -209,7 +209,7 @@ TEST_CASE("program: a batch larger than the training set is refused") {
 }
 
 TEST_CASE("program: a precision of GPUs alone ends with 3 on the CPU") {
-  refused(" --set train.precision=tf32", 3, "\"tf32\" is how a GPU multiplies floats; take \"fp32\"");
+  refused(" --set train.precision=tf32", 3, "\"tf32\" exists on GPUs only; use \"fp32\"");
   const TemporaryFolder folder;
   CHECK(run_program(folder, "bench step --shape micro --precision tf32").code == 3);
 }

@@ -81,7 +81,7 @@ TEST_CASE("program: a descriptor that has changed runs its new trials alone") {
   const Finished plan = run_program(folder, "plan " + a + out);
   CHECK(says(plan.out, "2 rows, 10 trials; 5 done already\n"));
   CHECK(says(plan.out, "Changed: since the last run 5 trials are new (sub_ln, seed 0;"));
-  CHECK(says(plan.out, "5 are no longer part of it and"));
+  CHECK(says(plan.out, "5 are no longer part of the plan and"));
   CHECK(says(plan.out, "\n  1 dpn: seeds 0-4 done "));
   CHECK(says(plan.out, "\n  2 sub_ln, less than a second: seeds 0-4 missing, new "));
   const std::string note = "5 trials of the last run of a have results and are not in this plan (pre_pre, seed 0; ";
@@ -128,7 +128,7 @@ TEST_CASE("find: what begins no trial's id is refused") {
   CHECK(says(none.err, "has an id that begins with 0123456789"));
   const Finished wrong = half_done().call("find xyz");
   CHECK(wrong.code == 2);
-  CHECK(says(wrong.err, "\"xyz\" is no beginning of a trial's id"));
+  CHECK(says(wrong.err, "\"xyz\" is not the beginning of a trial's id"));
 }
 
 TEST_CASE("diff: of two trials only what differs is shown") {

@@ -74,7 +74,7 @@ TEST_CASE("verify: too few steps are refused with the number to take") {
   const std::string id = trained().store.trial_ids().front();
   const Finished refused = trained().call("verify " + id.substr(0, 10) + " --steps 10");
   CHECK(refused.code == 2);
-  CHECK(has(refused.err, "take --steps 50"));
+  CHECK(has(refused.err, "use --steps 50"));
 }
 
 TEST_CASE("verify: a state that differs is named with step and tensor") {

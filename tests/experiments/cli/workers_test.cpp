@@ -112,7 +112,7 @@ TEST_CASE("workers: one that is paused for longer than its lease harms nothing")
     CHECK(attempts(trial) == 2);
     CHECK(whole_results(folder / out) == whole_results(folder / "whole"));
     CHECK(leftovers(folder / out).empty());
-    CHECK_MESSAGE(text_of(trial.log(1)).find("another process has taken the trial over") != std::string::npos,
+    CHECK_MESSAGE(text_of(trial.log(1)).find("another process has taken over this trial") != std::string::npos,
                   text_of(trial.log(1)));
   }
 }
@@ -185,7 +185,7 @@ TEST_CASE("workers: memory that runs out in one trial ends the run with --stop-o
       folder, "run " + with_large_row(folder) + " --out " + in_folder(folder, "b") + " --stop-on-failure", kMemory);
   CHECK_MESSAGE(stopping.code == 1, stopping.err);
   CHECK_MESSAGE(stopping.err.find("0 of 2 trials done") != std::string::npos, stopping.err);
-  CHECK(stopping.err.find("as --stop-on-failure says") != std::string::npos);
+  CHECK(stopping.err.find("because of --stop-on-failure") != std::string::npos);
 }
 
 TEST_CASE("workers: --retry diverged trains a diverged trial from the first step") {

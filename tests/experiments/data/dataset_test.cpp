@@ -95,11 +95,11 @@ TEST_CASE("dataset: what is not there is told with all places and what was expec
   CHECK_SAYS(said, root.path().string() + "\n");
   CHECK_SAYS(said, "train-000000.tar");
   CHECK_SAYS(said, "cifar-10-batches-bin");
-  CHECK_SAYS(input_error([&] { load_dataset(named("pets"), root.path(), 1); }), "not known by name");
+  CHECK_SAYS(input_error([&] { load_dataset(named("pets"), root.path(), 1); }), "is not a known name");
   CHECK_SAYS(input_error([&] { load_dataset(named("x", "../up", DatasetLayout::webdataset), root.path(), 1); }),
-             "leaves the data root");
+             "is outside the data root");
   CHECK_SAYS(input_error([&] { load_dataset(named("x", "/etc", DatasetLayout::cifar), root.path(), 1); }),
-             "leaves the data root");
+             "is outside the data root");
 }
 
 TEST_CASE("dataset: shapes needs no data root") {
@@ -166,11 +166,11 @@ TEST_CASE("dataset: images that stay in their files need a mean and a deviation;
   }
   DatasetConfig config = named("pets", "", DatasetLayout::image_folder);
   const auto said = [&] { return input_error([&] { load_dataset(config, root.path(), 1); }); };
-  CHECK_SAYS(said(), "dataset.mean: must be given, since the images stay in their files");
+  CHECK_SAYS(said(), "dataset.mean: is needed, because the images are not held in memory");
   CHECK_SAYS(said(), "images differ in size");
   CHECK_SAYS(said(), "`normlab data info pets --layout image_folder` measures it");
   config.mean = {0.1, 0.2, 0.3};
-  CHECK_SAYS(said(), "dataset.std: must be given");
+  CHECK_SAYS(said(), "dataset.std: is needed");
   config.std = {0.5, 0.5};
   CHECK_SAYS(said(), "dataset.std: 2 values for 3 channels");
   config.std = {0.5, 0.5, 0.0};
@@ -186,7 +186,7 @@ TEST_CASE("dataset: images that stay in their files need a mean and a deviation;
   CHECK(pair.eval.labels == std::vector<std::int32_t>{0, 0, 1, 1});
   CHECK(pair.train.hash.size() == 64);
   config.order = SampleOrder::shards;
-  CHECK_SAYS(said(), "order \"shards\" is for WebDataset shards");
+  CHECK_SAYS(said(), "only WebDataset shards have order \"shards\"");
 }
 
 TEST_CASE("dataset: a mean of one's own for images in memory") {
@@ -296,7 +296,7 @@ TEST_CASE("dataset: a flat folder of evaluation images beside an image folder") 
   write_file(root / "net/val_labels.txt", "v1.JPEG n2\nv2.JPEG n1\n");
   DatasetConfig config = named("net", "", DatasetLayout::image_folder);
   config.eval = "val";
-  CHECK_SAYS(input_error([&] { load_dataset(config, root.path(), 1); }), "expected folders here");
+  CHECK_SAYS(input_error([&] { load_dataset(config, root.path(), 1); }), "expected one folder per class here");
   config.labels = "val_labels.txt";
   CHECK(load_dataset(config, root.path(), 1).eval.labels == std::vector<std::int32_t>{1, 0});
 }

@@ -43,7 +43,7 @@ TEST_CASE("jpeg: what is encoded comes back nearly the same") {
   REQUIRE(back.height == 16);
   REQUIRE(back.width == 24);
   for (std::size_t i = 1; i < image.pixels.size(); i += 3) CHECK(std::abs(back.pixels[i] - image.pixels[i]) < 8);
-  CHECK_SAYS(input_error([] { encode_jpeg(Image{}, 90); }), "an image of 0x0 pixels cannot be a JPEG");
+  CHECK_SAYS(input_error([] { encode_jpeg(Image{}, 90); }), "an image of 0x0 pixels cannot be written as a JPEG");
 }
 
 TEST_CASE("pack: JPEGs that keep their size are copied, others shrunk or encoded, and the shards read back") {
@@ -66,7 +66,7 @@ TEST_CASE("pack: JPEGs that keep their size are copied, others shrunk or encoded
   }
   std::sort(seen.begin(), seen.end());
   CHECK(seen == std::vector<std::string>{"0 10x20", "0 15x10", "1 8x8"});
-  CHECK_SAYS(input_error([&] { pack_images(images, "train", folder / "out", {}); }), "is there already");
+  CHECK_SAYS(input_error([&] { pack_images(images, "train", folder / "out", {}); }), ": exists already");
   ImageSet other = images;
   other.class_names[0] = "cow";
   CHECK_SAYS(input_error([&] { pack_images(other, "val", folder / "out", {}); }), "with other classes");

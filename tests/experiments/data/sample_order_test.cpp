@@ -77,5 +77,5 @@ TEST_CASE("sample_order: shards are read in turn, each image at most a buffer af
 TEST_CASE("sample_order: order shards of images that lie in none") {
   ImageSet set = in_shards(2, 2);
   set.shards.clear();
-  CHECK_SAYS(input_error([&] { sample_order(config_of(SampleOrder::shards), set, 0, 0); }), "do not lie in shards");
+  CHECK_SAYS(input_error([&] { sample_order(config_of(SampleOrder::shards), set, 0, 0); }), "are not stored in shards");
 }

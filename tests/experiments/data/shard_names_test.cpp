@@ -37,8 +37,8 @@ TEST_CASE("shard_names: what means nothing is refused") {
                           {"{0..100000}", "more than 100000 names"},
                           {"{0..999}{0..999}", "more than 100000 names"},
                           {"{00000..99999},a", "more than 100000 names"},
-                          {"/etc/x.tar", "leaves the dataset's folder"},
-                          {"../x.tar", "leaves the dataset's folder"},
+                          {"/etc/x.tar", "is outside the folder of the data set"},
+                          {"../x.tar", "is outside the folder of the data set"},
                           {"a,a", "\"a\" occurs twice"}}) {
     const auto text = row.first, what = row.second;
     CAPTURE(text);

@@ -50,7 +50,7 @@ TEST_CASE("tiny_imagenet: what does not fit together is named") {
   CHECK_SAYS(folder.said("val"), "val_2.JPEG: has no label in val_annotations.txt");
   fs::remove(folder / "val/images/val_2.JPEG");
   const std::string good = "val_0.JPEG\tn2\t0\nval_1.JPEG\tn1\t0\n";
-  for (const auto& row : {std::pair{"val_0.JPEG n2", "3: expected file, tab, wnid"},
+  for (const auto& row : {std::pair{"val_0.JPEG n2", "3: expected file, tab, WNID"},
                           {"../x.JPEG\tn2", "3: expected file"},
                           {"\tn2", "3: expected file"},
                           {"val_3.JPEG\tn9\t0", "3: wnids.txt has no \"n9\""},

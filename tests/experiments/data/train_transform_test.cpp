@@ -188,7 +188,7 @@ TEST_CASE("train transform: one channel goes the way of three, and stays one") {
   gray.channels = 2;
   gray.channel_mean = gray.channel_std = {0.5, 0.5};
   std::get<ViTConfig>(one.model).channels = 2;
-  CHECK_SAYS(input_error([&] { TrainTransform(one, gray); }), "are for images of one or three channels");
+  CHECK_SAYS(input_error([&] { TrainTransform(one, gray); }), "need images of one or three channels");
 }
 
 TEST_CASE("train transform: what does not fit is refused by name") {

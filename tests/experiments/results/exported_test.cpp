@@ -113,7 +113,7 @@ TEST_CASE("exported: without curves, commands that need them say so") {
   CHECK_THROWS_WITH_AS(static_cast<void>(read_result_metrics(trial, *trial.load_result())),
                        doctest::Contains(":1: has no curve"), InputError);
   CHECK_THROWS_WITH_AS(static_cast<void>(read_result_correctness(trial, *trial.load_result())),
-                       doctest::Contains("--bootstrap: needs to know"), InputError);
+                       doctest::Contains("--bootstrap needs to know"), InputError);
 }
 
 TEST_CASE("exported: a line whose seal is broken is refused, with its number and the place in it") {
@@ -125,17 +125,18 @@ TEST_CASE("exported: a line whose seal is broken is refused, with its number and
       const std::string why = five.refused(five.diverged + changed(*line, pointer, value));
       CHECK_MESSAGE(why.starts_with(":2: "), why);
       CHECK_MESSAGE(has(why, part), why);
-      CHECK_MESSAGE(has(why, "; nothing of this file is shown: restore it"), why);
+      CHECK_MESSAGE(has(why, "; no trial of this file is shown; write it again"), why);
     };
     says("/trial", "abc", "/config: is damaged: it holds the settings of trial ");
     says("/config/train/optimizer/lr", 0.5, "/config: is damaged: it holds the settings of trial ");
     says("/result/metrics/eval~1accuracy", 0.6,
          sealed ? "/result: is damaged: the SHA-256 of the rest of it is " : "0.6 here, 0.5 in the last line there");
-    says("/result/metrics/eval~1accuracy", 1.5, "/result: \"metrics\": eval/accuracy: 1.5 is no accuracy");
+    says("/result/metrics/eval~1accuracy", 1.5, "/result: \"metrics\": eval/accuracy: 1.5 is not an accuracy");
     says("/result/wall_seconds", 13.5, "is damaged: the SHA-256 of the rest of it is ");
     says("/result/seed", 7, "/result: is damaged");
     says("/result/id", std::string(64, 'a'), "/result: ");
-    says("/metrics/4/eval~1accuracy", 0.6, "/metrics is: eval/accuracy 0.5 here, 0.6 in the last line there");
+    says("/metrics/4/eval~1accuracy", 0.6,
+         "/metrics, so one of them is damaged: eval/accuracy 0.5 here, 0.6 in the last line there");
     says("/metrics/1/train~1loss", 0.25,
          sealed ? "/metrics: is damaged: has the SHA-256 " : ": is damaged: the SHA-256 of the rest of it is ");
     says("/metrics/3/step", 1, "/metrics/3: step 1 comes after step 30");
@@ -156,12 +157,13 @@ TEST_CASE("exported: a seal that fits makes no result of what is none") {
   says("/result/schema", 9, ":1: /result: written with schema 9");
   says("/result/metrics/eval~1accuracy", nullptr, "/result: \"metrics\": \"eval/accuracy\": expected a number");
   says("/result/metrics", 5, "/result: \"metrics\": expected an object");
-  says("/result/seed", 4, "/result: is damaged: seed 4 here, 1 in /config");
+  says("/result/seed", 4, "/result: is damaged: seed 4 here, but 1 in /config");
   says("/result", "no", ":1: /result: expected an object");
   says("/config", 3, ":1: /config");
   says("/config/train", 3, ":1: /config");
   says("/metrics", 3, ":1: /metrics: expected a list");
-  says("/metrics", Json::array(), "/metrics is: 50 steps here, the last line is of step 0 there");
+  says("/metrics", Json::array(),
+       "/metrics, so one of them is damaged: 50 steps here, the last line is of step 0 there");
   says("/more", 3, ":1: \"more\": unknown key");
 }
 
@@ -184,7 +186,7 @@ TEST_CASE("exported: files that are cut, doubled, empty or no files") {
     const std::string why = five.refused(text);
     CHECK_MESSAGE(has(why, part), why);
   };
-  says("", ": holds no trial, it is empty");
+  says("", ": holds no trials, it is empty");
   says("\n", ":1: byte 0: not valid JSON");
   says(line + "\n" + five.failed, ":2: byte 0: not valid JSON");
   says(line + five.failed.substr(0, 100), ":2: the last line is incomplete; the file is truncated");
@@ -215,7 +217,7 @@ TEST_CASE("exported: lines of other programs hold no trial, and are sealed as we
   seal_json(twin);
   const std::string line = twin.dump() + "\n";
   CHECK(five.read(line + five.sealed + line).size() == 1);
-  CHECK(has(five.refused(line), ": holds no trial of normlab"));
+  CHECK(has(five.refused(line), ": holds no trials of normlab"));
   CHECK(has(five.refused(five.sealed + changed(line, "/test_accuracy", 0.98)), ":2: is damaged: the SHA-256"));
   CHECK(has(five.refused(changed(five.sealed, "/program", "a twin")), ":1: is damaged: the SHA-256"));
 }
@@ -227,7 +229,7 @@ TEST_CASE("exported: what is damaged in the folder is not written") {
   write_atomically(metrics, good.substr(0, good.size() / 2) + good.substr(good.size() / 2 + 1));
   CHECK_THROWS_WITH_AS(export_line(five.trial(0), true), doctest::Contains(metrics.c_str()), InputError);
   remove_file(metrics);
-  CHECK_THROWS_WITH_AS(export_line(five.trial(0), true), doctest::Contains("is not there"), InputError);
+  CHECK_THROWS_WITH_AS(export_line(five.trial(0), true), doctest::Contains(": does not exist"), InputError);
   CHECK_THROWS_WITH_AS(export_line(five.trial(4), true), doctest::Contains("the trial has no result"), InputError);
   write_atomically(five.trial(1).path() / "config.json", full_json(five.experiment.trials[2].config));
   CHECK_THROWS_AS(export_line(five.trial(1), true), InputError);
@@ -250,5 +252,5 @@ TEST_CASE("exported: notes that tables depend on come along, sealed") {
             ":2: /content: is damaged: the SHA-256"));
   CHECK(has(five.refused(five.sealed + changed(note, "/note", "seeds-4.json")), ":2: is damaged: the SHA-256"));
   CHECK(has(five.refused(five.sealed + note + note), ":3: note \"seeds-3.json\" appears again"));
-  CHECK(has(five.refused(note), ": holds no trial of normlab"));
+  CHECK(has(five.refused(note), ": holds no trials of normlab"));
 }

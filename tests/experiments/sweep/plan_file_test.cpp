@@ -55,7 +55,7 @@ TEST_CASE("plan: an edited descriptor's new trials and those that it has no more
   CHECK(plans[0].descriptor == (files.folder() / "d.json").string());
   CHECK(plans[0].trials.size() == 4);
   write_atomically(folder / "r/experiments/d/plan.json", "{\"rows\": 5}");
-  CHECK_THROWS_WITH_AS(read_plan_file(store, "d"), doctest::Contains("it is no plan; delete this file"), InputError);
+  CHECK_THROWS_WITH_AS(read_plan_file(store, "d"), doctest::Contains("is not a plan; delete this file"), InputError);
 }
 
 TEST_CASE("table: seeds raised by hand after it was read are counted") {

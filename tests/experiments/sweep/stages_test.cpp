@@ -191,7 +191,7 @@ TEST_CASE("tune: what was decided stays, whatever the results say later; a damag
   CHECK_THROWS_WITH_AS(next_stage(loaded, store), doctest::Contains("\"chosen\" is not one of the candidates"),
                        InputError);
   write_atomically(fixed[0], read_file(fixed[1]));
-  CHECK_THROWS_WITH_AS(next_stage(loaded, store), doctest::Contains("is not that of the question"), InputError);
+  CHECK_THROWS_WITH_AS(next_stage(loaded, store), doctest::Contains("does not match the decision"), InputError);
 }
 
 namespace {

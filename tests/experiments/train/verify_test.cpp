@@ -64,7 +64,7 @@ TEST_CASE("verify: a trial that was stopped and resumed has the bits of one that
   CHECK(report.states == 2);
   CHECK(report.tensors > 10);
   CHECK(report.metrics == 2);  // at 50 and at 60, the evaluation
-  CHECK(refusal(trial, out / "a", 20).find("take --steps 50") != std::string::npos);
+  CHECK(refusal(trial, out / "a", 20).find("use --steps 50") != std::string::npos);
   CHECK(refusal(trial, out / "a", 20, 7).find("no checkpoint at step 7; the check can begin at step 0, 60") !=
         std::string::npos);
 
@@ -139,7 +139,7 @@ TEST_CASE("verify: a diverged trial diverges again, and other programs or settin
     const VerifyReport report = verify(trial, out / "a", 120);
     CHECK_MESSAGE(!report.difference, report.difference.value_or(""));
   } else {
-    CHECK(refusal(trial, out / "a", 120).find("no state is on record") != std::string::npos);
+    CHECK(refusal(trial, out / "a", 120).find("no state is recorded") != std::string::npos);
   }
   TrialResult result = *folder.load_result();
   result.provenance["bits"] = "another";

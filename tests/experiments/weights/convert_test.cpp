@@ -157,7 +157,7 @@ TEST_CASE("convert: names that are missing or left over are an error with all of
   ViTConfig gap = config;
   gap.pool = Pool::gap;
   gap.pos_embed_class = false;
-  CHECK(has(refusal(file, NameScheme::timm, gap), "pos_embed is [1, 7, 8], this model needs [1, 6, 8]"));
+  CHECK(has(refusal(file, NameScheme::timm, gap), "pos_embed is [1, 7, 8], but this model needs [1, 6, 8]"));
 }
 
 TEST_CASE("convert: tensors of another shape or type are named, all at once") {
@@ -165,12 +165,12 @@ TEST_CASE("convert: tensors of another shape or type are named, all at once") {
   Tensors wrong = changed(file, "head.bias", zeros("head.bias", {6}));
   wrong = changed(wrong, "norm.weight", host_tensor<std::int32_t>("norm.weight", {8}, std::vector<std::int32_t>(8)));
   const std::string text = refusal(wrong, NameScheme::timm, config);
-  CHECK(has(text, "head.bias is [6], this model needs [5]"));
+  CHECK(has(text, "head.bias is [6], but this model needs [5]"));
   CHECK(has(text, "norm.weight holds I32"));
 
   // The same number of elements is not enough.
   const Tensors turned = changed(file, "patch_embed.proj.weight", zeros("patch_embed.proj.weight", {8, 4, 4, 3}));
-  CHECK(has(refusal(turned, NameScheme::timm, config), "[8, 4, 4, 3], this model needs [8, 3, 4, 4]"));
+  CHECK(has(refusal(turned, NameScheme::timm, config), "[8, 4, 4, 3], but this model needs [8, 3, 4, 4]"));
   ViTConfig without = config;
   without.pos_embed_class = false;
   CHECK(has(refusal(file, NameScheme::timm, without), "\"pos_embed_class\": true"));

@@ -233,9 +233,9 @@ TEST_CASE("randaugment: settings that a dialect has not are refused by name") {
   CHECK(message(c).find("nearest, bilinear or bicubic, not random") != std::string::npos);
   c = config_of(Dialect::timm);
   c.interpolation = ResizeMethod::lanczos;
-  CHECK(message(c).find("at random, not lanczos") != std::string::npos);
+  CHECK(message(c).find("random (one of the two), not lanczos") != std::string::npos);
   c.interpolation = ResizeMethod::nearest;
-  CHECK(message(c).find("at random, not nearest") != std::string::npos);
+  CHECK(message(c).find("random (one of the two), not nearest") != std::string::npos);
   c = config_of(Dialect::big_vision);
   c.magnitude = 21;
   CHECK(message(c).find("levels end at 20") != std::string::npos);
