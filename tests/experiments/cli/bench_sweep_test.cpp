@@ -8,7 +8,7 @@
 
 using namespace normlab;
 
-TEST_CASE("bench sweep: every part has its time, the sum is that of the workers, and nothing is left behind") {
+TEST_CASE("bench sweep: the parts add up to the time of all workers") {
   const TemporaryFolder folder;
   const std::string temporary = "export TMPDIR='" + in_folder(folder, "tmp") + "'; ";
   std::filesystem::create_directory(folder / "tmp");
@@ -31,7 +31,7 @@ TEST_CASE("bench sweep: every part has its time, the sum is that of the workers,
   CHECK_FALSE(std::filesystem::exists("results/experiments/small"));
 }
 
-TEST_CASE("bench sweep: a table for people; a wrong descriptor is refused") {
+TEST_CASE("bench sweep: the text names the parts") {
   const TemporaryFolder folder;
   const Finished run =
       run_program(folder, "bench sweep " + small_sweep(folder, "--workers 2 --set train.epochs=1 --set seeds=1"));
@@ -39,5 +39,9 @@ TEST_CASE("bench sweep: a table for people; a wrong descriptor is refused") {
   CHECK(has(run.out, "2 trials, 2 workers: "));
   for (const char* words : {"start of processes", "batches", "evaluations", "checkpoints", "waiting for a trial"})
     CHECK_MESSAGE(has(run.out, words), words);
+}
+
+TEST_CASE("bench sweep: a descriptor with an unknown key is refused") {
+  const TemporaryFolder folder;
   CHECK(run_program(folder, "bench sweep " + small_sweep(folder, "--set train.epochz=1")).code == kBadInput);
 }
