@@ -36,9 +36,8 @@ DataSets load_data(const Experiment& experiment, const ResultStore& store, const
     const std::string here = data_hash(found->second);
     if (const std::string* const there = result->stated("data_hash"); there != nullptr && *there != here)
       throw InputError(fmt::format(
-          "{}: trial {} ({}) was trained on other data than the current data, and a table must not mix the two:\n "
-          " result: {}\n"
-          "  here:   {}\nPoint --data at the data of the result, or use another --out",
+          "{}: trial {} ({}) was trained on data with hash {}, but the data here has hash {}, and a table must not "
+          "mix the two. Point --data at the data of the result, or use another --out",
           store.trial(trial.id).path().string(), trial.id.substr(0, 12), trial.label, *there, here));
   }
   return data;

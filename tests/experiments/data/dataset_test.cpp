@@ -171,15 +171,15 @@ TEST_CASE("dataset: the error of a missing dataset names places and expected fil
 
 TEST_CASE("dataset: an unknown name is refused") {
   TempFolder root;
-  CHECK_SAYS(input_error([&] { load_dataset(named("pets"), root.path(), 1); }), "not known by name");
+  CHECK_SAYS(input_error([&] { load_dataset(named("pets"), root.path(), 1); }), "is not a known name");
 }
 
 TEST_CASE("dataset: a path outside ROOT is refused") {
   TempFolder root;
   CHECK_SAYS(input_error([&] { load_dataset(named("x", "../up", DatasetLayout::webdataset), root.path(), 1); }),
-             "leaves the data root");
+             "is outside the data root");
   CHECK_SAYS(input_error([&] { load_dataset(named("x", "/etc", DatasetLayout::cifar), root.path(), 1); }),
-             "leaves the data root");
+             "is outside the data root");
 }
 
 TEST_CASE("dataset: shapes needs no data root") {
@@ -227,9 +227,9 @@ TEST_CASE("dataset: equal images have equal hashes, wherever they are from") {
 TEST_CASE("dataset: images that stay in their files need a mean and a deviation") {
   Pets pets;
   pets.config.std = {};
-  CHECK_SAYS(pets.said(), "dataset.std: must be given");
+  CHECK_SAYS(pets.said(), "dataset.std: is needed");
   pets.config.mean = {};
-  CHECK_SAYS(pets.said(), "dataset.mean: must be given, since the images stay in their files");
+  CHECK_SAYS(pets.said(), "dataset.mean: is needed, because the images are not held in memory");
   CHECK_SAYS(pets.said(), "images differ in size");
   CHECK_SAYS(pets.said(), "`normlab data info pets --layout image_folder` measures it");
 }
@@ -267,7 +267,7 @@ TEST_CASE("dataset: images that stay in their files have labels and a hash") {
 TEST_CASE("dataset: the order of shards is refused for class folders") {
   Pets pets;
   pets.config.order = SampleOrder::shards;
-  CHECK_SAYS(pets.said(), "order \"shards\" is for WebDataset shards");
+  CHECK_SAYS(pets.said(), "only WebDataset shards have order \"shards\"");
 }
 
 TEST_CASE("dataset: a given mean replaces the measured one") {
@@ -327,7 +327,7 @@ TEST_CASE("dataset: a flat folder of evaluation images takes labels from a file"
   write_file(root / "net/val_labels.txt", "v1.JPEG n2\nv2.JPEG n1\n");
   DatasetConfig config = named("net", "", DatasetLayout::image_folder);
   config.eval = "val";
-  CHECK_SAYS(input_error([&] { load_dataset(config, root.path(), 1); }), "expected folders here");
+  CHECK_SAYS(input_error([&] { load_dataset(config, root.path(), 1); }), "expected one folder per class here");
   config.labels = "val_labels.txt";
   CHECK(load_dataset(config, root.path(), 1).eval.labels == std::vector<std::int32_t>{1, 0});
 }

@@ -119,7 +119,7 @@ TEST_CASE("idx: a damaged gzip is refused by its name") {
 TEST_CASE("idx: hostile headers are refused with their byte") {
   const Folder folder;
   CHECK_SAYS(folder.said(""), "byte 0: the file ends within its magic number");
-  CHECK_SAYS(folder.said("\1\2\3\4"), "byte 0: is no IDX file");
+  CHECK_SAYS(folder.said("\1\2\3\4"), "byte 0: this is not an IDX file");
   CHECK_SAYS(folder.said(idx({4, 2, 3}, pixels(4), 0x0d)), "byte 2: values have type 13");
   CHECK_SAYS(folder.said(std::string{0, 0, 8, 0}), "byte 3: 0 dimensions");
   CHECK_SAYS(folder.said(std::string{0, 0, 8, 127}), "byte 3: 127 dimensions");
@@ -139,12 +139,12 @@ TEST_CASE("idx: hostile headers are refused with their byte") {
 TEST_CASE("idx: a missing file is named") {
   const Folder folder;
   std::filesystem::remove(folder / "train-images-idx3-ubyte");
-  CHECK_SAYS(input_error([&] { folder.read("train"); }), "train-images-idx3-ubyte: is not there");
+  CHECK_SAYS(input_error([&] { folder.read("train"); }), "train-images-idx3-ubyte: not found");
 }
 
 TEST_CASE("idx: an unknown split is refused") {
   const Folder folder;
-  CHECK_SAYS(input_error([&] { folder.read("val"); }), "IDX files have \"train\" and \"test\"");
+  CHECK_SAYS(input_error([&] { folder.read("val"); }), "the splits of IDX files are \"train\" and \"test\"");
 }
 
 TEST_CASE("idx: a gzip is unpacked no further than its header states") {
@@ -160,6 +160,6 @@ TEST_CASE("idx: a gzip is unpacked no further than its header states") {
   CHECK_SAYS(said(gzip(idx({32000, 256, 256}, "")) + zeros),
              "byte 4: its dimensions require 2097152000 bytes; the limit for unpacking is 256 MiB or 100 times the "
              "packed file. If this is intended, unpack it with gunzip");
-  CHECK_SAYS(said(gzip(idx({4, 2, 3}, pixels(4)) + "and more")), "stand for 24 bytes, more follow");
-  CHECK_SAYS(said(gzip(idx({4, 2, 3}, pixels(3)))), "stand for 24 bytes, but 18 follow");
+  CHECK_SAYS(said(gzip(idx({4, 2, 3}, pixels(4)) + "and more")), "require 24 bytes, but more follow");
+  CHECK_SAYS(said(gzip(idx({4, 2, 3}, pixels(3)))), "require 24 bytes, but 18 follow");
 }

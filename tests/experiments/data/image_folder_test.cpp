@@ -169,9 +169,9 @@ TEST_CASE("image_folder: files of other formats are refused by name") {
   write_file(folder / "train/2/notes.txt", "x");
   CHECK_SAYS(folder.said(), "train/2/notes.txt: is not an image");
   fs::rename(folder / "train/2/notes.txt", folder / "train/2/x.webp");
-  CHECK_SAYS(folder.said(), "train/2/x.webp: images of this kind are not supported; convert it");
+  CHECK_SAYS(folder.said(), "train/2/x.webp: this image format is not supported; convert it");
   fs::rename(folder / "train/2/x.webp", folder / "train/list.txt");
-  CHECK_SAYS(folder.said(), "train/list.txt: expected folders here");
+  CHECK_SAYS(folder.said(), "train/list.txt: expected one folder per class here");
 }
 
 TEST_CASE("image_folder: a class without images is refused by name") {

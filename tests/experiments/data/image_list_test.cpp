@@ -104,11 +104,11 @@ TEST_CASE("image_list: wrong lines are refused by their number or image") {
              "ILSVRC_3.JPEG: the file of labels has no line for this image");
   CHECK_SAYS(folder.said(std::string(kNamed) + "ILSVRC_1.JPEG dog\n"),
              "labels.txt:5: \"ILSVRC_1.JPEG\" already has a label, in line 2");
-  CHECK_SAYS(folder.said(std::string(kNamed) + "../x.jpg dog\n"), "\"../x.jpg\" leaves the folder");
-  CHECK_SAYS(folder.said(std::string(kNamed) + "/x.jpg dog\n"), "\"/x.jpg\" leaves the folder");
+  CHECK_SAYS(folder.said(std::string(kNamed) + "../x.jpg dog\n"), "\"../x.jpg\" is outside the folder");
+  CHECK_SAYS(folder.said(std::string(kNamed) + "/x.jpg dog\n"), "\"/x.jpg\" is outside the folder");
   CHECK_SAYS(folder.said(std::string(kNamed) + "gone.jpg dog\n"), "gone.jpg: No such file");
   CHECK_SAYS(folder.said(kNamed, {"cat"}), "labels.txt:1: label \"dog\" is neither");
-  CHECK_SAYS(folder.said("0\n1\n999999999\n"), "a label is 999999999; list the classes");
+  CHECK_SAYS(folder.said("0\n1\n999999999\n"), "label 999999999 is too large without names; list the classes");
 }
 
 TEST_CASE("image_list: a missing file of labels is an error") {

@@ -71,7 +71,7 @@ TEST_CASE("jpeg: a lower quality takes fewer bytes") {
 TEST_CASE("jpeg: equal images give equal bytes") { CHECK(encode_jpeg(sloping(), 100) == encode_jpeg(sloping(), 100)); }
 
 TEST_CASE("jpeg: an image without pixels is refused") {
-  CHECK_SAYS(input_error([] { encode_jpeg(Image{}, 90); }), "an image of 0x0 pixels cannot be a JPEG");
+  CHECK_SAYS(input_error([] { encode_jpeg(Image{}, 90); }), "an image of 0x0 pixels cannot be written as a JPEG");
 }
 
 TEST_CASE("pack: the report counts what is done") {
@@ -104,7 +104,7 @@ TEST_CASE("pack: a split that is there already is refused") {
   const Folder folder;
   folder.pack();
   CHECK_SAYS(input_error([&] { pack_images(read_encoded(folder / "in"), "train", folder / "out", {}); }),
-             "is there already");
+             ": exists already");
 }
 
 TEST_CASE("pack: a split with other classes is refused") {

@@ -88,7 +88,7 @@ TEST_CASE("verify: a stopped trial has the bits of one that is run again") {
 
 TEST_CASE("verify: steps without a recorded state cannot be checked") {
   const StoppedTrial trial;
-  CHECK(refusal(trial, trial.out / "a", 20).find("take --steps 50") != std::string::npos);
+  CHECK(refusal(trial, trial.out / "a", 20).find("use --steps 50") != std::string::npos);
 }
 
 TEST_CASE("verify: a check begins only at a checkpoint") {
@@ -160,7 +160,7 @@ TEST_CASE("verify: a diverged trial diverges again") {
     const VerifyReport report = verify(trial, trial.out / "a", 120);
     CHECK_MESSAGE(!report.difference, report.difference.value_or(""));
   } else {
-    CHECK(refusal(trial, trial.out / "a", 120).find("no state is on record") != std::string::npos);
+    CHECK(refusal(trial, trial.out / "a", 120).find("no state is recorded") != std::string::npos);
   }
 }
 

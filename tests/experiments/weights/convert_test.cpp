@@ -196,7 +196,7 @@ TEST_CASE("convert: positions with a class token do not fit a network without") 
   ViTConfig gap = config;
   gap.pool = Pool::gap;
   gap.pos_embed_class = false;
-  CHECK(has(refusal(file, NameScheme::timm, gap), "pos_embed is [1, 7, 8], this model needs [1, 6, 8]"));
+  CHECK(has(refusal(file, NameScheme::timm, gap), "pos_embed is [1, 7, 8], but this model needs [1, 6, 8]"));
 }
 
 TEST_CASE("convert: tensors of another shape or type are named all at once") {
@@ -204,14 +204,14 @@ TEST_CASE("convert: tensors of another shape or type are named all at once") {
   Tensors wrong = changed(file, "head.bias", zeros("head.bias", {6}));
   wrong = changed(wrong, "norm.weight", host_tensor<std::int32_t>("norm.weight", {8}, std::vector<std::int32_t>(8)));
   const std::string text = refusal(wrong, NameScheme::timm, config);
-  CHECK(has(text, "head.bias is [6], this model needs [5]"));
+  CHECK(has(text, "head.bias is [6], but this model needs [5]"));
   CHECK(has(text, "norm.weight holds I32"));
 }
 
 TEST_CASE("convert: a tensor of another shape with as many elements is refused") {
   const auto [config, file] = load(0);
   const Tensors turned = changed(file, "patch_embed.proj.weight", zeros("patch_embed.proj.weight", {8, 4, 4, 3}));
-  CHECK(has(refusal(turned, NameScheme::timm, config), "[8, 4, 4, 3], this model needs [8, 3, 4, 4]"));
+  CHECK(has(refusal(turned, NameScheme::timm, config), "[8, 4, 4, 3], but this model needs [8, 3, 4, 4]"));
 }
 
 TEST_CASE("convert: the error about positions names the setting that fits") {
