@@ -103,7 +103,7 @@ TEST_CASE("latex: the comment names another program for letters that pdflatex la
         "or xelatex, a font that has 日本ħ, which pdflatex lacks");
 }
 
-TEST_CASE("latex: a row that begins with a star is no argument of the line before") {
+TEST_CASE("latex: a row may begin with a star") {
   TableInput input = table_with("plain");
   input.rows[1].axes[0] = "*star";
   CHECK(render_table(table_model(input, {}), TableFormat::latex).find("\\\\\n{}*star &") != std::string::npos);

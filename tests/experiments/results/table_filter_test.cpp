@@ -39,7 +39,7 @@ TEST_CASE("table_filter: an axis is named by its path or its last key") {
         Labels{"placement=pre_pre, lr=0.003", "placement=sub_ln, lr=0.003"});
 }
 
-TEST_CASE("table_filter: \"and\" binds before \"or\", brackets before both") {
+TEST_CASE("table_filter: brackets, conjunctions and disjunctions bind in this order") {
   const TableInput input = strips_table();
   CHECK(shown(input, "lr<0.002 and (placement=dpn or placement=sub_ln)") ==
         Labels{"placement=dpn, lr=0.001", "placement=sub_ln, lr=0.001"});
@@ -57,7 +57,7 @@ TEST_CASE("table_filter: a condition may name a column") {
   CHECK(shown(states_table(), "diverged > 0 or missing>=1 and failed = 1") == Labels{"post_post", "sub_ln"});
 }
 
-TEST_CASE("table_filter: \"not\" holds for a row without a value") {
+TEST_CASE("table_filter: a negated condition holds for a row without a value") {
   CHECK(shown(strips_table(), "not gain > -100") ==  // baselines have no gain
         Labels{"placement=pre_pre, lr=0.001", "placement=pre_pre, lr=0.003"});
 }

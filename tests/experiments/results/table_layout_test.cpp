@@ -68,7 +68,7 @@ TEST_CASE("table: characters with a meaning in a format are escaped") {
   CHECK(!has(rendered(input, TableFormat::html), "<script"));
 }
 
-TEST_CASE("table: a LaTeX row that begins with a bracket is no argument of the line before") {
+TEST_CASE("table: a LaTeX row may begin with a bracket") {
   TableInput input = states_table();
   input.rows[0].axes[0] = "[0,1]";
   CHECK(has(rendered(input, TableFormat::latex), "\n{}[0,1] &"));

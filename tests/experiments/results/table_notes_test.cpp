@@ -48,7 +48,7 @@ TEST_CASE("table_model: a note counts runs without the metric") {
   CHECK(table_model(input, {}).lines[2].notes.front() == "1/5 without eval/accuracy");
 }
 
-TEST_CASE("table_model: a remark on a row is a note, one on the table is in the footer") {
+TEST_CASE("table_model: remarks stand in the notes or the footer") {
   TableInput input = strips_table();
   input.rows[3].remarks = {"tuned lr=0.003 (edge)"};
   input.remarks = {"Weight decay was fixed for all rows; it was chosen for pre_pre."};
