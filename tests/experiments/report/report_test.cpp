@@ -77,7 +77,7 @@ bool well_formed(const std::string& html) {
 
 }  // namespace
 
-TEST_CASE("report: a finished sweep has its question, table and counts") {
+TEST_CASE("report: a finished sweep has its question above its table") {
   const FinishedSweep sweep;
   const Made& made = sweep.made;
   CHECK(well_formed(made.html));

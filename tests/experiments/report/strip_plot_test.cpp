@@ -95,7 +95,7 @@ TEST_CASE("strip plot: values are where the ticks say") {
   }
 }
 
-TEST_CASE("strip plot: each mark, note and name is drawn once") {
+TEST_CASE("strip plot: each mark and note is drawn once") {
   const std::string svg = strip_plot(example(), "id", StripWidth::wide, true);
   const auto clear = drawn(svg, "path", "p-clear");
   REQUIRE(clear.size() == 1);

@@ -178,7 +178,7 @@ TEST_CASE("trial data: CSV quotes commas and quotes") {
   CHECK(text.find("\"placement=my, \"\"own\"\", variant=Ti/16\",1,") != text.npos);
 }
 
-TEST_CASE("trial data: curves have a row a trial, step and metric") {
+TEST_CASE("trial data: each metric of each step is a row") {
   const Sweep sweep;
   const DataTable table = curves_with_infinity(sweep);
   const std::vector<json> rows = lines_of(data_text(table, DataFormat::jsonl));
