@@ -68,7 +68,7 @@ bool well_formed(const std::string& html) {
       open.pop_back();
     } else if (!empty && std::find(kVoid.begin(), kVoid.end(), tag) == kVoid.end()) {
       open.push_back(tag);
-      // The text of scripts and styles is no markup.
+      // Scripts and styles have text, not markup.
       if (tag == "script" || tag == "style") at = html.find("</" + tag, at) - 1;
     }
   }

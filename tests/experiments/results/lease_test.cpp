@@ -38,7 +38,7 @@ TEST_CASE("lease: a counter is stale once it has not changed for the lease time"
   CHECK(!at(182, "1"));  // any change counts, also backwards
 }
 
-TEST_CASE("lease: a gap between two looks counts for a quarter of the lease time") {
+TEST_CASE("lease: a gap between two looks counts for at most a quarter of the lease") {
   LeaseWatch watch;  // such as one whose process was paused
   const LeaseWatch::Clock::time_point begin{};
   CHECK(!watch.stale("a", "1", 60, begin));

@@ -314,7 +314,7 @@ TEST_CASE("table: every format has the numbers of a random table") {
         CHECK(has(markdown, "| " + cell + " |"));
         CHECK(has(latex, cell));
         CHECK(has(html, ">" + cell + "<"));
-        if (!row.cells[c].sort || row.cells[c].value.empty()) continue;  // "baseline" stands in no CSV
+        if (!row.cells[c].sort || row.cells[c].value.empty()) continue;  // a CSV has no "baseline"
         CHECK(has(csv, fmt::format("{}", *row.cells[c].sort)));
       }
     const auto same = [](const nlohmann::json& value, const Figure& figure) {

@@ -41,7 +41,7 @@ TEST_CASE("slurm: there are no more tasks than trials") {
   CHECK(slurm_tasks(job) == 60);
 }
 
-TEST_CASE("slurm: the time limit is twice the time of a task's trials") {
+TEST_CASE("slurm: the time limit grows with the trials of a task") {
   SlurmJob job = sixty_trials();
   CHECK(slurm_minutes(job) == 10 + 20);
   job.trials_per_task = 7;
